@@ -1,0 +1,1 @@
+"""What can be left out: the layers that make room in a view."""

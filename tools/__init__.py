@@ -1,0 +1,1 @@
+"""What can be done: the tools that the model calls."""

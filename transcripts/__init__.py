@@ -1,0 +1,1 @@
+"""What was said: facts, their lines, and the fold that turns them into a conversation."""
