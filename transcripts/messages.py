@@ -1,0 +1,200 @@
+"""The blocks of a message, named as the Messages API names them, and their JSON.
+
+Values only: frozen, compared by content, never changed after they are made. A block of a type or with
+fields that this version does not know is kept and sent back untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    text: str
+    extra: Mapping[str, Any] = field(default=NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """Reasoning of the model; `signature` binds it to everything sent before it, `thinking` may be empty."""
+
+    thinking: str
+    signature: str
+    extra: Mapping[str, Any] = field(default=NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class RedactedThinking:
+    data: str
+    extra: Mapping[str, Any] = field(default=NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """A call of a tool. `input` is always an object; text that was no JSON object is under INVALID_JSON."""
+
+    id: str
+    name: str
+    input: Mapping[str, Any]
+    extra: Mapping[str, Any] = field(default=NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image of the user or of a result: `data` is base64, `media_type` one of png, jpeg, gif, webp."""
+
+    media_type: str
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    tool_use_id: str
+    content: tuple[Block, ...]
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A block of a type that we do not know, as it came."""
+
+    raw: Mapping[str, Any]
+
+
+Block = Text | Thinking | RedactedThinking | ToolUse | Image | ToolResult | Opaque
+INVALID_JSON = "INVALID_JSON"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one reply cost, in tokens. The whole prompt is input + cache_read + cache_written."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_written: int = 0
+    cache_written_hour: int = 0  # the part of cache_written that lives one hour
+
+    @property
+    def prompt(self) -> int:
+        return self.input + self.cache_read + self.cache_written
+
+    @property
+    def total(self) -> int:
+        return self.prompt + self.output
+
+
+def is_thinking(block: Block) -> bool:
+    return isinstance(block, Thinking | RedactedThinking)
+
+
+def clean(text: str) -> str:
+    """Replace lone surrogates, which no UTF-8 file and no API request can carry."""
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def clean_json(value: Any) -> Any:
+    """`clean`, for every string within a JSON value."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, Mapping):
+        return {clean(str(key)): clean_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [clean_json(item) for item in value]
+    return value
+
+
+def to_api(block: Block) -> dict[str, Any]:
+    """The block as the JSON object that the API takes, fields in a fixed order."""
+    match block:
+        case Text():
+            return {"type": "text", "text": block.text, **block.extra}
+        case Thinking():
+            head = {"type": "thinking", "thinking": block.thinking, "signature": block.signature}
+            return {**head, **block.extra}
+        case RedactedThinking():
+            return {"type": "redacted_thinking", "data": block.data, **block.extra}
+        case ToolUse():
+            use = {"type": "tool_use", "id": block.id, "name": block.name, "input": dict(block.input)}
+            return {**use, **block.extra}
+        case Image():
+            source = {"type": "base64", "media_type": block.media_type, "data": block.data}
+            return {"type": "image", "source": source}
+        case ToolResult():
+            return _result_to_api(block)
+        case Opaque():
+            return dict(block.raw)
+
+
+def _result_to_api(block: ToolResult) -> dict[str, Any]:
+    answer: dict[str, Any] = {"type": "tool_result", "tool_use_id": block.tool_use_id}
+    answer["content"] = [to_api(part) for part in block.content]
+    if block.is_error:
+        answer["is_error"] = True
+    return answer
+
+
+def from_api(raw: Mapping[str, Any]) -> Block:
+    """The block that a JSON object stands for; what we cannot read whole becomes `Opaque`."""
+    reader = _READERS.get(str(raw.get("type")))
+    if reader is None:
+        return Opaque(dict(raw))
+    try:
+        return reader(raw)
+    except (KeyError, TypeError, ValueError):
+        return Opaque(dict(raw))
+
+
+def blocks_from_api(content: str | Iterable[Mapping[str, Any]] | None) -> tuple[Block, ...]:
+    """Message content as the API has it: a string or a list of blocks."""
+    if content is None:
+        return ()
+    if isinstance(content, str):
+        return (Text(content),) if content else ()
+    return tuple(from_api(raw) for raw in content)
+
+
+def _extra(raw: Mapping[str, Any], *known: str) -> Mapping[str, Any]:
+    rest = {key: value for key, value in raw.items() if key != "type" and key not in known}
+    rest.pop("cache_control", None)  # where the marks stand is decided anew for each request
+    return rest or NOTHING
+
+
+def _read_tool_use(raw: Mapping[str, Any]) -> Block:
+    arguments = raw["input"]
+    if not isinstance(arguments, Mapping):
+        arguments = {INVALID_JSON: arguments if isinstance(arguments, str) else repr(arguments)}
+    return ToolUse(str(raw["id"]), str(raw["name"]), arguments, _extra(raw, "id", "name", "input"))
+
+
+def _read_image(raw: Mapping[str, Any]) -> Block:
+    source = raw["source"]
+    if source.get("type") != "base64":
+        return Opaque(dict(raw))
+    return Image(source["media_type"], source["data"])
+
+
+def _read_result(raw: Mapping[str, Any]) -> Block:
+    return ToolResult(
+        str(raw["tool_use_id"]), blocks_from_api(raw.get("content")), bool(raw.get("is_error", False))
+    )
+
+
+_READERS: dict[str, Callable[[Mapping[str, Any]], Block]] = {
+    "text": lambda raw: Text(raw["text"], _extra(raw, "text")),
+    "thinking": lambda raw: Thinking(
+        raw["thinking"], raw.get("signature") or "", _extra(raw, "thinking", "signature")
+    ),
+    "redacted_thinking": lambda raw: RedactedThinking(raw["data"], _extra(raw, "data")),
+    "tool_use": _read_tool_use,
+    "image": _read_image,
+    "tool_result": _read_result,
+}
