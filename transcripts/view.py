@@ -1,0 +1,144 @@
+"""The view: the messages that the model is sent, each part knowing which fact it shows.
+
+A view is a list that grows at its end and is cut back to the first changed message when an edit comes in.
+Beside each message stands the running tally of tokens up to and including it, so that the size of any
+stretch is one subtraction. Nothing here decides what is shown: that is the fold.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Literal
+
+from .messages import Block, Opaque, ToolUse, to_api
+
+
+class Kind(IntEnum):
+    """What a part is, for the map of the context; also its place in a tally."""
+
+    USER = 0
+    ASSISTANT = 1
+    THINKING = 2
+    INPUT = 3
+    RESULT = 4
+    PLACEHOLDER = 5
+
+
+Tally = tuple[int, int, int, int, int, int]
+EMPTY: Tally = (0, 0, 0, 0, 0, 0)
+MESSAGE_TOKENS = 4  # role and framing of one message, as tiktoken's own recipe counts them
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One block as shown. `seq` and `index` address the fact behind it; `tokens` is our count of it.
+
+    `use` is the call that a result answers. A part that an edit put there has kind PLACEHOLDER.
+    """
+
+    block: Block
+    seq: int
+    index: int
+    kind: Kind
+    tokens: int
+    use: ToolUse | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of the view, showing the facts first..last. Its JSON is made once and kept."""
+
+    role: Literal["user", "assistant"]
+    parts: tuple[Part, ...]
+    first: int
+    last: int
+    _json: list[bytes] = field(default_factory=list, compare=False, repr=False)
+
+    @property
+    def tokens(self) -> int:
+        return sum(part.tokens for part in self.parts) + MESSAGE_TOKENS
+
+    @property
+    def json(self) -> bytes:
+        """The message as UTF-8 JSON, without cache marks; the same bytes every time."""
+        if not self._json:
+            self._json.append(self.encode())
+        return self._json[0]
+
+    def encode(self, mark: dict[str, Any] | None = None) -> bytes:
+        """The message as JSON; `mark` is a cache_control that goes on its last block that may carry one."""
+        content = [to_api(part.block) for part in self.parts]
+        if mark is not None and (place := markable(self)) is not None:
+            content[place] = {**content[place], "cache_control": mark}
+        return dump({"role": self.role, "content": content})
+
+
+def dump(value: Any) -> bytes:
+    """Compact UTF-8 JSON with the keys in the order given: the same value, the same bytes."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def markable(message: Message) -> int | None:
+    """Index of the last part that may carry a cache mark (thinking may not), or None."""
+    for index in range(len(message.parts) - 1, -1, -1):
+        if message.parts[index].kind is not Kind.THINKING and not isinstance(
+            message.parts[index].block, Opaque
+        ):
+            return index
+    return None
+
+
+class View(Sequence[Message]):
+    """The messages as sent, with running tallies. Only the fold changes it."""
+
+    __slots__ = ("_messages", "_tallies")
+
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+        self._tallies: list[Tally] = []
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._messages[index]
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self._messages)
+
+    @property
+    def tally(self) -> Tally:
+        return self._tallies[-1] if self._tallies else EMPTY
+
+    @property
+    def tokens(self) -> int:
+        """Our count of all messages, framing included; system and tools are not in it."""
+        return self.tokens_before(len(self._messages))
+
+    def tokens_before(self, index: int) -> int:
+        """Our count of the messages before `index`."""
+        return sum(self._tallies[index - 1]) + index * MESSAGE_TOKENS if index > 0 else 0
+
+    def index_of(self, seq: int) -> int:
+        """The first message that shows fact `seq` or a later one (len(self) if there is none)."""
+        return bisect_left(self._messages, seq, key=lambda message: message.last)
+
+    def append(self, message: Message) -> None:
+        last = self._messages[-1] if self._messages else None
+        if last is not None and last.role == message.role:
+            self.cut(len(self._messages) - 1)
+            message = Message(last.role, last.parts + message.parts, last.first, message.last)
+        counts = list(self.tally)
+        for part in message.parts:
+            counts[part.kind] += part.tokens
+        self._messages.append(message)
+        self._tallies.append(tuple(counts))  # type: ignore[arg-type]
+
+    def cut(self, length: int) -> None:
+        """Drop the messages from `length` on."""
+        del self._messages[length:]
+        del self._tallies[length:]
