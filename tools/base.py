@@ -10,12 +10,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
 from transcripts.facts import Stored
-from transcripts.messages import NOTHING, Block, Text
+from transcripts.messages import Block, Text, nothing
+
+from .touch import Touch
+
+
+__all__ = ["Arguments", "Call", "Library", "Outcome", "Place", "Seen", "Tool", "ToolError", "Touch", "say"]
 
 
 class ToolError(Exception):
@@ -26,21 +31,6 @@ class Arguments(BaseModel):
     """Base of a tool's parameters; the docstrings and Field descriptions are what the model reads."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Touch:
-    """One thing a call would do, for the permission rules.
-
-    kind "read" and "write": `target` is the canonical real path. kind "run": `target` is the command line.
-    kind "none" needs no permission. `protected` marks a place that always asks (see tools/paths.py),
-    `outside` one outside the project.
-    """
-
-    kind: Literal["read", "write", "run", "none"]
-    target: str = ""
-    outside: bool = False
-    protected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +45,8 @@ class Outcome:
 
     content: tuple[Block, ...]
     error: bool = False
-    human: Mapping[str, Any] = field(default=NOTHING)
-    about: Mapping[str, Any] = field(default=NOTHING)
+    human: Mapping[str, Any] = field(default_factory=nothing)
+    about: Mapping[str, Any] = field(default_factory=nothing)
     stored: Stored | None = None
 
 

@@ -144,7 +144,11 @@ def _read_edit(raw: Mapping[str, Any]) -> Edit:
 
 
 _DEFAULTS = {
-    made: tuple((f.name, f.default) for f in fields(made) if f.name not in ("seq", "ts"))
+    made: tuple(
+        (f.name, f.default if f.default_factory is MISSING else f.default_factory())
+        for f in fields(made)
+        if f.name not in ("seq", "ts")
+    )
     for made in KINDS.values()
 }
 _USAGE = tuple(f.name for f in fields(Usage))

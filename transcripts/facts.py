@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .messages import NOTHING, Block, Usage
+from .messages import Block, Usage, nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Opened:
     folder: str
     parent: str | None = None
     edits: tuple[Edit, ...] = ()
-    about: Mapping[str, Any] = field(default=NOTHING)
+    about: Mapping[str, Any] = field(default_factory=nothing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +148,8 @@ class Result:
     content: tuple[Block, ...]
     tokens: tuple[int, ...] = ()
     error: bool = False
-    human: Mapping[str, Any] = field(default=NOTHING)
-    about: Mapping[str, Any] = field(default=NOTHING)
+    human: Mapping[str, Any] = field(default_factory=nothing)
+    about: Mapping[str, Any] = field(default_factory=nothing)
     stored: Stored | None = None
 
 
@@ -163,7 +163,7 @@ class Compacted:
     trigger: str
     edits: tuple[Edit, ...]
     asked: int | None = None
-    report: Mapping[str, Any] = field(default=NOTHING)
+    report: Mapping[str, Any] = field(default_factory=nothing)
 
     @property
     def id(self) -> str:
@@ -188,7 +188,7 @@ class Failed:
     ts: float
     what: str
     reason: str
-    about: Mapping[str, Any] = field(default=NOTHING)
+    about: Mapping[str, Any] = field(default_factory=nothing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class Rewound:
     seq: int
     ts: float
     to: int
-    about: Mapping[str, Any] = field(default=NOTHING)
+    about: Mapping[str, Any] = field(default_factory=nothing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class Noted:
     seq: int
     ts: float
     topic: str
-    about: Mapping[str, Any] = field(default=NOTHING)
+    about: Mapping[str, Any] = field(default_factory=nothing)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,18 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def nothing() -> Mapping[str, Any]:
+    """The empty mapping that all values share."""
+    return _NOTHING
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
     text: str
-    extra: Mapping[str, Any] = field(default=NOTHING)
+    extra: Mapping[str, Any] = field(default_factory=nothing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +31,13 @@ class Thinking:
 
     thinking: str
     signature: str
-    extra: Mapping[str, Any] = field(default=NOTHING)
+    extra: Mapping[str, Any] = field(default_factory=nothing)
 
 
 @dataclass(frozen=True, slots=True)
 class RedactedThinking:
     data: str
-    extra: Mapping[str, Any] = field(default=NOTHING)
+    extra: Mapping[str, Any] = field(default_factory=nothing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ class ToolUse:
     id: str
     name: str
     input: Mapping[str, Any]
-    extra: Mapping[str, Any] = field(default=NOTHING)
+    extra: Mapping[str, Any] = field(default_factory=nothing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +170,7 @@ def blocks_from_api(content: str | Iterable[Mapping[str, Any]] | None) -> tuple[
 def _extra(raw: Mapping[str, Any], *known: str) -> Mapping[str, Any]:
     rest = {key: value for key, value in raw.items() if key != "type" and key not in known}
     rest.pop("cache_control", None)  # where the marks stand is decided anew for each request
-    return rest or NOTHING
+    return rest or _NOTHING
 
 
 def _read_tool_use(raw: Mapping[str, Any]) -> Block:

@@ -1,0 +1,172 @@
+"""Events: what happens, told to whoever watches. Plain data, a closed union; questions go through ports.
+
+Order within a turn: TurnBegan, then for each request RequestBegan, deltas, ReplyEnded or ReplyLost (with
+Retrying between tries), then CallBegan / CallProgress / CallEnded for each call, and at the very end
+exactly one TurnEnded. MadeRoom, Notice and Said may come at any time. `emit` is synchronous and quick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from transcripts.facts import Reply, Result
+
+Reason = Literal["done", "interrupted", "failed", "max_turns", "refused", "denied"]
+Level = Literal["info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnBegan:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBegan:
+    """A request goes out: `tokens` is the calibrated size of the prompt, `trigger` "turn" or "summary"."""
+
+    trigger: str
+    tokens: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallDrafted:
+    """The model is writing a call; `size` is the number of characters of its input so far."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyEnded:
+    """A reply is complete and recorded."""
+
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyLost:
+    """The stream broke; `partial` is the text that had been shown, and is not part of the answer."""
+
+    reason: str
+    partial: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """The next try comes in `seconds`; can be cancelled like everything else."""
+
+    reason: str
+    seconds: float
+    attempt: int
+    tries: int
+
+
+@dataclass(frozen=True, slots=True)
+class CallBegan:
+    """A call is being prepared and run: `of` the reply's seq, `block` its place there."""
+
+    of: int
+    block: int
+    name: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallProgress:
+    """The newest output of a running call, raw: whoever shows it escapes control characters."""
+
+    of: int
+    block: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnded:
+    """A call has its result. `denied` tells that permission was refused."""
+
+    of: int
+    block: int
+    name: str
+    title: str
+    result: Result
+    seconds: float
+    denied: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MadeRoom:
+    """A compaction is in force: `notice` is its line, with the numbers; `ids` undo it."""
+
+    notice: str
+    trigger: str
+    ids: tuple[str, ...]
+    report: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One line for the person, never for the model."""
+
+    text: str
+    level: Level = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The output of a command, never for the model. `form` says how it is to be drawn."""
+
+    text: str
+    form: Literal["plain", "markdown", "diff"] = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Charted:
+    """A chart of shares: rows of (label, tokens), out of `total`; drawn as a map of the context."""
+
+    title: str
+    rows: tuple[tuple[str, int], ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    """The turn is over. `code` is the exit code a headless run ends with; `error` one readable line."""
+
+    reason: Reason
+    turns: int
+    error: str = ""
+    code: int = 0
+
+
+Event = (
+    TurnBegan
+    | RequestBegan
+    | TextDelta
+    | ThinkingDelta
+    | CallDrafted
+    | ReplyEnded
+    | ReplyLost
+    | Retrying
+    | CallBegan
+    | CallProgress
+    | CallEnded
+    | MadeRoom
+    | Notice
+    | Said
+    | Charted
+    | TurnEnded
+)
+Emit = Callable[[Event], None]

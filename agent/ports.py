@@ -1,0 +1,150 @@
+"""Ports: what the turn asks of the world, each with its contract. Fakes are ordinary classes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from tools.touch import Touch
+
+if TYPE_CHECKING:
+    from .draft import Draft
+    from .events import Emit, TurnEnded
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """May this call go ahead? `why` says which rule asks; `prefix` is what "always" would allow.
+
+    `preview` is plain data as in a tool's `human` ({"diff": ...} or {"text": ...}), shown with control
+    characters escaped. `key` binds the answer to exactly this call.
+    """
+
+    tool: str
+    title: str
+    touches: tuple[Touch, ...]
+    why: str
+    prefix: str | None
+    preview: Mapping[str, Any]
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """Yes: once, for this session, or always for the prefix in this project."""
+
+    scope: Literal["once", "session", "always"] = "once"
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """No; the reason is for the model. `stop` ends the turn as well (the person pressed Esc)."""
+
+    reason: str = ""
+    stop: bool = False
+
+
+class Approver(Protocol):
+    """Whoever answers for the person. One question at a time; cancelling the wait withdraws it."""
+
+    async def ask(self, question: Question) -> Permit | Refuse: ...
+
+
+class Model(Protocol):
+    """Whoever answers requests."""
+
+    async def stream(self, body: bytes, draft: Draft, emit: Emit) -> None:
+        """Post one request and feed its events into `draft`, telling deltas as they come.
+
+        Returns when the stream is over, whether or not it ended well: `draft.complete` tells. Raises one
+        of agent.errors.ModelError. Cancellation closes the connection at once and leaves in `draft` what
+        had come.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class HookAnswer:
+    """What the hooks for one event said: a veto with its reason, and words to take along."""
+
+    veto: str | None = None
+    words: str = ""
+
+
+class Hooks(Protocol):
+    """Commands of the user that run at named moments. A hook that fails is reported, never fatal."""
+
+    async def run(self, moment: str, about: Mapping[str, Any]) -> HookAnswer: ...
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Seconds since the epoch, for people and the cache clock."""
+
+    def monotonic(self) -> float:
+        """Seconds that only grow, for waits and durations."""
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class NoHooks:
+    """Nobody hooked in."""
+
+    async def run(self, moment: str, about: Mapping[str, Any]) -> HookAnswer:
+        return HookAnswer()
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a status line says. `tokens` is None until something was counted; `cost` in US dollars."""
+
+    model: str
+    tokens: int | None
+    window: int
+    state: str
+    cost: float
+    mode: str
+    session: str
+    folder: str
+    jobs: int = 0
+    note: str = ""
+
+
+class Driver(Protocol):
+    """The agent as a face sees it: words and commands in, events out (through the `emit` it was given)."""
+
+    def status(self) -> Status:
+        """Cheap; called at every redraw."""
+
+    async def ready(self) -> None:
+        """Returns when prompts can be taken; until then they are queued."""
+
+    async def prompt(self, text: str) -> TurnEnded:
+        """Run one turn on the person's words. Cancelling interrupts it: the record stays sound."""
+
+    async def command(self, line: str) -> bool:
+        """Run a slash command (or an unknown one, told with a suggestion). False: the person leaves."""
+
+    def commands(self) -> Sequence[tuple[str, str]]:
+        """(name, one-line summary) of each slash command, for completion and help."""
+
+    def cycle_mode(self) -> str:
+        """Go to the next permission mode and return it."""
+
+    async def close(self) -> None:
+        """End what runs, close the record."""
