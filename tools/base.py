@@ -19,7 +19,6 @@ from transcripts.messages import Block, Text, nothing
 
 from .touch import Touch
 
-
 __all__ = ["Arguments", "Call", "Library", "Outcome", "Place", "Seen", "Tool", "ToolError", "Touch", "say"]
 
 
