@@ -94,6 +94,15 @@ class Usage:
     def total(self) -> int:
         return self.prompt + self.output
 
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_written + other.cache_written,
+            self.cache_written_hour + other.cache_written_hour,
+        )
+
 
 def is_thinking(block: Block) -> bool:
     return isinstance(block, Thinking | RedactedThinking)

@@ -1,0 +1,82 @@
+"""Everything that can go wrong on our side of a port, and what it means for the turn.
+
+AgentError                      a clear line for the person; ends the program or the turn
+├── UsageError                  bad flag, unknown session                            exit 2
+├── ConfigError                 a settings file or variable that cannot be used      exit 6
+└── ModelError                  a request that did not get its answer
+    ├── Transient               may succeed later: 429, 5xx, connection, stream      exit 75
+    ├── PromptTooLong           400/413 about the size: the reactive ladder          exit 1
+    ├── FieldRefused            400 that names an optional field: drop it and retry  exit 1
+    ├── ThinkingRefused         400 about thinking: leave it out and retry once      exit 1
+    ├── BlockRefused            400 about one content block: replace it, retry once  exit 1
+    ├── AuthError               401, 403, 402, no credentials                        exit 5
+    └── Rejected                any other refusal; trying again is useless           exit 1
+"""
+
+from __future__ import annotations
+
+
+class AgentError(Exception):
+    """The text is one line for the person, and names the fix where there is one."""
+
+    code = 1
+
+
+class UsageError(AgentError):
+    code = 2
+
+
+class ConfigError(AgentError):
+    code = 6
+
+
+class ModelError(AgentError):
+    """The request failed."""
+
+
+class Transient(ModelError):
+    """Worth another try. `retry_after` is what the server asked for, in seconds, or None."""
+
+    code = 75
+
+    def __init__(self, text: str, retry_after: float | None = None) -> None:
+        super().__init__(text)
+        self.retry_after = retry_after
+
+
+class PromptTooLong(ModelError):
+    """The prompt does not fit. `actual` and `limit` in tokens, where the server told them."""
+
+    def __init__(self, text: str, actual: int | None = None, limit: int | None = None) -> None:
+        super().__init__(text)
+        self.actual = actual
+        self.limit = limit
+
+
+class FieldRefused(ModelError):
+    """The server does not take an optional field of the request."""
+
+    def __init__(self, text: str, field: str) -> None:
+        super().__init__(text)
+        self.field = field
+
+
+class ThinkingRefused(ModelError):
+    """The server refused a thinking block that we sent back."""
+
+
+class BlockRefused(ModelError):
+    """The server refused one content block: `message` and `block` are its indices in the request."""
+
+    def __init__(self, text: str, message: int, block: int) -> None:
+        super().__init__(text)
+        self.message = message
+        self.block = block
+
+
+class AuthError(ModelError):
+    code = 5
+
+
+class Rejected(ModelError):
+    """Trying again unchanged is useless."""

@@ -1,0 +1,186 @@
+"""May a call go ahead? Pure: what it touches, the mode and the rules in, a verdict out.
+
+Deny beats ask beats allow. What cannot be parsed is asked about. A rule is `tool` or `tool(pattern)`: for
+bash the pattern is the start of a simple command, word by word (`bash(git status)`, `bash(npm run *)`,
+also written `npm run:*`); for the others a glob over the path, relative to the project.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from tools.touch import Touch
+
+from .shell import simple_commands
+
+MODES = ("manual", "acceptEdits", "dontAsk", "bypassPermissions")
+Mode = Literal["manual", "acceptEdits", "dontAsk", "bypassPermissions"]
+_RULE = re.compile(r"^\s*([A-Za-z_]+)\s*(?:\((.*)\))?\s*$", re.DOTALL)
+# Programs whose second word says what they do: "always" is offered for both words together.
+_TWO_WORDS = {"git", "npm", "pnpm", "yarn", "cargo", "go", "docker", "uv", "pip", "poetry", "make", "kubectl"}
+# Programs that run what they are given, or remove: "always" is offered for nothing shorter than the whole.
+_RUNNERS = {"sudo", "su", "doas", "env", "bash", "sh", "zsh", "eval", "exec", "xargs", "find", "ssh", "nohup"}
+_RUNNERS |= {
+    "setsid",
+    "timeout",
+    "time",
+    "watch",
+    "rm",
+    "python",
+    "python3",
+    "node",
+    "perl",
+    "ruby",
+    "command",
+}
+_RUIN = re.compile(
+    r"\brm\s+(?:-\w+\s+)*-?\w*[rR]\w*\s+(?:--\s+)?[\"']?(?:/|~|\$HOME|\$\{HOME\}|/\*)[\"']?(?:\s|$)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`pattern` None stands for every use of the tool."""
+
+    tool: str
+    pattern: str | None = None
+
+    def __str__(self) -> str:
+        return self.tool if self.pattern is None else f"{self.tool}({self.pattern})"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What was granted and what was forbidden; `session` tells that edits were allowed for the session."""
+
+    mode: Mode = "manual"
+    allow: tuple[Rule, ...] = ()
+    deny: tuple[Rule, ...] = ()
+    folder: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """allow, ask or deny; `why` is one line for the person (or for the model, when denied).
+
+    `prefix` is the rule that "always" would add, or None where nothing shorter than once is safe.
+    """
+
+    answer: Literal["allow", "ask", "deny"]
+    why: str = ""
+    prefix: Rule | None = None
+
+
+def parse_rule(text: str) -> Rule:
+    """A rule from its text. Raises ValueError naming the form."""
+    found = _RULE.match(text)
+    if not found:
+        raise ValueError(
+            f"{text!r} is no rule; write a tool, or tool(pattern): bash(git status), edit, write(docs/*)"
+        )
+    pattern = found[2]
+    if pattern is not None:
+        pattern = pattern.strip().removesuffix(":*").strip()
+    return Rule(found[1].lower(), pattern or None)
+
+
+def parse_rules(text: str) -> tuple[Rule, ...]:
+    """Rules separated by commas or spaces, parentheses kept together."""
+    parts = re.findall(r"[A-Za-z_]+(?:\([^)]*\))?", text)
+    return tuple(parse_rule(part) for part in parts)
+
+
+def judge(tool: str, touches: Sequence[Touch], rules: Rules) -> Verdict:
+    """The verdict on one call: the strictest over everything that it touches."""
+    order = {"allow": 0, "ask": 1, "deny": 2}
+    verdicts = [_judge_one(tool, touch, rules) for touch in touches] or [Verdict("allow")]
+    verdict = max(verdicts, key=lambda each: order[each.answer])
+    if verdict.answer == "ask" and rules.mode == "dontAsk":
+        return Verdict("deny", f"not allowed, and the mode is dontAsk: {verdict.why}", verdict.prefix)
+    return verdict
+
+
+def _judge_one(tool: str, touch: Touch, rules: Rules) -> Verdict:
+    if touch.kind == "none":
+        return Verdict("allow")
+    if any(_fits(rule, tool, touch, rules.folder, any_part=True) for rule in rules.deny):
+        return Verdict("deny", f"a rule denies {tool}")
+    if touch.kind == "run":
+        return _judge_run(tool, touch, rules)
+    return _judge_path(tool, touch, rules)
+
+
+def _judge_run(tool: str, touch: Touch, rules: Rules) -> Verdict:
+    if _RUIN.search(touch.target):
+        return Verdict("ask", "it removes a whole tree at / or home")
+    if rules.mode == "bypassPermissions" or any(
+        _fits(rule, tool, touch, rules.folder) for rule in rules.allow
+    ):
+        return Verdict("allow")
+    return Verdict("ask", "it runs a command", prefix_of(tool, touch.target))
+
+
+def _judge_path(tool: str, touch: Touch, rules: Rules) -> Verdict:
+    inside = not touch.outside and not touch.protected
+    if rules.mode == "bypassPermissions" or (touch.kind == "read" and inside):
+        return Verdict("allow")
+    if touch.protected and touch.kind == "write":
+        return Verdict("ask", "a protected place")
+    if any(_fits(rule, tool, touch, rules.folder) for rule in rules.allow):
+        return Verdict("allow")
+    if touch.kind == "write" and inside and rules.mode == "acceptEdits":
+        return Verdict("allow")
+    why = (
+        "outside the project"
+        if touch.outside
+        else "a protected place"
+        if touch.protected
+        else "it writes a file"
+    )
+    return Verdict("ask", why, Rule(tool, None) if inside else None)
+
+
+def _fits(rule: Rule, tool: str, touch: Touch, folder: str, any_part: bool = False) -> bool:
+    if rule.tool != tool:
+        return False
+    if touch.kind == "run":
+        return _fits_command(rule, touch.target, any_part)
+    if rule.pattern is None:
+        return any_part or not touch.outside
+    relative = touch.target.removeprefix(folder.rstrip("/") + "/")
+    return fnmatchcase(touch.target, rule.pattern) or fnmatchcase(relative, rule.pattern)
+
+
+def _fits_command(rule: Rule, command: str, any_part: bool) -> bool:
+    """Whether a rule covers a command line: to allow, every simple command in it; to deny, any one."""
+    if rule.pattern is None:
+        return True
+    simple = simple_commands(command)
+    if simple is None:
+        return rule.pattern == command.strip() or (any_part and rule.pattern in command)
+    wanted = rule.pattern.split()
+    fits = [_starts(words, wanted) for words in simple]
+    return any(fits) if any_part else bool(fits) and all(fits)
+
+
+def _starts(words: Sequence[str], wanted: Sequence[str]) -> bool:
+    if wanted and wanted[-1] == "*":
+        wanted = wanted[:-1]
+    return len(words) >= len(wanted) and all(fnmatchcase(w, p) for w, p in zip(words, wanted, strict=False))
+
+
+def prefix_of(tool: str, command: str) -> Rule | None:
+    """The rule that "always" adds: the first word or two; None where that would be too broad."""
+    simple = simple_commands(command)
+    if not simple or len(simple) > 1:
+        return None
+    words = simple[0]
+    name = words[0]
+    if name in _RUNNERS or "=" in name or "/" in name or any(mark in name for mark in "*?["):
+        return None
+    taken = words[:2] if name in _TWO_WORDS and len(words) > 1 and not words[1].startswith("-") else words[:1]
+    return Rule(tool, " ".join(taken))

@@ -1,0 +1,180 @@
+"""A session: the record on disk and what it folds to, kept in step. The only maker of facts.
+
+Every method appends one fact, then applies it. Four points are durable before anything is built on them:
+the user's words, the reply before its tools, `started` before a mutating tool acts, results before the
+next request. The caller says when by `sync`; the words of the user sync themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from transcripts.facts import (
+    Asked,
+    Closed,
+    Compacted,
+    Edit,
+    Fact,
+    Failed,
+    Noted,
+    Opened,
+    Reply,
+    Result,
+    Rewound,
+    Started,
+    Undone,
+    User,
+)
+from transcripts.fold import Folded
+from transcripts.messages import Block, Text, ToolUse, Usage, clean, nothing
+
+from .draft import Draft
+
+
+F = TypeVar("F", bound=Fact)
+
+
+class Record(Protocol):
+    """Where facts go. A full or broken disk raises nothing: what could not be written is kept and told."""
+
+    def append(self, fact: Fact, durable: bool = False) -> None: ...
+
+    def sync(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Count(Protocol):
+    """Counts the tokens of blocks, one number each."""
+
+    def blocks(self, blocks: tuple[Block, ...]) -> tuple[int, ...]: ...
+
+
+class Session:
+    """One conversation. `folded` is what the facts come to; `sid` names the record."""
+
+    def __init__(
+        self, sid: str, record: Record, folded: Folded, count: Count, now: Callable[[], float]
+    ) -> None:
+        self.sid = sid
+        self.folded = folded
+        self.secrets: tuple[str, ...] = ()
+        self.spent = spent(folded)
+        self._record = record
+        self._count = count
+        self._now = now
+        self._unsynced = False
+
+    def open(self, system: tuple[str, ...], tools: Sequence[Mapping[str, Any]], **more: Any) -> Opened:
+        """The session begins (or begins anew under other circumstances)."""
+        return self._add(Opened(*self._next(), system, tuple(tools), **more), durable=True)
+
+    def user(self, blocks: tuple[Block, ...], source: str = "user") -> User:
+        blocks = self._masked(blocks)
+        return self._add(User(*self._next(), blocks, self._count.blocks(blocks), source), durable=True)
+
+    def asked(self, trigger: str, tokens: int, raw: int, attempt: int) -> Asked:
+        return self._add(Asked(*self._next(), trigger, tokens, raw, attempt))
+
+    def reply(self, draft: Draft, asked: int) -> Reply:
+        blocks = self._masked(draft.kept())
+        fact = Reply(
+            *self._next(),
+            blocks,
+            self._count.blocks(blocks),
+            usage=draft.usage,
+            stop=draft.stop,
+            complete=draft.complete,
+            model=draft.model,
+            asked=asked,
+            partial=clean(draft.partial),
+        )
+        self.spent += fact.usage
+        return self._add(fact)
+
+    def started(self, of: int, block: int) -> Started:
+        return self._add(Started(*self._next(), of, block), durable=True)
+
+    def result(self, of: int, block: int, content: tuple[Block, ...], **more: Any) -> Result:
+        """`more`: error, human, about, stored."""
+        content = self._masked(content)
+        return self._add(Result(*self._next(), of, block, content, self._count.blocks(content), **more))
+
+    def compacted(
+        self,
+        layer: str,
+        trigger: str,
+        edits: tuple[Edit, ...],
+        report: Mapping[str, Any],
+        asked: int | None = None,
+    ) -> Compacted:
+        return self._add(Compacted(*self._next(), layer, trigger, edits, asked, report), durable=True)
+
+    def undone(self, id: str, edits: tuple[Edit, ...]) -> Undone:
+        return self._add(Undone(*self._next(), id, edits), durable=True)
+
+    def failed(self, what: str, reason: str, about: Mapping[str, Any] | None = None) -> Failed:
+        return self._add(Failed(*self._next(), what, reason, about or nothing()))
+
+    def noted(self, topic: str, about: Mapping[str, Any]) -> Noted:
+        return self._add(Noted(*self._next(), topic, about))
+
+    def rewound(self, to: int, about: Mapping[str, Any]) -> Rewound:
+        return self._add(Rewound(*self._next(), to, about), durable=True)
+
+    def close(self, reason: str) -> None:
+        if self.folded.last_seq:
+            self._add(Closed(*self._next(), reason), durable=True)
+        self._record.close()
+
+    def sync(self) -> None:
+        """Everything appended so far is on the disk when this returns (or its loss has been told)."""
+        if self._unsynced:
+            self._record.sync()
+            self._unsynced = False
+
+    def _next(self) -> tuple[int, float]:
+        return self.folded.last_seq + 1, self._now()
+
+    def _add(self, fact: F, durable: bool = False) -> F:
+        self._record.append(fact, durable)
+        self._unsynced = not durable
+        self.folded.apply(fact)
+        return fact
+
+    def _masked(self, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+        """The blocks without the exact values of our own credentials, and without lone surrogates."""
+        return tuple(mask(block, self.secrets) for block in blocks)
+
+
+def mask(block: Block, secrets: Sequence[str]) -> Block:
+    """The block with each secret shown as asterisks."""
+    if not isinstance(block, Text):
+        return block
+    text = clean(block.text)
+    for secret in secrets:
+        if secret in text:
+            text = text.replace(secret, "****")
+    return block if text == block.text else Text(text, block.extra)
+
+
+def calls_of(reply: Reply) -> list[tuple[int, ToolUse]]:
+    """(block index, call) of each call of a reply, in order; none of an incomplete one."""
+    if not reply.complete:
+        return []
+    return [(index, block) for index, block in enumerate(reply.blocks) if isinstance(block, ToolUse)]
+
+
+def words_of(reply: Reply) -> str:
+    """The text of a reply, joined."""
+    return "".join(block.text for block in reply.blocks if isinstance(block, Text))
+
+
+def spent(folded: Folded) -> Usage:
+    """The usage of all replies of the session, added up."""
+    total = Usage()
+    for fact in folded.facts:
+        if isinstance(fact, Reply):
+            total = total + fact.usage
+    return total
