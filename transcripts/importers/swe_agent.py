@@ -1,0 +1,120 @@
+"""Trajectories of SWE-agent: one JSON object with `history` (role, content, action, ...) or `trajectory`.
+
+Where the model called tools through the API, the calls are taken as they are. Where it wrote its action as
+text, the action becomes a call of `bash` and the observation behind it the result, so that both read alike.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ..messages import INVALID_JSON, Block, Text, ToolUse
+from .assembly import Assembly, Count, Imported, Unreadable, content_blocks
+from .lines import Sample
+
+
+def matches(seen: Sample) -> bool:
+    """Whether it is one object with steps; a pretty-printed one has no object on its first lines."""
+    return isinstance(seen.whole, Mapping) and bool(_steps(seen.whole))
+
+
+def load(text: str, count: Count) -> Imported:
+    """The conversation of `history`; of `trajectory` where a file has no history."""
+    whole = json.loads(text)
+    steps = _steps(whole)
+    if not steps:
+        raise Unreadable("a trajectory without steps")
+    assembly = Assembly(count)
+    if steps is whole.get("history"):
+        _take_history(steps, assembly)
+    else:
+        _take_trajectory(steps, assembly)
+    return assembly.done("swe-agent")
+
+
+def _steps(whole: Mapping[str, Any]) -> list[Any]:
+    for name in ("history", "trajectory"):
+        steps = whole.get(name)
+        if isinstance(steps, list) and steps:
+            return steps
+    return []
+
+
+def _take_history(steps: list[Any], assembly: Assembly) -> None:
+    pending: list[str] = []  # calls without a result so far
+    for number, step in enumerate(steps):
+        if not isinstance(step, Mapping):
+            assembly.damaged += 1
+            continue
+        content = content_blocks(step.get("content")) or ()
+        match step.get("role"):
+            case "assistant":
+                uses = _calls(step, f"step_{number}")
+                assembly.reply((*_said(step, content), *uses), None)
+                pending = [use.id for use in uses]
+            case "user" | "tool" if pending and _observes(step):
+                ids = [str(ident) for ident in step.get("tool_call_ids") or pending[:1]]
+                for ident in ids:
+                    assembly.result(ident, content, None)
+                pending = [ident for ident in pending if ident not in ids]
+            case "user":
+                assembly.user(content, None)
+            case _:
+                assembly.skipped += 1
+
+
+def _observes(step: Mapping[str, Any]) -> bool:
+    if step.get("role") == "tool":
+        return True
+    return bool(step.get("message_type", "observation") == "observation")
+
+
+def _said(step: Mapping[str, Any], content: tuple[Block, ...]) -> tuple[Block, ...]:
+    thought = step.get("thought")
+    if isinstance(thought, str) and step.get("action") is not None:
+        return (Text(thought),) if thought.strip() else ()
+    return content
+
+
+def _calls(step: Mapping[str, Any], ident: str) -> tuple[ToolUse, ...]:
+    calls = step.get("tool_calls")
+    if isinstance(calls, list) and calls:
+        made = (_call(call) for call in calls if isinstance(call, Mapping))
+        return tuple(use for use in made if use is not None)
+    action = step.get("action")
+    if isinstance(action, str) and action.strip():
+        return (ToolUse(ident, "bash", {"command": action}),)
+    return ()
+
+
+def _call(call: Mapping[str, Any]) -> ToolUse | None:
+    function = call.get("function")
+    if not isinstance(function, Mapping) or not call.get("id"):
+        return None
+    arguments = function.get("arguments")
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments or "{}")
+        except ValueError:
+            arguments = {INVALID_JSON: arguments}
+    if not isinstance(arguments, dict):
+        arguments = {INVALID_JSON: str(arguments)}
+    return ToolUse(str(call["id"]), str(function.get("name") or "unnamed"), arguments)
+
+
+def _take_trajectory(steps: list[Any], assembly: Assembly) -> None:
+    first = steps[0] if isinstance(steps[0], Mapping) else {}
+    for message in first.get("query") or ():
+        if isinstance(message, Mapping) and message.get("role") == "user":
+            assembly.user(content_blocks(message.get("content")) or (), None)
+    for number, step in enumerate(steps):
+        if not isinstance(step, Mapping):
+            assembly.damaged += 1
+            continue
+        uses = _calls(step, f"step_{number}")
+        assembly.reply((*_said(step, content_blocks(step.get("response")) or ()), *uses), None)
+        observation = content_blocks(step.get("observation")) or ()
+        for use in uses[:1]:
+            assembly.result(use.id, observation, None)
