@@ -1,0 +1,1 @@
+"""The embedded offline model: a rule-based brain behind a strict loopback Messages API."""

@@ -1,0 +1,134 @@
+"""The Messages API without its transport: judge a body, ask the brain, charge the cache, make the message."""
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+from agent.offline.cache import Figures, PromptCache, Terms
+from agent.offline.finish import Finished, finish
+from agent.offline.models import Model, known
+from agent.offline.pairing import PREFILL
+from agent.offline.prefix import Prefix, walk
+from agent.offline.refusals import Refused
+from agent.offline.reply import Body, Reply
+from agent.offline.strict import violations
+
+_PAUSED = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a server puts over the limits of every model; None leaves the model's own."""
+
+    window: int | None = None
+    max_output: int | None = None
+    binds_thinking: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A request that passed: its model, and its walked prefix."""
+
+    body: Body
+    model: Model
+    prefix: Prefix
+
+
+class Endpoint:
+    """Holds what outlives a request: the prompt cache, and the replies that paused."""
+
+    def __init__(self, limits: Limits, now: Callable[[], float]) -> None:
+        self._limits = limits
+        self._cache = PromptCache(now)
+        self._paused: OrderedDict[bytes, None] = OrderedDict()
+        self._made = 0
+        self._lock = Lock()
+
+    def model(self, name: object) -> Model:
+        """The model of that name. Raises Refused (404)."""
+        limits = self._limits
+        found = known(str(name), limits.window, limits.max_output, limits.binds_thinking)
+        if found is None:
+            raise Refused(404, f"model: {name}")
+        return found
+
+    def admit(self, body: Any, betas: frozenset[str], counting: bool = False) -> Admitted:
+        """Judge a body. Raises Refused with what the real API would say."""
+        if not isinstance(body, dict):
+            raise Refused(400, "Input should be a valid dictionary")
+        if not isinstance(body.get("model"), str):
+            raise Refused(400, "model: Field required")
+        model = self.model(body["model"])
+        for message in violations(body, model, betas, paused=True, counting=counting):
+            raise Refused(400, message)
+        prefix = walk(body, model.binds_thinking, drop=_drops(body))
+        if body["messages"][-1]["role"] == "assistant" and prefix.digest not in self._paused:
+            raise Refused(400, PREFILL)
+        if prefix.problem is not None:
+            raise Refused(400, prefix.problem)
+        if prefix.tokens > model.window and not counting:
+            raise Refused(400, f"prompt is too long: {prefix.tokens} tokens > {model.window} maximum")
+        return Admitted(body, model, prefix)
+
+    def message(self, admitted: Admitted, reply: Reply) -> dict[str, Any]:
+        """The message that answers an admitted request, charged to the cache."""
+        body, model, prefix = admitted.body, admitted.model, admitted.prefix
+        figures = self._cache.charge(prefix, _terms(body, model))
+        finished = finish(reply, body, model, prefix)
+        with self._lock:
+            self._made += 1
+            if finished.stop == "pause_turn":
+                self._paused[prefix.digest] = None
+                if len(self._paused) > _PAUSED:
+                    self._paused.popitem(last=False)
+        message = {
+            "id": f"msg_{prefix.digest.hex()[:16]}{self._made:06d}",
+            "type": "message",
+            "role": "assistant",
+            "model": model.id,
+            "content": list(finished.blocks),
+            "stop_reason": finished.stop,
+            "stop_sequence": None,
+            "stop_details": reply.stop_details,
+            "usage": _usage(figures, finished, reply),
+        }
+        if prefix.dropped:
+            reason = "prefix_mismatch"
+            message["input_transformations"] = [
+                {"type": "thinking_dropped", "path": path, "reason": reason} for path in prefix.dropped
+            ]
+        return message
+
+
+def _drops(body: Body) -> bool:
+    binding = (body.get("thinking") or {}).get("block_binding") or {}
+    return bool(binding.get("prefix_mismatch_behavior") == "drop_block")
+
+
+def _terms(body: Body, model: Model) -> Terms:
+    settings = {name: body.get(name) for name in ("tool_choice", "thinking", "output_config", "speed")}
+    automatic = body.get("cache_control")
+    return Terms(
+        model=model.id,
+        settings=json.dumps(settings, sort_keys=True),
+        least=model.min_cacheable,
+        automatic=automatic.get("ttl", "5m") if automatic else None,
+    )
+
+
+def _usage(figures: Figures, finished: Finished, reply: Reply) -> dict[str, Any]:
+    return {
+        "input_tokens": figures.fresh,
+        "cache_creation_input_tokens": figures.written_5m + figures.written_1h,
+        "cache_read_input_tokens": figures.read,
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": figures.written_5m,
+            "ephemeral_1h_input_tokens": figures.written_1h,
+        },
+        "output_tokens": finished.tokens,
+        "service_tier": "standard",
+        **(reply.usage or {}),
+    }

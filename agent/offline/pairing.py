@@ -1,0 +1,103 @@
+"""What the API demands of the order of messages: who begins, who ends, and that every call has its result."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from agent.offline.prefix import blocks_of
+from agent.offline.reply import Block, Body
+
+PREFILL = (
+    "This model does not support assistant message prefill. The conversation must end with a user message."
+)
+
+
+@dataclass(slots=True)
+class Said:
+    """Neighbouring messages of one role as one message, as the API merges them; with each block's path."""
+
+    role: str
+    blocks: list[tuple[str, Block]] = field(default_factory=list)
+
+
+def merged(body: Body) -> list[Said]:
+    """The messages of a request whose blocks are sound, neighbours of one role merged."""
+    found: list[Said] = []
+    for number, message in enumerate(body["messages"]):
+        if not found or found[-1].role != message["role"]:
+            found.append(Said(message["role"]))
+        for place, block in enumerate(blocks_of(message["content"])):
+            found[-1].blocks.append((f"messages.{number}.content.{place}", block))
+    return found
+
+
+def order_faults(body: Body, paused: bool) -> Iterator[str]:
+    """All that is wrong with the order. `paused`: the last message is a reply that stopped in mid-turn."""
+    messages = merged(body)
+    if messages[0].role != "user":
+        yield 'messages: first message must use the "user" role'
+    if messages[-1].role == "assistant" and not paused:
+        yield PREFILL
+    seen: set[str] = set()
+    for at, message in enumerate(messages):
+        following = messages[at + 1] if at + 1 < len(messages) else None
+        if message.role == "assistant":
+            yield from _call_faults(message, following, seen)
+        else:
+            yield from _result_faults(message, messages[at - 1] if at else None)
+
+
+def _call_faults(message: Said, following: Said | None, seen: set[str]) -> Iterator[str]:
+    called: list[str] = []
+    for path, block in message.blocks:
+        if block["type"] != "tool_use":
+            continue
+        if block["id"] in seen:
+            yield f"{path}: `tool_use` ids must be unique"
+        seen.add(block["id"])
+        called.append(block["id"])
+    if message.blocks[-1][1]["type"] in ("thinking", "redacted_thinking"):
+        path = message.blocks[-1][0].rsplit(".content", 1)[0]
+        yield f"{path}: The final block in an assistant message cannot be `thinking`."
+    answered = {block["tool_use_id"] for block in _leading_results(following)}
+    missing = [call for call in called if call not in answered]
+    if missing:
+        path = message.blocks[-1][0].rsplit(".content", 1)[0]
+        yield (
+            f"{path}: `tool_use` ids were found without `tool_result` blocks immediately after: "
+            f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in "
+            "the next message."
+        )
+
+
+def _leading_results(message: Said | None) -> list[Block]:
+    """The results before anything else in a message: later ones do not count as answers."""
+    found: list[Block] = []
+    for _, block in message.blocks if message is not None else ():
+        if block["type"] != "tool_result":
+            break
+        found.append(block)
+    return found
+
+
+def _result_faults(message: Said, previous: Said | None) -> Iterator[str]:
+    called = {
+        block["id"]
+        for _, block in (previous.blocks if previous is not None else ())
+        if block["type"] == "tool_use"
+    }
+    answered: set[str] = set()
+    for path, block in message.blocks:
+        if block["type"] != "tool_result":
+            continue
+        name = block["tool_use_id"]
+        if name not in called:
+            yield (
+                f"{path}: unexpected `tool_use_id` found in `tool_result` blocks: {name}. Each `tool_result` "
+                "block must have a corresponding `tool_use` block in the previous message."
+            )
+        elif name in answered:
+            yield (
+                f"{path}: each tool_use must have a single result. Found multiple `tool_result` blocks with "
+                f"id: {name}"
+            )
+        answered.add(name)

@@ -1,0 +1,50 @@
+"""What a brain answers: API blocks and a stop reason; ids and signatures are the server's to fill in."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Block: TypeAlias = dict[str, Any]
+Body: TypeAlias = dict[str, Any]
+
+RAW_JSON = "_json"
+"""Private key of a tool_use block: the input exactly as it is streamed, whether or not it is JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One assistant message.
+
+    A tool_use without `id` is given one, a thinking block without `signature` is signed. `stop_reason` None
+    means tool_use where a tool is called and end_turn otherwise. `usage` overrides figures of the simulation.
+    """
+
+    blocks: Sequence[Block]
+    stop_reason: str | None = None
+    usage: Mapping[str, Any] | None = None
+    stop_details: Mapping[str, Any] | None = None
+
+    @property
+    def stop(self) -> str:
+        if self.stop_reason is not None:
+            return self.stop_reason
+        return "tool_use" if any(block.get("type") == "tool_use" for block in self.blocks) else "end_turn"
+
+
+Answers: TypeAlias = Callable[[Body], Reply]
+"""A brain: from the body of a request to the reply. Called from several threads."""
+
+
+def says(text: str) -> Block:
+    """A text block."""
+    return {"type": "text", "text": text}
+
+
+def thinks(text: str) -> Block:
+    """A thinking block, to be signed by the server."""
+    return {"type": "thinking", "thinking": text}
+
+
+def calls(name: str, **input: Any) -> Block:
+    """A tool call, to be given an id by the server."""
+    return {"type": "tool_use", "name": name, "input": input}

@@ -1,0 +1,98 @@
+"""The loopback server: HTTP/1.1 with keep-alive on 127.0.0.1, one daemon thread a connection."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Condition, Event, Lock, Thread
+from types import TracebackType
+from typing import Any
+
+from agent.offline.connection import Connection, Listener
+from agent.offline.endpoint import Endpoint, Limits
+from agent.offline.faults import Fault, Faults
+from agent.offline.reply import Answers, Body
+
+__all__ = ["Fault", "Server", "ServerOptions"]
+
+_REMEMBERED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """None leaves the model's own limit; `delay` is seconds before each delta; `now` times the cache."""
+
+    window: int | None = None
+    max_output: int | None = None
+    binds_thinking: bool | None = None
+    delay: float = 0.0
+    keep_requests: bool = True
+    now: Callable[[], float] = time.monotonic
+    port: int = 0
+
+
+class Server:
+    """A context manager that owns the listening socket and its threads.
+
+    `requests` and `headers` are of every POST /v1/messages, oldest first, whether accepted or not (empty with
+    keep_requests=False); `refused` are the messages of what was refused on its merits, not by a fault: the
+    last hundred of them. A test that ends with `assert not server.refused` has never sent a bad request.
+    """
+
+    def __init__(self, brain: Answers, options: ServerOptions | None = None) -> None:
+        self.options = options or ServerOptions()
+        self.brain = brain
+        self.faults = Faults()
+        self.requests: list[Body] = []
+        self.headers: list[dict[str, str]] = []
+        self.refused: list[str] = []
+        self.closing = Event()
+        limits = Limits(self.options.window, self.options.max_output, self.options.binds_thinking)
+        self.endpoint = Endpoint(limits, self.options.now)
+        self._count = 0
+        self._arrived = Condition(Lock())
+        self._listener = Listener(self.options.port, Connection, self)
+        self._thread = Thread(target=self._listener.serve, name="offline model", daemon=True)
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self._listener.server_address[1]}"
+
+    def start(self) -> None:
+        """Begin to answer; the socket already listens."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Let go of stalls, close every connection, and end the accepting thread."""
+        self.closing.set()
+        self.faults.release()
+        self._listener.stop()
+        if self._thread.is_alive():
+            self._thread.join(5)
+
+    def __enter__(self) -> "Server":
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def record(self, body: Any, headers: dict[str, str]) -> None:
+        """Note that a request for a message has arrived."""
+        with self._arrived:
+            self._count += 1
+            if self.options.keep_requests:
+                self.requests.append(body)
+                self.headers.append(headers)
+            self._arrived.notify_all()
+
+    def refuse(self, message: str) -> None:
+        """Note that a request was refused on its merits."""
+        self.refused.append(message)
+        del self.refused[:-_REMEMBERED]
+
+    def arrived(self, count: int, timeout: float = 10.0) -> bool:
+        """Wait until that many requests for messages have come in all; False when the time is up."""
+        with self._arrived:
+            return self._arrived.wait_for(lambda: self._count >= count, timeout)

@@ -1,0 +1,47 @@
+"""Signatures of thinking blocks: stateless proof of the text and of everything that stood before it."""
+
+import base64
+import hashlib
+from dataclasses import dataclass
+
+_KEY = b"makeroom offline model"
+_SIZE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What a signature says: the block's place among the thinking of its turn, and its two digests."""
+
+    place: int
+    text: bytes
+    prefix: bytes
+
+
+def sign(text: str, prefix: bytes, place: int) -> str:
+    """The signature of a thinking text that follows the conversation whose digest is `prefix`."""
+    number = place.to_bytes(2, "big")
+    raw = number + _text_digest(text, number) + _prefix_digest(text, prefix)
+    return "mk" + base64.b64encode(raw).decode("ascii")
+
+
+def proof(signature: str, text: str) -> Proof | None:
+    """The proof in a signature that this model made for this text, or None."""
+    try:
+        raw = base64.b64decode(signature.removeprefix("mk"), validate=True)
+    except ValueError:
+        return None
+    found = Proof(int.from_bytes(raw[:2], "big"), raw[2 : 2 + _SIZE], raw[2 + _SIZE :])
+    return found if found.text == _text_digest(text, raw[:2]) else None
+
+
+def holds(found: Proof, text: str, prefix: bytes) -> bool:
+    """Whether the block still stands behind the conversation that it was made for."""
+    return found.prefix == _prefix_digest(text, prefix)
+
+
+def _text_digest(text: str, number: bytes) -> bytes:
+    return hashlib.blake2b(number + text.encode(), key=_KEY, digest_size=_SIZE).digest()
+
+
+def _prefix_digest(text: str, prefix: bytes) -> bytes:
+    return hashlib.blake2b(prefix + text.encode(), key=_KEY, digest_size=_SIZE).digest()
