@@ -1,0 +1,176 @@
+"""Runs without a screen: the answer alone on stdout, in the shapes that wrappers read."""
+
+import io
+import json
+import os
+
+import pytest
+
+from agent import events
+from agent.ui.headless import FORMATS, Setting, Streams
+from transcripts.facts import Reply, Result
+from transcripts.messages import Text, ToolUse, Usage
+
+SETTING = Setting("s1", "/w", "claude-x", ("bash", "read"), "manual", lambda: 0.25)
+
+
+class Run:
+    """A face that writes to memory, fed with the events of a small turn."""
+
+    def __init__(self, form, partial=False):
+        self.out, self.err = io.StringIO(), io.StringIO()
+        self.face = FORMATS[form](SETTING, Streams(self.out, self.err, partial))
+
+    def tell(self, *told):
+        for event in told:
+            self.face.show(event)
+        return self
+
+    def objects(self):
+        return [json.loads(line) for line in self.out.getvalue().split("\n") if line]
+
+
+CALL = Reply(
+    3,
+    0.0,
+    (Text("Looking."), ToolUse("toolu_1", "bash", {"command": "ls"})),
+    usage=Usage(10, 5, 100, 20),
+    stop="tool_use",
+)
+DONE = Reply(5, 0.0, (Text("Two files\u2028here \ud800."),), usage=Usage(1, 2, 3, 4), stop="end_turn")
+TURN = (
+    events.TurnBegan("list"),
+    events.RequestBegan("turn", 100, 1),
+    events.TextDelta("Look"),
+    events.ReplyEnded(CALL),
+    events.CallBegan(3, 1, "bash", "ls"),
+    events.CallEnded(3, 1, "bash", "ls", Result(4, 0.0, 3, 1, (Text("a b"),)), 0.1),
+    events.RequestBegan("turn", 120, 1),
+    events.ReplyEnded(DONE),
+    events.TurnEnded("done", 2),
+)
+
+
+def test_text_puts_only_the_final_answer_on_stdout():
+    run = Run("text").tell(events.Notice("careful", "warning"), *TURN)
+    assert run.out.getvalue() == "Two files\u2028here ?.\n"
+    assert run.err.getvalue() == "warning: careful\n● bash  ls\n"
+    assert run.face.finish() == 0
+
+
+def test_json_is_one_object_with_all_the_fields():
+    (result,) = Run("json").tell(*TURN).objects()
+    assert result["type"] == "result"
+    assert result["subtype"] == "success"
+    assert result["is_error"] is False
+    assert result["num_turns"] == 2
+    assert result["result"] == "Two files\u2028here ?."
+    assert result["session_id"] == "s1"
+    assert result["total_cost_usd"] == 0.25
+    assert result["stop_reason"] == "end_turn"
+    assert result["usage"] == {
+        "input_tokens": 11,
+        "output_tokens": 7,
+        "cache_read_input_tokens": 103,
+        "cache_creation_input_tokens": 24,
+    }
+    assert result["modelUsage"]["claude-x"]["cacheReadInputTokens"] == 103
+    assert result["duration_ms"] >= result["duration_api_ms"] >= 0
+
+
+def test_stream_json_starts_with_init_and_ends_with_the_result():
+    lines = Run("stream-json").tell(*TURN).objects()
+    kinds = [(line["type"], line.get("subtype")) for line in lines]
+    assert kinds == [
+        ("system", "init"),
+        ("assistant", None),
+        ("user", None),
+        ("assistant", None),
+        ("result", "success"),
+    ]
+    assert {line["session_id"] for line in lines} == {"s1"}
+    assert lines[0]["permissionMode"] == "manual"
+    assert lines[2]["message"]["content"][0]["tool_use_id"] == "toolu_1"
+
+
+def test_deltas_come_only_when_asked_for():
+    assert "stream_event" not in {line["type"] for line in Run("stream-json").tell(*TURN).objects()}
+    lines = Run("stream-json", partial=True).tell(*TURN).objects()
+    (delta,) = [line["event"]["delta"] for line in lines if line["type"] == "stream_event"]
+    assert delta == {"type": "text_delta", "text": "Look"}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_no_output_holds_a_line_separator_of_unicode_within_a_json_line(form):
+    text = Run(form).tell(*TURN).out.getvalue()
+    if form != "text":
+        assert "\u2028" not in text
+        assert "\\u2028" in text
+        assert all(json.loads(line) for line in text.splitlines())
+
+
+def test_a_run_cut_short_still_has_its_one_result():
+    run = Run("stream-json").tell(*TURN[:4])
+    assert run.face.finish(143, "terminated by SIGTERM") == 143
+    assert run.face.finish(1) == 143
+    results = [line for line in run.objects() if line["type"] == "result"]
+    assert [line["subtype"] for line in results] == ["error_during_execution"]
+    assert results[0]["errors"] == ["terminated by SIGTERM"]
+    assert results[0]["is_error"] is True
+    assert "terminated" in run.err.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("reason", "subtype"),
+    [
+        ("done", "success"),
+        ("max_turns", "error_max_turns"),
+        ("failed", "error_during_execution"),
+        ("interrupted", "error_during_execution"),
+    ],
+)
+def test_each_reason_has_its_subtype(reason, subtype):
+    (result,) = Run("json").tell(events.TurnEnded(reason, 1, code=7)).objects()
+    assert result["subtype"] == subtype
+
+
+def test_a_denied_call_is_listed_with_its_input():
+    denied = events.CallEnded(
+        3, 1, "bash", "ls", Result(4, 0.0, 3, 1, (Text("no"),), error=True), 0.0, denied=True
+    )
+    run = Run("json").tell(TURN[3], denied, events.TurnEnded("denied", 1, "not allowed: bash", 4))
+    (result,) = run.objects()
+    assert result["permission_denials"] == [
+        {"tool_name": "bash", "tool_use_id": "toolu_1", "tool_input": {"command": "ls"}}
+    ]
+    assert run.face.finish() == 4
+
+
+def test_a_compaction_is_told_in_the_stream_and_beside_the_answer():
+    run = Run("stream-json").tell(
+        events.MadeRoom("[auto compact] 90k -> 20k", "auto", ("c7",), {"before": 90})
+    )
+    line = run.objects()[1]
+    assert line["subtype"] == "compact_boundary"
+    assert line["compact_metadata"]["ids"] == ["c7"]
+    assert "[auto compact]" in run.err.getvalue()
+
+
+def test_a_reader_that_goes_away_is_noticed_quietly():
+    reading, writing = os.pipe()
+    calls = []
+    with os.fdopen(writing, "w") as out:
+        streams = Streams(out, io.StringIO(), on_gone=lambda: calls.append("gone"))
+        face = FORMATS["stream-json"](SETTING, streams)
+        os.close(reading)
+        for event in TURN:
+            face.show(event)
+    assert calls == ["gone"]
+    assert face.finish() == 141
+
+
+def test_control_characters_do_not_reach_the_terminal_through_stderr():
+    run = Run("text").tell(
+        events.CallEnded(1, 0, "bash", "echo \x1b[2J", Result(1, 0.0, 1, 0, (Text(""),)), 0.0)
+    )
+    assert "\x1b" not in run.err.getvalue()
