@@ -17,6 +17,7 @@ from tools.touch import Touch
 
 from .shell import simple_commands
 
+KNOWN = {"bash", "read", "write", "edit", "compact", "recall"}
 MODES = ("manual", "acceptEdits", "dontAsk", "bypassPermissions")
 Mode = Literal["manual", "acceptEdits", "dontAsk", "bypassPermissions"]
 _RULE = re.compile(r"^\s*([A-Za-z_]+)\s*(?:\((.*)\))?\s*$", re.DOTALL)
@@ -89,9 +90,13 @@ def parse_rule(text: str) -> Rule:
 
 
 def parse_rules(text: str) -> tuple[Rule, ...]:
-    """Rules separated by commas or spaces, parentheses kept together."""
-    parts = re.findall(r"[A-Za-z_]+(?:\([^)]*\))?", text)
-    return tuple(parse_rule(part) for part in parts)
+    """Rules separated by commas or spaces. Raises ValueError where something else stands between them."""
+    found = list(re.finditer(r"[A-Za-z_]+(?:\([^)]*\))?", text))
+    between = re.sub(r"[A-Za-z_]+(?:\([^)]*\))?", "", text)
+    names = [match[0].split("(")[0].lower() for match in found]
+    if between.strip(" ,\t") or not found or any(name not in KNOWN for name in names):
+        raise ValueError(f"{text!r} holds no rules; write tools or tool(pattern): edit, bash(git status)")
+    return tuple(parse_rule(match[0]) for match in found)
 
 
 def judge(tool: str, touches: Sequence[Touch], rules: Rules) -> Verdict:

@@ -31,7 +31,6 @@ from transcripts.messages import Block, Text, ToolUse, Usage, clean, nothing
 
 from .draft import Draft
 
-
 F = TypeVar("F", bound=Fact)
 
 
@@ -92,6 +91,10 @@ class Session:
         )
         self.spent += fact.usage
         return self._add(fact)
+
+    def charge(self, usage: Usage) -> None:
+        """Count what a request cost that is no part of the conversation (a summary)."""
+        self.spent += usage
 
     def started(self, of: int, block: int) -> Started:
         return self._add(Started(*self._next(), of, block), durable=True)

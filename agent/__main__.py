@@ -1,0 +1,33 @@
+"""The way in: anchor the imports, judge argv, hand over. Kept free of everything that is slow to import."""
+
+from agent.anchor import anchor
+
+anchor()
+
+import sys  # noqa: E402  nothing may be imported before the anchor holds
+from collections.abc import Sequence  # noqa: E402
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program; returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["replay"]:
+        from agent.replay_command import main as replay
+
+        return replay(words[1:])
+    if words[:1] == ["sessions"]:
+        from pathlib import Path
+
+        from agent.sessions_command import main as sessions
+
+        return sessions(words[1:], Path.cwd())
+    from agent.cli import parse
+
+    options = parse(words)
+    from agent.run import run
+
+    return run(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

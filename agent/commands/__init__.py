@@ -1,0 +1,110 @@
+"""Slash commands: one visible table. A command is a function; its docstring is its help.
+
+A command gets the agent and the rest of its line. What it prints goes out as events and never into the
+conversation.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent.errors import AgentError
+from agent.events import Notice, Said
+from transcripts.errors import StoreError
+
+from . import about, making_room, sessions
+
+if TYPE_CHECKING:
+    from agent.driver import Agent
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`name` is typed after the slash; `aliases` are other names that fingers know."""
+
+    name: str
+    run: Callable[[Agent, str], Awaitable[None]]
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def help(self) -> str:
+        return " ".join((self.run.__doc__ or "").split())
+
+    @property
+    def summary(self) -> str:
+        return self.help.split(". ")[0].rstrip(".")
+
+
+async def help_(agent: Agent, argument: str) -> None:
+    """Show the commands and keys. With a name, show the help of that command."""
+    if argument:
+        command = find(argument.lstrip("/"))
+        agent.emit(Said(f"/{command.name}: {command.help}") if command else unknown(argument.lstrip("/")))
+        return
+    width = max(len(command.name) for command in COMMANDS)
+    lines = [f"  /{command.name:<{width}}  {command.summary}" for command in COMMANDS]
+    agent.emit(Said("\n".join(["Commands", *lines, "", "Keys", *(f"  {line}" for line in KEYS)])))
+
+
+async def exit_(agent: Agent, argument: str) -> None:
+    """Leave. The session can be continued with --continue."""
+    agent.ended = True
+
+
+KEYS = (
+    "Enter sends; Alt+Enter, Ctrl+J or \\ Enter starts a new line",
+    "Ctrl-C or Esc interrupts a turn; Ctrl-C twice or Ctrl-D on an empty line leaves",
+    "Esc Esc on an empty line goes back (/rewind); Shift+Tab changes the permission mode",
+    "Up and Ctrl-R find earlier prompts; Tab completes; @ names a file; ! runs a command of yours",
+    "Ctrl-O shows whole outputs; Ctrl-G opens your editor; Ctrl-L redraws",
+)
+
+COMMANDS: tuple[Command, ...] = (
+    Command("help", help_, ("?",)),
+    Command("compact", making_room.compact, ("compress", "summarize")),
+    Command("uncompact", making_room.uncompact),
+    Command("recall", making_room.recall),
+    Command("pin", making_room.pin),
+    Command("context", about.context, ("tokens",)),
+    Command("cost", about.cost, ("usage", "stats")),
+    Command("status", about.status),
+    Command("model", about.model),
+    Command("permissions", about.permissions, ("allowed-tools",)),
+    Command("sessions", sessions.list_),
+    Command("resume", sessions.resume, ("continue",)),
+    Command("rewind", sessions.rewind, ("undo",)),
+    Command("fork", sessions.fork, ("branch",)),
+    Command("rename", sessions.rename),
+    Command("export", sessions.export),
+    Command("clear", sessions.clear, ("new", "reset")),
+    Command("exit", exit_, ("quit", "q")),
+)
+
+
+def find(name: str) -> Command | None:
+    """The command of that name or alias."""
+    return next((command for command in COMMANDS if name in (command.name, *command.aliases)), None)
+
+
+def unknown(name: str) -> Notice:
+    """The answer to a name that no command has."""
+    names = [word for command in COMMANDS for word in (command.name, *command.aliases)]
+    near = difflib.get_close_matches(name, names, 1, 0.5)
+    hint = f" - did you mean /{near[0]}?" if near else " - /help lists them"
+    return Notice(f"Unknown command /{name}{hint}", "warning")
+
+
+async def run_command(agent: Agent, line: str) -> None:
+    """Run one command line, `/name argument`. What goes wrong is told, never raised."""
+    name, _, argument = line.strip().removeprefix("/").partition(" ")
+    command = find(name.lower())
+    if command is None:
+        agent.emit(unknown(name))
+        return
+    try:
+        await command.run(agent, argument.strip())
+    except (AgentError, StoreError, OSError) as error:
+        agent.emit(Notice(f"/{command.name}: {error}", "error"))

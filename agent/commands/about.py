@@ -1,0 +1,155 @@
+"""Commands that show how things stand: /context, /cost, /status, /model, /permissions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.asking import size
+from agent.events import Charted, Notice, Said
+from agent.permissions import MODES, parse_rules
+from compact.window import state_of
+from transcripts.facts import Compacted
+from transcripts.view import Kind
+
+if TYPE_CHECKING:
+    from agent.driver import Agent
+
+LABELS = {
+    Kind.USER: "user text",
+    Kind.ASSISTANT: "assistant text",
+    Kind.THINKING: "thinking",
+    Kind.INPUT: "tool inputs",
+    Kind.RESULT: "tool results",
+    Kind.PLACEHOLDER: "placeholders",
+}
+
+
+async def context(agent: Agent, argument: str) -> None:
+    """Draw what the context holds. Then the largest blocks, and every compaction so far with its figures."""
+    session, parts = agent.in_use
+    room, view = parts.room, session.folded.view
+    total = size(session, parts)
+    frame = agent.workshop.overheads()
+    raw = sum(view.tally) + sum(frame.values())
+    scale = total / raw if raw else 1.0
+    rows = [(label, round(count * scale)) for label, count in frame.items()]
+    rows += [(LABELS[kind], round(view.tally[kind] * scale)) for kind in Kind]
+    used = sum(count for _, count in rows)
+    rows.append(("free", max(0, room.window.size - used)))
+    state = state_of(total, room.window, room.settings).name
+    share = 100 * total / room.window.size
+    title = f"{parts.frame.model}: {total:,} of {room.window.size:,} tokens ({share:.0f} %), {state}"
+    agent.emit(Charted(title, tuple(rows), room.window.size))
+    agent.emit(Said("\n".join([*_largest(agent, scale), "", *_compactions(agent)])))
+
+
+def _largest(agent: Agent, scale: float, count: int = 5) -> list[str]:
+    session, _ = agent.in_use
+    found = [part for message in session.folded.view for part in message.parts]
+    found.sort(key=lambda part: -part.tokens)
+    lines = ["Largest blocks"]
+    for part in found[:count]:
+        name = f" of {part.use.name}" if part.use is not None else ""
+        lines.append(f"  {round(part.tokens * scale):>8,}  r{part.seq}  {LABELS[part.kind]}{name}")
+    return lines if found else ["The conversation is empty."]
+
+
+def _compactions(agent: Agent) -> list[str]:
+    session, parts = agent.in_use
+    folded = session.folded
+    if not folded.compactions:
+        return [f"No compaction so far (policy {parts.room.settings.policy})."]
+    lines = [f"Compactions (policy {parts.room.settings.policy})"]
+    for made in folded.compactions:
+        lines.append(f"  {_figures(made)}{'  undone' if made.id in folded.undone else ''}")
+    return lines
+
+
+def _figures(made: Compacted) -> str:
+    report = made.report
+    text = f"{made.id}  {made.layer} ({made.trigger})"
+    if "before" in report and "after" in report:
+        text += f"  {int(report['before']):,} -> {int(report['after']):,} tokens"
+    if (cost := report.get("predicted_cost_usd")) is not None:
+        text += f"  predicted ${float(cost):.3f}"
+    if (calls := report.get("pays_back_calls")) is not None:
+        text += f", pays back in {calls} calls"
+    return text
+
+
+async def cost(agent: Agent, argument: str) -> None:
+    """Show what this session has used and cost."""
+    session, parts = agent.in_use
+    used, prices = session.spent, parts.room.prices
+    whole = used.prompt
+    lines = [
+        f"input   {whole:>12,} tokens",
+        f"  from the cache  {used.cache_read:>12,}  ({100 * used.cache_read / whole if whole else 0:.0f} %)",
+        f"  written to it   {used.cache_written:>12,}",
+        f"  neither         {used.input:>12,}",
+        f"output  {used.output:>12,} tokens",
+        f"cost    ${prices.cost(used):.4f} at the list prices for {parts.frame.model}",
+    ]
+    agent.emit(Said("\n".join(lines)))
+
+
+async def status(agent: Agent, argument: str) -> None:
+    """Show the model, the server, the session and the folder."""
+    session, parts = agent.in_use
+    config = agent.setup.config
+    lines = [
+        f"model       {parts.frame.model}",
+        f"server      {agent.workshop.server}",
+        f"session     {session.sid}",
+        f"folder      {agent.setup.folder}",
+        f"permission  {parts.grants.rules.mode}",
+        f"policy      {parts.room.settings.policy}",
+        f"settings    {config.user_dir / 'settings.toml'}",
+    ]
+    agent.emit(Said("\n".join(lines)))
+
+
+async def model(agent: Agent, argument: str) -> None:
+    """Show or change the model for this session. Takes a model id, or opus, sonnet, haiku."""
+    session, parts = agent.in_use
+    if not argument:
+        facts = agent.workshop.facts
+        agent.emit(
+            Said(
+                f"{facts.id}: window {facts.window:,} tokens, output up to {facts.max_output:,}\n"
+                "/model opus, /model sonnet, /model haiku or /model ID changes it"
+            )
+        )
+        return
+    await agent.workshop.change_model(session, parts, argument)
+    agent.emit(Notice(f"the model is now {parts.frame.model}; earlier thinking is left out of the context"))
+
+
+async def permissions(agent: Agent, argument: str) -> None:
+    """Show the permission mode and rules. `mode NAME` changes the mode, `allow RULE` adds a rule for now."""
+    _, parts = agent.in_use
+    verb, _, rest = argument.partition(" ")
+    grants = parts.grants
+    if verb == "mode":
+        if rest not in MODES:
+            agent.emit(Notice(f"the modes are {', '.join(MODES)}", "warning"))
+            return
+        grants.set_mode(rest)
+    elif verb == "allow":
+        try:
+            rules = parse_rules(rest)
+        except ValueError as error:
+            agent.emit(Notice(str(error), "warning"))
+            return
+        for rule in rules:
+            grants.allow(rule)
+    lines = [f"mode   {grants.rules.mode}"]
+    lines += [f"allow  {rule}" for rule in grants.rules.allow]
+    lines += [f"deny   {rule}" for rule in grants.rules.deny]
+    lines += [f"denied {call['tool_name']}: {_brief(call['tool_input'])}" for call in grants.denied[-5:]]
+    agent.emit(Said("\n".join(lines)))
+
+
+def _brief(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else f"{text[:79]}…"

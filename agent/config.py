@@ -1,0 +1,254 @@
+"""Settings: the user's file, then the project's, then the environment; flags come last and elsewhere.
+
+A project's file comes with the checkout, so it can only tune and tighten: it names no server, key, hook,
+model, allow rule or bypass. One bad entry is a warning and voids nothing else; a file that is no TOML at
+all is an error, with its line.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from .errors import ConfigError
+from .permissions import MODES, Rule, parse_rules
+
+OFFICIAL = "https://api.anthropic.com"
+HOOKS = ("pre_compact", "post_compact", "pre_tool", "post_tool")
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+TIGHTER = ("manual", "dontAsk")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Everything settable, with its default. `compact` holds the entries of the [compact] table."""
+
+    model: str | None = None
+    effort: str | None = None
+    max_tokens: int = 32_000
+    context_window: int | None = None
+    cache: str = "5m"
+    base_url: str | None = None
+    key: str | None = None
+    token: str | None = None
+    permission_mode: str = "manual"
+    allow: tuple[Rule, ...] = ()
+    deny: tuple[Rule, ...] = ()
+    pass_env: tuple[str, ...] = ()
+    hooks: Mapping[str, str] = field(default_factory=dict)
+    compact: Mapping[str, Any] = field(default_factory=dict)
+    custom_headers: Mapping[str, str] = field(default_factory=dict)
+    user_dir: Path = Path()
+    cache_dir: Path = Path()
+    state_dir: Path = Path()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def official(self) -> bool:
+        """Whether requests go to the service itself, which takes every field that we send."""
+        return self.base_url is None or self.base_url.rstrip("/") == OFFICIAL
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The exact values that must not stand in any record."""
+        return tuple(value for value in (self.key, self.token) if value and len(value) >= 8)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("takes a text")
+    return value.strip()
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("takes a whole number")
+    number = float(str(value).replace("_", ""))
+    if number != int(number) or number < 1:
+        raise ValueError("takes a whole number of at least 1")
+    return int(number)
+
+
+def _one_of(*choices: str) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if value not in choices:
+            raise ValueError(f"takes one of {', '.join(choices)}")
+        return str(value)
+
+    return check
+
+
+def _rules(value: Any) -> tuple[Rule, ...]:
+    if not isinstance(value, list):
+        raise ValueError('takes a list of rules, such as ["bash(git status)"]')
+    return tuple(rule for text in value for rule in parse_rules(str(text)))
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError("takes a list of texts")
+    return tuple(_text(item) for item in value)
+
+
+def _hooks(value: Any) -> Mapping[str, str]:
+    unknown = set(value) - set(HOOKS)
+    if unknown:
+        raise ValueError(f"knows {', '.join(HOOKS)}, not {', '.join(sorted(unknown))}")
+    return {name: _text(command) for name, command in value.items()}
+
+
+_FIELDS: dict[str, Callable[[Any], Any]] = {
+    "model": _text,
+    "effort": _one_of(*EFFORTS),
+    "max_tokens": _whole,
+    "context_window": _whole,
+    "cache": _one_of("5m", "1h"),
+    "base_url": _text,
+    "permission_mode": _one_of(*MODES),
+    "allow": _rules,
+    "deny": _rules,
+    "pass_env": _texts,
+    "hooks": _hooks,
+    "compact": dict,
+}
+_PROJECT = {
+    **{name: _FIELDS[name] for name in ("effort", "max_tokens", "context_window", "deny", "compact")},
+    "permission_mode": _one_of(*TIGHTER),
+}
+_MERGED = {"allow", "deny", "pass_env"}
+
+
+def load(environ: Mapping[str, str], folder: Path, home: Path) -> Config:
+    """The settings in force in a project folder. Raises ConfigError, naming the file and the fix."""
+    user_dir = Path(_set(environ, "XDG_CONFIG_HOME") or home / ".config") / "makeroom"
+    config = Config(
+        user_dir=user_dir,
+        cache_dir=Path(_set(environ, "XDG_CACHE_HOME") or home / ".cache") / "makeroom",
+        state_dir=Path(_set(environ, "XDG_STATE_HOME") or home / ".local" / "state") / "makeroom",
+    )
+    config = _with_file(config, user_dir / "settings.toml", _FIELDS)
+    config = _with_file(config, folder / ".makeroom" / "settings.toml", _PROJECT)
+    config = _with_file(config, grants_path(user_dir, folder), {"allow": _rules})
+    return _with_environment(config, environ)
+
+
+def grants_path(user_dir: Path, folder: Path) -> Path:
+    """Where the rules are kept that a person granted for good in a project."""
+    name = hashlib.sha256(str(folder).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return user_dir / "projects" / f"{name}.toml"
+
+
+def _with_file(config: Config, path: Path, known: Mapping[str, Callable[[Any], Any]]) -> Config:
+    try:
+        text = path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode("utf-8")
+        entries = tomllib.loads(text)
+    except (FileNotFoundError, NotADirectoryError):
+        return config
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: {error}; correct it or move it away") from error
+    for name, value in entries.items():
+        config = _with_entry(config, f"{path}: {name}", name, value, known)
+    return config
+
+
+def _with_entry(
+    config: Config, where: str, name: str, value: Any, known: Mapping[str, Callable[[Any], Any]]
+) -> Config:
+    if name not in known:
+        return _warned(config, f"{where} {_unknown(name, known)}")
+    try:
+        read = known[name](value)
+    except (ValueError, TypeError) as error:
+        return _warned(config, f"{where} {error}; ignored")
+    if name in _MERGED:
+        read = (*getattr(config, name), *read)
+    elif name == "compact":
+        read = {**config.compact, **read}
+    return replace(config, **{name: read})
+
+
+def _unknown(name: str, known: Mapping[str, Any]) -> str:
+    if name in _FIELDS:
+        return "is only read from your own settings, not from a project's; ignored"
+    near = difflib.get_close_matches(name, known, 1)
+    return f"is unknown{f'; did you mean {near[0]}?' if near else ''}; ignored"
+
+
+def _warned(config: Config, text: str) -> Config:
+    return replace(config, warnings=(*config.warnings, text))
+
+
+def _set(environ: Mapping[str, str], name: str) -> str | None:
+    """A variable's value; an empty one counts as unset."""
+    value = environ.get(name, "").strip()
+    return value or None
+
+
+_VARIABLES: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
+    ("ANTHROPIC_MODEL", "model", _text),
+    ("MAKEROOM_MODEL", "model", _text),
+    ("MAKEROOM_EFFORT", "effort", _one_of(*EFFORTS)),
+    ("MAKEROOM_MAX_TOKENS", "max_tokens", _whole),
+    ("MAKEROOM_CONTEXT_WINDOW", "context_window", _whole),
+    ("MAKEROOM_PERMISSION_MODE", "permission_mode", _one_of(*MODES)),
+    ("ANTHROPIC_API_KEY", "key", _text),
+    ("ANTHROPIC_AUTH_TOKEN", "token", _text),
+    ("ANTHROPIC_BASE_URL", "base_url", _text),
+)
+
+
+def _with_environment(config: Config, environ: Mapping[str, str]) -> Config:
+    for variable, name, read in _VARIABLES:
+        if (value := _set(environ, variable)) is None:
+            continue
+        try:
+            config = replace(config, **{name: read(value)})
+        except ValueError as error:
+            raise ConfigError(f"{variable}={value!r}: it {error}") from error
+    if config.base_url:
+        config = replace(config, base_url=config.base_url.rstrip("/").removesuffix("/v1"))
+    if headers := _set(environ, "ANTHROPIC_CUSTOM_HEADERS"):
+        pairs = (line.partition(":") for line in headers.splitlines())
+        config = replace(config, custom_headers={n.strip(): v.strip() for n, _, v in pairs if n.strip()})
+    auto_off = environ.get("MAKEROOM_AUTO_COMPACT", "").strip() == "0" or _set(environ, "DISABLE_COMPACT")
+    if auto_off:
+        config = replace(config, compact={**config.compact, "enabled": False})
+    if policy := _set(environ, "MAKEROOM_POLICY"):
+        config = replace(config, compact={**config.compact, "policy": policy})
+    return config
+
+
+def has_credentials(config: Config, environ: Mapping[str, str], home: Path) -> bool:
+    """Whether the SDK will find something to sign requests with; a local server needs nothing."""
+    if config.key or config.token or not config.official:
+        return True
+    if _set(environ, "ANTHROPIC_PROFILE") or _set(environ, "ANTHROPIC_FEDERATION_RULE_ID"):
+        return True
+    place = Path(_set(environ, "ANTHROPIC_CONFIG_DIR") or home / ".config" / "anthropic")
+    return (place / "active_config").exists()
+
+
+def keep_grant(path: Path, rule: Rule) -> None:
+    """Write one more allow rule down for a project, the file whole or as it was."""
+    known: list[str] = []
+    try:
+        known = [str(text) for text in tomllib.loads(path.read_text("utf-8")).get("allow", [])]
+    except (OSError, ValueError):
+        known = []
+    if str(rule) in known:
+        return
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    quoted = ",\n".join(f"    {_toml(text)}" for text in [*known, str(rule)])
+    fresh = path.with_suffix(f".{os.getpid()}.tmp")
+    fresh.write_text(f"# Commands that you allowed for this project.\nallow = [\n{quoted},\n]\n", "utf-8")
+    fresh.replace(path)
+
+
+def _toml(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

@@ -1,0 +1,142 @@
+"""The agent as the faces see it: prompts and commands in, events out.
+
+Holds the session in use and the parts that it works with; which session that is may change (/clear,
+/resume, /fork). What to do with words is decided here, how it is done elsewhere: turns in turn.py, slash
+commands in commands/, the joining of parts in build.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from compact.window import state_of
+from transcripts.messages import Block, Text
+
+from .asking import size
+from .build import Workshop
+from .commands import COMMANDS, run_command
+from .events import Emit, Event, Notice, TurnBegan, TurnEnded
+from .parts import Parts
+from .permissions import Mode
+from .ports import Approver, Status
+from .session import Session
+from .setup import Setup
+from .surroundings import surroundings
+from .turn import run_turn
+
+CYCLE: tuple[Mode, ...] = ("manual", "acceptEdits", "dontAsk")
+
+
+class Agent:
+    """One conversation partner; implements ports.Driver."""
+
+    def __init__(self, setup: Setup, emit: Emit, approver: Approver) -> None:
+        self.setup = setup
+        self.workshop = Workshop(setup, emit, approver)
+        self.session: Session | None = None
+        self.parts: Parts | None = None
+        self.ended = False
+        self._emit = emit
+        self._ready: asyncio.Task[None] | None = None
+
+    @property
+    def in_use(self) -> tuple[Session, Parts]:
+        """The session and its parts; `ready` must have returned."""
+        if self.session is None or self.parts is None:
+            raise RuntimeError("the agent is not ready yet")
+        return self.session, self.parts
+
+    def emit(self, event: Event) -> None:
+        self._emit(event)
+
+    async def ready(self) -> None:
+        if self._ready is None:
+            self._ready = asyncio.ensure_future(self._get_ready())
+        await asyncio.shield(self._ready)
+
+    async def _get_ready(self) -> None:
+        await self.workshop.warm()
+        for warning in self.setup.config.warnings:
+            self.emit(Notice(warning, "warning"))
+        self.session, self.parts = await self.workshop.first_session()
+
+    def take(self, session: Session, parts: Parts) -> None:
+        """Use another session from now on; the one before is closed and can be resumed."""
+        if self.session is not None:
+            self.session.close("left")
+        self.session, self.parts = session, parts
+
+    async def prompt(self, text: str) -> TurnEnded:
+        """See ports.Driver."""
+        await self.ready()
+        session, parts = self.in_use
+        self.emit(TurnBegan(text))
+        self.workshop.begin(session, parts)
+        session.user(self._blocks(text))
+        try:
+            return await run_turn(session, parts, self.emit)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None:
+                task.uncancel()
+            return TurnEnded("interrupted", 0, "interrupted", 130)
+
+    def _blocks(self, text: str) -> tuple[Block, ...]:
+        session, parts = self.in_use
+        blocks: list[Block] = []
+        if not session.folded.entries:
+            blocks.append(Text(surroundings(self.setup.folder, parts.clock.now())))
+        blocks.extend(Text(news) for news in self.workshop.news(parts))
+        blocks.append(Text(text))
+        return tuple(blocks)
+
+    async def command(self, line: str) -> bool:
+        """See ports.Driver."""
+        await self.ready()
+        await run_command(self, line)
+        return not self.ended
+
+    def commands(self) -> Sequence[tuple[str, str]]:
+        return [(command.name, command.summary) for command in COMMANDS]
+
+    def cost(self) -> float:
+        """US dollars that the session has cost so far."""
+        if self.session is None or self.parts is None:
+            return 0.0
+        return self.parts.room.prices.cost(self.session.spent)
+
+    def cycle_mode(self) -> str:
+        if self.parts is None:
+            return self.setup.mode
+        grants = self.parts.grants
+        at = CYCLE.index(grants.rules.mode) if grants.rules.mode in CYCLE else -1
+        grants.set_mode(CYCLE[(at + 1) % len(CYCLE)])
+        return grants.rules.mode
+
+    def status(self) -> Status:
+        """See ports.Driver."""
+        folder = str(self.setup.folder)
+        if self.session is None or self.parts is None:
+            return Status(
+                self.setup.model, None, 0, "NORMAL", 0.0, self.setup.mode, "", folder, note="starting"
+            )
+        room = self.parts.room
+        tokens = size(self.session, self.parts) if self.session.folded.entries else None
+        state = state_of(tokens or 0, room.window, room.settings)
+        return Status(
+            self.parts.frame.model,
+            tokens,
+            room.window.size,
+            state.name,
+            self.cost(),
+            self.parts.grants.rules.mode,
+            self.session.sid,
+            folder,
+            jobs=self.workshop.running_jobs(self.parts),
+        )
+
+    async def close(self) -> None:
+        if self._ready is not None and not self._ready.done():
+            self._ready.cancel()
+        await self.workshop.close(self.session, self.parts)

@@ -1,0 +1,128 @@
+"""A run without a screen: `-p`. One prompt, one answer, and an exit code on every path."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+import stat
+import sys
+
+from .setup import Setup
+from .driver import Agent
+from .errors import AgentError, UsageError
+from .events import TurnEnded
+from .ports import Question, Refuse
+from .ui.headless import FORMATS, Face, Setting, Streams
+
+MOST = 10 * 1024 * 1024  # bytes of standard input; a prompt beyond that is a mistake
+PATIENCE = 1.0  # seconds that an inherited, silent standard input is waited for when there is a prompt
+
+
+class Denier:
+    """Nobody is there to ask: what is not allowed is refused, with the flag that would allow it."""
+
+    async def ask(self, question: Question) -> Refuse:
+        rule = question.prefix or question.tool
+        return Refuse(f"{question.why}, and nobody is there to ask; --allowedTools '{rule}' would allow it")
+
+
+def run_headless(setup: Setup) -> int:
+    """Run one prompt to its end; returns the exit code."""
+    prompt = _prompt(setup.options.prompt)
+    return asyncio.run(_run(setup, prompt))
+
+
+async def _run(setup: Setup, prompt: str) -> int:
+    stopped: list[int] = []
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(_answer(setup, prompt, stopped))
+
+    def stop(number: int, code: int) -> None:
+        stopped.append(code)
+        task.cancel()
+        loop.remove_signal_handler(number)
+
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
+        loop.add_signal_handler(number, stop, number, code)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        return stopped[0] if stopped else 130
+
+
+async def _answer(setup: Setup, prompt: str, stopped: list[int]) -> int:
+    faces: list[Face] = []
+    agent = Agent(setup, lambda event: faces[0].show(event) if faces else None, Denier())
+    code, error = 1, "the run was cut short"
+    try:
+        await agent.ready()
+        faces.append(_face(setup, agent))
+        ended = await agent.prompt(prompt)
+        code, error = _code(agent, ended), ended.error
+    except AgentError as failure:
+        code, error = failure.code, str(failure)
+    except asyncio.CancelledError:
+        code, error = 130, "interrupted"
+    finally:
+        await agent.close()
+    if not faces:
+        faces.append(_face(setup, agent))
+    code = faces[0].finish(stopped[0] if stopped else code, error)
+    return stopped[0] if stopped else code
+
+
+def _face(setup: Setup, agent: Agent) -> Face:
+    tools = tuple(agent.parts.tools) if agent.parts else ()
+    session = agent.session.sid if agent.session else ""
+    model = agent.parts.frame.model if agent.parts else setup.model
+    setting = Setting(session, str(setup.folder), model, tools, setup.mode, agent.cost)
+    return FORMATS[setup.options.output_format](setting, Streams())
+
+
+def _code(agent: Agent, ended: TurnEnded) -> int:
+    """The turn's exit code; 4 when a refused permission was the last thing that happened before the answer."""
+    session, parts = agent.in_use
+    if ended.code or not parts.grants.denied:
+        return ended.code
+    calls = [entry for entry in session.folded.entries if getattr(entry, "uses", None)]
+    refused = {call["tool_use_id"] for call in parts.grants.denied}
+    last = calls[-1].uses.values() if calls else ()  # type: ignore[union-attr]
+    return 4 if any(use.id in refused for use in last) else 0
+
+
+def _prompt(words: str) -> str:
+    """The prompt of the command line, of standard input, or of both."""
+    piped = _piped(bool(words))
+    if not words and not piped.strip():
+        raise UsageError("-p needs a prompt: makeroom -p 'what to do', or pipe it in")
+    if not piped.strip():
+        return words
+    return f"{words}\n\n<stdin>\n{piped}\n</stdin>" if words else piped
+
+
+def _piped(has_words: bool) -> str:
+    try:
+        number = sys.stdin.fileno()
+        if os.isatty(number):
+            return ""
+        regular = stat.S_ISREG(os.fstat(number).st_mode)
+        if has_words and not regular and not select.select([number], [], [], PATIENCE)[0]:
+            return ""
+        data = _read_all(number)
+    except (OSError, ValueError, AttributeError):
+        return ""  # standard input is closed
+    return data.decode("utf-8", "replace")
+
+
+def _read_all(number: int) -> bytes:
+    pieces, size = [], 0
+    while piece := os.read(number, 1 << 16):
+        pieces.append(piece)
+        size += len(piece)
+        if size > MOST:
+            raise UsageError(
+                f"standard input is over {MOST // 1048576} MB; put it in a file and name the file"
+            )
+    return b"".join(pieces)

@@ -1,0 +1,28 @@
+"""A run with a screen: the REPL, with the agent made after the prompt is painted."""
+
+from __future__ import annotations
+
+import asyncio
+
+from .setup import Setup
+from .events import Emit
+from .ports import Approver, Driver
+from .ui.repl import ReplOptions, run
+
+
+def run_interactive(setup: Setup) -> int:
+    """Run the REPL until the person leaves; returns the exit code."""
+
+    def make(emit: Emit, approver: Approver) -> Driver:
+        from .driver import Agent
+
+        return Agent(setup, emit, approver)
+
+    options = ReplOptions(
+        folder=setup.folder,
+        state_dir=setup.config.state_dir,
+        prompt=setup.options.prompt,
+        plain=setup.options.plain,
+        color=setup.options.color,
+    )
+    return asyncio.run(run(make, options))

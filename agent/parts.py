@@ -1,0 +1,90 @@
+"""The parts that a turn works with, chosen and joined in build.py and handed over as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from compact.plan import Situation
+from compact.prices import Prices
+from compact.settings import Settings
+from compact.tokens import Counter, fit
+from compact.window import Window
+from tools.base import Place, Tool
+
+from .permissions import Mode, Rule, Rules
+from .ports import Approver, Clock, Hooks, Model
+from .request import Frame
+from .session import Session
+
+
+@dataclass(slots=True)
+class Grants:
+    """The permission mode and rules now in force; `keep` writes an "always" down for this project."""
+
+    rules: Rules
+    keep: Callable[[Rule], None] = lambda rule: None
+    denied: list[dict[str, object]] = field(default_factory=list)
+
+    def set_mode(self, mode: Mode) -> None:
+        self.rules = replace(self.rules, mode=mode)
+
+    def allow(self, rule: Rule, always: bool = False) -> None:
+        self.rules = replace(self.rules, allow=(*self.rules.allow, rule))
+        if always:
+            self.keep(rule)
+
+
+@dataclass(slots=True)
+class Room:
+    """What the pipeline needs to know beside the conversation. Changes when the server teaches us.
+
+    overhead  our count of system prompt and tools, in tokens
+    binds     whether the model binds thinking to its prefix
+    learned   called with a window that an error told, to remember it for this model and base URL
+    """
+
+    settings: Settings
+    window: Window
+    prices: Prices
+    counter: Counter
+    overhead: int
+    binds: bool
+    learned: Callable[[int], None] = lambda window: None
+    focus: str | None = None  # a compaction the model asked for, with its focus
+    live: Callable[[], tuple[str, ...]] = tuple
+
+
+@dataclass(slots=True)
+class Parts:
+    """Everything a turn needs of the world. `frame` changes only when the server refuses a field."""
+
+    model: Model
+    frame: Frame
+    tools: Mapping[str, Tool]
+    place: Place
+    approver: Approver
+    hooks: Hooks
+    clock: Clock
+    grants: Grants
+    room: Room
+    max_turns: int | None = None
+    jitter: Callable[[], float] = lambda: 0.5
+    checkpoint: Callable[[Path], Awaitable[None]] | None = None
+
+    def situation(self, session: Session) -> Situation:
+        """The session as the pipeline sees it now."""
+        room = self.room
+        return Situation(
+            folded=session.folded,
+            settings=room.settings,
+            window=room.window,
+            prices=room.prices,
+            now=self.clock.now(),
+            overhead=room.overhead,
+            fit=fit(session.folded.measures),
+            binds=room.binds,
+            count=room.counter,
+            live=room.live(),
+        )

@@ -1,0 +1,134 @@
+"""Making room, live: the pure plan of compact/ is given what it asks for and becomes facts.
+
+The automatic trigger, `/compact`, the compact tool and the reactive ladder are the same call with another
+trigger name. Nothing is applied until the plan is whole: an interruption anywhere leaves the conversation
+as it was. Files that a plan names are on the disk before the record that names them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from compact.notice import notice
+from compact.pipeline import plan
+from compact.plan import Plan, Trigger
+
+from .asking import ask_summary, size
+from .errors import PromptTooLong
+from .events import Emit, MadeRoom, Notice
+from .parts import Parts
+from .session import Session
+
+RUNGS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What came of making room: the ids of the compactions, and the line that tells of it."""
+
+    ids: tuple[str, ...] = ()
+    line: str = ""
+    report: Mapping[str, Any] = field(default_factory=dict)
+
+
+async def make_room(
+    session: Session, parts: Parts, emit: Emit, trigger: Trigger, focus: str = "", rung: int = 0
+) -> Made:
+    """Plan and apply one compaction. `Made()` when there was nothing to do."""
+    made_plan, focus = await _planned(session, parts, emit, trigger, (focus, rung))
+    for what, reason in made_plan.failures:
+        session.failed(what, reason)
+        emit(Notice(f"[{trigger} compact] {what}: {reason}", "warning"))
+    if not made_plan.proposals:
+        if made_plan.note and trigger != "auto":
+            emit(Notice(made_plan.note))
+        return Made(line=made_plan.note)
+    return await _apply(session, parts, emit, trigger, made_plan)
+
+
+async def _planned(
+    session: Session, parts: Parts, emit: Emit, trigger: Trigger, asked: tuple[str, int]
+) -> tuple[Plan, str]:
+    focus, rung = asked
+    if trigger != "auto":
+        veto, words = await _before(session, parts, trigger)
+        focus = "\n".join(filter(None, (focus, words)))
+    flow = plan(parts.situation(session), trigger, focus, rung)
+    answer = None
+    while True:
+        try:
+            wanted = flow.send(answer) if answer is not None else next(flow)
+        except StopIteration as stop:
+            result: Plan = stop.value
+            return result, focus
+        if trigger == "auto" and answer is None:
+            veto, words = await _before(session, parts, trigger)
+            if veto is not None:
+                flow.close()
+                return Plan(failures=(("summary", f"a hook said no: {veto}"),)), focus
+        answer = await ask_summary(session, parts, wanted, emit)
+        session.charge(answer.usage)
+
+
+async def _before(session: Session, parts: Parts, trigger: str) -> tuple[str | None, str]:
+    about = {"trigger": trigger, "tokens": size(session, parts), "budget": parts.room.window.size}
+    said = await parts.hooks.run("pre_compact", about)
+    return (said.veto if trigger == "auto" else None), said.words
+
+
+async def _apply(session: Session, parts: Parts, emit: Emit, trigger: Trigger, made_plan: Plan) -> Made:
+    ids = []
+    for proposal in made_plan.proposals:
+        for name, text in proposal.files:
+            store(parts.place.outputs, name, text)
+        ids.append(session.compacted(proposal.layer, trigger, proposal.edits, proposal.report).id)
+    line = notice(made_plan.proposals)
+    report = made_plan.proposals[-1].report
+    emit(MadeRoom(line, trigger, tuple(ids), report))
+    await parts.hooks.run("post_compact", {"trigger": trigger, **report})
+    return Made(tuple(ids), line, report)
+
+
+async def react(session: Session, parts: Parts, emit: Emit, error: PromptTooLong, rung: int) -> None:
+    """One rung of the ladder after the API said that the prompt is too long.
+
+    Raises the error again, naming the biggest blocks, when no rung is left or reacting is off.
+    """
+    if error.limit is not None and error.limit < parts.room.window.size:
+        parts.room.learned(error.limit)
+    if rung > RUNGS or not parts.room.settings.reactive:
+        raise PromptTooLong(f"{error}. {biggest(session)}", error.actual, error.limit)
+    made = await make_room(session, parts, emit, "reactive", rung=rung)
+    if not made.ids and rung == RUNGS:
+        raise PromptTooLong(f"{error}. {biggest(session)}", error.actual, error.limit)
+
+
+def biggest(session: Session, count: int = 3) -> str:
+    """One line that names the largest blocks of the view."""
+    parts = [part for message in session.folded.view for part in message.parts]
+    parts.sort(key=lambda part: -part.tokens)
+    named = ", ".join(
+        f"r{part.seq} ({part.kind.name.lower()}, {part.tokens:,} tokens)" for part in parts[:count]
+    )
+    return f"The biggest blocks: {named}" if named else "The conversation is empty"
+
+
+def store(folder: Path, name: str, text: str) -> Path:
+    """Write a text durably as a private file; the same name with the same text is left alone."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / Path(name).name
+    fresh = path.with_suffix(".tmp")
+    with fresh.open("w", encoding="utf-8", newline="", opener=_private) as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    return path
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

@@ -1,0 +1,51 @@
+"""What the program was started with: the command line, the settings, the folder, the environment."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from compact.settings import Settings, read_settings
+
+from .cli import Options
+from .config import Config
+from .errors import ConfigError
+from .models import DEFAULT, resolve
+from .permissions import Mode
+from .ports import Clock, SystemClock
+
+OFFLINE_MODEL = "makeroom-offline"
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What the program was started with. `folder` is the project's real path."""
+
+    options: Options
+    config: Config
+    folder: Path
+    environ: Mapping[str, str]
+    clock: Clock = dataclasses.field(default_factory=SystemClock)
+
+    @property
+    def model(self) -> str:
+        if self.options.offline:
+            return OFFLINE_MODEL
+        return resolve(self.options.model or self.config.model or DEFAULT)
+
+    @property
+    def mode(self) -> Mode:
+        chosen = self.options.permission_mode or self.config.permission_mode
+        return chosen  # type: ignore[return-value]  # both were checked against MODES
+
+    def settings(self) -> Settings:
+        """The pipeline's settings: the [compact] tables, then the flags. Raises ConfigError."""
+        values = dict(self.config.compact)
+        if self.options.policy is not None:
+            values["policy"] = self.options.policy
+        try:
+            return read_settings(values)
+        except ValueError as error:
+            raise ConfigError(f"[compact] {error}") from error
