@@ -57,22 +57,31 @@ def decode(line: bytes) -> tuple[Fact, str]:
     _check_crc(line)
     try:
         raw = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadLine(f"not JSON: {error}") from error
     return from_raw(raw)
 
 
 def from_raw(raw: Any) -> tuple[Fact, str]:
-    """The fact of a parsed line. Raises BadLine where the fields do not make one."""
+    """The fact of a parsed line; one whose fields we cannot read is `Unknown` and kept as it is.
+
+    Raises BadLine where there is no number, time, session or kind.
+    """
     if not isinstance(raw, dict):
         raise BadLine("not an object")
     try:
-        seq, ts, sid, kind = int(raw["seq"]), _seconds(raw["ts"]), str(raw["sid"]), str(raw["kind"])
-        if int(raw["v"]) > VERSION or kind not in KINDS:
-            return Unknown(seq, ts, kind, raw), sid
-        return _build(KINDS[kind], seq, ts, raw), sid
-    except (KeyError, TypeError, ValueError) as error:
+        version, seq, ts = int(raw["v"]), int(raw["seq"]), _seconds(raw["ts"])
+        sid, kind = str(raw["sid"]), str(raw["kind"])
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadLine(f"no record: {error!r}") from error
+    if seq < 1:
+        raise BadLine(f"no record has the number {seq}")
+    if version <= VERSION and kind in KINDS:
+        try:
+            return _build(KINDS[kind], seq, ts, raw), sid
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
+            pass  # as unreadable as a kind that we do not know, and kept in the same way
+    return Unknown(seq, ts, kind, raw), sid
 
 
 def _check_crc(line: bytes) -> None:

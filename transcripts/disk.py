@@ -1,0 +1,76 @@
+"""The disk as the record uses it: the few calls that can fail, the clock, and the source of new ids.
+
+Whoever wants to see them fail (tests: the n-th call, once or for good) passes another `Disk`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+# Darwin has no fdatasync.
+_sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+
+
+def _open(path: str, flags: int, mode: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+
+
+def _token() -> str:
+    return secrets.token_hex(2)
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """System calls by descriptor and path; each raises OSError. `open` never follows a link.
+
+    `write` may write less than it was given; `now` is seconds since the epoch; `token` four hex digits.
+    """
+
+    open: Callable[[str, int, int], int] = _open
+    write: Callable[[int, bytes], int] = os.write
+    read: Callable[[int, int, int], bytes] = os.pread
+    sync: Callable[[int], None] = _sync
+    truncate: Callable[[int, int], None] = os.ftruncate
+    rename: Callable[[str, str], None] = os.replace
+    stat: Callable[[int], os.stat_result] = os.fstat
+    mkdir: Callable[[str, int], None] = os.mkdir
+    now: Callable[[], float] = time.time
+    token: Callable[[], str] = _token
+
+
+DISK = Disk()
+
+
+def append_whole(disk: Disk, fd: int, piece: bytes, good: int) -> int:
+    """Append `piece` behind offset `good` with one write. Returns the new end; raises OSError.
+
+    Whatever stands behind `good` is cut off first: it is what an earlier failure left. A short write is
+    not continued, since another writer could come between; it counts as a failure and is cut off again.
+    """
+    size = disk.stat(fd).st_size
+    if size > good:
+        disk.truncate(fd, good)
+    good = min(size, good)
+    written = disk.write(fd, piece)
+    if written == len(piece):
+        return good + written
+    disk.truncate(fd, good)
+    raise OSError(errno.ENOSPC, "the disk took only a part of the record")
+
+
+def sync_folder(disk: Disk, folder: Path) -> None:
+    """Make the names in a folder durable, where the file system can do that."""
+    fd = disk.open(str(folder), os.O_RDONLY | os.O_DIRECTORY, 0)
+    try:
+        disk.sync(fd)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(fd)

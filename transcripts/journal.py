@@ -1,0 +1,153 @@
+"""A journal: the file of one session as its only writer sees it. Whole records or nothing, and no trust
+in a disk that failed.
+
+Every method but `release` raises OSError, and leaves a state from which the same call may be tried again.
+What was written but not synced when a sync failed is doubtful: the kernel may have thrown the pages away
+and forgotten about it. Then the file is copied as far as the last good sync, the lines since are written
+again from memory, and the copy takes the file's place.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from .disk import Disk, append_whole, sync_folder
+from .errors import Refused
+from .room import ensure, held, lock, unlock
+
+_CHUNK = 1 << 20
+
+
+class Journal:
+    """An append-only file and its lock.
+
+    good      the end of the good part in bytes; what stands behind it is torn
+    synced    as far as the file is known to be on the disk
+    ended     whether the good part ends with a newline
+    unsynced  what was written since, in memory
+    doubtful  a sync failed: `unsynced` may be lost
+    """
+
+    def __init__(self, path: Path, disk: Disk) -> None:
+        self.path = path
+        self.disk = disk
+        self.good = self.synced = 0
+        self.ended = True
+        self.unsynced: list[bytes] = []
+        self.doubtful = False
+        self._fd: int | None = None
+        self._lock: int | None = None
+
+    def enter(self) -> None:
+        """Take the folder and the lock. Raises also Refused and InUse."""
+        ensure(self.path.parent, self.disk)
+        self._lock = lock(self.path, self.disk)
+
+    def release(self) -> None:
+        """Close the file and give the lock back."""
+        if self._fd is not None:
+            os.close(self._fd)
+        if self._lock is not None:
+            unlock(self.path, self._lock)
+        self._fd = self._lock = None
+
+    def ready(self) -> None:
+        """Have the file open, whole and in its place. Raises also Refused and InUse."""
+        if self._lock is None:
+            self.enter()
+        if self._fd is None:
+            self._fd = self._attach()
+        if self.doubtful or self.disk.stat(self._fd).st_nlink == 0:
+            self._fd = self._rebuild(self._fd)
+
+    def write(self, line: bytes) -> None:
+        """Append one line with one write."""
+        assert self._fd is not None, "ready() comes first"
+        piece = line if self.ended else b"\n" + line
+        self.good = append_whole(self.disk, self._fd, piece, self.good)
+        self.ended = True
+        self.unsynced.append(piece)
+
+    def settle(self) -> None:
+        """Put what was written on the disk. When that fails, `doubtful` is set and ready() must mend it."""
+        assert self._fd is not None, "ready() comes first"
+        try:
+            self.disk.sync(self._fd)
+        except OSError:
+            self.doubtful = True
+            raise
+        self.unsynced.clear()
+        self.synced = self.good
+
+    def _attach(self) -> int:
+        """Open the file for appending. A torn tail is kept aside and cut off."""
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK
+        fd = self.disk.open(str(self.path), flags, 0o600)
+        try:
+            found = self.disk.stat(fd)
+            if not stat.S_ISREG(found.st_mode):
+                raise Refused(f"{self.path} is no regular file: nothing is written there")
+            with suppress(PermissionError):  # some file systems have no modes
+                os.fchmod(fd, 0o600)
+            if found.st_size > self.good:
+                _keep_aside(self.disk, fd, self.good, self.path.with_suffix(".torn"))
+            if self.good == 0:
+                sync_folder(self.disk, self.path.parent)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+    def _rebuild(self, old: int) -> int:
+        """Put a new file in the place of one that cannot be trusted, or that somebody removed."""
+        disk, folder, temporary = self.disk, self.path.parent, f"{self.path}.new"
+        ensure(folder, disk)
+        if not held(self.path, self._lock):
+            again = lock(self.path, disk)
+            if self._lock is not None:
+                os.close(self._lock)
+            self._lock = again
+        again_written = self.unsynced if self.doubtful else []
+        fd = disk.open(temporary, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            size = _copy(disk, old, fd, self.synced if self.doubtful else self.good)
+            for piece in again_written:
+                size = append_whole(disk, fd, piece, size)
+            disk.sync(fd)
+            disk.rename(temporary, str(self.path))
+            sync_folder(disk, folder)
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(old)
+        self.good = self.synced = size
+        self.unsynced.clear()
+        self.doubtful = False
+        return fd
+
+
+def _keep_aside(disk: Disk, fd: int, good: int, name: Path) -> None:
+    """Save what stands behind `good` in a file of its own, then cut it off."""
+    aside = disk.open(str(name), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        at, size = good, disk.stat(fd).st_size
+        while at < size and (piece := disk.read(fd, min(_CHUNK, size - at), at)):
+            append_whole(disk, aside, piece, disk.stat(aside).st_size)
+            at += len(piece)
+        disk.sync(aside)
+    finally:
+        os.close(aside)
+    disk.truncate(fd, good)
+
+
+def _copy(disk: Disk, source: int, target: int, size: int) -> int:
+    at = 0
+    while at < size:
+        piece = disk.read(source, min(_CHUNK, size - at), at)
+        if not piece:
+            raise OSError("the record became shorter while it was copied")
+        at = append_whole(disk, target, piece, at)
+    return at

@@ -1,0 +1,115 @@
+"""The shelf: outputs that no view shows stay in the file, and are fetched when somebody asks for them.
+
+Most bytes of a long session are tool outputs under a compaction. Their lines are checked but not parsed:
+the fact in memory has the numbers, the flags and what the tool says of it, without content. The
+conversation folds to the same messages, until something gives back what was left out: `needed_by` tells,
+and then the record has to be read whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .codec import VERSION, BadLine, decode, from_raw
+from .disk import DISK, Disk
+from .facts import Fact, Result, Rewound, Undone
+from .fold import fold
+
+SMALL = 2_048  # bytes; a shorter line is parsed faster than it is looked up again
+_HEAD = re.compile(
+    rb'\{"v":%d,"seq":(\d{1,15}),"ts":"([0-9TZ:.+-]{1,40})","sid":"([^"\\]{0,200})",'
+    rb'"kind":"result","of":(\d{1,15}),"block":(\d{1,9}),"content":\[' % VERSION
+)
+_TOKENS = b'],"tokens":['
+_SEAL = re.compile(rb',"crc":"([0-9a-f]{8})"\}\r?\n?\Z')
+_AFTER = {"tokens", "error", "human", "about", "stored"}
+
+
+@dataclass(slots=True)
+class Shelf:
+    """Where the facts stand that have no content in memory: seq -> (offset, length) in bytes."""
+
+    path: Path | None = None
+    places: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __contains__(self, seq: int) -> bool:
+        return seq in self.places
+
+    def needed_by(self, fact: Fact) -> bool:
+        """Whether `fact` gives back what lies here, so that the record must be read whole first."""
+        return bool(self.places) and isinstance(fact, Undone | Rewound)
+
+    def fetch(self, seq: int, disk: Disk = DISK) -> Fact:
+        """The whole fact. Raises KeyError where it is not here, OSError or BadLine where it is lost."""
+        return next(self.fetch_all([seq], disk))
+
+    def fetch_all(self, seqs: Iterable[int], disk: Disk = DISK) -> Iterator[Fact]:
+        """The whole facts, one after the other, through one descriptor."""
+        fd = disk.open(str(self.path), os.O_RDONLY, 0)
+        try:
+            for seq in seqs:
+                offset, length = self.places[seq]
+                fact, _ = decode(disk.read(fd, length, offset))
+                if fact.seq != seq:
+                    raise BadLine(f"record {seq} is not where it was")
+                yield fact
+        finally:
+            os.close(fd)
+
+
+def stub(line: bytes) -> tuple[Result, str] | None:
+    """The result without its content, if the line is a large result in the form that we write.
+
+    The checksum of the whole line is verified. None: parse it in the ordinary way.
+    """
+    if len(line) < SMALL or (head := _HEAD.match(line)) is None:
+        return None
+    seal = _SEAL.search(line, len(line) - 24)
+    after = line.find(_TOKENS, head.end())
+    if seal is None or after < 0 or int(seal[1], 16) != zlib.crc32(memoryview(line)[: seal.start()]):
+        return None
+    try:
+        rest = json.loads(b"{" + line[after + 2 : seal.start()] + b"}")
+    except ValueError:
+        return None
+    if not isinstance(rest, dict) or not rest.keys() <= _AFTER or not _counted(rest["tokens"]):
+        return None
+    rest.pop("human", None)
+    seq, ts, sid, of, block = (group.decode() for group in head.groups())
+    raw = {"v": VERSION, "seq": seq, "ts": ts, "sid": sid, "kind": "result"}
+    fact, sid = from_raw({**raw, "of": int(of), "block": int(block), "content": [], **rest})
+    return (fact, sid) if isinstance(fact, Result) else None
+
+
+def _counted(tokens: Any) -> bool:
+    """Whether the view can do without the content to know its size."""
+    return isinstance(tokens, list) and all(type(n) is int for n in tokens) and sum(tokens) > 0
+
+
+def reveal(facts: list[Fact], shelf: Shelf) -> list[Fact]:
+    """The facts with every output in place that the conversation shows; those are taken off the shelf."""
+    folded = fold(facts)
+    alive = {fact.seq for fact in folded.facts}
+    shown = [
+        fact.seq
+        for fact in facts
+        if isinstance(fact, Result)
+        and fact.seq in shelf
+        and fact.seq in alive
+        and folded.edits.covering(fact.of) is None
+        and "content" not in folded.edits.clears.get((fact.seq, 0), ())
+    ]
+    whole = dict(zip(shown, shelf.fetch_all(shown), strict=True))
+    for seq in shown:
+        del shelf.places[seq]
+    return [whole.get(fact.seq, fact) for fact in facts]
