@@ -96,6 +96,7 @@ class Place:
     compact: Callable[[str], None] = lambda focus: None
     environ: Mapping[str, str] = field(default_factory=dict)
     name: str = "session"
+    passed: frozenset[str] = frozenset()  # variables that commands get though they look like credentials
     jobs: Any = None  # tools.jobs.Jobs: the background commands, made by the bash tool on first use
 
 

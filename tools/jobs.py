@@ -1,0 +1,254 @@
+"""A session's commands: the warden that runs them, made when first needed, and those in the background.
+
+How a command line is judged, limited and reported is bash.py's; how processes are held is process.py's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .base import Place
+from .process import Command, LostError, Start, Warden, start
+from .scrub import scrub
+from .spool import Spool
+
+DRAIN = 0.3  # seconds that output may still come after the shell ended
+_ENDS_IN = 3.0  # seconds in which the warden ends a tree; past it everything is ended
+_LONG = 100_000  # bytes; Linux takes at most 131,072 for one argument
+# Run by bash before the command (BASH_ENV): the shell reports its last folder through a private file, which
+# leaves the command itself, its exit status, its descriptors and its output as they are. When memory runs
+# out the kernel shall take the command, not the agent.
+_PRELUDE = """\
+{ echo 800 >/proc/self/oom_score_adj; } 2>/dev/null
+[ -z "$MAKEROOM_CWD" ] || trap "{ set +xe; builtin pwd -P >|$MAKEROOM_CWD; } 2>/dev/null" EXIT
+unset BASH_ENV MAKEROOM_CWD
+"""
+
+
+def code_of(status: int | None) -> tuple[int | None, str | None]:
+    """(exit code, name of the signal that ended the shell) of a raw wait status; 128 + n for a signal."""
+    if status is None:
+        return None, None
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        return code, None
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return 128 - code, name
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """A command in the background. `seen` is how much of its output the model was shown, in bytes.
+
+    `left_over` marks what a command in the foreground left running: it has ended when all of it has.
+    """
+
+    id: str
+    line: str
+    command: Command
+    spool: Spool
+    began: float
+    left_over: bool = False
+    seen: int = 0
+    ended: float | None = None
+    last_output: float = 0.0
+    announced: bool = False
+    stopped: str | None = None  # why we ended it: "asked", "output"
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    tell: Callable[[Job], None] = lambda job: None  # that it ended
+    end: Callable[[], None] = lambda: None  # ends it, without waiting
+
+    @property
+    def state(self) -> str:
+        """One short phrase: running, or how it ended."""
+        if self.ended is None:
+            return "running"
+        code, name = code_of(self.command.exited.result() if self.command.exited.done() else None)
+        why = {"asked": "stopped", "output": "stopped at the limit of its output"}.get(
+            self.stopped or "", "finished"
+        )
+        if self.left_over:
+            return "all of its processes have ended"
+        return f"{why}, exit code {code}{f' ({name})' if name else ''}"
+
+    def take(self, data: bytes) -> None:
+        """More output came; at its limit the command is ended."""
+        self.last_output = asyncio.get_running_loop().time()
+        if not self.spool.feed(data) and self.stopped is None:
+            self.stopped = "output"
+            self.end()
+
+    def watch(self) -> None:
+        """Notice the end: of the shell, or for what was left over, of the last process."""
+        if self.left_over:
+            self.command.over.add_done_callback(lambda _: self._finish())
+        else:
+            self.command.exited.add_done_callback(lambda _: self._ending())
+
+    def _ending(self) -> None:
+        """The shell has ended: what is in the pipe belongs to it, what comes later does not hold us."""
+        if self.command.closed.done():
+            self._finish()
+            return
+        self.command.closed.add_done_callback(lambda _: self._finish())
+        asyncio.get_running_loop().call_later(DRAIN, self._finish)
+
+    def _finish(self) -> None:
+        if self.ended is not None:
+            return
+        self.ended = asyncio.get_running_loop().time()
+        self.command.over.add_done_callback(lambda _: self._shut())
+        self.changed.set()
+        self.tell(self)
+
+    def _shut(self) -> None:
+        self.command.close()
+        self.spool.close()
+
+
+class Jobs:
+    """What a session has running. `on_finish` is told of a background command at the moment it ends."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.on_finish: Callable[[Job], None] = lambda job: None
+        self.jobs: dict[str, Job] = {}
+        self._warden: Warden | None = None
+        self._starting: asyncio.Task[Warden] | None = None
+        self._private: Path | None = None
+        self._count = 0
+
+    async def warden(self) -> Warden:
+        """The running warden; a new one where there is none, or its event loop is gone. Raises LostError."""
+        loop = asyncio.get_running_loop()
+        if self._warden is not None and self._warden.alive and self._warden.loop is loop:
+            return self._warden
+        if self._starting is None or self._starting.get_loop() is not loop:
+            self._starting = loop.create_task(self._start())
+        try:
+            return await asyncio.shield(self._starting)
+        finally:
+            if self._starting is not None and self._starting.done():
+                self._starting = None
+
+    async def _start(self) -> Warden:
+        if self._warden is not None:
+            self._warden.abandon()
+        self._private = Path(tempfile.mkdtemp(prefix="makeroom-"))
+        (self._private / "prelude").write_text(_PRELUDE)
+        wanted = self.place.environ.get("MAKEROOM_NAMESPACE", "").lower() not in ("off", "0", "no", "false")
+        self._warden = await start(self._private, enclose=wanted)
+        return self._warden
+
+    async def start(self, line: str, cwd: Path, take: Callable[[bytes], object]) -> tuple[Command, Path]:
+        """Start a command line; (the command, the file where its shell will write its last folder).
+
+        Raises LostError, OSError (no bash, no such folder).
+        """
+        environ = scrub(self.place.environ, self.place.passed)
+        path = shutil.which("bash", path=environ["PATH"]) or "/bin/bash"
+        warden = await self.warden()
+        assert self._private is not None
+        self._count += 1
+        report = self._private / f"cwd-{self._count}"
+        argv = ["bash", "--noprofile", "--norc", "-c", line]
+        if len(line.encode()) > _LONG:
+            script = self._private / f"command-{self._count}"
+            script.write_text(line, newline="")
+            argv[3:] = [str(script)]
+        environ["BASH_ENV"] = str(self._private / "prelude")
+        environ["MAKEROOM_CWD"] = shlex.quote(str(report))
+        return warden.run(Start(path, argv, environ, cwd), take), report
+
+    async def end(self, command: Command) -> bool:
+        """End a command and everything it started, now. False: only the end of all commands did it."""
+        if self._warden is not None:
+            self._warden.end(command)
+        await asyncio.wait({command.over}, timeout=_ENDS_IN)
+        if command.over.done():
+            return True
+        await self.close()
+        return False
+
+    def drop(self, command: Command) -> None:
+        """As `end`, without waiting: the warden does the rest. For a call that was cancelled."""
+        command.close()
+        if self._warden is not None:
+            self._warden.end(command)
+
+    async def left(self, command: Command) -> list[tuple[int, str]]:
+        return await self._warden.left(command) if self._warden is not None else []
+
+    def add(self, line: str, command: Command, spool: Spool, *, left_over: bool = False) -> Job:
+        """Keep a command as one in the background; its output is in a file from now on."""
+        loop = asyncio.get_running_loop()
+        job = Job(f"b{len(self.jobs) + 1}", line, command, spool, loop.time(), left_over)
+        job.last_output = loop.time()
+        job.seen = spool.total if left_over else 0
+        self.jobs[job.id] = job
+        spool.keep()
+        job.tell = lambda job: self.on_finish(job)
+        job.end = lambda: self.drop(command)
+        command.take = job.take
+        job.watch()
+        return job
+
+    def finished(self) -> list[Job]:
+        """The background commands that ended since the last question and that the model was not told of."""
+        news = [job for job in self.jobs.values() if job.ended is not None and not job.announced]
+        for job in news:
+            job.announced = True
+        return news
+
+    @property
+    def running(self) -> list[Job]:
+        return [job for job in self.jobs.values() if job.ended is None]
+
+    async def close(self) -> None:
+        """End every command, background ones and what they left; nothing of them lives afterwards."""
+        if self._starting is not None:
+            with suppress(LostError, asyncio.CancelledError):
+                await self._starting
+        if self._warden is not None:
+            await self._warden.close()
+        for job in self.jobs.values():
+            job.spool.close()
+
+
+def jobs_of(place: Place) -> Jobs:
+    """The session's commands, made on first use."""
+    if place.jobs is None:
+        place.jobs = Jobs(place)
+    jobs: Jobs = place.jobs
+    return jobs
+
+
+def announcement(job: Job, place: Place) -> str:
+    """What the model is told when a background command ended by itself."""
+    took = (job.ended or job.began) - job.began
+    stored = job.spool.stored(place.folder)
+    where = f" Output: {stored.path} ({stored.size:,} bytes)." if stored else " It wrote nothing."
+    return f"Background command {job.id} ({job.line.strip()[:200]}) {job.state}, after {took:.1f} s.{where}"
+
+
+async def close(place: Place) -> None:
+    """End everything that the session's commands started. For the agent's way out, signals included."""
+    if place.jobs is not None:
+        await jobs_of(place).close()
+
+
+async def warm(place: Place) -> None:
+    """Start what runs commands before the first command needs it (0.05 s in the background)."""
+    await jobs_of(place).warden()
