@@ -35,10 +35,12 @@ def encode(fact: Fact, sid: str) -> bytes:
         payload = {"v": VERSION, "seq": fact.seq, "ts": _stamp(fact.ts), "sid": sid}
         payload["kind"] = KIND_OF[type(fact)]
         payload.update(_body(fact))
-    return _seal(payload)
+    return seal(payload)
 
 
-def _seal(payload: Mapping[str, Any]) -> bytes:
+def seal(payload: Mapping[str, Any]) -> bytes:
+    """A payload as one line, its checksum and newline added."""
+    """A payload as a line, its checksum and newline added."""
     try:
         body = json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:

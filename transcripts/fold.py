@@ -116,7 +116,7 @@ class Folded:
 
     def _take(self, fact: Fact) -> None:
         self.facts.append(fact)
-        if self.holes and fact.seq == self.holes[-1]:
+        if self.holes and fact.seq in self.holes:
             self.edits.hole(fact.seq)
         match fact:
             case User():

@@ -108,9 +108,9 @@ def summary(path: Path, about: os.stat_result, *, whole: bool) -> Summary | None
 
 
 def first_words(fact: Fact) -> str:
-    """The words of a prompt, without what we put before them (a block that begins with a tag)."""
+    """The words of a prompt, without the surroundings that we put before them."""
     texts = [block.text for block in getattr(fact, "blocks", ()) if isinstance(block, Text)]
-    own = [text for text in texts if not text.lstrip().startswith("<")]
+    own = [text for text in texts if not text.startswith("<surroundings>")]
     return " ".join((own or texts or [""])[0].split())
 
 

@@ -1,0 +1,148 @@
+"""A session for people and other programs: markdown, JSON, JSONL. The HTML page is made in export_html.py.
+
+Known shapes of secrets are masked in all of them. Long outputs are shortened in what people read and whole
+in the JSONL, whose lines are facts again and can be resumed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from .codec import BadLine, encode, seal
+from .facts import Compacted, Fact, Noted, Opened, Reply, Result, User
+from .fold import Folded, fold
+from .masking import mask, mask_json
+from .messages import Image, Text, ToolUse, is_thinking
+from .shelf import Shelf
+from .telling import block_text, content_text
+
+LONG = 20_000  # characters of one output in a page for people
+ENDINGS = (".md", ".html", ".json", ".jsonl")
+
+
+def export_text(folded: Folded, sid: str, suffix: str = ".md", shelf: Shelf | None = None) -> str:
+    """The session as text in the form that a file's ending names.
+
+    `shelf` is the one that the session was loaded with. Raises ValueError for another ending.
+    """
+    from .export_html import page  # a third of the time it takes to list sessions, and rarely needed
+
+    makers: dict[str, Callable[[Folded, str], str]] = {
+        ".md": markdown,
+        ".html": page,
+        ".json": conversation,
+        ".jsonl": lines,
+    }
+    if suffix not in makers:
+        raise ValueError(f"no export for {suffix or 'a file without an ending'}: use {', '.join(ENDINGS)}")
+    return makers[suffix](whole(folded, shelf), sid)
+
+
+def whole(folded: Folded, shelf: Shelf | None) -> Folded:
+    """The session with what lies on the shelf back in its place; what cannot be fetched stays empty."""
+    if not shelf:
+        return folded
+    away = [fact.seq for fact in folded.facts if fact.seq in shelf]
+    fetched: dict[int, Fact] = {}
+    with suppress(OSError, BadLine):  # the record went away while it was in use: what is left is exported
+        fetched.update((fact.seq, fact) for fact in shelf.fetch_all(away))
+    return fold(fetched.get(fact.seq, fact) for fact in folded.facts)
+
+
+def lines(folded: Folded, sid: str) -> str:
+    """The facts, one line each, as in the record."""
+    made = (seal(mask_json(_payload(fact, sid))) for fact in folded.facts)
+    return b"".join(made).decode()
+
+
+def _payload(fact: Fact, sid: str) -> dict[str, object]:
+    payload: dict[str, object] = json.loads(encode(fact, sid))
+    payload.pop("crc", None)
+    return payload
+
+
+def conversation(folded: Folded, sid: str) -> str:
+    """The conversation as the API would be sent it, before any compaction."""
+    plain = fold(fact for fact in folded.facts if isinstance(fact, Opened | User | Reply | Result))
+    opened = folded.opened
+    value = {
+        "session": sid,
+        "model": opened.model if opened else "",
+        "folder": opened.folder if opened else "",
+        "system": list(opened.system) if opened else [],
+        "messages": [json.loads(message.json) for message in plain.view],
+    }
+    return json.dumps(mask_json(value), ensure_ascii=False, indent=1) + "\n"
+
+
+def markdown(folded: Folded, sid: str) -> str:
+    """The conversation as markdown: prompts as headings, calls and results in fences."""
+    return mask("\n\n".join(piece for piece in _markdown(folded, sid) if piece)) + "\n"
+
+
+def _markdown(folded: Folded, sid: str) -> Iterable[str]:
+    opened = folded.opened
+    yield f"# {title(folded, sid)}"
+    if opened is not None:
+        yield f"{opened.model} in `{opened.folder}`, {moment(opened.ts)}"
+    for fact in folded.facts:
+        match fact:
+            case User(source="user"):
+                yield f"## You\n\n{content_text(fact.blocks)}"
+            case User():
+                yield f"> {content_text(fact.blocks)}".replace("\n", "\n> ")
+            case Reply():
+                yield from _reply(fact)
+            case Result():
+                name = "Error" if fact.error else "Result"
+                words = fenced(shortened(content_text(fact.content)))
+                yield f"{name} of `r{fact.of}.{fact.block}`\n\n{words}"
+            case Compacted():
+                undone = " (taken back)" if fact.id in folded.undone else ""
+                yield f"---\n\n*Room was made: {fact.id}, {fact.layer}, {fact.trigger}{undone}*\n\n---"
+
+
+def _reply(fact: Reply) -> Iterable[str]:
+    for index, block in enumerate(fact.blocks):
+        match block:
+            case Text(text=text):
+                yield text
+            case ToolUse():
+                yield f"Call `r{fact.seq}.{index}`\n\n{fenced(shortened(block_text(block)))}"
+            case Image():
+                yield block_text(block)
+            case _ if is_thinking(block) and (thought := block_text(block)):
+                yield f"> {thought}".replace("\n", "\n> ")
+    if not fact.complete:
+        yield "*(interrupted)*"
+
+
+def fenced(text: str) -> str:
+    """The text in a fence that is longer than any within it."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{text}\n{fence}"
+
+
+def shortened(text: str) -> str:
+    """The text without its secrets, and without its middle where it is long."""
+    text = mask(text)
+    if len(text) <= LONG:
+        return text
+    half = LONG // 2
+    gap = f"[... {len(text) - 2 * half:,} characters: whole in the JSONL export ...]"
+    return f"{text[:half]}\n{gap}\n{text[-half:]}"
+
+
+def title(folded: Folded, sid: str) -> str:
+    """The session's name, else its id."""
+    names = [note for note in folded.notes if isinstance(note, Noted) and note.topic == "name"]
+    return str(names[-1].about.get("name") or sid) if names else f"Session {sid}"
+
+
+def moment(ts: float) -> str:
+    return f"{datetime.fromtimestamp(ts, UTC):%Y-%m-%d %H:%M:%S} UTC"
