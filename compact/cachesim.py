@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from transcripts.messages import to_api
-from transcripts.view import MESSAGE_TOKENS, Message, Part, dump, markable
+from transcripts.view import MESSAGE_TOKENS, Message, dump, markable
 
 LOOK_BACK = 20  # positions, from the API's documentation of prompt caching
 MARKS = 4
@@ -169,14 +169,3 @@ def _row(message: Message) -> _Row:
         positions[0] = Position(positions[0].key, positions[0].tokens + MESSAGE_TOKENS)
     place = markable(message)
     return _Row(message, tuple(positions), None if place is None else ends[place])
-
-
-def request(messages: Sequence[Message], more: Part | None = None) -> list[Message]:
-    """The messages of a request; `more` comes behind them as words of the user, merged as the API does."""
-    sent = list(messages)
-    if more is None:
-        return sent
-    last = sent.pop() if sent and sent[-1].role == "user" else None
-    parts = (*last.parts, more) if last else (more,)
-    first = last.first if last else more.seq
-    return [*sent, Message("user", parts, first, more.seq)]

@@ -19,26 +19,17 @@ looked at: it comes and goes by other rules. At the time of use the reference is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
 
 from transcripts.facts import Fact, Fold, Reply, Result, User
 from transcripts.fold import Folded
 from transcripts.messages import Block, Text, ToolResult, ToolUse
 from transcripts.view import Kind, Message
 
-_NAME = re.compile(
-    r"""(?:~?/)?(?:[\w.@+-]+/)+[\w.@+-]*\w             # a path
-      | \b[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,4}\b      # a file name
-      | \b[A-Za-z_]\w{5,}\b                          # a word that may be an identifier
-      | \b[0-9a-f]{7,40}\b""",
-    re.VERBOSE | re.ASCII,
-)
-_HUMP = re.compile(r"[a-z0-9][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]")
-_HEX = re.compile(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]{7,40}")
-_LETTER = re.compile(r"[A-Za-z]")
+from .names import names, strings
+
 _ID = re.compile(
     r"\b(?P<kind>[rc])(?P<first>\d+)(?:\.\d+)?(?:\s*(?:-|–|\.\.\.?|to)\s*(?P=kind)?(?P<last>\d+)\b)?"
 )
@@ -57,19 +48,6 @@ class State(Enum):
     IN_CONTEXT = "in context"
     RECOVERABLE = "recoverable"
     LOST = "lost"
-
-
-def names(text: str) -> set[str]:
-    """Every path and identifier in a text."""
-    return {name for name in _NAME.findall(text) if _is_name(name)}
-
-
-def _is_name(name: str) -> bool:
-    if "/" in name:
-        return len(name) >= 6 and _LETTER.search(name) is not None
-    if "." in name:
-        return _LETTER.match(name) is not None
-    return _HUMP.search(name) is not None or _HEX.fullmatch(name) is not None
 
 
 def references(facts: Iterable[Fact]) -> dict[int, tuple[Reference, ...]]:
@@ -104,18 +82,6 @@ def _texts(blocks: Iterable[Block]) -> Iterator[str]:
                 yield from _texts(block.content)
             case _:
                 pass
-
-
-def strings(value: Any) -> Iterator[str]:
-    """Every string within a JSON value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from strings(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from strings(item)
 
 
 @dataclass(slots=True)

@@ -24,13 +24,21 @@ class Edits:
     origins: dict[int, tuple[Edit, ...]] = field(default_factory=dict)
     clears: dict[tuple[int, int], dict[str, Clear]] = field(default_factory=dict)
     folds: list[Fold] = field(default_factory=list)  # the widest ones: disjoint, in order
+    last_cleared: int = 0  # the newest seq that a clear addresses
     _unthinks: list[tuple[int, int]] = field(default_factory=list)
     _hole: int | None = None
 
     def copy(self) -> Edits:
         """An independent set with the same edits."""
         clears = {key: dict(fields) for key, fields in self.clears.items()}
-        return Edits(dict(self.origins), clears, list(self.folds), list(self._unthinks), self._hole)
+        return Edits(
+            dict(self.origins),
+            clears,
+            list(self.folds),
+            self.last_cleared,
+            list(self._unthinks),
+            self._hole,
+        )
 
     def add(self, origin: int, edits: tuple[Edit, ...]) -> int | None:
         """Put edits in force. Returns the earliest seq whose showing changes, or None."""
@@ -42,6 +50,7 @@ class Edits:
             match edit:
                 case Clear():
                     self.clears.setdefault((edit.seq, edit.block), {})[edit.field] = edit
+                    self.last_cleared = max(self.last_cleared, edit.seq)
                 case Unthink():
                     self._unthinks.append((edit.first, edit.last))
                 case Fold():
@@ -62,6 +71,7 @@ class Edits:
                 case Fold():
                     pass
         self._refold()
+        self.last_cleared = max((seq for seq, _ in self.clears), default=0)
         return earliest(edits)
 
     def covering(self, seq: int) -> Fold | None:

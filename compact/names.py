@@ -1,0 +1,49 @@
+"""Names in a text: the paths and identifiers that work hangs on.
+
+- a path: letters, digits and `_.@~+-` with at least one slash between them and a letter in it, 6 characters
+  or more; or a file name with a letter-led extension of 1 to 5 characters;
+- an identifier: a word of 6 characters or more with an underscore inside, or with a change from lower to
+  upper case; or 7 to 40 hexadecimal digits with both a letter and a digit among them (a commit, an id).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_NAME = re.compile(
+    r"""(?:~?/)?(?:[\w.@+-]+/)+[\w.@+-]*\w             # a path
+      | \b[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,4}\b      # a file name
+      | \b[A-Za-z_]\w{5,}\b                          # a word that may be an identifier
+      | \b[0-9a-f]{7,40}\b""",
+    re.VERBOSE | re.ASCII,
+)
+_HUMP = re.compile(r"[a-z0-9][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]")
+_HEX = re.compile(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]{7,40}")
+_LETTER = re.compile(r"[A-Za-z]")
+
+
+def names(text: str) -> set[str]:
+    """Every path and identifier in a text."""
+    return {name for name in _NAME.findall(text) if _is_name(name)}
+
+
+def _is_name(name: str) -> bool:
+    if "/" in name:
+        return len(name) >= 6 and _LETTER.search(name) is not None
+    if "." in name:
+        return _LETTER.match(name) is not None
+    return _HUMP.search(name) is not None or _HEX.fullmatch(name) is not None
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Every string within a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from strings(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from strings(item)
