@@ -1,7 +1,7 @@
 """The prompt cache, simulated: what of a request is read, what is written, and what is paid in full.
 
-An entry is written only at a breakpoint; a read looks back at most 20 positions from each, where a run of calls
-or of results is one position. Times are seconds of the injected clock, taken as the request starts.
+An entry is written only at a breakpoint; a read looks back at most 20 positions from each, where a run of
+calls or of results is one position. Times are seconds of the injected clock, taken as the request starts.
 """
 
 from collections import OrderedDict
