@@ -39,7 +39,7 @@ class Clipped:
 
 
 def clip(text: str, head: int = HEAD, tail: int = TAIL) -> Clipped:
-    """Keep at most `head` characters of the beginning and `tail` of the end, in whole lines if it costs little.
+    """Keep at most `head` characters of the beginning and `tail` of the end, in whole lines where cheap.
 
     The line that tells of the gap comes on top; it counts the characters and the line ends left out.
     """
