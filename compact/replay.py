@@ -32,13 +32,14 @@ from .replay_grammar import Grammar
 from .replay_references import Reference, Shown, State, judge, references
 from .settings import Settings
 from .sound import problems
-from .tokens import Counter, fit
+from .tokens import Counter, Fit
 from .window import Window
 
 WINDOW = 200_000
 OVERHEAD = 12_000
 RUNGS = 3
 KEPT_PROBLEMS = 5
+EXACT = Fit()  # here the usage is our own count
 LEFT_OUT = "[The oldest part of this conversation is left out here.]"
 
 Planner = Callable[[Situation, Trigger, str, int], Generator[AskSummary, Answer, Plan]]
@@ -89,7 +90,7 @@ def replay(recorded: Recording, policy: str, setup: Setup, sink: Sink | None = N
     """One session under one policy (a name for the report; what it means is in `setup.settings`).
 
     `sink` is given every request, summaries included: its messages, the indices of those that carry a cache
-    mark, and what is asked behind them.
+    mark beside the last, and what is asked behind them.
     """
     state = _Replay(recorded, setup, sink)
     for fact in recorded.facts:
@@ -157,7 +158,7 @@ class _Replay:
             self.tally.invalid += 1
             self.problems = [*self.problems, *found][:KEPT_PROBLEMS]
         if self.sink is not None:
-            self.sink(view, places, "")
+            self.sink(view, places[:-1], "")
         served = self.cache.send(self.layout, places, _clock(self.folded))
         self.tally.cost += self.setup.tier.cost(served)
         self.tally.calls += 1
@@ -217,7 +218,7 @@ class _Replay:
             prices=setup.prices,
             now=_clock(folded),
             overhead=setup.overhead,
-            fit=fit(folded.measures),
+            fit=EXACT,
             binds=setup.binds,
             count=setup.counter,
         )
@@ -231,7 +232,7 @@ class _Replay:
         prompt, limit = self.layout.tokens, self.setup.window.size
         places = _marked(self.folded, view) if not asked.leave_out else [len(view) - 1]
         if self.sink is not None:
-            self.sink(view, places, asked.instructions)
+            self.sink(view, places[:-1], asked.instructions)
         if prompt > limit:
             reason = f"too long: prompt is too long: {prompt} tokens > {limit} maximum"
             return Answer(None, reason, Usage(), None)

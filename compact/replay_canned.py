@@ -15,7 +15,7 @@ from transcripts.entries import Exchange, Prompt
 from transcripts.fold import Folded
 from transcripts.messages import Text
 
-from .replay_references import strings
+from .names import strings
 
 TOKENS = 1_800  # between 1.5k and 2k, the size of a usual summary
 USER_CHARS = 200

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from .cachesim import FIVE_MINUTES, ONE_HOUR, Served
+from .prices import TIERS as PRICES
 
 OUTPUT = 5.0  # price of an output token in input tokens, on every model that we know
 
@@ -33,11 +34,13 @@ class Tier:
         return served.read * self.read + served.written * self.write + served.plain
 
 
-STANDARD = Tier("standard", 0.1, 1.25, FIVE_MINUTES)
-CHEAP = Tier("cheap", 0.05, 1.25, FIVE_MINUTES)
-CHEAPEST = Tier("cheapest", 0.025, 1.25, FIVE_MINUTES)
-HOUR = Tier("hour", 0.1, 2.0, ONE_HOUR)
-TIERS = {tier.name: tier for tier in (STANDARD, CHEAP, CHEAPEST, HOUR)}
+def tier_of(name: str) -> Tier:
+    """A price tier by its name. Raises KeyError."""
+    prices = PRICES[name]
+    return Tier(name, prices.read, prices.write, ONE_HOUR if name == "hour" else FIVE_MINUTES)
+
+
+TIERS = {name: tier_of(name) for name in PRICES}
 
 
 @dataclass(frozen=True, slots=True)
