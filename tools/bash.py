@@ -1,7 +1,7 @@
 """The bash tool: command lines in the project's folder, in the foreground or the background.
 
 This file says what the model may ask for and joins the parts: shell.py reads command lines, bash_run.py
-runs one, bash_result.py words the outcome, jobs.py keeps what runs, process.py and warden.py hold the
+runs one, bash_result.py words the outcome, jobs.py keeps what runs, process.py and warden/ hold the
 processes. Variables and functions do not outlive a command; the folder does. A command that replaces its
 shell (`exec`) or sets an EXIT trap of its own leaves the folder as it was.
 """
@@ -103,7 +103,7 @@ class Bash:
 async def _foreground(jobs: Jobs, line: str, spool: Spool, limits: Limits, call: Call) -> End:
     try:
         return await run(jobs, line, spool, limits, Show(call.progress))
-    except BaseException:
+    except (asyncio.CancelledError, LostError, OSError):
         spool.drop()
         raise
 

@@ -113,7 +113,7 @@ def _ending(end: End, limits: Limits, spool: Spool) -> list[str]:
         )
     elif end.why == "output":
         notes.append(
-            f"[ended after {spool.total:,} bytes of output, which is the limit. Filter it or send it to a file]"
+            f"[ended after {spool.total:,} bytes of output, the limit. Filter it or send it to a file]"
         )
     elif end.why == "editor":
         notes.append(f"[ended after {end.limit:g} s: an editor waits for keys, and there is no terminal]")

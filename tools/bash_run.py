@@ -110,6 +110,7 @@ async def run(jobs: Jobs, line: str, spool: Spool, limits: Limits, show: Show) -
         show.take(data)
 
     command, report = await jobs.start(line, jobs.place.cwd, take)
+    done = False
     try:
         pid = await command.pid
         if isinstance(pid, OSError):
@@ -119,11 +120,11 @@ async def run(jobs: Jobs, line: str, spool: Spool, limits: Limits, show: Show) -
         took, asleep = loop.time() - began, loop.time() - last
         why = await _finish(jobs, command, full, patience < limits.timeout)
         job, left = await _leave(jobs, line, command, spool)
-    except BaseException:
-        jobs.drop(command)
-        raise
+        done = True
     finally:
         show.stop()
+        if not done:
+            jobs.drop(command)
     code, name = code_of(command.exited.result() if command.exited.done() else None)
     prompted = bool(why == "timeout" and asleep >= min(limits.quiet, patience / 2) and _asks(spool))
     used = free - free_bytes(jobs.place.folder)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .base import Place
-from .process import Command, LostError, Start, Warden, start
+from .process import Command, LostError, Start, Warden, hide_environment, start
 from .scrub import scrub
 from .spool import Spool
 
@@ -150,6 +150,8 @@ class Jobs:
         (self._private / "prelude").write_text(_PRELUDE)
         wanted = self.place.environ.get("MAKEROOM_NAMESPACE", "").lower() not in ("off", "0", "no", "false")
         self._warden = await start(self._private, enclose=wanted)
+        if self._warden.how.result() != "namespace":
+            hide_environment()
         return self._warden
 
     async def start(self, line: str, cwd: Path, take: Callable[[bytes], object]) -> tuple[Command, Path]:

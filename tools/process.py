@@ -1,6 +1,6 @@
 """Start, watch and end commands, whole trees of them: the agent's side of the warden.
 
-One warden serves a session; what it does, and what a message means, stands in warden.py. What a command's
+One warden serves a session; what it does, and what a message means, stands in warden/. What a command's
 output becomes, how long it may run and what the model is told are for those who call.
 """
 
@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from .link import Link
+from .warden import BOOT, CANNOT_ENCLOSE
 
-_SCRIPT = Path(__file__).with_name("warden.py")
-_CANNOT_ENCLOSE = 77  # as in warden.py
+_SET_DUMPABLE = 4  # linux/prctl.h
 _CHUNK = 64 * 1024  # bytes read at once: the size of a pipe
 _FIRST_WORD = 10.0  # seconds that a warden may take to answer; it takes 0.05
 _LAST_WORD = 5.0  # seconds that it may take to end everything; it takes 0.6 where TERM is ignored
@@ -144,7 +144,7 @@ class Warden:
     @property
     def refused(self) -> bool:
         """Whether it ended because the system gives it no namespaces."""
-        return self._process.poll() == _CANNOT_ENCLOSE
+        return self._process.poll() == CANNOT_ENCLOSE
 
     async def close(self) -> None:
         """End everything and wait until it has ended. May be called at any time, and again."""
@@ -245,6 +245,17 @@ async def start(private: Path, *, enclose: bool = True) -> Warden:
     return warden
 
 
+def hide_environment() -> None:
+    """Make our /proc/<pid>/environ unreadable for other processes of the same user (but not for root).
+
+    For where commands share our process numbers: the key that we were started with stands there.
+    """
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_SET_DUMPABLE, 0, 0, 0, 0)
+
+
 async def _first_word(warden: Warden) -> bool:
     try:
         return bool(await asyncio.wait_for(asyncio.shield(warden.how), _FIRST_WORD))
@@ -262,7 +273,8 @@ def _spawn(private: Path, how: str) -> Warden:
     log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the warden
     try:
         mode = f"utf8={int(sys.getfilesystemencoding() == 'utf-8')}"  # it shall make the bytes that we would
-        argv = [sys.executable, "-I", "-S", "-X", mode, str(_SCRIPT), str(theirs.fileno()), str(private), how]
+        argv = [sys.executable, "-I", "-S", "-X", mode, "-c", BOOT]
+        argv += [str(Path(__file__).parent), str(theirs.fileno()), str(private), how]
         speech = {name: os.environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if name in os.environ}
         process = subprocess.Popen(
             argv,

@@ -1,19 +1,6 @@
-"""The process that starts commands for the agent, knows everything they leave behind, and ends it.
+"""Serve the agent: start commands, tell how they end, end them; collect every child that dies."""
 
-Run as a script, one for each session, with nothing of ours imported: `python -I -S warden.py <socket fd>
-<private folder> <enclose|plain>`. Where the system allows it is the first process (PID 1) of a PID
-namespace with a /proc and pseudo-terminals of its own: commands neither see the agent nor can signal it,
-and the kernel ends them all when the warden ends. Elsewhere it is a subreaper, which inherits every orphan.
-It ends when the agent's end of the socket closes, however that came about.
-
-Messages are JSON after four bytes of length, big-endian. To the warden: `{"op": "run", "n", "path",
-"argv", "env", "cwd"}` with the descriptor for stdout and stderr, `{"op": "end", "n"}`, `{"op": "left",
-"n"}`. From it: `{"hello": how}`, `{"n", "pid"}` or `{"n", "errno"}`, `{"n", "status", "strays"}` when the
-shell ended, `{"n", "left": [[pid, words]]}`, `{"n", "over": true}` when nothing of a command is left.
-"""
-
-# pathlib would take a third of the time to start
-# ruff: noqa: PTH108, PTH110, PTH118, PTH106, PTH123, PTH208
+# ruff: noqa: PTH108, PTH106, PTH118, PTH208
 
 from __future__ import annotations
 
@@ -29,16 +16,25 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from . import CANNOT_ENCLOSE
+from .census import (
+    MARK,
+    below,
+    crowded,
+    group_lives,
+    has_children,
+    has_proc,
+    hit,
+    mark_of,
+    processes,
+    words_of,
+)
+from .enclosure import brace, settle
+
 GRACE = 0.5  # seconds between TERM and KILL
 TICK = 0.01  # seconds between looks at a tree that is to end
-STUBBORN = 1.0  # seconds of KILL after which everything in the namespace goes (a fork bomb outruns a walk)
-PROCESSES = 8192  # at most, for all commands together, where the kernel can count them apart
-MARK = "MAKEROOM_CALL"  # in the environment of a command's processes: whose they are
-CANNOT_ENCLOSE = 77  # exit status: ask again with "plain"
+STUBBORN = 0.3  # seconds of KILL after which everything in the namespace goes (a fork bomb outruns a walk)
 
-_NEWNS, _NEWUSER, _NEWPID = 0x00020000, 0x10000000, 0x20000000  # linux/sched.h
-_PDEATHSIG, _SET_NAME, _SUBREAPER = 1, 15, 36  # linux/prctl.h
-_REC_SLAVE, _NOSUID_NODEV_NOEXEC = 0x4000 | 0x80000, 2 | 4 | 8  # linux/mount.h
 _NOBODY_ELSE = frozenset((signal.SIGKILL, signal.SIGSTOP))
 _SIGNALS = tuple(signal.valid_signals() - _NOBODY_ELSE)
 
@@ -154,27 +150,22 @@ class Warden:
     def press(self) -> None:
         """Take every command that is to end one step further: TERM, KILL, and KILL to all that is there."""
         now = time.monotonic()
-        for command in [command for command in self.commands.values() if command.ending is not None]:
+        ending = [command for command in self.commands.values() if command.ending is not None]
+        for command in ending:
             waited = now - (command.ending or now)
-            if not command.termed:
-                command.termed = True
-                self.strike(command, signal.SIGTERM)
-                self.strike(command, signal.SIGCONT)  # a stopped process acts on TERM only when it goes on
-            elif waited > GRACE + STUBBORN and self.enclosed:
+            if self.enclosed and (waited > GRACE + STUBBORN or crowded()):
                 os.kill(-1, signal.SIGKILL)
             elif waited > GRACE:
                 self.strike(command, signal.SIGKILL)
-        if any(command.ending is not None for command in self.commands.values()):
+            elif not command.termed:
+                command.termed = True
+                self.strike(command, signal.SIGTERM)
+                self.strike(command, signal.SIGCONT)  # a stopped process acts on TERM only when it goes on
+        if ending:
             self.reap()
 
     def strike(self, command: Command, sign: int) -> None:
-        targets = self.tree(command)
-        for pid in targets:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, sign)
-        if not has_proc():
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(command.pid, sign)
+        hit(self.tree(command), [command.pid], sign)
 
     def tree(self, command: Command) -> set[int]:
         """Every living process that the command started, however it hid: detached, re-parented, renamed."""
@@ -209,22 +200,18 @@ def end_all(enclosed: bool, groups: list[int]) -> None:
     start = time.monotonic()
     strike_all(enclosed, groups, signal.SIGTERM)
     strike_all(enclosed, groups, signal.SIGCONT)
-    while time.monotonic() < start + GRACE + 2 * STUBBORN and collect(groups):
+    while time.monotonic() < start + GRACE + 2.0 and collect(groups):
         if time.monotonic() > start + GRACE:
             strike_all(enclosed, groups, signal.SIGKILL)
         time.sleep(TICK)
 
 
 def strike_all(enclosed: bool, groups: list[int], sign: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        if enclosed:
+    if enclosed:
+        with suppress(ProcessLookupError):
             os.kill(-1, sign)
-    for pid in () if enclosed else below(os.getpid(), processes()):
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, sign)
-    for group in () if has_proc() else groups:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, sign)
+    else:
+        hit(below(os.getpid(), processes()), groups, sign)
 
 
 def collect(groups: list[int]) -> bool:
@@ -236,166 +223,32 @@ def collect(groups: list[int]) -> bool:
     return not has_proc() and any(group_lives(group) for group in groups)
 
 
-def processes() -> dict[int, tuple[int, int]]:
-    """pid -> (parent, session) of every process that lives; empty where there is no /proc."""
-    found: dict[int, tuple[int, int]] = {}
-    try:
-        names = os.listdir("/proc")
-    except OSError:
-        return found
-    for name in names:
-        if name.isdigit():
-            with suppress(OSError, ValueError, IndexError):
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    fields = file.read().rpartition(b")")[2].split()  # a name may hold spaces and brackets
-                if fields[0] not in (b"Z", b"X"):
-                    found[int(name)] = (int(fields[1]), int(fields[3]))
-    return found
-
-
-def below(root: int, known: dict[int, tuple[int, int]]) -> set[int]:
-    """Every descendant of `root`, of the processes that are known."""
-    children: dict[int, list[int]] = {}
-    for pid, (parent, _) in known.items():
-        children.setdefault(parent, []).append(pid)
-    found: set[int] = set()
-    queue = children.get(root, [])
-    while queue:
-        pid = queue.pop()
-        found.add(pid)
-        queue.extend(children.get(pid, ()))
-    return found
-
-
-def has_proc() -> bool:
-    return os.path.exists("/proc/self/stat")
-
-
-def has_children() -> bool:
-    """Whether we have any; True where the kernel does not say."""
-    me = os.getpid()
-    try:
-        with open(f"/proc/{me}/task/{me}/children", "rb") as file:
-            return bool(file.read().strip())
-    except OSError:
-        return True
-
-
-def group_lives(group: int) -> bool:
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-def mark_of(pid: int) -> int | None:
-    """The number of the command in the process's environment, where that can be read and was not wiped."""
-    with suppress(OSError, ValueError), open(f"/proc/{pid}/environ", "rb") as file:
-        for line in file.read().split(b"\0"):
-            name, _, value = line.partition(b"=")
-            if name == MARK.encode():
-                return int(value)
-    return None
-
-
-def words_of(pid: int) -> str:
-    with suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
-        return file.read(400).replace(b"\0", b" ").strip().decode("utf-8", "replace")
-    return ""
-
-
-def enclose() -> None:
-    """Move the children that are yet to come into namespaces of their own. Raises OSError."""
-    user, group = os.geteuid(), os.getegid()
-    try:
-        _call("unshare", _NEWPID | _NEWNS)
-    except PermissionError:
-        _call("unshare", _NEWPID | _NEWNS | _NEWUSER)
-        maps = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
-        for name, text in maps.items():
-            with open(f"/proc/self/{name}", "w") as file:
-                file.write(text)
-
-
-def furnish() -> None:
-    """Give the new namespaces their own /proc, and terminals that are not the person's. Raises OSError."""
-    _call("prctl", _PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    _call("mount", None, b"/", None, _REC_SLAVE, None)
-    _call("mount", b"proc", b"/proc", b"proc", _NOSUID_NODEV_NOEXEC, None)
-    with suppress(OSError):  # a container may have none
-        options = b"newinstance,ptmxmode=0666,mode=0620"
-        _call("mount", b"devpts", b"/dev/pts", b"devpts", _NOSUID_NODEV_NOEXEC & ~4, options)
-    kernel = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2] if part.isdigit())
-    if kernel >= (6, 14):  # before, the number counts for the whole machine
-        with suppress(OSError), open("/proc/sys/kernel/pid_max", "w") as file:
-            file.write(str(PROCESSES))
-
-
-def _call(name: str, *values: Any) -> None:
-    """A function of the C library that answers 0, or -1 and errno."""
-    import ctypes
-
-    library = ctypes.CDLL(None, use_errno=True)
-    plain = [ctypes.c_ulong(value) if isinstance(value, int) else value for value in values]
-    if getattr(library, name)(*plain) != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, f"{name}: {os.strerror(code)}")
-
-
-def limit_processes() -> None:
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
-    wanted = PROCESSES if soft == resource.RLIM_INFINITY else min(soft, PROCESSES)
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NPROC, (wanted, hard))
-
-
-def settle(how: str) -> bool:
-    """Take our place: PID 1 of a namespace (True) or subreaper. Only the process that shall serve returns."""
-    if how == "enclose":
-        enclose()
-        child = os.fork()
-        if child:
-            os.closerange(3, 64)
-            os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xFF)
-        furnish()
-        return True
-    if sys.platform == "linux":
-        _call("prctl", _SUBREAPER, 1, 0, 0, 0)
-        _call("prctl", _SET_NAME, b"makeroom-warden", 0, 0, 0)
-    return False
-
-
-def main(fd: int, folder: str, how: str) -> int:
+def main(fd: str, folder: str, how: str) -> None:
+    """Serve the socket `fd` until it closes; remove `folder` then. `how` is "enclose" or "plain"."""
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP):
         signal.signal(sign, signal.SIG_IGN)
-    os.set_inheritable(fd, False)
+    os.set_inheritable(int(fd), False)
     try:
         enclosed = settle(how)
     except OSError as error:
         sys.stderr.write(f"{error}\n")
-        return CANNOT_ENCLOSE
+        sys.stderr.flush()
+        os._exit(CANNOT_ENCLOSE)
     bell, rope = os.pipe()
     os.set_blocking(rope, False)
     signal.set_wakeup_fd(rope, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    limit_processes()
-    warden = Warden(socket.socket(fileno=fd), enclosed)
+    brace()
+    warden = Warden(socket.socket(fileno=int(fd)), enclosed)
     try:
-        warden.tell(
-            {"hello": "namespace" if enclosed else "subreaper" if sys.platform == "linux" else "group"}
-        )
+        plain = "subreaper" if sys.platform == "linux" else "group"
+        warden.tell({"hello": "namespace" if enclosed else plain})
         warden.serve(bell)
     except (BrokenPipeError, ConnectionResetError):
         pass
     finally:
         end_all(enclosed, [command.pid for command in warden.commands.values()])
         sweep(folder)
-    return 0
 
 
 def sweep(folder: str) -> None:
@@ -404,9 +257,3 @@ def sweep(folder: str) -> None:
         for name in os.listdir(folder):
             os.unlink(os.path.join(folder, name))
         os.rmdir(folder)
-
-
-if __name__ == "__main__":
-    status = main(int(sys.argv[1]), sys.argv[2], sys.argv[3])
-    sys.stderr.flush()
-    os._exit(status)
