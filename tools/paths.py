@@ -4,7 +4,8 @@
 then opens exactly that path and follows no link on the way. Which places are special is in protected.py.
 """
 
-# ruff: noqa: PTH - a Path would drop the dots and slashes that have to be judged
+# A Path would drop the dots and slashes that have to be judged.
+# ruff: noqa: PTH111, PTH112, PTH113, PTH115, PTH118, PTH120
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ def _words(text: str) -> frozenset[str]:
 
 # Everything below these folders: hooks and settings of git, of this program, of editors and CI, keys.
 _FOLDERS = _words(
-    ".git .makeroom .transcripts .task_outputs .claude .vscode .idea .fleet .zed .devcontainer .github .gitlab"
-    " .circleci .husky .buildkite .ssh .aws .gnupg .kube .docker .cargo .direnv"
+    ".git .makeroom .transcripts .task_outputs .claude .vscode .idea .fleet .zed .devcontainer .github"
+    " .gitlab .circleci .husky .buildkite .ssh .aws .gnupg .kube .docker .cargo .direnv"
 )
 _BELOW_CONFIG = _words("makeroom fish git systemd autostart gh nvim pip")
 _PAIRS = frozenset((".config", name) for name in _BELOW_CONFIG)
@@ -74,9 +74,7 @@ def plain(part: str) -> str:
 
 
 def _holds_secret(parts: list[str]) -> bool:
-    if not _SECRET_FOLDERS.isdisjoint(parts) or (".config", "makeroom") in zip(
-        parts, parts[1:], strict=False
-    ):
+    if not _SECRET_FOLDERS.isdisjoint(parts) or (".config", "makeroom") in pairwise(parts):
         return True
     return bool(parts) and (parts[-1] in _SECRET_FILES or _is_env(parts[-1]))
 

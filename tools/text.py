@@ -1,0 +1,136 @@
+"""What the bytes of a file mean as text, and back, so that nothing is lost on the way.
+
+`decode` finds the encoding; `Form` says how the file is written: encoding, byte order mark, line ends.
+Bytes that are no text become lone surrogates (surrogateescape) and come out again as they were.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+
+_MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
+    (codecs.BOM_UTF8, "utf-8", "surrogateescape"),
+    (codecs.BOM_UTF32_LE, "utf-32-le", "surrogatepass"),
+    (codecs.BOM_UTF32_BE, "utf-32-be", "surrogatepass"),
+    (codecs.BOM_UTF16_LE, "utf-16-le", "surrogatepass"),
+    (codecs.BOM_UTF16_BE, "utf-16-be", "surrogatepass"),
+)
+_ESCAPED = re.compile("[\udc80-\udcff]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_JAPANESE = re.compile("[\u3040-\u30ff\u4e00-\u9fff\uff61-\uff9f\u3000-\u303f\uff01-\uff5e]")
+_KANA = re.compile("[\u3040-\u30ff]")
+_LINE_END = re.compile("\r\n|\n|\r")
+_BYTE_RANGE = 64 * 1024  # bytes that are enough to tell an encoding that has no mark
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a file's text is written. `newline` is the most frequent line end, "" where there is none."""
+
+    codec: str = "utf-8"
+    errors: str = "surrogateescape"
+    mark: bytes = b""
+    newline: str = ""
+    strays: int = 0  # bytes that are not valid in the encoding
+
+    @property
+    def note(self) -> str:
+        """One line to tell the reader, or nothing for plain UTF-8."""
+        if self.strays:
+            return f"[{self.strays:,} bytes are not valid UTF-8, shown as \ufffd; edits elsewhere keep them]"
+        return "" if self.codec == "utf-8" else f"[decoded as {self.codec}]"
+
+    def encode(self, text: str) -> bytes:
+        """The text as bytes of this form, without the mark. Raises UnicodeEncodeError."""
+        return text.encode(self.codec, self.errors)
+
+    def decode(self, data: bytes) -> str:
+        return data.decode(self.codec, self.errors)
+
+
+def decode(data: bytes) -> tuple[str, Form] | None:
+    """The text without its byte order mark, and its form; None where the bytes are no text."""
+    for mark, codec, errors in _MARKS:
+        if data.startswith(mark):
+            return _marked(data[len(mark) :], Form(codec, errors, mark))
+    if b"\0" in data:
+        return None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return _guess(data)
+    return text, Form(newline=majority(text))
+
+
+def majority(text: str) -> str:
+    """The most frequent line end; the first one of the text where two are equal, "" where there is none."""
+    if "\r" not in text:
+        return "\n" if "\n" in text else ""
+    both = text.count("\r\n")
+    counts = {"\r\n": both, "\n": text.count("\n") - both, "\r": text.count("\r") - both}
+    most = max(counts.values())
+    best = {end for end, count in counts.items() if count == most}
+    if len(best) == 1:
+        return best.pop()
+    return next(end for each in _LINE_END.finditer(text) if (end := each[0]) in best)
+
+
+def unified_ends(text: str) -> str:
+    """The text with every line end as \\n. Form feeds, U+2028 and the like are no line ends."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def presentable(text: str) -> str:
+    """The text with a replacement sign for each byte that is no text: the one use of U+FFFD, never stored."""
+    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
+
+
+def has_surrogate(text: str) -> bool:
+    """Whether a text of the model holds half a character, which no file and no request can carry."""
+    return not text.isascii() and _SURROGATES.search(text) is not None
+
+
+def _marked(body: bytes, form: Form) -> tuple[str, Form] | None:
+    if form.codec == "utf-8":
+        if b"\0" in body:
+            return None
+    else:
+        unit = 2 if "16" in form.codec else 4
+        body = body[: len(body) // unit * unit]  # half a unit at the end stays in the file, unseen
+    try:
+        text = form.decode(body)
+    except UnicodeDecodeError:
+        return None
+    strays = len(_ESCAPED.findall(text)) if form.codec == "utf-8" and not text.isascii() else 0
+    return text, Form(form.codec, form.errors, form.mark, majority(text), strays)
+
+
+def _guess(data: bytes) -> tuple[str, Form] | None:
+    """Text that is not quite UTF-8: mostly so, or Shift-JIS, or the encoding of Western Windows."""
+    text = data.decode("utf-8", "surrogateescape")
+    strays = len(_ESCAPED.findall(text))
+    proper = sum(1 for char in text[:_BYTE_RANGE] if char > "\x7f" and not "\udc80" <= char <= "\udcff")
+    if proper < strays:
+        for codec in ("cp932", "cp1252"):
+            legacy = _strictly(data, codec)
+            if legacy is not None and (codec != "cp932" or _looks_japanese(legacy)):
+                return legacy, Form(codec, "strict", newline=majority(legacy))
+    return text, Form(newline=majority(text), strays=strays)
+
+
+def _strictly(data: bytes, codec: str) -> str | None:
+    try:
+        text = data.decode(codec)
+        return text if text.encode(codec) == data else None
+    except UnicodeError:
+        return None
+
+
+def _looks_japanese(text: str) -> bool:
+    """Western bytes often decode as Shift-JIS too, but into signs without kana among them."""
+    foreign = [char for char in text[:_BYTE_RANGE] if char > "\x7f"]
+    known = sum(1 for char in foreign if _JAPANESE.match(char))
+    kana = sum(1 for char in foreign if _KANA.match(char))
+    return bool(foreign) and known * 10 >= len(foreign) * 9 and kana * 5 >= len(foreign)
