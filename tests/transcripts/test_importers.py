@@ -1,0 +1,299 @@
+"""Recordings of other agents, and our own, become the same facts; damage is counted, never fatal."""
+
+import json
+
+import pytest
+
+from transcripts.codec import encode
+from transcripts.facts import Compacted, Noted, Opened, Reply, Result, Rewound, Unthink, User
+from transcripts.fold import fold
+from transcripts.importers import FORMATS, Unreadable, detect, load
+from transcripts.messages import INVALID_JSON, Image, Text, Thinking, ToolUse
+
+
+def count(blocks):
+    return tuple(len(repr(block)) for block in blocks)
+
+
+def lines(*objects):
+    return "\n".join(json.dumps(raw) for raw in objects).encode()
+
+
+def kinds(facts):
+    return [type(fact).__name__ for fact in facts]
+
+
+PLAIN = (
+    {"role": "user", "content": "fix the parser"},
+    {
+        "role": "assistant",
+        "content": [
+            {"type": "text", "text": "Looking."},
+            {"type": "tool_use", "id": "a", "name": "read", "input": {"path": "p.py"}},
+            {"type": "tool_use", "id": "b", "name": "bash", "input": {"command": "ls"}},
+        ],
+    },
+    {
+        "role": "user",
+        "content": [
+            {"type": "tool_result", "tool_use_id": "b", "content": "p.py", "is_error": True},
+            {"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "x = 1"}]},
+            {"type": "text", "text": "and hurry"},
+        ],
+    },
+    {"role": "assistant", "content": "Done."},
+)
+
+
+def test_plain_messages_become_numbered_facts_with_each_result_at_its_call():
+    made = load(lines(*PLAIN), count)
+    assert made.format == "messages"
+    assert kinds(made.facts) == ["User", "Reply", "Result", "Result", "User", "Reply"]
+    assert [fact.seq for fact in made.facts] == [1, 2, 3, 4, 5, 6]
+    assert [(fact.of, fact.block, fact.error) for fact in made.facts[2:4]] == [(2, 2, True), (2, 1, False)]
+    assert made.calls == 2 and not made.timed and made.damaged == 0
+
+
+def test_every_block_is_counted_once_with_the_fact():
+    made = load(lines(*PLAIN), count)
+    reply = made.facts[1]
+    assert reply.tokens == count(reply.blocks)
+    assert made.facts[2].tokens == count(made.facts[2].content)
+
+
+def test_what_is_imported_folds_into_a_view_that_ends_as_the_recording_did():
+    view = fold(load(lines(*PLAIN), count).facts).view
+    assert [message.role for message in view] == ["user", "assistant", "user", "assistant"]
+
+
+def test_times_are_kept_where_the_lines_carry_them_and_never_run_backwards():
+    first, second = dict(PLAIN[0], timestamp="2026-01-01T00:00:10Z"), dict(PLAIN[3], timestamp=1_000)
+    made = load(lines(first, second), count)
+    assert made.timed
+    assert made.facts[1].ts == made.facts[0].ts > 1.7e9
+
+
+def test_a_list_of_messages_reads_like_its_lines():
+    assert load(json.dumps(list(PLAIN), indent=1).encode(), count).facts == load(lines(*PLAIN), count).facts
+    wrapped = json.dumps({"messages": PLAIN}).encode()
+    assert load(wrapped, count).facts == load(lines(*PLAIN), count).facts
+
+
+def test_damaged_lines_and_results_without_a_call_are_counted_and_left_out():
+    stray = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "zz", "content": "?"}]}
+    raw = (
+        lines(*PLAIN[:2])
+        + b'\n{"role": "user", "con\n\xff\xfe\n'
+        + lines(stray, *PLAIN[2:], {"role": "user"})
+    )
+    made = load(raw, count)
+    assert made.damaged == 3
+    assert made.facts == load(lines(*PLAIN), count).facts
+
+
+def test_a_second_result_for_one_call_is_left_out():
+    again = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "again"}]}
+    assert load(lines(*PLAIN, again), count).damaged == 1
+
+
+def cc(role, content, uuid, parent=None, ident=None, **more):
+    message = {"role": role, "content": content} | ({"id": ident} if ident else {})
+    return {"type": role, "message": message, "uuid": uuid, "parentUuid": parent, **more}
+
+
+def use(ident):
+    return {"type": "tool_use", "id": ident, "name": "Read", "input": {}}
+
+
+def result(ident, text="ok"):
+    return {"type": "tool_result", "tool_use_id": ident, "content": text}
+
+
+def test_an_answer_of_claude_code_split_over_lines_is_one_reply_even_with_results_between():
+    made = load(
+        lines(
+            {"type": "summary", "summary": "old", "leafUuid": "x"},
+            cc("user", "hello", "1", timestamp="2026-01-01T00:00:00.000Z"),
+            cc("assistant", [{"type": "thinking", "thinking": "hm", "signature": "s"}], "2", "1", "m1"),
+            cc("assistant", [use("a")], "3", "2", "m1"),
+            cc("user", [result("a")], "4", "3"),
+            cc("assistant", [use("b")], "5", "3", "m1"),
+            cc("user", [result("b")], "6", "5"),
+            cc("assistant", [{"type": "text", "text": "done"}], "7", "6", "m2"),
+        ),
+        count,
+    )
+    assert made.format == "claude-code" and made.timed
+    assert kinds(made.facts) == ["User", "Reply", "Result", "Result", "Reply"]
+    assert [type(block) for block in made.facts[1].blocks] == [Thinking, ToolUse, ToolUse]
+    assert [fact.block for fact in made.facts[2:4]] == [1, 2]
+
+
+def test_side_chains_meta_lines_summaries_and_repeated_lines_of_claude_code_are_skipped():
+    hello, reply = cc("user", "hello", "1"), cc("assistant", [{"type": "text", "text": "hi"}], "2", "1", "m1")
+    made = load(
+        lines(
+            hello,
+            reply,
+            cc("user", "sub", "3", isSidechain=True),
+            cc("user", "caveat", "4", isMeta=True),
+            cc("user", "This session is being continued", "5", isCompactSummary=True),
+            {"type": "file-history-snapshot", "messageId": "9"},
+            hello,
+            reply,
+        ),
+        count,
+    )
+    assert kinds(made.facts) == ["User", "Reply"]
+    assert made.skipped == 6
+
+
+def test_what_a_person_rewound_in_claude_code_is_gone():
+    made = load(
+        lines(
+            cc("user", "hello", "1"),
+            cc("assistant", [{"type": "text", "text": "hi"}], "2", "1", "m1"),
+            cc("user", "wrong way", "3", "2"),
+            cc("assistant", [{"type": "text", "text": "no"}], "4", "3", "m2"),
+            cc("user", "right way", "5", "2"),
+            cc("assistant", [{"type": "text", "text": "yes"}], "6", "5", "m3"),
+        ),
+        count,
+    )
+    said = [fact.blocks[0].text for fact in made.facts]
+    assert said == ["hello", "hi", "right way", "yes"]
+
+
+def pi(role, content, **more):
+    return {
+        "type": "message",
+        "timestamp": "2026-01-01T00:00:01Z",
+        "message": {"role": role, "content": content, **more},
+    }
+
+
+PI = (
+    {"type": "session", "id": "s", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/w"},
+    pi("user", "hello", timestamp=1_767_225_601_000),
+    pi(
+        "assistant",
+        [
+            {"type": "thinking", "thinking": "hm", "thinkingSignature": "sig"},
+            {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {"command": "ls"}},
+        ],
+    ),
+    pi(
+        "toolResult",
+        [{"type": "image", "data": "aGk=", "mimeType": "image/png"}],
+        toolCallId="c1",
+        isError=True,
+    ),
+    {"type": "model_change", "provider": "x", "modelId": "y"},
+    {"type": "message", "message": {"role": "bashExecution", "command": "pwd", "output": "/w"}},
+    pi("assistant", [{"type": "text", "text": "done"}], model="claude-x"),
+)
+
+
+def test_pi_sessions_keep_calls_results_thinking_and_commands_of_the_person():
+    made = load(lines(*PI), count)
+    assert made.format == "pi" and made.timed
+    assert kinds(made.facts) == ["User", "Reply", "Result", "User", "Reply"]
+    thinking, call = made.facts[1].blocks
+    assert (thinking.signature, call.name, call.input["command"]) == ("sig", "bash", "ls")
+    assert made.facts[2].error and isinstance(made.facts[2].content[0], Image)
+    assert "pwd" in made.facts[3].blocks[0].text
+    assert made.facts[4].model == "claude-x"
+
+
+def test_a_pi_tree_is_followed_from_its_last_entry_to_the_root():
+    def entry(ident, parent, role, text):
+        return {"id": ident, "parentId": parent, **pi(role, [{"type": "text", "text": text}])}
+
+    made = load(
+        lines(
+            PI[0],
+            entry("1", None, "user", "hello"),
+            entry("2", "1", "assistant", "dead end"),
+            entry("3", "1", "assistant", "the way"),
+        ),
+        count,
+    )
+    assert [fact.blocks[0].text for fact in made.facts] == ["hello", "the way"]
+
+
+def test_a_swe_agent_history_turns_actions_into_calls_and_observations_into_results():
+    history = [
+        {"role": "system", "content": "be good", "message_type": "system_prompt"},
+        {"role": "user", "content": "solve it", "message_type": "observation"},
+        {"role": "assistant", "content": "I look.\n```\nls\n```", "thought": "I look.", "action": "ls\n"},
+        {"role": "user", "content": "a.py", "message_type": "observation"},
+        {
+            "role": "assistant",
+            "content": "",
+            "thought": "And now?",
+            "action": "cat a.py",
+            "tool_calls": [
+                {"id": "t1", "function": {"name": "bash", "arguments": '{"command": "cat a.py"}'}}
+            ],
+        },
+        {"role": "tool", "content": [{"type": "text", "text": "x"}], "tool_call_ids": ["t1"]},
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"id": "t2", "function": {"name": "f", "arguments": "{"}}],
+        },
+    ]
+    made = load(json.dumps({"history": history, "trajectory": [], "info": {}}, indent=2).encode(), count)
+    assert made.format == "swe-agent"
+    assert kinds(made.facts) == ["User", "Reply", "Result", "Reply", "Result", "Reply"]
+    assert made.facts[1].blocks[0] == Text("I look.")
+    assert made.facts[1].blocks[1].input == {"command": "ls\n"}
+    assert made.facts[3].blocks[1].id == "t1"
+    assert made.facts[5].blocks[0].input == {INVALID_JSON: "{"}
+
+
+def test_a_swe_agent_file_without_history_is_read_from_its_steps():
+    steps = [
+        {"query": [{"role": "user", "content": "go"}], "thought": "t", "action": "ls", "observation": "a"},
+        {"response": "done", "thought": "done", "action": "submit", "observation": ""},
+        "damage",
+    ]
+    made = load(json.dumps({"trajectory": steps}).encode(), count)
+    assert kinds(made.facts) == ["User", "Reply", "Result", "Reply", "Result"]
+    assert made.damaged == 1
+
+
+def test_our_own_transcripts_lose_compactions_and_what_was_rewound_and_keep_pins():
+    facts = [
+        Opened(1, 5.0, ("s",), (), "m", 1000, "/w"),
+        User(2, 5.0, (Text("go"),)),
+        Reply(3, 6.0, (ToolUse("a", "read", {}),)),
+        Result(4, 7.0, 3, 0, (Text("x"),)),
+        Compacted(5, 7.0, "micro", "auto", (Unthink(3, 3),)),
+        Noted(6, 7.0, "pin", {"text": "never push"}),
+        User(7, 8.0, (Text("wrong"),)),
+        Rewound(8, 9.0, 7),
+        Reply(9, 9.0, (Text("done"),)),
+    ]
+    raw = b"".join(encode(fact, "s") for fact in facts)
+    made = load(raw[:-30] + b"\n" + encode(facts[-1], "s") + b'{"torn', count)
+    assert made.format == "makeroom" and made.timed
+    assert kinds(made.facts) == ["User", "Reply", "Result", "Noted", "Reply"]
+    assert [fact.seq for fact in made.facts] == [1, 2, 3, 4, 5]
+    assert made.facts[2].of == 2
+    assert made.damaged == 2
+
+
+@pytest.mark.parametrize("raw", [b"", b"  \n\n", b"hello\nworld\n", b"[1, 2]", b"\x00\x01\x02", b'{"a": 1}'])
+def test_what_is_no_recording_is_refused_with_what_to_give_instead(raw):
+    with pytest.raises(Unreadable, match="Give"):
+        detect(raw)
+
+
+def test_a_recording_without_any_reply_is_refused():
+    with pytest.raises(Unreadable, match="nothing to replay"):
+        load(lines(PLAIN[0]), count)
+
+
+def test_each_format_is_asked_for_under_one_name():
+    assert len({known.name for known in FORMATS}) == len(FORMATS) == 5
