@@ -13,7 +13,7 @@ from agent.offline.reading import Job, job_in, next_reply
 from agent.offline.recap import is_summary_request, recap
 from agent.offline.reply import Block, Body, Reply, calls, says, thinks
 from agent.offline.telling import failure, is_interrupted, told
-from agent.offline.view import Call, Step, calls_in, is_continuation, steps, texts
+from agent.offline.view import Call, Step, calls_in, carried, is_continuation, steps, texts
 
 HELP = """I am makeroom's offline demo: rules on your own machine, not a language model. I understand:
 
@@ -74,11 +74,11 @@ def _is_understood(text: str) -> bool:
 
 def _recorded(record: str) -> str:
     """The last request that a record of earlier messages repeats in its own words, or nothing."""
-    if job_in(record, last=True) is not None:
-        lines = [line for line in record.split("\n") if job_in(line) is not None]
-        return lines[-1] if lines else record
-    listed = re.findall(r"^- User: (.+)$", record, re.MULTILINE)
-    return next((text for text in reversed(listed) if plan(text).steps), "")
+    listed = carried(record)
+    if listed:
+        return next((text for text in reversed(listed) if _is_understood(text)), "")
+    lines = [line for line in record.split("\n") if job_in(line) is not None]
+    return lines[-1] if lines else ""
 
 
 def _answer(request: Request) -> Reply:

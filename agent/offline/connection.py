@@ -7,15 +7,18 @@ import re
 import socket
 import socketserver
 import struct
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from agent.offline.endpoint import Admitted
 from agent.offline.faults import COUNTING, MESSAGES, MODELS, Fault, Hangup, altered, distorted, refusal_of
 from agent.offline.models import MODELS as TABLE
 from agent.offline.models import described
 from agent.offline.refusals import Refused, error_body
+from agent.offline.reply import Body, Reply
 from agent.offline.strict import MAX_BODY
 from agent.offline.wire import events, whole
 
@@ -123,15 +126,8 @@ class Connection(BaseHTTPRequestHandler):
         if path not in (MESSAGES, COUNTING):
             raise Refused(404, f"Not found: {path}")
         owner, counting = self.server.owner, path == COUNTING
-        body: Any = None
         try:
-            self._authorized()
-            body = _decoded(raw)
-        finally:
-            if not counting:
-                owner.record(body, {name.lower(): value for name, value in self.headers.items()})
-        try:
-            admitted = owner.endpoint.admit(body, self._betas(), counting)
+            body, admitted = self._admitted(raw, counting)
         except Refused as refused:
             owner.refuse(refused.message)
             raise
@@ -141,14 +137,34 @@ class Connection(BaseHTTPRequestHandler):
         if counting:
             self._send(200, {}, {"input_tokens": admitted.prefix.tokens})
             return
-        try:
-            reply = owner.brain(body)
-        except Exception as error:
-            # The brain is the caller's code: what it raises must reach the client and the test.
-            owner.refuse(f"{type(error).__name__}: {error}")
-            raise Refused(500, f"the brain failed: {type(error).__name__}: {error}") from error
+        reply = self._asked(body)
         message = owner.endpoint.message(admitted, altered(reply, fault) if fault else reply)
         self._answer(_usage_faulted(message, fault), fault, bool(body.get("stream")))
+
+    def _admitted(self, raw: bytes, counting: bool) -> tuple[Body, Admitted]:
+        """The judged body, recorded whatever becomes of it. Raises Refused."""
+        body: Any = None
+        try:
+            self._authorized()
+            body = _decoded(raw)
+        finally:
+            if not counting:
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                self.server.owner.record(body, headers)
+        return body, self.server.owner.endpoint.admit(body, self._betas(), counting)
+
+    def _asked(self, body: Body) -> Reply:
+        """The brain's reply. Whatever it raises reaches the client as an error 500, and ends this thread."""
+        reply = None
+        try:
+            reply = self.server.owner.brain(body)
+            return reply
+        finally:
+            if reply is None:
+                error = sys.exception()
+                said = f"the brain failed: {type(error).__name__}: {error}"
+                self.server.owner.refuse(said)
+                self._send(500, {}, error_body("api_error", said, "req_offline"))
 
     def _answer(self, message: Mapping[str, Any], fault: Fault | None, streamed: bool) -> None:
         chunks: Iterable[bytes] = events(message) if streamed else [whole(message)]
@@ -214,13 +230,9 @@ class Connection(BaseHTTPRequestHandler):
     def _authorized(self) -> None:
         bearer = (self.headers.get("authorization") or "").removeprefix("Bearer").strip()
         if not bearer and not (self.headers.get("x-api-key") or "").strip():
-            self._refuse(401, "x-api-key header is required")
+            raise Refused(401, "x-api-key header is required")
         if not self.headers.get("anthropic-version"):
-            self._refuse(400, "anthropic-version: header is required")
-
-    def _refuse(self, status: int, message: str) -> NoReturn:
-        self.server.owner.refuse(message)
-        raise Refused(status, message)
+            raise Refused(400, "anthropic-version: header is required")
 
     def _betas(self) -> frozenset[str]:
         values = self.headers.get_all("anthropic-beta") or []

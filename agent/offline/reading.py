@@ -72,12 +72,11 @@ class Standing:
     guessed: bool = False
 
 
-def job_in(text: str, last: bool = False) -> Job | None:
-    """The job that a text asks for; with `last`, the last of several."""
-    found = list(_REQUEST.finditer(text))
-    if not found:
+def job_in(text: str) -> Job | None:
+    """The job that a text asks for."""
+    match = _REQUEST.search(text)
+    if match is None:
         return None
-    match = found[-1 if last else 0]
     what = match["what"].lower().strip("`'\"")
     pattern = _SUFFIXES.get(what) or (what if "*" in what else f"*.{what.lstrip('.')}")
     where = (match["where"] or ".").strip("`'\"")

@@ -8,12 +8,11 @@ from collections.abc import Iterator, Sequence
 
 from agent.offline.reading import Job, Standing, ahead, job_in, standing
 from agent.offline.reply import Body, Reply, says
-from agent.offline.view import Step, calls_in, last_text, steps
+from agent.offline.view import Step, calls_in, carried, last_text, steps
 
 _LIMIT = 600
 _MESSAGES = 12
 _FILES = 40
-_CARRIED = re.compile(r"^- User: (.+)$", re.MULTILINE)
 _TOUCHED = {"read": "Read", "write": "Written", "edit": "Edited"}
 
 
@@ -41,7 +40,7 @@ def asked(past: Sequence[Step]) -> list[str]:
         if step.kind == "ask":
             found.append(step.text)
         elif step.kind == "record":
-            found.extend(_CARRIED.findall(step.text))
+            found.extend(carried(step.text))
     return found
 
 

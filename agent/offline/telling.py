@@ -19,6 +19,8 @@ _SHOWN = 12
 def is_denied(result: str) -> bool:
     """Whether a failed call was forbidden by the person or by a rule, rather than by the file system."""
     head = result[:300]
+    if head.startswith(("Permission denied:", "A hook refused", "The user refused")):
+        return True
     return _DENIED.search(_OS_DENIED.sub("", head)) is not None
 
 

@@ -45,6 +45,7 @@ _CONTINUES = re.compile(
     r"(continue|go on|proceed|resume|keep going|carry on|your previous response was interrupted)\b.*",
     re.I | re.DOTALL,
 )
+_CARRIED = re.compile(r"^(?:- User: |\(r\d+\.\d+\) )(.+(?:\n(?!- User: |\(|\n|#).+)*)", re.MULTILINE)
 _SHORT = 400
 
 
@@ -79,11 +80,20 @@ def text_of(block: Block) -> str:
 
 def _user_steps(text: str) -> list[Step]:
     """A user's text, told apart into the program's own words and the person's."""
+    if text.startswith(("[folded: files", "[snipped")):
+        return [Step("record", text.split("\n", 1)[0])]  # contents of files, or no contents at all
+    if text.startswith("[folded"):
+        return [Step("record", text)]
     own = _BRACKETED.sub("", _TAGGED.sub("", text)).strip()
     if own.startswith("<") or (len(own) > _SHORT and _RECORD_WORDS.search(own[:_SHORT])):
         own = ""
     record = [] if own == text.strip() else [Step("record", text)]
     return [*record, Step("ask", own)] if own else record
+
+
+def carried(record: str) -> list[str]:
+    """The messages of the person that a record repeats, oldest first."""
+    return [found.strip() for found in _CARRIED.findall(record)]
 
 
 def is_continuation(text: str) -> bool:
