@@ -1,0 +1,136 @@
+"""The simulated prompt cache follows the API's documented rules, position by position."""
+
+import pytest
+
+from compact.cachesim import FIVE_MINUTES, LOOK_BACK, Cache, Layout
+from transcripts.messages import Text, Thinking, ToolResult, ToolUse
+from transcripts.view import MESSAGE_TOKENS, Kind, Message, Part
+
+OVERHEAD = 1_000
+
+
+def part(block, seq, tokens=100, kind=Kind.USER, index=0):
+    return Part(block, seq, index, kind, tokens)
+
+
+def user(seq, text="words", tokens=100):
+    return Message("user", (part(Text(text), seq, tokens),), seq, seq)
+
+
+def assistant(seq, *blocks, tokens=100):
+    kinds = [Kind.THINKING if isinstance(block, Thinking) else Kind.ASSISTANT for block in blocks]
+    parts = tuple(
+        part(b, seq, tokens, kind, i) for i, (b, kind) in enumerate(zip(blocks, kinds, strict=True))
+    )
+    return Message("assistant", parts, seq, seq)
+
+
+def send(cache, layout, messages, marks=None, now=0.0):
+    layout.update(messages)
+    return cache.send(layout, [len(messages) - 1] if marks is None else marks, now)
+
+
+def test_the_first_request_writes_everything_and_reads_nothing():
+    served = send(Cache(), Layout(OVERHEAD), [user(1)])
+    assert (served.read, served.written, served.plain) == (0, OVERHEAD + 100 + MESSAGE_TOKENS, 0)
+
+
+def test_a_request_that_only_grows_reads_what_the_one_before_left_and_writes_the_rest():
+    cache, layout = Cache(), Layout(OVERHEAD)
+    talk = [user(1)]
+    first = send(cache, layout, talk)
+    talk += [assistant(2, Text("hi")), user(3)]
+    served = send(cache, layout, talk)
+    assert served.read == first.prompt
+    assert served.written == 2 * (100 + MESSAGE_TOKENS)
+    assert not served.broke
+
+
+def test_an_edit_behind_a_mark_that_stayed_reads_up_to_that_mark():
+    cache, layout = Cache(), Layout(OVERHEAD)
+    talk = [user(1), assistant(2, Text("a")), user(3), assistant(4, Text("b")), user(5)]
+    send(cache, layout, talk, [0, 4])
+    edited = [*talk[:2], user(3, "[cleared]", 10), *talk[3:]]
+    served = send(cache, layout, edited, [0, 4])
+    assert served.read == OVERHEAD + 100 + MESSAGE_TOKENS
+    assert served.broke
+
+
+def test_an_edit_with_no_mark_before_it_falls_back_to_system_and_tools():
+    cache, layout = Cache(), Layout(OVERHEAD)
+    talk = [user(1), assistant(2, Text("a")), user(3)]
+    send(cache, layout, talk)
+    served = send(cache, layout, [user(1, "changed"), *talk[1:]])
+    assert served.read == OVERHEAD
+
+
+def test_an_entry_further_back_than_the_look_back_is_not_found():
+    cache, layout = Cache(), Layout(0)
+    talk = [user(1)]
+    send(cache, layout, talk)
+    near = [*talk, assistant(2, *(Text(str(i)) for i in range(LOOK_BACK - 1))), user(3)]
+    assert send(cache, layout, near).read == 100 + MESSAGE_TOKENS
+    far = [*talk, assistant(4, *(Text(f"{i}!") for i in range(LOOK_BACK))), user(5)]
+    assert send(cache, layout, far).read == 0
+
+
+def test_a_run_of_calls_or_of_results_is_one_position():
+    cache, layout = Cache(), Layout(0)
+    talk = [user(1)]
+    send(cache, layout, talk)
+    uses = [ToolUse(f"t{i}", "f", {}) for i in range(40)]
+    results = tuple(part(ToolResult(f"t{i}", (Text("r"),)), 3 + i, 1) for i in range(40))
+    talk += [assistant(2, *uses), Message("user", results, 3, 42)]
+    assert send(cache, layout, talk).read == 100 + MESSAGE_TOKENS
+
+
+def test_a_mark_never_stands_on_thinking():
+    cache, layout = Cache(), Layout(0)
+    talk = [user(1), assistant(2, Text("a"), Thinking("hm", "s")), user(3)]
+    served = send(cache, layout, talk, [1])
+    assert served.written == 2 * (100 + MESSAGE_TOKENS)
+    assert served.plain == 100 + 100 + MESSAGE_TOKENS
+
+
+def test_an_entry_lives_its_time_from_its_last_use_and_expiry_is_no_break():
+    cache, layout = Cache(FIVE_MINUTES), Layout(OVERHEAD)
+    talk = [user(1)]
+    send(cache, layout, talk, now=0)
+    assert send(cache, layout, talk, now=299).read > 0
+    assert send(cache, layout, talk, now=598).read > 0
+    served = send(cache, layout, talk, now=899)
+    assert served.read == 0
+    assert not served.broke
+
+
+def test_what_was_asked_behind_the_last_mark_is_neither_read_nor_written():
+    cache, layout = Cache(), Layout(OVERHEAD)
+    talk = [user(1)]
+    send(cache, layout, talk)
+    served = send(cache, layout, [*talk, user(2)], [0])
+    assert (served.written, served.plain) == (0, 100 + MESSAGE_TOKENS)
+
+
+def test_equal_content_in_new_messages_is_the_same_prefix():
+    cache, layout = Cache(), Layout(OVERHEAD)
+    send(cache, layout, [user(1)])
+    assert layout.update([user(1)]) == 0
+    assert send(cache, layout, [user(1)]).written == 0
+
+
+def test_layout_lays_out_again_only_from_the_first_message_that_changed():
+    layout = Layout(OVERHEAD)
+    talk = [user(1), assistant(2, Text("a")), user(3)]
+    assert layout.update(talk) == 0
+    assert layout.update([*talk[:2], user(4)]) == 2
+    assert layout.tokens == OVERHEAD + 3 * (100 + MESSAGE_TOKENS)
+    assert layout.update(talk[:1]) == 1
+    assert layout.tokens == OVERHEAD + 100 + MESSAGE_TOKENS
+
+
+def test_more_marks_than_the_api_takes_are_an_error():
+    layout = Layout(OVERHEAD)
+    talk = [user(1), assistant(2, Text("a")), user(3), assistant(4, Text("b")), user(5)]
+    layout.update(talk)
+    with pytest.raises(ValueError, match="5 cache marks"):
+        Cache().send(layout, [0, 1, 2, 4], 0.0)

@@ -1,0 +1,286 @@
+"""Replay prices, checks and judges what a pipeline does to a recorded session."""
+
+import pytest
+
+from compact.cachesim import Cache, Layout
+from compact.plan import Answer, AskSummary, Plan, Proposal
+from compact.prices import TIERS as PRICES
+from compact.replay import Setup, baseline, recording, replay
+from compact.replay_cost import TIERS, Request, figures, mean_of_ratios, totals
+from compact.settings import Settings
+from compact.window import Window
+from tests.compact.replay_sessions import Counted, count_text, session
+from transcripts.facts import Clear, Fold, Unthink
+from transcripts.fold import Folded
+from transcripts.messages import Text
+
+OVERHEAD = 1_000
+
+
+def setup(planner, tier="standard", window=200_000):
+    return Setup(
+        Settings(),
+        Window(window, 1_000),
+        PRICES[tier],
+        TIERS[tier],
+        Counted(),
+        overhead=OVERHEAD,
+        planner=planner,
+    )
+
+
+def never(situation, trigger, focus, rung):
+    return Plan()
+    yield
+
+
+def clearing(keep, name_ids=True):
+    """A planner that clears every result but the newest `keep`, one by one."""
+
+    def planner(situation, trigger, focus, rung):
+        folded = situation.folded
+        results = [part for message in folded.view for part in message.parts if part.use is not None]
+        proposals = []
+        for part in results[: max(0, len(results) - keep)]:
+            if part.tokens > 100 and trigger == "auto":
+                text = f"[cleared: recall r{part.seq} shows it]" if name_ids else "[cleared]"
+                edit = Clear(part.seq, part.index, "content", text, part.tokens - 10)
+                proposals.append(Proposal("micro", trigger, (edit,), {}))
+        return Plan(tuple(proposals))
+        yield
+
+    return planner
+
+
+def run(planner, turns=12, tier="standard", window=200_000, **more):
+    return replay(recording("made.jsonl", session(turns, **more)), "thrifty", setup(planner, tier, window))
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_a_policy_that_never_acts_costs_exactly_the_baseline_at_every_tier(tier):
+    done = run(never, tier=tier)
+    assert done.figures.cost_ratio == done.figures.cost_with_rereads == 1.0
+    assert done.figures.cache_breaks_per_100 == 0
+    assert done.figures.invalid_views == 0
+    assert done.tally.calls == len(done.requests) == 13
+
+
+def test_the_baseline_is_the_sum_that_pencil_and_paper_give():
+    facts = session(2)
+    first = OVERHEAD + 8 + 4
+    second = 20 + 4 + sum(facts[2].tokens) + 4
+    third = 20 + 4 + sum(facts[4].tokens) + 4
+    cost = 1.25 * first + (0.1 * first + 1.25 * second) + (0.1 * (first + second) + 1.25 * third)
+    assert baseline(recording("f", facts), TIERS["standard"], OVERHEAD) == pytest.approx(cost)
+
+
+def test_a_request_says_how_its_whole_prompt_was_served():
+    done = run(clearing(3))
+    for request in done.requests:
+        assert request.cache_read + request.cache_written == request.view_tokens
+    assert done.figures.peak_tokens == max(request.view_tokens for request in done.requests)
+
+
+def test_clearing_is_priced_as_the_rewrite_that_it_causes():
+    done = run(clearing(3))
+    cut = next(request for request in done.requests if request.edits)
+    before = done.requests[cut.index - 1]
+    assert cut.cache_read < before.view_tokens
+    assert cut.edits == (("micro", session(1)[2].tokens[0] - 10),)
+    assert done.figures.cache_breaks_per_100 > 50
+
+
+def test_the_cost_is_what_the_requests_add_up_to():
+    done, tier = run(clearing(3)), TIERS["standard"]
+    summed = sum(tier.read * r.cache_read + tier.write * r.cache_written for r in done.requests)
+    assert done.tally.cost == pytest.approx(summed)
+    assert done.figures.cost_ratio == pytest.approx(done.tally.cost / done.tally.baseline, abs=1e-6)
+
+
+def test_names_behind_a_placeholder_with_an_id_are_recoverable_and_without_one_lost():
+    far = session(6, result_chars=4_000)
+    with_ids = replay(recording("f", far), "thrifty", setup(clearing(0)))
+    without = replay(recording("f", far), "thrifty", setup(clearing(0, name_ids=False)))
+    assert with_ids.figures.lost_references == 0
+    assert with_ids.figures.recoverable_references == without.figures.lost_references > 0.5
+
+
+def test_each_reference_that_is_not_in_context_costs_a_call_and_its_source():
+    facts = session(2)
+    done = replay(recording("f", facts), "thrifty", setup(clearing(0)))
+    assert done.tally.recoverable == 1
+    prompt = done.requests[1].view_tokens
+    assert done.tally.rereads == pytest.approx(0.1 * prompt + 1.25 * facts[2].tokens[0])
+    assert done.figures.cost_with_rereads > done.figures.cost_ratio
+
+
+def folding(situation, trigger, focus, rung):
+    """A planner that asks for a summary once six exchanges are there."""
+    folded = situation.folded
+    if trigger != "auto" or len(folded.entries) != 7 or folded.compactions:
+        return Plan()
+    answer = yield AskSummary("Summarise.", 0, 1_000)
+    assert answer.failure is None
+    last = folded.entries[-2].last
+    fold = Fold(1, last, (Text(answer.text),), count_text(answer.text))
+    return Plan((Proposal("summary", trigger, (fold,), {}),))
+
+
+def test_a_summary_is_canned_counted_and_paid_for_input_and_output():
+    answers = []
+
+    def planner(situation, trigger, focus, rung):
+        flow = folding(situation, trigger, focus, rung)
+        try:
+            answers.append((yield next(flow)))
+            flow.send(answers[-1])
+        except StopIteration as stop:
+            return stop.value
+
+    done, plain = run(planner, turns=80), run(never, turns=80)
+    assert done.figures.summaries == 1
+    usage = answers[0].usage
+    summed = sum(0.1 * r.cache_read + 1.25 * r.cache_written for r in done.requests)
+    paid = usage.input + 0.1 * usage.cache_read + 1.25 * usage.cache_written + 5 * usage.output
+    assert done.tally.cost - summed == pytest.approx(paid)
+    assert usage.input == count_text("Summarise.") + 4
+    assert usage.cache_read > 0
+    assert done.figures.peak_tokens < plain.figures.peak_tokens
+
+
+def test_the_same_session_gives_the_same_figures_every_time():
+    assert run(folding) == run(folding)
+
+
+def test_a_summary_request_over_the_window_is_refused_as_the_api_would():
+    answers = []
+
+    def planner(situation, trigger, focus, rung):
+        if trigger == "auto":
+            answer = yield AskSummary("x " * 9_000, 0, 1_000)
+            answers.append(answer)
+        return Plan()
+
+    done = run(planner, turns=1, window=3_000)
+    assert isinstance(answers[0], Answer) and "too long" in answers[0].failure
+    assert done.figures.summaries == 0
+
+
+def test_leaving_exchanges_out_makes_the_summary_request_fit():
+    answers = []
+
+    def planner(situation, trigger, focus, rung):
+        if trigger == "auto" and len(situation.folded.entries) == 5:
+            answers.append((yield AskSummary("x " * 6_000, 0, 1_000)).failure)
+            answers.append((yield AskSummary("x " * 6_000, 4, 1_000)).failure)
+        return Plan()
+
+    run(planner, turns=4, window=7_000)
+    assert answers[0] is not None
+    assert answers[1] is None
+
+
+def test_a_prompt_over_the_window_goes_down_the_reactive_ladder():
+    rungs = []
+
+    def planner(situation, trigger, focus, rung):
+        if trigger != "reactive":
+            return Plan()
+        rungs.append(rung)
+        if rung < 2:
+            return Plan()
+        last = situation.folded.entries[-2].last
+        return Plan((Proposal("reactive", trigger, (Fold(1, last, (Text("floor"),), 2),), {}),))
+        yield
+
+    done = run(planner, turns=10, window=6_000)
+    assert rungs[:2] == [1, 2]
+    assert done.figures.peak_tokens <= 6_000
+    assert done.figures.invalid_views == 0
+
+
+def test_a_view_that_the_api_would_refuse_is_counted_with_its_faults():
+    def planner(situation, trigger, focus, rung):
+        if situation.folded.seen and not situation.folded.compactions:
+            return Plan((Proposal("bad", trigger, (Clear(1, 0, "text", " ", 0),), {}),))
+        return Plan()
+        yield
+
+    done = run(planner, turns=3)
+    assert done.figures.invalid_views == 3
+    assert any("empty text" in fault for fault in done.problems)
+
+
+def test_failures_of_a_plan_are_recorded_for_the_plans_that_follow():
+    counts = []
+
+    def planner(situation, trigger, focus, rung):
+        counts.append(len(situation.folded.failures))
+        return Plan(failures=(("summary", "no"),))
+        yield
+
+    run(planner, turns=3)
+    assert counts == [0, 1, 2, 3]
+
+
+def test_thinking_left_out_is_neither_sent_nor_paid_for():
+    def planner(situation, trigger, focus, rung):
+        seen = situation.folded.seen
+        return Plan((Proposal("unthink", trigger, (Unthink(1, seen),), {}),) if seen else ())
+        yield
+
+    with_it, without = run(never, thinks=True), run(planner, thinks=True)
+    assert without.requests[-1].view_tokens < with_it.requests[-1].view_tokens
+
+
+def test_a_pause_longer_than_the_cache_lives_makes_the_baseline_pay_again():
+    near, far = (
+        baseline(recording("f", session(5, gap=gap)), TIERS["standard"], OVERHEAD) for gap in (299, 301)
+    )
+    assert far > 2 * near
+    hour = baseline(recording("f", session(5, gap=301)), TIERS["hour"], OVERHEAD)
+    assert hour < far
+
+
+def test_every_request_reaches_the_sink_with_marks_that_the_simulation_used():
+    sent = []
+    replay(
+        recording("f", session(8)),
+        "thrifty",
+        setup(folding),
+        lambda view, marks, ask: sent.append((list(view), list(marks), ask)),
+    )
+    assert [ask for *_, ask in sent].count("Summarise.") == 1
+    assert len(sent) == 10
+    layout, cache = Layout(OVERHEAD), Cache()
+    for view, marks, ask in sent:
+        layout.update(view)
+        served = cache.send(layout, [*marks, len(view) - 1], 0.0)
+        assert served.plain == 0 or ask
+
+
+def test_totals_are_sums_over_sums_and_the_mean_of_ratios_weighs_sessions_alike():
+    runs = [replay(recording(str(turns), session(turns)), "thrifty", setup(clearing(1))) for turns in (4, 40)]
+    total = totals(runs)["thrifty"]
+    tallies = [one.tally for one in runs]
+    assert total.cost_ratio == pytest.approx(
+        sum(t.cost for t in tallies) / sum(t.baseline for t in tallies), abs=1e-6
+    )
+    assert total.peak_tokens == max(t.peak for t in tallies)
+    mean, _ = mean_of_ratios(runs, "thrifty")
+    assert mean == pytest.approx(sum(one.figures.cost_ratio for one in runs) / 2)
+    assert mean != pytest.approx(total.cost_ratio, abs=1e-3)
+
+
+def test_a_session_without_references_has_none_lost():
+    made = figures(run(never, turns=1).tally)
+    assert (made.lost_references, made.recoverable_references) == (0.0, 0.0)
+
+
+def test_replies_without_a_prompt_before_them_are_no_requests():
+    facts = session(2)
+    done = replay(recording("f", facts[1:2]), "thrifty", setup(never))
+    assert done.requests == ()
+    assert baseline(recording("f", ()), TIERS["standard"]) == 0
+    assert isinstance(Folded().view.tokens, int)
+    assert Request(0, 1, 1, 0).edits == ()

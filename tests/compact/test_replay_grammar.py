@@ -1,0 +1,59 @@
+"""The second check of a request finds what the API would refuse, also in what changed since the last one."""
+
+import pytest
+
+from compact.replay_grammar import Grammar
+from transcripts.messages import Text, Thinking, ToolResult, ToolUse
+from transcripts.view import Kind, Message, Part
+
+
+def message(role, *blocks):
+    return Message(role, tuple(Part(b, 1, i, Kind.USER, 1) for i, b in enumerate(blocks)), 1, 1)
+
+
+def use(ident="t1"):
+    return ToolUse(ident, "f", {})
+
+
+def result(ident="t1"):
+    return ToolResult(ident, (Text("ok"),))
+
+
+USER, CALL, ANSWER = message("user", Text("hi")), message("assistant", use()), message("user", result())
+SOUND = [USER, CALL, ANSWER]
+
+
+def test_a_sound_request_has_no_problems():
+    assert Grammar().problems(SOUND, 0) == []
+
+
+@pytest.mark.parametrize(
+    ("messages", "fault"),
+    [
+        ([CALL, ANSWER], "not the user's"),
+        ([USER, CALL], "last message"),
+        ([USER, USER], "role of the one before"),
+        ([USER, CALL, USER], "asked were"),
+        ([USER, message("assistant", Text("a")), ANSWER], "answers"),
+        ([USER, message("assistant", use(), use("t2")), ANSWER], "asked were"),
+        ([*SOUND, CALL, ANSWER], "used 2 times"),
+        ([USER, CALL, message("user", Text("x"), result())], "behind other content"),
+        ([message("user", Text(" "))], "empty text"),
+        ([message("user")], "without content"),
+        ([USER, message("assistant", Thinking("x", "s")), USER], "thinking alone"),
+        ([USER, message("assistant", Thinking("x", ""), Text("a")), USER], "without its signature"),
+        ([message("user", use())], "call by the user"),
+        ([USER, CALL, message("user", ToolResult("t1", ()))], "result without content"),
+    ],
+)
+def test_each_fault_is_found(messages, fault):
+    assert any(fault in found for found in Grammar().problems(messages, 0))
+
+
+def test_only_what_changed_is_looked_at_and_a_fault_goes_away_when_it_is_mended():
+    grammar = Grammar()
+    assert grammar.problems(SOUND, 0) == []
+    again = [*SOUND, CALL, ANSWER]
+    assert grammar.problems(again, 3) == ["tool id t1 is used 2 times"]
+    mended = [*SOUND, message("assistant", use("t2")), message("user", result("t2"))]
+    assert grammar.problems(mended, 3) == []
