@@ -1,0 +1,249 @@
+"""`makeroom replay`: argv in, a table, JSON, a page or request bodies out, and errors that name the fix."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from agent.replay_command import Misused, main, parse
+from agent.replay_output import as_markdown
+from compact.replay_cost import TIERS, Run, Tally
+
+FIGURES = {
+    "cost_ratio",
+    "cost_with_rereads",
+    "lost_references",
+    "recoverable_references",
+    "cache_breaks_per_100",
+    "summaries",
+    "peak_tokens",
+    "invalid_views",
+}
+
+
+def messages(turns=4):
+    yield {"role": "user", "content": "read <b>everything</b>"}
+    for turn in range(turns):
+        call = {"type": "tool_use", "id": f"t{turn}", "name": "read", "input": {"path": f"src/a{turn}.py"}}
+        yield {"role": "assistant", "content": [{"type": "text", "text": f"turn {turn}"}, call]}
+        result = {"type": "tool_result", "tool_use_id": f"t{turn}", "content": f"line {turn}\n" * 200}
+        yield {"role": "user", "content": [result]}
+    yield {"role": "assistant", "content": "done"}
+
+
+@pytest.fixture
+def session(tmp_path):
+    path = tmp_path / "one.jsonl"
+    path.write_text("\n".join(json.dumps(message) for message in messages()))
+    return path
+
+
+def test_json_has_exactly_the_promised_shape(session, capsys):
+    assert main([str(session), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert set(told) == {"results", "totals"}
+    assert [result["policy"] for result in told["results"]] == ["thrifty", "classic", "off", "summary"]
+    for result in told["results"]:
+        assert set(result) == {"policy", "file", "requests"} | FIGURES
+        assert result["file"] == "one.jsonl"
+        assert [request["index"] for request in result["requests"]] == [0, 1, 2, 3, 4]
+        for request in result["requests"]:
+            assert set(request) == {"index", "view_tokens", "cache_read", "cache_written", "edits"}
+            assert all(isinstance(request[name], int) for name in request if name != "edits")
+            assert all(set(edit) == {"layer", "freed_tokens"} for edit in request["edits"])
+    for total in told["totals"]:
+        assert set(total) == {"policy"} | FIGURES
+
+
+def test_a_short_session_costs_what_appending_costs_and_stays_valid(session, capsys):
+    main([str(session), "--json", "--policy", "thrifty", "off"])
+    for result in json.loads(capsys.readouterr().out)["results"]:
+        assert result["cost_ratio"] == 1.0
+        assert result["invalid_views"] == 0
+        assert result["peak_tokens"] > 12_000
+
+
+def test_the_table_puts_the_policies_side_by_side_over_a_chart(session, capsys):
+    assert main([str(session)]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"thrifty.*classic.*off.*summary", out)
+    for row in ("cost with re-reads", "references lost", "cache breaks per 100", "invalid views"):
+        assert row in out
+    assert "context over the calls" in out and "▁" in out
+    assert "\x1b" not in out
+
+
+def test_several_files_get_a_line_each(session, tmp_path, capsys):
+    other = tmp_path / "[red]two.jsonl"
+    other.write_bytes(session.read_bytes())
+    main([str(session), str(other), "--policy", "off"])
+    out = capsys.readouterr().out
+    assert "one.jsonl" in out and "[red]two.jsonl" in out and "2 sessions" in out
+
+
+def test_a_folder_stands_for_the_recordings_in_it(session, tmp_path, capsys):
+    (tmp_path / "README.md").write_text("no recording")
+    assert main([str(tmp_path), "--json", "--policy", "off"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["results"]) == 1
+
+
+@pytest.mark.parametrize("raw", [None, b"", b"hello", b'{"role": "user", "content": "hi"}\n'])
+def test_a_bad_file_is_named_with_what_to_do_and_the_exit_code_is_2(raw, tmp_path, capsys):
+    path = tmp_path / "bad.jsonl"
+    if raw is not None:
+        path.write_bytes(raw)
+    assert main([str(path)]) == 2
+    told = capsys.readouterr()
+    assert str(path) in told.err
+    assert told.out == ""
+    assert len(told.err.splitlines()) == 1
+
+
+def test_one_bad_file_does_not_keep_the_others_from_being_replayed(session, tmp_path, capsys):
+    assert main([str(tmp_path / "gone.jsonl"), str(session), "--json", "--policy", "off"]) == 2
+    told = capsys.readouterr()
+    assert json.loads(told.out)["results"][0]["file"] == "one.jsonl"
+    assert "gone.jsonl" in told.err
+
+
+def test_damaged_lines_are_counted_aloud(session, capsys):
+    session.write_bytes(session.read_bytes() + b'\n{"role": "assis')
+    assert main([str(session), "--json", "--policy", "off"]) == 0
+    assert "1 damaged lines left out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "fix"),
+    [
+        ([], "no file given"),
+        (["x.jsonl", "--policy", "frugal"], "give one of thrifty, classic, off, summary"),
+        (["x.jsonl", "--prices", "free"], "choose from"),
+        (["x.jsonl", "--prices", "all", "--json"], "leave out --json"),
+        (["x.jsonl", "--frobnicate"], "--help"),
+    ],
+)
+def test_words_that_make_no_sense_are_answered_with_the_fix(argv, fix, capsys):
+    assert main(argv) == 2
+    assert fix in capsys.readouterr().err
+    with pytest.raises(Misused):
+        parse(argv)
+
+
+def test_policies_may_be_repeated_joined_by_commas_and_followed_by_files(session):
+    wanted = parse(["--policy", "off", "thrifty,classic", str(session), "--policy", "off"])
+    assert wanted.policies == ("off", "thrifty", "classic")
+    assert wanted.files == (session,)
+
+
+def test_only_sessions_over_a_size_are_taken_when_asked(session, capsys):
+    assert main([str(session), "--over", "100000"]) == 2
+    assert "lower --over" in capsys.readouterr().err
+
+
+class Page(HTMLParser):
+    """Tags and addresses of a page."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.addresses = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.addresses += [value for name, value in attrs if name in ("src", "href")]
+
+
+def test_the_page_is_self_contained_and_fits_phones_and_the_dark(session, tmp_path, capsys):
+    named = tmp_path / "<i>x</i>.jsonl"
+    named = tmp_path / "a&b<i>.jsonl"
+    named.write_bytes(session.read_bytes())
+    html = tmp_path / "out" / "page.html"
+    assert main([str(named), "--html", str(html)]) == 0
+    text = html.read_text()
+    page = Page()
+    page.feed(text)
+    assert page.tags.count("svg") == 1 and page.tags.count("polyline") == 4 and "table" in page.tags
+    assert "i" not in page.tags and "script" not in page.tags and "link" not in page.tags
+    assert page.addresses == [] and "http" not in text and "url(" not in text
+    assert "width=device-width" in text and "prefers-color-scheme:dark" in text
+    assert str(html) in capsys.readouterr().out
+
+
+def test_the_dump_holds_every_request_as_it_would_be_sent(session, tmp_path, capsys):
+    folder = tmp_path / "dump"
+    assert main([str(session), "--dump", str(folder), "--policy", "off", "classic", "--json"]) == 0
+    results = json.loads(capsys.readouterr().out)["results"]
+    assert sorted(path.name for path in folder.iterdir()) == ["one.classic.jsonl", "one.off.jsonl"]
+    bodies = [json.loads(line) for line in (folder / "one.off.jsonl").read_text().splitlines()]
+    assert len(bodies) == len(results[0]["requests"])
+    for body in bodies:
+        assert body["system"][-1]["cache_control"] == {"type": "ephemeral"}
+        assert body["tools"][0]["name"] == "read"
+        assert body["messages"][-1]["role"] == "user"
+        assert "cache_control" in body["messages"][-1]["content"][-1]
+        assert json.dumps(body).count("cache_control") <= 4
+    assert bodies[1]["messages"][1]["content"][1]["input"] == {"path": "src/a0.py"}
+
+
+def test_system_and_tools_of_a_dump_are_the_tokens_that_replay_counts(session, tmp_path):
+    from compact.tokens import load_counter
+
+    main([str(session), "--dump", str(tmp_path / "d"), "--policy", "off", "--prices", "hour"])
+    body = json.loads((tmp_path / "d" / "one.off.jsonl").read_text().splitlines()[0])
+    counter = load_counter()
+    counter.warm()
+    tokens = counter.text(body["system"][0]["text"]) + counter.value(body["tools"])
+    assert abs(tokens - 12_000) <= 20
+    assert body["system"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
+
+
+def test_files_of_one_name_are_dumped_apart(session, tmp_path):
+    other = tmp_path / "sub" / "one.jsonl"
+    other.parent.mkdir()
+    other.write_bytes(session.read_bytes())
+    main([str(session), str(other), "--dump", str(tmp_path / "d"), "--policy", "off"])
+    assert sorted(p.name for p in (tmp_path / "d").iterdir()) == ["one-2.off.jsonl", "one.off.jsonl"]
+
+
+def test_a_place_that_cannot_be_written_is_said_before_anything_is_replayed(session, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert main([str(session), "--dump", str(tmp_path / "file" / "d")]) == 2
+    assert "Give another place" in capsys.readouterr().err
+
+
+def test_all_tiers_make_one_markdown_table(session, capsys):
+    assert main([str(session), "--prices", "all", "--policy", "off"]) == 0
+    out = capsys.readouterr().out
+    assert "| policy | standard | cheap | cheapest | hour | lost |" in out
+    assert out.splitlines()[-1].startswith("| `off` | 1.00 → 1.00 (1.00 → 1.00) |")
+
+
+def test_the_markdown_table_gives_the_sum_and_the_mean_of_the_sessions():
+    runs = [
+        Run("thrifty", "a", (), Tally(cost=50, baseline=100, calls=3)),
+        Run("thrifty", "b", (), Tally(cost=900, baseline=900, rereads=100, calls=4)),
+    ]
+    table = as_markdown(dict.fromkeys(TIERS, runs))
+    assert "2 sessions, 7 calls" in table
+    assert "0.95 → 1.05 (0.75 → 0.81)" in table
+
+
+def test_help_is_printed_and_ends_well(capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["--help"])
+    assert left.value.code == 0
+    assert "FILE" in capsys.readouterr().out
+
+
+def test_replay_imports_neither_the_sdk_nor_the_screen_before_it_is_asked_to_draw():
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, agent.replay_command; "
+        "print([name for name in ('anthropic', 'prompt_toolkit', 'rich', 'pydantic') if name in sys.modules])"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
+    assert done.stdout.strip() == "[]"
