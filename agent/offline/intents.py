@@ -40,6 +40,8 @@ _PATH = r"[`'\"]?(?P<path>[\w./~@+-]+)[`'\"]?"
 _QUOTED = re.compile(
     r"""^(?:```\w*\n(?P<fence>.*?)\n?```|`(?P<tick>[^`]*)`|'(?P<one>.*)'|"(?P<two>.*)")$""", re.S
 )
+_LONGEST = 5_000
+"""Characters beyond which a text is taken for something pasted; the patterns are not made for more."""
 _FILE = re.compile(r"[\w~@+-]*(?:/[\w.@+-]+)+|[\w@+-]*\.\w+[\w.]*|README|LICENSE|Makefile|Dockerfile")
 
 
@@ -47,6 +49,8 @@ def plan(text: str) -> Plan:
     """The plan for a request; without steps where nothing is understood."""
     found: list[Step] = []
     rest: list[str] = []
+    if len(text) > _LONGEST:
+        return Plan(rest=(text[:80],))
     for part in _THEN.split(text.strip()):
         piece = _plain(part)
         step = _actions(piece, found)
@@ -112,7 +116,7 @@ def _recall(piece: str, before: list[Step]) -> list[Step]:
 
 _CREATE = re.compile(
     r"(?:create|write|make|add|save)\s+(?:an?\s+|the\s+)?(?:new\s+)?(?:(?:\w+\s+)?(?:file|script)\s+)?"
-    rf"(?:called\s+|named\s+)?{_PATH}\s*(?P<how>with|containing|(?:that|which)\s+(?:contains|says|prints)|:)\s*"
+    rf"(?:called\s+|named\s+)?{_PATH}\s*(?P<how>with|containing|(?:that|which)\s+(?:contains|says|prints)|:)\s*:?\s*"
     r"(?:the\s+)?(?:(?:content|text|code|line)s?\b:?)?\s*(?P<content>.+)$",
     re.I | re.S,
 )
@@ -215,12 +219,11 @@ def _list(piece: str, before: list[Step]) -> list[Step]:
     )
     if match is None:
         return []
-    where = re.search(r"(?:(?:in|of|under)\s+(?:the\s+)?|^\s+)(?P<where>[\w./~@+-]+)", match["rest"])
-    place = (
-        where["where"]
-        if where and where["where"].lower() not in ("this", "here", "current", "there")
-        else "."
+    rest = match["rest"].strip()
+    where = re.search(r"\b(?:in|of|under)\s+(?:the\s+)?([\w./~@+-]+)", rest) or re.match(
+        r"([\w./~@+-]+)", rest
     )
+    place = where[1] if where and where[1].lower() not in ("this", "here", "current", "there") else "."
     return [bash(f"ls -la {shlex.quote(place)}", f"list {place}")]
 
 

@@ -197,9 +197,8 @@ def ahead(found: Standing, start: int) -> Iterator[str]:
 
 def _ending(job: Job, found: Standing, past: Sequence[Step]) -> str:
     failed = {path for text in texts(past) for path in re.findall(r"Could not read (\S+): ", text)}
-    failed |= {
-        str(call.input.get("file_path")) for call in calls_in(past) if call.name == "read" and call.failed
-    }
+    latest = {str(call.input.get("file_path")): call for call in calls_in(past) if call.name == "read"}
+    failed |= {path for path, call in latest.items() if call.failed}
     read = found.total - len(failed)
     told = (
         f"I have gone through all {found.total} files that fit `{job.pattern}` in {job.where}, one by one. "

@@ -34,7 +34,7 @@ class Step:
     call: Call | None = None
 
 
-_TAGGED = re.compile(r"<([A-Za-z][\w-]*)\b[^>]*>.*?</\1>", re.DOTALL)
+_TAGGED = re.compile(r"\s*<([A-Za-z][\w-]*)\b[^>]*>.*?</\1>", re.DOTALL)
 _BRACKETED = re.compile(r"^\s*\[[^\]\n]*\][^\n]*$", re.MULTILINE)
 _RECORD_WORDS = re.compile(
     r"\b(summary|ledger|compacted|folded|being continued|earlier (conversation|exchanges|messages)|so far)\b",
@@ -84,7 +84,10 @@ def _user_steps(text: str) -> list[Step]:
         return [Step("record", text.split("\n", 1)[0])]  # contents of files, or no contents at all
     if text.startswith("[folded"):
         return [Step("record", text)]
-    own = _BRACKETED.sub("", _TAGGED.sub("", text)).strip()
+    start = 0
+    while match := _TAGGED.match(text, start):
+        start = match.end()
+    own = _BRACKETED.sub("", text[start:]).strip()
     if own.startswith("<") or (len(own) > _SHORT and _RECORD_WORDS.search(own[:_SHORT])):
         own = ""
     record = [] if own == text.strip() else [Step("record", text)]

@@ -213,3 +213,46 @@ def test_carries_out_steps_joined_with_then(tmp_path: Path) -> None:
     )
     assert (tmp_path / "hello.py").read_text() == "print('hello')\n"
     assert "hello" in answer and agent.commands == ["python hello.py"]
+
+
+def test_reads_every_file_once_through_records_as_the_program_writes_them(tmp_path: Path) -> None:
+    files = tree(tmp_path, 60)
+    agent = Agent(tmp_path)
+
+    def compact(agent: Agent) -> None:
+        if len(agent.messages) > 20:
+            read = "\n  ".join(reversed(agent.read[-30:]))
+            record = (
+                "[folded: this is makeroom's record of the earlier conversation (r1-r44), not a request. "
+                "Nothing is lost: recall r<number>, or words, shows any of it.]\n\n"
+                f"## Ledger (newest and most used first)\nFiles read:\n  {read}\n\n"
+                "## All user messages, verbatim\n(surroundings) <surroundings>\nGit: main\n</surroundings>\n"
+                f"(r2.0) list the files in src\n(r5.1) {REQUEST}\n\n"
+                "The last of the user's messages above is the request being worked on: go on with it."
+            )
+            fold(agent, record, 2)
+            restored = f"[folded: files as they were last read]\n### {files[-1]} (as read in r7)\nx = 1"
+            agent.messages[0]["content"].append({"type": "text", "text": restored})
+
+    agent.turn(REQUEST, compact)
+    assert agent.read == files
+
+
+def test_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
+    files = tree(tmp_path, 8)
+    agent = Agent(tmp_path)
+
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(agent: Agent) -> None:
+        if len(agent.read) == 4:
+            last = agent.messages[-1]["content"][0]
+            last.update(content="[interrupted; may have run: check before you do it again]", is_error=True)
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        agent.turn(REQUEST, interrupt)
+    answer = agent.turn("continue")
+    assert agent.read == [*files[:4], files[3], *files[4:]]
+    assert "all 8 files" in answer and "Could not" not in answer

@@ -1,0 +1,172 @@
+"""What the rules make of requests, results and refusals."""
+
+import time
+from typing import Any
+
+import pytest
+
+from agent.offline.brain import HELP, Brain
+from agent.offline.counting import count_text
+from agent.offline.intents import plan
+from agent.offline.reading import job_in
+from agent.offline.reply import Reply
+
+TOOLS = [{"name": name} for name in ("bash", "read", "write", "edit", "compact", "recall")]
+
+
+def user(*texts: str) -> dict[str, Any]:
+    return {"role": "user", "content": [{"type": "text", "text": text} for text in texts]}
+
+
+def called(name: str, result: str, failed: bool = False, **given: Any) -> list[dict[str, Any]]:
+    call = {"type": "tool_use", "id": "t1", "name": name, "input": given}
+    answer = {"type": "tool_result", "tool_use_id": "t1", "content": result, "is_error": failed}
+    return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [answer]}]
+
+
+def replied(*messages: dict[str, Any], tools: Any = TOOLS) -> Reply:
+    return Brain()({"messages": list(messages), "tools": tools})
+
+
+def told(*messages: dict[str, Any]) -> str:
+    return "\n".join(block["text"] for block in replied(*messages).blocks if block["type"] == "text")
+
+
+def made(*messages: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    blocks = replied(*messages).blocks
+    return [(block["name"], block["input"]) for block in blocks if block["type"] == "tool_use"]
+
+
+UNDERSTOOD = {
+    "read README.md": [("read", {"file_path": "README.md"})],
+    "Please show me src/x.py.": [("read", {"file_path": "src/x.py"})],
+    "Could you read `a.py` and b.py, please?": [
+        ("read", {"file_path": "a.py"}),
+        ("read", {"file_path": "b.py"}),
+    ],
+    "show me lines 10 to 20 of src/x.py": [("read", {"file_path": "src/x.py", "offset": 10, "limit": 11})],
+    "list the files in docs": [("bash", {"command": "ls -la docs"})],
+    "ls": [("bash", {"command": "ls -la ."})],
+    "what files are here?": [("bash", {"command": "ls -la ."})],
+    "find TODO in src": [("bash", {"command": "grep -rnI --exclude-dir=.git -- TODO src | head -n 50"})],
+    "grep for 'a b'": [("bash", {"command": "grep -rnI --exclude-dir=.git -- 'a b' . | head -n 50"})],
+    "run `pytest -q`": [("bash", {"command": "pytest -q"})],
+    "run the tests": [("bash", {"command": "python -m pytest -q"})],
+    "create hello.py with print('hi')": [("write", {"file_path": "hello.py", "content": "print('hi')\n"})],
+    "Create a new file notes.txt containing: one line": [
+        ("write", {"file_path": "notes.txt", "content": "one line\n"})
+    ],
+    "write 'x = 1' to a.py": [("write", {"file_path": "a.py", "content": "x = 1\n"})],
+    "replace 'hi' by 'hello' in hello.py": [("read", {"file_path": "hello.py"})],
+    "use the compact tool": [("compact", {})],
+    "compact the conversation, focus on the parser": [("compact", {"focus": "the parser"})],
+    "recall r12": [("recall", {"id": "r12"})],
+    "recall the build error": [("recall", {"query": "the build error"})],
+}
+
+
+@pytest.mark.parametrize("text", UNDERSTOOD)
+def test_understands(text: str) -> None:
+    assert made(user(text)) == UNDERSTOOD[text]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "hello", "help", "what is the meaning of life?", "write a poem", "continue"]
+)
+def test_says_what_it_understands_when_there_is_nothing_to_do(text: str) -> None:
+    assert HELP in told(user(text or "?"))
+
+
+def test_quotes_and_code_keep_a_then_within_them() -> None:
+    found = plan("create a.txt with 'first then last' then run `echo a then b`")
+    assert [action.tool for step in found.steps for action in step] == ["write", "bash"]
+    assert found.steps[0][0].input["content"] == "first then last\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "pattern"),
+    [
+        ("Read every Python file in the src directory one by one", "src", "*.py"),
+        ("read all *.md files in docs", "docs", "*.md"),
+        ("please read every .ts file under web/app, one by one.", "web/app", "*.ts"),
+        ("Read all files in `a b/c`.", "a b/c", "*"),
+        ("read every python file one by one", ".", "*.py"),
+        ("read each of the markdown files in this directory", ".", "*.md"),
+    ],
+)
+def test_understands_runs_of_reading(text: str, where: str, pattern: str) -> None:
+    job = job_in(text)
+    assert job is not None and (job.where, job.pattern) == (where, pattern)
+
+
+def test_tells_facts_of_what_it_read() -> None:
+    result = "     1\timport os\n     2\t\n     3\tdef first():\n     4\t    pass\n     5\tclass Second:"
+    said = told(user("read a.py"), *called("read", result, file_path="a.py"))
+    assert "5 lines" in said and "`first`, `Second`" in said and "import os" in said
+
+
+def test_reports_an_error_plainly_and_stops() -> None:
+    said = told(
+        user("read a.py then run `ls`"), *called("read", "File does not exist.", True, file_path="a.py")
+    )
+    assert "File does not exist." in said and "Not done: run `ls`" in said
+
+
+@pytest.mark.parametrize(
+    "result",
+    ["The user refused this call", "Permission denied: rule bash(rm:*).", "A hook refused this call: no"],
+)
+def test_a_refused_permission_ends_the_turn(result: str) -> None:
+    for request in ("run `rm -rf x`", "read every python file in src"):
+        reply = replied(user(request), *called("bash", result, True, command="rm -rf x"))
+        assert reply.stop == "end_turn" and "not allowed" in reply.blocks[-1]["text"]
+
+
+def test_says_so_when_a_tool_is_missing() -> None:
+    reply = replied(user("read a.py"), tools=[{"name": "bash"}])
+    assert reply.stop == "end_turn" and "was not given: read" in reply.blocks[-1]["text"]
+
+
+def test_the_surroundings_are_not_the_request() -> None:
+    around = "<surroundings>\n(added by makeroom)\nDate: today\n</surroundings>"
+    assert made(user(around, "read a.py")) == [("read", {"file_path": "a.py"})]
+    assert made(user(f"{around}\n\nread a.py")) == [("read", {"file_path": "a.py"})]
+
+
+SUMMARISE = "Text only. Write <analysis>...</analysis> and then <summary>...</summary> with nine sections."
+
+
+def test_a_summary_has_nine_sections_and_quotes_the_person() -> None:
+    history = [
+        user("never touch main.py. read a.py"),
+        *called("read", "x = 1", file_path="a.py"),
+        {"role": "assistant", "content": [{"type": "text", "text": "a.py has one line."}]},
+    ]
+    reply = replied(*history, user(SUMMARISE))
+    said = reply.blocks[-1]["text"]
+    assert [block["type"] for block in reply.blocks] == ["text"]
+    assert all(f"\n{number}. " in said.replace("<summary>", "") for number in range(1, 10))
+    assert "never touch main.py. read a.py" in said and "Read: a.py" in said
+
+
+def test_a_summary_carries_an_earlier_one_and_stays_small() -> None:
+    history = [user("read a.py"), *called("read", "x", file_path="a.py")]
+    for number in range(60):
+        said = told(*history, user(SUMMARISE)).split("<summary>")[1]
+        history = [user(f"<summary>{said}", f"list the files in dir{number} {'because ' * 30}")]
+    assert count_text(said) < 3_000
+    assert "Read: a.py" in said
+
+
+def test_every_answer_begins_with_a_thought() -> None:
+    for text in ("hello", "read a.py", "read every python file"):
+        assert replied(user(text)).blocks[0]["type"] == "thinking"
+
+
+@pytest.mark.parametrize(
+    "text", ["<br> then 'x " * 300_000, "replace a by b to c with " * 190, "[x\n" * 100_000]
+)
+def test_a_huge_or_odd_paste_is_answered_at_once(text: str) -> None:
+    began = time.perf_counter()
+    assert replied(user(text)).stop == "end_turn"
+    assert time.perf_counter() - began < 5
