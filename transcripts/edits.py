@@ -15,6 +15,7 @@ from .messages import Block, Image, Text, ToolResult, ToolUse
 from .view import Kind, Part
 
 Fields = Mapping[str, Clear]
+LEFT_OUT = "[left out]"
 
 
 @dataclass(slots=True)
@@ -44,12 +45,15 @@ class Edits:
         """Put edits in force. Returns the earliest seq whose showing changes, or None."""
         if not edits:
             return None
+        late = bool(self.origins) and origin < max(self.origins)
         self.origins[origin] = edits
         folds = [edit for edit in edits if isinstance(edit, Fold)]
         for edit in edits:
             match edit:
                 case Clear():
                     self.clears.setdefault((edit.seq, edit.block), {})[edit.field] = edit
+                    if late:
+                        self._unclear(edit)  # an older one again: whichever is the latest counts
                     self.last_cleared = max(self.last_cleared, edit.seq)
                 case Unthink():
                     self._unthinks.append((edit.first, edit.last))
@@ -110,7 +114,7 @@ class Edits:
             del self.clears[key]
 
     def _refold(self) -> None:
-        every = [edit for edits in self.origins.values() for edit in edits if isinstance(edit, Fold)]
+        every = [edit for at in sorted(self.origins) for edit in self.origins[at] if isinstance(edit, Fold)]
         every.sort(key=lambda fold: (fold.first, -fold.last))
         widest: list[Fold] = []
         for fold in every:
@@ -138,12 +142,16 @@ def cleared(part: Part, fields: Fields) -> Part:
 def _without(block: Block, fields: Fields) -> Block:
     match block:
         case ToolResult() if "content" in fields:
-            return replace(block, content=(Text(fields["content"].text),))
+            return replace(block, content=(_text(fields["content"]),))
         case ToolUse():
             texts = {name: clear.text for name, clear in fields.items() if name in block.input}
             return replace(block, input={**block.input, **texts})
         case Text() if "text" in fields:
-            return Text(fields["text"].text)
+            return _text(fields["text"])
         case Image() if "source" in fields:
-            return Text(fields["source"].text)
+            return _text(fields["source"])
     return block
+
+
+def _text(clear: Clear) -> Text:
+    return Text(clear.text if clear.text.strip() else LEFT_OUT)  # the API takes no empty text

@@ -63,7 +63,8 @@ class Stored:
 class Opened:
     """A session began, or was opened again with another system prompt, tools or model.
 
-    `edits` leaves out what the change made unusable (all thinking, when the tools changed).
+    `edits` leaves out what the change made unusable (all thinking, when the tools changed). `about` names
+    under "holes" the gaps that were known then: thinking that is produced later is bound to what is left.
     """
 
     seq: int

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .edits import Edits, cleared
 from .entries import Entry, Exchange, Prompt, answers, exchange, prompted, said
@@ -68,9 +68,8 @@ class Folded:
     measures: list[tuple[int, int]] = field(default_factory=list)
     orphans: int = 0
     _view: View = field(default_factory=View)
-    _marks: list[int] = field(
-        default_factory=list
-    )  # messages before each rendered entry, -1: none of its own
+    # Messages before each rendered entry; -1 where it has none of its own, or begins within the one before.
+    _marks: list[int] = field(default_factory=list)
     _dirty: int = 0  # the first entry that has to be rendered (again)
     _by_reply: dict[int, int] = field(default_factory=dict)
     _late: dict[int, int] = field(default_factory=dict)
@@ -93,11 +92,24 @@ class Folded:
         last = self.entries[-1] if self.entries else None
         return last if isinstance(last, Exchange) else None
 
+    def supposing(self, edits: tuple[Edit, ...]) -> Folded:
+        """The same conversation with more edits in force. Facts must not be applied to it.
+
+        Renders again from the first message that the edits change; this one is not touched.
+        """
+        trial = replace(
+            self,
+            edits=self.edits.copy(),
+            last_seq=self.last_seq + 1,
+            _view=self.view.copy(),
+            _marks=list(self._marks),
+        )
+        trial._change(trial.edits.add(trial.last_seq, edits))
+        return trial
+
     def preview(self, edits: tuple[Edit, ...]) -> View:
-        """The view as it would be with more edits in force. Nothing is changed; costs a full rendering."""
-        trial = Folded(entries=self.entries, edits=self.edits.copy(), last_seq=self.last_seq)
-        trial.edits.add(self.last_seq + 1, edits)
-        return trial.view
+        """The view as it would be with more edits in force. Nothing is changed."""
+        return self.supposing(edits).view
 
     def find(self, of: int) -> Exchange | None:
         """The exchange that reply `of` began."""
@@ -106,7 +118,7 @@ class Folded:
 
     def apply(self, fact: Fact) -> None:
         """Take one more fact in. Facts come in the order of `seq`; a gap is noted as a hole."""
-        if fact.seq > self.last_seq + 1 and self.last_seq:
+        if fact.seq > self.last_seq + 1:
             self.holes.append(fact.seq)
         self.last_seq = max(self.last_seq, fact.seq)
         if isinstance(fact, Rewound):
@@ -134,7 +146,8 @@ class Folded:
             case Opened():
                 self.opened = fact
                 self._change(self.edits.add(fact.seq, fact.edits))
-                self.edits.mended(fact.seq)
+                if set(self.holes) <= set(fact.about.get("holes", ())):
+                    self.edits.mended(fact.seq)
             case Compacted():
                 self.compactions.append(fact)
                 self._change(self.edits.add(fact.seq, fact.edits))
@@ -209,8 +222,10 @@ class Folded:
             del self._marks[start:]
         for index in range(len(self._marks), len(self.entries)):
             before = len(self._view)
+            tail = self._view[-1] if before else None
             self._show(index)
-            self._marks.append(before if len(self._view) > before else -1)
+            own = len(self._view) > before and (tail is None or self._view[before - 1] is tail)
+            self._marks.append(before if own else -1)
         self._dirty = len(self.entries)
 
     def _show(self, index: int) -> None:
@@ -251,6 +266,7 @@ def _fold_parts(first: int, blocks: tuple[object, ...], tokens: int) -> tuple[Pa
     return tuple(
         Part(block, first, i, Kind.PLACEHOLDER, each + (rest if i == 0 else 0))  # type: ignore[arg-type]
         for i, block in enumerate(blocks)
+        if not (isinstance(block, Text) and not block.text.strip())
     )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Literal
 
-from .messages import Block, Opaque, ToolUse, to_api
+from .messages import Block, Opaque, ToolUse, clean_json, to_api
 
 
 class Kind(IntEnum):
@@ -78,8 +78,14 @@ class Message:
 
 
 def dump(value: Any) -> bytes:
-    """Compact UTF-8 JSON with the keys in the order given: the same value, the same bytes."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    """Compact UTF-8 JSON with the keys in the order given: the same value, the same bytes.
+
+    Lone surrogates come out as the record writes them, so that a resumed session sends the same.
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        return json.dumps(clean_json(value), ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def markable(message: Message) -> int | None:
@@ -123,6 +129,13 @@ class View(Sequence[Message]):
         """Our count of the messages before `index`."""
         return sum(self._tallies[index - 1]) + index * MESSAGE_TOKENS if index > 0 else 0
 
+    def between(self, kind: Kind, first: int, last: int) -> int:
+        """Our count of the parts of one kind in the messages first..last-1."""
+        if last <= first:
+            return 0
+        before = self._tallies[first - 1][kind] if first > 0 else 0
+        return self._tallies[last - 1][kind] - before
+
     def index_of(self, seq: int) -> int:
         """The first message that shows fact `seq` or a later one (len(self) if there is none)."""
         return bisect_left(self._messages, seq, key=lambda message: message.last)
@@ -137,6 +150,12 @@ class View(Sequence[Message]):
             counts[part.kind] += part.tokens
         self._messages.append(message)
         self._tallies.append(tuple(counts))  # type: ignore[arg-type]
+
+    def copy(self) -> View:
+        """An independent list of the same messages."""
+        made = View()
+        made._messages, made._tallies = list(self._messages), list(self._tallies)
+        return made
 
     def cut(self, length: int) -> None:
         """Drop the messages from `length` on."""
