@@ -18,6 +18,7 @@ def _words(text: str) -> frozenset[str]:
 
 _SEPARATORS = frozenset("();|&\n")
 _PREFIXES = frozenset(("!", "command", "builtin", "exec", "time", "env", "nice", "{", "then", "do", "else"))
+_SUBSTITUTION = re.compile(r"[<>]\([^()]*\)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _TOO_LONG_TO_READ = 20_000  # characters; shlex takes a microsecond for each
 
@@ -88,7 +89,7 @@ def simple_commands(command: str) -> list[list[str]]:
     """
     if len(command) > _TOO_LONG_TO_READ:
         return []
-    lexer = shlex.shlex(command, posix=True, punctuation_chars="();|&\n")
+    lexer = shlex.shlex(_SUBSTITUTION.sub(" file ", command), posix=True, punctuation_chars="();|&\n")
     lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t", "", True
     found: list[list[str]] = [[]]
     try:
