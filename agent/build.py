@@ -11,13 +11,15 @@ import dataclasses
 import random
 from pathlib import Path
 
+import tools
+from compact.ledger import pins_of
 from compact.prices import prices_for
 from compact.tokens import Counter, load_counter
 from compact.window import Window
-import tools
 from tools.base import Place, Tool
 from transcripts.facts import Opened, Unthink
 from transcripts.fold import Folded
+from transcripts.masking import Masks
 from transcripts.view import Kind, dump
 
 from .api import Api
@@ -31,9 +33,9 @@ from .parts import Grants, Parts, Room
 from .permissions import Rules, parse_rules
 from .ports import Approver, NoHooks
 from .prompt import memory_paths, read_memory, system_prompt
-from .records import Records
+from .records import Begun, LiveLibrary, Records
 from .request import Frame
-from .session import Record, Session
+from .session import Session
 from .setup import Setup
 from .toolbox import definitions, same_tools, toolbox
 
@@ -99,26 +101,32 @@ class Workshop:
         if options.continue_:
             return await self.resume_session(self.records.newest())
         if options.resume is not None:
-            return await self.resume_session(self.records.named(options.resume))
+            return await self.resume_named(options.resume)
         return await self.new_session()
 
+    async def resume_named(self, wanted: str) -> tuple[Session, Parts]:
+        """A session by id, name, or the file of another agent's recording. Raises StoreError, UsageError."""
+        if self.records.is_recording(wanted):
+            begun = self.records.adopt(Path(wanted).expanduser(), self.setup.clock.now(), self.counter)
+            return self._joined(begun)
+        return await self.resume_session(self.records.named(wanted))
+
     async def new_session(self) -> tuple[Session, Parts]:
-        session = self._session(*self.records.new(self.setup.clock.now()))
-        return session, self._parts(session, None)
+        return self._joined(self.records.new(self.setup.clock.now()))
 
     async def resume_session(self, path: Path) -> tuple[Session, Parts]:
         """Go on with a recorded session. Raises StoreError when it is in use or cannot be read."""
-        session = self._session(*self.records.reopen(path))
-        return session, self._parts(session, session.folded.opened)
+        return self._joined(self.records.reopen(path))
 
     async def fork_session(self, old: Session) -> tuple[Session, Parts]:
-        session = self._session(*self.records.copy(old.folded, old.sid, self.setup.clock.now()))
-        return session, self._parts(session, session.folded.opened)
+        return self._joined(self.records.copy(old.folded, self.setup.clock.now(), old.shelf))
 
-    def _session(self, sid: str, record: Record, folded: Folded) -> Session:
-        session = Session(sid, record, folded, self.counter, self.setup.clock.now)
-        session.secrets = self.setup.config.secrets
-        return session
+    def _joined(self, begun: Begun) -> tuple[Session, Parts]:
+        sid, store, folded, shelf = begun
+        session = Session(sid, store, folded, self.counter, self.setup.clock.now)
+        session.masks = Masks(self.setup.config.secrets)
+        session.shelf = shelf
+        return session, self._parts(session, folded.opened)
 
     def _parts(self, session: Session, opened: Opened | None) -> Parts:
         setup, facts = self.setup, self.facts
@@ -140,7 +148,7 @@ class Workshop:
             jitter=random.random,
         )
         place.compact = lambda focus: setattr(parts.room, "focus", focus)
-        place.library = self.records.library(session.folded)
+        place.library = LiveLibrary(session, self.records.outputs)
         return parts
 
     def begin(self, session: Session, parts: Parts) -> None:
@@ -151,15 +159,15 @@ class Workshop:
         now, before = parts.frame, session.folded.opened
         if before is not None and not self._changed(session, before, now):
             return
-        edits = (Unthink(0, session.folded.last_seq),) if before is not None else ()
+        edits = (Unthink(0, session.folded.last_seq),) if session.folded.entries else ()
         session.open(
             now.system,
             now.tools,
             model=now.model,
             window=parts.room.window.size,
             folder=str(self.setup.folder),
-            parent=self.records.parent_of(session.sid),
             edits=edits,
+            about={"holes": list(session.folded.holes)} if session.folded.holes else {},
         )
 
     def _changed(self, session: Session, before: Opened, now: Frame) -> bool:
@@ -229,6 +237,10 @@ class Workshop:
         rules = Rules(setup.mode, (*config.allow, *allow), (*config.deny, *deny), str(setup.folder))
         path = grants_path(config.user_dir, setup.folder)
         return Grants(rules, lambda rule: keep_grant(path, rule))
+
+    def pins(self, session: Session) -> dict[int, str]:
+        """What the person pinned, by number."""
+        return pins_of(session.folded.notes)
 
     async def change_model(self, session: Session, parts: Parts, name: str) -> None:
         """Use another model from now on; the thinking so far was bound to the old one."""

@@ -9,11 +9,11 @@ import signal
 import stat
 import sys
 
-from .setup import Setup
 from .driver import Agent
 from .errors import AgentError, UsageError
 from .events import TurnEnded
 from .ports import Question, Refuse
+from .setup import Setup
 from .ui.headless import FORMATS, Face, Setting, Streams
 
 MOST = 10 * 1024 * 1024  # bytes of standard input; a prompt beyond that is a mistake
@@ -82,7 +82,7 @@ def _face(setup: Setup, agent: Agent) -> Face:
 
 
 def _code(agent: Agent, ended: TurnEnded) -> int:
-    """The turn's exit code; 4 when a refused permission was the last thing that happened before the answer."""
+    """The turn's exit code; 4 when a refused permission was the last thing before the answer."""
     session, parts = agent.in_use
     if ended.code or not parts.grants.denied:
         return ended.code

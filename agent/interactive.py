@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from .setup import Setup
 from .events import Emit
 from .ports import Approver, Driver
+from .setup import Setup
 from .ui.repl import ReplOptions, run
 
 

@@ -122,13 +122,10 @@ def store(folder: Path, name: str, text: str) -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / Path(name).name
     fresh = path.with_suffix(".tmp")
-    with fresh.open("w", encoding="utf-8", newline="", opener=_private) as file:
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
     fresh.replace(path)
     return path
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

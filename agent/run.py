@@ -7,10 +7,10 @@ import os
 import sys
 from pathlib import Path
 
-from .setup import Setup
 from .cli import Options
 from .config import has_credentials, load
 from .errors import AgentError, UsageError
+from .setup import Setup
 
 FIRST_SCREEN = """\
 makeroom needs a model to talk to. One of these will do:
@@ -64,7 +64,7 @@ def _folder(options: Options) -> Path:
 
 def _explain(options: Options) -> int:
     interactive = sys.stdin.isatty() and sys.stdout.isatty() and not options.headless
-    print(FIRST_SCREEN, end="", file=sys.stdout if interactive else sys.stderr)  # noqa: T201
+    print(FIRST_SCREEN, end="", file=sys.stdout if interactive else sys.stderr)
     return 5
 
 

@@ -27,7 +27,9 @@ from transcripts.facts import (
     User,
 )
 from transcripts.fold import Folded
+from transcripts.masking import Masks
 from transcripts.messages import Block, Text, ToolUse, Usage, clean, nothing
+from transcripts.shelf import Shelf
 
 from .draft import Draft
 
@@ -58,7 +60,8 @@ class Session:
     ) -> None:
         self.sid = sid
         self.folded = folded
-        self.secrets: tuple[str, ...] = ()
+        self.masks = Masks()
+        self.shelf = Shelf()
         self.spent = spent(folded)
         self._record = record
         self._count = count
@@ -148,18 +151,14 @@ class Session:
 
     def _masked(self, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
         """The blocks without the exact values of our own credentials, and without lone surrogates."""
-        return tuple(mask(block, self.secrets) for block in blocks)
+        return tuple(self.masks.block(sound(block)) for block in blocks)
 
 
-def mask(block: Block, secrets: Sequence[str]) -> Block:
-    """The block with each secret shown as asterisks."""
-    if not isinstance(block, Text):
-        return block
-    text = clean(block.text)
-    for secret in secrets:
-        if secret in text:
-            text = text.replace(secret, "****")
-    return block if text == block.text else Text(text, block.extra)
+def sound(block: Block) -> Block:
+    """The block without lone surrogates, which no file and no request can carry."""
+    if isinstance(block, Text) and (text := clean(block.text)) != block.text:
+        return Text(text, block.extra)
+    return block
 
 
 def calls_of(reply: Reply) -> list[tuple[int, ToolUse]]:

@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
-from compact.settings import Settings, read_settings
+from compact.settings import Settings, settings_from
 
 from .cli import Options
 from .config import Config
@@ -37,8 +38,7 @@ class Setup:
 
     @property
     def mode(self) -> Mode:
-        chosen = self.options.permission_mode or self.config.permission_mode
-        return chosen  # type: ignore[return-value]  # both were checked against MODES
+        return cast("Mode", self.options.permission_mode or self.config.permission_mode)
 
     def settings(self) -> Settings:
         """The pipeline's settings: the [compact] tables, then the flags. Raises ConfigError."""
@@ -46,6 +46,6 @@ class Setup:
         if self.options.policy is not None:
             values["policy"] = self.options.policy
         try:
-            return read_settings(values)
+            return settings_from(values)
         except ValueError as error:
-            raise ConfigError(f"[compact] {error}") from error
+            raise ConfigError(str(error)) from error

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from agent.asking import size
 from agent.events import Charted, Notice, Said
-from agent.permissions import MODES, parse_rules
+from agent.permissions import MODES, Mode, parse_rules
 from compact.window import state_of
 from transcripts.facts import Compacted
 from transcripts.view import Kind
@@ -29,7 +29,7 @@ async def context(agent: Agent, argument: str) -> None:
     session, parts = agent.in_use
     room, view = parts.room, session.folded.view
     total = size(session, parts)
-    frame = agent.workshop.overheads()
+    frame = agent.workshop.overheads(parts.frame)
     raw = sum(view.tally) + sum(frame.values())
     scale = total / raw if raw else 1.0
     rows = [(label, round(count * scale)) for label, count in frame.items()]
@@ -134,7 +134,7 @@ async def permissions(agent: Agent, argument: str) -> None:
         if rest not in MODES:
             agent.emit(Notice(f"the modes are {', '.join(MODES)}", "warning"))
             return
-        grants.set_mode(rest)
+        grants.set_mode(cast("Mode", rest))
     elif verb == "allow":
         try:
             rules = parse_rules(rest)

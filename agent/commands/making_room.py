@@ -38,6 +38,7 @@ async def compact(agent: Agent, argument: str) -> None:
 async def uncompact(agent: Agent, argument: str) -> None:
     """Undo a compaction, the newest one or the one with the given id. The record keeps both."""
     session, parts = agent.in_use
+    agent.workshop.records.make_whole(session)
     active = [made.id for made in session.folded.compactions if made.id not in session.folded.undone]
     if not active:
         agent.emit(Notice("there is no compaction to undo"))
@@ -52,8 +53,8 @@ async def uncompact(agent: Agent, argument: str) -> None:
 
 async def recall(agent: Agent, argument: str) -> None:
     """Show what left the context. Takes an id such as r57, or words to look for."""
-    library = agent.workshop.library()
-    if not argument:
+    library = agent.in_use[1].place.library
+    if not argument or library is None:
         agent.emit(Notice("give an id (r57), or words to look for"))
         return
     try:
@@ -65,8 +66,8 @@ async def recall(agent: Agent, argument: str) -> None:
 
 
 async def pin(agent: Agent, argument: str) -> None:
-    """Pin a sentence, so that every compaction keeps it. Without words list the pins; `remove N` takes one off."""
-    session, parts = agent.in_use
+    """Pin a sentence, so that every compaction keeps it. Bare lists the pins; `remove N` takes one off."""
+    session, _ = agent.in_use
     pins = agent.workshop.pins(session)
     verb, _, rest = argument.partition(" ")
     if verb == "remove":

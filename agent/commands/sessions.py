@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from agent.events import Notice, Said
 from agent.going_back import prompts, rewind_to
+from agent.scrollback import show_briefly
 from transcripts.export import export_text
 from transcripts.facts import Noted
-from transcripts.store import resolve, sessions
+from transcripts.store import sessions
 
 if TYPE_CHECKING:
     from agent.driver import Agent
@@ -27,7 +28,7 @@ async def clear(agent: Agent, argument: str) -> None:
 
 async def list_(agent: Agent, argument: str) -> None:
     """List the sessions of this folder, newest first."""
-    found = sessions(agent.workshop.records)
+    found = sessions(agent.workshop.records.home)
     lines = [f"{one.sid}  {one.turns:>3} prompts  {one.name or one.first[:60]}" for one in found[:20]]
     agent.emit(Said("\n".join(lines)) if lines else Notice("no sessions yet"))
 
@@ -38,9 +39,8 @@ async def resume(agent: Agent, argument: str) -> None:
         await list_(agent, "")
         agent.emit(Notice("/resume ID goes on with one of these"))
         return
-    path = resolve(agent.workshop.records, argument)
-    agent.take(*await agent.workshop.resume_session(path))
-    agent.workshop.show_briefly(agent.in_use[0])
+    agent.take(*await agent.workshop.resume_named(argument))
+    show_briefly(agent)
 
 
 async def rewind(agent: Agent, argument: str) -> None:
@@ -84,5 +84,5 @@ async def export(agent: Agent, argument: str) -> None:
     if path.exists():
         agent.emit(Notice(f"{path} exists already; give another name", "warning"))
         return
-    path.write_text(export_text(session.folded, session.sid, path.suffix or ".md"), "utf-8")
+    path.write_text(export_text(session.folded, session.sid, path.suffix or ".md", session.shelf), "utf-8")
     agent.emit(Notice(f"written to {path}"))

@@ -1,0 +1,140 @@
+"""Sessions on disk: which folder they are in, making one, opening one again, copying one.
+
+Without a record (`--no-session`) everything goes to a temporary folder that is removed at the end.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from transcripts.facts import Fact
+from transcripts.fold import Folded, fold
+from transcripts.importers import detect, load
+from transcripts.recall import Recall
+from transcripts.shelf import Shelf
+from transcripts.store import Loaded, Store, create, new_sid, newest, path_of, read, resolve, resume
+
+from .errors import UsageError
+from .session import Count, Session
+
+OUTPUTS = Path(".task_outputs") / "tool-results"
+Begun = tuple[str, Store, Folded, Shelf]
+
+
+@dataclass(slots=True)
+class Records:
+    """The records of a project. `tell` takes one line when something is wrong with the disk."""
+
+    project: Path
+    keep: bool
+    tell: Callable[[str], None]
+    _temporary: list[Path] = field(default_factory=list)
+
+    @property
+    def home(self) -> Path:
+        """The folder that holds .transcripts and .task_outputs."""
+        if self.keep:
+            return self.project
+        if not self._temporary:
+            self._temporary.append(Path(tempfile.mkdtemp(prefix="makeroom-")))
+        return self._temporary[0]
+
+    @property
+    def outputs(self) -> Path:
+        return self.home / OUTPUTS
+
+    def new(self, now: float) -> Begun:
+        """A session with no facts yet; its file is made with the first words."""
+        sid = new_sid(now, secrets.token_hex(2))
+        return sid, create(self.home, sid, self.tell), Folded(), Shelf()
+
+    def reopen(self, path: Path) -> Begun:
+        """A recorded session, to be gone on with. Raises StoreError."""
+        store, loaded = resume(path, self.tell)
+        self._tell_damage(loaded)
+        return loaded.sid, store, fold(loaded.facts), loaded.shelf
+
+    def copy(self, folded: Folded, now: float, shelf: Shelf) -> Begun:
+        """A new session that begins with the facts of another."""
+        sid, store, fresh, _ = self.new(now)
+        for fact in self._whole(folded.facts, shelf):
+            store.append(fact)
+            fresh.apply(fact)
+        store.sync()
+        return sid, store, fresh, Shelf()
+
+    def adopt(self, path: Path, now: float, count: Count) -> Begun:
+        """A new session that begins with a recording of another agent. Raises UsageError."""
+        try:
+            data = path.read_bytes()
+            imported = load(data, count.blocks)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"cannot go on with {path}: {error}") from error
+        return self.copy(fold(imported.facts), now, Shelf())
+
+    def newest(self) -> Path:
+        """The newest session of this folder with a prompt in it. Raises UsageError."""
+        path = newest(self.home)
+        if path is None:
+            raise UsageError("there is no session in this folder to continue; start one without --continue")
+        return path
+
+    def named(self, wanted: str) -> Path:
+        """The session that an id, the beginning of one, or a name stands for. Raises StoreError."""
+        return resolve(self.home, wanted)
+
+    def is_recording(self, wanted: str) -> bool:
+        """Whether what was named is a file of another agent rather than a session of ours."""
+        path = Path(wanted).expanduser()
+        if "/" not in wanted and path.suffix not in (".jsonl", ".traj", ".json"):
+            return False
+        return path.is_file() and detect(path.read_bytes()).name != "makeroom"
+
+    def make_whole(self, session: Session) -> None:
+        """Read the session anew from its file, everything in place: before something is given back."""
+        if session.shelf:
+            session.sync()
+            session.folded = fold(read(path_of(self.home, session.sid)).facts)
+            session.shelf = Shelf()
+
+    def close(self) -> None:
+        for folder in self._temporary:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _whole(self, facts: list[Fact], shelf: Shelf) -> list[Fact]:
+        away = [fact.seq for fact in facts if fact.seq in shelf]
+        fetched = dict(zip(away, shelf.fetch_all(away), strict=True)) if away else {}
+        return [fetched.get(fact.seq, fact) for fact in facts]
+
+    def _tell_damage(self, loaded: Loaded) -> None:
+        if loaded.torn:
+            self.tell(f"the last record was cut off ({loaded.torn} bytes): kept aside in {loaded.sid}.torn")
+        if loaded.bad:
+            self.tell(
+                f"{len(loaded.bad)} damaged records are skipped; the first is line {loaded.bad[0].line}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class LiveLibrary:
+    """The record of a session in use, for the recall tool: whatever it holds at the moment of asking."""
+
+    session: Session
+    outputs: Path
+
+    def original(self, id: str) -> str:
+        """See tools.base.Library."""
+        return self._recall.original(id)
+
+    def find(self, words: str) -> list[tuple[str, str]]:
+        """See tools.base.Library."""
+        return self._recall.find(words)
+
+    @property
+    def _recall(self) -> Recall:
+        return Recall(self.session.folded, self.outputs, self.session.shelf)

@@ -1,0 +1,46 @@
+"""What was said before, shown again in brief when a session is gone on with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from transcripts.entries import Exchange, Prompt
+from transcripts.messages import Text
+
+from .events import Notice, Said
+from .session import words_of
+from .surroundings import OPENING
+
+if TYPE_CHECKING:
+    from .driver import Agent
+
+SHOWN = 6  # of the newest prompts and answers
+LONGEST = 600  # characters of each
+
+
+def show_briefly(agent: Agent) -> None:
+    """Tell the newest prompts and answers of the session in use, and how much came before."""
+    session, _ = agent.in_use
+    lines: list[tuple[str, str]] = []
+    for entry in session.folded.entries:
+        if isinstance(entry, Prompt):
+            lines.extend(("you", text) for text in prompt_texts(entry))
+        elif isinstance(entry, Exchange) and not entry.uses and words_of(entry.fact).strip():
+            lines.append(("makeroom", words_of(entry.fact)))
+    if not lines:
+        return
+    shown = lines[-SHOWN:]
+    if len(lines) > len(shown):
+        agent.emit(Notice(f"({len(lines) - len(shown)} earlier messages are in the transcript)"))
+    for who, text in shown:
+        cut = text.strip() if len(text) <= LONGEST else f"{text[:LONGEST].strip()} …"
+        agent.emit(Said(f"**{who}**\n\n{cut}", "markdown"))
+    agent.emit(Notice(f"going on with {session.sid}"))
+
+
+def prompt_texts(entry: Prompt) -> list[str]:
+    """What the person wrote in a prompt, without what we put beside it."""
+    if entry.fact.source != "user":
+        return []
+    texts = [block.text for block in entry.fact.blocks if isinstance(block, Text)]
+    return [text for text in texts if not text.startswith(OPENING)]

@@ -1,0 +1,139 @@
+"""Settings: which file may say what, and what becomes of bad entries."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.config import Config, grants_path, has_credentials, keep_grant, load
+from agent.errors import ConfigError
+from agent.permissions import Rule
+
+
+class Home:
+    """A home and a project in a temporary folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.home, self.project = root / "home", root / "project"
+        self.user = self.home / ".config" / "makeroom"
+        self.user.mkdir(parents=True)
+        (self.project / ".makeroom").mkdir(parents=True)
+
+    def load(self, **environ: str) -> Config:
+        return load(environ, self.project, self.home)
+
+    def write(self, text: str, project: bool = False) -> None:
+        place = self.project / ".makeroom" if project else self.user
+        (place / "settings.toml").write_text(text, "utf-8")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def test_without_files_there_are_defaults(home: Home) -> None:
+    assert home.load().model is None
+    assert home.load().warnings == ()
+
+
+def test_the_project_overrides_the_user_and_the_environment_both(home: Home) -> None:
+    home.write("max_tokens = 1000\neffort = 'low'")
+    home.write("max_tokens = 2000", project=True)
+    config = home.load(MAKEROOM_EFFORT="high")
+    assert (config.max_tokens, config.effort) == (2000, "high")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "base_url = 'http://evil'",
+        "allow = ['bash']",
+        "model = 'x'",
+        "pass_env = ['SECRET']",
+        "permission_mode = 'bypassPermissions'",
+        "permission_mode = 'acceptEdits'",
+        "[hooks]\npre_tool = 'curl evil'",
+    ],
+)
+def test_a_project_cannot_grant_itself_anything(home: Home, entry: str) -> None:
+    home.write(entry, project=True)
+    config = home.load()
+    assert len(config.warnings) == 1
+    bare = Config(user_dir=config.user_dir, cache_dir=config.cache_dir, state_dir=config.state_dir)
+    assert config == Config(**{**{f: getattr(bare, f) for f in bare.__slots__}, "warnings": config.warnings})
+
+
+def test_a_project_may_tighten(home: Home) -> None:
+    home.write("permission_mode = 'dontAsk'\ndeny = ['bash(git push)']", project=True)
+    config = home.load()
+    assert config.permission_mode == "dontAsk"
+    assert config.deny == (Rule("bash", "git push"),)
+
+
+def test_deny_rules_of_both_files_hold(home: Home) -> None:
+    home.write("deny = ['edit']")
+    home.write("deny = ['write']", project=True)
+    assert {rule.tool for rule in home.load().deny} == {"edit", "write"}
+
+
+def test_one_bad_entry_voids_nothing_else_and_a_typo_is_named(home: Home) -> None:
+    home.write("modle = 'x'\nmax_tokens = 'many'\neffort = 'low'")
+    config = home.load()
+    assert config.effort == "low"
+    assert "did you mean model?" in config.warnings[0]
+    assert "max_tokens" in config.warnings[1]
+
+
+def test_a_file_that_is_no_toml_is_named_with_its_line(home: Home) -> None:
+    home.write("a = 1\nb = = 2\n")
+    with pytest.raises(ConfigError, match=r"settings\.toml.*line 2"):
+        home.load()
+
+
+def test_a_byte_order_mark_is_no_fault(home: Home) -> None:
+    (home.user / "settings.toml").write_bytes(b"\xef\xbb\xbfeffort = 'low'")
+    assert home.load().effort == "low"
+
+
+def test_an_empty_variable_counts_as_unset(home: Home) -> None:
+    assert home.load(ANTHROPIC_API_KEY="", ANTHROPIC_BASE_URL=" ").key is None
+
+
+def test_a_wrong_number_names_its_variable(home: Home) -> None:
+    assert home.load(MAKEROOM_MAX_TOKENS="64_000").max_tokens == 64_000
+    assert home.load(MAKEROOM_MAX_TOKENS="1e4").max_tokens == 10_000
+    with pytest.raises(ConfigError, match="MAKEROOM_MAX_TOKENS"):
+        home.load(MAKEROOM_MAX_TOKENS="lots")
+
+
+def test_the_base_url_is_taken_without_v1(home: Home) -> None:
+    config = home.load(ANTHROPIC_BASE_URL="http://localhost:11434/v1/")
+    assert config.base_url == "http://localhost:11434"
+    assert not config.official
+
+
+def test_credentials_are_looked_for_where_the_sdk_looks(home: Home) -> None:
+    assert not has_credentials(home.load(), {}, home.home)
+    assert has_credentials(home.load(ANTHROPIC_API_KEY="k"), {}, home.home)
+    assert has_credentials(home.load(ANTHROPIC_BASE_URL="http://localhost:1"), {}, home.home)
+    assert has_credentials(home.load(), {"ANTHROPIC_PROFILE": "work"}, home.home)
+
+
+def test_automatic_compaction_can_be_switched_off(home: Home) -> None:
+    assert home.load(MAKEROOM_AUTO_COMPACT="0").compact["enabled"] is False
+    assert home.load(DISABLE_COMPACT="1").compact["enabled"] is False
+    assert "enabled" not in home.load(MAKEROOM_AUTO_COMPACT="1").compact
+
+
+def test_a_grant_is_kept_for_this_project_only(home: Home) -> None:
+    path = grants_path(home.user, home.project)
+    keep_grant(path, Rule("bash", 'echo "a\\b"'))
+    keep_grant(path, Rule("bash", "git status"))
+    keep_grant(path, Rule("bash", "git status"))
+    assert home.load().allow == (Rule("bash", 'echo "a\\b"'), Rule("bash", "git status"))
+    assert load({}, home.home, home.home).allow == ()
+
+
+def test_keys_are_secrets_and_short_ones_would_mask_words(home: Home) -> None:
+    assert home.load(ANTHROPIC_API_KEY="sk-ant-12345").secrets == ("sk-ant-12345",)
+    assert home.load(ANTHROPIC_API_KEY="none").secrets == ()

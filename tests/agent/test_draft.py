@@ -1,0 +1,124 @@
+"""A reply as it streams in: what is finished, what is not, and what a watcher sees."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.draft import Draft
+from agent.events import CallDrafted, TextDelta, ThinkingDelta
+from transcripts.messages import INVALID_JSON, Opaque, Text, Thinking, ToolUse
+
+
+def start(usage: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {"type": "message_start", "message": {"model": "m", "usage": usage or {"input_tokens": 3}}}
+
+
+def block(index: int, raw: dict[str, Any], *deltas: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"type": "content_block_start", "index": index, "content_block": raw},
+        *({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas),
+        {"type": "content_block_stop", "index": index},
+    ]
+
+
+def end(stop: str = "end_turn") -> list[dict[str, Any]]:
+    delta = {"type": "message_delta", "delta": {"stop_reason": stop}, "usage": {"output_tokens": 7}}
+    return [delta, {"type": "message_stop"}]
+
+
+def json_deltas(text: str, size: int = 5) -> list[dict[str, Any]]:
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    return [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+
+
+def text_deltas(*texts: str) -> list[dict[str, Any]]:
+    return [{"type": "text_delta", "text": text} for text in texts]
+
+
+TOOL = {"type": "tool_use", "id": "t1", "name": "read", "input": {}}
+WHOLE = [
+    start({"input_tokens": 3, "cache_read_input_tokens": 10, "cache_creation_input_tokens": 5}),
+    *block(
+        0,
+        {"type": "thinking", "thinking": "", "signature": ""},
+        {"type": "thinking_delta", "thinking": "hm"},
+        {"type": "signature_delta", "signature": "s"},
+    ),
+    *block(1, {"type": "text", "text": ""}, *text_deltas("Hel", "lo")),
+    *block(2, TOOL, *json_deltas('{"file_path":"a.py"}')),
+    *end("tool_use"),
+]
+
+
+def fed(events: list[dict[str, Any]]) -> Draft:
+    draft = Draft()
+    for event in events:
+        draft.feed(event)
+    return draft
+
+
+def test_a_whole_stream_becomes_its_blocks_and_its_usage() -> None:
+    draft = fed(WHOLE)
+    assert draft.complete
+    assert draft.stop == "tool_use"
+    assert draft.kept() == (Thinking("hm", "s"), Text("Hello"), ToolUse("t1", "read", {"file_path": "a.py"}))
+    assert (draft.usage.prompt, draft.usage.output) == (18, 7)
+
+
+@given(st.integers(0, len(WHOLE) - 1))
+def test_no_prefix_of_a_stream_is_complete_or_shows_a_call_that_did_not_finish(cut: int) -> None:
+    draft = fed(WHOLE[:cut])
+    assert not draft.complete
+    for kept in draft.kept():
+        assert not isinstance(kept, ToolUse) or kept.input == {"file_path": "a.py"}
+        assert not isinstance(kept, Thinking) or kept.signature == "s"
+
+
+def test_text_that_was_cut_is_kept_and_a_cut_call_only_as_bytes_for_the_record() -> None:
+    cut_text = fed(WHOLE[: WHOLE.index({"type": "content_block_stop", "index": 1})])
+    assert cut_text.kept()[-1] == Text("Hello")
+    cut_call = fed(WHOLE[:-4])
+    assert not any(isinstance(kept, ToolUse) for kept in cut_call.kept())
+    assert cut_call.partial.startswith('{"file')
+
+
+@pytest.mark.parametrize("text", ['{"a": ', "[1, 2]", '"words"', "{'a': 1}"])
+def test_input_that_is_no_json_object_is_kept_as_invalid(text: str) -> None:
+    draft = fed([start(), *block(0, TOOL, *json_deltas(text)), *end("tool_use")])
+    use = draft.blocks[0]
+    assert isinstance(use, ToolUse)
+    assert use.input == {INVALID_JSON: text}
+
+
+def test_a_call_without_input_has_an_empty_object() -> None:
+    draft = fed([start(), *block(0, TOOL), *end("tool_use")])
+    assert draft.blocks[0] == ToolUse("t1", "read", {})
+
+
+def test_unknown_blocks_and_events_pass_through() -> None:
+    raw = {"type": "from_the_future", "x": [1]}
+    draft = fed([start(), {"type": "novel"}, *block(0, raw, {"type": "novel_delta", "y": 1}), *end()])
+    assert draft.blocks == [Opaque(raw)]
+
+
+def test_lone_surrogates_never_reach_the_record() -> None:
+    draft = fed([start(), *block(0, {"type": "text", "text": ""}, *text_deltas("a\ud800b")), *end()])
+    assert draft.blocks == [Text("a?b")]
+
+
+def test_a_watcher_sees_text_thinking_and_the_size_of_a_drafted_call() -> None:
+    draft = Draft()
+    told = [event for raw in WHOLE if (event := draft.feed(raw)) is not None]
+    assert told[:4] == [ThinkingDelta("hm"), TextDelta("Hel"), TextDelta("lo"), CallDrafted("read", 0)]
+    assert told[-1] == CallDrafted("read", len('{"file_path":"a.py"}'))
+
+
+def test_joining_a_long_input_costs_no_more_than_its_length() -> None:
+    content = json.dumps({"file_path": "a", "content": "x" * 200_000})
+    draft = fed([start(), *block(0, TOOL, *json_deltas(content, 24)), *end("tool_use")])
+    use = draft.blocks[0]
+    assert isinstance(use, ToolUse)
+    assert len(use.input["content"]) == 200_000

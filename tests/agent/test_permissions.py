@@ -1,0 +1,170 @@
+"""May a call go ahead: modes, rules, and command lines that try to hide what they do."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.permissions import Rules, judge, parse_rule, parse_rules, prefix_of
+from agent.shell import simple_commands
+from tools.touch import Touch
+
+FOLDER = "/w/app"
+
+
+def rules(*allow: str, deny: tuple[str, ...] = (), mode: str = "manual") -> Rules:
+    allowed, denied = tuple(map(parse_rule, allow)), tuple(map(parse_rule, deny))
+    return Rules(mode, allowed, denied, FOLDER)  # type: ignore[arg-type]
+
+
+def run(command: str, given: Rules) -> str:
+    return judge("bash", [Touch("run", command)], given).answer
+
+
+def write(path: str, given: Rules, **more: bool) -> str:
+    return judge("write", [Touch("write", path, **more)], given).answer
+
+
+def test_reading_inside_is_free_and_everything_else_is_asked() -> None:
+    assert judge("read", [Touch("read", f"{FOLDER}/a")], rules()).answer == "allow"
+    assert judge("read", [Touch("read", "/etc/passwd", outside=True)], rules()).answer == "ask"
+    assert run("ls", rules()) == "ask"
+    assert write(f"{FOLDER}/a", rules()) == "ask"
+    assert judge("compact", [Touch("none")], rules()).answer == "allow"
+
+
+def test_nobody_is_asked_in_dont_ask() -> None:
+    assert run("ls", rules(mode="dontAsk")) == "deny"
+    assert run("ls", rules("bash(ls)", mode="dontAsk")) == "allow"
+
+
+def test_accept_edits_frees_the_project_but_not_protected_or_outside_places() -> None:
+    given = rules(mode="acceptEdits")
+    assert write(f"{FOLDER}/a", given) == "allow"
+    assert write("/etc/hosts", given, outside=True) == "ask"
+    assert write(f"{FOLDER}/.git/hooks/pre-commit", given, protected=True) == "ask"
+    assert run("ls", given) == "ask"
+
+
+def test_a_rule_never_opens_a_protected_place() -> None:
+    assert write(f"{FOLDER}/.git/config", rules("write"), protected=True) == "ask"
+    assert write("/home/me/.bashrc", rules("write"), outside=True) == "ask"
+
+
+def test_bypass_frees_everything_but_ruin() -> None:
+    given = rules(mode="bypassPermissions")
+    assert run("make", given) == "allow"
+    assert write("/etc/hosts", given, outside=True) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["rm -rf /", "rm -rf ~", "rm -fr $HOME", 'sudo rm -r "/"', "cd / && rm -rf /*", "rm -rf ${HOME}"],
+)
+def test_ruin_is_asked_about_even_in_bypass(command: str) -> None:
+    assert run(command, rules("bash", mode="bypassPermissions")) == "ask"
+
+
+def test_deny_beats_allow_and_bypass() -> None:
+    given = rules("bash(git *)", deny=("bash(git push)",), mode="bypassPermissions")
+    assert run("git status", given) == "allow"
+    assert run("git push origin", given) == "deny"
+    assert run("git status && git push", given) == "deny"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git status && rm x",
+        "git status; rm x",
+        "git status | sh",
+        "git status & rm x",
+        "git status\nrm x",
+        "git status $(rm x)",
+        "git status `rm x`",
+        'git status "$(rm x)"',
+        "git log \"it's $(rm x) it's\"",
+        "git status > /etc/passwd",
+        "git status >> ~/.bashrc",
+        "git status <(rm x)",
+        "PATH=/tmp git status",
+        "env git status",
+        "sudo git status",
+        "bash -c 'git status'",
+        "{ git status; rm x; }",
+        "(git status)",
+        "git status <<EOF\nx\nEOF",
+        "gi\\\nt status; rm x",
+        "git status $'\\x3b' rm",
+        "${x:-rm} y",
+        "git status \x1b[2K",
+        "g\u0456t status",
+    ],
+)
+def test_a_rule_for_one_command_allows_no_other(command: str) -> None:
+    assert run(command, rules("bash(git status)")) == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git status",
+        "git status -s",
+        "git status 2>&1",
+        "git status 2>/dev/null",
+        "git status && git status -s",
+    ],
+)
+def test_a_rule_allows_its_command_with_more_words(command: str) -> None:
+    assert run(command, rules("bash(git status)")) == "allow"
+
+
+def test_a_longer_word_is_another_command() -> None:
+    assert run("git statusx", rules("bash(git status)")) == "ask"
+    assert run("gitx status", rules("bash(git)")) == "ask"
+
+
+@pytest.mark.parametrize(
+    ("command", "prefix"),
+    [
+        ("git commit -m x", "git commit"),
+        ("pytest -q tests", "pytest"),
+        ("npm run build", "npm run"),
+        ("rm -r x", None),
+        ("sudo ls", None),
+        ("python x.py", None),
+        ("./run.sh", None),
+        ("a && b", None),
+        ("xargs rm", None),
+        ("find . -delete", None),
+    ],
+)
+def test_always_is_offered_for_the_shortest_safe_prefix(command: str, prefix: str | None) -> None:
+    offered = prefix_of("bash", command)
+    assert (offered.pattern if offered else None) == prefix
+    if offered is not None:
+        assert run(command, rules(str(offered))) == "allow"
+        assert run("rm -r x", rules(str(offered))) == "ask"
+
+
+def test_rules_are_written_as_fingers_know_them() -> None:
+    assert [str(rule) for rule in parse_rules("Bash(npm run test:*),Edit write(docs/*)")] == [
+        "bash(npm run test)",
+        "edit",
+        "write(docs/*)",
+    ]
+    for bad in ("", "what?", "bash(git", "frobnicate"):
+        with pytest.raises(ValueError, match="rule"):
+            parse_rules(bad)
+
+
+def test_a_path_rule_is_a_glob_within_the_project() -> None:
+    given = rules("write(docs/*)")
+    assert write(f"{FOLDER}/docs/a.md", given) == "allow"
+    assert write(f"{FOLDER}/src/a.py", given) == "ask"
+
+
+@given(st.text(alphabet="abc $`\"';&|<>(){}\\\n=*rm-", max_size=30))
+def test_whatever_the_line_says_a_rule_covers_every_command_in_it(line: str) -> None:
+    found = simple_commands(line)
+    if found is not None and run(line, rules("bash(abc)")) == "allow":
+        assert all(words[0] == "abc" for words in found)

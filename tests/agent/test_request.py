@@ -1,0 +1,73 @@
+"""A view as the bytes of a request."""
+
+import json
+from typing import Any
+
+from agent.request import Frame, build, without_tail
+from transcripts.facts import Reply, Result, User
+from transcripts.fold import Folded, fold
+from transcripts.messages import Text, Thinking, ToolUse
+
+FRAME = Frame("m", 100, ("be good", "memory"), ({"name": "read", "input_schema": {}},), {"type": "adaptive"})
+
+
+def conversation(exchanges: int) -> Folded:
+    facts: list[Any] = [User(1, 0, (Text("go"),))]
+    for _ in range(exchanges):
+        seq = facts[-1].seq + 1
+        facts.append(Reply(seq, 0, (Thinking("t", "s"), ToolUse(f"t{seq}", "read", {"p": seq}))))
+        facts.append(Result(seq + 1, 0, seq, 1, (Text(f"result {seq}"),)))
+    return fold(facts)
+
+
+def parsed(body: bytes) -> Any:
+    return json.loads(body)
+
+
+def test_the_body_holds_the_frame_then_the_messages() -> None:
+    body = parsed(build(FRAME, conversation(1).view))
+    assert list(body) == ["model", "max_tokens", "system", "tools", "thinking", "stream", "messages"]
+    assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
+
+
+def test_there_are_at_most_four_cache_marks_and_none_on_thinking() -> None:
+    view = conversation(6).view
+    body = build(FRAME, view, marks=(0, 2, 4, 6))
+    assert body.count(b'"cache_control"') == 4
+    for message in parsed(body)["messages"]:
+        for block in message["content"]:
+            assert block["type"] != "thinking" or "cache_control" not in block
+
+
+def test_the_next_request_is_the_one_before_and_more_but_for_the_marks() -> None:
+    unmarked = Frame("m", 100, cache=None)
+    before = build(unmarked, conversation(3).view)
+    after = build(unmarked, conversation(4).view)
+    assert after.startswith(before[: -len(b"]}")])
+
+
+def test_the_same_view_gives_the_same_bytes() -> None:
+    assert build(FRAME, conversation(5).view) == build(FRAME, conversation(5).view)
+
+
+def test_a_field_that_the_server_refused_is_gone_everywhere() -> None:
+    view = conversation(2).view
+    for field in ("thinking", "cache_control"):
+        assert f'"{field}":{{'.encode() not in build(FRAME.dropping(field), view)
+    eager = Frame("m", 1, tools=({"name": "read"},), eager=True)
+    assert b"eager_input_streaming" in build(eager, view)
+    assert b"eager_input_streaming" not in build(eager.dropping("eager_input_streaming"), view)
+
+
+def test_a_question_at_the_end_leaves_the_last_mark_on_the_view() -> None:
+    view = conversation(2).view
+    body = parsed(build(FRAME, view, ask="summarise"))
+    assert body["messages"][-1] == {"role": "user", "content": [{"type": "text", "text": "summarise"}]}
+    assert "cache_control" in body["messages"][-2]["content"][-1]
+
+
+def test_a_request_never_ends_with_the_assistant() -> None:
+    folded = conversation(1)
+    folded.apply(Reply(4, 0, (Text("half an ans"),), complete=False))
+    assert folded.view[-1].role == "assistant"
+    assert without_tail(folded.view)[-1].role == "user"

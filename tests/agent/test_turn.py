@@ -1,0 +1,309 @@
+"""The turn against the strict server: tools, faults of the network and of the model, interruption."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.events import CallEnded, Notice, ReplyLost, Retrying, TurnEnded
+from agent.offline.faults import Fault
+from agent.offline.reply import Reply as Answer
+from agent.offline.reply import calls, says, thinks
+from agent.ports import Permit, Refuse
+from agent.retry import TRIES
+from tests.agent.world import world
+from transcripts.facts import Reply, Result, Started, User
+from transcripts.messages import Text
+
+
+def test_an_answer_without_calls_ends_the_turn(tmp_path: Path) -> None:
+    with world(["hello"], tmp_path) as w:
+        assert w.run() == TurnEnded("done", 1)
+        assert w.session.folded.reply.blocks == (Text("hello"),)
+        w.check()
+
+
+def test_calls_run_and_the_model_goes_on_with_their_results(tmp_path: Path) -> None:
+    steps = [Answer([thinks("hm"), calls("echo", words="a"), calls("echo", words="b")]), "done"]
+    with world(steps, tmp_path) as w:
+        assert w.run() == TurnEnded("done", 2)
+        assert w.texts() == ["echo: a", "echo: b"]
+        w.check()
+
+
+def test_thinking_is_sent_back_unchanged_through_many_calls(tmp_path: Path) -> None:
+    steps = [Answer([thinks(f"step {n}"), calls("echo", words=str(n))]) for n in range(12)]
+    with world([*steps, "done"], tmp_path, binds_thinking=True) as w:
+        assert w.run().reason == "done"
+        sent = [b for m in w.server.requests[-1]["messages"] for b in m["content"] if b["type"] == "thinking"]
+        assert len(sent) == 12
+        w.check()
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (calls("echo", words="refuse"), "it cannot be done"),
+        (calls("echo", words="crash"), "a fault within"),
+        (calls("echo", wrong=1), "wrong"),
+        (calls("echo", words=[1, 2]), "words"),
+        (calls("nothing", x=1), "There is no tool named 'nothing'. The tools are: echo, act."),
+    ],
+)
+def test_what_cannot_be_done_is_an_error_result_and_the_turn_goes_on(
+    tmp_path: Path, call: dict[str, Any], expected: str
+) -> None:
+    with world([Answer([call]), "I see"], tmp_path) as w:
+        assert w.run().reason == "done"
+        (result,) = [fact for fact in w.record.facts if isinstance(fact, Result)]
+        assert result.error
+        assert expected in w.texts()[0]
+        w.check()
+
+
+def test_a_wrong_letter_case_of_a_tool_is_understood(tmp_path: Path) -> None:
+    with world([Answer([calls("Echo", words="x")]), "ok"], tmp_path) as w:
+        w.run()
+        assert w.texts() == ["echo: x"]
+
+
+def test_malformed_tool_json_is_answered_and_not_run(tmp_path: Path) -> None:
+    with world([Answer([calls("echo", words="x")]), "ok"], tmp_path) as w:
+        w.server.faults.add(Fault("bad_tool_json"))
+        assert w.run().reason == "done"
+        assert "no valid JSON" in w.texts()[0]
+        assert w.parts.tools["echo"].ran == []
+        w.check()
+
+
+def test_the_order_on_disk_is_words_reply_started_result(tmp_path: Path) -> None:
+    with world([Answer([calls("act", words="x")]), "ok"], tmp_path, Permit()) as w:
+        durable: list[int] = []
+        ran = w.parts.tools["act"].run
+
+        async def run(arguments: Any, call: Any) -> Any:
+            durable.append(w.record.durable)
+            return await ran(arguments, call)
+
+        w.parts.tools["act"].run = run
+        w.run()
+        kinds = [type(fact).__name__ for fact in w.record.facts]
+        assert kinds == ["Opened", "User", "Asked", "Reply", "Started", "Result", "Asked", "Reply"]
+        assert durable == [kinds.index("Started") + 1]
+        assert w.record.durable == len(w.record.facts)
+
+
+def test_permission_is_asked_once_for_a_session(tmp_path: Path) -> None:
+    steps = [Answer([calls("act", words="make x")]), Answer([calls("act", words="make x")]), "ok"]
+    with world(steps, tmp_path, Permit("session")) as w:
+        assert w.run().reason == "done"
+        assert len(w.approver.questions) == 1
+        assert w.texts() == ["echo: make x"] * 2
+
+
+def test_a_refusal_goes_to_the_model_with_its_reason(tmp_path: Path) -> None:
+    with world([Answer([calls("act", words="rm x")]), "fine"], tmp_path, Refuse("I need x")) as w:
+        assert w.run().reason == "done"
+        assert "I need x" in w.texts()[0]
+        assert w.parts.tools["act"].ran == []
+        assert w.told(CallEnded)[0].denied
+        w.check()
+
+
+def test_a_refusal_that_stops_answers_every_call_and_ends_the_turn(tmp_path: Path) -> None:
+    steps = [Answer([calls("act", words="a"), calls("act", words="b"), calls("echo", words="c")]), "again"]
+    with world(steps, tmp_path, Refuse(stop=True)) as w:
+        assert w.run().reason == "denied"
+        assert len([fact for fact in w.record.facts if isinstance(fact, Result)]) == 3
+        w.parts.model = type(w.parts.model)(w.server.base_url, "key")
+        assert w.run("go on").reason == "done"
+        w.check()
+
+
+TRANSIENT = [
+    Fault("status", status=429, headers={"retry-after": "7"}),
+    Fault("status", status=429),
+    Fault("status", status=529),
+    Fault("status", status=500),
+    Fault("status", status=502, html=True),
+    Fault("status", status=503),
+    Fault("status", status=408),
+    Fault("reset"),
+    Fault("reset", at=300),
+    Fault("truncate", at=250),
+    Fault("truncate", at=600),
+    Fault("garbage", at=3),
+    Fault("sse_error", at=3, text="overloaded_error"),
+    Fault("no_message_stop"),
+    Fault("empty"),
+    Fault("html"),
+]
+
+
+@pytest.mark.parametrize("fault", TRANSIENT, ids=lambda fault: f"{fault.kind}-{fault.status}-{fault.at}")
+def test_a_passing_fault_is_told_waited_out_and_tried_again(tmp_path: Path, fault: Fault) -> None:
+    answer = Answer([thinks("hm"), says("a long answer " * 5), calls("echo", words="x")])
+
+    def model(body: dict[str, Any]) -> Answer:
+        return Answer([says("done")]) if "tool_result" in str(body["messages"]) else answer
+
+    with world([model] * 3, tmp_path) as w:
+        w.server.faults.add(fault)
+        assert w.run().reason == "done"
+        assert len(w.told(Retrying)) == 1
+        assert w.texts() == ["echo: x"]
+        assert w.clock.slept == [7.0] if fault.headers else len(w.clock.slept) == 1
+        w.check()
+
+
+def test_text_that_was_shown_and_lost_is_told_as_lost(tmp_path: Path) -> None:
+    with world([Answer([says("half of this " * 40)]), "whole"], tmp_path) as w:
+        w.server.faults.add(Fault("truncate", at=900))
+        w.run()
+        assert "half of this" in w.told(ReplyLost)[0].partial
+        partial = [fact for fact in w.record.facts if isinstance(fact, Reply) and not fact.complete]
+        assert len(partial) == 1
+        assert w.session.folded.view[-1].parts[0].block == Text("whole")
+
+
+def test_after_ten_tries_the_error_is_told(tmp_path: Path) -> None:
+    with world([], tmp_path) as w:
+        w.server.faults.add(Fault("status", status=529, times=None))
+        ended = w.run()
+        assert (ended.reason, ended.code) == ("failed", 75)
+        assert len(w.told(Retrying)) == TRIES - 1
+
+
+@pytest.mark.parametrize(("status", "code"), [(401, 5), (403, 5), (404, 1)])
+def test_what_will_not_pass_is_told_at_once(tmp_path: Path, status: int, code: int) -> None:
+    with world([], tmp_path) as w:
+        w.server.faults.add(Fault("status", status=status))
+        ended = w.run()
+        assert (ended.reason, ended.code, w.clock.slept) == ("failed", code, [])
+
+
+@pytest.mark.parametrize("field", ["thinking", "cache_control", "output_config"])
+def test_a_field_that_the_server_does_not_take_is_dropped_for_the_session(tmp_path: Path, field: str) -> None:
+    with world(["one", "two"], tmp_path) as w:
+        w.parts.frame = type(w.parts.frame)(
+            **{**{n: getattr(w.parts.frame, n) for n in w.parts.frame.__slots__}, "effort": "low"}
+        )
+        w.server.faults.add(Fault("rejects", text=field, times=None, when=lambda body: field in str(body)))
+        assert w.run().reason == "done"
+        assert field not in str(w.server.requests[-1])
+        assert [n for n in w.told(Notice) if field in n.text]
+
+
+def test_refused_thinking_is_left_out_once(tmp_path: Path) -> None:
+    text = "messages.1.content.0: Invalid `signature` in `thinking` block."
+    with world([Answer([thinks("a"), calls("echo", words="x")]), "done"], tmp_path) as w:
+        w.server.faults.add(
+            Fault("status", status=400, text=text, when=lambda body: len(body["messages"]) > 1)
+        )
+        assert w.run().reason == "done"
+        assert "'thinking', 'thinking'" not in str(w.server.requests[-1]["messages"])
+
+
+def test_a_reply_cut_at_max_tokens_is_carried_on(tmp_path: Path) -> None:
+    with world([Answer([says("first half")], "max_tokens"), "second half"], tmp_path) as w:
+        assert w.run() == TurnEnded("done", 2)
+        assert [fact.source for fact in w.record.facts if isinstance(fact, User)] == ["user", "harness"]
+        w.check()
+
+
+def test_a_call_cut_at_max_tokens_is_not_run(tmp_path: Path) -> None:
+    with world([Answer([calls("act", words="x")], "max_tokens"), "smaller then"], tmp_path) as w:
+        assert w.run().reason == "done"
+        assert "cut at max_tokens" in w.texts()[0]
+        assert not [fact for fact in w.record.facts if isinstance(fact, Started)]
+
+
+def test_a_refusal_of_the_model_ends_the_turn_and_runs_nothing(tmp_path: Path) -> None:
+    with world([Answer([says("no"), calls("echo", words="x")], "refusal")], tmp_path) as w:
+        assert w.run().reason == "refused"
+        assert w.parts.tools["echo"].ran == []
+
+
+def test_an_empty_reply_is_asked_again_and_never_sent_back(tmp_path: Path) -> None:
+    with world([Answer([], "end_turn"), "there"], tmp_path) as w:
+        assert w.run().reason == "done"
+        w.check()
+
+
+def test_max_turns_ends_with_its_own_code(tmp_path: Path) -> None:
+    with world([Answer([calls("echo", words=str(n))]) for n in range(5)], tmp_path) as w:
+        w.parts.max_turns = 3
+        ended = w.run()
+        assert (ended.reason, ended.turns, ended.code) == ("max_turns", 3, 3)
+        w.check()
+
+
+def test_two_hundred_calls_in_one_reply_have_two_hundred_results(tmp_path: Path) -> None:
+    with world([Answer([calls("echo", words=str(n)) for n in range(200)]), "ok"], tmp_path) as w:
+        assert w.run().reason == "done"
+        assert w.texts() == [f"echo: {n}" for n in range(200)]
+        w.check()
+
+
+def test_an_interrupted_tool_is_answered_and_the_session_goes_on(tmp_path: Path) -> None:
+    steps = [Answer([calls("act", words="hang"), calls("echo", words="never")]), "later"]
+    with world(steps, tmp_path, Permit()) as w:
+
+        async def whole() -> None:
+            task = asyncio.ensure_future(w.turn("go"))
+            while "hang" not in w.parts.tools["act"].ran:
+                await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert w.events[-1].reason == "interrupted"
+            assert (await w.turn("and now?")).reason == "done"
+            await w.parts.model.close()
+
+        asyncio.run(whole())
+        assert ["interrupted by the user" in w.texts()[0], "not run" in w.texts()[1]] == [True, True]
+        w.check()
+
+
+def test_an_interrupted_stream_keeps_its_text_and_the_session_goes_on(tmp_path: Path) -> None:
+    with world([Answer([says("some words " * 200)]), "later"], tmp_path) as w:
+        stall = Fault("stall", at=1200)
+        w.server.faults.add(stall)
+
+        async def whole() -> None:
+            task = asyncio.ensure_future(w.turn("go"))
+            while not [event for event in w.events if type(event).__name__ == "TextDelta"]:
+                await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            stall.release.set()
+            assert (await w.turn("and now?")).reason == "done"
+            await w.parts.model.close()
+
+        asyncio.run(whole())
+        assert "some words" in str(w.server.requests[-1]["messages"])
+        w.check()
+
+
+def test_a_retry_wait_can_be_interrupted(tmp_path: Path) -> None:
+    with world([], tmp_path) as w:
+        w.server.faults.add(Fault("status", status=429, headers={"retry-after": "500"}))
+
+        async def forever(seconds: float) -> None:
+            await asyncio.Event().wait()
+
+        w.clock.sleep = forever
+
+        async def whole() -> None:
+            task = asyncio.ensure_future(w.turn("go"))
+            while not w.told(Retrying):
+                await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await w.parts.model.close()
+
+        asyncio.run(whole())
+        assert w.told(Retrying)[0].seconds == 500

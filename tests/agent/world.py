@@ -1,0 +1,207 @@
+"""A small world for the turn: a session, the real SDK over loopback to the strict server, plain tools."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent.api import Api
+from agent.events import Event, TurnEnded
+from agent.offline.reply import Reply as Answer
+from agent.offline.script import Script
+from agent.offline.server import Server, ServerOptions
+from agent.parts import Grants, Parts, Room
+from agent.permissions import Rules
+from agent.ports import NoHooks, Permit, Question, Refuse
+from agent.request import Frame
+from agent.session import Session
+from agent.turn import run_turn
+from compact.prices import Prices
+from compact.settings import Settings
+from compact.tokens import load_counter
+from compact.window import Window
+from tools.base import Arguments, Call, Outcome, Place, ToolError, Touch, say
+from transcripts.facts import Fact
+from transcripts.fold import Folded, fold
+from transcripts.messages import Text
+
+
+class Memory:
+    """A record in memory; knows what was durable when."""
+
+    def __init__(self) -> None:
+        self.facts: list[Fact] = []
+        self.durable = 0
+
+    def append(self, fact: Fact, durable: bool = False) -> None:
+        self.facts.append(fact)
+        if durable:
+            self.sync()
+
+    def sync(self) -> None:
+        self.durable = len(self.facts)
+
+    def close(self) -> None:
+        self.sync()
+
+
+@dataclass
+class TestClock:
+    """Time that passes only when somebody sleeps; what was slept is kept."""
+
+    __test__ = False
+    time: float = 1_000_000.0
+    slept: list[float] = field(default_factory=list)
+
+    def now(self) -> float:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.time += seconds
+        await asyncio.sleep(0)
+
+
+class Words(Arguments):
+    words: str = ""
+
+
+class Echo:
+    """Answers with its words; `parallel`. Raises what its words ask for."""
+
+    name = "echo"
+    description = "Says words."
+    arguments: type[Arguments] = Words
+    parallel = True
+    kind = "none"
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    def title(self, arguments: Any) -> str:
+        return str(arguments.words)
+
+    def touches(self, arguments: Any, place: Place) -> tuple[Touch, ...]:
+        return (Touch(self.kind, arguments.words),)  # type: ignore[arg-type]
+
+    async def run(self, arguments: Any, call: Call) -> Outcome:
+        self.ran.append(arguments.words)
+        if arguments.words == "refuse":
+            raise ToolError("it cannot be done\ntry something else")
+        if arguments.words == "crash":
+            raise RuntimeError("a fault within")
+        if arguments.words == "hang":
+            await asyncio.Event().wait()
+        return say(f"echo: {arguments.words}")
+
+
+class Act(Echo):
+    """The same, but it changes things: permission is asked, and it runs alone."""
+
+    name = "act"
+    parallel = False
+    kind = "run"
+
+
+class Answers:
+    """An approver with its answers ready; keeps the questions."""
+
+    def __init__(self, *answers: Permit | Refuse) -> None:
+        self.answers = list(answers)
+        self.questions: list[Question] = []
+
+    async def ask(self, question: Question) -> Permit | Refuse:
+        self.questions.append(question)
+        return self.answers.pop(0)
+
+
+@dataclass
+class World:
+    """Everything a test looks at."""
+
+    server: Server
+    session: Session
+    parts: Parts
+    record: Memory
+    clock: TestClock
+    approver: Answers
+    events: list[Event] = field(default_factory=list)
+
+    def say(self, text: str) -> None:
+        self.session.user((Text(text),))
+
+    async def turn(self, text: str | None = None) -> TurnEnded:
+        """One turn on some words. Closes nothing."""
+        if text is not None:
+            self.say(text)
+        return await run_turn(self.session, self.parts, self.events.append)
+
+    def run(self, text: str = "go") -> TurnEnded:
+        """One turn from beginning to end, on a loop of its own."""
+
+        async def whole() -> TurnEnded:
+            try:
+                return await self.turn(text)
+            finally:
+                await self.parts.model.close()  # type: ignore[attr-defined]
+
+        return asyncio.run(whole())
+
+    def told(self, kind: type[Any]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def texts(self) -> list[str]:
+        """Every result's text, in the order of the view."""
+        found = []
+        for message in self.session.folded.view:
+            for part in message.parts:
+                content = getattr(part.block, "content", ())
+                found.extend(block.text for block in content if isinstance(block, Text))
+        return found
+
+    def check(self) -> None:
+        """Nothing was refused, and every prefix of the record is a conversation that the API accepts."""
+        assert list(self.server.refused) == []
+        assert fold(self.record.facts).view.tokens == self.session.folded.view.tokens
+
+
+Steps = Iterable[Answer | str | Callable[[dict[str, Any]], Answer]]
+
+
+@contextmanager
+def world(steps: Steps, folder: Path, *answers: Permit | Refuse, **options: Any) -> Any:
+    """A world whose model plays `steps`; `options` are ServerOptions."""
+    with Server(Script(steps), ServerOptions(**options)) as server:
+        record, clock, approver = Memory(), TestClock(), Answers(*answers)
+        counter = load_counter()
+        session = Session("test", record, Folded(), counter, clock.now)
+        tools = {tool.name: tool for tool in (Echo(), Act())}
+        schema = Words.model_json_schema()
+        frame = Frame(
+            "claude-sonnet-5-5",
+            8_000,
+            ("You are a test.",),
+            tuple({"name": name, "description": "d", "input_schema": schema} for name in tools),
+            {"type": "adaptive", "display": "summarized"},
+        )
+        room = Room(Settings(), Window(options.get("window") or 200_000, 8_000), Prices(), counter, 100, True)
+        parts = Parts(
+            model=Api(server.base_url, "key"),
+            frame=frame,
+            tools=tools,
+            place=Place(folder, folder, folder / "outputs"),
+            approver=approver,
+            hooks=NoHooks(),
+            clock=clock,
+            grants=Grants(Rules()),
+            room=room,
+        )
+        session.open(frame.system, frame.tools, model=frame.model, window=200_000, folder=str(folder))
+        yield World(server, session, parts, record, clock, approver)
