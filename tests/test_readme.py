@@ -1,0 +1,29 @@
+"""The README's tables say what the program says."""
+
+import re
+from pathlib import Path
+
+from agent.cli import parser
+from agent.commands import COMMANDS
+
+README = (Path(__file__).resolve().parent.parent / "README.md").read_text("utf-8")
+
+
+def table_of_commands() -> str:
+    rows = [f"| `/{command.name}` | {command.help} |" for command in COMMANDS]
+    return "\n".join(["| command | |", "|---|---|", *rows])
+
+
+def test_every_command_stands_in_the_readme_with_its_help() -> None:
+    assert table_of_commands() in README
+
+
+def test_every_flag_that_the_readme_names_exists() -> None:
+    known = {flag for action in parser()._actions for flag in action.option_strings}
+    named = set(re.findall(r"(?<![\w-])--[A-Za-z][\w-]*", README))
+    assert named - known <= {"--check", "--dry-run"}
+
+
+def test_the_commands_to_start_and_to_test_are_there() -> None:
+    assert "pip install -q -e . && .venv/bin/python -m agent --offline" in README
+    assert "<!-- tests -->" in README
