@@ -77,11 +77,10 @@ class Command:
     def close(self) -> None:
         """Take no more output."""
         if self.fd >= 0:
-            asyncio.get_running_loop().remove_reader(self.fd)
+            self.closed.get_loop().remove_reader(self.fd)
             os.close(self.fd)
             self.fd = -1
-        if not self.closed.done():
-            self.closed.set_result(None)
+        _settle(self.closed, None)
 
 
 def _future() -> asyncio.Future[Any]:
@@ -220,7 +219,7 @@ def _lose(command: Command, enclosed: bool) -> None:
 
 
 def _settle(future: asyncio.Future[Any], value: Any) -> None:
-    if not future.done():
+    if not future.done() and not future.get_loop().is_closed():
         future.set_result(value)
 
 

@@ -1,0 +1,76 @@
+"""Command lines are read roughly, and well enough for hints."""
+
+import pytest
+
+from tools.shell import hint, is_answer, looks_like_prompt, opens_editor, simple_commands
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("ls -l", [["ls", "-l"]]),
+        ("a && b 'c; d' | e\nf &", [["a"], ["b", "c; d"], ["e"], ["f"]]),
+        ("X=1 Y=2 env grep x", [["grep", "x"]]),
+        ("if true; then grep x; fi", [["if", "true"], ["grep", "x"], ["fi"]]),
+        ("(cd x && vim)", [["cd", "x"], ["vim"]]),
+        ("diff <(ls a) <(ls b)", [["diff", "file", "file"]]),
+        ("echo 'open", []),
+        ("", []),
+        ("x" * 30_000, []),
+    ],
+)
+def test_the_simple_commands_of_a_line(command: str, words: list[list[str]]) -> None:
+    assert simple_commands(command) == words
+
+
+@pytest.mark.parametrize(
+    "line", ["git grep x", "git diff --exit-code", "git --no-pager grep x", "! grep x f"]
+)
+def test_git_and_negation_are_seen_through(line: str) -> None:
+    assert is_answer(line, 1)
+    assert not is_answer(line, 2)
+    assert not is_answer("git push", 1)
+
+
+@pytest.mark.parametrize(
+    "command", ["vim", "vim f", "sudo -e; vi f", "cd x; nano f", "/usr/bin/vim f", "emacs -nw f"]
+)
+def test_editors_that_would_wait(command: str) -> None:
+    assert opens_editor(command)
+
+
+@pytest.mark.parametrize(
+    "command", ["vim -es f", "vim +wq f", "emacs --batch -l x.el", "grep vim f", "sed -i s/a/b/ f"]
+)
+def test_editors_in_a_batch_and_mere_mentions(command: str) -> None:
+    assert not opens_editor(command)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Password: ",
+        "x\n[sudo] password for me: ",
+        "Continue? [y/N] ",
+        "(yes/no)? ",
+        "package name: (proj) ",
+        ">>> ",
+    ],
+)
+def test_questions(text: str) -> None:
+    assert looks_like_prompt(text) is (not text.startswith("package"))
+
+
+@pytest.mark.parametrize("text", ["", "done\n", "Compiling:\n", "50% ", "Password: \n", "npm info ok"])
+def test_no_questions(text: str) -> None:
+    assert not looks_like_prompt(text)
+
+
+def test_hints_name_what_to_do() -> None:
+    assert "stored credential" in str(hint("git push", "fatal: could not read Username for 'https://x'"))
+    assert "MAKEROOM_NAMESPACE=off" in str(
+        hint("sudo ls", "sudo: a terminal is required to read the password")
+    )
+    assert "prints and ends" in str(hint("top", ""))
+    assert hint("make", "error: no rule") is None
+    assert hint("python3 script.py", "") is None
