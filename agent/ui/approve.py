@@ -1,0 +1,181 @@
+"""Ask the person: a question takes the place of the input, whose draft is kept.
+
+Keys typed before the question could be read must not answer it: it listens only after 300 ms without a
+key. Until then, and whenever a key that is no answer is pressed, keys go on into the draft.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from agent.ports import Permit, Question, Refuse
+
+from .cells import clip, wrap
+from .escape import one_line, output, strict
+from .render import Look, diff
+
+QUIET = 0.3  # seconds
+LEAST_ROWS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One answer: its letter and digit, what it says, and what it means (None asks for a reason first)."""
+
+    letter: str
+    digit: str
+    words: str
+    answer: Permit | None
+
+
+@dataclass(slots=True)
+class Panel:
+    """A question on the screen."""
+
+    question: Question
+    choices: tuple[Choice, ...]
+    answer: asyncio.Future[Permit | Refuse]
+    listens_at: float
+    at: int = 0
+    first: int = 0  # the line of the body that is shown first
+    reasoning: bool = False
+    body: list[str] = field(default_factory=list)
+
+
+class Approval:
+    """Implements ports.Approver. `panel` is the question on the screen, or None."""
+
+    def __init__(self, changed: Callable[[], None], monotonic: Callable[[], float] = time.monotonic) -> None:
+        self.panel: Panel | None = None
+        self.changed = changed
+        self._monotonic = monotonic
+        self._one = asyncio.Lock()
+
+    async def ask(self, question: Question) -> Permit | Refuse:
+        """Show the question and wait; cancelling takes it off the screen."""
+        async with self._one:
+            waiting: asyncio.Future[Permit | Refuse] = asyncio.get_running_loop().create_future()
+            self.panel = Panel(question, choices(question), waiting, self._monotonic() + QUIET)
+            self.changed()
+            try:
+                return await waiting
+            finally:
+                self.panel = None
+                self.changed()
+
+    @property
+    def listening(self) -> bool:
+        """Whether keys are answers now."""
+        panel = self.panel
+        return panel is not None and not panel.reasoning and self._monotonic() >= panel.listens_at
+
+    def disturb(self) -> None:
+        """A key came that is no answer: the person is typing something else."""
+        if self.panel is not None:
+            self.panel.listens_at = self._monotonic() + QUIET
+
+    def press(self, key: str) -> None:
+        """A letter or a digit of a choice."""
+        panel = self.panel
+        if panel is None:
+            return
+        for choice in panel.choices:
+            if key in (choice.letter, choice.digit):
+                self._choose(choice)
+
+    def enter(self) -> None:
+        """Take the marked choice."""
+        if self.panel is not None:
+            self._choose(self.panel.choices[self.panel.at])
+
+    def move(self, by: int) -> None:
+        """Mark another choice."""
+        if self.panel is not None:
+            self.panel.at = (self.panel.at + by) % len(self.panel.choices)
+
+    def scroll(self, by: int) -> None:
+        if self.panel is not None:
+            self.panel.first = max(0, min(self.panel.first + by, len(self.panel.body) - 1))
+
+    def refuse(self, reason: str = "", stop: bool = False) -> None:
+        """Say no; `stop` ends the turn too."""
+        if self.panel is not None and not self.panel.answer.done():
+            self.panel.answer.set_result(Refuse(reason, stop))
+
+    def _choose(self, choice: Choice) -> None:
+        panel = self.panel
+        if panel is None or panel.answer.done():
+            return
+        if choice.answer is None:
+            panel.reasoning = True
+            self.changed()
+        else:
+            panel.answer.set_result(choice.answer)
+
+
+def choices(question: Question) -> tuple[Choice, ...]:
+    """The answers to a question; the digits keep their meaning when one is missing."""
+    found = [
+        Choice("y", "1", "Yes, this once", Permit("once")),
+        Choice("a", "2", f"Yes, all of {one_line(question.tool)} in this session", Permit("session")),
+    ]
+    if question.prefix is not None:
+        words = f"Yes, always in this project: {one_line(question.prefix)}"
+        found.append(Choice("p", "3", words, Permit("always")))
+        found[1] = Choice("a", "2", f"Yes, for this session: {one_line(question.prefix)}", Permit("session"))
+    return (*found, Choice("n", "4", "No, and tell why", None))
+
+
+def body(question: Question, look: Look) -> list[str]:
+    """What is asked for, whole: every character visible, long lines wrapped."""
+    inner = Look(max(look.columns - 2, 2), look.theme, full=True)
+    if question.preview.get("diff"):
+        rows = diff(str(question.preview["diff"]), inner)
+    else:
+        text = str(question.preview.get("text") or question.title)
+        rows = wrap(output(text.replace("\r", "␍")) if "\r" in text else strict(text), inner.columns)
+    for touch in question.touches:
+        if touch.outside or touch.protected:
+            where = "a protected place" if touch.protected else "outside the project"
+            words = f"{touch.kind}s {where}: {one_line(touch.target)}"
+            rows += [look.theme.paint("warning", row) for row in wrap(words, inner.columns)]
+    return [f"  {row}" for row in rows]
+
+
+def draw(panel: Panel, look: Look, rows: int) -> list[str]:
+    """The question in at most `rows` lines; the choices are always there."""
+    question, paint = panel.question, look.theme.paint
+    if not panel.body:
+        panel.body = body(question, look)
+    head = [paint("warning", clip(f"Allow {one_line(question.tool)}?", look.columns))]
+    title = one_line(question.title)
+    if question.preview.get("diff") and title:
+        head[0] += "  " + clip(title, max(look.columns - len(question.tool) - 10, 1))
+    foot = _foot(panel, look)
+    room = max(rows - len(head) - len(foot), LEAST_ROWS)
+    shown = panel.body[panel.first : panel.first + room]
+    if len(panel.body) > room:
+        shown = panel.body[panel.first : panel.first + room - 1]
+        last = panel.first + len(shown)
+        more = f"  lines {panel.first + 1}-{last} of {len(panel.body)} · PgUp PgDn · Ctrl-O prints all"
+        shown = [*shown, paint("dim", clip(more, look.columns))]
+    return [*head, *shown, *foot]
+
+
+def _foot(panel: Panel, look: Look) -> list[str]:
+    paint = look.theme.paint
+    why = (
+        [paint("dim", clip(f"  {one_line(panel.question.why)}", look.columns))] if panel.question.why else []
+    )
+    if panel.reasoning:
+        return [*why, clip("Why not? Enter sends it (may be empty), Esc goes back", look.columns)]
+    rows = []
+    for at, choice in enumerate(panel.choices):
+        words = clip(f"{choice.digit} {choice.words}", max(look.columns - 7, 4))
+        mark = "❯ " if at == panel.at else "  "
+        rows.append(paint("bold" if at == panel.at else "", mark + words) if at == panel.at else mark + words)
+        rows[-1] += paint("dim", f"  {choice.letter}")
+    return [*why, *rows, paint("dim", clip("  Esc: no, and stop", look.columns))]

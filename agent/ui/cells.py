@@ -1,0 +1,62 @@
+"""Measure, cut and wrap plain text by the cells it takes on a terminal. Knows nothing of escape codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prompt_toolkit.utils import get_cwidth
+
+
+def width(text: str) -> int:
+    """Cells of a text without control characters. Joined emoji count for all their parts: never too few."""
+    return len(text) if text.isascii() else get_cwidth(text)
+
+
+def clip(text: str, room: int) -> str:
+    """The text if it fits into `room` cells, else its start and `…`."""
+    if width(text) <= room:
+        return text
+    if room <= 0:
+        return ""
+    return f"{_head(text, room - 1)}…"
+
+
+def wrap(text: str, room: int) -> list[str]:
+    """Lines of at most `room` cells, broken at spaces where that is possible. Tabs count as four."""
+    lines: list[str] = []
+    for line in text.expandtabs(4).split("\n"):
+        lines.extend(_wrap_line(line, max(room, 2)))
+    return lines
+
+
+def tail(text: str, room: int, rows: int) -> list[str]:
+    """The last `rows` wrapped lines of a text; looks only at the end of a long one."""
+    reach = text[-(room * rows * 2 + 200) :]
+    return wrap(reach.rstrip("\n"), room)[-rows:] if rows > 0 else []
+
+
+def _wrap_line(line: str, room: int) -> Iterator[str]:
+    while width(line) > room:
+        head = _head(line, room)
+        cut = head.rfind(" ")
+        if line[len(head) : len(head) + 1] == " ":
+            cut = len(head)
+        if cut <= 0 or not head[:cut].strip():
+            yield head
+            line = line[len(head) :]
+        else:
+            yield line[:cut]
+            line = line[cut + 1 :]
+    yield line
+
+
+def _head(text: str, room: int) -> str:
+    """The longest start of the text that fits, never cut before a combining character."""
+    if text.isascii():
+        return text[:room]
+    used = 0
+    for index, char in enumerate(text):
+        used += get_cwidth(char)
+        if used > room:
+            return text[:index] or text[:1]
+    return text

@@ -1,0 +1,76 @@
+"""Draw what fills the context as a map of cells with its legend."""
+
+from __future__ import annotations
+
+from agent.events import Charted
+
+from .cells import clip, width
+from .escape import gentle
+from .render import Look, count
+
+FREE = "free"
+_MARKS = ("■", "▣", "▤", "▥", "▦", "▧", "▨", "▩")
+
+
+def chart(event: Charted, look: Look) -> str:
+    """The map, one cell for each equal share of `total`, and a line for each row.
+
+    What the rows leave of the total is free, as is a row that is named so.
+    """
+    rows = [(gentle(label), tokens) for label, tokens in event.rows if not _is_free(label)]
+    used = sum(tokens for _, tokens in rows)
+    total = max(event.total, used, 1)
+    lines = [look.theme.paint("bold", clip(_headline(event.title, used, total), look.columns)), ""]
+    lines += _grid(rows, total, look)
+    lines += ["", *_legend(rows, total, look)]
+    return "\n".join(lines)
+
+
+def shares(tokens: list[int], total: int, cells: int) -> list[int]:
+    """How many of `cells` each gets: its share, at least one for whatever is there, never over `cells`."""
+    exact = [max(count * cells / total, 1.0 if count else 0.0) for count in tokens]
+    given = [int(share) for share in exact]
+    wanted = min(cells, round(sum(tokens) * cells / total)) - sum(given)
+    by_rest = sorted(range(len(exact)), key=lambda at: given[at] - exact[at])
+    for at in by_rest[: max(wanted, 0)]:
+        given[at] += 1
+    while sum(given) > cells:
+        given[given.index(max(given))] -= 1
+    return given
+
+
+def _headline(title: str, used: int, total: int) -> str:
+    return f"{gentle(title)}  {count(used)} of {count(total)} ({used / total:.0%})"
+
+
+def _grid(rows: list[tuple[str, int]], total: int, look: Look) -> list[str]:
+    across = max(min((look.columns - 2) // 2, 40), 1)
+    down = 5 if across >= 20 else 8
+    cells: list[str] = []
+    for at, given in enumerate(shares([tokens for _, tokens in rows], total, across * down)):
+        cells += [_mark(at, look)] * given
+    cells += [look.theme.paint("dim", "·")] * (across * down - len(cells))
+    return [" " + " ".join(cells[first : first + across]) for first in range(0, len(cells), across)]
+
+
+def _legend(rows: list[tuple[str, int]], total: int, look: Look) -> list[str]:
+    used = sum(tokens for _, tokens in rows)
+    named = [(_mark(at, look), label, tokens) for at, (label, tokens) in enumerate(rows)]
+    named.append((look.theme.paint("dim", "·"), FREE, total - used))
+    widest = min(max(width(label) for _, label, _ in named), max(look.columns - 20, 6))
+    lines = []
+    for mark, label, tokens in named:
+        name = clip(label, widest)
+        padded = name + " " * (widest - width(name))
+        figures = clip(f" {padded}  {count(tokens):>6}  {tokens / total:>5.1%}", max(look.columns - 2, 1))
+        lines.append(f" {mark}{figures}")
+    return lines
+
+
+def _mark(at: int, look: Look) -> str:
+    plain = not look.theme.colour or at >= len(_MARKS)  # eight colours, then eight fillings
+    return look.theme.paint(f"chart{at % len(_MARKS)}", _MARKS[at % len(_MARKS) if plain else 0])
+
+
+def _is_free(label: str) -> bool:
+    return label.strip().lower().startswith(FREE)

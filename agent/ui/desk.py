@@ -1,0 +1,86 @@
+"""The parts of one REPL, made and joined: terminal, editor, stage, question, work, hint, draft."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .approve import Approval
+from .complete import Files, Words
+from .input import Editor
+from .remember import Draft, Journal, Past
+from .stage import Stage
+from .status import Hint
+from .terminal import Terminal
+from .turns import Turns
+from .work import Work
+
+
+@dataclass(slots=True)
+class Desk:
+    """Everything that a sitting works with. Joined by `set_up`."""
+
+    terminal: Terminal
+    editor: Editor
+    stage: Stage
+    approval: Approval
+    turns: Turns
+    work: Work
+    hint: Hint
+    past: Past
+    draft: Draft
+    journal: Journal
+
+    def leave(self, code: int) -> None:
+        """End the sitting. After a signal what is written stays for the next one."""
+        if code > 128:
+            self.journal.write()
+        app = self.terminal.app
+        if app.is_running and not app.is_done:
+            app.exit(result=code)
+
+    def changed(self) -> None:
+        """Something to be seen changed; while work runs, the next tick shows it."""
+        self.stage.live.queued = [item.shown for item in self.work.queued]
+        if self.stage.live.began is None or self.stage.live.queued:
+            self.terminal.invalidate()
+
+
+def set_up(folder: Path, state: Path, color: str) -> Desk:
+    """Make the parts of a sitting in `folder`, which keeps its files in `state`."""
+    made: list[Desk] = []
+
+    def commands() -> list[tuple[str, str]]:
+        driver = made[0].turns.driver
+        return list(driver.commands()) if driver is not None else []
+
+    def unsent() -> str:
+        waiting = [item.whole for item in made[0].work.queued]
+        return "\n".join(text for text in (*waiting, made[0].editor.text) if text)
+
+    def changed() -> None:
+        made[0].journal.touch()
+        made[0].changed()
+
+    terminal = Terminal(color)
+    past, draft = Past(state / "history"), Draft(state, folder)
+    stage = Stage(terminal.above, terminal.look, lambda: made[0].changed())
+    editor = Editor(past, Words(commands, Files(folder)), lambda: made[0].journal.touch())
+    leave: Callable[[int], None] = lambda code: made[0].leave(code)  # noqa: E731
+    turns = Turns(stage, editor, terminal.invalidate, leave)
+    made.append(
+        Desk(
+            terminal,
+            editor,
+            stage,
+            Approval(terminal.invalidate),
+            turns,
+            Work(turns.perform, changed),
+            Hint(terminal.invalidate),
+            past,
+            draft,
+            Journal(draft, unsent),
+        )
+    )
+    return made[0]

@@ -1,0 +1,127 @@
+"""Draw markdown with rich, as lines of ANSI text. Imports rich: load it after the first paint."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import ClassVar
+
+from markdown_it import MarkdownIt
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
+from rich.padding import Padding
+from rich.style import Style
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.theme import Theme as RichTheme
+
+from .cells import wrap
+from .escape import gentle
+from .theme import Theme
+
+LEAST = 12  # columns below which nothing is laid out, only broken
+_STYLES = RichTheme(
+    {
+        "markdown.h1": Style(bold=True, underline=True),
+        "markdown.h2": Style(bold=True),
+        "markdown.h3": Style(bold=True),
+        "markdown.h4": Style(bold=True, italic=True),
+        "markdown.code": Style(color="cyan"),
+        "markdown.item.bullet": Style(dim=True),
+        "markdown.item.number": Style(dim=True),
+        "markdown.block_quote": Style(italic=True, dim=True),
+        "markdown.hr": Style(dim=True),
+        "markdown.link": Style(underline=True),
+        "markdown.link_url": Style(dim=True),
+    }
+)
+_TRAILING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")
+_SGR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def markdown(text: str, columns: int, theme: Theme) -> str:
+    """The text drawn in `columns`, lines joined by newlines; control characters are shown, not sent."""
+    safe = gentle(text).expandtabs(4)
+    if columns < LEAST:
+        return "\n".join(wrap(safe, columns))
+    prose = _Prose("", hyperlinks=False)
+    prose.parsed = _parser().parse(safe)
+    return _draw(prose, columns, theme)
+
+
+def _parser() -> MarkdownIt:
+    """Like rich's own, but HTML is text: the tags that a model writes about must not vanish."""
+    return MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+
+
+def _draw(body: RenderableType, columns: int, theme: Theme) -> str:
+    console = Console(
+        file=io.StringIO(),
+        width=columns,
+        height=100,
+        force_terminal=True,
+        color_system="standard",
+        no_color=not theme.colour,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        legacy_windows=False,
+        theme=_STYLES,
+        _environ={},
+    )
+    with console.capture() as caught:
+        console.print(body)
+    lines = [_TRAILING.sub(r"\1", line) for line in caught.get().split("\n")]
+    while lines and not _SGR.sub("", lines[-1]).strip():
+        lines.pop()
+    while lines and not _SGR.sub("", lines[0]).strip():
+        lines.pop(0)
+    return "\n".join(lines)
+
+
+class _LeftHeading(Heading):
+    """A heading at the left margin, without rich's box."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        self.text.justify = "left"
+        yield self.text
+
+
+class _BareCode(CodeBlock):
+    """A code block without a background, indented by two, so that it can be copied."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        code = str(self.text).rstrip("\n")
+        yield Padding(
+            Syntax(code, self.lexer_name, theme="ansi_dark", background_color="default", word_wrap=True),
+            (0, 0, 0, 2),
+        )
+
+
+class _OpenTable(TableElement):
+    """A table with rules between its columns only."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
+        if self.header is not None and self.header.row is not None:
+            for cell in self.header.row.cells:
+                heading = cell.content.copy()
+                heading.stylize("bold")
+                table.add_column(heading, justify=cell.justify, overflow="fold")
+        if self.body is not None:
+            for row in self.body.rows:
+                table.add_row(*(cell.content for cell in row.cells))
+        yield table
+
+
+class _Prose(Markdown):
+    """Markdown with our elements."""
+
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "heading_open": _LeftHeading,
+        "fence": _BareCode,
+        "code_block": _BareCode,
+        "table_open": _OpenTable,
+    }

@@ -1,0 +1,201 @@
+"""The REPL without a live part: line by line, for screen readers, dumb terminals and pipes."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import threading
+from collections.abc import Callable
+
+from agent import events
+from agent.events import TurnEnded
+from agent.ports import Driver, Permit, Question, Refuse
+
+from . import render
+from .approve import body, choices
+from .complete import is_command
+from .escape import gentle, one_line
+from .input import LEAVING
+from .outlet import Outlet
+from .render import Look
+from .repl import Factory
+from .theme import Theme
+
+PROMPT = "> "
+WIDE = 10_000  # lines are not broken: the terminal or the reader does that
+
+
+class Lines:
+    """Standard input as lines, read by a thread so that Ctrl-C is heard while waiting."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[str | None] = asyncio.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    async def next(self) -> str | None:
+        """The next line without its end; None at the end of input."""
+        return await self._queue.get()
+
+    def _read(self) -> None:
+        stream = sys.stdin.buffer
+        for line in iter(stream.readline, b""):
+            self._put(line.decode("utf-8", "replace").rstrip("\r\n"))
+        self._put(None)
+
+    def _put(self, line: str | None) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._queue.put_nowait, line)
+        except RuntimeError:  # the loop is closed: nobody reads any more
+            return
+
+
+class Teller:
+    """Tells events as plain lines, and asks questions; implements ports.Approver."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self._out = Outlet(sys.stdout)
+        self._text = ""
+        self.ended = False
+        self.look = Look(WIDE, Theme(False))
+
+    def emit(self, event: events.Event) -> None:
+        """Print an event; text of the model at its line ends."""
+        if isinstance(event, events.TextDelta):
+            *whole, self._text = (self._text + event.text).split("\n")
+            for line in whole:
+                self._out.line(gentle(line))
+            return
+        if self._text:
+            self._out.line(gentle(self._text))
+            self._text = ""
+        self.ended = self.ended or isinstance(event, TurnEnded)
+        line = _line(event, self.look)
+        if line:
+            self._out.line(line)
+
+    def ask_for(self, words: str) -> None:
+        """Print a prompt, without an end of line."""
+        sys.stdout.write(words)
+        sys.stdout.flush()
+
+    async def ask(self, question: Question) -> Permit | Refuse:
+        """Ask with numbered answers; the end of input refuses and stops."""
+        self._out.line(f"Allow {one_line(question.tool)}?  {one_line(question.why)}")
+        for row in body(question, self.look):
+            self._out.line(row)
+        found = choices(question)
+        for choice in found:
+            self._out.line(f"  {choice.letter}: {choice.words}")
+        while True:
+            self.ask_for("Answer: ")
+            line = await self._lines.next()
+            if line is None:
+                return Refuse("", stop=True)
+            key, _, reason = line.strip().partition(" ")
+            for choice in found:
+                if key.lower() in (choice.letter, choice.digit):
+                    return choice.answer or Refuse(reason)
+
+
+def _line(event: events.Event, look: Look) -> str:
+    match event:
+        case events.CallBegan(_, _, name, title):
+            return f"{one_line(name)}: {one_line(title)}"
+        case events.CallEnded():
+            return "\n".join(render.call(event, look).split("\n")[1:])
+        case events.Notice():
+            return render.notice(event, look)
+        case events.MadeRoom(notice):
+            return gentle(notice)
+        case events.Retrying(reason, seconds, attempt, tries):
+            return f"{one_line(reason)}; trying again in {seconds:.0f} s ({attempt} of {tries})"
+        case events.ReplyLost(reason):
+            return f"The stream broke ({one_line(reason)}); what was shown is not part of the answer."
+        case events.Said(text):
+            return gentle(text)
+        case events.Charted(title, rows, total):
+            shares = [f"  {gentle(label)}: {tokens:,}" for label, tokens in rows]
+            return "\n".join([f"{gentle(title)} (of {total:,} tokens)", *shares])
+        case events.TurnEnded(reason=reason, error=error):
+            return "Interrupted" if reason == "interrupted" else gentle(error)
+        case _:
+            return ""
+
+
+async def run_plain(make: Factory, prompt: str) -> int:
+    """Talk line by line until the end of input; returns the exit code."""
+    lines = Lines()
+    teller = Teller(lines)
+    driver = make(teller.emit, teller)
+    current: list[asyncio.Task[None]] = []
+    stopped: list[int] = []
+    loop = asyncio.get_running_loop()
+    whole = asyncio.ensure_future(_talk(driver, teller, lines, (prompt, current)))
+
+    def interrupt() -> None:
+        for task in current or [whole]:
+            task.cancel()
+        stopped[:] = [] if current else [130]
+
+    def stop(code: int) -> None:
+        stopped[:] = [code]
+        whole.cancel()
+
+    handled: dict[signal.Signals, Callable[[], None]] = {
+        signal.SIGINT: interrupt,
+        signal.SIGTERM: lambda: stop(143),
+        signal.SIGHUP: lambda: stop(129),
+    }
+    for number, act in handled.items():
+        loop.add_signal_handler(number, act)
+    try:
+        await asyncio.wait([whole])
+        if not whole.cancelled():
+            whole.result()
+        return stopped[0] if stopped else 0
+    finally:
+        await driver.close()
+        for number in handled:
+            loop.remove_signal_handler(number)
+
+
+async def _talk(
+    driver: Driver, teller: Teller, lines: Lines, state: tuple[str, list[asyncio.Task[None]]]
+) -> None:
+    prompt, current = state
+    await driver.ready()
+    stays = [True]
+    while stays[0]:
+        line: str | None = prompt
+        if not prompt:
+            teller.ask_for(PROMPT)
+            line = await lines.next()
+        prompt = ""
+        if line is None or line.strip() in LEAVING:
+            return
+        if line.strip():
+            current[:] = [asyncio.ensure_future(_do(driver, teller, line, stays))]
+            try:
+                await asyncio.wait(current)
+                if not current[0].cancelled():
+                    current[0].result()
+            finally:
+                current[0].cancel()
+                current.clear()
+
+
+async def _do(driver: Driver, teller: Teller, line: str, stays: list[bool]) -> None:
+    teller.ended = False
+    try:
+        if is_command(line.strip()) or line.startswith("!"):
+            stays[0] = await driver.command(line.strip())
+            return
+        ended = await driver.prompt(line)
+        if not teller.ended:
+            teller.emit(ended)
+    except asyncio.CancelledError:
+        if not teller.ended:
+            teller.emit(TurnEnded("interrupted", 0))

@@ -1,0 +1,52 @@
+"""The REPL: one application for the whole session, that joins the input, the live part and the agent.
+
+The prompt is painted first; the agent is made after that. Nothing of what is finished is kept here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.events import Emit
+from agent.ports import Approver, Driver
+
+Factory = Callable[[Emit, Approver], Driver]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplOptions:
+    """What the REPL is told: the project's folder, where it may keep files, the first prompt, its looks."""
+
+    folder: Path
+    state_dir: Path | None = None
+    prompt: str = ""
+    plain: bool = False
+    color: str = "auto"
+
+
+async def run(make: Factory, options: ReplOptions) -> int:
+    """Talk with the person until they leave; returns the exit code.
+
+    `make` is called once, after the first paint. What `Driver.ready` raises is raised here, with the
+    terminal restored.
+    """
+    if options.plain or os.environ.get("TERM") == "dumb" or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        from .plain import run_plain
+
+        return await run_plain(make, options.prompt)
+    from .sitting import sit
+
+    return await sit(make, (options.folder, state_dir(options)), options.color, options.prompt)
+
+
+def state_dir(options: ReplOptions) -> Path:
+    """The folder given, else ours in XDG_STATE_HOME or ~/.local/state."""
+    if options.state_dir is not None:
+        return options.state_dir
+    home = os.environ.get("XDG_STATE_HOME") or ""
+    base = Path(home) if home.startswith("/") else Path.home() / ".local" / "state"
+    return base / "makeroom"

@@ -1,0 +1,115 @@
+"""One sitting at the terminal, from the first paint to the last line."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Any
+
+from agent.events import Notice
+
+from .desk import Desk, set_up
+from .fingers import Fingers
+from .frame import Frame
+from .keys import bindings
+from .repl import Factory
+from .work import Item
+
+GRACE = 5.0  # seconds that what runs may take to end when the person leaves
+SIGNALS = ((signal.SIGTERM, 143), (signal.SIGHUP, 129))
+
+
+async def sit(make: Factory, places: tuple[Path, Path], color: str, prompt: str) -> int:
+    """Paint, make the agent, work until the person leaves; `places` are the project and our state."""
+    desk = set_up(*places, color)
+    frame = Frame(desk)
+    desk.approval.changed = frame.asked
+    terminal = desk.terminal
+    terminal.build(frame.windows.layout, bindings(Fingers(desk), desk.editor, desk.approval), frame.compose)
+    terminal.on_resize(desk.stage.stale)
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: desk.stage.emit(_mishap(context)))
+    for number, code in SIGNALS:
+        loop.add_signal_handler(number, desk.leave, code)
+    tasks: list[asyncio.Task[None]] = []
+    code = 1
+    try:
+        code = await terminal.app.run_async(
+            pre_run=lambda: tasks.append(loop.create_task(_live(desk, make, prompt))),
+            set_exception_handler=False,
+        )
+        return code
+    except EOFError:  # the terminal is gone
+        desk.journal.write()
+        code = 129
+        return code
+    finally:
+        await _close(desk, tasks, code)
+        loop.set_exception_handler(None)
+        for number, _ in SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+async def _live(desk: Desk, make: Factory, prompt: str) -> None:
+    """Runs from the first paint on: load what is slow, make the agent, work off what is typed."""
+    try:
+        _restore_draft(desk)
+        if prompt:
+            desk.work.add(Item(prompt, prompt, prompt))
+        await asyncio.to_thread(_load)
+        driver = make(desk.stage.emit, desk.approval)
+        desk.turns.driver = driver
+        desk.terminal.invalidate()
+        await driver.ready()
+        desk.terminal.invalidate()
+        await desk.work.go()
+    except Exception as error:  # noqa: BLE001  handed to the caller through the application
+        app = desk.terminal.app
+        if app.is_running and not app.is_done:
+            app.exit(exception=error)
+
+
+def _load() -> None:
+    from . import chart, markdown
+
+    _ = chart, markdown
+
+
+def _restore_draft(desk: Desk) -> None:
+    left = desk.draft.orphan()
+    if left and desk.editor.buffer.text:
+        desk.editor.remember(left)
+        desk.stage.emit(Notice("What you had not sent last time is in the history (↑)"))
+    elif left:
+        desk.editor.put_back(desk.editor.chips.paste(left))
+        desk.stage.emit(Notice("Restored what you had not sent last time; Ctrl-C clears it"))
+
+
+async def _close(desk: Desk, tasks: list[asyncio.Task[None]], code: int) -> None:
+    """End what runs, close the agent, print what is left. The terminal is restored already."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=GRACE)
+    driver = desk.turns.driver
+    session = driver.status().session if driver else ""
+    try:
+        if driver is not None:
+            await driver.close()
+    finally:
+        desk.stage.settle()
+        for trouble in filter(None, (desk.past.trouble, desk.draft.trouble)):
+            desk.stage.emit(Notice(trouble, "warning"))
+        if code <= 128:
+            desk.draft.keep("")
+        if session and desk.turns.prompted:
+            hint = f"Go on with: makeroom --resume {session}"
+            desk.terminal.above(desk.terminal.theme.paint("dim", hint))
+        desk.terminal.rest()
+
+
+def _mishap(context: dict[str, Any]) -> Notice:
+    error = context.get("exception")
+    words = f"{type(error).__name__}: {error}" if error else str(context.get("message"))
+    return Notice(f"internal error: {words}", "error")

@@ -1,0 +1,249 @@
+"""A driver that plays scripts: what tests and people look at the screen with, without an agent.
+
+`python -m tests.agent.ui.scripted FOLDER STATE` is not needed; tests run this file in a terminal of their
+own: `python scripted.py FOLDER STATE [PORT-FIFO]`. A prompt is a little program, one word a line of
+behaviour (see `Scripted.prompt`), so that each test says what the agent is to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[3]
+if __name__ == "__main__":
+    sys.path[:] = [str(ROOT), *[entry for entry in sys.path if Path(entry) != Path(__file__).parent]]
+
+from agent import events  # noqa: E402
+from agent.events import Emit, TurnEnded  # noqa: E402
+from agent.ports import Approver, Question, Refuse, Status  # noqa: E402
+from agent.ui.repl import ReplOptions, run  # noqa: E402
+from tools.touch import Touch  # noqa: E402
+from transcripts.facts import Reply, Result  # noqa: E402
+from transcripts.messages import Text  # noqa: E402
+
+DIFF = "--- a/calc.py\n+++ b/calc.py\n@@ -1,3 +1,3 @@\n def add(a, b):\n-    return a - b\n+    return a + b\n \n"
+MARKDOWN = """# Report
+
+Some **bold** words and `code`, [brackets] and a [link](https://example.org/x).
+
+1. first
+2. second
+
+```python
+def add(a, b):
+    return a + b
+```
+
+| name | tokens |
+|------|-------:|
+| system | 3,000 |
+| tools | 5,000 |
+
+The end.
+"""
+
+
+class Scripted:
+    """Implements ports.Driver. What it was asked is written to the log, a line each."""
+
+    def __init__(self, emit: Emit, approver: Approver, log: Path, gate: Path) -> None:
+        self.emit, self.approver, self.log, self.gate = emit, approver, log, gate
+        self.modes = ["manual", "acceptEdits", "dontAsk"]
+        self.tokens = 46_000
+        self.state = "NORMAL"
+
+    def status(self) -> Status:
+        return Status("claude-sonnet-5-5", self.tokens, 200_000, self.state, 0.1234, self.modes[0], "s42", "/w")
+
+    async def ready(self) -> None:
+        if "SCRIPTED_SLOW" in os.environ:
+            await self.opened("ready")
+
+    async def prompt(self, text: str) -> TurnEnded:
+        self.note("prompt", text)
+        self.emit(events.TurnBegan(text))
+        try:
+            for words in text.split(";"):
+                name, _, rest = words.strip().partition(" ")
+                act = getattr(self, f"do_{name}", None)
+                await (act(rest) if act else self.do_say(f"You said: {words.strip()}"))
+        except asyncio.CancelledError:
+            self.note("interrupted", text)
+            ended = TurnEnded("interrupted", 1, "interrupted", 130)
+            self.emit(ended)
+            return ended
+        ended = TurnEnded("done", 1)
+        self.emit(ended)
+        return ended
+
+    async def command(self, line: str) -> bool:
+        self.note("command", line)
+        name = line[1:].split()[0]
+        if name == "context":
+            rows = (("system", 3000), ("tools", 5200), ("user text", 1200), ("tool results", 30_000))
+            self.emit(events.Charted("Context", rows, 200_000))
+        elif name == "exit":
+            return False
+        elif name == "init":
+            await self.prompt("say initialised")
+        elif name == "markdown":
+            self.emit(events.Said(MARKDOWN, "markdown"))
+        elif name in ("help", "rewind"):
+            self.emit(events.Said(f"output of {line}"))
+        elif line.startswith("!"):
+            self.emit(events.Said(f"ran {line[1:]}"))
+        else:
+            self.emit(events.Notice(f"Unknown command {line.split()[0]}", "warning"))
+        return True
+
+    def commands(self) -> Sequence[tuple[str, str]]:
+        return [
+            ("help", "Show the commands and keys"),
+            ("compact", "Make room in the context now"),
+            ("context", "Show what fills the context"),
+            ("cost", "Show what the session has cost"),
+            ("clear", "Start anew"),
+            ("init", "Write AGENTS.md"),
+            ("markdown", "Show some markdown"),
+            ("rewind", "Go back"),
+            ("exit", "Leave"),
+            ("tokens", "same as /context"),
+        ]
+
+    def cycle_mode(self) -> str:
+        self.modes.append(self.modes.pop(0))
+        return self.modes[0]
+
+    async def close(self) -> None:
+        self.note("closed", "")
+
+    # What a prompt can be made of.
+
+    async def do_say(self, words: str) -> None:
+        for word in words.split(" "):
+            self.emit(events.TextDelta(word + " "))
+        self.emit(events.ReplyEnded(Reply(1, 0.0, (Text(words),))))
+
+    async def do_markdown(self, rest: str) -> None:
+        for at in range(0, len(MARKDOWN), 7):
+            self.emit(events.TextDelta(MARKDOWN[at : at + 7]))
+            await asyncio.sleep(0.02)
+        self.emit(events.ReplyEnded(Reply(1, 0.0, (Text(MARKDOWN),))))
+
+    async def do_lines(self, rest: str) -> None:
+        """`lines 100`: a list of so many numbered lines, streamed."""
+        for number in range(int(rest)):
+            self.emit(events.TextDelta(f"- line {number} of the list\n"))
+            await asyncio.sleep(0)
+        self.emit(events.ReplyEnded(Reply(1, 0.0, ())))
+
+    async def do_paragraphs(self, rest: str) -> None:
+        for number in range(int(rest)):
+            self.emit(events.TextDelta(f"Paragraph {number} stands here with some words.\n\n"))
+            await asyncio.sleep(0)
+        self.emit(events.ReplyEnded(Reply(1, 0.0, ())))
+
+    async def do_stream(self, rest: str) -> None:
+        """Text without an end of the paragraph."""
+        self.emit(events.TextDelta(rest))
+
+    async def do_raw(self, rest: str) -> None:
+        """Text with Python escapes, as the model's."""
+        self.emit(events.TextDelta(rest.encode().decode("unicode_escape")))
+        self.emit(events.ReplyEnded(Reply(1, 0.0, ())))
+
+    async def do_think(self, rest: str) -> None:
+        for word in rest.split(" "):
+            self.emit(events.ThinkingDelta(word + " "))
+            await asyncio.sleep(0.05)
+
+    async def do_wait(self, rest: str) -> None:
+        """Until the test opens the gate of that name."""
+        await self.opened(rest or "gate")
+
+    async def do_bash(self, rest: str) -> None:
+        self.emit(events.CallBegan(1, 0, "bash", rest))
+        text = "\n".join([*(f"test_{number} passed" for number in range(8)), "12 passed"])
+        self.end("bash", rest, {"text": text}, {"exit": 0}, 2.34)
+
+    async def do_run(self, rest: str) -> None:
+        """A call that shows its output and waits for the gate."""
+        self.emit(events.CallBegan(1, 0, "bash", "make"))
+        self.emit(events.CallProgress(1, 0, "compiling\nlinking\n"))
+        await self.opened(rest or "gate")
+        self.end("bash", "make", {"text": "built"}, {"exit": 0}, 0.1)
+
+    async def do_output(self, rest: str) -> None:
+        text = rest.encode().decode("unicode_escape")
+        self.emit(events.CallBegan(1, 0, "bash", text))
+        self.end("bash", text, {"text": text}, {"exit": 0}, 0.1)
+
+    async def do_edit(self, rest: str) -> None:
+        self.emit(events.CallBegan(1, 0, "edit", "calc.py"))
+        self.end("edit", "calc.py", {"diff": DIFF, "note": "1 replacement"}, {}, 0.1)
+
+    async def do_ask(self, rest: str) -> None:
+        command = rest.encode().decode("unicode_escape") or "rm -rf build && make"
+        preview = {"diff": DIFF} if rest == "diff" else {"text": command}
+        touches = (Touch("write", "/etc/passwd", outside=True),) if rest == "outside" else ()
+        question = Question("bash", command, touches, "not allowed by a rule", "make", preview, "k")
+        answer = await self.approver.ask(question)
+        self.note("answer", repr(answer))
+        if isinstance(answer, Refuse) and answer.stop:
+            raise asyncio.CancelledError
+
+    async def do_compact(self, rest: str) -> None:
+        self.emit(events.MadeRoom("[auto compact] 180k -> 42k tokens, 61 results shortened", "auto", ("c9",), {}))
+
+    async def do_notice(self, rest: str) -> None:
+        self.emit(events.Notice(rest))
+
+    async def do_retry(self, rest: str) -> None:
+        self.emit(events.Retrying("overloaded", 7.0, 1, 10))
+        await self.opened("gate")
+
+    async def do_lost(self, rest: str) -> None:
+        self.emit(events.TextDelta("half an ans"))
+        self.emit(events.ReplyLost("connection reset", "half an ans"))
+
+    async def do_critical(self, rest: str) -> None:
+        self.state, self.tokens = "CRITICAL", 188_000
+
+    async def do_boom(self, rest: str) -> None:
+        raise RuntimeError("boom in the driver")
+
+    def end(self, name: str, title: str, human: dict[str, Any], about: dict[str, Any], seconds: float) -> None:
+        result = Result(2, 0.0, 1, 0, (Text("for the model"),), human=human, about=about)
+        self.emit(events.CallEnded(1, 0, name, title, result, seconds))
+
+    async def opened(self, name: str) -> None:
+        """Until the file GATE.name exists."""
+        path = self.gate.with_suffix(f".{name}")
+        while not path.exists():
+            await asyncio.sleep(0.02)
+
+    def note(self, what: str, text: str) -> None:
+        with self.log.open("a", encoding="utf-8", newline="") as file:
+            file.write(f"{what} {text!r}\n")
+
+
+def main() -> int:
+    """Run the REPL on a scripted driver: scripted.py FOLDER."""
+    folder = Path(sys.argv[1])
+    options = ReplOptions(folder, folder / "state", plain="--plain" in sys.argv)
+
+    def make(emit: Emit, approver: Approver) -> Scripted:
+        if "SCRIPTED_BROKEN" in os.environ:
+            raise RuntimeError("no agent today")
+        return Scripted(emit, approver, folder / "log", folder / "gate")
+
+    return asyncio.run(run(make, options))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
