@@ -67,7 +67,7 @@ class Bash:
     def title(self, arguments: BashArguments) -> str:
         if arguments.job is not None:
             return f"{'stop' if arguments.kill else 'look at'} {arguments.job}"
-        return arguments.command.strip() or "restart"
+        return " ⏎ ".join(arguments.command.strip().splitlines()) or "restart"
 
     def touches(self, arguments: BashArguments, place: Place) -> tuple[Touch, ...]:
         if arguments.job is not None or not arguments.command.strip():

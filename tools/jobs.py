@@ -149,7 +149,11 @@ class Jobs:
         self._private = Path(tempfile.mkdtemp(prefix="makeroom-"))
         (self._private / "prelude").write_text(_PRELUDE)
         wanted = self.place.environ.get("MAKEROOM_NAMESPACE", "").lower() not in ("off", "0", "no", "false")
-        self._warden = await start(self._private, enclose=wanted)
+        try:
+            self._warden = await start(self._private, enclose=wanted)
+        except LostError:
+            shutil.rmtree(self._private, ignore_errors=True)
+            raise
         if self._warden.how.result() != "namespace":
             hide_environment()
         return self._warden
@@ -220,7 +224,7 @@ class Jobs:
 
     async def close(self) -> None:
         """End every command, background ones and what they left; nothing of them lives afterwards."""
-        if self._starting is not None:
+        if self._starting is not None and self._starting.get_loop() is asyncio.get_running_loop():
             with suppress(LostError, asyncio.CancelledError):
                 await self._starting
         if self._warden is not None:

@@ -1,6 +1,7 @@
 """Commands in the background: started at once, seen, stopped, announced, and gone when the session goes."""
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -205,6 +206,30 @@ def test_time_limits_come_from_the_call_the_environment_and_the_maximum(bench: B
     bench.place.environ = {**bench.place.environ, "BASH_DEFAULT_TIMEOUT_MS": "soon"}
     with pytest.raises(ToolError, match="BASH_DEFAULT_TIMEOUT_MS is 'soon'"):
         bench.run("true")
+
+
+def test_where_commands_cannot_be_run_at_all_the_error_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path.resolve())
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    with pytest.raises(ToolError, match="No such file or directory: '/no/such/python'"):
+        bench.run("true")
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\necho broken by design >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(broken))
+    with pytest.raises(ToolError, match="broken by design"):
+        bench.run("true")
+    monkeypatch.undo()
+    assert bench.say("echo mended") == "mended"
+    bench.close()
+    bench.runner.close()
+
+
+def test_a_title_is_one_line() -> None:
+    assert BASH.title(BASH.arguments(command="cd x\nmake\n")) == "cd x ⏎ make"
+    assert BASH.title(BASH.arguments(job="b1", kill=True)) == "stop b1"
 
 
 def test_no_command_is_an_error_that_says_what_to_give(bench: Bench) -> None:
