@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from agent.events import Charted
 
 from .cells import clip, width
@@ -46,30 +48,37 @@ def _headline(title: str, used: int, total: int) -> str:
 def _grid(rows: list[tuple[str, int]], total: int, look: Look) -> list[str]:
     across = max(min((look.columns - 2) // 2, 40), 1)
     down = 5 if across >= 20 else 8
-    cells: list[str] = []
+    cells: list[tuple[str, str]] = []
     for at, given in enumerate(shares([tokens for _, tokens in rows], total, across * down)):
         cells += [_mark(at, look)] * given
-    cells += [look.theme.paint("dim", "·")] * (across * down - len(cells))
-    return [" " + " ".join(cells[first : first + across]) for first in range(0, len(cells), across)]
+    cells += [("dim", "·")] * (across * down - len(cells))
+    lines = []
+    for first in range(0, len(cells), across):
+        runs = groupby(cells[first : first + across])
+        lines.append(
+            " ".join(look.theme.paint(role, " ".join([mark] * len([*run]))) for (role, mark), run in runs)
+        )
+    return [f" {line}" for line in lines]
 
 
 def _legend(rows: list[tuple[str, int]], total: int, look: Look) -> list[str]:
     used = sum(tokens for _, tokens in rows)
     named = [(_mark(at, look), label, tokens) for at, (label, tokens) in enumerate(rows)]
-    named.append((look.theme.paint("dim", "·"), FREE, total - used))
+    named.append((("dim", "·"), FREE, total - used))
     widest = min(max(width(label) for _, label, _ in named), max(look.columns - 20, 6))
     lines = []
-    for mark, label, tokens in named:
+    for (role, mark), label, tokens in named:
         name = clip(label, widest)
         padded = name + " " * (widest - width(name))
         figures = clip(f" {padded}  {count(tokens):>6}  {tokens / total:>5.1%}", max(look.columns - 2, 1))
-        lines.append(f" {mark}{figures}")
+        lines.append(f" {look.theme.paint(role, mark)}{figures}")
     return lines
 
 
-def _mark(at: int, look: Look) -> str:
+def _mark(at: int, look: Look) -> tuple[str, str]:
+    """The role and the character of the row at that place."""
     plain = not look.theme.colour or at >= len(_MARKS)  # eight colours, then eight fillings
-    return look.theme.paint(f"chart{at % len(_MARKS)}", _MARKS[at % len(_MARKS) if plain else 0])
+    return f"chart{at % len(_MARKS)}", _MARKS[at % len(_MARKS) if plain else 0]
 
 
 def _is_free(label: str) -> bool:

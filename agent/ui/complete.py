@@ -31,15 +31,14 @@ def is_command(text: str, exists: Callable[[str], bool] = os.path.lexists) -> bo
 
 
 def rank(typed: str, names: Iterable[str]) -> list[str]:
-    """The names that fit, best first: those that begin so, then those that hold the letters in order."""
+    """The names that fit, best first: those that begin so, then those that hold the letters in order.
+
+    Equally good ones keep their order.
+    """
     low = typed.lower()
-    scored = []
-    for name in names:
-        score = _score(low, name.lower())
-        if score is not None:
-            scored.append((*score, len(name), name))
-    scored.sort()
-    return [entry[-1] for entry in scored]
+    scored = [(score, name) for name in names if (score := _score(low, name.lower())) is not None]
+    scored.sort(key=lambda entry: entry[0])
+    return [name for _, name in scored]
 
 
 def _score(typed: str, name: str) -> tuple[int, int] | None:
@@ -84,7 +83,7 @@ class Files:
         if found is None:
             found = await asyncio.to_thread(lambda: list(_walk(self._folder)))
         folders = {f"{parent}/" for name in found for parent in _parents(name)}
-        self.names = [*sorted(folders), *found][:MOST_FILES]
+        self.names = sorted([*folders, *found], key=_depth)[:MOST_FILES]
         self._listed = self._monotonic()
 
 
@@ -157,7 +156,7 @@ class Words(Completer):
             return
         typed = mention[1]
         names = await self._files.fresh()
-        best = await asyncio.to_thread(rank, typed, names) if typed else sorted(names, key=_depth)
+        best = await asyncio.to_thread(rank, typed, names) if typed else list(names[:MOST_SHOWN])
         for name in best[:MOST_SHOWN]:
             ending = "" if name.endswith("/") else " "
             yield Completion(_quoted(name) + ending, -len(typed), one_line(name))

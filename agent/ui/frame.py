@@ -31,6 +31,7 @@ class Frame:
         desk = self._desk
         rows, columns = desk.terminal.size()
         panel = desk.approval.panel
+        desk.stage.live.asking = panel is not None
         used = 2  # the rule and the status line
         self._question = []
         if panel is not None:

@@ -46,6 +46,7 @@ class Live:
     written: int = 0  # characters of the answer so far, for the feeling of progress
     answered: bool = False  # whether anything of an answer came since the turn began
     interrupting: bool = False
+    asking: bool = False  # whether a question is on the screen
     queued: list[str] = field(default_factory=list)
 
     def start(self, now: float, label: str = "Working") -> None:
@@ -128,6 +129,11 @@ def text_tail(live: Live, rows: int, columns: int) -> str:
     return "\n".join(kept_lines)
 
 
+def seconds(spent: float) -> str:
+    """A running time in whole seconds."""
+    return f"{int(spent)} s" if spent < 60 else duration(spent)
+
+
 def _call(call: Running, look: Look, now: float) -> list[str]:
     spent = now - call.began
     head = title(call.name, call.title, look, "accent")
@@ -135,7 +141,7 @@ def _call(call: Running, look: Look, now: float) -> list[str]:
     room = max(look.columns - len(BRANCH), 1)
     rows = [look.theme.paint("dim", clip(line, room)) for line in shown]
     if spent >= 1:
-        rows.append(look.theme.paint("dim", clip(f"running, {duration(float(int(spent)))}", room)))
+        rows.append(look.theme.paint("dim", clip(f"running, {seconds(spent)}", room)))
     marks = [look.theme.paint("dim", BRANCH), *(" " * len(BRANCH) for _ in rows[1:])]
     return [head, *(mark + row for mark, row in zip(marks, rows, strict=False))]
 
@@ -146,12 +152,13 @@ def _spinner(live: Live, look: Look, now: float) -> list[str]:
     spent = now - live.began
     if live.interrupting:
         return [look.theme.paint("warning", clip("Interrupting…", look.columns))]
+    if live.asking:
+        return [look.theme.paint("warning", clip("Waiting for your answer", look.columns))]
     frame = FRAMES[int(now / TICK) % len(FRAMES)]
     label = live.label
     if live.again_at is not None:
         label += f" in {max(live.again_at - now, 0):.0f} s"
-    seconds = f"{int(spent)} s" if spent < 60 else duration(spent)
-    rest = f"… {seconds} · Ctrl-C to interrupt"
+    rest = f"… {seconds(spent)} · Ctrl-C to interrupt"
     role = "warning" if live.again_at is not None else "accent"
     shown = clip(label, max(look.columns - len(rest) - 2, look.columns // 2))
     used = 2 + len(shown)

@@ -9,8 +9,9 @@ from typing import ClassVar
 from markdown_it import MarkdownIt
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
+from rich.markdown import CodeBlock, Heading, ListItem, Markdown, MarkdownElement, TableElement
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.style import Style
 from rich.syntax import Syntax
 from rich.table import Table
@@ -99,6 +100,22 @@ class _BareCode(CodeBlock):
         )
 
 
+class _Item(ListItem):
+    """A list item with a dot after its number."""
+
+    def render_number(
+        self, console: Console, options: ConsoleOptions, number: int, last_number: int
+    ) -> RenderResult:
+        wide = len(str(last_number)) + 3
+        mark = Segment(f"{number}. ".rjust(wide), console.get_style("markdown.item.number", default="none"))
+        blank = Segment(" " * wide)
+        body = console.render_lines(self.elements, options.update(width=options.max_width - wide))
+        for first, line in enumerate(body):
+            yield blank if first else mark
+            yield from line
+            yield Segment("\n")
+
+
 class _OpenTable(TableElement):
     """A table with rules between its columns only."""
 
@@ -123,5 +140,6 @@ class _Prose(Markdown):
         "heading_open": _LeftHeading,
         "fence": _BareCode,
         "code_block": _BareCode,
+        "list_item_open": _Item,
         "table_open": _OpenTable,
     }

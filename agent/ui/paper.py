@@ -73,6 +73,13 @@ class Printer:
         self._paper = paper
         self._reflows = reflows
         self._waiting: list[str] = []
+        plain_erase = app.renderer.erase
+
+        def erase(leave_alternate_screen: bool = True) -> None:
+            self._blank(app.renderer._cursor_pos.y)
+            plain_erase(leave_alternate_screen)
+
+        app.renderer.erase = erase  # type: ignore[method-assign]
 
     @property
     def waits(self) -> bool:
@@ -126,8 +133,26 @@ class Printer:
         self._waiting.clear()
         return text.replace("\n", "\r\n")
 
+    def _blank(self, up: int) -> None:
+        """Make the rows of the live part blank one by one; the cursor stays in its row.
+
+        tmux moves what is on the screen into its history when all of it is erased at once.
+        """
+        screen = self._app.renderer._last_screen
+        height = max(screen.height if screen else 0, up + 1)
+        output = self._app.output
+        output.write_raw("\r")
+        output.cursor_up(up)
+        for _ in range(height - 1):
+            output.erase_end_of_line()
+            output.cursor_down(1)
+        output.erase_end_of_line()
+        output.cursor_up(height - 1 - up)
+        output.cursor_forward(self._app.renderer._cursor_pos.x)
+
     def _erase(self, up: int) -> None:
         renderer, output = self._app.renderer, self._app.output
+        self._blank(up)
         output.write_raw("\r")
         output.cursor_up(up)
         output.erase_down()

@@ -105,7 +105,7 @@ async def _close(desk: Desk, tasks: list[asyncio.Task[None]], code: int) -> None
             desk.draft.keep("")
         if session and desk.turns.prompted:
             hint = f"Go on with: makeroom --resume {session}"
-            desk.terminal.above(desk.terminal.theme.paint("dim", hint))
+            desk.terminal.above("\n" + desk.terminal.theme.paint("dim", hint))
         desk.terminal.rest()
 
 

@@ -36,6 +36,7 @@ class Terminal:
         self.paper = Paper(sys.stdout.fileno())
         self._look: Look | None = None
         self._printing: asyncio.TimerHandle | None = None
+        self._printed_at = 0.0
         self.app: Application[int]
         self._printer: Printer
 
@@ -43,7 +44,11 @@ class Terminal:
         """Make the application. `frame` is called before each drawing."""
         depth = ColorDepth.DEPTH_4_BIT if self.theme.colour else ColorDepth.DEPTH_1_BIT
         output = Vt100_Output(
-            cast(TextIO, self.paper), self.size, term=os.environ.get("TERM"), default_color_depth=depth, enable_cpr=False
+            cast(TextIO, self.paper),
+            self.size,
+            term=os.environ.get("TERM"),
+            default_color_depth=depth,
+            enable_cpr=False,
         )
         self.app = Application(
             layout=layout,
@@ -87,8 +92,7 @@ class Terminal:
     def above(self, text: str) -> None:
         """Print finished lines above, soon."""
         self._printer.add(text)
-        if self._printing is None and self.app.is_running:
-            self._printing = asyncio.get_running_loop().call_later(FRAME, self._print)
+        self._print_soon()
 
     def redraw(self) -> None:
         self._printer.redraw()
@@ -96,8 +100,8 @@ class Terminal:
     def invalidate(self) -> None:
         """Draw again, soon; what could not be printed before is tried again."""
         self.app.invalidate()
-        if self._printer.waits and self._printing is None and self.app.is_running:
-            self._printing = asyncio.get_running_loop().call_later(FRAME, self._print)
+        if self._printer.waits:
+            self._print_soon()
 
     def rest(self) -> None:
         """Print what is left when the live part is gone."""
@@ -105,8 +109,14 @@ class Terminal:
             self._printing.cancel()
         self._printer.rest()
 
+    def _print_soon(self) -> None:
+        if self._printing is None and self.app.is_running:
+            loop = asyncio.get_running_loop()
+            self._printing = loop.call_at(max(self._printed_at + FRAME, loop.time()), self._print)
+
     def _print(self) -> None:
         self._printing = None
+        self._printed_at = asyncio.get_running_loop().time()
         self._printer.flush()
 
     def _press(self, key: KeyPress) -> None:
