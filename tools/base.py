@@ -97,6 +97,7 @@ class Place:
     environ: Mapping[str, str] = field(default_factory=dict)
     name: str = "session"
     passed: frozenset[str] = frozenset()  # variables that commands get though they look like credentials
+    locks: dict[str, Any] = field(default_factory=dict)  # real path -> asyncio.Lock: changes queue up
     jobs: Any = None  # tools.jobs.Jobs: the background commands, made by the bash tool on first use
 
 

@@ -24,10 +24,8 @@ _MOST = 512 * 1024 * 1024  # bytes: more than two files of the largest size that
 def journal(folder: int, path: str, old: bytes, new: bytes) -> Iterator[None]:
     """Keep both contents durably in the folder (a descriptor) until the block is left."""
     name = f"{os.urandom(8).hex()}.undo"
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(name, flags, 0o600, dir_fd=folder)
+    descriptor = fresh(folder, name, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         head = json.dumps({"path": path, "old": len(old), "new": len(new)}).encode() + b"\n"
         for piece in (head, old, new):
             view = memoryview(piece)
@@ -41,6 +39,31 @@ def journal(folder: int, path: str, old: bytes, new: bytes) -> Iterator[None]:
         os.close(descriptor)
 
 
+def fresh(folder: int, name: str, mode: int) -> int:
+    """A new file in the folder, locked: its lock is what tells others that its maker is alive.
+
+    Raises FileExistsError. Where somebody's clearing up comes between making and locking, it is made again.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    while True:
+        descriptor = os.open(name, flags, mode, dir_fd=folder)
+        if lock(descriptor) and os.fstat(descriptor).st_nlink:
+            return descriptor
+        os.close(descriptor)
+
+
+def lock(descriptor: int) -> bool:
+    """Lock the file for this process, without waiting; False where another one has it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            return False
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL):
+            raise
+    return True  # also where the file system knows no locks: comparing the content is what is left
+
+
 def recover(folder: Path) -> list[str]:
     """Settle the journals of writers that died; returns the paths that got their old content back.
 
@@ -48,12 +71,12 @@ def recover(folder: Path) -> list[str]:
     """
     restored = []
     try:
-        names = [name for name in os.listdir(folder) if name.endswith(".undo")]
+        found = [each for each in folder.iterdir() if each.suffix == ".undo"]
     except OSError:
         return []
-    for name in names:
+    for each in found:
         with suppress(OSError):
-            path = _settle(folder / name)
+            path = _settle(each)
             if path is not None:
                 restored.append(path)
     return restored
@@ -62,12 +85,8 @@ def recover(folder: Path) -> list[str]:
 def _settle(file: Path) -> str | None:
     descriptor = safe_open(str(file), os.O_RDONLY | os.O_NONBLOCK)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-                return None  # its writer is at work
-            raise
+        if not lock(descriptor):
+            return None  # its writer is at work
         entry = _entry(read_at_most(descriptor, _MOST))
         restored = entry is not None and _restore(*entry)
         file.unlink()

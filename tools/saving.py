@@ -9,7 +9,6 @@ Paths are canonical; folders are opened without following links and everything h
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import stat
@@ -21,7 +20,7 @@ from pathlib import Path
 
 from .base import ToolError
 from .files import Changed, Loaded, load, safe_open
-from .journal import journal, recover
+from .journal import fresh, journal, lock, recover
 from .paths import shown
 
 _LITTER = re.compile(r"\.makeroom-[0-9a-f]{16}\.tmp")
@@ -115,24 +114,13 @@ def _held(path: str) -> Iterator[int]:
     for _ in range(_TRIES):
         descriptor = safe_open(path, os.O_RDONLY | os.O_NONBLOCK)
         try:
-            if _lock(descriptor) and _still_named(path, descriptor):
+            if lock(descriptor) and _still_named(path, descriptor):
                 yield descriptor
                 return
         finally:
             os.close(descriptor)
         threading.Event().wait(_WAIT)
     raise ToolError(f"{shown(path)} is locked by another program.\nTry again when that is done.")
-
-
-def _lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-            return False
-        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL):
-            raise
-    return True  # also where the file system knows no locks: the comparison of the content is left
 
 
 def _still_named(path: str, descriptor: int) -> bool:
@@ -147,7 +135,7 @@ def _create(job: Job) -> None:
     try:
         descriptor = make_folders(folder, made)
         try:
-            _sweep(descriptor)
+            _sweep(folder)
             _temporary(job, descriptor, None, lambda temporary: _link(temporary, name, descriptor))
             _sync_folder(folder)
         finally:
@@ -186,7 +174,7 @@ def _swap(job: Job, old: int) -> None:
     folder, name = os.path.split(job.path)
     descriptor = safe_open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        _sweep(descriptor)
+        _sweep(folder)
         state = os.fstat(old)
         # What is not ours to write to (another owner's file in a sticky folder) fails here, unchanged.
         _temporary(
@@ -204,7 +192,8 @@ def _temporary(
     job: Job, folder: int, old: tuple[int, os.stat_result] | None, place: Callable[[str], None]
 ) -> None:
     """Write a temporary file in the folder and have it placed; on any error it is removed."""
-    name, descriptor = _fresh(folder, 0o666 if old is None else 0o600)
+    name = f".makeroom-{os.urandom(8).hex()}.tmp"
+    descriptor = fresh(folder, name, 0o666 if old is None else 0o600)
     try:
         job.check("opened")
         write_all(descriptor, job.data, 0, job.check)
@@ -225,31 +214,24 @@ def _temporary(
         os.close(descriptor)
 
 
-def _fresh(folder: int, mode: int) -> tuple[str, int]:
-    """A new temporary file, locked: its lock is what tells others that its maker is alive."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    while True:
-        name = f".makeroom-{os.urandom(8).hex()}.tmp"
-        descriptor = os.open(name, flags, mode, dir_fd=folder)
-        if _lock(descriptor) and os.fstat(descriptor).st_nlink:
-            return name, descriptor
-        os.close(descriptor)  # somebody's sweep came between the two; take another
-
-
-def _sweep(folder: int) -> None:
+def _sweep(folder: str) -> None:
     """Remove the temporary files of writers that were killed: nobody holds their lock."""
+    with suppress(OSError):  # a folder that cannot be listed, or a file that somebody else removed
+        here = safe_open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            for name in filter(_LITTER.fullmatch, os.listdir(here)):  # noqa: PTH208 - a descriptor
+                _remove_if_free(name, here)
+        finally:
+            os.close(here)
+
+
+def _remove_if_free(name: str, folder: int) -> None:
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     try:
-        names = os.listdir(folder) if os.listdir in os.supports_fd else []
-    except OSError:
-        return  # a folder that can be written but not listed
-    for name in filter(_LITTER.fullmatch, names):
-        with suppress(OSError):
-            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.unlink(name, dir_fd=folder)
-            finally:
-                os.close(descriptor)
+        if lock(descriptor):
+            os.unlink(name, dir_fd=folder)
+    finally:
+        os.close(descriptor)
 
 
 def _link(temporary: str, name: str, folder: int) -> None:

@@ -46,6 +46,12 @@ class Form:
         """The text as bytes of this form, without the mark. Raises UnicodeEncodeError."""
         return text.encode(self.codec, self.errors)
 
+    def body(self, data: bytes) -> bytes:
+        """What follows the mark; half a unit at the end of UTF-16 or 32 stays in the file, unseen."""
+        unit = 2 if "16" in self.codec else 4 if "32" in self.codec else 1
+        size = len(data) - len(self.mark)
+        return data[len(self.mark) : len(self.mark) + size // unit * unit]
+
     def decode(self, data: bytes) -> str:
         return data.decode(self.codec, self.errors)
 
@@ -54,7 +60,7 @@ def decode(data: bytes) -> tuple[str, Form] | None:
     """The text without its byte order mark, and its form; None where the bytes are no text."""
     for mark, codec, errors in _MARKS:
         if data.startswith(mark):
-            return _marked(data[len(mark) :], Form(codec, errors, mark))
+            return _marked(data, Form(codec, errors, mark))
     if b"\0" in data:
         return None
     try:
@@ -92,13 +98,10 @@ def has_surrogate(text: str) -> bool:
     return not text.isascii() and _SURROGATES.search(text) is not None
 
 
-def _marked(body: bytes, form: Form) -> tuple[str, Form] | None:
-    if form.codec == "utf-8":
-        if b"\0" in body:
-            return None
-    else:
-        unit = 2 if "16" in form.codec else 4
-        body = body[: len(body) // unit * unit]  # half a unit at the end stays in the file, unseen
+def _marked(data: bytes, form: Form) -> tuple[str, Form] | None:
+    body = form.body(data)
+    if form.codec == "utf-8" and b"\0" in body:
+        return None
     try:
         text = form.decode(body)
     except UnicodeDecodeError:

@@ -1,0 +1,239 @@
+"""The read tool: the lines of a file, numbered and in pages; an image as an image."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from pydantic import Field
+
+from transcripts.messages import Text
+
+from .base import Call, Outcome, Place, Seen, ToolError, Touch, say
+from .clip import unseen
+from .files import PATIENCE, explain, open_regular, read_at_most, within
+from .images import LARGEST, Broken, media_type, picture
+from .paths import shown
+from .target import FileArguments
+from .text import decode, presentable
+from .window import LINES, Window, numbered, scan, window
+
+_SMALL = 4 * 1024 * 1024  # bytes up to which a file is read at once
+_LISTED = 50  # entries of a folder that are named
+_UNCHANGED = (
+    "File unchanged since last read. The content from the earlier read result in this conversation is still "
+    "current: refer to that instead of reading it again."
+)
+_MAGIC = (
+    (b"\x7fELF", "an ELF program"),
+    (b"%PDF", "a PDF document; bash: pdftotext file -"),
+    (b"PK\x03\x04", "a ZIP archive (or office document); bash: unzip -l file"),
+    (b"\x1f\x8b", "gzip-compressed; bash: zcat file"),
+    (b"BZh", "bzip2-compressed; bash: bzcat file"),
+    (b"\xfd7zXZ", "xz-compressed; bash: xzcat file"),
+    (b"\x28\xb5\x2f\xfd", "zstd-compressed; bash: zstdcat file"),
+    (b"SQLite format 3", "an SQLite database; bash: sqlite3 file .schema"),
+    (b"\xcf\xfa\xed\xfe", "a Mach-O program"),
+    (b"MZ", "a Windows program"),
+    (b"\xca\xfe\xba\xbe", "a Java class or Mach-O program"),
+    (b"BM", "a BMP image"),
+    (b"II*\0", "a TIFF image"),
+)
+_DESCRIPTION = """\
+Reads a file: its lines with their numbers, as `cat -n` shows them.
+
+- Up to 2,000 lines and 50 KB at once, each line up to 2,000 characters; the end of the result says where to \
+continue. Use offset and limit for parts of large files; a negative offset counts from the end.
+- PNG, JPEG, GIF and WebP files are shown as images. A folder is listed.
+- Reading is needed before edit or write can change a file. The number and the tab before each line are not \
+part of the file."""
+
+
+class ReadArguments(FileArguments):
+    """A file, and which of its lines."""
+
+    offset: int | None = Field(None, description="Line to begin with, from 1; -50 is the last fifty lines.")
+    limit: int | None = Field(None, ge=1, description="Most lines to show; 2000 unless set, and at most.")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What was found in a file: its outcome, its hash (None: not read to the end), the lines shown."""
+
+    outcome: Outcome
+    sha256: str | None = None
+    lines: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    name: str = "read"
+    description: str = _DESCRIPTION
+    arguments: type[ReadArguments] = ReadArguments
+    parallel: bool = True
+
+    def title(self, arguments: ReadArguments) -> str:
+        first = arguments.offset
+        return arguments.title() if first is None else f"{arguments.title()} from line {first}"
+
+    def touches(self, arguments: ReadArguments, place: Place) -> tuple[Touch, ...]:
+        return (arguments.aim(place, "read"),)
+
+    async def run(self, arguments: ReadArguments, call: Call) -> Outcome:
+        place = call.place
+        path = arguments.target(place, "read")
+        seen = place.seen.get(path)
+        in_view = seen is not None and seen.result is not None and place.in_view(seen.result)
+        old = seen if in_view else None
+        offset, limit = arguments.offset or 1, min(arguments.limit or LINES, LINES)
+        try:
+            page = await within(PATIENCE, lambda gone: look(path, (offset, limit), old, gone))
+        except OSError as error:
+            raise explain(error, path, place.folder) from error
+        if page.sha256 is not None and not (seen and (seen.sha256, seen.lines) == (page.sha256, page.lines)):
+            place.seen[path] = Seen(page.sha256, page.lines)
+        return page.outcome
+
+    def recorded(self, outcome: Outcome, place: Place, seq: int) -> None:
+        """The result that shows a file is in the record: a repeated read may now point to it."""
+        path, seen = outcome.about.get("path"), None
+        if isinstance(path, str) and "unchanged" not in outcome.about:
+            seen = place.seen.get(path)
+        if seen is not None and seen.sha256 == outcome.about.get("sha256"):
+            place.seen[str(path)] = replace(seen, result=seq)
+
+
+def look(path: str, wanted: tuple[int, int], seen: Seen | None, gone: threading.Event) -> Page:
+    """What a read of `wanted` (offset, limit) shows. `seen` is given where its result is still in view.
+
+    Blocking work. Raises ToolError, OSError.
+    """
+    if Path(path).is_dir():
+        return Page(_listing(path))
+    descriptor, state = open_regular(path)
+    try:
+        head = os.pread(descriptor, 16, 0) if state.st_size else b""
+        kind = media_type(head)
+        if kind is not None and state.st_size <= LARGEST:
+            return _image(path, read_at_most(descriptor, LARGEST), kind)
+        if state.st_size > _SMALL:
+            found = scan(descriptor, state.st_size, *wanted, gone)
+            if found is None:
+                raise _binary(path, head, state.st_size)
+            return _page(path, found, seen)
+        data = read_at_most(descriptor, _SMALL)
+    finally:
+        os.close(descriptor)
+    return _small(path, data, wanted, seen)
+
+
+def _small(path: str, data: bytes, wanted: tuple[int, int], seen: Seen | None) -> Page:
+    sha256 = hashlib.sha256(data).hexdigest()
+    if not data:
+        empty = say("[file is empty]", human={"note": "empty"}, about={"path": path, "sha256": sha256})
+        return Page(empty, sha256)
+    decoded = decode(data)
+    if decoded is None:
+        raise _binary(path, data, len(data))
+    found = window(*decoded, *wanted)
+    found.sha256 = sha256
+    return _page(path, found, seen)
+
+
+def _page(path: str, found: Window, seen: Seen | None) -> Page:
+    whole = found.first == 1 and not found.more
+    lines = None if whole else (found.first, found.last)
+    about = {"path": path, "first": found.first, "last": found.last, "total": found.total}
+    if found.sha256 is not None:
+        about["sha256"] = found.sha256
+        if seen is not None and (seen.sha256, seen.lines) == (found.sha256, lines):
+            told = say(_UNCHANGED, human={"note": "unchanged"}, about={**about, "unchanged": True})
+            return Page(told, found.sha256, lines)
+    if not found.lines:
+        return Page(say(_past(found), human={"note": "past the end"}, about=about), found.sha256, lines)
+    text = presentable(numbered(found))
+    notes = list(_notes(found, text))
+    body = "\n".join([text, *notes]) if notes else text
+    note = f"{len(found.lines):,} lines" if whole else _range(found)
+    return Page(Outcome((Text(body),), human={"note": note}, about=about), found.sha256, lines)
+
+
+def _notes(found: Window, text: str) -> list[str]:
+    notes = []
+    if found.first != 1 or found.more:
+        notes.append(f"[lines {_range(found)}{_next(found)}]")
+    if found.stopped:
+        notes.append(
+            "[the file is so large that looking through it was stopped; use bash (sed, tail) to go on]"
+        )
+    if found.form.note:
+        notes.append(found.form.note)
+    hidden = unseen(text)
+    if hidden:
+        notes.append(
+            f"[{hidden:,} invisible characters (tags, bidirectional or zero-width) are in these lines; "
+            "they may hide text from people]"
+        )
+    return notes
+
+
+def _range(found: Window) -> str:
+    total = "more" if found.total is None else str(found.total)
+    if found.first < 0:
+        return f"{found.first} to {found.last}, counted from the end"
+    return f"{found.first}-{found.last} of {total}"
+
+
+def _next(found: Window) -> str:
+    return f"; continue with offset={found.last + 1}" if found.more and not found.stopped else ""
+
+
+def _past(found: Window) -> str:
+    if found.total is None:
+        return f"[line {found.first} was not reached: the file is too large; use bash (sed, tail)]"
+    return f"[offset {found.first} is past the end: the file has {found.total} lines]"
+
+
+def _image(path: str, data: bytes, kind: str) -> Page:
+    sha256 = hashlib.sha256(data).hexdigest()
+    about = {"path": path, "sha256": sha256}
+    try:
+        shown_as = picture(data, kind)
+    except Broken as error:
+        text = f"[{shown(path)} is not shown: it begins like {kind}, but {error}]"
+        return Page(say(text, human={"note": "broken image"}, about=about))
+    note = f"{kind}, {shown_as.note}"
+    content = (shown_as.image, Text(f"[{shown(path)}: {note}]"))
+    return Page(Outcome(content, human={"note": note}, about=about), sha256)
+
+
+def _binary(path: str, head: bytes, size: int) -> ToolError:
+    kind = next((text for magic, text in _MAGIC if head.startswith(magic)), "of an unknown kind")
+    return ToolError(
+        f"{shown(path)} is a binary file: {size:,} bytes, {kind}.\n"
+        "It cannot be read as text; use bash (file, xxd, strings) to look into it."
+    )
+
+
+def _listing(path: str) -> Outcome:
+    with os.scandir(path) as entries:
+        found = sorted(_entry(entry) for entry in islice(entries, 10_000))
+    text = "\n".join(found[:_LISTED])
+    more = f"\n… and {len(found) - _LISTED:,} more; list them with bash" if len(found) > _LISTED else ""
+    return say(
+        f"{shown(path)} is a folder, not a file. It holds {len(found):,} entries:\n{text}{more}",
+        error=True,
+        human={"note": f"folder, {len(found):,} entries"},
+    )
+
+
+def _entry(entry: os.DirEntry[str]) -> str:
+    name = shown(presentable(entry.name))
+    return f"{name}/" if entry.is_dir() else name
+
+
+READ = Read()

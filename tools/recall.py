@@ -1,0 +1,90 @@
+"""The recall tool: the original of what is no longer shown, byte for byte, page by page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from transcripts.messages import Text
+
+from .base import Arguments, Call, Library, Outcome, Place, ToolError, Touch, say
+
+PAGE = 30_000  # characters; what one result of the bash tool may have
+_FOUND = 10  # hits of a search that are shown
+_DESCRIPTION = """\
+Shows the original of what was shortened, cleared or summarised in this conversation.
+
+- With `id` (r57, or r57.2 for one part), as a placeholder or a summary names it: the text exactly as it \
+was, page by page.
+- With `query`: the places that hold these words, with their ids.
+A file may have changed since it was shown here: read it again before you edit it."""
+
+
+class RecallArguments(Arguments):
+    """An id, or words to look for."""
+
+    id: str | None = Field(None, description="The id of the original, such as r57 or r57.2.")
+    query: str | None = Field(None, description="Words to look for in everything that was said.")
+    offset: int = Field(0, ge=0, description="Character to begin with; 0 is the beginning.")
+    limit: int = Field(PAGE, ge=1, description="Most characters to show; 30000 unless set, and at most.")
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    name: str = "recall"
+    description: str = _DESCRIPTION
+    arguments: type[RecallArguments] = RecallArguments
+    parallel: bool = True
+
+    def title(self, arguments: RecallArguments) -> str:
+        return (arguments.id or arguments.query or "").strip()
+
+    def touches(self, arguments: RecallArguments, place: Place) -> tuple[Touch, ...]:
+        return (Touch("none"),)
+
+    async def run(self, arguments: RecallArguments, call: Call) -> Outcome:
+        library = call.place.library
+        if library is None:
+            raise ToolError("There is no record to recall from.\nRead the files, or run the command again.")
+        if arguments.id is not None and arguments.id.strip():
+            return _original(library, arguments.id.strip().strip("[]"), arguments)
+        if arguments.query is not None and arguments.query.strip():
+            return _found(library, arguments.query.strip(), arguments.offset)
+        raise ToolError("Neither `id` nor `query` was given.\nGive the id of a placeholder, or words.")
+
+
+def _original(library: Library, id: str, arguments: RecallArguments) -> Outcome:
+    try:
+        text = library.original(id)
+    except KeyError as error:
+        near = ", ".join(str(each) for each in error.args if str(each) != id)
+        hint = f"Ids near it: {near}." if near else "Look for it with `query`."
+        raise ToolError(f"There is nothing with the id {id} in this session.\n{hint}") from error
+    if not text:
+        return say(f"[{id} is empty]")
+    first = arguments.offset
+    if first >= len(text):
+        return say(f"[offset {first} is past the end: {id} has {len(text)} characters]")
+    last = min(len(text), first + min(arguments.limit, PAGE))
+    page = Text(text[first:last])
+    if first == 0 and last == len(text):
+        return Outcome((page,), human={"note": f"{len(text):,} characters"})
+    more = f"; continue with offset={last}" if last < len(text) else ""
+    where = f"[characters {first}-{last} of {len(text)} of {id}{more}]"
+    return Outcome((page, Text(where)), human={"note": where[1:-1]})
+
+
+def _found(library: Library, words: str, offset: int) -> Outcome:
+    hits = library.find(words)
+    if not hits:
+        return say(f"Nothing in this session holds: {words}", human={"note": "nothing found"})
+    shown = hits[offset : offset + _FOUND]
+    lines = [f"{id}: {excerpt}" for id, excerpt in shown]
+    if offset + len(shown) < len(hits):
+        after = offset + len(shown)
+        lines.append(f"[{after} of {len(hits)} shown; continue with offset={after}]")
+    return say("\n".join(lines), human={"note": f"{len(hits)} found"})
+
+
+RECALL = Recall()

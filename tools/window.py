@@ -1,0 +1,220 @@
+"""Cut the lines to be shown out of a file, however large it is or however long its lines are.
+
+A file that fits in memory is cut from its text; a larger one is read through once, piece by piece, and only
+what is shown is kept. Line ends are CR LF, LF and CR.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import io
+import os
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import accumulate
+from time import monotonic
+
+from .files import WHOLE
+from .text import Form, decode, unified_ends
+
+LINES = 2_000  # lines shown at once
+WIDTH = 2_000  # characters of a line that are shown
+SIZE = 50_000  # bytes (as UTF-8) shown at once
+PATIENCE = 5.0  # seconds spent on looking through a large file; what was found by then is shown
+_PIECE = 256 * 1024
+_HEAD = 64 * 1024  # bytes by which the encoding of a large file is judged
+_END = 1024 * 1024  # bytes at the end of a huge file in which its last lines are looked for
+
+
+@dataclass(slots=True)
+class Window:
+    """Lines first.. of a file. `total` is None where nobody counted to the end.
+
+    `first` is negative where it counts from the end of a file too large to be counted. `more` tells that
+    lines follow. `sha256` is that of the whole file, None where it was not read to the end.
+    """
+
+    first: int
+    lines: list[str]
+    total: int | None
+    more: bool
+    form: Form
+    sha256: str | None = None
+    stopped: bool = False
+    width: int = WIDTH
+    cut: dict[int, int] = field(default_factory=dict)  # index of a line already cut: characters left out
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.lines) - 1
+
+
+def window(text: str, form: Form, offset: int, limit: int) -> Window:
+    """The window of a whole text. `offset` counts from 1, or from the end where it is negative."""
+    lines = unified_ends(text).split("\n")
+    if not lines[-1]:
+        lines.pop()
+    total = len(lines)
+    first = max(1, total + offset + 1 if offset < 0 else offset)
+    shown = lines[first - 1 : first - 1 + limit]
+    if len(text) * (1 if text.isascii() else 3) > SIZE:
+        shown = _within_size(shown)
+    return Window(first, shown, total, first + len(shown) <= total, form)
+
+
+def numbered(view: Window) -> str:
+    """The lines as `cat -n` shows them; what is cut off a long one is counted."""
+    lines = view.lines
+    if view.cut or any(map(view.width.__lt__, map(len, lines))):
+        lines = [_cut(line, view.cut.get(index, 0)) for index, line in enumerate(lines)]
+    pairs: list[object] = [None] * (2 * len(lines))
+    pairs[::2] = range(view.first, view.first + len(lines))
+    pairs[1::2] = lines
+    return ("%6d\t%s\n" * len(lines) % tuple(pairs))[:-1]
+
+
+def scan(descriptor: int, size: int, offset: int, limit: int, gone: threading.Event) -> Window | None:
+    """The window of a file too large to be held; None where it holds no text.
+
+    `size` is what stat said. A file of at most WHOLE bytes is read to its end, counted and hashed.
+    """
+    head = os.pread(descriptor, _HEAD, 0)
+    form = _form(head)
+    if form is None:
+        return None
+    if offset < 0 and size > WHOLE:
+        return _end_of(descriptor, size, form, -offset, limit)
+    sieve = _Sieve(offset, limit)
+    hash = hashlib.sha256()
+    translate = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder(form.codec)(form.errors), True)
+    until = monotonic() + PATIENCE
+    os.lseek(descriptor, len(form.mark), os.SEEK_SET)
+    hash.update(form.mark)
+    ended = False
+    while not ended and not (size > WHOLE and sieve.full):
+        if gone.is_set() or monotonic() > until:
+            break
+        piece = os.read(descriptor, _PIECE)
+        ended = not piece
+        hash.update(piece)
+        sieve.feed(translate.decode(piece, final=ended))
+    return sieve.window(form, hash.hexdigest() if ended else None, ended)
+
+
+class _Sieve:
+    """Takes a text piece by piece and keeps the lines of a window, each up to its width."""
+
+    def __init__(self, offset: int, limit: int) -> None:
+        self._first = offset  # of the window; negative: the last lines
+        self._limit = limit
+        self._line = 1  # the one that is being read
+        self._open = False  # whether something of it was read
+        self._kept: deque[tuple[str, int]] = deque(maxlen=-offset if offset < 0 else None)
+        self._start: list[str] = []
+        self._length = 0
+        self._bytes = 0
+
+    @property
+    def full(self) -> bool:
+        return self._first > 0 and (len(self._kept) >= self._limit or self._bytes >= SIZE)
+
+    def feed(self, text: str) -> None:
+        place = 0
+        while place < len(text):
+            if self._skipping():
+                place = self._skip(text, place)
+                continue
+            end = text.find("\n", place)
+            self._take(text, place, end if end >= 0 else len(text))
+            if end < 0:
+                return
+            self._close()
+            place = end + 1
+
+    def window(self, form: Form, sha256: str | None, ended: bool) -> Window:
+        if self._open:
+            self._close()
+        total = self._line - 1 if ended else None
+        kept = list(self._kept)[: self._limit]
+        first = self._first if self._first > 0 else max(1, self._line - len(self._kept))
+        shown = _within_size([line for line, _ in kept])
+        cut = {index: left for index, (_, left) in enumerate(kept[: len(shown)]) if left}
+        more = not ended or first + len(shown) < self._line
+        return Window(first, shown, total, more, form, sha256, not ended and not self.full, cut=cut)
+
+    def _skipping(self) -> bool:
+        return self._first > 0 and (self._line < self._first or self.full)
+
+    def _skip(self, text: str, place: int) -> int:
+        """Pass over lines that are only counted; returns where the window begins, or the end."""
+        count = text.count("\n", place)
+        if self.full or self._line + count < self._first:
+            self._line += count
+            self._open = not text.endswith("\n")
+            return len(text)
+        while self._line < self._first:
+            place = text.index("\n", place) + 1
+            self._line += 1
+        self._open = False
+        return place
+
+    def _take(self, text: str, start: int, end: int) -> None:
+        room = WIDTH - self._length
+        if room > 0:
+            self._start.append(text[start : min(end, start + room)])
+        self._length += end - start
+        self._open = True
+
+    def _close(self) -> None:
+        if not self._skipping():
+            line = "".join(self._start)
+            self._kept.append((line, max(0, self._length - WIDTH)))
+            self._bytes += len(line) + 1
+        self._start, self._length, self._open = [], 0, False
+        self._line += 1
+
+
+def _end_of(descriptor: int, size: int, form: Form, wanted: int, limit: int) -> Window:
+    """The last lines of a huge file, numbered from its end: -1 is the last one."""
+    unit = 4 if "32" in form.codec else 2 if "16" in form.codec else 1
+    start = len(form.mark) + (size - len(form.mark) - _END) // unit * unit
+    data = os.pread(descriptor, _END, start)
+    text = data.decode(form.codec, "replace" if form.errors == "strict" else form.errors)
+    lines = unified_ends(text).split("\n")[1:]  # the first one began before
+    if lines and not lines[-1]:
+        lines.pop()
+    count = min(wanted, len(lines))
+    shown = _within_size(lines[len(lines) - count :][:limit])
+    return Window(-count, shown, None, len(shown) < count, form)
+
+
+def _form(head: bytes) -> Form | None:
+    """The form of a large file by its beginning, which may end within a character."""
+    for less in range(4):
+        found = decode(head[: len(head) - less] if less else head)
+        if found is None:
+            return None
+        if not found[1].strays and (found[1].codec != "cp1252" or less == 3):
+            return found[1]
+    found = decode(head)
+    return found[1] if found is not None else None
+
+
+def _within_size(lines: list[str]) -> list[str]:
+    """As many lines as may be shown at once, at least one."""
+    sizes = accumulate(
+        1 + (n if line.isascii() else _bytes(line)) for line in lines if (n := min(len(line), WIDTH)) >= 0
+    )
+    count = sum(1 for size in sizes if size <= SIZE)
+    return lines[: max(1, count)]
+
+
+def _bytes(line: str) -> int:
+    return len(line[:WIDTH].encode("utf-8", "surrogatepass"))
+
+
+def _cut(line: str, before: int) -> str:
+    left = before + max(0, len(line) - WIDTH)
+    return f"{line[:WIDTH]}…[+{left:,} chars]" if left else line
