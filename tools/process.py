@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -93,11 +94,13 @@ class Warden:
     `how` says what holds the commands: "namespace", "subreaper" or "group".
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], end: socket.socket, log: IO[bytes]) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], end: socket.socket, log: IO[bytes], private: Path
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self.how: asyncio.Future[str] = self.loop.create_future()
         self.commands: dict[int, Command] = {}
-        self._process, self._log = process, log
+        self._process, self._log, self._private = process, log, private
         self._link = Link(end, self._hear, self._ended)
         self._count = 0
 
@@ -163,6 +166,8 @@ class Warden:
             self._process.kill()  # with a namespace the kernel takes all of it along
             self._process.wait()
         self._log.close()
+        if not self.refused:
+            shutil.rmtree(self._private, ignore_errors=True)  # where it was killed
 
     def why(self) -> str:
         """What the warden said last, or how it ended."""
@@ -291,4 +296,4 @@ def _spawn(private: Path, how: str) -> Warden:
         raise LostError(f"commands cannot be run: {error}") from error
     finally:
         theirs.close()
-    return Warden(process, ours, log)
+    return Warden(process, ours, log, private)

@@ -42,8 +42,8 @@ def test_a_bash_call_costs_at_most_three_times_a_bare_subprocess(tmp_path: Path)
     for bench in (enclosed, plain):
         bench.close()
         bench.runner.close()
-    assert statistics.median(rows["subreaper"]) <= 3 * bare
-    assert statistics.median(rows["namespace"]) <= 3 * bare
+    for name in ("subreaper", "namespace"):  # by the quicker quarter: the machine has other work too
+        assert sorted(rows[name])[ROUNDS // 4] <= 3 * sorted(rows["bare"])[ROUNDS // 4]
 
 
 def test_what_a_session_pays_once(tmp_path: Path) -> None:

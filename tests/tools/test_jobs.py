@@ -31,7 +31,7 @@ def test_a_background_command_is_started_and_the_call_returns(bench: Bench) -> N
     assert not outcome.error
     assert text(outcome).startswith("Started in the background as job b1 (pid ")
     assert 'bash(job="b1")' in text(outcome)
-    assert bench.survivors()
+    assert wait_until(bench.survivors)
 
 
 def test_a_look_shows_only_what_is_new(bench: Bench) -> None:
