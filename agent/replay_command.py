@@ -13,15 +13,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from compact.prices import TIERS as PRICES
-from compact.replay import WINDOW, Recording, Setup, recording, replay
+from compact.replay import Recording, recording, replay
 from compact.replay_cost import TIERS, Run
-from compact.settings import POLICIES, Settings
+from compact.replay_policies import POLICIES, setup_of
 from compact.tokens import Counter, load_counter
-from compact.window import Window
 from transcripts.importers import Unreadable, load
 
-from .replay_dump import MAX_TOKENS, frame_of, path_in, sink
+from .replay_dump import frame_of, path_in, sink
 from .replay_output import as_json, as_markdown
 from .replay_page import page
 
@@ -75,7 +73,7 @@ def parse(argv: Sequence[str]) -> Wanted:
     parser = _Parser(prog="makeroom replay", description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
     add("files", nargs="*", metavar="FILE", help="a recorded session, or a folder of them")
-    add("--policy", nargs="+", action="extend", metavar="P", help=f"of {', '.join(_ORDER)} (default: all)")
+    add("--policy", nargs="+", action="extend", metavar="P", help=f"of {', '.join(POLICIES)} (default: all)")
     add("--prices", default="standard", choices=(*TIERS, ALL), help="price tier; all: one markdown table")
     add("--over", type=int, default=0, metavar="TOKENS", help="only sessions of more than TOKENS tokens")
     add("--json", action="store_true", help="print the figures as JSON")
@@ -83,20 +81,17 @@ def parse(argv: Sequence[str]) -> Wanted:
     add("--dump", type=Path, metavar="DIR", help="write every request body, a JSON a line, into DIR")
     found = parser.parse_args(list(argv))
     words = [word for given in found.policy or [] for word in given.split(",")]
-    policies = tuple(dict.fromkeys(word for word in words if word in POLICIES)) or _ORDER
+    policies = tuple(dict.fromkeys(word for word in words if word in POLICIES)) or POLICIES
     files = [*found.files, *(word for word in words if word not in POLICIES)]
     unknown = [word for word in words if word not in POLICIES and not Path(word).exists()]
     if unknown:
-        raise Misused(f"unknown policy {unknown[0]!r}: give one of {', '.join(_ORDER)}")
+        raise Misused(f"unknown policy {unknown[0]!r}: give one of {', '.join(POLICIES)}")
     if not files:
         raise Misused("no file given. Give recorded sessions: makeroom replay FILE...")
     if found.prices == ALL and (found.json or found.html or found.dump):
         raise Misused("--prices all makes one table: leave out --json, --html and --dump, or name one tier")
     every = tuple(dict.fromkeys(path for file in files for path in _inside(Path(file))))
     return Wanted(every, policies, found.prices, found.json, found.html, found.dump, found.over)
-
-
-_ORDER = ("thrifty", "classic", "off", "summary")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -134,13 +129,6 @@ def read(files: Iterable[Path], counter: Counter) -> tuple[list[Recording], list
 def tokens_of(one: Recording) -> int:
     """Tokens of everything that was said and done in a recording."""
     return sum(sum(getattr(fact, "tokens", ())) for fact in one.facts)
-
-
-def setup_of(policy: str, tier: str, counter: Counter) -> Setup:
-    """Under what a policy is replayed: its defaults, a window of 200,000, and the tier's prices."""
-    priced = TIERS[tier]
-    settings = Settings(policy=policy, cache_ttl=priced.ttl)
-    return Setup(settings, Window(WINDOW, MAX_TOKENS), PRICES[tier], priced, counter)
 
 
 def replay_all(wanted: Wanted, recordings: Sequence[Recording], tier: str, counter: Counter) -> list[Run]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from compact.replay import OVERHEAD, Recording, Sink
+from compact.replay_policies import MAX_OUTPUT
 from compact.tokens import Counter
 from transcripts.facts import Reply
 from transcripts.messages import ToolUse
@@ -21,7 +22,6 @@ from transcripts.view import Message
 from .request import Frame, build
 
 MODEL = "claude-sonnet-5-5"
-MAX_TOKENS = 32_000
 SUMMARY_TOKENS = 20_000
 STANDS_FOR = "This stands for the system prompt of the recorded agent, which the recording does not hold. "
 WORD = " a"  # one token of cl100k, also behind itself
@@ -32,7 +32,7 @@ def frame_of(recording: Recording, counter: Counter, ttl: float) -> Frame:
     tools = tuple(_tool(name) for name in _names(recording))
     room = OVERHEAD - counter.value(list(tools))
     cache = "1h" if ttl > 300 else "5m"
-    return Frame(MODEL, MAX_TOKENS, (_filler(room, counter),), tools, {"type": "adaptive"}, cache=cache)
+    return Frame(MODEL, MAX_OUTPUT, (_filler(room, counter),), tools, {"type": "adaptive"}, cache=cache)
 
 
 def sink(file: BinaryIO, frame: Frame) -> Sink:

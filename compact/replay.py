@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from transcripts.facts import Asked, Compacted, Fact, Failed, Fold, Noted, Reply, Result, User
+from transcripts.facts import Asked, Compacted, Fact, Failed, Fold, Noted, Reply, Result, Unthink, User
 from transcripts.fold import Folded
 from transcripts.messages import Text, Usage
 from transcripts.view import Kind, Message, Part
@@ -254,11 +254,12 @@ def sendable(view: Sequence[Message]) -> Sequence[Message]:
 
 def leaving_out(folded: Folded, exchanges: int) -> Sequence[Message]:
     """The view without its oldest exchanges."""
-    replies = [entry for entry in folded.entries if isinstance(entry.fact, Reply)]
+    view = folded.view
+    replies = [message.first for message in view if message.role == "assistant"]
     if exchanges <= 0 or not replies:
-        return folded.view
-    last = replies[min(exchanges, len(replies)) - 1].last
-    return folded.preview((Fold(0, last, (Text(LEFT_OUT),), 12),))
+        return view
+    first = replies[min(exchanges, len(replies) - 1)]
+    return folded.preview((Fold(0, first - 1, (Text(LEFT_OUT),), 12), Unthink(0, folded.last_seq)))
 
 
 def _marked(folded: Folded, view: Sequence[Message]) -> list[int]:

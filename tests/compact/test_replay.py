@@ -202,7 +202,7 @@ def test_a_prompt_over_the_window_goes_down_the_reactive_ladder():
 def test_a_view_that_the_api_would_refuse_is_counted_with_its_faults():
     def planner(situation, trigger, focus, rung):
         if situation.folded.seen and not situation.folded.compactions:
-            return Plan((Proposal("bad", trigger, (Clear(1, 0, "text", " ", 0),), {}),))
+            return Plan((Proposal("bad", trigger, (Fold(1, 1, (Text(" "),), 0),), {}),))
         return Plan()
         yield
 
