@@ -12,7 +12,7 @@ from compact.window import Window
 from tests.compact.replay_sessions import Counted, count_text, session
 from transcripts.facts import Clear, Fold, Unthink
 from transcripts.fold import Folded
-from transcripts.messages import Text
+from transcripts.messages import Text, ToolUse
 
 OVERHEAD = 1_000
 
@@ -202,13 +202,13 @@ def test_a_prompt_over_the_window_goes_down_the_reactive_ladder():
 def test_a_view_that_the_api_would_refuse_is_counted_with_its_faults():
     def planner(situation, trigger, focus, rung):
         if situation.folded.seen and not situation.folded.compactions:
-            return Plan((Proposal("bad", trigger, (Fold(1, 1, (Text(" "),), 0),), {}),))
+            return Plan((Proposal("bad", trigger, (Fold(1, 1, (ToolUse("x", "f", {}),), 0),), {}),))
         return Plan()
         yield
 
     done = run(planner, turns=3)
     assert done.figures.invalid_views == 3
-    assert any("empty text" in fault for fault in done.problems)
+    assert any("call by the user" in fault for fault in done.problems)
 
 
 def test_failures_of_a_plan_are_recorded_for_the_plans_that_follow():
