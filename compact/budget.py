@@ -1,74 +1,86 @@
 """budget: results of one message that together are too large go to disk, largest first; a preview stays.
 
-Runs before everything, at every call; micro would clear what budget has to save. A tool may be exempt: read
-pages by itself.
+Runs before everything, at every call, on the newest message alone: micro would clear what budget has to
+save, and older messages were looked at when they were the newest. A tool that pages by itself is exempt.
 """
 
 from __future__ import annotations
 
-from transcripts.facts import Clear, Edit
+from transcripts.facts import Clear, Result
 from transcripts.messages import Text, ToolResult
-from transcripts.view import Message, Part
+from transcripts.view import Part
 
+from .clearing import made, shown_by_us, text_of
 from .placeholders import recall_id
-from .plan import Situation
+from .plan import Proposal, Situation
+from .report import propose
+from .sound import fact_at
 
-EXEMPT = ("read", "recall")
-CHARS = 4  # characters to a token, for the share of the window
+Saved = tuple[tuple[Clear, ...], tuple[tuple[str, str], ...]]  # edits, and the files (name, text) they name
 
 
-def plan_budget(situation: Situation) -> tuple[tuple[Edit, ...], tuple[tuple[str, str], ...]]:
-    """(edits, files) for the newest message of results; older ones were looked at when they were newest."""
+def plan_budget(situation: Situation) -> tuple[Proposal, ...]:
+    """Previews of the largest results of the newest message, until all of them are within the limits."""
     view = situation.folded.view
     if not len(view) or view[-1].role != "user":
-        return (), ()
+        return ()
+    parts = [part for part in view[-1].parts if isinstance(part.block, ToolResult)]
+    edits, files = _within(situation, parts)
+    if not edits:
+        return ()
+    return (propose(situation, "budget", "auto", edits, files=files, why="results over the budget"),)
+
+
+def _within(situation: Situation, parts: list[Part]) -> Saved:
     settings = situation.settings
-    limit = min(settings.budget_chars, int(settings.budget_share * situation.window.size * CHARS))
-    sizes = {index: _chars(part) for index, part in enumerate(view[-1].parts)}
-    total = sum(sizes.values())
-    edits: list[Edit] = []
+    share = situation.unscaled(int(settings.budget_share * situation.window.size))
+    characters = sum(_characters(part) for part in parts)
+    tokens = sum(part.tokens for part in parts)
+    edits: list[Clear] = []
     files: list[tuple[str, str]] = []
-    for index in sorted(sizes, key=lambda index: -sizes[index]):
-        if total <= limit or sizes[index] <= settings.preview_chars:
+    for part in sorted(parts, key=_characters, reverse=True):
+        if characters <= settings.budget_chars and tokens <= share:
             break
-        part = view[-1].parts[index]
-        if not _eligible(view[-1], index):
+        if (part.use is not None and part.use.name in settings.budget_exempt) or shown_by_us(part):
             continue
-        edit, name, text = preview(situation, part)
-        total -= sizes[index] - len(edit.text)
-        edits.append(edit)
-        files.append((name, text))
-    return tuple(edits), tuple(files)
+        edit, stored = preview(situation, part, settings.budget_preview)
+        if edit is not None:
+            edits.append(edit)
+            files.extend(stored)
+            characters -= _characters(part) - len(edit.text)
+            tokens -= edit.saves
+    return tuple(sorted(edits, key=lambda edit: edit.seq)), tuple(files)
 
 
-def _eligible(message: Message, index: int) -> bool:
-    part = message.parts[index]
-    if not isinstance(part.block, ToolResult) or part.use is None or part.use.name.lower() in EXEMPT:
-        return False
-    return not text_of(part).startswith("<persisted-output")
+def preview(
+    situation: Situation, part: Part, characters: int
+) -> tuple[Clear | None, tuple[tuple[str, str], ...]]:
+    """The edit that shows the beginning of a result, and the file that keeps all of it.
+
+    An output that is stored already is named where it is. None where a preview would not be shorter.
+    """
+    fact = fact_at(situation.folded, part.seq)
+    if not isinstance(fact, Result):
+        return None, ()
+    text = text_of(ToolResult("", fact.content))
+    path = fact.stored.path if fact.stored else f"{situation.outputs}r{part.seq}.txt"
+    shown = _marker(path, text, part, characters)
+    edit = made(part, "content", shown, sum(fact.tokens), situation.count)
+    stored = () if fact.stored or edit is None else ((path.rpartition("/")[2], text),)
+    return edit, stored
 
 
-def preview(situation: Situation, part: Part) -> tuple[Clear, str, str]:
-    """The edit that shows a preview of a result, and the name and the text of the file that keeps it."""
-    text = text_of(part)
-    name = f"r{part.seq}.txt"
-    head = text[: situation.settings.preview_chars]
-    shown = (
-        f'<persisted-output path=".task_outputs/tool-results/{name}" chars="{len(text)}" '
-        f'recall="{recall_id(part)}">\n{head}\n[... {len(text) - len(head):,} more characters; '
-        f"recall {recall_id(part)} pages through all of it]\n</persisted-output>"
+def _marker(path: str, text: str, part: Part, characters: int) -> str:
+    ident = recall_id(part)
+    return (
+        f'<persisted-output path="{path}" characters="{len(text)}" recall="{ident}">\n'
+        f"Preview (the first {min(characters, len(text)):,} of {len(text):,} characters; "
+        f"recall {ident} pages through all of it):\n{text[:characters]}\n</persisted-output>"
     )
-    saves = part.tokens - situation.count.text(shown)
-    return Clear(part.seq, part.index, "content", shown, saves), name, text
 
 
-def text_of(part: Part) -> str:
-    """The text of a result as shown."""
+def _characters(part: Part) -> int:
     block = part.block
     if not isinstance(block, ToolResult):
-        return block.text if isinstance(block, Text) else ""
-    return "\n".join(piece.text for piece in block.content if isinstance(piece, Text))
-
-
-def _chars(part: Part) -> int:
-    return len(text_of(part)) if isinstance(part.block, ToolResult) else 0
+        return 0
+    return sum(len(piece.text) for piece in block.content if isinstance(piece, Text))

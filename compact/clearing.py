@@ -1,87 +1,124 @@
-"""What can be cleared in a stretch of the view, and the edit that clears it."""
+"""What can be cleared in a stretch of the view, and the edits that clear it.
+
+Finding is cheap, by the counts that the parts carry; an edit's exact saving is counted only when it is made.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from transcripts.facts import Clear
-from transcripts.messages import Image, Text, ToolResult, ToolUse
-from transcripts.view import Kind, Message, Part, View
+from transcripts.facts import Clear, Reply, Result, User
+from transcripts.fold import Folded
+from transcripts.messages import Block, Image, Text, ToolResult, ToolUse
+from transcripts.view import Kind, Part
 
-from .budget import text_of
-from .placeholders import TOKENS, input_line, pasted_line, result_line
+from .placeholders import head_and_tail, input_line, is_placeholder, pasted_line, result_line
+from .sound import fact_at
 from .tokens import Counter
 
-MIN_FIELD = 400  # characters of a tool input's field below which clearing is not worth its placeholder
-_PLACEHOLDERS = ("[cleared:", "<persisted-output")
+LINE = 30  # tokens of a placeholder, about; exact when the edit is made
+MIN_FIELD = 160  # characters of a tool input's field below which its placeholder would be hardly shorter
+KEPT_FIELDS = frozenset({"file_path", "path", "notebook_path", "pattern", "description", "url", "glob"})
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An edit that could be made, in message `index`; `path` is the file that a result shows, if it is one."""
+    """Something that could be cleared, in message `index` of the view; `gain` in tokens, about."""
 
     index: int
-    edit: Clear
-    path: str = ""
+    part: Part
+    field: str
+    gain: int
+
+    @property
+    def key(self) -> tuple[int, int, str]:
+        return self.part.seq, self.part.index, self.field
 
 
-def results(view: View, first: int, last: int, seen: int, least: int) -> Iterator[Candidate]:
-    """Results in the messages first..last-1 that the model has seen and that are longer than `least` characters."""
+def candidates(folded: Folded, first: int, last: int, least: int) -> Iterator[Candidate]:
+    """Seen results and long inputs in the messages first..last-1 that would free `least` tokens each."""
+    view, seen = folded.view, folded.seen
     for index in range(first, last):
         for part in view[index].parts:
-            if part.kind is Kind.RESULT and part.seq <= seen and (edit := clear_result(part, least)):
-                yield Candidate(index, edit, path_of(part))
+            if part.tokens < least + LINE:
+                continue
+            if part.kind is Kind.RESULT:
+                if part.seq <= seen and not shown_by_us(part):
+                    yield Candidate(index, part, "content", part.tokens - LINE)
+            elif part.kind is Kind.INPUT:
+                yield from _fields(index, part, least)
 
 
-def inputs(view: View, first: int, last: int, count: Counter) -> Iterator[Candidate]:
-    """Long string fields of tool inputs in the messages first..last-1."""
-    for index in range(first, last):
-        message: Message = view[index]
-        if message.role == "assistant":
-            for part in message.parts:
-                for edit in clear_fields(part, count):
-                    yield Candidate(index, edit)
-
-
-def clear_result(part: Part, least: int) -> Clear | None:
-    """The edit that clears a result, or None where it is short, cleared already, or an error worth keeping."""
-    block = part.block
-    if not isinstance(block, ToolResult):
-        return None
-    text = text_of(part)
-    media = any(not isinstance(piece, Text) for piece in block.content)
-    if (len(text) <= least and not media) or text.startswith(_PLACEHOLDERS):
-        return None
-    saves = part.tokens - TOKENS
-    if saves <= 0:
-        return None
-    return Clear(part.seq, part.index, "content", result_line(part, part.tokens), saves)
-
-
-def clear_fields(part: Part, count: Counter) -> Iterator[Clear]:
-    """The edits that clear the long fields of a tool input; what says where and what stays."""
-    block = part.block
-    if not isinstance(block, ToolUse) or part.tokens < TOKENS * 2:
+def _fields(index: int, part: Part, least: int) -> Iterator[Candidate]:
+    if not isinstance(part.block, ToolUse):
         return
-    for name, value in block.input.items():
-        if isinstance(value, str) and len(value) >= MIN_FIELD and not value.startswith(_PLACEHOLDERS):
-            tokens = count.text(value)
-            if tokens > TOKENS:
-                yield Clear(part.seq, part.index, name, input_line(part, name, tokens), tokens - TOKENS)
+    texts = {name: value for name, value in part.block.input.items() if isinstance(value, str)}
+    characters = sum(len(value) for value in texts.values()) or 1
+    for name, value in texts.items():
+        gain = part.tokens * len(value) // characters - LINE
+        if gain >= least and clearable(name, value):
+            yield Candidate(index, part, name, gain)
 
 
-def clear_pasted(part: Part) -> Clear | None:
-    """The edit that clears a block of the user: a last resort."""
-    if part.kind is not Kind.USER or part.tokens <= TOKENS:
+def clearable(name: str, value: object) -> bool:
+    """Whether a field of a tool input is a long text that says nothing of where or what."""
+    return (
+        isinstance(value, str)
+        and name not in KEPT_FIELDS
+        and len(value) >= MIN_FIELD
+        and not is_placeholder(value)
+    )
+
+
+def shown_by_us(part: Part) -> bool:
+    """Whether what is shown is a placeholder or a preview already, or has no fact behind it."""
+    return part.kind is Kind.PLACEHOLDER or is_placeholder(text_of(part.block))
+
+
+def text_of(block: Block) -> str:
+    """The text of a result, or of a text."""
+    if isinstance(block, ToolResult):
+        return "\n".join(piece.text for piece in block.content if isinstance(piece, Text))
+    return block.text if isinstance(block, Text) else ""
+
+
+def clear(folded: Folded, part: Part, field: str, count: Counter) -> Clear | None:
+    """The edit that shows a placeholder instead; None where that is not shorter.
+
+    `saves` is against the original, whatever an earlier edit shows there now.
+    """
+    fact = fact_at(folded, part.seq)
+    if isinstance(fact, Result) and field == "content":
+        return made(part, field, result_line(part, sum(fact.tokens)), sum(fact.tokens), count)
+    if isinstance(fact, Reply) and isinstance(part.block, ToolUse):
+        value = part.block.input.get(field)
+        if not isinstance(value, str):
+            return None
+        tokens = count.text(value)
+        return made(part, field, input_line(part, field, value, tokens), tokens, count)
+    return None
+
+
+def made(part: Part, field: str, text: str, original: int, count: Counter) -> Clear | None:
+    """The edit that shows `text` in place of `original` tokens; None where it is not shorter."""
+    saves = original - count.text(text)
+    return Clear(part.seq, part.index, field, text, saves) if saves > 0 else None
+
+
+def clear_pasted(folded: Folded, part: Part, characters: int, count: Counter) -> Clear | None:
+    """A long text of the user shown by its head and tail, an image by a line: a last resort."""
+    fact = fact_at(folded, part.seq)
+    if not isinstance(fact, User) or part.index >= len(fact.blocks):
         return None
-    field = "source" if isinstance(part.block, Image) else "text"
-    return Clear(part.seq, part.index, field, pasted_line(part, part.tokens), part.tokens - TOKENS)
-
-
-def path_of(part: Part) -> str:
-    """The file that a result is about, by the call that it answers; "" for none."""
-    return "" if part.use is None else path_in(part.use)
+    original = fact.blocks[part.index]
+    tokens = fact.tokens[part.index] if part.index < len(fact.tokens) else part.tokens
+    if isinstance(original, Image):
+        return made(part, "source", pasted_line(part, tokens), tokens, count)
+    if isinstance(original, Text):
+        text = head_and_tail(original.text, characters, f"r{part.seq}.{part.index}")
+        return made(part, "text", text, tokens, count)
+    return None
 
 
 def path_in(use: ToolUse) -> str:

@@ -1,120 +1,181 @@
 """Folding old history away: where to cut, and the fold that takes its place, with or without a summary.
 
-The deterministic floor is this with no summary: it needs no model, works from any state, and always leaves
-a request that can be sent.
+A cut stands between exchanges, never within an older fold. The newest exchange stays, since its results may
+not have been seen; where even that is too much for the window, it is shrunk to previews.
 """
 
 from __future__ import annotations
 
-from transcripts.entries import Exchange, Prompt
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from transcripts.entries import Entry, Exchange, Prompt
 from transcripts.facts import Clear, Edit, Fold
-from transcripts.messages import Text
-from transcripts.view import Kind
+from transcripts.fold import Folded
+from transcripts.messages import Block, Text
+from transcripts.view import Kind, Part
 
 from .budget import preview
-from .clearing import clear_pasted, clear_result
-from .keeping import keep, keep_cap, restored
+from .clearing import clear, clear_pasted, shown_by_us
+from .keeping import Span, keep, keep_cap
 from .plan import Situation, Trigger
+from .restore import Restored, restore
+
+LEAST_TAIL = 1_500  # tokens of the newest exchanges that stay whatever the record takes
+SMALL = 300  # tokens below which a block is not worth shrinking
+PREVIEWS = (2_000, 400)  # characters of a preview: at first, and where that is too much
 
 
-def cut(situation: Situation, tail_tokens: int, leave: int = 1) -> int | None:
-    """seq of the first fact that stays: the tail holds at most `tail_tokens`, and the last `leave` entries.
+@dataclass(frozen=True, slots=True)
+class Folding:
+    """A fold, the entries that it leaves, and the files that it restores."""
 
-    None where nothing would be folded.
+    fold: Fold
+    tail: tuple[Entry, ...]
+    restored: Restored
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How to fold: `tail` tokens (our count) stay at most; whether files are restored."""
+
+    trigger: Trigger
+    summary: str = ""
+    tail: int | None = None
+    restoring: bool = True
+
+
+def fold_old(situation: Situation, terms: Terms) -> Folding | None:
+    """The fold over all but the newest exchanges; None where there is nothing to fold.
+
+    Record (but for the summary) and tail together keep within the cap, the words of the person before the
+    tail. Where the cut is does not depend on the summary, so that a preview can tell.
     """
-    folded = situation.folded
-    view, entries = folded.view, folded.entries
-    if len(entries) <= leave:
+    settings = situation.settings
+    most = situation.unscaled(settings.tail_tokens) if terms.tail is None else terms.tail
+    cap = keep_cap(situation)
+    at = _cut(situation, min(most, cap // 2))
+    if at == 0:
         return None
-    first = len(entries) - leave
-    while first > 1:
-        at = view.index_of(entries[first - 1].seq)
-        if view.tokens - view.tokens_before(at) > tail_tokens:
-            break
-        first -= 1
-    return entries[first].seq if first > 0 else None
+    record = situation.count.text(keep(situation, _span(situation, terms, at), "", cap))
+    at = _cut(situation, max(min(LEAST_TAIL, most), min(most, cap - record))) or at
+    return fold_at(situation, terms, at)
 
 
-def must_stay(situation: Situation) -> int:
-    """How many entries at the end cannot be folded: the newest exchange whose results are unseen, and open prompts."""
+def fold_at(situation: Situation, terms: Terms, at: int) -> Folding:
+    """The fold over the first `at` entries."""
+    tail = tuple(situation.folded.entries[at:])
+    span = _span(situation, terms, at)
+    blocks: list[Block] = [Text(keep(situation, span, terms.summary, keep_cap(situation)))]
+    restored = restore(situation, span.last, tail) if terms.restoring else Restored()
+    if restored.text:
+        blocks.append(Text(restored.text))
+    last = min(span.last, tail[0].seq - 1) if tail else span.last
+    tokens = sum(situation.count.blocks(tuple(blocks)))
+    return Folding(Fold(span.first, last, tuple(blocks), tokens), tail, restored)
+
+
+def _span(situation: Situation, terms: Terms, at: int) -> Span:
+    entries = situation.folded.entries
+    return Span(tuple(entries[:at]), going_on(situation, terms.trigger, entries[at:]))
+
+
+def going_on(situation: Situation, trigger: Trigger, tail: Iterable[Entry]) -> bool:
+    """Whether the newest request is folded while its turn still goes on."""
+    if trigger == "manual" or any(
+        isinstance(entry, Prompt) and entry.fact.source == "user" for entry in tail
+    ):
+        return False
+    return any(isinstance(entry, Prompt) for entry in situation.folded.entries)
+
+
+def _cut(situation: Situation, tokens: int) -> int:
+    """Index of the first entry that stays: the newest entries that hold `tokens`, never less than must."""
     folded = situation.folded
-    last = folded.entries[-1] if folded.entries else None
-    if isinstance(last, Exchange) and last.uses:
-        return 1
+    entries = folded.entries
+    at = len(entries) - must_stay(folded)
+    room = tokens - sum(size_of(folded, entry) for entry in entries[at:])
+    while at > 0 and room > 0:
+        room -= size_of(folded, entries[at - 1])
+        if room >= 0:
+            at -= 1
+    return _outside(folded, at)
+
+
+def _outside(folded: Folded, at: int) -> int:
+    """The cut moved behind the fold that it would part."""
+    entries = folded.entries
+    if at < len(entries) and (fold := folded.edits.covering(entries[at].seq)) is not None:
+        while at < len(entries) and entries[at].seq <= fold.last:
+            at += 1
+    return at
+
+
+def must_stay(folded: Folded) -> int:
+    """How many entries at the end cannot be folded: those that hold anything the model has not seen yet."""
     count = 0
     for entry in reversed(folded.entries):
-        if not isinstance(entry, Prompt) or entry.seq <= folded.seen:
+        if entry.last <= folded.seen and not (isinstance(entry, Exchange) and entry.open):
             break
         count += 1
     return count
 
 
-def fold_before(
-    situation: Situation, stays: int, trigger: Trigger, summary: str = "", restore: bool = True
-) -> Fold | None:
-    """The fold over everything before fact `stays`; None where there is nothing."""
-    folded = situation.folded
-    inside = [entry for entry in folded.entries if entry.seq < stays]
-    if not inside:
-        return None
-    first, last = inside[0].seq, max(entry.last for entry in inside)
-    going_on = trigger != "manual" and _open_request_inside(situation, stays)
-    text = keep(situation, (first, last), summary, going_on, keep_cap(situation))
-    blocks = [Text(text)]
-    tokens = situation.count.text(text)
-    if restore:
-        tail = _tail_paths(situation, stays)
-        files, size = restored(situation, last, tail)
-        if files:
-            blocks.append(Text(files))
-            tokens += size
-    return Fold(first, last, tuple(blocks), tokens)
+def size_of(folded: Folded, entry: Entry) -> int:
+    """Tokens that an entry takes in the view, by our count, folds aside."""
+    if isinstance(entry, Prompt):
+        return sum(entry.fact.tokens) - _saved(folded, entry.seq, len(entry.fact.blocks))
+    size = sum(entry.fact.tokens) - _saved(folded, entry.seq, len(entry.fact.blocks))
+    return size + sum(sum(r.tokens) - _saved(folded, r.seq, 1) for r in entry.results.values())
 
 
-def _open_request_inside(situation: Situation, stays: int) -> bool:
-    """Whether the newest prompt is folded while its turn still goes on."""
-    for entry in reversed(situation.folded.entries):
-        if isinstance(entry, Prompt):
-            return entry.seq < stays
-    return False
+def _saved(folded: Folded, seq: int, blocks: int) -> int:
+    clears = folded.edits.clears
+    return sum(edit.saves for at in range(blocks) for edit in clears.get((seq, at), {}).values())
 
 
-def _tail_paths(situation: Situation, stays: int) -> str:
-    folded = situation.folded
-    inputs = [
-        str(use.input)
-        for e in folded.entries
-        if isinstance(e, Exchange) and e.seq >= stays
-        for use in e.uses.values()
-    ]
-    return "\n".join(inputs)
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """Edits that shrink single blocks, and the files that they name."""
+
+    edits: tuple[Clear, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
 
 
-def shrink(
-    situation: Situation, first: int, room: int, unseen: bool
-) -> tuple[tuple[Edit, ...], list[tuple[str, str]]]:
-    """Edits that bring what is shown from fact `first` on under `room` tokens, largest blocks first.
+def shrink(situation: Situation, first: int, room: int, unseen: bool) -> Shrunk:
+    """What brings the blocks shown from fact `first` on under `room` tokens (our count), largest first.
 
-    Results become placeholders, unseen ones (where allowed) previews; then pasted blocks of the user.
+    Results that the model has seen become placeholders; where `unseen`, the others become previews, and
+    long blocks of the person are shown by head and tail.
     """
-    view, seen = situation.folded.view, situation.folded.seen
-    at = view.index_of(first)
-    parts = [part for message in view[at:] for part in message.parts if part.seq >= first]
-    total = sum(part.tokens for part in parts)
-    edits: list[Edit] = []
-    files: list[tuple[str, str]] = []
-    for part in sorted(parts, key=lambda part: -part.tokens):
-        if total <= room:
-            break
-        edit: Clear | None = None
-        if part.kind is Kind.RESULT and part.seq <= seen:
-            edit = clear_result(part, 0)
-        elif part.kind is Kind.RESULT and unseen and part.tokens > 700:
-            edit, name, text = preview(situation, part)
-            files.append((name, text))
-        elif part.kind is Kind.USER and unseen:
-            edit = clear_pasted(part) if part.tokens > 2_000 else None
-        if edit is not None and edit.saves > 0:
-            edits.append(edit)
-            total -= edit.saves
-    return tuple(edits), files
+    folded = situation.folded
+    parts = [p for message in folded.view for p in message.parts if p.seq >= first and p.tokens > SMALL]
+    total = sum(message.tokens for message in folded.view if message.last >= first)
+    edits: dict[tuple[int, int, str], Clear] = {}
+    files: dict[str, str] = {}
+    for characters in PREVIEWS:
+        for part in sorted(parts, key=lambda part: -part.tokens):
+            if total <= room:
+                break
+            edit, stored = _smaller(situation, part, characters, unseen)
+            if edit is None:
+                continue
+            key = (edit.seq, edit.block, edit.field)
+            before = edits.get(key) or folded.edits.clears.get(key[:2], {}).get(edit.field)
+            total -= edit.saves - (before.saves if before is not None else 0)
+            edits[key] = edit
+            files.update(stored)
+    return Shrunk(tuple(edits[key] for key in sorted(edits)), tuple(files.items()))
+
+
+def _smaller(
+    situation: Situation, part: Part, characters: int, unseen: bool
+) -> tuple[Clear | None, tuple[tuple[str, str], ...]]:
+    folded, count = situation.folded, situation.count
+    if part.use is not None:
+        if part.seq <= folded.seen:
+            return (None, ()) if shown_by_us(part) else (clear(folded, part, "content", count), ())
+        return preview(situation, part, characters) if unseen else (None, ())
+    if part.kind is Kind.USER and unseen:
+        return clear_pasted(folded, part, characters, count), ()
+    return None, ()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from transcripts.entries import Entry, Exchange, Prompt
+from transcripts.entries import Entry, Prompt
 from transcripts.facts import Noted, Result
 from transcripts.messages import Text, ToolUse
 
@@ -28,6 +28,8 @@ _RUNNERS = {"bash", "shell", "run", "execute"}
 _LONGEST = 300  # characters of a constraint
 _ERROR = 160  # characters of an error
 OURS = "<surroundings>"
+IMPORTANT = 40  # of each kind, for the check of a summary
+_NUMBER = re.compile(r"(?<![\w.,:/-])\d[\d.,:]*\d(?![\w/-])")
 
 
 @dataclass(slots=True)
@@ -40,6 +42,7 @@ class Ledger:
     commands: list[tuple[str, str]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     constraints: list[tuple[str, str]] = field(default_factory=list)
+    numbers: dict[str, float] = field(default_factory=dict)
 
 
 def keep_ledger(entries: Iterable[Entry]) -> Ledger:
@@ -54,7 +57,9 @@ def keep_ledger(entries: Iterable[Entry]) -> Ledger:
             _enter(ledger, use, entry.results.get(index), 2.0 ** (calls / HALF_LIFE % 1000))
         for block in entry.fact.blocks:
             if isinstance(block, Text):
-                _score(ledger.names, names(block.text), 0.5 * 2.0 ** (calls / HALF_LIFE % 1000))
+                weight = 0.5 * 2.0 ** (calls / HALF_LIFE % 1000)
+                _score(ledger.names, names(block.text), weight)
+                _score(ledger.numbers, {n for n in _NUMBER.findall(block.text) if len(n) > 2}, weight)
     return ledger
 
 
@@ -72,6 +77,18 @@ def _enter(ledger: Ledger, use: ToolUse, result: Result | None, weight: float) -
     if result is not None and result.error:
         text = "\n".join(block.text for block in result.content if isinstance(block, Text))
         ledger.errors.append(f"{use.name} {path}: {_last_line(text)}"[:_ERROR])
+
+
+def important(ledger: Ledger) -> dict[str, list[str]]:
+    """What a summary should name: the paths, identifiers and numbers in most and latest use."""
+    paths = {**ledger.names, **ledger.read, **ledger.changed}
+    return {
+        "paths": [name for name in _ranked(paths) if "/" in name or "." in name][:IMPORTANT],
+        "identifiers": [name for name in _ranked(ledger.names) if "/" not in name and "." not in name][
+            :IMPORTANT
+        ],
+        "numbers": _ranked(ledger.numbers)[: IMPORTANT // 2],
+    }
 
 
 def _score(scores: dict[str, float], found: Iterable[str], weight: float) -> None:

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from transcripts.messages import ToolUse
-from transcripts.view import Kind, Part
+from transcripts.view import Part
 
-TOKENS = 28  # what one of them weighs, about
-_SHORT = 60  # characters of an argument that are shown
+BEGINS = ("[cleared:", "<persisted-output")
+_SHORT = 80  # characters of an argument that are shown
 _TELLING = (
     "file_path",
     "path",
@@ -28,6 +28,11 @@ _TELLING = (
 )
 
 
+def is_placeholder(text: str) -> bool:
+    """Whether the text is one of ours."""
+    return text.startswith(BEGINS)
+
+
 def recall_id(part: Part) -> str:
     """The id that brings the original back: r<seq> of a result, r<seq>.<block> of anything else."""
     return f"r{part.seq}" if part.use is not None else f"r{part.seq}.{part.index}"
@@ -36,18 +41,22 @@ def recall_id(part: Part) -> str:
 def result_line(part: Part, tokens: int) -> str:
     """The placeholder of a result."""
     what = describe(part.use) if part.use is not None else "a result"
-    return f"[cleared: {what}, {tokens:,} tokens; recall {recall_id(part)} shows it]"
+    return _line(what, tokens, recall_id(part))
 
 
-def input_line(part: Part, field: str, tokens: int) -> str:
-    """The placeholder of one field of a tool input."""
-    return f"[cleared: {field}, {tokens:,} tokens; recall {recall_id(part)} shows it]"
+def input_line(part: Part, field: str, value: str, tokens: int) -> str:
+    """The placeholder of one field of a tool input. A command keeps its beginning: it says what was done."""
+    what = f"{field} {_cut(value)}" if field in ("command", "prompt", "query") else field
+    return _line(what, tokens, recall_id(part))
 
 
 def pasted_line(part: Part, tokens: int) -> str:
-    """The placeholder of a pasted text or image of the user."""
-    what = "text of the user" if part.kind is Kind.USER else "a block"
-    return f"[cleared: {what}, {tokens:,} tokens; recall {recall_id(part)} shows it]"
+    """The placeholder of an image of the user."""
+    return _line("image of the user", tokens, recall_id(part))
+
+
+def _line(what: str, tokens: int, ident: str) -> str:
+    return f"[cleared: {what}, {tokens:,} tokens; recall {ident} shows it]"
 
 
 def describe(use: ToolUse) -> str:
@@ -60,11 +69,27 @@ def telling(arguments: Mapping[str, Any]) -> str:
     """The argument that says best what a call is about; paths whole, the rest cut short."""
     for name in _TELLING:
         value = arguments.get(name)
-        if isinstance(value, str) and value:
-            line = " ".join(value.split()).replace("[", "(").replace("]", ")")
-            return line if "path" in name or len(line) <= _SHORT else f"{line[: _SHORT - 1]}…"
+        if isinstance(value, str) and value and not is_placeholder(value):
+            return _flat(value) if "path" in name else _cut(value)
     if not arguments:
         return ""
-    line = " ".join(json.dumps(dict(arguments), ensure_ascii=False, default=str).split())
-    line = line.replace("[", "(").replace("]", ")")
+    return _cut(json.dumps(dict(arguments), ensure_ascii=False, default=str))
+
+
+def _flat(text: str) -> str:
+    return " ".join(text[:4_000].split()).replace("[", "(").replace("]", ")")
+
+
+def _cut(text: str) -> str:
+    line = _flat(text)
     return line if len(line) <= _SHORT else f"{line[: _SHORT - 1]}…"
+
+
+def head_and_tail(text: str, characters: int, ident: str) -> str:
+    """The beginning and the end of a text, in about so many characters, with the way to the rest."""
+    half = max(1, characters // 2)
+    cut = len(text) - 2 * half
+    if cut <= 0:
+        return text
+    gap = f"[... {cut:,} characters are left out here; recall {ident} shows it all ...]"
+    return f"{text[:half]}\n{gap}\n{text[-half:]}"

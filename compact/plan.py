@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from transcripts.facts import Edit
@@ -13,9 +13,10 @@ from transcripts.messages import Usage
 from .prices import Prices
 from .settings import Settings
 from .tokens import Counter, Fit, context_tokens
-from .window import Window
+from .window import Window, trigger_of
 
 Trigger = Literal["auto", "manual", "tool", "reactive"]
+OUTPUTS = ".task_outputs/tool-results/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,9 @@ class Situation:
     overhead  our count of system prompt and tools, in tokens
     binds     whether the model binds thinking to its prefix
     live      state that stands beside the conversation (permission mode, background commands), a line each
+    outputs   how the paths of stored outputs begin: the folder, and what sets this session apart in it
+    reported  the server's own count of the request that it has just refused; 0: there was none
+    bare      this situation without the clearing that a summary would make needless
     """
 
     folded: Folded
@@ -38,15 +42,54 @@ class Situation:
     binds: bool
     count: Counter
     live: tuple[str, ...] = ()
+    outputs: str = OUTPUTS
+    reported: int = 0
+    bare: Situation | None = None
 
     @property
     def tokens(self) -> int:
         """The calibrated size of the next prompt."""
+        asked = self.folded.asked
+        if self.reported and asked is not None and asked.raw:
+            raw = self.overhead + self.folded.view.tokens
+            return max(0, self.reported + self.scaled(raw - asked.raw))
         return context_tokens(self.folded, self.overhead, self.fit)
+
+    @property
+    def slope(self) -> float:
+        """The model's tokens for each of ours."""
+        asked = self.folded.asked
+        if self.reported and asked is not None and asked.raw:
+            return max(self.fit.slope, self.reported / asked.raw)
+        return self.fit.slope
+
+    @property
+    def due(self) -> int:
+        """The size from which on a summary is due."""
+        return trigger_of(self.window, self.settings)
+
+    @property
+    def cold(self) -> bool:
+        """Whether the prompt cache has gone since the last request, so that rewriting costs nothing more."""
+        asked = self.folded.asked
+        return asked is not None and self.now - asked.ts > self.settings.cache_ttl
 
     def scaled(self, raw: int) -> int:
         """Tokens as the model counts them, for a stretch that we counted."""
-        return round(raw * self.fit.slope)
+        return round(raw * self.slope)
+
+    def unscaled(self, tokens: int) -> int:
+        """Our count of so many of the model's tokens."""
+        return round(tokens / self.slope)
+
+    def supposing(self, edits: tuple[Edit, ...], lasting: bool = True) -> Situation:
+        """This situation with more edits in force; `lasting` ones stay even if a summary follows."""
+        if not edits:
+            return self
+        bare = None if lasting and self.bare is None else self.bare or self
+        if lasting and bare is not None:
+            bare = bare.supposing(edits)
+        return replace(self, folded=self.folded.supposing(edits), bare=bare)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +103,7 @@ class AskSummary:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the model answered, or why it did not."""
+    """What the model answered, or why not. After a failure that begins "too long" less is sent."""
 
     text: str | None
     failure: str | None = None

@@ -10,18 +10,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 
+from transcripts.messages import Usage
+
 MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """`input` and `output` in dollars a million tokens; `read`, `write`, `write_hour` as shares of `input`."""
+    """`input` and `output` in dollars a million tokens; the others as shares of `input`."""
 
     input: float = 3.0
     output: float = 15.0
     write: float = 1.25
     write_hour: float = 2.0
     read: float = 0.1
+
+    def cost(self, usage: Usage) -> float:
+        """Dollars for a usage, output included."""
+        short = usage.cache_written - usage.cache_written_hour
+        tokens = usage.input + self.read * usage.cache_read + self.write * short
+        tokens += self.write_hour * usage.cache_written_hour
+        return self.dollars(tokens) + usage.output * self.output / MILLION
 
     def dollars(self, tokens: float) -> float:
         """Of so many input tokens at the plain price."""
@@ -40,6 +49,7 @@ TABLE: Mapping[
     "claude-opus-4": Prices(5, 25),
     "claude-sonnet-4": Prices(3, 15),
     "claude-haiku-4": Prices(1, 5),
+    "makeroom-offline": Prices(0, 0),
 }
 TIERS: Mapping[str, Prices] = {
     "standard": Prices(),

@@ -6,66 +6,103 @@ its results. A wider snip supersedes the narrower one, because the widest fold c
 
 from __future__ import annotations
 
-from transcripts.entries import Exchange
-from transcripts.facts import Edit, Fold
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from transcripts.entries import Entry, Prompt
+from transcripts.facts import Fold
 from transcripts.fold import Folded
-from transcripts.messages import Text
+from transcripts.messages import Block, Text
 
-from .plan import Situation
+from .keeping import request_inside
+from .plan import Proposal, Situation
+from .report import propose
 
-NOTE_TOKENS = 24
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Facts that cannot be parted, and how many messages they were before any snip."""
+
+    first: int
+    last: int
+    messages: int
+    snipped: bool = False
 
 
-def plan_snip(situation: Situation) -> tuple[Edit, ...]:
-    """One fold over the middle, or nothing. Messages are counted as they were before any edit."""
-    settings = situation.settings
-    spans = _spans(situation.folded)
-    total = sum(count for _, _, count in spans)
-    if total <= settings.snip_messages:
+def plan_snip(situation: Situation) -> tuple[Proposal, ...]:
+    """One fold over the middle, or nothing; only classic counts messages."""
+    settings, folded = situation.settings, situation.folded
+    if settings.policy != "classic" or 2 * len(folded.entries) <= settings.snip_messages:
         return ()
-    head = _after(spans, settings.snip_head)
-    tail = _before(spans, total - settings.snip_tail)
-    if head is None or tail is None or head > tail:
+    spans = list(_spans(folded))
+    shown = sum(span.messages for span in spans if not span.snipped)
+    if shown <= settings.snip_messages:
         return ()
-    first, last = spans[head][0], spans[tail][1]
-    folded = sum(count for _, _, count in spans[head : tail + 1])
-    widest = situation.folded.edits.covering(first)
-    if widest is not None and widest.last >= last:
+    total = sum(span.messages for span in spans)
+    inside = _middle(spans, settings.snip_head, total - settings.snip_tail)
+    if not inside or all(span.snipped for span in inside) or _brought_back(situation, inside):
         return ()
-    text = f"[snipped {folded} messages; recall r{first}-r{last} shows them by id]"
-    return (Fold(first, last, (Text(text),), NOTE_TOKENS),)
+    fold = _fold(situation, inside[0].first, inside[-1].last, sum(span.messages for span in inside))
+    return (propose(situation, "snip", "auto", (fold,), why="messages", messages=len(inside)),)
 
 
-Span = tuple[int, int, int]  # first seq, last seq, messages
+def _fold(situation: Situation, first: int, last: int, messages: int) -> Fold:
+    note = f"[snipped {messages} messages: r{first} to r{last}; recall finds what was said and shown there]"
+    blocks: list[Block] = [Text(note)]
+    if (request := request_inside(situation, first, last)) is not None:
+        blocks.append(
+            Text(f"[folded: the request being worked on is among the snipped messages]\n\n{request}")
+        )
+    return Fold(first, last, tuple(blocks), sum(situation.count.blocks(tuple(blocks))))
 
 
-def _spans(folded: Folded) -> list[Span]:
-    spans: list[Span] = []
+def _spans(folded: Folded) -> Iterator[Span]:
+    """The conversation in stretches that cannot be cut; what another fold shows is one message."""
+    snips = {
+        (edit.first, edit.last)
+        for made in folded.compactions
+        if made.layer == "snip"
+        for edit in made.edits
+        if isinstance(edit, Fold)
+    }
+    done = 0
     for entry in folded.entries:
-        if isinstance(entry, Exchange):
-            if not entry.superseded:
-                spans.append((entry.seq, entry.last, 2 if entry.uses else 1))
-        else:
-            spans.append((entry.seq, entry.last, 1))
-    return spans
+        if entry.seq < done:
+            continue
+        fold = folded.edits.covering(entry.seq)
+        if fold is not None and (fold.first, fold.last) not in snips:
+            done = fold.last + 1
+            yield Span(fold.first, fold.last, 1)
+        elif messages := _messages(entry):
+            yield Span(entry.seq, entry.last, messages, fold is not None)
 
 
-def _after(spans: list[Span], messages: int) -> int | None:
-    """The first span that begins after so many messages: none of them is cut."""
-    count = 0
-    for index, span in enumerate(spans):
-        if count >= messages:
-            return index
-        count += span[2]
-    return None
+def _messages(entry: Entry) -> int:
+    if isinstance(entry, Prompt):
+        return 1
+    return 0 if entry.superseded else 2 if entry.uses else 1
 
 
-def _before(spans: list[Span], messages: int) -> int | None:
-    """The last span that ends at or before so many messages."""
-    count, found = 0, None
-    for index, span in enumerate(spans):
-        count += span[2]
-        if count > messages:
-            break
-        found = index
-    return found
+def _middle(spans: list[Span], head: int, end: int) -> list[Span]:
+    """The spans that begin after `head` messages and end at or before `end` messages."""
+    count, inside = 0, []
+    for span in spans:
+        if count >= head and count + span.messages <= end:
+            inside.append(span)
+        count += span.messages
+    return inside
+
+
+def _brought_back(situation: Situation, inside: list[Span]) -> bool:
+    """Whether the person undid a snip here; the window may force it all the same."""
+    folded = situation.folded
+    undone = [
+        edit
+        for made in folded.compactions
+        if made.layer == "snip" and made.id in folded.undone
+        for edit in made.edits
+        if isinstance(edit, Fold)
+    ]
+    return situation.tokens < situation.due and any(
+        edit.first <= inside[-1].last and edit.last >= inside[0].first for edit in undone
+    )

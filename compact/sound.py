@@ -2,90 +2,108 @@
 
 Pairing, order and emptiness are seen to by the fold; what is left is thinking. On models that bind it to
 its prefix, an edit makes all thinking behind it unusable, up to the newest reply at that moment; what is
-produced later is bound to the edited view and stays. The thinking of the open turn is whole or wholly
-absent, because the API takes no half of it.
+produced later is bound to the edited view and stays. On any model the thinking of the open turn is whole or
+wholly absent, because the API takes no half of it. Thinking that is out of sight already counts as well: an
+undone compaction may bring it back.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 
-from transcripts.edits import earliest
 from transcripts.entries import Exchange, Prompt
-from transcripts.facts import Edit, Reply, Unthink
+from transcripts.facts import Clear, Edit, Fact, Fold, Result, Unthink
 from transcripts.fold import Folded
 from transcripts.messages import Opaque, Text, ToolResult, ToolUse, is_thinking
 from transcripts.view import Message
 
 
-def with_unthinking(folded: Folded, edits: tuple[Edit, ...], binds: bool) -> tuple[Edit, ...]:
+def unthink(folded: Folded, edits: tuple[Edit, ...], binds: bool) -> tuple[Edit, ...]:
     """The edits, and what they make of the thinking behind them."""
-    first = earliest(edits)
-    if not binds or first is None:
+    newest = newest_reply(folded)
+    opened = open_turn(folded)
+    if binds:
+        starts = [_behind(folded, edit) for edit in edits]
+    else:
+        starts = [edit.first for edit in edits if isinstance(edit, Fold) and edit.last > opened]
+    if not starts:
         return edits
-    newest = folded.seen
-    start = min(first, open_turn(folded)) if open_turn(folded) <= newest else first
-    if not any(_thinks(folded, seq) for seq in replies_between(folded, start, newest)):
-        return edits
-    return (*edits, Unthink(start if _thinks_between(folded, start, first) else first, newest))
+    return edits + _leaving_out(folded, min(starts), newest)
 
 
-def unthinking_since(folded: Folded, seq: int, binds: bool) -> tuple[Edit, ...]:
-    """What undoing a compaction made at `seq` does to the thinking: what was produced under it goes."""
-    newest = folded.seen
-    if (
-        not binds
-        or newest <= seq
-        or not any(_thinks(folded, r) for r in replies_between(folded, seq, newest))
-    ):
+def unthink_since(folded: Folded, seq: int, until: int | None = None) -> tuple[Edit, ...]:
+    """What the undoing of a compaction made at `seq` does to the thinking: what was produced under it goes.
+
+    `until` is the seq of a wider compaction that hides the undone one: what came after it was not under it.
+    """
+    newest = newest_reply(folded)
+    return _leaving_out(folded, seq, min(newest, until) if until is not None else newest)
+
+
+def _leaving_out(folded: Folded, start: int, newest: int) -> tuple[Edit, ...]:
+    """Thinking of the replies start..newest is left out, and with it the rest of the turn that is open."""
+    if start > newest:
         return ()
-    return (Unthink(seq, newest),)
+    if open_turn(folded) <= newest:
+        start = min(start, open_turn(folded))
+    thoughtful = any(
+        isinstance(entry, Exchange) and any(is_thinking(block) for block in entry.fact.blocks)
+        for entry in _between(folded, start, newest)
+    )
+    return (Unthink(start, newest),) if thoughtful else ()
+
+
+def _between(folded: Folded, first: int, last: int) -> Iterable[Exchange | Prompt]:
+    for entry in reversed(folded.entries):
+        if entry.seq < first:
+            return
+        if entry.seq <= last:
+            yield entry
+
+
+def _behind(folded: Folded, edit: Edit) -> int:
+    """From which seq on replies stand behind the edit. A result stands where its call does."""
+    if not isinstance(edit, Clear):
+        return edit.first
+    fact = fact_at(folded, edit.seq)
+    return fact.of + 1 if isinstance(fact, Result) else edit.seq
+
+
+def fact_at(folded: Folded, seq: int) -> Fact | None:
+    """The fact with that seq, or None."""
+    at = bisect_left(folded.facts, seq, key=lambda fact: fact.seq)
+    found = folded.facts[at] if at < len(folded.facts) else None
+    return found if found is not None and found.seq == seq else None
 
 
 def open_turn(folded: Folded) -> int:
-    """seq of the first fact of the open turn: the newest prompt."""
+    """seq of the prompt of the person that the newest turn answers; 0 without one."""
     for entry in reversed(folded.entries):
-        if isinstance(entry, Prompt):
+        if isinstance(entry, Prompt) and entry.fact.source == "user":
             return entry.seq
     return 0
 
 
-def replies_between(folded: Folded, first: int, last: int) -> Iterable[int]:
-    """seqs of the replies first..last, newest first."""
+def newest_reply(folded: Folded) -> int:
+    """seq of the newest reply, complete or not; 0 without one."""
     for entry in reversed(folded.entries):
-        if entry.seq < first:
-            return
-        if isinstance(entry, Exchange) and entry.seq <= last:
-            yield entry.seq
-
-
-def _thinks(folded: Folded, seq: int) -> bool:
-    entry = folded.find(seq)
-    return entry is not None and _has_thinking(entry.fact) and not folded.edits.unthinks(seq)
-
-
-def _thinks_between(folded: Folded, first: int, last: int) -> bool:
-    return any(_thinks(folded, seq) for seq in replies_between(folded, first, last - 1))
-
-
-def _has_thinking(fact: Reply) -> bool:
-    return any(is_thinking(block) for block in fact.blocks)
+        if isinstance(entry, Exchange):
+            return entry.seq
+    return 0
 
 
 def problems(view: Iterable[Message]) -> list[str]:
     """What the API would refuse about a view that ends with the user; empty when it is sound."""
     found: list[str] = []
-    role, ids = "assistant", set[str]()
-    waiting: list[str] = []
+    role, waiting, ids = "assistant", list[str](), set[str]()
     for index, message in enumerate(view):
         if message.role == role:
-            found.append(f"message {index}: two of {role} in a row")
-        if index == 0 and message.role != "user":
-            found.append("message 0: not of the user")
+            found.append(f"message {index}: two of {role} in a row, or the first is not of the user")
         if not message.parts:
             found.append(f"message {index}: empty")
-        answered = [p.block.tool_use_id for p in message.parts if isinstance(p.block, ToolResult)]
         if message.role == "user":
+            answered = [p.block.tool_use_id for p in message.parts if isinstance(p.block, ToolResult)]
             if answered != waiting:
                 found.append(f"message {index}: results {answered} for calls {waiting}")
             found.extend(_order(index, message))
@@ -101,9 +119,8 @@ def problems(view: Iterable[Message]) -> list[str]:
 
 def _order(index: int, message: Message) -> list[str]:
     results = [isinstance(part.block, ToolResult) for part in message.parts]
-    return (
-        [f"message {index}: a result after other blocks"] if results != sorted(results, reverse=True) else []
-    )
+    sound = results == sorted(results, reverse=True)
+    return [] if sound else [f"message {index}: a result after other blocks"]
 
 
 def _emptiness(index: int, message: Message) -> list[str]:

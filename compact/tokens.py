@@ -15,7 +15,7 @@ import os
 import struct
 import tempfile
 from base64 import b64decode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock

@@ -81,6 +81,11 @@ class Folded:
         return self.reply.seq if self.reply else 0
 
     @property
+    def calls(self) -> int:
+        """How many replies there are, rewound ones aside."""
+        return len(self._by_reply)
+
+    @property
     def view(self) -> View:
         """The conversation now. Valid until the next fact is applied."""
         self._render()
@@ -92,10 +97,11 @@ class Folded:
         last = self.entries[-1] if self.entries else None
         return last if isinstance(last, Exchange) else None
 
-    def supposing(self, edits: tuple[Edit, ...]) -> Folded:
-        """The same conversation with more edits in force. Facts must not be applied to it.
+    def supposing(self, edits: tuple[Edit, ...], undone: int | None = None) -> Folded:
+        """The same conversation with more edits in force, and without those that fact `undone` brought.
 
-        Renders again from the first message that the edits change; this one is not touched.
+        Renders again from the first message that changes; this one is not touched. Facts must not be
+        applied to what is returned.
         """
         trial = replace(
             self,
@@ -104,6 +110,8 @@ class Folded:
             _view=self.view.copy(),
             _marks=list(self._marks),
         )
+        if undone is not None:
+            trial._change(trial.edits.remove(undone))
         trial._change(trial.edits.add(trial.last_seq, edits))
         return trial
 
@@ -155,6 +163,7 @@ class Folded:
                 self._undo(fact)
             case Failed():
                 self.failures.append(fact)
+                self._measure(fact.about.get("raw"), fact.about.get("actual"))
             case Noted():
                 self.notes.append(fact)
             case _:
@@ -174,7 +183,12 @@ class Folded:
         if fact.complete:
             self.reply = fact
         if fact.usage.prompt and self.asked is not None and self.asked.seq == fact.asked:
-            self.measures = [*self.measures[1 - MEASURES :], (self.asked.raw, fact.usage.prompt)]
+            self._measure(self.asked.raw, fact.usage.prompt)
+
+    def _measure(self, raw: object, actual: object) -> None:
+        """A request of `raw` tokens by our count was of `actual` tokens, as a reply or a refusal told."""
+        if isinstance(raw, int) and isinstance(actual, int):
+            self.measures = [*self.measures[1 - MEASURES :], (raw, actual)]
 
     def _take_result(self, fact: Result) -> None:
         entry = self.find(fact.of)

@@ -1,0 +1,95 @@
+"""One summary from question to proposal: who is asked, what an answer comes to, what happens without one.
+
+A failure leaves the history as it is. Only where the request could not be sent at all, or where summaries
+have failed too often, the floor takes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from .coverage import coverage
+from .floor import accepted, floor, goal_of, ledger_first
+from .folding import Terms, fold_old
+from .guards import broken, thrashing
+from .plan import Answer, AskSummary, Plan, Proposal, Situation, Trigger
+from .report import biggest, fits, propose
+from .summary import Told, ask
+
+TOO_LITTLE = "a summary would free less than a tenth, so nothing was done"
+
+
+def plan_summary(situation: Situation) -> Generator[AskSummary, Answer, Plan]:
+    """The automatic summary, when it is due: clearing and the ledger are tried before the model is asked."""
+    settings, bare = situation.settings, situation.bare or situation
+    if situation.tokens < max(situation.due, settings.min_compact_size) or settings.collapse:
+        return Plan()
+    if thrashing(bare.folded, settings):
+        named = "; ".join(biggest(bare.folded.view, 3))
+        return _down(bare, "auto", f"summaries follow each other too closely. The biggest blocks: {named}")
+    if broken(bare.folded, settings):
+        return _down(bare, "auto", f"{settings.breaker} summaries in a row failed; /compact asks again")
+    if settings.policy == "thrifty" and (proposal := ledger_first(bare, situation)) is not None:
+        return Plan((proposal,))
+    return (yield from summarise(bare, "auto", ""))
+
+
+def on_request(situation: Situation, trigger: Trigger, focus: str) -> Generator[AskSummary, Answer, Plan]:
+    """`/compact` and the compact tool: a summary, but for a conversation too short for one."""
+    least = situation.settings.min_compact_size
+    if situation.tokens < least:
+        note = f"nothing to do: {situation.tokens:,} tokens are below min_compact_size ({least:,})"
+        return Plan(note=note)
+    if fold_old(situation, Terms(trigger)) is None and fits(situation):
+        return Plan(note="nothing to do: there is no old history to fold")
+    return (yield from summarise(situation, trigger, focus))
+
+
+def summarise(situation: Situation, trigger: Trigger, focus: str) -> Generator[AskSummary, Answer, Plan]:
+    """Ask, and make a proposal of the answer; not where even an empty answer would bring too little."""
+    if _with(situation, trigger, Told()) is None:
+        return Plan(note=TOO_LITTLE) if fits(situation) else _down(situation, trigger, TOO_LITTLE)
+    told = yield from ask(situation, focus)
+    if not told.failure:
+        proposal = _with(situation, trigger, told)
+        if proposal is not None:
+            return Plan((proposal,))
+        told = Told(failure=TOO_LITTLE)
+    failures = (("summary", told.failure),)
+    if trigger != "reactive" and fits(situation):
+        return Plan((), failures, f"the history is as it was: {told.failure}")
+    down = _down(situation, trigger, told.failure)
+    return Plan(down.proposals, failures + down.failures, down.note)
+
+
+def _down(situation: Situation, trigger: Trigger, why: str) -> Plan:
+    proposal = floor(situation, trigger, why)
+    if proposal is not None:
+        return Plan((proposal,), note=why)
+    named = "; ".join(biggest(situation.folded.view, 3))
+    return Plan(note=f"{why}; nothing more can be left out. The biggest blocks: {named}")
+
+
+def _with(situation: Situation, trigger: Trigger, told: Told) -> Proposal | None:
+    """The fold that shows the summary: files are restored, then not, then the tail is cut."""
+    best: Proposal | None = None
+    for terms in (
+        Terms(trigger, told.text),
+        Terms(trigger, told.text, None, False),
+        Terms(trigger, told.text, 0, False),
+    ):
+        folding = fold_old(situation, terms)
+        if folding is None:
+            continue
+        more: dict[str, Any] = {
+            "restored": list(folding.restored.results),
+            "summary_tokens": told.tokens,
+            "coverage": coverage(situation, folding.fold, told.text),
+        }
+        proposal = propose(situation, "summary", trigger, (folding.fold,), why="summary", **more)
+        if accepted(situation, proposal):
+            best = proposal
+            if proposal.report["after"] <= goal_of(situation):
+                return proposal
+    return best

@@ -1,0 +1,47 @@
+"""micro: old results become one line that names the tool and the recall id.
+
+classic counts: of the results that the model has seen, all but the newest few go, at every call. thrifty
+clears in batches, tool inputs too, when policy.py says so.
+"""
+
+from __future__ import annotations
+
+from transcripts.facts import Clear
+from transcripts.view import Kind, Part
+
+from .clearing import clear, shown_by_us, text_of
+from .plan import Proposal, Situation
+from .policy import choose, exempt_clears
+from .report import propose
+
+
+def plan_micro(situation: Situation) -> tuple[Proposal, ...]:
+    """One compaction of clears, or none."""
+    if situation.settings.policy == "classic":
+        edits, why = _all_but_newest(situation), "count"
+    else:
+        choice = choose(situation)
+        edits, why = (choice.edits, choice.why) if choice is not None else ((), "")
+    return (propose(situation, "micro", "auto", edits, why=why),) if edits else ()
+
+
+def _all_but_newest(situation: Situation) -> tuple[Clear, ...]:
+    folded, settings = situation.folded, situation.settings
+    seen = [
+        part
+        for message in folded.view
+        for part in message.parts
+        if part.kind in (Kind.RESULT, Kind.PLACEHOLDER) and part.use is not None and part.seq <= folded.seen
+    ]
+    exempt = set() if situation.tokens >= situation.due else exempt_clears(folded)
+    old = seen[: max(0, len(seen) - settings.micro_keep)]
+    edits = (
+        clear(folded, part, "content", situation.count)
+        for part in old
+        if _long(part, settings.micro_min_chars) and (part.seq, part.index, "content") not in exempt
+    )
+    return tuple(edit for edit in edits if edit is not None)
+
+
+def _long(part: Part, characters: int) -> bool:
+    return not shown_by_us(part) and (len(text_of(part.block)) > characters or part.tokens > characters)

@@ -1,0 +1,115 @@
+"""The pipeline: the layers in their order, and the four triggers that set them going.
+
+Pure: what is to be done comes back as a plan, and a question to the model as a value that is sent out. The
+same body serves live sessions, replay and tests. Nothing is applied here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import replace
+
+from transcripts.facts import Fold
+
+from .budget import plan_budget
+from .collapse import plan_collapse
+from .making import on_request, plan_summary
+from .micro import plan_micro
+from .plan import Answer, AskSummary, Plan, Proposal, Situation, Trigger
+from .reactive import ladder
+from .report import biggest
+from .snip import plan_snip
+
+Flow = Generator[AskSummary, Answer, Plan]
+Layer = Callable[[Situation], tuple[Proposal, ...] | Flow]
+
+LAYERS: tuple[tuple[str, Layer], ...] = (
+    ("budget", plan_budget),
+    ("snip", plan_snip),
+    ("micro", plan_micro),
+    ("collapse", plan_collapse),
+    ("summary", plan_summary),
+)
+LASTING = frozenset({"budget", "collapse"})  # these stay even if a summary follows in the same pass
+DRY_SUMMARY = 1_500  # tokens that a summary is taken to have where none is asked for
+
+
+def plan(situation: Situation, trigger: Trigger, focus: str = "", rung: int = 0) -> Flow:
+    """What to do now. Yields at most a few questions for a summary, is sent the answers, returns the plan.
+
+    trigger "auto": before a model call; "manual" and "tool": somebody asked, `focus` says what to keep an eye
+    on; "reactive": the API refused the prompt as too long, `rung` counts from 1.
+    """
+    match trigger:
+        case "auto":
+            return (yield from _automatic(situation))
+        case "reactive":
+            return (yield from ladder(situation, rung)) if situation.settings.reactive else Plan()
+        case "manual" | "tool":
+            return (yield from on_request(situation, trigger, focus))
+
+
+def _automatic(situation: Situation) -> Flow:
+    if not situation.settings.automatic:
+        return Plan()
+    now, made = situation, list[Proposal]()
+    for _, layer in LAYERS:
+        step = layer(now)
+        planned = Plan(step) if isinstance(step, tuple) else (yield from step)
+        if layer is plan_summary:
+            if planned.proposals:
+                made = [each for each in made if each.layer in LASTING]
+            return replace(planned, proposals=(*made, *planned.proposals))
+        for proposal in planned.proposals:
+            made.append(proposal)
+            now = now.supposing(proposal.edits, proposal.layer in LASTING)
+    return Plan(tuple(made))
+
+
+def dry_run(situation: Situation, trigger: Trigger, focus: str = "") -> Plan:
+    """The plan as it would be, with nobody asked: a summary's place is taken by so many empty words.
+
+    What would be folded, cleared and kept is exactly what then happens; only the summary's size is a guess.
+    """
+    flow = plan(situation, trigger, focus)
+    words = min(DRY_SUMMARY, max(1, situation.folded.view.tokens // 10))
+    answer = Answer(f"<summary>{'summary ' * words}</summary>", stop="end_turn")
+    try:
+        next(flow)
+        while True:
+            flow.send(answer)
+    except StopIteration as stop:
+        planned: Plan = stop.value
+    return replace(planned, details=_details(situation, planned))
+
+
+def _details(situation: Situation, planned: Plan) -> tuple[str, ...]:
+    lines: list[str] = []
+    for proposal in planned.proposals:
+        report = proposal.report
+        lines.append(f"{proposal.layer}: {report['before']:,} -> {report['after']:,} tokens")
+        lines.extend(_goes(situation, edit) for edit in proposal.edits if isinstance(edit, Fold))
+        counted = ", ".join(f"{number} {what}" for what, number in report["edits"].items() if what != "folds")
+        if counted:
+            lines.append(f"  shown shorter or left out: {counted}")
+        if report.get("restored"):
+            lines.append(f"  files shown again: {', '.join(f'r{seq}' for seq in report['restored'])}")
+    if planned.proposals:
+        lines.append("stays, largest first: " + "; ".join(_staying(situation, planned)))
+    return tuple(lines)
+
+
+def _goes(situation: Situation, fold: Fold) -> str:
+    view = situation.folded.view
+    first, last = view.index_of(fold.first), view.index_of(fold.last)
+    tokens = view.tokens_before(min(len(view), last + 1)) - view.tokens_before(first)
+    return (
+        f"  folded: r{fold.first} to r{fold.last}, {last - first + 1} messages, {situation.scaled(tokens):,} "
+        f"tokens; in their place a record of {situation.scaled(fold.tokens):,}"
+    )
+
+
+def _staying(situation: Situation, planned: Plan) -> list[str]:
+    for proposal in planned.proposals:
+        situation = situation.supposing(proposal.edits)
+    return biggest(situation.folded.view, 5)

@@ -1,0 +1,103 @@
+"""What a compaction brings and costs, in figures: the report that is recorded with it and shown."""
+
+from __future__ import annotations
+
+from collections import Counter as Tallied
+from collections.abc import Mapping
+from typing import Any
+
+from transcripts.edits import earliest
+from transcripts.facts import Clear, Edit, Fold
+from transcripts.view import Kind, View
+
+from .placeholders import describe, recall_id
+from .plan import Proposal, Situation, Trigger
+from .prices import Bill
+from .sound import unthink
+
+BIGGEST = 3
+
+
+def propose(
+    situation: Situation,
+    layer: str,
+    trigger: Trigger,
+    edits: tuple[Edit, ...],
+    files: tuple[tuple[str, str], ...] = (),
+    **more: Any,
+) -> Proposal:
+    """The proposal of these edits and what they make of the thinking; `more` goes into its report."""
+    whole = unthink(situation.folded, edits, situation.binds)
+    report = {**_figures(situation, whole), **more}
+    return Proposal(layer, trigger, whole, report, files)
+
+
+def _figures(situation: Situation, edits: tuple[Edit, ...]) -> dict[str, Any]:
+    view, before = situation.folded.view, situation.tokens
+    then = situation.folded.supposing(edits).view
+    freed = situation.scaled(view.tokens - then.tokens)
+    bill = bill_of(situation, edits, freed)
+    prices = situation.prices
+    return {
+        "before": before,
+        "after": max(0, before - freed),
+        "freed": freed,
+        "predicted_cost_usd": round(bill.warm(prices), 6),
+        "cold_cost_usd": round(bill.cold(prices), 6),
+        "pays_back_calls": 0 if situation.cold else bill.pays_back(prices),
+        "rewritten": bill.rewritten,
+        "cold": situation.cold,
+        "kinds": _kinds(situation, view, then),
+        "edits": _edits(edits),
+        "biggest": biggest(then, BIGGEST),
+    }
+
+
+def bill_of(situation: Situation, edits: tuple[Edit, ...], freed: int) -> Bill:
+    """What stays read, what is written anew, what goes, in the model's tokens."""
+    view = situation.folded.view
+    first = earliest(edits)
+    asked = situation.folded.asked
+    if first is None or (asked is not None and first > asked.seq):
+        return Bill(situation.tokens, 0, freed)  # nothing of it was ever sent
+    kept = situation.scaled(situation.overhead + view.tokens_before(view.index_of(first)))
+    return Bill(kept, max(0, situation.tokens - kept - freed), freed)
+
+
+def _kinds(situation: Situation, view: View, then: View) -> Mapping[str, int]:
+    """Tokens gone by kind of part; what came in their place counts against "placeholder"."""
+    pairs = zip(Kind, view.tally, then.tally, strict=True)
+    return {kind.name.lower(): situation.scaled(was - now) for kind, was, now in pairs if was != now}
+
+
+def _edits(edits: tuple[Edit, ...]) -> Mapping[str, int]:
+    named = (
+        "folds" if isinstance(edit, Fold) else _what(edit) if isinstance(edit, Clear) else "unthinks"
+        for edit in edits
+    )
+    return dict(Tallied(named))
+
+
+def _what(edit: Clear) -> str:
+    return {"content": "results", "text": "pasted", "source": "pasted"}.get(edit.field, "inputs")
+
+
+def biggest(view: View, count: int) -> list[str]:
+    """The largest blocks of the view, a line each: what, how large, and the id."""
+    parts = [part for message in view for part in message.parts]
+    parts.sort(key=lambda part: -part.tokens)
+    lines = []
+    for part in parts[:count]:
+        what = describe(part.use) if part.use is not None else part.kind.name.lower()
+        lines.append(f"{what}, {part.tokens:,} tokens ({recall_id(part)})")
+    return lines
+
+
+def fits(situation: Situation) -> bool:
+    """Whether the request could be sent as it is."""
+    return situation.tokens <= situation.window.size
+
+
+def frees_enough(situation: Situation, freed: int) -> bool:
+    """Whether it was worth it: at least a tenth."""
+    return freed >= situation.settings.least_gain * situation.tokens
