@@ -30,7 +30,7 @@ class BadLine(ValueError):
 def encode(fact: Fact, sid: str) -> bytes:
     """The fact as one line, newline included. Lone surrogates are replaced: no file can hold them."""
     if isinstance(fact, Unknown):
-        payload = {key: value for key, value in fact.raw.items() if key != "crc"}
+        payload = dict(fact.raw)
     else:
         payload = {"v": VERSION, "seq": fact.seq, "ts": _stamp(fact.ts), "sid": sid}
         payload["kind"] = KIND_OF[type(fact)]
@@ -83,7 +83,7 @@ def from_raw(raw: Any) -> tuple[Fact, str]:
             return _build(KINDS[kind], seq, ts, raw), sid
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
             pass  # as unreadable as a kind that we do not know, and kept in the same way
-    return Unknown(seq, ts, kind, raw), sid
+    return Unknown(seq, ts, kind, {key: value for key, value in raw.items() if key != "crc"}), sid
 
 
 def _check_crc(line: bytes) -> None:

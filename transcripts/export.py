@@ -16,7 +16,7 @@ from .facts import Compacted, Fact, Noted, Opened, Reply, Result, User
 from .fold import Folded, fold
 from .masking import mask, mask_json
 from .messages import Image, Text, ToolUse, is_thinking
-from .shelf import Shelf
+from .shelf import Shelf, whole
 from .telling import block_text, content_text
 
 LONG = 20_000  # characters of one output in a page for people
@@ -38,18 +38,9 @@ def export_text(folded: Folded, sid: str, suffix: str = ".md", shelf: Shelf | No
     }
     if suffix not in makers:
         raise ValueError(f"no export for {suffix or 'a file without an ending'}: use {', '.join(ENDINGS)}")
-    return makers[suffix](whole(folded, shelf), sid)
-
-
-def whole(folded: Folded, shelf: Shelf | None) -> Folded:
-    """The session with what lies on the shelf back in its place; what cannot be fetched stays empty."""
-    if not shelf:
-        return folded
-    away = [fact.seq for fact in folded.facts if fact.seq in shelf]
-    fetched: dict[int, Fact] = {}
     with suppress(OSError, BadLine):  # the record went away while it was in use: what is left is exported
-        fetched.update((fact.seq, fact) for fact in shelf.fetch_all(away))
-    return fold(fetched.get(fact.seq, fact) for fact in folded.facts)
+        folded = whole(folded, shelf)
+    return makers[suffix](folded, sid)
 
 
 def lines(folded: Folded, sid: str) -> str:

@@ -72,9 +72,10 @@ def read(path: Path, disk: Disk = DISK, *, shelve: bool = False) -> Loaded:
     """
     try:
         fd = disk.open(str(path), os.O_RDONLY | os.O_NONBLOCK, 0)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise Refused(f"{path} is no regular file: it is not read")
         with os.fdopen(fd, "rb", buffering=1 << 20) as file:
-            if not stat.S_ISREG(disk.stat(fd).st_mode):
-                raise Refused(f"{path} is no regular file: it is not read")
             return _read(file, path, shelve)
     except FileNotFoundError as error:
         raise NoSuchSession(f"there is no session file {path}") from error

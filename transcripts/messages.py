@@ -163,7 +163,7 @@ def from_api(raw: Mapping[str, Any]) -> Block:
         return Opaque(dict(raw))
     try:
         return reader(raw)
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         return Opaque(dict(raw))
 
 
@@ -182,6 +182,12 @@ def _extra(raw: Mapping[str, Any], *known: str) -> Mapping[str, Any]:
     return rest or _NOTHING
 
 
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a text is needed, not {value!r:.40}")
+    return value
+
+
 def _read_tool_use(raw: Mapping[str, Any]) -> Block:
     arguments = raw["input"]
     if not isinstance(arguments, Mapping):
@@ -193,7 +199,7 @@ def _read_image(raw: Mapping[str, Any]) -> Block:
     source = raw["source"]
     if source.get("type") != "base64":
         return Opaque(dict(raw))
-    return Image(source["media_type"], source["data"])
+    return Image(_string(source["media_type"]), _string(source["data"]))
 
 
 def _read_result(raw: Mapping[str, Any]) -> Block:
@@ -203,11 +209,11 @@ def _read_result(raw: Mapping[str, Any]) -> Block:
 
 
 _READERS: dict[str, Callable[[Mapping[str, Any]], Block]] = {
-    "text": lambda raw: Text(raw["text"], _extra(raw, "text")),
+    "text": lambda raw: Text(_string(raw["text"]), _extra(raw, "text")),
     "thinking": lambda raw: Thinking(
-        raw["thinking"], raw.get("signature") or "", _extra(raw, "thinking", "signature")
+        _string(raw["thinking"]), _string(raw.get("signature") or ""), _extra(raw, "thinking", "signature")
     ),
-    "redacted_thinking": lambda raw: RedactedThinking(raw["data"], _extra(raw, "data")),
+    "redacted_thinking": lambda raw: RedactedThinking(_string(raw["data"]), _extra(raw, "data")),
     "tool_use": _read_tool_use,
     "image": _read_image,
     "tool_result": _read_result,

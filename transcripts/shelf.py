@@ -20,7 +20,7 @@ from typing import Any
 from .codec import VERSION, BadLine, decode, from_raw
 from .disk import DISK, Disk
 from .facts import Fact, Result, Rewound, Undone
-from .fold import fold
+from .fold import Folded, fold
 
 SMALL = 2_048  # bytes; a shorter line is parsed faster than it is looked up again
 _HEAD = re.compile(
@@ -113,3 +113,12 @@ def reveal(facts: list[Fact], shelf: Shelf) -> list[Fact]:
     for seq in shown:
         del shelf.places[seq]
     return [whole.get(fact.seq, fact) for fact in facts]
+
+
+def whole(folded: Folded, shelf: Shelf | None) -> Folded:
+    """The session with everything in place. Raises OSError and BadLine where the record lost something."""
+    if not shelf:
+        return folded
+    away = [fact.seq for fact in folded.facts if fact.seq in shelf]
+    fetched = dict(zip(away, shelf.fetch_all(away), strict=True))
+    return fold(fetched.get(fact.seq, fact) for fact in folded.facts)

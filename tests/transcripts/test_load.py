@@ -1,0 +1,259 @@
+import os
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.transcripts.histories import histories, history, seeds
+from transcripts.codec import decode, encode, seal
+from transcripts.errors import NoSuchSession, Refused
+from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, Result, Rewound, Undone, User
+from transcripts.fold import Folded, fold
+from transcripts.load import read
+from transcripts.messages import Text, ToolUse
+from transcripts.shelf import SMALL, whole
+
+quick = settings(max_examples=60, deadline=None)
+
+
+def lines_of(facts: list[Fact]) -> list[bytes]:
+    return [encode(fact, "s") for fact in facts]
+
+
+def as_recorded(facts: list[Fact]) -> list[Fact]:
+    return [decode(line)[0] for line in lines_of(facts)]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "s.jsonl"
+
+
+FACTS = as_recorded(history(7, 12))
+
+
+def test_a_whole_file_gives_every_fact(path: Path) -> None:
+    path.write_bytes(b"".join(lines_of(FACTS)))
+    loaded = read(path)
+    assert loaded.facts == FACTS
+    assert (loaded.torn, loaded.bad, loaded.ended, loaded.sid) == (0, (), True, "s")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda data: b"\xef\xbb\xbf" + data,
+        lambda data: data.replace(b"\n", b"\r\n"),
+        lambda data: data.replace(b"\n", b"\n\n"),
+        lambda data: data[:-1],
+        lambda data: b"\n \n" + data,
+    ],
+    ids=["byte order mark", "CRLF", "blank lines", "no newline at the end", "blank lines before"],
+)
+def test_what_editors_do_to_a_file_loses_nothing(path: Path, changed: object) -> None:
+    path.write_bytes(changed(b"".join(lines_of(FACTS))))  # type: ignore[operator]
+    loaded = read(path)
+    assert loaded.facts == FACTS
+    assert loaded.torn == 0 and loaded.bad == ()
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        b'{"v":1,"seq":13,"ts":"2026',
+        b"\0" * 4096,
+        b"\0" * 4096 + b"\n",
+        b"null\n",
+        b"\xff\xfe\n",
+        b"{}",
+        b"\n{",
+    ],
+)
+def test_what_stands_behind_the_last_good_line_is_torn(path: Path, tail: bytes) -> None:
+    good = b"".join(lines_of(FACTS))
+    path.write_bytes(good + tail)
+    loaded = read(path)
+    assert loaded.facts == FACTS
+    assert loaded.good + loaded.torn == len(good) + len(tail)
+    assert loaded.good in (len(good), len(good) + 1)
+    assert loaded.bad == ()
+
+
+def test_a_bad_line_in_the_middle_is_skipped_counted_and_left_alone(path: Path) -> None:
+    lines = lines_of(FACTS)
+    lines[4] = lines[4].replace(b'"seq":5', b'"seq":6')
+    path.write_bytes(b"".join(lines))
+    loaded = read(path)
+    assert loaded.facts == FACTS[:4] + FACTS[5:]
+    assert [(bad.line, bad.offset) for bad in loaded.bad] == [(5, len(b"".join(lines[:4])))]
+    assert loaded.torn == 0
+    assert path.read_bytes() == b"".join(lines)
+
+
+@pytest.mark.parametrize(
+    "before", [b"\0" * 512, b'{"v":1,"seq":5,"ts":"2026-', b"\xef\xbb\xbf\xef\xbb\xbf", b"garbage"]
+)
+def test_a_record_that_was_appended_to_a_torn_one_is_found(path: Path, before: bytes) -> None:
+    lines = lines_of(FACTS)
+    path.write_bytes(b"".join(lines[:4]) + before + b"".join(lines[4:]))
+    loaded = read(path)
+    assert loaded.facts == FACTS
+    assert len(loaded.bad) == 1
+
+
+def test_a_flipped_bit_costs_one_record_at_most(path: Path) -> None:
+    data = b"".join(lines_of(FACTS))
+    random = Random(5)
+    for _ in range(200):
+        at = random.randrange(len(data))
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1 << random.randrange(8)]) + data[at + 1 :])
+        kept = {fact.seq for fact in read(path).facts}
+        assert len(kept) >= len(FACTS) - (2 if data[at : at + 1] == b"\n" else 1)
+
+
+@given(seeds)
+@quick
+def test_lines_in_any_order_and_any_number_give_the_same_facts(
+    tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
+    path = tmp_path_factory.mktemp("order") / "s.jsonl"
+    lines = lines_of(FACTS)
+    mixed = lines + Random(seed).choices(lines, k=5)
+    Random(seed).shuffle(mixed)
+    path.write_bytes(b"".join(mixed))
+    loaded = read(path)
+    assert loaded.facts == FACTS
+    assert len(loaded.bad) == 5 and loaded.torn == 0
+
+
+def test_a_newer_version_is_told(path: Path) -> None:
+    raw = {"v": 2, "seq": 13, "ts": "2026-11-21T09:30:00Z", "sid": "s", "kind": "user", "words": "x"}
+    path.write_bytes(b"".join([*lines_of(FACTS), seal(raw)]))
+    assert read(path).version == 2
+
+
+def test_nothing_but_a_regular_file_is_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo.jsonl")
+    (tmp_path / "folder.jsonl").mkdir()
+    (tmp_path / "real.jsonl").write_bytes(b"".join(lines_of(FACTS)))
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "real.jsonl")
+    for name in ("fifo", "folder", "link"):
+        with pytest.raises(Refused):
+            read(tmp_path / f"{name}.jsonl")
+    with pytest.raises(NoSuchSession):
+        read(tmp_path / "none.jsonl")
+
+
+def test_an_empty_file_is_an_empty_session(path: Path) -> None:
+    path.write_bytes(b"")
+    assert read(path).facts == [] and read(path).torn == 0
+
+
+def shown(folded: Folded) -> list[object]:
+    return [
+        (
+            message.json,
+            message.first,
+            message.last,
+            [(p.seq, p.index, p.kind, p.tokens) for p in message.parts],
+        )
+        for message in folded.view
+    ]
+
+
+def same_state(one: Folded, other: Folded) -> None:
+    assert shown(one) == shown(other)
+    assert [fact.seq for fact in one.facts] == [fact.seq for fact in other.facts]
+    assert [type(fact) for fact in one.facts] == [type(fact) for fact in other.facts]
+    assert (one.seen, one.last_seq, one.holes, one.orphans) == (
+        other.seen,
+        other.last_seq,
+        other.holes,
+        other.orphans,
+    )
+    assert one.compactions == other.compactions and one.undone == other.undone
+    assert one.measures == other.measures
+
+
+# Words repeated up to 3,000 times make lines that are long enough for the shelf.
+long_histories = st.builds(lambda seed, length: history(seed, length, size=3000), seeds, st.integers(0, 30))
+
+
+@given(long_histories)
+@quick
+def test_a_shelved_session_shows_what_the_whole_one_shows(
+    tmp_path_factory: pytest.TempPathFactory, facts: list[Fact]
+) -> None:
+    path = tmp_path_factory.mktemp("shelf") / "s.jsonl"
+    path.write_bytes(b"".join(lines_of(facts)))
+    full, shelved = read(path), read(path, shelve=True)
+    same_state(fold(shelved.facts), fold(full.facts))
+    same_state(whole(fold(shelved.facts), shelved.shelf), fold(full.facts))
+    assert whole(fold(shelved.facts), shelved.shelf).facts == fold(full.facts).facts
+    by_seq = {fact.seq: fact for fact in full.facts}
+    for seq in shelved.shelf.places:
+        assert shelved.shelf.fetch(seq) == by_seq[seq]
+
+
+@given(long_histories, histories)
+@quick
+def test_it_goes_on_showing_the_same_until_something_is_given_back(
+    tmp_path_factory: pytest.TempPathFactory, facts: list[Fact], later: list[Fact]
+) -> None:
+    path = tmp_path_factory.mktemp("shelf") / "s.jsonl"
+    path.write_bytes(b"".join(lines_of(facts)))
+    loaded = read(path, shelve=True)
+    one, other = fold(loaded.facts), fold(as_recorded(facts))
+    shift = one.last_seq
+    for fact in as_recorded(later):
+        if loaded.shelf.needed_by(fact):
+            break
+        object.__setattr__(fact, "seq", fact.seq + shift)
+        one.apply(fact)
+        other.apply(fact)
+        same_state(one, other)
+
+
+def long_session(results: int, size: int = SMALL * 4) -> list[Fact]:
+    facts: list[Fact] = [User(1, 0.0, (Text("go"),))]
+    for _ in range(results):
+        seq = facts[-1].seq
+        facts.append(Reply(seq + 1, 0.0, (ToolUse(f"t{seq}", "bash", {"command": "x"}),)))
+        facts.append(Result(seq + 2, 0.0, seq + 1, 0, (Text("y" * size),), (size // 4,), human={"text": "z"}))
+    return facts
+
+
+def test_results_under_a_fold_or_a_clear_stay_in_the_file_and_no_other(path: Path) -> None:
+    facts = long_session(6)
+    facts.append(Compacted(20, 0.0, "summary", "auto", (Fold(1, 5, (Text("so far"),)),)))
+    facts.append(Compacted(21, 0.0, "micro", "auto", (Clear(7, 0, "content", "[cleared]"),)))
+    path.write_bytes(b"".join(lines_of(facts)))
+    loaded = read(path, shelve=True)
+    assert sorted(loaded.shelf.places) == [3, 5, 7]
+    assert loaded.shelf.needed_by(Undone(22, 0.0, "c20")) and loaded.shelf.needed_by(Rewound(22, 0.0, 3))
+    assert not loaded.shelf.needed_by(User(22, 0.0, ()))
+
+
+def test_results_are_whole_again_when_their_compaction_was_undone(path: Path) -> None:
+    facts = [*long_session(3), Compacted(20, 0.0, "summary", "auto", (Fold(1, 5, (Text("so far"),)),))]
+    facts.append(Undone(21, 0.0, "c20"))
+    path.write_bytes(b"".join(lines_of(facts)))
+    assert len(read(path, shelve=True).shelf) == 0
+
+
+def test_a_damaged_line_is_noticed_on_the_shelf_too(path: Path) -> None:
+    facts = [*long_session(3), Compacted(20, 0.0, "summary", "auto", (Fold(1, 5, (Text("so far"),)),))]
+    data = bytearray(b"".join(lines_of(facts)))
+    at = data.index(b"yyyy", data.index(b'"seq":3'))
+    data[at] = ord("n")
+    path.write_bytes(bytes(data))
+    loaded = read(path, shelve=True)
+    assert len(loaded.bad) == 1 and 3 not in {fact.seq for fact in loaded.facts}
+
+
+def test_lines_upside_down_are_put_in_order(path: Path) -> None:
+    facts = long_session(2)
+    path.write_bytes(b"".join(reversed(lines_of(facts))))
+    assert read(path, shelve=True).facts == as_recorded(facts)

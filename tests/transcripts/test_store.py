@@ -1,0 +1,483 @@
+import errno
+import os
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.transcripts.failing import Plan, crashing, failing, short_writing
+from transcripts.codec import encode, seal
+from transcripts.disk import Disk
+from transcripts.facts import Closed, Fact, Noted, Opened, Reply, Result, Started, User
+from transcripts.messages import Text, ToolUse
+from transcripts.room import FOLDER
+from transcripts.store import (
+    InUse,
+    Newer,
+    NoSuchSession,
+    Refused,
+    Store,
+    create,
+    holder,
+    new_sid,
+    path_of,
+    read,
+    resume,
+)
+
+ERRORS = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.EINTR)
+SID = "20261121-093012-4f2a"
+
+
+def turn(seq: int = 1) -> list[tuple[Fact, bool]]:
+    """A turn as the agent records it: (fact, whether it must be durable)."""
+    return [
+        (User(seq, 0.5, (Text("list the files"),)), True),
+        (Reply(seq + 1, 1.5, (ToolUse(f"t{seq}", "bash", {"command": "ls"}),)), True),
+        (Started(seq + 2, 2.5, seq + 1, 0), True),
+        (Result(seq + 3, 3.5, seq + 1, 0, (Text("a.py\n" * 40),), (90,)), False),
+        (Reply(seq + 4, 4.5, (Text("there is one"),)), True),
+    ]
+
+
+TURN = [fact for fact, _ in turn()]
+
+
+class Told(list[str]):
+    """What the person was told."""
+
+    def __call__(self, line: str) -> None:
+        self.append(line)
+
+
+def record(store: Store, facts: list[tuple[Fact, bool]]) -> None:
+    for fact, durable in facts:
+        store.append(fact, durable)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_what_is_appended_is_read_back(tmp_path: Path) -> None:
+    told = Told()
+    store = create(tmp_path, SID, told)
+    record(store, turn())
+    store.close()
+    loaded = read(path_of(tmp_path, SID))
+    assert loaded.facts == TURN
+    assert loaded.sid == SID and loaded.torn == 0 and told == []
+
+
+def test_an_id_sorts_by_time_and_can_be_read_aloud() -> None:
+    assert new_sid(1795253412.9, "4f2a") == "20261121-093012-4f2a"
+    assert new_sid(1795253412, "ffff") < new_sid(1795253413, "0000")
+
+
+def test_folder_and_files_are_private_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        store = create(tmp_path, SID, Told())
+        record(store, turn())
+    finally:
+        os.umask(before)
+    assert mode(tmp_path / FOLDER) == 0o700
+    assert mode(store.path) == 0o600
+    assert (tmp_path / FOLDER / ".gitignore").read_bytes() == b"*\n"
+    store.close()
+
+
+def test_a_folder_that_was_opened_up_is_closed_again(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir(mode=0o755)
+    create(tmp_path, SID, Told()).close()
+    assert mode(tmp_path / FOLDER) == 0o700
+
+
+def test_a_session_without_a_word_leaves_no_file(tmp_path: Path) -> None:
+    store = create(tmp_path, SID, Told())
+    store.append(Opened(1, 0.0, (), (), "m", 1, str(tmp_path)), True)
+    store.append(Noted(2, 0.0, "mode", {}))
+    store.append(Closed(3, 0.0, "left"), True)
+    store.close()
+    assert not any((tmp_path / FOLDER).glob("*.jsonl"))
+
+
+def test_what_came_before_the_first_word_is_kept_with_it(tmp_path: Path) -> None:
+    store = create(tmp_path, SID, Told())
+    opened = Opened(1, 0.0, (), (), "m", 1, str(tmp_path))
+    store.append(opened, True)
+    store.append(User(2, 0.0, (Text("hi"),)), True)
+    assert [fact.seq for fact in read(store.path).facts] == [1, 2]
+    store.close()
+
+
+def test_a_linked_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / FOLDER).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Refused, match="is a link"):
+        create(tmp_path, SID, Told())
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    os.chown(tmp_path / FOLDER, 12345, 12345)
+    with pytest.raises(Refused, match="another user"):
+        create(tmp_path, SID, Told())
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).write_text("x")
+    with pytest.raises(Refused, match="no folder"):
+        create(tmp_path, SID, Told())
+
+
+@pytest.mark.parametrize("sid", ["../x", "a/b", "", ".hidden", "a\nb", "x" * 200])
+def test_an_id_that_leads_elsewhere_is_refused(tmp_path: Path, sid: str) -> None:
+    with pytest.raises(Refused):
+        create(tmp_path, sid, Told())
+
+
+def test_an_id_that_is_taken_is_refused(tmp_path: Path) -> None:
+    record(store := create(tmp_path, SID, Told()), turn())
+    store.close()
+    with pytest.raises(Refused, match="there already"):
+        create(tmp_path, SID, Told())
+
+
+def test_a_session_in_use_names_the_process(tmp_path: Path) -> None:
+    store = create(tmp_path, SID, Told())
+    record(store, turn())
+    script = (
+        "import sys; from pathlib import Path; from transcripts.store import *\n"
+        "try: resume(Path(sys.argv[1]), print)\nexcept InUse as e: print(e.pid, e)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(store.path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(f"{os.getpid()} session {SID} is in use by pid {os.getpid()}")
+    assert holder(store.path) == os.getpid()
+    with pytest.raises(InUse):
+        resume(store.path, Told())
+    store.close()
+    assert holder(store.path) is None
+    resume(store.path, Told())[0].close()
+    assert list((tmp_path / FOLDER).glob("*.lock")) == []
+
+
+def test_the_lock_of_a_dead_process_holds_nobody_up(tmp_path: Path) -> None:
+    script = (
+        "import os, sys; from pathlib import Path; from transcripts.store import *\n"
+        "from transcripts.facts import User\n"
+        "s = create(Path(sys.argv[1]), sys.argv[2], print); s.append(User(1, 0.0, ()), True); os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path), SID], check=True)
+    assert (tmp_path / FOLDER / f"{SID}.lock").exists()
+    store, loaded = resume(path_of(tmp_path, SID), Told())
+    assert len(loaded.facts) == 1
+    store.close()
+
+
+def test_a_child_process_does_not_inherit_the_lock(tmp_path: Path) -> None:
+    store = create(tmp_path, SID, Told())
+    record(store, turn())
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False) as child:
+        store.close()
+        resume(path_of(tmp_path, SID), Told())[0].close()
+        child.communicate(b"\n")
+
+
+def test_a_newer_version_is_not_written_to(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    path = path_of(tmp_path, SID)
+    raw = {"v": 2, "seq": 1, "ts": "2026-11-21T09:30:00Z", "sid": SID, "kind": "user", "words": "x"}
+    path.write_bytes(seal(raw))
+    with pytest.raises(Newer, match="format 2"):
+        resume(path, Told())
+    assert path.read_bytes() == seal(raw)
+    assert holder(path) is None
+
+
+def test_a_session_that_does_not_exist_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(NoSuchSession):
+        resume(path_of(tmp_path, SID), Told())
+    assert list((tmp_path / FOLDER).glob("*.jsonl")) == []
+
+
+@pytest.mark.parametrize("torn", [b'{"v":1,"seq":6,"ts":"20', b"\0" * 4096, b"\0" * 300 + b"\n", b"x"])
+def test_a_torn_tail_is_kept_aside_and_never_appended_to(tmp_path: Path, torn: bytes) -> None:
+    record(store := create(tmp_path, SID, Told()), turn())
+    store.close()
+    whole = store.path.read_bytes()
+    store.path.write_bytes(whole + torn)
+    again, loaded = resume(store.path, Told())
+    assert loaded.torn == len(torn) and loaded.facts == TURN
+    assert store.path.read_bytes() == whole + torn, "reading alone changes nothing"
+    record(again, turn(6))
+    again.close()
+    assert store.path.with_suffix(".torn").read_bytes() == torn
+    assert read(store.path).facts == TURN + [fact for fact, _ in turn(6)]
+    assert read(store.path).bad == ()
+
+
+def test_torn_tails_of_several_crashes_are_all_kept(tmp_path: Path) -> None:
+    record(store := create(tmp_path, SID, Told()), turn())
+    store.close()
+    for number in (1, 2):
+        with store.path.open("ab") as file:
+            file.write(b"torn %d" % number)
+        again, _ = resume(store.path, Told())
+        record(again, turn(1 + 5 * number))
+        again.close()
+    assert store.path.with_suffix(".torn").read_bytes() == b"torn 1torn 2"
+
+
+def test_a_last_line_that_lost_its_newline_is_gone_on_behind(tmp_path: Path) -> None:
+    record(store := create(tmp_path, SID, Told()), turn())
+    store.close()
+    store.path.write_bytes(store.path.read_bytes()[:-1])
+    again, _ = resume(store.path, Told())
+    record(again, turn(6))
+    again.close()
+    loaded = read(store.path)
+    assert len(loaded.facts) == 10 and loaded.bad == () and loaded.torn == 0
+
+
+def attempt(folder: Path, plan: Plan, disk: Disk) -> tuple[Store | None, Told]:
+    told = Told()
+    try:
+        store = create(folder, SID, told, disk)
+    except Refused:
+        return None, told
+    record(store, turn())
+    return store, told
+
+
+def calls_of_a_turn(folder: Path) -> int:
+    plan = Plan(10**9, 0)
+    store, told = attempt(folder, plan, failing(plan))
+    assert store is not None and told == []
+    store.close()
+    return plan.count
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=errno.errorcode.get)
+def test_a_call_that_fails_once_loses_nothing(tmp_path: Path, error: int) -> None:
+    for at in range(1, calls_of_a_turn(tmp_path / _made(tmp_path, "count")) + 1):
+        folder = tmp_path / _made(tmp_path, f"at{at}")
+        plan = Plan(at, error)
+        store, told = attempt(folder, plan, failing(plan))
+        assert store is not None
+        store.close()
+        assert read(path_of(folder, SID)).facts == TURN, (at, plan.log[at - 1])
+        assert read(path_of(folder, SID)).bad == ()
+        assert len(told) in (0, 2), "told once when it began and once when it was over"
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=errno.errorcode.get)
+def test_a_disk_that_fails_for_good_is_told_once_and_everything_stays_in_memory(
+    tmp_path: Path, error: int
+) -> None:
+    for at in range(1, calls_of_a_turn(tmp_path / _made(tmp_path, "count")) + 1):
+        folder = tmp_path / _made(tmp_path, f"at{at}")
+        plan = Plan(at, error, forever=True)
+        store, told = attempt(folder, plan, failing(plan))
+        assert store is not None
+        assert len(told) == (1 if store.pending or store.journal.doubtful else len(told))
+        plan.at, plan.forever = 10**9, False  # the disk is well again
+        record(store, turn(6))
+        store.close()
+        loaded = read(path_of(folder, SID))
+        assert loaded.facts == TURN + [fact for fact, _ in turn(6)], (at, plan.log[at - 1])
+        assert loaded.bad == () and loaded.torn == 0
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.3, 0.99])
+@pytest.mark.parametrize("forever", [False, True])
+def test_a_short_write_leaves_no_half_record(tmp_path: Path, keep: float, forever: bool) -> None:
+    for at in range(3, 9):
+        folder = tmp_path / _made(tmp_path, f"at{at}")
+        plan = Plan(at, 0, ("write",), forever)
+        store, _ = attempt(folder, plan, short_writing(plan, keep))
+        assert store is not None
+        if store.path.exists():
+            assert read(store.path).torn == 0
+        plan.at, plan.forever = 10**9, False
+        store.sync()
+        store.close()
+        assert read(path_of(folder, SID)).facts == TURN
+        assert read(path_of(folder, SID)).bad == ()
+
+
+def _made(parent: Path, name: str) -> str:
+    (parent / name).mkdir(exist_ok=True)
+    return name
+
+
+def test_records_that_no_disk_took_are_saved_elsewhere_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "project").mkdir()
+    plan = Plan(5, errno.EROFS, ("write", "open", "mkdir"), forever=True)
+    store, told = attempt(tmp_path / "project", plan, failing(plan))
+    assert store is not None
+    missing = b"".join(store.pending)
+    store.close()
+    (spilled,) = tmp_path.glob("makeroom-*.jsonl")
+    assert spilled.read_bytes() == missing != b""
+    assert str(spilled) in told[-1]
+
+
+def test_what_a_failed_sync_put_in_doubt_is_written_again_to_a_new_file(tmp_path: Path) -> None:
+    """The kernel may drop the pages of a failed sync: here the file really loses them."""
+    lost = []
+    real = Disk()
+
+    def sync(fd: int) -> None:
+        if stat.S_ISREG(os.fstat(fd).st_mode) and len(synced) == 2:
+            synced.append(0)
+            os.pwrite(fd, b"\0" * 40, os.fstat(fd).st_size - 40)
+            lost.append(os.fstat(fd).st_ino)
+            raise OSError(errno.EIO, "input/output error")
+        real.sync(fd)
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            synced.append(os.fstat(fd).st_size)
+
+    synced: list[int] = []
+    told = Told()
+    store = create(tmp_path, SID, told, replace(real, sync=sync))
+    record(store, turn())
+    store.close()
+    assert lost and store.path.stat().st_ino != lost[0]
+    assert read(store.path).facts == TURN and read(store.path).bad == ()
+    assert (len(told) == 2 and "Input/output" in told[0]) or "input/output" in told[0]
+
+
+def test_a_file_that_was_removed_while_open_comes_back_whole(tmp_path: Path) -> None:
+    store = create(tmp_path, SID, Told())
+    record(store, turn())
+    store.path.unlink()
+    record(store, turn(6))
+    store.close()
+    assert len(read(store.path).facts) == 10
+
+
+def test_a_folder_that_was_removed_comes_back_with_the_whole_session(tmp_path: Path) -> None:
+    store = create(tmp_path, SID, told := Told())
+    record(store, turn())
+    for path in sorted((tmp_path / FOLDER).iterdir()):
+        path.unlink()
+    (tmp_path / FOLDER).rmdir()
+    record(store, turn(6))
+    with pytest.raises(InUse):
+        resume(store.path, Told())
+    store.close()
+    assert len(read(store.path).facts) == 10
+    assert told == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_folder_lets_the_session_live_in_memory(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    store = create(tmp_path, SID, told := Told())
+    record(store, turn())
+    tmp_path.chmod(0o700)
+    assert len(told) == 1 and len(store.pending) == 5
+    store.sync()
+    store.close()
+    assert read(store.path).facts == TURN
+
+
+def crash(folder: Path, at: int, keep: float) -> tuple[int, int]:
+    """Run a turn in a child whose disk ends it at call `at`: (its exit code, records acknowledged)."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            store = create(folder, SID, lambda line: None, crashing(at, keep))
+            for fact, durable in turn():
+                store.append(fact, durable)
+                if durable:
+                    os.write(writer, b"%d\n" % fact.seq)
+            store.close()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as file:
+        acknowledged = file.read().split()
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), int(acknowledged[-1]) if acknowledged else 0
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.5, 1.0])
+def test_a_crash_at_any_call_loses_nothing_that_was_acknowledged(tmp_path: Path, keep: float) -> None:
+    at = 0
+    while True:
+        at += 1
+        folder = tmp_path / _made(tmp_path, f"at{at}")
+        code, acknowledged = crash(folder, at, keep)
+        if code == 0:
+            break
+        assert code == 66
+        path = path_of(folder, SID)
+        if not path.exists():
+            assert acknowledged == 0
+            continue
+        store, loaded = resume(path, Told())
+        assert loaded.facts == TURN[: len(loaded.facts)]
+        assert len(loaded.facts) >= acknowledged, at
+        rest = turn()[len(loaded.facts) :]
+        record(store, rest or turn(6))
+        store.close()
+        assert read(path).facts[:5] == TURN
+        assert read(path).bad == () and read(path).torn == 0
+    assert at > 20
+
+
+def test_two_sessions_in_one_project_do_not_meet(tmp_path: Path) -> None:
+    stores = [create(tmp_path, f"{SID}{n}", Told()) for n in range(2)]
+    for number in range(20):
+        for store in stores:
+            record(store, turn(1 + 5 * number))
+    for store in stores:
+        store.close()
+        assert [fact.seq for fact in read(store.path).facts] == list(range(1, 101))
+
+
+def test_one_record_is_one_write(tmp_path: Path) -> None:
+    plan = Plan(10**9, 0, ("write",))
+    store = create(tmp_path, SID, Told(), failing(plan))
+    before = plan.count
+    record(store, turn())
+    assert plan.count - before == 5
+    assert store.path.read_bytes() == b"".join(encode(fact, SID) for fact in TURN)
+    store.close()
+
+
+def test_nothing_is_appended_behind_what_could_not_be_cut_off(tmp_path: Path) -> None:
+    """A short write, and then the half record cannot even be removed; later the disk is well again."""
+    troubled = [False]
+    real = Disk()
+
+    def write(fd: int, piece: bytes) -> int:
+        return real.write(fd, piece[: len(piece) // 2] if troubled[0] else piece)
+
+    def truncate(fd: int, size: int) -> None:
+        if troubled[0]:
+            raise OSError(errno.EIO, "input/output error")
+        real.truncate(fd, size)
+
+    store = create(tmp_path, SID, Told(), replace(real, write=write, truncate=truncate))
+    record(store, turn()[:2])
+    troubled[0] = True
+    record(store, turn()[2:4])
+    assert read(store.path).torn > 0
+    troubled[0] = False
+    record(store, turn()[4:])
+    store.close()
+    assert read(store.path).facts == TURN and read(store.path).bad == ()
