@@ -71,6 +71,10 @@ async def ask(session: Session, parts: Parts, emit: Emit) -> Reply:
             _keep_partial(session, draft, asked)
             await _wait(parts, error, attempt, draft, emit)
             attempt += 1
+        except PromptTooLong as error:
+            raw = parts.room.overhead + session.folded.view.tokens
+            session.failed("request", str(error), {"raw": raw, "actual": error.actual, "limit": error.limit})
+            raise
         except ModelError as error:
             _keep_partial(session, draft, asked)
             _mend(session, parts, error, mended, emit)

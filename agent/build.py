@@ -11,12 +11,13 @@ import dataclasses
 import random
 from pathlib import Path
 
-import tools
 from compact.ledger import pins_of
 from compact.prices import prices_for
 from compact.tokens import Counter, load_counter
 from compact.window import Window
 from tools.base import Place, Tool
+from tools.jobs import announcement, jobs_of
+from tools.jobs import close as close_jobs
 from transcripts.facts import Opened, Unthink
 from transcripts.fold import Folded
 from transcripts.masking import Masks
@@ -206,7 +207,15 @@ class Workshop:
             counter=self.counter,
             overhead=sum(self.overheads(frame).values()),
             binds=facts.binds,
+            learned=self._learn,
         )
+
+    def _learn(self, size: int) -> None:
+        """A refusal told the window: remember it for this model and server."""
+        self.facts = dataclasses.replace(self.facts, window=size)
+        if self._offline is None:
+            known = Known(self.setup.config.cache_dir / "models.json")
+            known.put(self.server, self.facts, self.setup.clock.now())
 
     def overheads(self, frame: Frame) -> dict[str, int]:
         """Our count of what stands before the messages: system, memory files, tools."""
@@ -252,17 +261,18 @@ class Workshop:
 
     def news(self, parts: Parts) -> list[str]:
         """What happened beside the conversation since the model last heard: finished background commands."""
-        jobs = parts.place.jobs
-        return [str(news) for news in jobs.finished()] if jobs is not None else []
+        place = parts.place
+        if place.jobs is None:
+            return []
+        return [announcement(job, place) for job in jobs_of(place).finished()]
 
     def running_jobs(self, parts: Parts) -> int:
-        jobs = parts.place.jobs
-        return len(jobs.running()) if jobs is not None else 0
+        return len(jobs_of(parts.place).running) if parts.place.jobs is not None else 0
 
     async def close(self, session: Session | None, parts: Parts | None) -> None:
         """End what runs and close the record; nothing that we started outlives this."""
         if parts is not None:
-            await tools.close(parts.place)
+            await close_jobs(parts.place)
         if session is not None:
             session.close("left")
         await self._api.close()

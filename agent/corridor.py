@@ -77,7 +77,7 @@ async def walk(way: Corridor, calls: Sequence[tuple[int, ToolUse]], cut: bool) -
     except (asyncio.CancelledError, Stopped):
         for block, use in left:
             if not _answered(way, block):
-                _finish(way, Step(block, use, use.name, ""), say(NOT_BEGUN, error=True), 0.0)
+                _skip(way, Step(block, use, use.name, _rough_title(use)), say(NOT_BEGUN, error=True))
         raise
 
 
@@ -106,25 +106,19 @@ async def _prepare(way: Corridor, block: int, use: ToolUse, cut: bool) -> Step:
     if tool is None:
         known = ", ".join(way.parts.tools)
         error = say(f"There is no tool named {use.name!r}. The tools are: {known}.", error=True)
-        return _refused(way, Step(block, use, use.name, title, outcome=error))
+        return Step(block, use, use.name, title, outcome=error)
     step = Step(block, use, tool.name, title, tool)
     if cut:
-        return _refused(way, _with(step, say(CUT, error=True)))
+        return _with(step, say(CUT, error=True))
     if INVALID_JSON in use.input:
         error = say(f"The input was no valid JSON object: {str(use.input[INVALID_JSON])[:200]}", error=True)
-        return _refused(way, _with(step, error))
+        return _with(step, error)
     try:
         arguments = parse(tool, use.input)
         step = Step(block, use, tool.name, tool.title(arguments), tool, arguments)
-        way.emit(CallBegan(way.of, block, step.name, step.title))
         return await _permitted(way, step)
     except ToolError as error:
-        return _refused(way, _with(step, say(str(error), error=True)))
-
-
-def _refused(way: Corridor, step: Step) -> Step:
-    way.emit(CallBegan(way.of, step.block, step.name, step.title))
-    return step
+        return _with(step, say(str(error), error=True))
 
 
 async def _permitted(way: Corridor, step: Step) -> Step:
@@ -144,9 +138,10 @@ async def _permitted(way: Corridor, step: Step) -> Step:
     answer = await parts.approver.ask(question)
     if isinstance(answer, Refuse):
         reason = f": {answer.reason}" if answer.reason else "."
-        denied = _denied(way, step, f"The user refused this call{reason}")
+        whose = "Permission denied" if answer.nobody else "The user refused this call"
+        denied = _denied(way, step, f"{whose}{reason}")
         if answer.stop:
-            _finish(way, denied, denied.outcome or say("", error=True), 0.0)
+            _skip(way, denied, denied.outcome or say("", error=True))
             raise Stopped
         return denied
     _grant(way, question, verdict, answer)
@@ -198,9 +193,10 @@ async def _act(way: Corridor, step: Step) -> None:
     """Run one step and record its result."""
     began = way.parts.clock.monotonic()
     if step.outcome is not None:
-        _finish(way, step, step.outcome, 0.0)
+        _skip(way, step, step.outcome)
         return
     assert step.tool is not None
+    way.emit(CallBegan(way.of, step.block, step.name, step.title))
     if step.tool.parallel:
         way.session.sync()  # the reply is durable before its tools run
     else:
@@ -232,6 +228,12 @@ async def _run(way: Corridor, step: Step) -> Outcome:
         return say(
             f"{step.name} failed inside: {error!r}. This is a fault of the tool, not of the call.", error=True
         )
+
+
+def _skip(way: Corridor, step: Step, outcome: Outcome) -> None:
+    """Answer a call that does not run."""
+    way.emit(CallBegan(way.of, step.block, step.name, step.title))
+    _finish(way, step, outcome, 0.0)
 
 
 def _finish(way: Corridor, step: Step, outcome: Outcome, seconds: float) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from compact.window import state_of
+from compact.window import State, state_of
 from transcripts.messages import Block, Text
 
 from .asking import size
@@ -20,11 +20,13 @@ from .events import Emit, Event, Notice, TurnBegan, TurnEnded
 from .parts import Parts
 from .permissions import Mode
 from .ports import Approver, Status
+from .scrollback import show_briefly
 from .session import Session
 from .setup import Setup
 from .surroundings import surroundings
 from .turn import run_turn
 
+BLOCKED = "the context is full and automatic compaction is off: /compact makes room, /clear starts anew"
 CYCLE: tuple[Mode, ...] = ("manual", "acceptEdits", "dontAsk")
 
 
@@ -60,6 +62,8 @@ class Agent:
         for warning in self.setup.config.warnings:
             self.emit(Notice(warning, "warning"))
         self.session, self.parts = await self.workshop.first_session()
+        if self.session.folded.entries and not self.setup.options.headless:
+            show_briefly(self)
 
     def take(self, session: Session, parts: Parts) -> None:
         """Use another session from now on; the one before is closed and can be resumed."""
@@ -71,6 +75,10 @@ class Agent:
         """See ports.Driver."""
         await self.ready()
         session, parts = self.in_use
+        if self.blocked():
+            ended = TurnEnded("failed", 0, BLOCKED, 1)
+            self.emit(ended)
+            return ended
         self.emit(TurnBegan(text))
         self.workshop.begin(session, parts)
         session.user(self._blocks(text))
@@ -81,6 +89,15 @@ class Agent:
             if task is not None:
                 task.uncancel()
             return TurnEnded("interrupted", 0, "interrupted", 130)
+
+    def blocked(self) -> bool:
+        """Whether nothing but /compact goes on: the context is full and automatic compaction is off."""
+        session, parts = self.in_use
+        settings = parts.room.settings
+        if settings.automatic or not session.folded.entries:
+            return False
+        state = state_of(size(session, parts), parts.room.window, settings)
+        return state in (State.BLOCKING, State.EXHAUSTED)
 
     def _blocks(self, text: str) -> tuple[Block, ...]:
         session, parts = self.in_use

@@ -25,7 +25,9 @@ class Denier:
 
     async def ask(self, question: Question) -> Refuse:
         rule = question.prefix or question.tool
-        return Refuse(f"{question.why}, and nobody is there to ask; --allowedTools '{rule}' would allow it")
+        return Refuse(
+            f"{question.why}, and nobody is there to ask; --allowedTools '{rule}' would allow it", nobody=True
+        )
 
 
 def run_headless(setup: Setup) -> int:
@@ -69,8 +71,8 @@ async def _answer(setup: Setup, prompt: str, stopped: list[int]) -> int:
         await agent.close()
     if not faces:
         faces.append(_face(setup, agent))
-    code = faces[0].finish(stopped[0] if stopped else code, error)
-    return stopped[0] if stopped else code
+    told = faces[0].finish(stopped[0] if stopped else code, error)
+    return stopped[0] if stopped else told or code
 
 
 def _face(setup: Setup, agent: Agent) -> Face:

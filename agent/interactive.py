@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
-from .events import Emit
-from .ports import Approver, Driver
 from .setup import Setup
 from .ui.repl import ReplOptions, run
+
+if TYPE_CHECKING:  # not before the first paint
+    from .events import Emit
+    from .ports import Approver, Driver
 
 
 def run_interactive(setup: Setup) -> int:

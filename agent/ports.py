@@ -41,10 +41,14 @@ class Permit:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """No; the reason is for the model. `stop` ends the turn as well (the person pressed Esc)."""
+    """No; the reason is for the model. `stop` ends the turn as well (the person pressed Esc).
+
+    `nobody` tells that no person was there to ask.
+    """
 
     reason: str = ""
     stop: bool = False
+    nobody: bool = False
 
 
 class Approver(Protocol):

@@ -12,12 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from transcripts.errors import StoreError
 from transcripts.facts import Fact
 from transcripts.fold import Folded, fold
 from transcripts.importers import detect, load
 from transcripts.recall import Recall
 from transcripts.shelf import Shelf
-from transcripts.store import Loaded, Store, create, new_sid, newest, path_of, read, resolve, resume
+from transcripts.store import Loaded, Store, create, new_sid, newest, path_of, read, resolve, resume, sessions
 
 from .errors import UsageError
 from .session import Count, Session
@@ -85,8 +86,17 @@ class Records:
         return path
 
     def named(self, wanted: str) -> Path:
-        """The session that an id, the beginning of one, or a name stands for. Raises StoreError."""
-        return resolve(self.home, wanted)
+        """The session that an id, the beginning of one, or a name stands for. Raises UsageError."""
+        try:
+            return resolve(self.home, wanted)
+        except StoreError as error:
+            raise UsageError(str(error)) from error
+
+    def listed(self) -> list[str]:
+        """A line for each session with a prompt in it, newest first."""
+        return [
+            f"{one.sid}  {one.turns:>3} prompts  {one.name or one.first[:60]}" for one in sessions(self.home)
+        ]
 
     def is_recording(self, wanted: str) -> bool:
         """Whether what was named is a file of another agent rather than a session of ours."""

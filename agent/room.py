@@ -16,6 +16,7 @@ from typing import Any
 from compact.notice import notice
 from compact.pipeline import plan
 from compact.plan import Plan, Trigger
+from compact.window import Window
 
 from .asking import ask_summary, size
 from .errors import PromptTooLong
@@ -99,6 +100,7 @@ async def react(session: Session, parts: Parts, emit: Emit, error: PromptTooLong
     Raises the error again, naming the biggest blocks, when no rung is left or reacting is off.
     """
     if error.limit is not None and error.limit < parts.room.window.size:
+        parts.room.window = Window(error.limit, min(parts.room.window.max_output, error.limit // 2))
         parts.room.learned(error.limit)
     if rung > RUNGS or not parts.room.settings.reactive:
         raise PromptTooLong(f"{error}. {biggest(session)}", error.actual, error.limit)

@@ -37,8 +37,7 @@ async def context(agent: Agent, argument: str) -> None:
     used = sum(count for _, count in rows)
     rows.append(("free", max(0, room.window.size - used)))
     state = state_of(total, room.window, room.settings).name
-    share = 100 * total / room.window.size
-    title = f"{parts.frame.model}: {total:,} of {room.window.size:,} tokens ({share:.0f} %), {state}"
+    title = f"The context of {parts.frame.model}: {state}"
     agent.emit(Charted(title, tuple(rows), room.window.size))
     agent.emit(Said("\n".join([*_largest(agent, scale), "", *_compactions(agent)])))
 

@@ -10,7 +10,6 @@ from agent.going_back import prompts, rewind_to
 from agent.scrollback import show_briefly
 from transcripts.export import export_text
 from transcripts.facts import Noted
-from transcripts.store import sessions
 
 if TYPE_CHECKING:
     from agent.driver import Agent
@@ -28,8 +27,7 @@ async def clear(agent: Agent, argument: str) -> None:
 
 async def list_(agent: Agent, argument: str) -> None:
     """List the sessions of this folder, newest first."""
-    found = sessions(agent.workshop.records.home)
-    lines = [f"{one.sid}  {one.turns:>3} prompts  {one.name or one.first[:60]}" for one in found[:20]]
+    lines = agent.workshop.records.listed()[:20]
     agent.emit(Said("\n".join(lines)) if lines else Notice("no sessions yet"))
 
 

@@ -1,0 +1,54 @@
+"""Microseconds that fold, pipeline and request marks take for one more exchange, by messages in the view."""
+
+import json
+import statistics
+import time
+
+from compact.frontier import marks
+from compact.pipeline import plan
+from compact.plan import Situation
+from compact.prices import Prices
+from compact.settings import Settings
+from compact.tokens import fit, load_counter
+from compact.window import Window
+from transcripts.codec import encode
+from transcripts.facts import Asked, Reply, Result, User
+from transcripts.fold import Folded
+from transcripts.messages import Text, ToolUse, Usage
+
+EXCHANGES = 200
+
+
+def one_exchange(folded: Folded, situation: Situation) -> float:
+    seq = folded.last_seq + 1
+    use = ToolUse(f"toolu_{seq}", "bash", {"command": f"echo {seq}"})
+    facts = (
+        Asked(seq, 0.0, "turn", 10, 10),
+        Reply(seq + 1, 0.0, (use,), (20,), Usage(100, 10), "tool_use", True, "m", seq),
+        Result(seq + 2, 0.0, seq + 1, 0, (Text(f"line {seq} " * 8),), (25,)),
+    )
+    began = time.perf_counter()
+    for fact in facts:
+        encode(fact, "sid")
+        folded.apply(fact)
+    try:
+        next(plan(situation, "auto"))
+    except StopIteration:
+        pass
+    marks(folded)
+    len(folded.view)
+    return 1e6 * (time.perf_counter() - began)
+
+
+def measure(messages: int) -> float:
+    folded = Folded()
+    folded.apply(User(1, 0.0, (Text("go"),), (1,)))
+    situation = Situation(
+        folded, Settings(), Window(10_000_000, 8_000), Prices(), 0.0, 100, fit(()), True, load_counter()
+    )
+    while len(folded.view) < messages:
+        one_exchange(folded, situation)
+    return statistics.median(one_exchange(folded, situation) for _ in range(EXCHANGES))
+
+
+print(json.dumps({str(messages): measure(messages) for messages in (1_000, 10_000)}))

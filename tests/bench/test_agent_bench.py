@@ -1,0 +1,225 @@
+"""What the agent itself costs: time between requests, memory, growth with the conversation, start-up.
+
+Run with `pytest -m bench -n 0 -s`. Every figure is printed; what is asserted are ratios measured in the same
+run, and ceilings of memory, which do not depend on how busy the machine is.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from compact.tokens import load_counter
+from transcripts.codec import encode
+from transcripts.facts import Asked, Fact, Opened, Reply, Result, Started, User
+from transcripts.messages import Text, ToolUse, Usage
+
+pytestmark = [pytest.mark.bench, pytest.mark.timeout(900)]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@contextmanager
+def server(times: Path, calls: int, window: int = 1_000_000) -> Iterator[str]:
+    """The strict server in a process of its own; yields its URL."""
+    environ = {**os.environ, "BENCH_TIMES": str(times), "BENCH_CALLS": str(calls), "PYTHONPATH": str(ROOT)}
+    argv = [
+        "-m",
+        "agent.offline",
+        "--port",
+        "0",
+        "--window",
+        str(window),
+        "--script",
+        "tests.bench.many_calls:brain",
+    ]
+    process = subprocess.Popen(
+        [sys.executable, *argv],
+        cwd=ROOT,
+        env=environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stdin is not None
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.stdin.close()
+        process.wait(10)
+        process.stdout.close()
+
+
+def agent(url: str, folder: Path, *argv: str) -> int:
+    """Run the agent headless; returns its peak memory in KiB."""
+    home = folder / "home"
+    home.mkdir(exist_ok=True)
+    environ = {**os.environ, "HOME": str(home), "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "bench"}
+    command = [
+        sys.executable,
+        "-m",
+        "agent",
+        "-p",
+        "go",
+        "--allowedTools",
+        "bash",
+        "-m",
+        "makeroom-offline",
+        *argv,
+    ]
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    out, errors = process.stdout.read(), process.stderr.read()
+    process.stdout.close()
+    process.stderr.close()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, errors.decode()
+    assert out.strip() == b"done"
+    return used.ru_maxrss
+
+
+def gaps(times: Path) -> list[float]:
+    """Milliseconds from one request to the next."""
+    moments = [float(line) for line in times.read_text().split()]
+    return [1000 * (later - sooner) for sooner, later in zip(moments, moments[1:], strict=False)]
+
+
+def test_milliseconds_from_one_request_to_the_next(tmp_path: Path) -> None:
+    times = tmp_path / "times"
+    with server(times, 200) as url:
+        agent(url, tmp_path)
+    bare = bare_calls(50)
+    found = gaps(times)
+    median, worst = statistics.median(found), sorted(found)[int(len(found) * 0.95)]
+    print(f"\none request to the next, 200 bash calls: median {median:.1f} ms, p95 {worst:.1f} ms")
+    print(f"bare subprocess + 2 fdatasync, the same run: {bare:.1f} ms; ratio {median / bare:.2f}")
+    assert median < 30
+
+
+def bare_calls(count: int) -> float:
+    """Median milliseconds of what no agent with a durable record can do without."""
+    path = Path(f"/tmp/bench-{os.getpid()}")
+    taken = []
+    with path.open("wb") as file:
+        for _ in range(count):
+            began = time.perf_counter()
+            for _ in range(2):
+                file.write(b"x" * 500)
+                file.flush()
+                os.fdatasync(file.fileno())
+            subprocess.run(["bash", "-c", "true"], check=True)
+            taken.append(1000 * (time.perf_counter() - began))
+    path.unlink()
+    return statistics.median(taken)
+
+
+def session(folder: Path, messages: int) -> str:
+    """A recorded session of so many messages in the view; returns its id."""
+    sid = f"20260101-000000-{messages:05d}"
+    place = folder / ".transcripts"
+    place.mkdir(mode=0o700)
+    count = load_counter()
+    facts: list[Fact] = [
+        Opened(1, 0.0, ("s",), (), "makeroom-offline", 1_000_000, str(folder)),
+        User(2, 0.0, (Text("begin"),), (1,)),
+    ]
+    for number in range((messages - 1) // 2):
+        seq = facts[-1].seq + 1
+        use = ToolUse(f"toolu_{number:06d}", "bash", {"command": f"echo {number}"})
+        answer = (Text(f"line {number} " * 8),)
+        facts += [
+            Asked(seq, 0.0, "turn", 0, 0),
+            Reply(
+                seq + 1, 0.0, (use,), count.blocks((use,)), Usage(), "tool_use", True, "makeroom-offline", seq
+            ),
+            Started(seq + 2, 0.0, seq + 1, 0),
+            Result(seq + 3, 0.0, seq + 1, 0, answer, count.blocks(answer)),
+        ]
+    (place / f"{sid}.jsonl").write_bytes(b"".join(encode(fact, sid) for fact in facts))
+    return sid
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[int, tuple[float, int]]:
+    """Messages in the view -> (median ms between requests, peak KiB), all in one run."""
+    found = {}
+    for messages in (10, 1_000, 4_000, 10_000):
+        folder = tmp_path_factory.mktemp(f"view-{messages}")
+        sid = session(folder, messages)
+        times = folder / "times"
+        with server(times, 60, window=10_000_000) as url:
+            peak = agent(url, folder, "-r", sid, "--policy", "off", "--context-window", "10000000")
+        found[messages] = (statistics.median(gaps(times)[5:]), peak)
+    return found
+
+
+def test_peak_memory_of_the_headless_agent(measured: dict[int, tuple[float, int]]) -> None:
+    peaks = {messages: peak / 1024 for messages, (_, peak) in measured.items()}
+    print(
+        "\npeak memory, headless agent alone: "
+        + ", ".join(f"{n} messages {mb:.0f} MB" for n, mb in peaks.items())
+    )
+    assert peaks[1_000] <= 130
+    assert peaks[10_000] - peaks[1_000] <= 15
+
+
+def test_growth_with_the_view(measured: dict[int, tuple[float, int]]) -> None:
+    print("\n" + ", ".join(f"{n} messages: {ms:.1f} ms" for n, (ms, _) in measured.items()))
+    slope = (measured[10_000][0] - measured[1_000][0]) / 9
+    print(f"slope: {slope:.2f} ms per 1,000 messages in the view, the server's judging of them included")
+
+
+def bare_python() -> float:
+    return startup([sys.executable, "-c", "pass"])
+
+
+def startup(argv: list[str], rounds: int = 15) -> float:
+    """The best of some rounds, in milliseconds: what it takes when nothing else runs."""
+    best = 1e9
+    for _ in range(rounds):
+        began = time.perf_counter()
+        subprocess.run(argv, cwd="/", stdout=subprocess.DEVNULL, check=True)
+        best = min(best, 1000 * (time.perf_counter() - began))
+    return best
+
+
+@pytest.mark.parametrize("flag", ["--version", "--help"])
+def test_start_up_against_a_bare_interpreter(flag: str) -> None:
+    bare, ours = bare_python(), startup([sys.executable, "-m", "agent", flag])
+    print(f"\n{flag}: {ours:.0f} ms, bare interpreter {bare:.0f} ms; ratio {ours / bare:.2f}")
+    assert ours / bare <= 5
+
+
+def test_our_own_work_does_not_grow_with_the_view() -> None:
+    """Fold, pipeline and record for one more exchange, at 1,000 and at 10,000 messages in the view."""
+    found = json.loads(
+        subprocess.run(
+            [sys.executable, str(ROOT / "tests" / "bench" / "own_work.py")],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    )
+    print(
+        "\nour own work for one exchange: "
+        + ", ".join(f"{n} messages {us:.0f} us" for n, us in found.items())
+    )
+    slope = (found["10000"] - found["1000"]) / 9 / 1000
+    print(f"slope: {slope:.3f} ms per 1,000 messages kept")
+    assert slope <= 0.05
