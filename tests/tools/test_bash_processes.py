@@ -194,8 +194,9 @@ def count(bench: Bench, number: int) -> None:
     for turn in range(number):
         bench.run(["true", "ls", "seq 5 | sort | head -2", "(sleep 0 &)", "exit 3"][turn % 5])
     assert open_fds() == fds
-    assert zombies() == 0
-    assert "defunct" not in bench.say("ps ax")
+    assert wait_until(lambda: zombies() == 0)
+    if bench.mode == "namespace":
+        assert "defunct" not in bench.say("ps ax")  # all that there is to see, and not the machine's
 
 
 def zombies() -> int:
