@@ -15,7 +15,7 @@ from agent.ports import Permit, Question, Refuse
 
 from .cells import clip, wrap
 from .escape import one_line, output, strict
-from .render import Look, diff
+from .words import Look
 
 QUIET = 0.3  # seconds
 LEAST_ROWS = 3
@@ -131,6 +131,8 @@ def choices(question: Question) -> tuple[Choice, ...]:
 
 def body(question: Question, look: Look) -> list[str]:
     """What is asked for, whole: every character visible, long lines wrapped."""
+    from .render import diff  # not before the first paint
+
     inner = Look(max(look.columns - 2, 2), look.theme, full=True)
     if question.preview.get("diff"):
         rows = diff(str(question.preview["diff"]), inner)

@@ -8,7 +8,7 @@ from agent.events import Charted
 
 from .cells import clip, width
 from .escape import gentle
-from .render import Look, count
+from .words import Look, count
 
 FREE = "free"
 _MARKS = ("■", "▣", "▤", "▥", "▦", "▧", "▨", "▩")

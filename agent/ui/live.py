@@ -7,13 +7,15 @@ finished goes through `take` to whoever prints it and is forgotten here.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-
-from agent import events
+from typing import TYPE_CHECKING
 
 from .cells import clip, tail, wrap
 from .escape import one_line, output
 from .flow import Chunk, Flow
-from .render import BRANCH, Look, count, duration, title
+from .words import BRANCH, Look, count, duration, title
+
+if TYPE_CHECKING:
+    from agent.events import Event
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 TICK = 0.1  # seconds between two drawings of what runs
@@ -62,8 +64,10 @@ class Live:
         self.thought = ""
         self.interrupting = False
 
-    def take(self, event: events.Event, now: float) -> list[Chunk]:
+    def take(self, event: Event, now: float) -> list[Chunk]:
         """Note an event; returns the pieces of text that are finished by it."""
+        from agent import events  # not before the first paint
+
         match event:
             case events.TextDelta(text):
                 return self._text(text)

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from agent import events
 from agent.events import TurnEnded
@@ -18,9 +19,11 @@ from .complete import is_command
 from .escape import gentle, one_line
 from .input import LEAVING
 from .outlet import Outlet
-from .render import Look
-from .repl import Factory
 from .theme import Theme
+from .words import Look
+
+if TYPE_CHECKING:
+    from .repl import Factory
 
 PROMPT = "> "
 WIDE = 10_000  # lines are not broken: the terminal or the reader does that

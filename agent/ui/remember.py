@@ -16,8 +16,6 @@ from pathlib import Path
 
 from prompt_toolkit.history import History
 
-from transcripts.messages import clean
-
 MOST_ENTRIES = 2000
 MOST_BYTES = 4 * 1024 * 1024  # read from the end of the history
 DELAY = 0.5  # seconds between a change of the draft and its file
@@ -45,12 +43,12 @@ class Past(History):
     def store_string(self, string: str) -> None:
         if len(string) > LONGEST:
             return
-        line = json.dumps({"t": round(time.time()), "text": clean(string)}, ensure_ascii=False)
+        line = json.dumps({"t": round(time.time()), "text": string}, ensure_ascii=False)
         try:
             _make_folder(self._path.parent)
             descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
-                os.write(descriptor, f"{line}\n".encode())
+                os.write(descriptor, f"{line}\n".encode("utf-8", "replace"))
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -75,7 +73,7 @@ class Draft:
             if text:
                 _make_folder(self._folder)
                 fresh = self._path.with_suffix(".tmp")
-                fresh.write_text(clean(text), encoding="utf-8", newline="")
+                fresh.write_bytes(text.encode("utf-8", "replace"))
                 fresh.chmod(0o600)
                 fresh.replace(self._path)
             else:

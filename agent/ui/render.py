@@ -1,14 +1,13 @@
-"""Events as lines of ANSI text: pure functions of the event, the columns and the theme.
+"""Events as lines of ANSI text: pure functions of the event and the look.
 
-Everything that came from outside goes through `escape` here. Prose of the model is drawn in markdown.py,
-what is still going on in live.py.
+Everything that came from outside goes through `escape` here. What is still going on is drawn in live.py.
+Loaded after the first paint, as it knows the events and rich.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from agent import events
@@ -16,31 +15,41 @@ from transcripts.facts import Result
 from transcripts.messages import Text
 
 from .cells import clip, width, wrap
+from .chart import chart
 from .escape import gentle, one_line, output
-from .theme import Theme
+from .markdown import markdown
+from .words import BRANCH, Look, duration, title
 
 SHORT = 5  # lines of a result that are shown without Ctrl-O
 SHORT_DIFF = 40
 FULL = 2000  # lines shown at most with Ctrl-O
-BRANCH = "  ⎿  "
 
 _SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """How to draw: columns, colours, and whether outputs are shown whole."""
-
-    columns: int
-    theme: Theme
-    full: bool = False
-
-
-def user(text: str, look: Look) -> str:
-    """The person's words as they are echoed above."""
-    lines = wrap(gentle(text), look.columns - 2)
-    marks = ["❯ ", *("  " for _ in lines[1:])]
-    return "\n".join(look.theme.paint("user", mark + line) for mark, line in zip(marks, lines, strict=True))
+def event_text(event: events.Event, look: Look) -> str:
+    """What is printed for an event when it comes; "" for most, which only change what is live."""
+    match event:
+        case events.CallEnded():
+            return call(event, look)
+        case events.Notice():
+            return notice(event, look)
+        case events.MadeRoom():
+            return made_room(event, look)
+        case events.Said():
+            return said(event, look)
+        case events.Charted():
+            return chart(event, look)
+        case events.ReplyLost(reason):
+            lost = f"The stream broke ({one_line(reason)}); what was shown is not part of the answer."
+            return notice(events.Notice(lost, "warning"), look)
+        case events.TurnEnded("interrupted"):
+            return look.theme.paint("warning", "Interrupted"[: look.columns])
+        case events.TurnEnded(reason, _, error) if error:
+            level: events.Level = "warning" if reason in ("max_turns", "denied") else "error"
+            return notice(events.Notice(error, level), look)
+        case _:
+            return ""
 
 
 def notice(event: events.Notice, look: Look) -> str:
@@ -53,9 +62,21 @@ def made_room(event: events.MadeRoom, look: Look) -> str:
     return _painted(gentle(event.notice), "room", look)
 
 
-def said(text: str, look: Look) -> str:
-    """The plain output of a command of ours."""
-    return "\n".join(wrap(gentle(text), look.columns))
+def said(event: events.Said, look: Look) -> str:
+    """The output of a command of ours."""
+    if event.form == "markdown":
+        return markdown(event.text, look.columns, look.theme)
+    if event.form == "diff":
+        return "\n".join(diff(event.text, look))
+    return "\n".join(wrap(gentle(event.text), look.columns))
+
+
+def thought(text: str, spent: float, look: Look) -> str:
+    """What is left of thinking: its duration, or all of it where outputs are shown whole."""
+    if look.full and text.strip():
+        rows = wrap(gentle(text.strip()), look.columns)
+        return "\n".join(look.theme.paint("thinking", row) for row in rows)
+    return look.theme.paint("dim", f"Thought for {duration(spent)}"[: look.columns])
 
 
 def call(event: events.CallEnded, look: Look) -> str:
@@ -64,15 +85,6 @@ def call(event: events.CallEnded, look: Look) -> str:
     role = "warning" if event.denied else "bad" if failed else "good"
     head = title(event.name, event.title, look, role)
     return "\n".join([head, *_result(event, look)])
-
-
-def title(name: str, words: str, look: Look, role: str) -> str:
-    """`● bash  pytest -q` on one line."""
-    room = look.columns - 2
-    shown = clip(name, room)
-    rest = clip(one_line(words), room - width(shown) - 2)
-    paint = look.theme.paint
-    return paint(role, "●") + " " + paint("bold", shown) + (f"  {rest}" if rest else "")
 
 
 def diff(text: str, look: Look, limit: int | None = None) -> list[str]:
@@ -87,28 +99,6 @@ def diff(text: str, look: Look, limit: int | None = None) -> list[str]:
     if len(rows) > len(shown):
         lines.append(look.theme.paint("dim", clip(f"… +{len(rows) - len(shown)} lines", look.columns)))
     return lines
-
-
-def duration(seconds: float) -> str:
-    """`0.4 s`, `12 s`, `3 min 5 s`, `2 h 3 min`."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
-
-
-def count(number: int) -> str:
-    """`950`, `1.2k`, `48k`, `1.2M`."""
-    if number < 1000:
-        return str(number)
-    if number < 999_500:
-        return f"{number / 1000:.1f}k" if number < 9_950 else f"{number / 1000:.0f}k"
-    return f"{number / 1_000_000:.1f}M"
 
 
 def _result(event: events.CallEnded, look: Look) -> list[str]:

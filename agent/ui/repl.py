@@ -10,11 +10,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from agent.events import Emit
-from agent.ports import Approver, Driver
+if TYPE_CHECKING:
+    from agent.events import Emit
+    from agent.ports import Approver, Driver
 
-Factory = Callable[[Emit, Approver], Driver]
+    Factory = Callable[[Emit, Approver], Driver]
 
 
 @dataclass(frozen=True, slots=True)

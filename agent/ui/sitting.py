@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import signal
 from pathlib import Path
-from typing import Any
-
-from agent.events import Notice
+from typing import TYPE_CHECKING, Any
 
 from .desk import Desk, set_up
 from .fingers import Fingers
 from .frame import Frame
 from .keys import bindings
-from .repl import Factory
 from .work import Item
 
+if TYPE_CHECKING:
+    from agent.events import Notice
+
+    from .repl import Factory
+
+HEAD_START = 0.05  # seconds for the first keys, before loading competes with them
 GRACE = 5.0  # seconds that what runs may take to end when the person leaves
 SIGNALS = ((signal.SIGTERM, 143), (signal.SIGHUP, 129))
 
@@ -57,6 +60,7 @@ async def _live(desk: Desk, make: Factory, prompt: str) -> None:
         _restore_draft(desk)
         if prompt:
             desk.work.add(Item(prompt, prompt, prompt))
+        await asyncio.sleep(HEAD_START)
         await asyncio.to_thread(_load)
         driver = make(desk.stage.emit, desk.approval)
         desk.turns.driver = driver
@@ -71,12 +75,14 @@ async def _live(desk: Desk, make: Factory, prompt: str) -> None:
 
 
 def _load() -> None:
-    from . import chart, markdown
+    from . import render
 
-    _ = chart, markdown
+    _ = render
 
 
 def _restore_draft(desk: Desk) -> None:
+    from agent.events import Notice
+
     left = desk.draft.orphan()
     if left and desk.editor.buffer.text:
         desk.editor.remember(left)
@@ -92,6 +98,8 @@ async def _close(desk: Desk, tasks: list[asyncio.Task[None]], code: int) -> None
         task.cancel()
     if tasks:
         await asyncio.wait(tasks, timeout=GRACE)
+    from agent.events import Notice
+
     driver = desk.turns.driver
     session = driver.status().session if driver else ""
     try:
@@ -110,6 +118,8 @@ async def _close(desk: Desk, tasks: list[asyncio.Task[None]], code: int) -> None
 
 
 def _mishap(context: dict[str, Any]) -> Notice:
+    from agent.events import Notice
+
     error = context.get("exception")
     words = f"{type(error).__name__}: {error}" if error else str(context.get("message"))
     return Notice(f"internal error: {words}", "error")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-
-from agent.ports import Status
+from typing import TYPE_CHECKING
 
 from .cells import width
 from .escape import one_line
-from .render import Look, count
 from .theme import MODE_ROLES, STATE_ROLES
+from .words import Look, count
+
+if TYPE_CHECKING:
+    from agent.ports import Status
 
 MODE_NAMES = {
     "manual": "asks first",

@@ -19,8 +19,8 @@ from prompt_toolkit.styles import Style
 
 from .keyboard import keyboard
 from .paper import Paper, Printer, reflows
-from .render import Look
 from .theme import PLAIN_STYLES, STYLES, Theme, wants_colour
+from .words import Look
 
 FRAME = 0.02  # seconds for which printing is gathered: at most 50 writes a second
 ESCAPE = 0.05  # seconds after which an escape byte that came alone is the key

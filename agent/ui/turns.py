@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Callable
-
-from agent.events import Notice, TurnEnded
-from agent.ports import Driver
+from typing import TYPE_CHECKING
 
 from .input import Editor
 from .live import TICK
 from .stage import Stage
 from .work import Item
+
+if TYPE_CHECKING:
+    from agent.ports import Driver
 
 
 class Turns:
@@ -50,6 +51,8 @@ class Turns:
             self._invalidate()
 
     async def _watched(self, driver: Driver, item: Item) -> None:
+        from agent.events import Notice, TurnEnded  # not before the first paint
+
         stage = self._stage
         try:
             if item.is_command:

@@ -1,0 +1,58 @@
+"""The small words of the screen: names, numbers and durations, and how things are to look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .cells import clip, width, wrap
+from .escape import gentle, one_line
+from .theme import Theme
+
+BRANCH = "  ⎿  "
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How to draw: columns, colours, and whether outputs are shown whole."""
+
+    columns: int
+    theme: Theme
+    full: bool = False
+
+
+def user(text: str, look: Look) -> str:
+    """The person's words as they are echoed above."""
+    lines = wrap(gentle(text), look.columns - 2)
+    marks = ["❯ ", *("  " for _ in lines[1:])]
+    return "\n".join(look.theme.paint("user", mark + line) for mark, line in zip(marks, lines, strict=True))
+
+
+def title(name: str, words: str, look: Look, role: str) -> str:
+    """`● bash  pytest -q` on one line."""
+    room = look.columns - 2
+    shown = clip(name, room)
+    rest = clip(one_line(words), room - width(shown) - 2)
+    paint = look.theme.paint
+    return paint(role, "●") + " " + paint("bold", shown) + (f"  {rest}" if rest else "")
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `12 s`, `3 min 5 s`, `2 h 3 min`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def count(number: int) -> str:
+    """`950`, `1.2k`, `48k`, `1.2M`."""
+    if number < 1000:
+        return str(number)
+    if number < 999_500:
+        return f"{number / 1000:.1f}k" if number < 9_950 else f"{number / 1000:.0f}k"
+    return f"{number / 1_000_000:.1f}M"

@@ -1,0 +1,56 @@
+"""How long until the prompt is painted and typeable, against a bare PromptSession in the same run."""
+
+import os
+import pty
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BARE = "from prompt_toolkit import PromptSession\nPromptSession().prompt('❯ ')\n"
+OURS = """
+import asyncio, sys
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from agent.ui.repl import ReplOptions, run
+
+def make(emit, approver):
+    from tests.agent.ui.scripted import Scripted
+    return Scripted(emit, approver, Path({folder!r}) / "log", Path({folder!r}) / "gate")
+
+asyncio.run(run(make, ReplOptions(Path({folder!r}), Path({folder!r}) / "state")))
+"""
+
+
+def seconds_until_a_key_echoes(code: str) -> float:
+    """Spawn the code on a terminal, type as soon as the prompt is there, wait for the echo."""
+    began = time.perf_counter()
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ.update(TERM="xterm-256color", PROMPT_TOOLKIT_NO_CPR="1")
+        os.execv(sys.executable, [sys.executable, "-c", code])
+    try:
+        seen = b""
+        for awaited, typed in (("❯".encode(), b"Q"), (b"Q", b"")):
+            while awaited not in seen:
+                assert select.select([terminal], [], [], 60)[0], "nothing painted within a minute"
+                seen += os.read(terminal, 65536)
+            os.write(terminal, typed)
+        return time.perf_counter() - began
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(terminal)
+
+
+@pytest.mark.bench
+def test_the_prompt_is_typeable_at_one_and_a_half_times_a_bare_prompt(tmp_path):
+    ours = OURS.format(root=str(ROOT), folder=str(tmp_path))
+    pairs = [(seconds_until_a_key_echoes(BARE), seconds_until_a_key_echoes(ours)) for _ in range(7)]
+    bare, mine = min(pair[0] for pair in pairs), min(pair[1] for pair in pairs)
+    print(f"\nprompt typeable: {mine * 1000:.0f} ms, bare PromptSession {bare * 1000:.0f} ms: {mine / bare:.2f}x")
+    assert mine <= 1.5 * bare
