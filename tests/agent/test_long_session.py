@@ -1,0 +1,160 @@
+"""The whole program against the strict server, in a window far too small for what it reads.
+
+Every file is read one a turn; not one request is refused; and from every prefix of the transcript a
+conversation folds that the API accepts.
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.offline.brain import Brain
+from agent.offline.models import MODELS
+from agent.offline.server import Server, ServerOptions
+from agent.offline.strict import violations
+from agent.request import Frame, build
+from compact.frontier import marks
+from transcripts.facts import Reply, User
+from transcripts.fold import fold
+from transcripts.load import read
+from transcripts.messages import Text
+
+MODEL = "claude-sonnet-5-5"
+PROMPT = "Read every Python file in the src directory one by one"
+
+
+def tree(folder: Path, files: int, lines: int = 330) -> None:
+    """Python files of 3 to 4 thousand tokens each."""
+    place = folder / "src"
+    place.mkdir()
+    for number in range(files):
+        rows = [f"def function_{number}_{row}(value): return value * {row}" for row in range(lines)]
+        (place / f"module_{number:03}.py").write_text("\n".join(rows), "utf-8")
+
+
+def agent(folder: Path, server: Server, *argv: str) -> dict[str, Any]:
+    """Run the program headless; returns its result object."""
+    environ = {**os.environ, "HOME": str(folder / "home"), "ANTHROPIC_API_KEY": "test-key-1234"}
+    environ["ANTHROPIC_BASE_URL"] = server.base_url
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "agent",
+            "-p",
+            "--output-format",
+            "json",
+            "--allowedTools",
+            "bash",
+            "-m",
+            MODEL,
+            *argv,
+        ],
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def transcript(folder: Path) -> Path:
+    (path,) = (folder / ".transcripts").glob("*.jsonl")
+    return path
+
+
+def accepted(path: Path) -> list[str]:
+    """What the API would refuse about the conversation of a transcript file and "continue"."""
+    facts = list(read(path).facts)
+    folded = fold(facts)
+    if folded.opened is None:
+        return []
+    folded.apply(User(folded.last_seq + 1, 0.0, (Text("continue"),)))
+    opened = folded.opened
+    frame = Frame(opened.model, 8_000, opened.system, opened.tools, {"type": "adaptive"})
+    body = json.loads(build(frame, folded.view, marks(folded)))
+    return [str(found) for found in violations(body, MODELS[MODEL], frozenset())]
+
+
+def cuts(path: Path, places: Iterator[int], folder: Path) -> None:
+    whole = path.read_bytes()
+    for place in places:
+        cut = folder / "cut.jsonl"
+        cut.write_bytes(whole[:place])
+        assert accepted(cut) == [], f"cut at byte {place}"
+
+
+def line_ends(path: Path) -> list[int]:
+    ends, at = [], 0
+    for line in path.read_bytes().splitlines(keepends=True):
+        at += len(line)
+        ends.append(at)
+    return ends
+
+
+def run_and_check(folder: Path, policy: str, files: int, window: int, believed: int) -> tuple[Path, int]:
+    tree(folder, files)
+    with Server(Brain(), ServerOptions(window=window, binds_thinking=True, keep_requests=False)) as server:
+        result = agent(folder, server, "--policy", policy, "--context-window", str(believed), PROMPT)
+        refused = [text for text in server.refused if "prompt is too long" not in text]
+        too_long = len(server.refused) - len(refused)
+    assert refused == []
+    assert result["subtype"] == "success", result
+    assert f"all {files} files" in result["result"]
+    path = transcript(folder)
+    named = {
+        str(block.input.get("file_path"))
+        for fact in read(path).facts
+        if isinstance(fact, Reply)
+        for block in fact.blocks
+        if getattr(block, "name", "") == "read"
+    }
+    assert len(named) == files
+    return path, too_long
+
+
+@pytest.mark.parametrize("policy", ["thrifty", "classic"])
+def test_sixty_files_in_a_window_that_holds_ten(tmp_path: Path, policy: str) -> None:
+    path, too_long = run_and_check(tmp_path, policy, files=60, window=60_000, believed=60_000)
+    assert too_long == 0
+    rng = random.Random(1)
+    cuts(path, iter(line_ends(path)[::9]), tmp_path)
+    cuts(path, (rng.randrange(path.stat().st_size) for _ in range(15)), tmp_path)
+
+
+@pytest.mark.parametrize("policy", ["thrifty", "off"])
+def test_a_server_with_a_smaller_window_than_believed(tmp_path: Path, policy: str) -> None:
+    path, too_long = run_and_check(tmp_path, policy, files=30, window=40_000, believed=200_000)
+    assert too_long >= 1
+    assert any('"trigger":"reactive"' in line for line in path.read_text("utf-8").splitlines())
+    cuts(path, iter(line_ends(path)[::9]), tmp_path)
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("policy", ["thrifty", "classic"])
+def test_a_hundred_and_fifty_files_and_every_prefix(tmp_path: Path, policy: str) -> None:
+    path, too_long = run_and_check(tmp_path, policy, files=150, window=60_000, believed=60_000)
+    assert too_long == 0
+    rng = random.Random(2)
+    cuts(path, iter(line_ends(path)), tmp_path)
+    cuts(path, (rng.randrange(path.stat().st_size) for _ in range(300)), tmp_path)
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("policy", ["thrifty", "classic"])
+def test_a_hundred_and_fifty_files_in_a_window_smaller_than_believed(tmp_path: Path, policy: str) -> None:
+    _, too_long = run_and_check(tmp_path, policy, files=150, window=40_000, believed=60_000)
+    assert too_long >= 1
