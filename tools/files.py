@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TypeVar
 
 from .base import ToolError
@@ -71,10 +72,10 @@ class Loaded:
 
 
 async def within(seconds: float, work: Callable[[threading.Event], T]) -> T:
-    """Do blocking work in a thread of its own; it gets an event that is set when nobody waits any more.
+    """Do blocking work in another thread; it gets an event that is set when nobody waits any more.
 
-    Raises ToolError after `seconds`. The thread is a daemon: one that hangs in a dead mount holds up
-    neither the session nor its end.
+    Raises ToolError after `seconds`. A thread that hangs in a dead mount holds up neither the session nor
+    its end.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
@@ -97,9 +98,10 @@ async def within(seconds: float, work: Callable[[threading.Event], T]) -> T:
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle, error, result)
 
-    threading.Thread(target=act, name="makeroom-files", daemon=True).start()
+    _crew(os.getpid()).take(act)
     try:
-        return await asyncio.wait_for(done, seconds)
+        async with asyncio.timeout(seconds):
+            return await done
     except TimeoutError:
         raise ToolError(
             f"The file system did not answer within {seconds:g} s.\n"
@@ -107,6 +109,35 @@ async def within(seconds: float, work: Callable[[threading.Event], T]) -> T:
         ) from None
     finally:
         gone.set()
+
+
+class _Crew:
+    """Daemon threads that wait for the next piece of work; one that hangs is simply not seen again.
+
+    An executor of the standard library would be waited for at the end of the program.
+    """
+
+    def __init__(self) -> None:
+        self._idle: list[SimpleQueue[Callable[[], None]]] = []
+
+    def take(self, work: Callable[[], None]) -> None:
+        try:
+            box = self._idle.pop()
+        except IndexError:
+            box = SimpleQueue()
+            threading.Thread(target=self._serve, args=(box,), name="makeroom-files", daemon=True).start()
+        box.put(work)
+
+    def _serve(self, box: SimpleQueue[Callable[[], None]]) -> None:
+        while True:
+            box.get()()
+            self._idle.append(box)
+
+
+@functools.cache
+def _crew(process: int) -> _Crew:
+    """The threads of this process; a fork begins with none."""
+    return _Crew()
 
 
 def explain(error: OSError, path: str, root: Path | None = None) -> ToolError:

@@ -84,9 +84,8 @@ def _encodings(image: Any) -> list[tuple[str, bytes]]:
     found = []
     for kind, mode, options in (("PNG", None, {}), ("JPEG", "RGB", {"quality": 85})):
         output = io.BytesIO()
-        plain = (
-            image if image.mode in ("L", "RGB", "RGBA", "P", "LA") and mode is None else image.convert("RGB")
-        )
+        fits = mode is None and image.mode in ("L", "LA", "P", "RGB", "RGBA")
+        plain = image if fits else image.convert("RGB")
         plain.save(output, kind, **options)
         found.append((f"image/{kind.lower()}", output.getvalue()))
     return found
@@ -97,7 +96,7 @@ def _unscaled(data: bytes, kind: str) -> Picture:
     _CHECKS[kind](data)
     if max(width, height) > SIDE:
         raise Broken(
-            f"it has {width}x{height} pixels, and without Pillow it cannot be scaled to {SIDE}. {_HINT}"
+            f"it has {width}x{height} pixels and Pillow is missing, which scales it to {SIDE}. {_HINT}"
         )
     if _encoded_size(len(data)) > BASE64:
         raise Broken(f"it has {len(data):,} bytes, more than a request may hold. {_HINT}")

@@ -168,7 +168,7 @@ def _notes(found: Window, text: str) -> list[str]:
         notes.append(f"[lines {_range(found)}{_next(found)}]")
     if found.stopped:
         notes.append(
-            "[the file is so large that looking through it was stopped; use bash (sed, tail) to go on]"
+            "[looking through the file took too long and was stopped; use bash (sed, tail) to go on]"
         )
     if found.form.note:
         notes.append(found.form.note)

@@ -7,10 +7,12 @@ what is shown is kept. Line ends are CR LF, LF and CR.
 from __future__ import annotations
 
 import codecs
+import functools
 import hashlib
 import io
 import os
 import threading
+from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -25,6 +27,7 @@ SIZE = 50_000  # bytes (as UTF-8) shown at once
 PATIENCE = 5.0  # seconds spent on looking through a large file; what was found by then is shown
 _PIECE = 256 * 1024
 _HEAD = 64 * 1024  # bytes by which the encoding of a large file is judged
+_TAIL = 20_000  # lines at the end of a large file among which a window may begin
 _END = 1024 * 1024  # bytes at the end of a huge file in which its last lines are looked for
 
 
@@ -43,7 +46,7 @@ class Window:
     form: Form
     sha256: str | None = None
     stopped: bool = False
-    width: int = WIDTH
+    long: bool = True  # whether some lines may be longer than WIDTH
     cut: dict[int, int] = field(default_factory=dict)  # index of a line already cut: characters left out
 
     @property
@@ -53,26 +56,49 @@ class Window:
 
 def window(text: str, form: Form, offset: int, limit: int) -> Window:
     """The window of a whole text. `offset` counts from 1, or from the end where it is negative."""
-    lines = unified_ends(text).split("\n")
+    flat = unified_ends(text)
+    if offset == 1 and flat.isascii():
+        return _beginning(flat, form, limit)
+    lines = flat.split("\n")
     if not lines[-1]:
         lines.pop()
     total = len(lines)
     first = max(1, total + offset + 1 if offset < 0 else offset)
-    shown = lines[first - 1 : first - 1 + limit]
-    if len(text) * (1 if text.isascii() else 3) > SIZE:
-        shown = _within_size(shown)
+    shown = _within_size(lines[first - 1 : first - 1 + limit])
     return Window(first, shown, total, first + len(shown) <= total, form)
+
+
+def _beginning(flat: str, form: Form, limit: int) -> Window:
+    """The usual window: from the first line on, each character one byte. Does not look at what follows."""
+    total = flat.count("\n") + (not flat.endswith("\n"))
+    end = len(flat) if len(flat) <= SIZE else flat.rfind("\n", 0, SIZE) + 1
+    shown = flat[:end].split("\n")
+    if not shown[-1]:
+        shown.pop()
+    shown = shown[:limit]
+    long = not shown or max(map(len, shown)) > WIDTH
+    if long:
+        shown = _within_size(flat.split("\n", limit)[: min(limit, total)])
+    return Window(1, shown, total, len(shown) < total, form, long=long)
 
 
 def numbered(view: Window) -> str:
     """The lines as `cat -n` shows them; what is cut off a long one is counted."""
     lines = view.lines
-    if view.cut or any(map(view.width.__lt__, map(len, lines))):
+    if not lines:
+        return ""
+    if view.long:
         lines = [_cut(line, view.cut.get(index, 0)) for index, line in enumerate(lines)]
-    pairs: list[object] = [None] * (2 * len(lines))
-    pairs[::2] = range(view.first, view.first + len(lines))
-    pairs[1::2] = lines
-    return ("%6d\t%s\n" * len(lines) % tuple(pairs))[:-1]
+    pieces = [""] * (2 * len(lines))
+    pieces[::2] = _numbers(view.first, len(lines))
+    pieces[1::2] = lines
+    return "".join(pieces)[1:]
+
+
+@functools.lru_cache(maxsize=8)
+def _numbers(first: int, count: int) -> list[str]:
+    """What stands before each line, the end of the one before included; most reads begin with line 1."""
+    return [f"\n{number:6d}\t" for number in range(first, first + count)]
 
 
 def scan(descriptor: int, size: int, offset: int, limit: int, gone: threading.Event) -> Window | None:
@@ -88,7 +114,8 @@ def scan(descriptor: int, size: int, offset: int, limit: int, gone: threading.Ev
         return _end_of(descriptor, size, form, -offset, limit)
     sieve = _Sieve(offset, limit)
     hash = hashlib.sha256()
-    translate = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder(form.codec)(form.errors), True)
+    errors = "replace" if form.errors == "strict" else form.errors  # its beginning need not be all of it
+    translate = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder(form.codec)(errors), True)
     until = monotonic() + PATIENCE
     os.lseek(descriptor, len(form.mark), os.SEEK_SET)
     hash.update(form.mark)
@@ -111,7 +138,7 @@ class _Sieve:
         self._limit = limit
         self._line = 1  # the one that is being read
         self._open = False  # whether something of it was read
-        self._kept: deque[tuple[str, int]] = deque(maxlen=-offset if offset < 0 else None)
+        self._kept: deque[tuple[str, int]] = deque(maxlen=min(-offset, _TAIL) if offset < 0 else None)
         self._start: list[str] = []
         self._length = 0
         self._bytes = 0
@@ -204,15 +231,14 @@ def _form(head: bytes) -> Form | None:
 
 def _within_size(lines: list[str]) -> list[str]:
     """As many lines as may be shown at once, at least one."""
-    sizes = accumulate(
-        1 + (n if line.isascii() else _bytes(line)) for line in lines if (n := min(len(line), WIDTH)) >= 0
-    )
-    count = sum(1 for size in sizes if size <= SIZE)
-    return lines[: max(1, count)]
+    sizes = [*accumulate(map(_bytes, lines))]
+    return lines[: max(1, bisect_right(sizes, SIZE))]
 
 
 def _bytes(line: str) -> int:
-    return len(line[:WIDTH].encode("utf-8", "surrogatepass"))
+    """What a line takes in a result, its end included."""
+    shown = line if len(line) <= WIDTH else line[:WIDTH]
+    return 1 + (len(shown) if shown.isascii() else len(shown.encode("utf-8", "surrogatepass")))
 
 
 def _cut(line: str, before: int) -> str:
