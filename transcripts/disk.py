@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ def _open(path: str, flags: int, mode: int) -> int:
 
 
 def _token() -> str:
-    return secrets.token_hex(2)
+    return os.urandom(2).hex()
 
 
 @dataclass(frozen=True, slots=True)

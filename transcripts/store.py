@@ -11,7 +11,6 @@ once, and every append tries again.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -169,6 +168,8 @@ class Store:
 
 def _spill(lines: list[bytes], path: Path) -> str:
     """Save lines where there may still be room. Returns what to tell the person."""
+    import tempfile  # needed on the worst of days only, and slow
+
     try:
         fd, name = tempfile.mkstemp(prefix=f"makeroom-{path.stem}-", suffix=".jsonl")
         with os.fdopen(fd, "wb") as file:
