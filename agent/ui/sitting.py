@@ -81,13 +81,15 @@ def _load() -> None:
 
 
 def _restore_draft(desk: Desk) -> None:
+    left = desk.draft.orphan()
+    if not left:
+        return
     from agent.events import Notice
 
-    left = desk.draft.orphan()
-    if left and desk.editor.buffer.text:
+    if desk.editor.buffer.text:
         desk.editor.remember(left)
         desk.stage.emit(Notice("What you had not sent last time is in the history (↑)"))
-    elif left:
+    else:
         desk.editor.put_back(desk.editor.chips.paste(left))
         desk.stage.emit(Notice("Restored what you had not sent last time; Ctrl-C clears it"))
 

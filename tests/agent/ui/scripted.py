@@ -58,7 +58,9 @@ class Scripted:
         self.state = "NORMAL"
 
     def status(self) -> Status:
-        return Status("claude-sonnet-5-5", self.tokens, 200_000, self.state, 0.1234, self.modes[0], "s42", "/w")
+        return Status(
+            "claude-sonnet-5-5", self.tokens, 200_000, self.state, 0.1234, self.modes[0], "s42", "/w"
+        )
 
     async def ready(self) -> None:
         if "SCRIPTED_SLOW" in os.environ:
@@ -198,7 +200,9 @@ class Scripted:
             raise asyncio.CancelledError
 
     async def do_compact(self, rest: str) -> None:
-        self.emit(events.MadeRoom("[auto compact] 180k -> 42k tokens, 61 results shortened", "auto", ("c9",), {}))
+        self.emit(
+            events.MadeRoom("[auto compact] 180k -> 42k tokens, 61 results shortened", "auto", ("c9",), {})
+        )
 
     async def do_notice(self, rest: str) -> None:
         self.emit(events.Notice(rest))
@@ -217,7 +221,9 @@ class Scripted:
     async def do_boom(self, rest: str) -> None:
         raise RuntimeError("boom in the driver")
 
-    def end(self, name: str, title: str, human: dict[str, Any], about: dict[str, Any], seconds: float) -> None:
+    def end(
+        self, name: str, title: str, human: dict[str, Any], about: dict[str, Any], seconds: float
+    ) -> None:
         result = Result(2, 0.0, 1, 0, (Text("for the model"),), human=human, about=about)
         self.emit(events.CallEnded(1, 0, name, title, result, seconds))
 

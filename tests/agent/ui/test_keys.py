@@ -1,0 +1,183 @@
+"""What fingers expect of the keys, at a real terminal."""
+
+import signal
+
+import pytest
+
+from tests.agent.ui.person import Person
+
+
+@pytest.fixture
+def person(tmp_path):
+    with Person(tmp_path) as someone:
+        yield someone.ready()
+
+
+def test_a_prompt_is_echoed_answered_and_the_status_line_stays(person):
+    person.type("say hello there\r").sees("❯ say hello there", "\nhello there\n", "23% of 200k", "asks first")
+    assert person.everything.count("❯ say hello there") == 1
+
+
+@pytest.mark.parametrize(
+    "newline",
+    [b"\n", b"\x1b\r", b"\\\r", b"\x1b[13;2u", b"\x1b[27;2;13~"],
+    ids=["Ctrl-J", "Alt-Enter", "backslash", "Shift-Enter CSI-u", "Shift-Enter modifyOtherKeys"],
+)
+def test_every_newline_key_makes_a_new_line(person, newline):
+    person.type(b"one" + newline + b"two").sees("❯ one\n  two").type("\r").logged(r"prompt 'one\ntwo'")
+
+
+def test_ctrl_c_clears_what_is_written_and_up_brings_it_back(person):
+    person.type("precious").sees("❯ precious").type("\x03").misses("precious")
+    person.type("\x1b[A").sees("❯ precious")
+
+
+def test_ctrl_c_twice_on_an_empty_line_leaves_after_a_hint(person):
+    person.type("\x03").sees("Press Ctrl-C again to leave").type("\x03")
+    assert person.ends() == 0
+    assert "closed" in person.log
+
+
+def test_ctrl_d_deletes_forward_in_text_and_leaves_on_an_empty_line(person):
+    person.type("ab\x01\x04").sees("❯ b").type("\x04").misses("❯ b").type("\x04")
+    assert person.ends() == 0
+
+
+@pytest.mark.parametrize("word", ["exit", "quit", ":q", "/exit"])
+def test_words_that_leave(person, word):
+    person.type(f"{word}\r")
+    assert person.ends() == 0
+
+
+def test_ctrl_c_interrupts_and_a_prompt_without_an_answer_comes_back(person):
+    person.type("wait never\r").logged("prompt").sees("Ctrl-C to interrupt").type("\x03")
+    person.sees("Interrupted").logged("interrupted 'wait never'").until(
+        lambda: person.text.rstrip().split("\n")[-2] == "❯ wait never", "the prompt in the input"
+    )
+    person.type("\x03").misses("\n❯ wait never\nclaude").type("\x1b[A").sees("❯ wait never")
+    person.type("\x1b[A").sees("❯ wait never")  # once in the history: there is nothing before it
+
+
+def test_an_interrupt_after_an_answer_leaves_the_input_empty(person):
+    person.type("say this;wait never\r").sees("this").sees("Ctrl-C to interrupt").type("\x1b")
+    person.sees("Interrupted").misses("Ctrl-C to interrupt")
+    assert person.text.rstrip().split("\n")[-2].rstrip() == "❯"
+
+
+def test_an_interrupt_during_a_call_and_a_retry_ends_them(person):
+    person.type("retry\r").sees("overloaded; try 2 of 10 in 7 s").type("\x03").sees("Interrupted")
+    person.misses("overloaded; try")
+    person.type("\x15run never\r").sees("compiling").type("\x03").misses("compiling")
+
+
+def test_the_signal_interrupts_like_the_key(person):
+    person.type("say x;wait never\r").sees("Ctrl-C to interrupt").signal(signal.SIGINT).sees("Interrupted")
+
+
+def test_lines_typed_during_a_turn_wait_are_shown_and_follow_in_order(person):
+    person.type("wait\r").sees("Ctrl-C to interrupt").type("say first\r").sees("1 queued", "❯ say first")
+    person.type("say second\r").sees("2 queued").type("half a dr").open().logged("prompt 'say second'")
+    person.misses("queued").sees("\nsecond\n", "❯ half a dr").type("aft\r").logged("prompt 'half a draft'")
+    order = [person.log.index(f"prompt '{text}'") for text in ("wait", "say first", "say second")]
+    assert order == sorted(order)
+
+
+def test_up_takes_a_queued_line_back_for_editing(person):
+    person.type("wait\r").sees("Ctrl-C to interrupt").type("say frist\r").sees("1 queued").type("\x1b[A")
+    person.misses("queued").type("\x15say fixed\r").sees("1 queued").open().logged("prompt 'say fixed'")
+    assert "frist" not in person.log
+
+
+def test_esc_interrupts_and_gives_the_queue_back(person):
+    person.type("say x;wait never\r").sees("Ctrl-C to interrupt").type("later\r").sees("1 queued").type(
+        "more"
+    )
+    person.type("\x1b").sees("Interrupted").sees("❯ later\n  more")
+    assert "prompt 'later'" not in person.log
+
+
+def test_esc_esc_on_an_empty_line_rewinds_and_on_text_clears(person):
+    person.type("text\x1b").sees("Esc again clears").type("\x1b").misses("❯ text")
+    person.misses("Esc again").type("\x1b").sees("Esc again rewinds").type("\x1b").logged("command '/rewind'")
+
+
+def test_shift_tab_cycles_the_permission_mode(person):
+    person.type("\x1b[Z").sees("accepts edits").type("\x1b[Z").sees("does not ask").type("\x1b[Z")
+    person.sees("asks first")
+
+
+def test_ctrl_o_shows_whole_outputs(person):
+    person.type("bash pytest -q\r").sees("4 lines above", "12 passed (exit 0, 2.3 s)")
+    assert "test_0 passed" not in person.text
+    person.type("\x0f").sees("test_0 passed", "Outputs are shown whole").type("\x0f").sees("in short")
+
+
+def test_the_menu_completes_with_tab_and_runs_with_enter(person):
+    person.type("/co").sees("/compact", "/context", "Make room in the context now").type("\x1b[B\x1b[B\t")
+    person.sees("❯ /context").type("\x15/cont\r").logged("command '/context'").sees("Context  39k of 200k")
+
+
+def test_esc_closes_the_menu_and_keeps_the_text(person):
+    person.type("/co").sees("/compact").type("\x1b").misses("/compact").sees("❯ /co")
+
+
+def test_a_typo_keeps_its_text_for_correction(person):
+    person.type("/contxet\r").sees("Unknown command /contxet").sees("❯ /contxet\nclaude")
+
+
+def test_words_that_begin_with_a_path_are_a_prompt(person):
+    person.type("/usr/lib is slow\r").logged("prompt '/usr/lib is slow'")
+    person.type("/tmp?\x7f\r").logged("prompt '/tmp'")
+
+
+def test_a_bang_goes_to_the_driver_as_a_command(person):
+    person.type("!ls -l\r").logged("command '!ls -l'").sees("ran ls -l")
+
+
+def test_a_looking_command_runs_beside_a_turn(person):
+    person.type("wait never\r").sees("Ctrl-C to interrupt").type("/context\r").sees("Context  39k")
+    person.sees("Ctrl-C to interrupt")
+
+
+def test_a_question_mark_shows_the_keys_and_is_not_swallowed(person):
+    person.type("?").sees("Ctrl-R search").type(" why").misses("Ctrl-R search").sees("❯ ? why")
+
+
+def test_ctrl_r_searches_the_history_of_earlier_sessions(tmp_path):
+    with Person(tmp_path) as first:
+        first.ready().type("say alpha one\r").logged("prompt").type("say beta two\r").logged("beta").type(
+            "\x04"
+        ).ends()
+    with Person(tmp_path) as second:
+        second.ready().type("\x12alpha").sees("❯ say alpha one", "search: alpha").type("\r").misses("search:")
+        second.type("\r").until(lambda: second.log.count("say alpha one") == 2, "the prompt again")
+
+
+def test_ctrl_g_edits_in_the_editor(tmp_path):
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nprintf " and edited" >> "$1"\n')
+    editor.chmod(0o755)
+    with Person(tmp_path, EDITOR=str(editor)) as person:
+        person.ready().type("typed\x07").sees("❯ typed and edited")
+
+
+def test_ctrl_l_redraws_and_keeps_conversation_and_input(person):
+    person.type("say stays\r").sees("\nstays").type("draft\x0c\x0c").type("!").sees("❯ draft!", "\nstays")
+
+
+def test_keys_typed_before_the_agent_is_ready_are_kept(tmp_path):
+    with Person(tmp_path, SCRIPTED_SLOW="1") as person:
+        person.sees("❯").type("say early\rsay next\rdra").sees("❯ dra")
+        assert "prompt" not in person.log
+        person.open("ready").logged("prompt 'say early'").logged("prompt 'say next'").sees("❯ dra")
+
+
+def test_files_complete_after_an_at_sign(tmp_path):
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "calculator.py").touch()
+    (tmp_path / "two words.txt").touch()
+    with Person(tmp_path) as person:
+        person.ready().type("look at @calc").sees("src/calculator.py").type("\t").sees(
+            "look at @src/calculator.py"
+        )
+        person.type("and @two").sees("two words.txt").type("\t\r").logged('@"two words.txt"')
