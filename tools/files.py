@@ -16,6 +16,7 @@ import stat
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -213,12 +214,11 @@ def open_regular(path: str) -> tuple[int, os.stat_result]:
     """
     _check_kind(path, os.stat(path, follow_symlinks=False).st_mode)  # noqa: PTH116 - a text, not a Path
     descriptor = safe_open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
-    try:
+    with ExitStack() as undo:
+        undo.callback(os.close, descriptor)
         state = os.fstat(descriptor)
         _check_kind(path, state.st_mode)
-    except BaseException:
-        os.close(descriptor)
-        raise
+        undo.pop_all()
     return descriptor, state
 
 

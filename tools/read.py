@@ -133,12 +133,12 @@ def look(path: str, wanted: tuple[int, int], seen: Seen | None, gone: threading.
 
 def _small(path: str, data: bytes, wanted: tuple[int, int], seen: Seen | None) -> Page:
     sha256 = hashlib.sha256(data).hexdigest()
-    if not data:
-        empty = say("[file is empty]", human={"note": "empty"}, about={"path": path, "sha256": sha256})
-        return Page(empty, sha256)
     decoded = decode(data)
     if decoded is None:
         raise _binary(path, data, len(data))
+    if not decoded[0]:
+        empty = say("[file is empty]", human={"note": "empty"}, about={"path": path, "sha256": sha256})
+        return Page(empty, sha256)
     found = window(*decoded, *wanted)
     found.sha256 = sha256
     return _page(path, found, seen)

@@ -14,7 +14,7 @@ import re
 import stat
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,26 +132,30 @@ def _still_named(path: str, descriptor: int) -> bool:
 def _create(job: Job) -> None:
     folder, name = os.path.split(job.path)
     made: list[str] = []
-    try:
+    with ExitStack() as undo:
+        undo.callback(_remove_folders, made)
         descriptor = make_folders(folder, made)
         try:
             _sweep(folder)
             _temporary(job, descriptor, None, lambda temporary: _link(temporary, name, descriptor))
-            _sync_folder(folder)
         finally:
             os.close(descriptor)
-    except BaseException:
-        for each in reversed(made):
-            with suppress(OSError):
-                Path(each).rmdir()
-        raise
+        undo.pop_all()
+    _sync_folder(folder)
+
+
+def _remove_folders(made: list[str]) -> None:
+    for each in reversed(made):
+        with suppress(OSError):
+            Path(each).rmdir()
 
 
 def make_folders(folder: str, made: list[str] | None = None, mode: int = 0o777) -> int:
     """A descriptor of the folder, which is made with those above it where missing; `made` collects them."""
     here = os.open("/", _FOLDER)
     so_far = ""
-    try:
+    with ExitStack() as undo:
+        undo.callback(lambda: os.close(here))
         for part in filter(None, folder.split("/")):
             so_far += f"/{part}"
             try:
@@ -164,9 +168,7 @@ def make_folders(folder: str, made: list[str] | None = None, mode: int = 0o777) 
                 inner = os.open(part, _FOLDER, dir_fd=here)
             os.close(here)
             here = inner
-    except BaseException:
-        os.close(here)
-        raise
+        undo.pop_all()
     return here
 
 
@@ -194,7 +196,9 @@ def _temporary(
     """Write a temporary file in the folder and have it placed; on any error it is removed."""
     name = f".makeroom-{os.urandom(8).hex()}.tmp"
     descriptor = fresh(folder, name, 0o666 if old is None else 0o600)
-    try:
+    with ExitStack() as undo:
+        undo.callback(os.close, descriptor)
+        undo.callback(_unlink, name, folder)
         job.check("opened")
         write_all(descriptor, job.data, 0, job.check)
         job.check("written")
@@ -206,12 +210,13 @@ def _temporary(
         job.check("synced")
         place(name)
         job.check("placed")
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(name, dir_fd=folder)
-        raise
-    finally:
-        os.close(descriptor)
+        undo.pop_all()
+    os.close(descriptor)
+
+
+def _unlink(name: str, folder: int) -> None:
+    with suppress(OSError):
+        os.unlink(name, dir_fd=folder)
 
 
 def _sweep(folder: str) -> None:
