@@ -11,6 +11,11 @@ from collections.abc import Sequence  # noqa: E402
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if words in (["--version"], ["-v"]):
+        from agent.version import __version__
+
+        sys.stdout.write(f"makeroom {__version__}\n")
+        return 0
     if words[:1] == ["replay"]:
         from agent.replay_command import main as replay
 

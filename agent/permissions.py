@@ -15,10 +15,12 @@ from typing import Literal
 
 from tools.touch import Touch
 
+from .modes import MODES
 from .shell import simple_commands
 
+__all__ = ["MODES", "Mode", "Rule", "Rules", "Verdict", "judge", "parse_rule", "parse_rules", "prefix_of"]
+
 KNOWN = {"bash", "read", "write", "edit", "compact", "recall"}
-MODES = ("manual", "acceptEdits", "dontAsk", "bypassPermissions")
 Mode = Literal["manual", "acceptEdits", "dontAsk", "bypassPermissions"]
 _RULE = re.compile(r"^\s*([A-Za-z_]+)\s*(?:\((.*)\))?\s*$", re.DOTALL)
 # Programs whose second word says what they do: "always" is offered for both words together.

@@ -64,11 +64,11 @@ def _with_session(setup: Setup) -> Setup:
         return setup
     records = Records(setup.folder, keep=True, tell=lambda text: None)
     if options.continue_:
-        return replace(setup, options=replace(options, continue_=False, resume=records.newest().stem))
+        return replace(setup, options=options._replace(continue_=False, resume=records.newest().stem))
     wanted = options.resume or _pick(records, options)
     if not records.is_recording(wanted):
         wanted = records.named(wanted).stem
-    return replace(setup, options=replace(options, resume=wanted))
+    return replace(setup, options=options._replace(resume=wanted))
 
 
 def _pick(records: Records, options: Options) -> str:
