@@ -158,8 +158,9 @@ def _question(way: Corridor, step: Step, touches: tuple[Any, ...], verdict: Verd
 
 def _grant(way: Corridor, question: Question, verdict: Verdict, answer: Permit) -> None:
     if answer.scope == "session":
-        exactly = Rule(question.tool, question.touches[0].target)
-        way.parts.grants.allow(verdict.prefix or exactly)
+        outside = [touch.target for touch in question.touches if touch.outside]
+        for target in outside or [None]:
+            way.parts.grants.allow(Rule(question.tool, target))
     elif answer.scope == "always" and verdict.prefix is not None:
         way.parts.grants.allow(verdict.prefix, always=True)
 
