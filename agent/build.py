@@ -18,6 +18,7 @@ from compact.window import Window
 from tools.base import Place, Tool
 from tools.jobs import announcement, jobs_of
 from tools.jobs import close as close_jobs
+from tools.jobs import warm as warm_commands
 from transcripts.facts import Opened, Unthink
 from transcripts.fold import Folded
 from transcripts.masking import Masks
@@ -236,6 +237,7 @@ class Workshop:
             in_view=lambda seq: shows(session.folded, seq),
             environ=self.setup.environ,
             name=session.sid,
+            passed=self.setup.config.pass_env,
         )
 
     def _grants(self) -> Grants:
@@ -265,6 +267,11 @@ class Workshop:
         if place.jobs is None:
             return []
         return [announcement(job, place) for job in jobs_of(place).finished()]
+
+    async def warm_commands(self, parts: Parts) -> None:
+        """Start what runs commands, and tell the person when a background command ends."""
+        jobs_of(parts.place).on_finish = lambda job: self._emit(Notice(announcement(job, parts.place)))
+        await warm_commands(parts.place)
 
     def running_jobs(self, parts: Parts) -> int:
         return len(jobs_of(parts.place).running) if parts.place.jobs is not None else 0

@@ -158,7 +158,7 @@ def _question(way: Corridor, step: Step, touches: tuple[Any, ...], verdict: Verd
 
 def _grant(way: Corridor, question: Question, verdict: Verdict, answer: Permit) -> None:
     if answer.scope == "session":
-        outside = [touch.target for touch in question.touches if touch.outside]
+        outside: list[str | None] = [touch.target for touch in question.touches if touch.outside]
         for target in outside or [None]:
             way.parts.grants.allow(Rule(question.tool, target))
     elif answer.scope == "always" and verdict.prefix is not None:

@@ -41,6 +41,7 @@ class Agent:
         self.ended = False
         self._emit = emit
         self._ready: asyncio.Task[None] | None = None
+        self._warming: asyncio.Future[None] | None = None
 
     @property
     def in_use(self) -> tuple[Session, Parts]:
@@ -62,6 +63,7 @@ class Agent:
         for warning in self.setup.config.warnings:
             self.emit(Notice(warning, "warning"))
         self.session, self.parts = await self.workshop.first_session()
+        self._warming = asyncio.ensure_future(self.workshop.warm_commands(self.parts))
         if self.session.folded.entries and not self.setup.options.headless:
             show_briefly(self)
 
@@ -156,4 +158,6 @@ class Agent:
     async def close(self) -> None:
         if self._ready is not None and not self._ready.done():
             self._ready.cancel()
+        if self._warming is not None:
+            await asyncio.gather(self._warming, return_exceptions=True)
         await self.workshop.close(self.session, self.parts)
