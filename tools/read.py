@@ -75,6 +75,7 @@ class Read:
     description: str = _DESCRIPTION
     arguments: type[ReadArguments] = ReadArguments
     parallel: bool = True
+    patience: float = PATIENCE  # seconds
 
     def title(self, arguments: ReadArguments) -> str:
         first = arguments.offset
@@ -91,7 +92,7 @@ class Read:
         old = seen if in_view else None
         offset, limit = arguments.offset or 1, min(arguments.limit or LINES, LINES)
         try:
-            page = await within(PATIENCE, lambda gone: look(path, (offset, limit), old, gone))
+            page = await within(self.patience, lambda gone: look(path, (offset, limit), old, gone))
         except OSError as error:
             raise explain(error, path, place.folder) from error
         if page.sha256 is not None and not (seen and (seen.sha256, seen.lines) == (page.sha256, page.lines)):
