@@ -237,7 +237,7 @@ class Workshop:
             in_view=lambda seq: shows(session.folded, seq),
             environ=self.setup.environ,
             name=session.sid,
-            passed=self.setup.config.pass_env,
+            passed=frozenset(self.setup.config.pass_env),
         )
 
     def _grants(self) -> Grants:
@@ -276,12 +276,15 @@ class Workshop:
     def running_jobs(self, parts: Parts) -> int:
         return len(jobs_of(parts.place).running) if parts.place.jobs is not None else 0
 
-    async def close(self, session: Session | None, parts: Parts | None) -> None:
-        """End what runs and close the record; nothing that we started outlives this."""
+    async def leave(self, session: Session | None, parts: Parts | None) -> None:
+        """End what a session runs, and close its record."""
         if parts is not None:
             await close_jobs(parts.place)
         if session is not None:
             session.close("left")
+
+    async def close(self) -> None:
+        """End what is left; nothing that we started outlives this."""
         await self._api.close()
         if self._offline is not None:
             self._offline.close()

@@ -67,11 +67,11 @@ class Agent:
         if self.session.folded.entries and not self.setup.options.headless:
             show_briefly(self)
 
-    def take(self, session: Session, parts: Parts) -> None:
+    async def take(self, session: Session, parts: Parts) -> None:
         """Use another session from now on; the one before is closed and can be resumed."""
-        if self.session is not None:
-            self.session.close("left")
+        await self.workshop.leave(self.session, self.parts)
         self.session, self.parts = session, parts
+        await self.workshop.warm_commands(parts)
 
     async def prompt(self, text: str) -> TurnEnded:
         """See ports.Driver."""
@@ -160,4 +160,5 @@ class Agent:
             self._ready.cancel()
         if self._warming is not None:
             await asyncio.gather(self._warming, return_exceptions=True)
-        await self.workshop.close(self.session, self.parts)
+        await self.workshop.leave(self.session, self.parts)
+        await self.workshop.close()

@@ -52,7 +52,8 @@ IMPURE = {
 }
 # compact/ is pure as a whole, but for loading the tokenizer's table.
 COMPACT_MAY = {"compact/tokens.py", "compact/vocabulary.py"}
-BORDERS = {"agent/corridor.py", "agent/api.py", "agent/hooks.py", "agent/__main__.py"}
+# The corridor, the REPL (a fault below must not take the screen and the draft along), the demo's server thread.
+BORDERS = {"agent/corridor.py", "agent/ui/sitting.py", "agent/ui/turns.py", "agent/offline/connection.py"}
 BORDERS |= {"tools/files.py"}  # an exception there is carried from a thread to those who await it
 BANNED_NAMES = ("Manager", "Handler", "Helper", "Util", "Mixin", "Data", "Info")
 
@@ -125,7 +126,8 @@ def test_only_the_borders_catch_everything(path: Path) -> None:
             everything = node.type is None or (
                 isinstance(node.type, ast.Name) and node.type.id in ("Exception", "BaseException")
             )
-            assert not everything or relative(path) in BORDERS, f"line {node.lineno}"
+            cleans_up = isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None
+            assert not everything or cleans_up or relative(path) in BORDERS, f"line {node.lineno}"
 
 
 def test_no_test_package_shadows_a_room() -> None:
