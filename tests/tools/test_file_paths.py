@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -122,56 +123,59 @@ def test_P8_the_links_of_proc_are_seen_through_or_refused(desk: Desk, outside: P
         os.close(descriptor)
 
 
+SWAP = """
+import os, select, sys
+folder, secret = sys.argv[1:]
+os.chdir(folder)
+while not select.select([0], [], [], 0)[0]:
+    os.link("plain", "p.new")
+    os.symlink(secret, "l.new")
+    os.replace("l.new", "f")
+    os.replace("p.new", "f")
+"""
+GIVEN = {
+    "read": {},
+    "write": {"content": "mine\n"},
+    "edit": {"old_string": "plain", "new_string": "plain too"},
+}
+
+
+async def call_unless_outside(desk: Desk, name: str) -> bool:
+    """Judge and run one call as the corridor does; whether it was done."""
+    arguments = parse(TOOLS[name], {"file_path": "f", **GIVEN[name]})
+    (touch,) = TOOLS[name].touches(arguments, desk.place)
+    if touch.outside:  # the person would be asked
+        return False
+    try:
+        outcome = await TOOLS[name].run(arguments, Call(desk.place))
+    except ToolError:
+        return False
+    assert "secret" not in outcome.content[0].text
+    return True
+
+
 def flip(desk: Desk, outside: Path, rounds: int) -> None:
     """Call the tools while `f` is now a file of the project, now a link to one outside."""
     secret = outside / "secret"
     secret.write_text("secret\n")
     desk.path("f").write_text("plain\n")
-    stop = threading.Event()
+    desk.path("plain").write_text("plain\n")  # by links: a fresh file put in place waits for the disk
 
-    def swap() -> None:
-        while not stop.is_set():
-            desk.path("l.new").symlink_to(secret)
-            desk.path("l.new").replace(desk.path("f"))
-            desk.path("p.new").write_text("plain\n")
-            desk.path("p.new").replace(desk.path("f"))
+    async def calls() -> list[bool]:
+        names = ("read", "read", "edit", "write")
+        return [await call_unless_outside(desk, names[round % 4]) for round in range(rounds)]
 
-    async def calls() -> tuple[int, int]:
-        done = refused = 0
-        for round in range(rounds):
-            name = ("read", "edit", "write")[round % 3]
-            given = {"file_path": "f"}
-            given |= {
-                "edit": {"old_string": "plain", "new_string": "plain too"},
-                "write": {"content": "mine\n"},
-            }.get(name, {})
-            tool = TOOLS[name]
-            arguments = parse(tool, given)
-            (touch,) = tool.touches(arguments, desk.place)
-            if touch.outside:  # the person would be asked
-                refused += 1
-                continue
-            try:
-                outcome = await tool.run(arguments, Call(desk.place))
-                assert "secret" not in outcome.content[0].text
-                done += 1
-            except ToolError:
-                refused += 1
-        return done, refused
-
-    thread = threading.Thread(target=swap)
-    thread.start()
-    try:
-        done, refused = asyncio.run(calls())
-    finally:
-        stop.set()
-        thread.join()
+    command = [sys.executable, "-c", SWAP, str(desk.folder), str(secret)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as swapper:
+        done = asyncio.run(calls())
+        swapper.communicate(b"stop", timeout=60)
+    assert swapper.returncode == 0
     assert secret.read_text() == "secret\n"
-    assert done and refused, (done, refused)
+    assert any(done) and not all(done)
 
 
 def test_P9_a_file_swapped_for_a_link_leads_nobody_outside(desk: Desk, outside: Path):
-    flip(desk, outside, 3_000)
+    flip(desk, outside, 2_000)
 
 
 @pytest.mark.sweep
