@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 import threading
@@ -42,9 +43,14 @@ class Lines:
         return await self._queue.get()
 
     def _read(self) -> None:
-        stream = sys.stdin.buffer
-        for line in iter(stream.readline, b""):
-            self._put(line.decode("utf-8", "replace").rstrip("\r\n"))
+        """Reads the descriptor: a buffered stream would hold its lock when the interpreter ends."""
+        rest = b""
+        while piece := _some(sys.stdin.fileno()):
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                self._put(line.decode("utf-8", "replace").rstrip("\r"))
+        if rest:
+            self._put(rest.decode("utf-8", "replace"))
         self._put(None)
 
     def _put(self, line: str | None) -> None:
@@ -52,6 +58,13 @@ class Lines:
             self._loop.call_soon_threadsafe(self._queue.put_nowait, line)
         except RuntimeError:  # the loop is closed: nobody reads any more
             return
+
+
+def _some(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # the terminal is gone
+        return b""
 
 
 class Teller:
@@ -62,7 +75,7 @@ class Teller:
         self._out = Outlet(sys.stdout)
         self._text = ""
         self.ended = False
-        self.look = Look(WIDE, Theme(False))
+        self.look = Look(WIDE, Theme(False, False), keys=False)
 
     def emit(self, event: events.Event) -> None:
         """Print an event; text of the model at its line ends."""

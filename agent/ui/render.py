@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from agent import events
@@ -104,7 +105,7 @@ def diff(text: str, look: Look, limit: int | None = None) -> list[str]:
 def _result(event: events.CallEnded, look: Look) -> list[str]:
     human = event.result.human
     body: list[str] = []
-    inner = Look(max(look.columns - len(BRANCH), 2), look.theme, look.full)
+    inner = replace(look, columns=max(look.columns - len(BRANCH), 2))
     if human.get("diff"):
         body = diff(str(human["diff"]), inner, None if look.full else SHORT_DIFF)
     else:
@@ -155,7 +156,7 @@ def _shortened(text: str, look: Look, failed: bool) -> list[str]:
     role = "bad" if failed and not look.full and len(shown) == 1 else "dim"
     rows: list[str] = []
     if hidden:
-        hint = "" if look.full else ", Ctrl-O shows all"
+        hint = "" if look.full or not look.keys else ", Ctrl-O shows all"
         rows.append(look.theme.paint("dim", clip(f"… {hidden} lines above{hint}", look.columns)))
     for line in shown:
         pieces = wrap(line, look.columns) if look.full else [clip(line, look.columns)]

@@ -63,14 +63,16 @@ MODE_ROLES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """Whether colours are wanted; `paint` is the only way that the rest of this room makes SGR codes."""
+    """Whether colours are wanted, and weights; `paint` is how the rest of this room makes SGR codes."""
 
     colour: bool = True
+    weight: bool = True
 
     def paint(self, role: str, text: str) -> str:
         """One line of text in a role; the codes are closed at its end."""
         plain, colour = ROLES[role]
-        codes = ";".join(code for code in (plain, colour if self.colour else "") if code)
+        wanted = (plain if self.weight else "", colour if self.colour else "")
+        codes = ";".join(code for code in wanted if code)
         return f"\x1b[{codes}m{text}\x1b[0m" if codes and text else text
 
 

@@ -18,6 +18,7 @@ class Look:
     columns: int
     theme: Theme
     full: bool = False
+    keys: bool = True  # whether there are keys to hint at
 
 
 def user(text: str, look: Look) -> str:

@@ -32,6 +32,9 @@ class Person:
         if self.child == 0:
             environ = {"TERM": "xterm-256color", "HOME": str(folder), "PATH": os.environ["PATH"], **more}
             words = environ.pop("WORDS", "").split()
+            if environ.pop("SHELL_FIRST", ""):
+                environ["PS1"] = "$ "
+                os.execve("/bin/bash", ["bash", "--norc", "--noprofile", "-i"], environ)
             os.execve(sys.executable, [sys.executable, str(SCRIPTED), str(folder), *words], environ)
         self._resize_pty(*size)
         self.before = termios.tcgetattr(self.terminal)
@@ -73,6 +76,17 @@ class Person:
             left = end - time.monotonic()
             if left <= 0 or not self._wait(left):
                 raise AssertionError(f"waited for {what}; the screen is:\n{self.text}\nlog: {self.log}")
+        return self
+
+    def again(self, keys: str, true: Callable[[], bool]) -> Person:
+        """Press the keys, and again when nothing came of it for a moment, until it is true."""
+        end = time.monotonic() + PATIENCE
+        while not true():
+            assert time.monotonic() < end, f"{keys!r} does nothing; the screen is:\n{self.text}\n{self.log}"
+            self.type(keys)
+            quiet = time.monotonic() + 0.4
+            while not true() and time.monotonic() < quiet:
+                self._wait(0.05)
         return self
 
     def logged(self, text: str) -> Person:
@@ -139,6 +153,10 @@ class Person:
             if done:
                 self.status = status
         return True
+
+    def _wait_quiet(self, seconds: float) -> bool:
+        """Whether anything came within so many seconds."""
+        return bool(select.select([self.terminal], [], [], seconds)[0]) and self._read()
 
     def _read(self) -> bool:
         try:

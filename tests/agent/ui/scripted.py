@@ -26,7 +26,14 @@ from tools.touch import Touch  # noqa: E402
 from transcripts.facts import Reply, Result  # noqa: E402
 from transcripts.messages import Text  # noqa: E402
 
-DIFF = "--- a/calc.py\n+++ b/calc.py\n@@ -1,3 +1,3 @@\n def add(a, b):\n-    return a - b\n+    return a + b\n \n"
+DIFF = """--- a/calc.py
++++ b/calc.py
+@@ -1,3 +1,3 @@
+ def add(a, b):
+-    return a - b
++    return a + b
+ # end
+"""
 MARKDOWN = """# Report
 
 Some **bold** words and `code`, [brackets] and a [link](https://example.org/x).

@@ -1,0 +1,125 @@
+"""A question takes the place of the input; nothing typed for something else answers it."""
+
+import signal
+
+import pytest
+
+from agent.ports import Permit, Question, Refuse
+from agent.ui.approve import body, choices
+from agent.ui.theme import Theme
+from agent.ui.words import Look
+from tests.agent.ui.person import Person
+from tools.touch import Touch
+
+
+@pytest.fixture
+def person(tmp_path):
+    with Person(tmp_path) as someone:
+        yield someone.ready()
+
+
+def ask(person, what="ask"):
+    return person.type(f"{what}\r").sees("Allow bash?", "Esc: no, and stop")
+
+
+def listening(person):
+    """Wait until keys are answers: an arrow then marks the second choice. The arrow changes nothing else."""
+    return person.again("\x1b[B", lambda: "❯ 2 Yes" in person.text)
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ("y", "scope='once'"),
+        ("a", "scope='session'"),
+        ("p", "scope='always'"),
+        ("1", "scope='once'"),
+        ("2", "scope='session'"),
+        ("3", "scope='always'"),
+        ("\r", "scope='session'"),
+        ("\x1b", "stop=True"),
+    ],
+)
+def test_each_key_is_its_answer(person, keys, expected):
+    listening(ask(person)).type(keys).logged(expected)
+    person.misses("Allow bash?")
+
+
+def test_no_takes_a_reason_that_reaches_the_agent(person):
+    listening(ask(person)).type("n").sees("Why not?").type("use pytest instead\r").logged(
+        "Refuse(reason='use pytest instead', stop=False"
+    )
+    person.misses("Allow bash?")
+
+
+def test_keys_typed_ahead_go_into_the_draft_and_answer_nothing(person):
+    person.type("wait;ask\r").sees("Ctrl-C to interrupt").type("draft ").sees("❯ draft")
+    person.open().type("yyyaaapppnnn111").sees("Allow bash?")
+    assert "answer" not in person.log
+    listening(person).type("\x1b").logged("stop=True").sees("draft yyyaaapppnnn111")
+
+
+def test_a_word_typed_while_a_question_listens_does_not_answer_with_its_letters(person):
+    listening(ask(person)).type("what about my plan")
+    person.type("\x1b").misses("Allow bash?").sees("what about my plan")
+    assert "Permit" not in person.log
+
+
+def test_ctrl_c_at_a_question_interrupts_the_turn(person):
+    ask(person).type("\x03").sees("Interrupted").misses("Allow bash?")
+    assert "answer" not in person.log
+
+
+def test_sigterm_at_a_question_leaves_cleanly(person):
+    assert ask(person).signal(signal.SIGTERM).ends() == 143
+
+
+def test_a_diff_is_shown_with_its_lines(person):
+    ask(person, "ask diff").sees("2 -     return a - b", "2 +     return a + b")
+
+
+def test_a_long_command_scrolls_and_can_be_printed_whole(person):
+    command = r"\n".join(f"echo line {number}" for number in range(60))
+    person.type(f"ask {command}\r").sees("echo line 0", "of 60", "PgDn", "4 No, and tell why")
+    assert "echo line 59" not in person.text
+    person.again("\x1b[6~", lambda: "echo line 20\n" in person.text)
+    person.again("\x0f", lambda: "echo line 59" in person.everything)
+    person.sees("Allow bash?")
+
+
+def question(**fields):
+    given = {
+        "tool": "bash",
+        "title": "x",
+        "touches": (),
+        "why": "",
+        "prefix": None,
+        "preview": {},
+        "key": "k",
+    }
+    return Question(**(given | fields))
+
+
+def test_without_a_prefix_there_is_no_always_and_the_digits_keep_their_meaning():
+    found = {choice.letter: choice for choice in choices(question())}
+    assert set(found) == {"y", "a", "n"}
+    assert found["n"].digit == "4"
+    assert found["y"].answer == Permit("once")
+    assert found["n"].answer is None
+    assert Refuse("") == Refuse("", stop=False)
+
+
+def test_a_place_outside_the_project_is_named():
+    rows = body(
+        question(touches=(Touch("write", "/etc/\x1b[2Jpasswd", outside=True),)), Look(60, Theme(False))
+    )
+    assert any("writes outside the project: /etc/␛[2Jpasswd" in row for row in rows)
+
+
+@pytest.mark.parametrize(
+    "payload", ["a\rb", "a\x1b[2Kb", "rm -rf /\u202e", "\u200brm", "a\x08\x08b", "\x9b31m"]
+)
+def test_nothing_hides_in_a_command_that_is_asked_for(payload):
+    shown = "\n".join(body(question(preview={"text": payload}), Look(60, Theme(False))))
+    assert shown.isprintable() or shown.replace("\n", "").isprintable()
+    assert shown.strip() != payload.strip()
