@@ -12,7 +12,7 @@ in the record: the API binds it to a prefix that we can no longer send.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from .edits import Edits, cleared
@@ -32,7 +32,7 @@ from .facts import (
     Undone,
     User,
 )
-from .messages import Text
+from .messages import Text, Usage
 from .view import Kind, Message, Part, View
 
 MEASURES = 64  # as many (raw, actual) pairs as the fit of the estimate looks at
@@ -51,6 +51,7 @@ class Folded:
     holes       seqs before which records are missing
     measures    (our count, the usage's prompt tokens) of the newest requests, for the fit of the estimate
     orphans     results that answer no known call
+    spent       the usage of all replies, added up
     """
 
     facts: list[Fact] = field(default_factory=list)
@@ -67,13 +68,16 @@ class Folded:
     last_seq: int = 0
     measures: list[tuple[int, int]] = field(default_factory=list)
     orphans: int = 0
+    spent: Usage = field(default_factory=Usage)
     _view: View = field(default_factory=View)
     # Messages before each rendered entry; -1 where it has none of its own, or begins within the one before.
     _marks: list[int] = field(default_factory=list)
     _dirty: int = 0  # the first entry that has to be rendered (again)
     _by_reply: dict[int, int] = field(default_factory=dict)
+    _replies: list[int] = field(default_factory=list)  # their seqs, in order
     _late: dict[int, int] = field(default_factory=dict)
     _ids: set[str] = field(default_factory=set)
+    _gaps: dict[int, int] = field(default_factory=dict)  # hole -> the first number that is missing
 
     @property
     def seen(self) -> int:
@@ -84,6 +88,10 @@ class Folded:
     def calls(self) -> int:
         """How many replies there are, rewound ones aside."""
         return len(self._by_reply)
+
+    def calls_since(self, seq: int) -> int:
+        """How many replies came after fact `seq`."""
+        return self.calls - bisect_right(self._replies, seq)
 
     @property
     def view(self) -> View:
@@ -128,6 +136,7 @@ class Folded:
         """Take one more fact in. Facts come in the order of `seq`; a gap is noted as a hole."""
         if fact.seq > self.last_seq + 1:
             self.holes.append(fact.seq)
+            self._gaps[fact.seq] = self.last_seq + 1
         self.last_seq = max(self.last_seq, fact.seq)
         if isinstance(fact, Rewound):
             self._rewind(fact)
@@ -179,9 +188,11 @@ class Folded:
             last.superseded = True
             self._change(last.seq)
         self._by_reply[fact.seq] = len(self.entries)
+        self._replies.append(fact.seq)
         self._enter(exchange(fact, self._ids))
         if fact.complete:
             self.reply = fact
+        self.spent += fact.usage
         if fact.usage.prompt and self.asked is not None and self.asked.seq == fact.asked:
             self._measure(self.asked.raw, fact.usage.prompt)
 
@@ -209,13 +220,15 @@ class Folded:
         self._change(self.edits.add(fact.seq, fact.edits))
 
     def _rewind(self, fact: Rewound) -> None:
-        fresh = Folded(holes=[hole for hole in self.holes if hole < fact.to])
-        for old in [old for old in self.facts if old.seq < fact.to]:
-            fresh._take(old)
+        known = self._gaps.items()  # a gap that began before `to` may have lost what is still shown
+        gaps = {hole if hole < fact.to else fact.seq: first for hole, first in known if first < fact.to}
+        fresh = _taken([old for old in self.facts if old.seq < fact.to], gaps)
         for name in self.__slots__:
             setattr(self, name, getattr(fresh, name))
         self.facts.append(fact)
         self.last_seq = fact.seq
+        if fact.seq in self.holes:
+            self.edits.hole(fact.seq)
 
     def _change(self, seq: int | None) -> None:
         """Fact `seq` is shown otherwise from now on."""
@@ -290,3 +303,18 @@ def fold(facts: Iterable[Fact]) -> Folded:
     for fact in facts:
         folded.apply(fact)
     return folded
+
+
+def replaced(folded: Folded, whole: Mapping[int, Fact]) -> Folded:
+    """The same session, made again with other facts in the place of those with these numbers."""
+    fresh = _taken([whole.get(fact.seq, fact) for fact in folded.facts], dict(folded._gaps))
+    fresh.last_seq = folded.last_seq
+    return fresh
+
+
+def _taken(facts: Iterable[Fact], gaps: dict[int, int]) -> Folded:
+    """What facts come to whose gaps are known: what was rewound away between them is no gap."""
+    fresh = Folded(holes=sorted(gaps), _gaps=gaps)
+    for fact in facts:
+        fresh._take(fact)
+    return fresh

@@ -20,7 +20,7 @@ from typing import Any
 from .codec import VERSION, BadLine, decode, from_raw
 from .disk import DISK, Disk
 from .facts import Fact, Result, Rewound, Undone
-from .fold import Folded, fold
+from .fold import Folded, fold, replaced
 
 SMALL = 2_048  # bytes; a shorter line is parsed faster than it is looked up again
 _HEAD = re.compile(
@@ -121,4 +121,4 @@ def whole(folded: Folded, shelf: Shelf | None) -> Folded:
         return folded
     away = [fact.seq for fact in folded.facts if fact.seq in shelf]
     fetched = dict(zip(away, shelf.fetch_all(away), strict=True))
-    return fold(fetched.get(fact.seq, fact) for fact in folded.facts)
+    return replaced(folded, fetched)

@@ -1,0 +1,219 @@
+"""Thinking stays where the API takes it: a session whose model signs the exact bytes that it was sent."""
+
+import hashlib
+import json
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.transcripts.grammar import complaints
+from tests.transcripts.histories import PLACEHOLDERS, nests
+from transcripts.edits import earliest
+from transcripts.entries import Exchange
+from transcripts.facts import (
+    Clear,
+    Compacted,
+    Edit,
+    Fact,
+    Fold,
+    Opened,
+    Reply,
+    Result,
+    Rewound,
+    Undone,
+    Unthink,
+    User,
+)
+from transcripts.fold import Folded, fold
+from transcripts.messages import Block, Text, Thinking, ToolUse, to_api
+
+Pairs = list[tuple[str, str]]
+
+
+def spoken(folded: Folded) -> Pairs:
+    """(role, JSON) of every block that the model is sent, and the tools before them."""
+    tools = json.dumps(folded.opened.tools if folded.opened else ())
+    pairs: Pairs = [("tools", tools)]
+    for message in folded.view:
+        pairs += [(message.role, json.dumps(to_api(part.block))) for part in message.parts]
+    return pairs
+
+
+def digest(pairs: Pairs) -> str:
+    return hashlib.sha256(repr(pairs).encode()).hexdigest()[:16]
+
+
+def misplaced(folded: Folded) -> list[str]:
+    """Thinking in the view that does not stand behind the bytes it was signed for."""
+    pairs, found = spoken(folded), []
+    for index, (_, block) in enumerate(pairs[1:], 1):
+        made: dict[str, Any] = json.loads(block)
+        if made["type"] == "thinking" and made["signature"] != digest(pairs[:index]):
+            found.append(f"block {index}: {made['thinking']}")
+    return found
+
+
+def signed(pairs: Pairs, blocks: list[Block]) -> tuple[Block, ...]:
+    """The blocks of a reply to a request of these pairs, its thinking signed."""
+    made: list[Block] = []
+    for block in blocks:
+        if isinstance(block, Thinking):
+            block = Thinking(block.thinking, digest(pairs))
+        pairs = [*pairs, ("assistant", json.dumps(to_api(block)))]
+        made.append(block)
+    return tuple(made)
+
+
+class Simulation:
+    """A session driven at random, that derives `Unthink` as compactions do."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.facts: list[Fact] = []
+        self.folded = Folded()
+        self.add(Opened(1, 0.0, ("system",), ({"name": "bash"},), "m", 9, "/"))
+
+    @property
+    def seq(self) -> int:
+        return self.folded.last_seq + 1
+
+    def add(self, fact: Fact) -> None:
+        self.facts.append(fact)
+        self.folded.apply(fact)
+
+    def turn(self) -> None:
+        self.add(User(self.seq, 0.0, (Text(f"prompt {self.seq}"),)))
+        for more in (True, self.random.random() < 0.6, False):
+            self.reply(calls=more)
+            if self.random.random() < 0.3:
+                self.change()
+            if not more:
+                return
+
+    def reply(self, calls: bool) -> None:
+        if self.random.random() < 0.08:
+            self.add(Reply(self.seq, 0.0, signed(spoken(self.folded), [Thinking("cut", "")]), complete=False))
+            return
+        blocks: list[Block] = [Thinking(f"thought {self.seq}", "")] if self.random.random() < 0.8 else []
+        blocks.append(Text(f"answer {self.seq}"))
+        if calls:
+            blocks.append(ToolUse(f"t{self.seq}", "bash", {"command": "ls " * 9}))
+            if self.random.random() < 0.5:
+                blocks += [Thinking("between", ""), ToolUse(f"u{self.seq}", "read", {"path": "x"})]
+        self.add(Reply(of := self.seq, 0.0, signed(spoken(self.folded), blocks)))
+        for index, block in enumerate(blocks):
+            if isinstance(block, ToolUse) and self.random.random() < 0.95:
+                self.add(Result(self.seq, 0.0, of, index, (Text("output " * 20),), (30,)))
+
+    def change(self) -> None:
+        kind = self.random.random()
+        if kind < 0.5:
+            self.compact()
+        elif kind < 0.7:
+            self.undo()
+        elif kind < 0.8 and len(self.folded.entries) > 3:
+            prompts = [entry.seq for entry in self.folded.entries if not isinstance(entry, Exchange)]
+            self.add(Rewound(self.seq, 0.0, self.random.choice(prompts)))
+            self.add(User(self.seq, 0.0, (Text("another way"),)))
+        elif kind < 0.9:
+            edits = (Unthink(0, self.folded.last_seq),)
+            self.add(
+                Opened(self.seq, 0.0, ("system",), ({"name": f"tool {self.seq}"},), "m", 9, "/", edits=edits)
+            )
+
+    def compact(self) -> None:
+        edits = self.edits()
+        first = earliest(edits)
+        if first is not None:
+            edits = (*edits, Unthink(first, self.folded.seen))
+            self.add(Compacted(self.seq, 0.0, "snip", "auto", edits))
+
+    def edits(self) -> tuple[Edit, ...]:
+        entries = self.folded.entries
+        results = [r.seq for e in entries if isinstance(e, Exchange) for r in e.results.values()]
+        calls = [(e.seq, index) for e in entries if isinstance(e, Exchange) for index in e.uses]
+        made: list[Edit] = []
+        for _ in range(self.random.randint(1, 2)):
+            kind = self.random.randrange(3)
+            if kind == 0 and results:
+                made.append(
+                    Clear(self.random.choice(results), 0, "content", self.random.choice(PLACEHOLDERS))
+                )
+            elif kind == 1 and calls:
+                made.append(Clear(*self.random.choice(calls), "command", self.random.choice(PLACEHOLDERS)))
+            elif kind == 2 and len(entries) > 2:
+                first = self.random.randrange(len(entries) - 1)
+                last = self.random.randrange(first, len(entries) - 1)
+                fold_ = Fold(entries[first].seq, entries[last].last, (Text(f"summary {self.seq}"),))
+                if nests(fold_, self.folded, made):
+                    made.append(fold_)
+        return tuple(made)
+
+    def undo(self) -> None:
+        left = [one for one in self.folded.compactions if one.id not in self.folded.undone]
+        if left:
+            one = self.random.choice(left)
+            edits = (Unthink(one.seq, self.folded.seen),) if self.folded.seen > one.seq else ()
+            self.add(Undone(self.seq, 0.0, one.id, edits))
+
+
+def kept(folded: Folded) -> int:
+    return sum(b'"thinking"' in message.json for message in folded.view)
+
+
+def simulated(seed: int, turns: int = 14) -> Simulation:
+    simulation = Simulation(seed)
+    for _ in range(turns):
+        simulation.turn()
+        assert misplaced(simulation.folded) == [], f"after {simulation.facts[-1]}"
+    return simulation
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_thinking_in_every_view_stands_behind_the_bytes_it_was_made_for(seed: int) -> None:
+    simulation = simulated(seed)
+    assert misplaced(fold(simulation.facts)) == []
+    assert spoken(fold(simulation.facts)) == spoken(simulation.folded)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_it_does_when_records_are_missing_and_when_the_session_goes_on_without_them(seed: int) -> None:
+    random = Random(seed)
+    facts = simulated(seed).facts
+    lost = set(random.sample(range(len(facts)), 2))
+    folded = fold(fact for index, fact in enumerate(facts) if index not in lost)
+    assert misplaced(folded) == []
+    folded.apply(User(folded.last_seq + 1, 0.0, (Text("continue"),)))
+    assert complaints([json.loads(message.json) for message in folded.view]) == []
+    tools = folded.opened.tools if folded.opened else ()
+    edits, about = (Unthink(0, folded.last_seq),), {"holes": list(folded.holes)}
+    folded.apply(Opened(folded.last_seq + 1, 0.0, (), tools, "m", 9, "/", edits=edits, about=about))
+    before = kept(folded)
+    folded.apply(Reply(folded.last_seq + 1, 0.0, signed(spoken(folded), [Thinking("new", ""), Text("here")])))
+    assert misplaced(folded) == []
+    assert kept(folded) == before + 1, "what is thought after the session was opened anew is kept"
+
+
+def test_a_session_without_changes_keeps_all_its_thinking() -> None:
+    simulation = Simulation(1)
+    simulation.random.random = lambda: 0.5  # type: ignore[method-assign]  # thinks always, changes nothing
+    for _ in range(3):
+        simulation.turn()
+    thoughts = sum(
+        isinstance(b, Thinking) for f in simulation.facts if isinstance(f, Reply) for b in f.blocks
+    )
+    shown = sum(isinstance(p.block, Thinking) for message in simulation.folded.view for p in message.parts)
+    assert shown == thoughts > 5
+
+
+def test_the_check_itself_notices_thinking_behind_changed_bytes() -> None:
+    simulation = Simulation(1)
+    simulation.random.random = lambda: 0.5  # type: ignore[method-assign]
+    simulation.turn()
+    result = next(fact for fact in simulation.facts if isinstance(fact, Result))
+    simulation.turn()
+    simulation.add(
+        Compacted(simulation.seq, 0.0, "micro", "auto", (Clear(result.seq, 0, "content", "[cleared]"),))
+    )
+    assert misplaced(simulation.folded) != []
