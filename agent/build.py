@@ -148,6 +148,7 @@ class Workshop:
             room=self._room(frame, facts),
             max_turns=setup.options.max_turns,
             jitter=random.random,
+            keeper=self.records.checkpoints(session),
         )
         place.compact = lambda focus: setattr(parts.room, "focus", focus)
         place.library = LiveLibrary(session, self.records.outputs)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tools.arguments import parse
@@ -21,7 +22,7 @@ from transcripts.messages import INVALID_JSON, ToolUse, clean_json
 from .events import CallBegan, CallEnded, CallProgress, Emit
 from .parts import Parts
 from .permissions import Rule, Verdict, judge
-from .ports import Permit, Question, Refuse
+from .ports import Keeper, Permit, Question, Refuse
 from .session import Session
 
 log = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ class Step:
     arguments: Any = None
     outcome: Outcome | None = None
     denied: bool = False
+    runs: bool = False  # it runs a command
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,7 @@ async def _permitted(way: Corridor, step: Step) -> Step:
     assert step.tool is not None
     parts = way.parts
     touches = step.tool.touches(step.arguments, parts.place)
+    step = replace(step, runs=any(touch.kind == "run" for touch in touches))
     hooked = await parts.hooks.run("pre_tool", {"tool": step.name, "input": dict(step.use.input)})
     if hooked.veto is not None:
         return _denied(way, step, f"A hook refused this call: {hooked.veto}")
@@ -174,9 +177,7 @@ def _denied(way: Corridor, step: Step, text: str) -> Step:
 
 
 def _with(step: Step, outcome: Outcome, denied: bool = False) -> Step:
-    return Step(
-        step.block, step.use, step.name, step.title, step.tool, step.arguments, outcome, denied or step.denied
-    )
+    return replace(step, outcome=outcome, denied=denied)
 
 
 async def _act_together(way: Corridor, group: Sequence[Step]) -> None:
@@ -216,9 +217,11 @@ async def _run(way: Corridor, step: Step) -> Outcome:
     def progress(text: str) -> None:
         way.emit(CallProgress(way.of, step.block, text))
 
-    call = Call(way.parts.place, f"{way.of}.{step.block}", progress, way.parts.checkpoint)
+    keeper = way.parts.keeper
+    call = Call(way.parts.place, f"{way.of}.{step.block}", progress, keeper.before if keeper else None)
     try:
-        return await step.tool.run(step.arguments, call)
+        async with _kept(keeper, step):
+            return await step.tool.run(step.arguments, call)
     except ToolError as error:
         return say(str(error), error=True)
     except OSError as error:
@@ -229,6 +232,20 @@ async def _run(way: Corridor, step: Step) -> Outcome:
         return say(
             f"{step.name} failed inside: {error!r}. This is a fault of the tool, not of the call.", error=True
         )
+
+
+@asynccontextmanager
+async def _kept(keeper: Keeper | None, step: Step) -> AsyncIterator[None]:
+    """Let the keeper look before and after a call that changes things; a command may change anything."""
+    if keeper is None or step.tool is None or step.tool.parallel:
+        yield
+        return
+    if step.runs:
+        await asyncio.to_thread(keeper.begin)
+    try:
+        yield
+    finally:
+        await asyncio.shield(asyncio.to_thread(keeper.finish))
 
 
 def _skip(way: Corridor, step: Step, outcome: Outcome) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from compact.plan import Situation
 from compact.prices import Prices
@@ -14,7 +13,7 @@ from compact.window import Window
 from tools.base import Place, Tool
 
 from .permissions import Mode, Rule, Rules
-from .ports import Approver, Clock, Hooks, Model
+from .ports import Approver, Clock, Hooks, Keeper, Model
 from .request import Frame
 from .session import Session
 
@@ -71,7 +70,7 @@ class Parts:
     room: Room
     max_turns: int | None = None
     jitter: Callable[[], float] = lambda: 0.5
-    checkpoint: Callable[[Path], Awaitable[None]] | None = None
+    keeper: Keeper | None = None
 
     def situation(self, session: Session) -> Situation:
         """The session as the pipeline sees it now."""

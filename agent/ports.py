@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tools.touch import Touch
@@ -81,6 +82,19 @@ class Hooks(Protocol):
     """Commands of the user that run at named moments. A hook that fails is reported, never fatal."""
 
     async def run(self, moment: str, about: Mapping[str, Any]) -> HookAnswer: ...
+
+
+class Keeper(Protocol):
+    """Whoever keeps files as they were before they are changed. Raises no OSError."""
+
+    async def before(self, path: Path) -> None:
+        """A file is about to be changed."""
+
+    def begin(self) -> None:
+        """A command is about to run that may change anything. Blocks on the disk: call it in a thread."""
+
+    def finish(self) -> None:
+        """What was announced is done. Blocks on the disk."""
 
 
 class Clock(Protocol):

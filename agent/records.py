@@ -20,6 +20,7 @@ from transcripts.recall import Recall
 from transcripts.shelf import Shelf
 from transcripts.store import Loaded, Store, create, new_sid, newest, path_of, read, resolve, resume, sessions
 
+from .checkpoints import Checkpoints
 from .errors import UsageError
 from .session import Count, Session
 
@@ -111,6 +112,12 @@ class Records:
             session.sync()
             session.folded = fold(read(path_of(self.home, session.sid)).facts)
             session.shelf = Shelf()
+
+    def checkpoints(self, session: Session) -> Checkpoints | None:
+        """Who keeps the files of the project as they were; nobody without a record."""
+        if not self.keep:
+            return None
+        return Checkpoints(self.project, session.sid, lambda: session.folded.last_seq)
 
     def close(self) -> None:
         for folder in self._temporary:

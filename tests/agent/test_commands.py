@@ -303,3 +303,34 @@ def test_with_automatic_compaction_off_a_full_context_blocks_until_compact(tmp_p
         await desk.do("help")
 
     at_desk(tmp_path, work, policy="off")
+
+
+def test_rewind_brings_files_back_after_it_has_shown_which(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("print('old')\n", "utf-8")
+
+    async def work(desk: Desk) -> None:
+        await desk.do("help", "replace old by new in a.py", "run `echo made > made.txt; echo 1 >> a.py`")
+        shown = await desk.do("/rewind 2 files")
+        assert "restore  a.py" in shown and "remove   made.txt" in shown
+        assert "new" in (tmp_path / "a.py").read_text("utf-8")
+        await desk.do("/rewind 2 both yes")
+        assert (tmp_path / "a.py").read_text("utf-8") == "print('old')\n"
+        assert not (tmp_path / "made.txt").exists()
+        assert len([text for text in desk.bodies() if b"replace old" in text]) == 0
+
+    at_desk(tmp_path, work)
+
+
+def test_rewind_leaves_what_the_person_changed_since_unless_told(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("print('old')\n", "utf-8")
+
+    async def work(desk: Desk) -> None:
+        await desk.do("replace old by new in a.py")
+        (tmp_path / "a.py").write_text("mine\n", "utf-8")
+        assert "changed by somebody else" in await desk.do("/rewind 1 files")
+        await desk.do("/rewind 1 files yes")
+        assert (tmp_path / "a.py").read_text("utf-8") == "mine\n"
+        await desk.do("/rewind 1 files yes theirs")
+        assert (tmp_path / "a.py").read_text("utf-8") == "print('old')\n"
+
+    at_desk(tmp_path, work)
