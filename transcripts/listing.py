@@ -72,7 +72,7 @@ def resolve(project: Path, wanted: str) -> Path:
     """
     listed = sessions(project)
     exact = [one for one in listed if wanted == one.sid]
-    fits = exact or [one for one in listed if wanted == one.name]
+    fits = exact or [one for one in listed if wanted and wanted == one.name]
     fits = fits or [one for one in listed if wanted and one.sid.startswith(wanted)]
     fits = fits or [one for one in listed if wanted and one.name.casefold() == wanted.casefold()]
     if not fits:

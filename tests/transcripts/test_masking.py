@@ -1,0 +1,84 @@
+import pytest
+
+from transcripts.masking import Masks, mask, mask_json, secret_values
+from transcripts.messages import Text, Thinking, ToolResult, ToolUse
+
+# Put together here so that no scanner takes this file for a leak.
+SECRETS = [
+    "sk-" + "ant-api03-" + "Ab1_" * 20,
+    "AKIA" + "ABCDEFGHIJ234567",
+    "gh" + "p_" + "a1B2" * 9,
+    "gh" + "s_" + "a1B2" * 9,
+    "github" + "_pat_" + "11ABC_" * 8,
+    "gl" + "pat-" + "x1Y2z3" * 4,
+    "gl" + "rt-" + "x1Y2z3" * 4,
+    "xo" + "xb-" + "1234567890-abcdef",
+    "AI" + "za" + "Sy" + "a1" * 16 + "b",
+    "ey" + "JhbGciOiJIUzI1NiJ9." + "eyJzdWIiOiIxIn0." + "c2lnbmF0dXJl",
+    "-----BEGIN " + "RSA PRIVATE KEY-----\nMIIEow\nabc+/=\n-----END " + "RSA PRIVATE KEY-----",
+    "-----BEGIN " + "OPENSSH PRIVATE KEY-----\\nb3BlbnNz\\n-----END " + "OPENSSH PRIVATE KEY-----",
+    "-----BEGIN " + "PRIVATE KEY-----\nMIIEow\nabc+/=\nQ2Vy",
+]
+
+
+@pytest.mark.parametrize("secret", SECRETS, ids=lambda secret: secret[:12])
+@pytest.mark.parametrize("around", ["{}", "KEY={}", '"{}"', "before {} after", "({})\n"])
+def test_a_secret_is_masked_wherever_it_stands(secret: str, around: str) -> None:
+    masked = mask(around.format(secret))
+    core = secret[-20:-4] if "PRIVATE" not in secret else "MIIEow"
+    assert core not in masked and "masked]" in masked
+    assert mask(masked) == masked
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://me:hunter22@host/x", "https://[password masked]@host/x"),
+        ("postgres://app:p%40ss@db:5432/x", "postgres://[password masked]@db:5432/x"),
+        ("https://host/a:b@c", "https://host/a:b@c"),
+        ("see http://example.com:8080/@me", "see http://example.com:8080/@me"),
+    ],
+)
+def test_a_password_in_an_address_is_masked_and_the_address_kept(text: str, shown: str) -> None:
+    assert mask(text) == shown
+
+
+@pytest.mark.parametrize(
+    "innocent",
+    [
+        "eyJ is how they begin",
+        "AKIA",
+        "sk-ant-",
+        "the glob gl*-x matches",
+        "a.b.c",
+        "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----",
+        "task-antelope-number-nine",
+        "x" * 10_000,
+    ],
+)
+def test_innocent_text_stays(innocent: str) -> None:
+    assert mask(innocent) == innocent
+
+
+def test_every_string_of_a_value_is_masked() -> None:
+    value = {"a": [SECRETS[0], 5, None], "b": {"c": f"x {SECRETS[1]}"}}
+    assert mask_json(value) == {"a": ["[Anthropic key masked]", 5, None], "b": {"c": "x [AWS key id masked]"}}
+
+
+def test_exact_values_are_masked_in_what_is_recorded_the_longest_first() -> None:
+    masks = Masks(("longsecret", "longsecret-and-more", "short"))
+    assert masks.text("longsecret-and-more longsecret short") == "**** **** short"
+    use = masks.block(ToolUse("t", "bash", {"command": ["echo longsecret"], "n": 1}))
+    assert isinstance(use, ToolUse) and use.input == {"command": ["echo ****"], "n": 1}
+    assert masks.block(ToolResult("t", (Text("a longsecret"),))) == ToolResult("t", (Text("a ****"),))
+
+
+def test_a_block_without_a_secret_stays_the_same_object_and_thinking_is_never_touched() -> None:
+    masks = Masks(("longsecret",))
+    for block in (Text("x"), ToolUse("t", "bash", {"a": [1]}), Thinking("longsecret", "signature")):
+        assert masks.block(block) is block
+
+
+def test_values_of_secret_variables_are_known_by_their_names() -> None:
+    environ = {"ANTHROPIC_API_KEY": "a", "MY_TOKEN": "b", "PATH": "c", "db_password": "d", "HOME": "e"}
+    assert secret_values(environ) == ("a", "b", "d")

@@ -1,0 +1,94 @@
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from transcripts.codec import encode
+from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, Result, Rewound, Stored, User
+from transcripts.fold import fold
+from transcripts.load import read
+from transcripts.messages import Image, Text, ToolUse
+from transcripts.recall import PIECE, Recall
+
+LONG = "needle\n" + "hay\n" * 3000
+FACTS: list[Fact] = [
+    User(1, 0.0, (Text("find the needle"), Image("image/png", "AAAA"))),
+    Reply(2, 0.0, (Text("looking"), ToolUse("t", "bash", {"command": "grep needle"}))),
+    Result(3, 0.0, 2, 1, (Text(LONG),), (3000,)),
+    Reply(4, 0.0, (Text("found the Needle, the NEEDLE"),)),
+    Compacted(5, 0.0, "micro", "auto", (Clear(3, 0, "content", "[cleared: recall r3]"),)),
+    Compacted(6, 0.0, "summary", "auto", (Fold(1, 4, (Text("a needle was found"),)),)),
+    User(7, 0.0, (Text("thanks"),)),
+]
+
+
+@pytest.fixture(params=[False, True], ids=["whole", "shelved"])
+def recall(request: pytest.FixtureRequest, tmp_path: Path) -> Recall:
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(b"".join(encode(fact, "s") for fact in FACTS))
+    loaded = read(path, shelve=request.param)
+    assert (3 in loaded.shelf) == request.param
+    return Recall(fold(loaded.facts), tmp_path / "outputs", loaded.shelf)
+
+
+def test_a_fact_a_block_and_a_stretch_come_back(recall: Recall) -> None:
+    assert recall.original("r3") == recall.original("r3.0") == recall.original(" r3 ") == LONG
+    assert recall.original("r2.1") == 'bash {\n  "command": "grep needle"\n}'
+    assert recall.original("r1") == "find the needle\n\n[image, image/png, 3 bytes]"
+    assert recall.original("r4-r7") == "[r4 assistant]\nfound the Needle, the NEEDLE\n\n[r7 user]\nthanks"
+
+
+def test_a_compaction_gives_back_what_it_left_out(recall: Recall) -> None:
+    assert recall.original("c5").startswith("[r3 result]\nneedle\nhay")
+    text = recall.original("c6")
+    assert [line for line in text.splitlines() if line.startswith("[r")] == [
+        "[r1 user]",
+        "[r2 assistant]",
+        "[r3 result]",
+        "[r4 assistant]",
+    ]
+    assert f"{len(LONG) - PIECE:,} more characters: recall r3" in text
+    assert recall.original("r6") == text
+
+
+@pytest.mark.parametrize("id", ["r9", "r3.7", "c4", "x", "", "r", "r1.x", "r-1", "r" + "9" * 40])
+def test_an_id_that_is_none_says_what_there_is(recall: Recall, id: str) -> None:
+    with pytest.raises(KeyError) as caught:
+        recall.original(id)
+    assert any(word in str(caught.value) for word in ("near", "blocks", "newest", "r12"))
+
+
+def test_words_are_found_wherever_they_stand_the_most_hits_first(recall: Recall) -> None:
+    found = recall.find("NEEDLE")
+    assert found[0][0] == "r4"
+    assert {id for id, _ in found} == {"r1", "r2", "r3", "r4"}
+    assert recall.find("needle hay")[0] == ("r3", "needle " + "hay " * 38 + "h…")
+    assert recall.find("nowhere") == recall.find(" ") == []
+
+
+def test_what_was_gone_back_on_is_not_found(tmp_path: Path) -> None:
+    recall = Recall(fold([*FACTS, Rewound(8, 0.0, 4)]), tmp_path)
+    assert [id for id, _ in recall.find("NEEDLE")] == ["r3", "r2", "r1"] or len(recall.find("NEEDLE")) == 3
+    with pytest.raises(KeyError):
+        recall.original("r4")
+
+
+def stored(folder: Path, content: bytes, sha: str | None = None) -> Recall:
+    folder.mkdir()
+    (folder / "s-3.txt").write_bytes(content)
+    kept = Stored(
+        ".task_outputs/tool-results/s-3.txt", sha or hashlib.sha256(content).hexdigest(), len(content)
+    )
+    return Recall(fold([*FACTS[:2], Result(3, 0.0, 2, 1, (Text("preview"),), stored=kept)]), folder)
+
+
+def test_a_whole_output_is_read_from_beside_the_record(tmp_path: Path) -> None:
+    assert stored(tmp_path / "out", b"all of it \xff").original("r3") == "all of it \ufffd"
+
+
+def test_an_output_that_has_changed_or_gone_is_said_to_have(tmp_path: Path) -> None:
+    recall = stored(tmp_path / "out", b"changed", hashlib.sha256(b"as it was").hexdigest())
+    assert recall.original("r3").startswith("preview\n\n[the whole output, 7 bytes, is not in")
+    (tmp_path / "out" / "s-3.txt").unlink()
+    (tmp_path / "out" / "s-3.txt").symlink_to("/etc/passwd")
+    assert "root" not in recall.original("r3")
