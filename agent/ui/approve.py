@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from agent.ports import Permit, Question, Refuse
 
-from .cells import clip, wrap
+from .cells import clip, fit, wrap
 from .escape import one_line, output, strict
 from .words import Look
 
@@ -164,7 +164,7 @@ def draw(panel: Panel, look: Look, rows: int) -> list[str]:
         last = panel.first + len(shown)
         more = f"  lines {panel.first + 1}-{last} of {len(panel.body)} · PgUp PgDn · Ctrl-O prints all"
         shown = [*shown, paint("dim", clip(more, look.columns))]
-    return [*head, *shown, *foot]
+    return [fit(row, look.columns) for row in (*head, *shown, *foot)]
 
 
 def _foot(panel: Panel, look: Look) -> list[str]:

@@ -1,15 +1,42 @@
-"""Measure, cut and wrap plain text by the cells it takes on a terminal. Knows nothing of escape codes."""
+"""Measure, cut and wrap text by the cells it takes on a terminal; only `fit` and `bare` know of SGR codes."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from prompt_toolkit.utils import get_cwidth
 
+_WIDE = "\ufe0f"
+_SGR = re.compile(r"(\x1b\[[0-9;]*m)")
+
+
+def bare(line: str) -> str:
+    """The line without its SGR codes."""
+    return _SGR.sub("", line) if "\x1b" in line else line
+
+
+def fit(line: str, room: int) -> str:
+    """A painted line, cut to `room` cells with its codes closed."""
+    if width(bare(line)) <= room:
+        return line
+    kept, left = "", room - 1
+    for piece in _SGR.split(line):
+        if piece.startswith("\x1b"):
+            kept += piece
+        elif width(piece) > left:
+            return f"{kept}{_head(piece, left) if left > 0 else ''}…\x1b[0m" if room > 0 else ""
+        else:
+            kept, left = kept + piece, left - width(piece)
+    return kept
+
 
 def width(text: str) -> int:
-    """Cells of a text without control characters. Joined emoji count for all their parts: never too few."""
-    return len(text) if text.isascii() else get_cwidth(text)
+    """Cells of a text without control characters, rather too many than too few.
+
+    Joined emoji count for all their parts, and the selector that may make a character wide for one.
+    """
+    return len(text) if text.isascii() else get_cwidth(text) + text.count(_WIDE)
 
 
 def clip(text: str, room: int) -> str:
@@ -37,7 +64,7 @@ def tail(text: str, room: int, rows: int) -> list[str]:
 
 def _wrap_line(line: str, room: int) -> Iterator[str]:
     while width(line) > room:
-        head = _head(line, room)
+        head = _head(line, room) or line[:1]
         cut = head.rfind(" ")
         if line[len(head) : len(head) + 1] == " ":
             cut = len(head)
@@ -56,7 +83,7 @@ def _head(text: str, room: int) -> str:
         return text[:room]
     used = 0
     for index, char in enumerate(text):
-        used += get_cwidth(char)
+        used += 1 if char == _WIDE else get_cwidth(char)
         if used > room:
-            return text[:index] or text[:1]
+            return text[:index]
     return text

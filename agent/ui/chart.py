@@ -7,7 +7,7 @@ from itertools import groupby
 from agent.events import Charted
 
 from .cells import clip, width
-from .escape import gentle
+from .escape import one_line
 from .words import Look, count
 
 FREE = "free"
@@ -19,7 +19,7 @@ def chart(event: Charted, look: Look) -> str:
 
     What the rows leave of the total is free, as is a row that is named so.
     """
-    rows = [(gentle(label), tokens) for label, tokens in event.rows if not _is_free(label)]
+    rows = [(one_line(label), tokens) for label, tokens in event.rows if not _is_free(label)]
     used = sum(tokens for _, tokens in rows)
     total = max(event.total, used, 1)
     lines = [look.theme.paint("bold", clip(_headline(event.title, used, total), look.columns)), ""]
@@ -42,7 +42,7 @@ def shares(tokens: list[int], total: int, cells: int) -> list[int]:
 
 
 def _headline(title: str, used: int, total: int) -> str:
-    return f"{gentle(title)}  {count(used)} of {count(total)} ({used / total:.0%})"
+    return f"{one_line(title)}  {count(used)} of {count(total)} ({used / total:.0%})"
 
 
 def _grid(rows: list[tuple[str, int]], total: int, look: Look) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .cells import clip, tail, wrap
+from .cells import clip, fit, tail, width, wrap
 from .escape import one_line, output
 from .flow import Chunk, Flow
 from .words import BRANCH, Look, count, duration, title
@@ -117,7 +117,7 @@ def lines(live: Live, look: Look, rows: int, now: float) -> list[str]:
         middle += [look.theme.paint("thinking", row) for row in tail(output(live.thought), look.columns, 3)]
     if foot and middle:
         middle.append("")
-    return [*middle, *foot][-rows:] if rows > 0 else []
+    return [fit(row, look.columns) for row in [*middle, *foot][-rows:]] if rows > 0 else []
 
 
 def text_tail(live: Live, rows: int, columns: int) -> str:
@@ -165,7 +165,7 @@ def _spinner(live: Live, look: Look, now: float) -> list[str]:
     rest = f"… {seconds(spent)} · Ctrl-C to interrupt"
     role = "warning" if live.again_at is not None else "accent"
     shown = clip(label, max(look.columns - len(rest) - 2, look.columns // 2))
-    used = 2 + len(shown)
+    used = 2 + width(shown)
     return [
         look.theme.paint(role, f"{frame} {shown}") + look.theme.paint("dim", clip(rest, look.columns - used))
     ]

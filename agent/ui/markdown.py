@@ -17,7 +17,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.theme import Theme as RichTheme
 
-from .cells import wrap
+from .cells import bare, fit, width, wrap
 from .escape import gentle
 from .theme import Theme
 
@@ -48,7 +48,10 @@ def markdown(text: str, columns: int, theme: Theme) -> str:
         return "\n".join(wrap(safe, columns))
     prose = _Prose("", hyperlinks=False)
     prose.parsed = _parser().parse(safe)
-    return _draw(prose, columns, theme)
+    drawn = _draw(prose, columns, theme)
+    if any(width(bare(line)) > columns for line in drawn.split("\n")):
+        return "\n".join(fit(line, columns) for line in drawn.split("\n"))
+    return drawn
 
 
 def _parser() -> MarkdownIt:

@@ -6,7 +6,6 @@ Loaded after the first paint, as it knows the events and rich.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,7 +14,7 @@ from agent import events
 from transcripts.facts import Result
 from transcripts.messages import Text
 
-from .cells import clip, width, wrap
+from .cells import bare, clip, fit, width, wrap
 from .chart import chart
 from .escape import gentle, one_line, output
 from .markdown import markdown
@@ -25,11 +24,13 @@ SHORT = 5  # lines of a result that are shown without Ctrl-O
 SHORT_DIFF = 40
 FULL = 2000  # lines shown at most with Ctrl-O
 
-_SGR = re.compile(r"\x1b\[[0-9;]*m")
-
 
 def event_text(event: events.Event, look: Look) -> str:
-    """What is printed for an event when it comes; "" for most, which only change what is live."""
+    """What is printed for an event when it comes, no line wider than the screen; "" for most."""
+    return "\n".join(fit(line, look.columns) for line in _text(event, look).split("\n"))
+
+
+def _text(event: events.Event, look: Look) -> str:
     match event:
         case events.CallEnded():
             return call(event, look)
@@ -113,7 +114,7 @@ def _result(event: events.CallEnded, look: Look) -> list[str]:
     summary = _summary(event, human)
     if summary and human.get("diff"):
         body = [*_dimmed(summary, inner), *body]
-    elif summary and body and width(_SGR.sub("", body[-1])) + width(summary) + 3 <= inner.columns:
+    elif summary and body and width(bare(body[-1])) + width(summary) + 3 <= inner.columns:
         body[-1] += look.theme.paint("dim", f" ({summary})")
     elif summary:
         body = [*body, *_dimmed(summary, inner)]

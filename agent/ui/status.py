@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .cells import width
+from .cells import fit, width
 from .escape import one_line
 from .theme import MODE_ROLES, STATE_ROLES
 from .words import Look, count
@@ -33,7 +33,7 @@ def status_line(status: Status | None, queued: int, look: Look) -> str:
         parts.remove(max(parts, key=lambda part: part[0]))
     paint = look.theme.paint
     shown = [paint(role, text[: look.columns]) for _, role, text in parts]
-    return paint("dim", SEPARATOR).join(shown)
+    return fit(paint("dim", SEPARATOR).join(shown), look.columns)
 
 
 def _size(parts: list[tuple[int, str, str]]) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .cells import clip, width, wrap
+from .cells import clip, fit, width, wrap
 from .escape import gentle, one_line
 from .theme import Theme
 
 BRANCH = "  ⎿  "
+NARROW = 8  # columns below which nothing is indented
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +24,20 @@ class Look:
 
 def user(text: str, look: Look) -> str:
     """The person's words as they are echoed above."""
-    lines = wrap(gentle(text), look.columns - 2)
-    marks = ["❯ ", *("  " for _ in lines[1:])]
+    first, other = ("❯ ", "  ") if look.columns >= NARROW else ("", "")
+    lines = wrap(gentle(text), look.columns - len(first))
+    marks = [first, *(other for _ in lines[1:])]
     return "\n".join(look.theme.paint("user", mark + line) for mark, line in zip(marks, lines, strict=True))
 
 
 def title(name: str, words: str, look: Look, role: str) -> str:
     """`● bash  pytest -q` on one line."""
     room = look.columns - 2
-    shown = clip(name, room)
+    shown = clip(one_line(name), room)
     rest = clip(one_line(words), room - width(shown) - 2)
     paint = look.theme.paint
-    return paint(role, "●") + " " + paint("bold", shown) + (f"  {rest}" if rest else "")
+    line = paint(role, "●") + " " + paint("bold", shown) + (f"  {rest}" if rest else "")
+    return fit(line, look.columns)
 
 
 def duration(seconds: float) -> str:

@@ -1,0 +1,113 @@
+"""Commands and files are completed, and words that begin with a path are no command."""
+
+import subprocess
+
+import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+
+from agent.ui.complete import Files, Words, is_command, rank
+from agent.ui.work import Item
+
+COMMANDS = [
+    ("help", "Show help"),
+    ("compact", "Make room"),
+    ("context", "Show the map"),
+    ("tokens", "same as /context"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("/help", True),
+        ("/compact keep the list", True),
+        ("/usr/lib is slow", False),
+        ("/tmp", False),
+        ("/", False),
+        ("/ x", False),
+        ("help", False),
+        ("/unknown", True),
+        ("/compact keep\nthese lines", True),
+        ("/two\nlines", False),
+    ],
+)
+def test_what_is_a_command(text, command):
+    assert is_command(text, exists={"/tmp", "/usr"}.__contains__) == command
+
+
+def test_looking_commands_run_beside_a_turn_and_changing_ones_wait():
+    assert Item("/context", "/context", "").at_once
+    assert not Item("/compact", "/compact", "").at_once
+    assert not Item("/context x", "/context x", "").at_once
+    assert not Item("context", "context", "").at_once
+
+
+def test_beginnings_rank_before_letters_in_order():
+    assert rank("co", ["recode", "xcox", "compact", "context", "a-c-o"]) == [
+        "compact",
+        "context",
+        "xcox",
+        "recode",
+        "a-c-o",
+    ]
+    assert rank("cmpct", ["compact", "context"]) == ["compact"]
+    assert rank("zz", ["compact"]) == []
+
+
+def test_the_name_of_a_file_counts_before_its_folders():
+    assert rank("calc", ["recalculate/x", "src/calc.py", "calc/y"])[:2] == ["calc/y", "src/calc.py"]
+
+
+def completed(words, text):
+    return [item.text for item in words.get_completions(Document(text), CompleteEvent())]
+
+
+def test_an_empty_slash_lists_commands_without_their_other_names(tmp_path):
+    words = Words(lambda: COMMANDS, Files(tmp_path))
+    assert completed(words, "/") == ["/help", "/compact", "/context"]
+    assert completed(words, "/to") == ["/tokens", "/context"] or completed(words, "/to") == ["/tokens"]
+    assert completed(words, "/compact x") == []
+    assert completed(words, "say /") == []
+
+
+@pytest.mark.parametrize("git", [True, False])
+def test_files_are_listed_with_folders_and_without_ignored_ones(tmp_path, git):
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.py").touch()
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules" / "junk.js").touch()
+    (tmp_path / "über maß.txt").touch()
+    if git:
+        subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+        (tmp_path / ".gitignore").write_text("node_modules\n")
+    found = run(Files(tmp_path).fresh())
+    assert {"src/", "src/a.py", "über maß.txt"} <= set(found)
+    assert not any("junk" in name for name in found)
+
+
+def test_the_list_is_kept_for_a_while_and_then_made_anew(tmp_path):
+    now = [0.0]
+    files = Files(tmp_path, lambda: now[0])
+
+    async def see():
+        first = await files.fresh()
+        (tmp_path / "new.txt").touch()
+        second = await files.fresh()
+        now[0] = 60.0
+        await files.fresh()
+        await files._task
+        return first, second, files.names
+
+    first, second, third = run(see())
+    assert [*first] == [*second] == []
+    assert [*third] == ["new.txt"]
+
+
+def run(awaitable):
+    import asyncio
+
+    async def main():
+        return await awaitable
+
+    return asyncio.run(main())

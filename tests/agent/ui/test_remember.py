@@ -1,0 +1,72 @@
+"""The history and the drafts hold with several sessions at once and with damaged files."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from agent.ui.remember import LONGEST, Draft, Past
+
+ROOT = Path(__file__).parents[3]
+WRITER = """
+import sys
+sys.path.insert(0, {root!r})
+from pathlib import Path
+from agent.ui.remember import Past
+past = Past(Path({path!r}))
+for number in range(200):
+    past.store_string(f"writer {{sys.argv[1]}} entry {{number}} " + "x" * 300 + "\\nsecond line")
+"""
+
+
+def test_what_is_stored_comes_back_newest_first(tmp_path):
+    past = Past(tmp_path / "deep" / "history")
+    for text in ("one", "two\nlines \ud800", "two\nlines \ud800", "три"):
+        past.store_string(text)
+    assert list(Past(tmp_path / "deep" / "history").load_history_strings()) == ["три", "two\nlines ?", "one"]
+    assert (tmp_path / "deep" / "history").stat().st_mode & 0o777 == 0o600
+
+
+def test_several_processes_lose_and_mix_nothing(tmp_path):
+    path = tmp_path / "history"
+    code = WRITER.format(root=str(ROOT), path=str(path))
+    writers = [subprocess.Popen([sys.executable, "-c", code, str(number)]) for number in range(4)]
+    assert [writer.wait(60) for writer in writers] == [0] * 4
+    entries = [json.loads(line)["text"] for line in path.read_bytes().split(b"\n") if line]
+    assert len(entries) == 800
+    for number in range(4):
+        mine = [text for text in entries if text.startswith(f"writer {number} ")]
+        assert [text.split()[3] for text in mine] == [str(entry) for entry in range(200)]
+
+
+def test_damaged_lines_are_passed_over(tmp_path):
+    path = tmp_path / "history"
+    path.write_bytes(b'{"t": 1, "text": "good"}\n\xff\xfe\n{"t": 2, "te\n[]\n{"text": "also"}\n')
+    assert list(Past(path).load_history_strings()) == ["also", "good"]
+
+
+def test_an_entry_that_is_far_too_long_is_not_kept(tmp_path):
+    past = Past(tmp_path / "history")
+    past.store_string("x" * (LONGEST + 1))
+    assert not (tmp_path / "history").exists()
+
+
+def test_a_draft_of_a_living_process_or_of_another_place_is_not_taken(tmp_path):
+    mine, other = Draft(tmp_path, Path("/a")), Draft(tmp_path, Path("/b"))
+    mine.keep("half")
+    assert mine.orphan() == ""
+    (left,) = (tmp_path / "drafts").glob("*.txt")
+    mark = left.name.partition("-")[0]
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    (tmp_path / "drafts" / f"{mark}-{dead.pid}.txt").write_text("of the dead")
+    assert other.orphan() == ""
+    assert Draft(tmp_path, Path("/a")).orphan() == "of the dead"
+    assert Draft(tmp_path, Path("/a")).orphan() == ""
+
+
+def test_an_emptied_draft_leaves_no_file(tmp_path):
+    draft = Draft(tmp_path, Path("/a"))
+    draft.keep("x")
+    draft.keep("")
+    assert list((tmp_path / "drafts").iterdir()) == []
