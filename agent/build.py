@@ -190,7 +190,7 @@ class Workshop:
         thinking = {"type": "adaptive", "display": "summarized"} if facts.thinking == "adaptive" else None
         return Frame(
             model=facts.id,
-            max_tokens=min(setup.config.max_tokens, facts.max_output),
+            max_tokens=min(setup.config.max_tokens, facts.max_output, max(1024, self._size() // 4)),
             system=system,
             tools=definitions(self.tools),
             thinking=thinking,
@@ -200,17 +200,19 @@ class Workshop:
         )
 
     def _room(self, frame: Frame, facts: ModelFacts) -> Room:
-        setup = self.setup
-        size = setup.options.context_window or setup.config.context_window or facts.window
         return Room(
-            settings=setup.settings(),
-            window=Window(size, frame.max_tokens),
+            settings=self.setup.settings(),
+            window=Window(self._size(), frame.max_tokens),
             prices=prices_for(facts.id),
             counter=self.counter,
             overhead=sum(self.overheads(frame).values()),
             binds=facts.binds,
             learned=self._learn,
         )
+
+    def _size(self) -> int:
+        """The window in tokens: as told by flag or settings, else the model's."""
+        return self.setup.options.context_window or self.setup.config.context_window or self.facts.window
 
     def _learn(self, size: int) -> None:
         """A refusal told the window: remember it for this model and server."""

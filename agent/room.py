@@ -25,6 +25,7 @@ from .parts import Parts
 from .session import Session
 
 RUNGS = 3
+QUIET = 0.05  # of the context: an automatic compaction that frees less is not told
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,15 @@ async def _apply(session: Session, parts: Parts, emit: Emit, trigger: Trigger, m
         ids.append(session.compacted(proposal.layer, trigger, proposal.edits, proposal.report).id)
     line = notice(made_plan.proposals)
     report = made_plan.proposals[-1].report
-    emit(MadeRoom(line, trigger, tuple(ids), report))
+    if trigger != "auto" or _telling(report):
+        emit(MadeRoom(line, trigger, tuple(ids), report))
     await parts.hooks.run("post_compact", {"trigger": trigger, **report})
     return Made(tuple(ids), line, report)
+
+
+def _telling(report: Mapping[str, Any]) -> bool:
+    """Whether an automatic compaction freed enough to be worth a line; /context lists them all."""
+    return report.get("before", 0) - report.get("after", 0) >= QUIET * report.get("before", 0)
 
 
 async def react(session: Session, parts: Parts, emit: Emit, error: PromptTooLong, rung: int) -> None:
