@@ -98,7 +98,7 @@ def splice(origin: Source, places: list[int], old: str, new: str) -> bytes:
         pieces += (origin.data[done:start], origin.form.encode(_in_style(before, new, origin.form.newline)))
         done = end
     spliced = b"".join([*pieces, origin.data[done:]])
-    if origin.form.newline != "\n" or origin.pairs:
+    if "\r" in origin.text:
         text = origin.form.decode(origin.form.body(spliced))
         lines = origin.flat.count("\n") + len(places) * (new.count("\n") - old.count("\n"))
         if unified_ends(text).count("\n") != lines:
@@ -244,4 +244,5 @@ def _in_style(before: str, new: str, newline: str) -> str:
             styled += kept[i1:i2]
         else:
             styled += [line.replace("\n", newline) for line in wanted[j1:j2]]
-    return "".join(styled)
+    mixed = "".join(styled)
+    return mixed if unified_ends(mixed) == new else new.replace("\n", newline)  # a lone CR met an LF

@@ -48,9 +48,13 @@ class Form:
 
     def body(self, data: bytes) -> bytes:
         """What follows the mark; half a unit at the end of UTF-16 or 32 stays in the file, unseen."""
-        unit = 2 if "16" in self.codec else 4 if "32" in self.codec else 1
         size = len(data) - len(self.mark)
-        return data[len(self.mark) : len(self.mark) + size // unit * unit]
+        return data[len(self.mark) : len(self.mark) + size // self.unit * self.unit]
+
+    @property
+    def unit(self) -> int:
+        """Bytes of which a character has a multiple."""
+        return {"utf-16": 2, "utf-32": 4}.get(self.codec[:6], 1)
 
     def decode(self, data: bytes) -> str:
         return data.decode(self.codec, self.errors)

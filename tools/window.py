@@ -205,8 +205,7 @@ class _Sieve:
 
 def _end_of(descriptor: int, size: int, form: Form, wanted: int, limit: int) -> Window:
     """The last lines of a huge file, numbered from its end: -1 is the last one."""
-    unit = 4 if "32" in form.codec else 2 if "16" in form.codec else 1
-    start = len(form.mark) + (size - len(form.mark) - _END) // unit * unit
+    start = len(form.mark) + (size - len(form.mark) - _END) // form.unit * form.unit
     data = os.pread(descriptor, _END, start)
     text = data.decode(form.codec, "replace" if form.errors == "strict" else form.errors)
     lines = unified_ends(text).split("\n")[1:]  # the first one began before

@@ -1,0 +1,392 @@
+"""An edit changes the matched span of the bytes and nothing else (E1 to E9), whatever the file is made of."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
+
+from tests.tools.desk import Desk
+from tools.base import Seen, ToolError
+from tools.edit import EDIT, EditArguments
+from tools.files import load
+from tools.patch import matches, source, splice
+from tools.text import decode, majority, unified_ends
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def edited(desk: Desk, content: bytes, old: str, new: str, **more: bool) -> bytes:
+    desk.seen("f", content)
+    desk.edit("f", old, new, **more)
+    return desk.path("f").read_bytes()
+
+
+ENCODINGS = [
+    ("latin-1", "cp1252", "café à la crème\nnaïve: x\n", b""),
+    ("utf-16-le", "utf-16-le", "héllo 😀\nx = 1\n", b"\xff\xfe"),
+    ("utf-16-be", "utf-16-be", "héllo 😀\nx = 1\n", b"\xfe\xff"),
+    ("utf-32-le", "utf-32-le", "héllo 😀\nx = 1\n", b"\xff\xfe\0\0"),
+    ("shift-jis", "cp932", "こんにちは、世界\nテスト x\n", b""),
+]
+
+
+@pytest.mark.parametrize(("codec", "named", "content", "mark"), ENCODINGS)
+def test_E1_an_encoding_is_named_and_kept(desk: Desk, codec: str, named: str, content: str, mark: bytes):
+    data = mark + content.encode(codec)
+    desk.put("f", data)
+    shown = desk.do("read", file_path="f")
+    assert content.split("\n")[0] in shown
+    assert f"[decoded as {named}]" in shown
+    desk.edit("f", "x", "yy")
+    assert desk.path("f").read_bytes() == mark + content.replace("x", "yy").encode(codec)
+    desk.do("write", file_path="f", content=content)
+    assert desk.path("f").read_bytes() == data
+
+
+def test_E1_what_the_encoding_cannot_say_is_refused(desk: Desk):
+    data = "café à la crème\n".encode("latin-1")
+    desk.seen("f", data)
+    assert "cp1252" in desk.refused("edit", file_path="f", old_string="la", new_string="→")
+    assert "cp1252" in desk.refused("write", file_path="f", content="日本")
+    assert desk.path("f").read_bytes() == data
+
+
+def test_E1_half_a_unit_at_the_end_of_UTF_16_stays(desk: Desk):
+    data = b"\xff\xfe" + "a\nb\n".encode("utf-16-le") + b"\x41"
+    assert edited(desk, data, "b", "c") == b"\xff\xfe" + "a\nc\n".encode("utf-16-le") + b"\x41"
+
+
+def test_E2_invalid_bytes_elsewhere_are_kept(desk: Desk):
+    data = "héllo wörld ünïcode\n".encode() + b"bad \xff\xfe\x80 bytes\nx = 1\n"
+    desk.put("f", data)
+    assert "3 bytes are not valid UTF-8" in desk.do("read", file_path="f")
+    desk.edit("f", "x = 1", "x = 2")
+    assert desk.path("f").read_bytes() == data.replace(b"x = 1", b"x = 2")
+    assert edited(desk, b"\xff\nx = 1\n", "x = 1", "x = 2") == b"\xff\nx = 2\n"
+
+
+def test_E2_no_replacement_sign_is_ever_written(desk: Desk):
+    data = "héllo wörld ünïcode\n".encode() + b"bad \xff bytes\n"
+    desk.seen("f", data)
+    missed = desk.refused("edit", file_path="f", old_string="bad \ufffd bytes", new_string="good")
+    assert "stands for bytes" in missed
+    assert "\ufffd" in desk.refused("edit", file_path="f", old_string="héllo", new_string="\ufffd")
+    assert "\ufffd" in desk.refused("write", file_path="f", content="bad \ufffd bytes\n")
+    assert desk.path("f").read_bytes() == data
+
+
+def test_E3_binary_files_are_refused_with_size_and_kind(desk: Desk):
+    desk.put("f", b"\x7fELF\x02\x01\x01" + bytes(100))
+    error = desk.refused("read", file_path="f")
+    assert "107 bytes" in error and "ELF" in error
+    desk.put("g", b"text with a \0 in it\n")
+    assert "binary" in desk.refused("read", file_path="g")
+    desk.place.seen[str(desk.path("g"))] = Seen(load(str(desk.path("g"))).sha256)
+    for tool, more in (("edit", {"old_string": "text", "new_string": "x"}), ("write", {"content": "x"})):
+        assert "binary" in desk.refused(tool, file_path="g", **more)
+
+
+def test_E4_a_byte_order_mark_is_kept_and_not_shown(desk: Desk):
+    mark = b"\xef\xbb\xbf"
+    desk.put("f", mark + b"one\ntwo\n")
+    assert desk.do("read", file_path="f") == "     1\tone\n     2\ttwo"
+    desk.edit("f", "one", "1")
+    assert desk.path("f").read_bytes() == mark + b"1\ntwo\n"
+    desk.do("write", file_path="f", content="\ufeffnew\n")
+    assert desk.path("f").read_bytes() == mark + b"new\n"
+    desk.put("g", mark)
+    assert desk.do("read", file_path="g") == "[file is empty]"
+
+
+@pytest.mark.parametrize(
+    ("content", "old", "new", "result"),
+    [
+        (b"a\r\nb\r\nc\r\n", "b\n", "x\ny\n", b"a\r\nx\r\ny\r\nc\r\n"),
+        (b"a\r\nb\r\nc\r\n", "a\r\nb", "x\r\ny", b"x\r\ny\r\nc\r\n"),
+        (b"a\rb\rc\r", "a\nb\n", "x\ny\nz\n", b"x\ry\rz\rc\r"),
+        (b"a\r\nb\nc\r\nd\r\n", "c", "x\ny", b"a\r\nb\nx\r\ny\r\nd\r\n"),
+        (b"a\r\nb\nc\r\n", "a\nb\nc\n", "a\nb\nx\nc\n", b"a\r\nb\nx\r\nc\r\n"),
+        (b"a\nb\r\nc\n", "b\n", "b\nx\n", b"a\nb\r\nx\nc\n"),
+        (b"one line", "one", "a\nb", b"a\nb line"),
+    ],
+)
+def test_E5_line_ends_are_kept_and_new_ones_follow_the_majority(
+    desk: Desk, content: bytes, old: str, new: str, result: bytes
+):
+    assert edited(desk, content, old, new) == result
+
+
+def test_E5_write_keeps_the_line_ends_of_what_it_replaces(desk: Desk):
+    desk.seen("f", b"a\r\nb\r\n")
+    desk.do("write", file_path="f", content="x\ny\nz\n")
+    assert desk.path("f").read_bytes() == b"x\r\ny\r\nz\r\n"
+    desk.do("write", file_path="f", content="x\r\ny\r\n")
+    assert desk.path("f").read_bytes() == b"x\r\ny\r\n"
+
+
+def test_E5_a_line_end_never_grows_together_with_its_neighbour(desk: Desk):
+    data = b"a\rb\n\nc\rd\r"
+    desk.seen("f", data)
+    try:
+        desk.edit("f", "b\n", "q\n")
+    except ToolError:
+        assert desk.path("f").read_bytes() == data
+    else:
+        assert unified_ends(desk.path("f").read_bytes().decode()) == "a\nq\n\nc\nd\n"
+
+
+def test_E5_only_line_ends_is_no_edit(desk: Desk):
+    desk.seen("f", b"a\r\nb\r\n")
+    assert "line ends" in desk.refused("edit", file_path="f", old_string="a\r\nb", new_string="a\nb")
+
+
+def test_E6_the_end_of_the_file_stays_as_it_was(desk: Desk):
+    assert edited(desk, b"a\nb", "a", "x") == b"x\nb"
+    assert edited(desk, b"a\nb", "b", "x") == b"a\nx"
+    assert edited(desk, b"a\nb\n", "b", "x") == b"a\nx\n"
+
+
+def test_E7_only_real_line_ends_are_line_ends(desk: Desk):
+    data = "a  \t\nb\x0cc\u2028d\x85e\x1cf\n g\t \n".encode()
+    desk.put("f", data)
+    shown = desk.do("read", file_path="f")
+    assert shown.count("\n") == 2 and "     3\t g\t " in shown
+    desk.edit("f", "d", "D")
+    assert desk.path("f").read_bytes() == data.replace(b"d", b"D")
+
+
+def test_E8_a_miss_several_matches_overlaps_and_no_change_are_refused(desk: Desk):
+    data = b"foo\nbar\nfoo\naaa\n"
+    desk.seen("f", data)
+    missed = desk.refused("edit", file_path="f", old_string="nope", new_string="x")
+    assert missed.startswith("String to replace not found in file.\nString: nope")
+    several = desk.refused("edit", file_path="f", old_string="foo", new_string="x")
+    assert several.startswith("Found 2 matches of the string to replace, but replace_all is false.")
+    assert "lines 1, 3" in several
+    for replace_all in (False, True):
+        overlapping = desk.refused(
+            "edit", file_path="f", old_string="aa", new_string="x", replace_all=replace_all
+        )
+        assert "2 matches" in overlapping and "4, 4" in overlapping
+    same = desk.refused("edit", file_path="f", old_string="foo", new_string="foo")
+    assert "exactly the same" in same
+    assert desk.path("f").read_bytes() == data
+
+
+def test_E9_half_a_character_is_refused(desk: Desk):
+    data = b"a\n"
+    desk.seen("f", data)
+    for half in ("\ud800", "\udcff"):
+        assert "surrogate" in desk.refused("edit", file_path="f", old_string="a", new_string=half)
+        assert "surrogate" in desk.refused("write", file_path="f", content=half)
+        assert "surrogate" in desk.refused("write", file_path=f"x{half}", content="x")
+    assert desk.path("f").read_bytes() == data
+
+
+def test_a_file_must_be_read_before_it_is_changed(desk: Desk):
+    desk.put("f", b"a\n")
+    unread = "File has not been read yet. Read it first before writing to it."
+    assert desk.refused("edit", file_path="f", old_string="a", new_string="b") == unread
+    assert desk.refused("write", file_path="f", content="b") == unread
+    assert desk.refused("edit", file_path="none", old_string="a", new_string="b").startswith("File does not")
+
+
+def test_replace_all_replaces_all_but_not_in_a_file_that_changed(desk: Desk):
+    assert edited(desk, b"x=1\r\ny\r\nx=1\r\n", "x=1\n", "z\n", replace_all=True) == b"z\r\ny\r\nz\r\n"
+    desk.put("f", b"z\nz\nz\n")
+    error = desk.refused("edit", file_path="f", old_string="z", new_string="q", replace_all=True)
+    assert "modified since read" in error
+
+
+def test_an_edit_shows_what_it_did(desk: Desk):
+    desk.seen("f", b"".join(b"line %d\n" % n for n in range(1, 21)))
+    outcome = desk.outcome("edit", file_path="f", old_string="line 10\n", new_string="ten\nzehn\n")
+    assert outcome.content[0].text.endswith("     9\tline 9\n    10\tten\n    11\tzehn\n    12\tline 11")
+    assert outcome.human["note"] == "+2 -1"
+    assert "@@ -7,7 +7,8 @@" in outcome.human["diff"]
+    assert outcome.about["path"] == str(desk.path("f"))
+
+
+@pytest.mark.parametrize(
+    ("content", "old", "new", "told"),
+    [
+        ("def f():\n\treturn 1\n", "def f():\n    return 1", "x", "white space"),
+        ("a  =  1\n", "a = 1", "x", "white space"),
+        ("say “hello”\n", 'say "hello"', "x", "quotes"),
+        ("a – b\n", "a - b", "x", "dashes"),
+        ("one\ntwo\n", "     1\tone\n     2\ttwo", "x", "line numbers"),
+        ("one\ntwo\n", "1→one\n2→two", "x", "line numbers"),
+        ("new text here\n", "old text here", "new text here", "already in the file, on line 1"),
+        ('a "b"\nc\n', 'a \\"b\\"\\nc', "x", "escaped once too often"),
+        (
+            "alpha\ndef compute(a, b):\n    return a\n",
+            "def compute(a, c):\n    return a",
+            "x",
+            "     2\tdef comp",
+        ),
+        ("alpha\nbeta\n", "quite another thing", "x", "Nothing like it"),
+    ],
+)
+def test_a_miss_is_diagnosed(desk: Desk, content: str, old: str, new: str, told: str):
+    desk.seen("f", content.encode())
+    assert told in desk.refused("edit", file_path="f", old_string=old, new_string=new)
+    assert desk.path("f").read_bytes() == content.encode()
+
+
+def test_a_miss_in_a_huge_file_is_told_in_bounded_time(desk: Desk):
+    desk.seen("f", b"".join(b"some line with words %d\n" % n for n in range(200_000)))
+    assert "not found" in desk.refused(
+        "edit", file_path="f", old_string="some lime with wards 77777777", new_string="x"
+    )
+
+
+PLACEHOLDERS = ["[cleared: read src/a.py, 3,412 tokens; recall r57 shows it]", "<persisted-output>"]
+
+
+@pytest.mark.parametrize("text", PLACEHOLDERS)
+def test_our_own_placeholders_do_not_come_into_files(desk: Desk, text: str):
+    desk.seen("f", b"a\n")
+    assert "placeholder" in desk.refused("write", file_path="g", content=f"x\n{text}\n")
+    assert "placeholder" in desk.refused("edit", file_path="f", old_string="a", new_string=text)
+    desk.do("write", file_path="g", content="[cleared: all of it] and r57\n")
+
+
+def test_parallel_edits_of_one_file_queue_up(desk: Desk):
+    desk.seen("f", b"".join(b"line %d.\n" % n for n in range(40)))
+
+    async def all_at_once() -> None:
+        await asyncio.gather(
+            *(
+                desk.act("edit", file_path="f", old_string=f"line {n}.", new_string=f"done {n}.")
+                for n in range(40)
+            )
+        )
+
+    asyncio.run(all_at_once())
+    assert desk.path("f").read_bytes() == b"".join(b"done %d.\n" % n for n in range(40))
+
+
+PIECES = st.sampled_from(
+    [
+        *"\n|\r\n|\r|a|bc|x = 1|\t|  |\x0c|é|😀|日本|\u2028".encode().split(b"|"),
+        *b"\xff|\xc3|\x80|\xe9|\x82\xa0\x83e|\x85".split(b"|"),
+    ]
+)
+TEXTS = st.lists(PIECES, min_size=1, max_size=40).map(b"".join)
+BODIES = st.one_of(TEXTS, st.binary(min_size=1, max_size=60))
+MARKS = ["", "utf-8-sig", "utf-16-le", "utf-16-be", "utf-32-le"]
+
+
+@st.composite
+def files(draw: st.DrawFn) -> bytes:
+    """Random bytes, or random text in one of the marked encodings."""
+    kind = draw(st.sampled_from(MARKS))
+    if not kind:
+        return draw(BODIES)
+    text = draw(st.text(alphabet=st.sampled_from("ab\n\r é日😀\t\u2028\x0c"), min_size=1, max_size=40))
+    marks = {"utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff", "utf-32-le": b"\xff\xfe\0\0"}
+    return marks.get(kind, b"") + text.encode(kind) + draw(st.sampled_from([b"", b"", b"\x41"]))
+
+
+NEW = st.text(alphabet=st.sampled_from("ab\n\r é日x"), max_size=12)
+
+
+def check_span(data: bytes, start: int, size: int, new: str) -> None:
+    """Edit a random span of the file; compare with what a splice of the raw text must give."""
+    decoded = decode(data)
+    assume(decoded is not None and decoded[0])
+    assert decoded is not None
+    text = decoded[0]
+    flat = unified_ends(text)
+    begin = start % len(flat)
+    old = flat[begin : begin + max(1, size)]
+    flat_new = unified_ends(new)
+    assume(not any("\ud800" <= char <= "\udfff" for char in old))
+    places = matches(flat, old)
+    folder = Path(tempfile.mkdtemp(dir=ROOT_OF_SPANS[0]))
+    desk = Desk(folder)
+    path = desk.put("f", data)
+    desk.place.seen[str(path)] = Seen(load(str(path)).sha256)
+    try:
+        desk.edit("f", old, new)
+    except ToolError:
+        assert path.read_bytes() == data
+        return
+    assert len(places) == 1 and old != flat_new
+    assert_only_the_span(data, path.read_bytes(), text, old, flat_new)
+    assert desk.litter() == []
+
+
+def assert_only_the_span(before: bytes, after: bytes, text: str, old: str, new: str) -> None:
+    """The reference: find the span in the raw text by its own walk, then compare what is around it."""
+    found = decode(before)
+    assert found is not None
+    form = found[1]
+    bounds = [0, *(index for index in range(1, len(text) + 1) if text[index - 1 : index + 1] != "\r\n")]
+    spans = ((start, end) for start in bounds for end in bounds if end > start)
+    start, end = next(span for span in spans if unified_ends(text[slice(*span)]) == old)
+    head = form.mark + form.encode(text[:start])
+    tail = before[len(head) + len(form.encode(text[start:end])) :]
+    assert after.startswith(head) and after.endswith(tail)
+    middle = form.decode(after[len(head) : len(after) - len(tail)])
+    assert unified_ends(middle) == new
+    allowed = {majority(text) or "\n", *re.findall("\r\n|\r|\n", text[start:end])}
+    assert set(re.findall("\r\n|\r|\n", middle)) <= allowed
+
+
+ROOT_OF_SPANS: list[str] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def spans(tmp_path_factory: pytest.TempPathFactory) -> None:
+    ROOT_OF_SPANS[:] = [str(tmp_path_factory.mktemp("spans"))]
+
+
+ANY = {"data": files(), "start": st.integers(0, 60), "size": st.integers(1, 10), "new": NEW}
+SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=SLOW)
+@given(**ANY)
+@example(data=b"a\rb\n\nc\r", start=2, size=2, new="q\n")
+@example(data=b"\xff\xfea\x00\r\x00\n\x00", start=0, size=1, new="\n")
+def test_no_byte_outside_the_span_changes(data: bytes, start: int, size: int, new: str):
+    check_span(data, start, size, new)
+
+
+@pytest.mark.sweep
+@settings(max_examples=10_000, deadline=None, suppress_health_check=SLOW)
+@given(**ANY)
+def test_no_byte_outside_the_span_changes_in_ten_thousand_files(data: bytes, start: int, size: int, new: str):
+    check_span(data, start, size, new)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(PIECES, max_size=30).map(b"".join), st.integers(0, 30), st.integers(1, 8))
+def test_putting_back_what_was_there_gives_the_same_bytes(data: bytes, start: int, size: int):
+    decoded = decode(data)
+    assume(decoded is not None and decoded[0])
+    assert decoded is not None
+    origin = source(data, *decoded)
+    begin = start % len(origin.flat)
+    old = origin.flat[begin : begin + size]
+    assume(not any("\ud800" <= char <= "\udfff" for char in old))
+    assert splice(origin, [begin], old, old) == data
+
+
+def test_the_tool_says_what_it_takes():
+    assert EDIT.name == "edit" and list(EditArguments.model_fields) == [
+        "file_path",
+        "old_string",
+        "new_string",
+        "replace_all",
+    ]
