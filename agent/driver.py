@@ -14,7 +14,7 @@ from compact.window import State, state_of
 from transcripts.messages import Block, Text
 
 from .asking import size
-from .build import Workshop
+from .build import Workshop, news, running_jobs, warm_commands
 from .commands import COMMANDS, run_command
 from .events import Emit, Event, Notice, TurnBegan, TurnEnded
 from .parts import Parts
@@ -63,7 +63,7 @@ class Agent:
         for warning in self.setup.config.warnings:
             self.emit(Notice(warning, "warning"))
         self.session, self.parts = await self.workshop.first_session()
-        self._warming = asyncio.ensure_future(self.workshop.warm_commands(self.parts))
+        self._warming = asyncio.ensure_future(warm_commands(self.parts))
         if self.session.folded.entries and not self.setup.options.headless:
             show_briefly(self)
 
@@ -71,7 +71,7 @@ class Agent:
         """Use another session from now on; the one before is closed and can be resumed."""
         await self.workshop.leave(self.session, self.parts)
         self.session, self.parts = session, parts
-        await self.workshop.warm_commands(parts)
+        await warm_commands(parts)
 
     async def prompt(self, text: str) -> TurnEnded:
         """See ports.Driver."""
@@ -106,7 +106,7 @@ class Agent:
         blocks: list[Block] = []
         if not session.folded.entries:
             blocks.append(Text(surroundings(self.setup.folder, parts.clock.now())))
-        blocks.extend(Text(news) for news in self.workshop.news(parts))
+        blocks.extend(Text(line) for line in news(parts))
         blocks.append(Text(text))
         return tuple(blocks)
 
@@ -152,7 +152,7 @@ class Agent:
             self.parts.grants.rules.mode,
             self.session.sid,
             folder,
-            jobs=self.workshop.running_jobs(self.parts),
+            jobs=running_jobs(self.parts),
         )
 
     async def close(self) -> None:

@@ -98,7 +98,8 @@ async def _apply(session: Session, parts: Parts, emit: Emit, trigger: Trigger, m
 
 def _telling(report: Mapping[str, Any]) -> bool:
     """Whether an automatic compaction freed enough to be worth a line; /context lists them all."""
-    return report.get("before", 0) - report.get("after", 0) >= QUIET * report.get("before", 0)
+    before, after = int(report.get("before", 0)), int(report.get("after", 0))
+    return before - after >= QUIET * before
 
 
 async def react(session: Session, parts: Parts, emit: Emit, error: PromptTooLong, rung: int) -> None:

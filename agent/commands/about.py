@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from agent.asking import size
 from agent.events import Charted, Notice, Said
+from agent.fitting import overheads
 from agent.permissions import MODES, Mode, parse_rules
 from compact.window import state_of
 from transcripts.facts import Compacted
@@ -29,7 +30,7 @@ async def context(agent: Agent, argument: str) -> None:
     session, parts = agent.in_use
     room, view = parts.room, session.folded.view
     total = size(session, parts)
-    frame = agent.workshop.overheads(parts.frame)
+    frame = overheads(parts.frame, parts.room.counter)
     raw = sum(view.tally) + sum(frame.values())
     scale = total / raw if raw else 1.0
     rows = [(label, round(count * scale)) for label, count in frame.items()]
@@ -98,7 +99,7 @@ async def status(agent: Agent, argument: str) -> None:
     config = agent.setup.config
     lines = [
         f"model       {parts.frame.model}",
-        f"server      {agent.workshop.server}",
+        f"server      {agent.workshop.provider.server}",
         f"session     {session.sid}",
         f"folder      {agent.setup.folder}",
         f"permission  {parts.grants.rules.mode}",
@@ -112,7 +113,7 @@ async def model(agent: Agent, argument: str) -> None:
     """Show or change the model for this session. Takes a model id, or opus, sonnet, haiku."""
     session, parts = agent.in_use
     if not argument:
-        facts = agent.workshop.facts
+        facts = agent.workshop.provider.facts
         agent.emit(
             Said(
                 f"{facts.id}: window {facts.window:,} tokens, output up to {facts.max_output:,}\n"

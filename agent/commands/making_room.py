@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent.events import Notice, Said
 from agent.room import make_room
+from compact.ledger import pins_of
 from compact.notice import notice
 from compact.pipeline import dry_run
 from compact.undo import Refusal, plan_undo
@@ -68,7 +69,7 @@ async def recall(agent: Agent, argument: str) -> None:
 async def pin(agent: Agent, argument: str) -> None:
     """Pin a sentence, so that every compaction keeps it. Bare lists the pins; `remove N` takes one off."""
     session, _ = agent.in_use
-    pins = agent.workshop.pins(session)
+    pins = pins_of(session.folded.notes)
     verb, _, rest = argument.partition(" ")
     if verb == "remove":
         if not rest.isdigit() or int(rest) not in pins:
@@ -78,5 +79,5 @@ async def pin(agent: Agent, argument: str) -> None:
     elif argument:
         number = max(pins, default=0) + 1
         session.noted("pin", {"id": number, "text": argument})
-    lines = [f"{number}  {text}" for number, text in agent.workshop.pins(session).items()]
+    lines = [f"{number}  {text}" for number, text in pins_of(session.folded.notes).items()]
     agent.emit(Said("\n".join(lines)) if lines else Notice("nothing is pinned"))

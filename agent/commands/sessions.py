@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 async def clear(agent: Agent, argument: str) -> None:
     """Start a new conversation. The old one stays on disk, and its id is shown."""
     old, _ = agent.in_use
-    await agent.take(*await agent.workshop.new_session())
+    await agent.take(*agent.workshop.new_session())
     if old.folded.last_seq:
         agent.emit(Notice(f"a new conversation; /resume {old.sid} goes back to the old one"))
     else:
@@ -37,7 +37,7 @@ async def resume(agent: Agent, argument: str) -> None:
         await list_(agent, "")
         agent.emit(Notice("/resume ID goes on with one of these"))
         return
-    await agent.take(*await agent.workshop.resume_named(argument))
+    await agent.take(*agent.workshop.resume(argument))
     show_briefly(agent)
 
 
@@ -60,7 +60,7 @@ async def rewind(agent: Agent, argument: str) -> None:
 async def fork(agent: Agent, argument: str) -> None:
     """Go on in a copy. The session so far stays as it is."""
     old, _ = agent.in_use
-    await agent.take(*await agent.workshop.fork_session(old))
+    await agent.take(*agent.workshop.fork(old))
     agent.emit(Notice(f"this is now {agent.in_use[0].sid}, a copy of {old.sid}"))
 
 
