@@ -117,7 +117,9 @@ class Agent:
         return not self.ended
 
     def commands(self) -> Sequence[tuple[str, str]]:
-        return [(command.name, command.summary) for command in COMMANDS]
+        named = [(command.name, command.summary) for command in COMMANDS]
+        others = [(other, f"same as /{command.name}") for command in COMMANDS for other in command.aliases]
+        return [*named, *others]
 
     def cost(self) -> float:
         """US dollars that the session has cost so far."""

@@ -159,7 +159,10 @@ class Driver(Protocol):
         """Run a slash command (or an unknown one, told with a suggestion). False: the person leaves."""
 
     def commands(self) -> Sequence[tuple[str, str]]:
-        """(name, one-line summary) of each slash command, for completion and help."""
+        """(name, one-line summary) of each slash command, for completion.
+
+        Other names of a command are listed too, with "same as /name" as their summary.
+        """
 
     def cycle_mode(self) -> str:
         """Go to the next permission mode and return it."""

@@ -1,7 +1,8 @@
 """Ask the person: a question takes the place of the input, whose draft is kept.
 
 Keys typed before the question could be read must not answer it: it listens only after 300 ms without a
-key. Until then, and whenever a key that is no answer is pressed, keys go on into the draft.
+key. Until then, and whenever a key that is no answer is pressed, keys go on into the draft. A letter counts
+only when no other key follows at once: the first letter of a word is no answer.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from .escape import one_line, output, strict
 from .words import Look
 
 QUIET = 0.3  # seconds
+ALONE = 0.15  # seconds that a letter must stand alone to be an answer
 LEAST_ROWS = 3
 
 
@@ -42,6 +44,7 @@ class Panel:
     at: int = 0
     first: int = 0  # the line of the body that is shown first
     reasoning: bool = False
+    held: str = ""  # a letter that may be an answer or the beginning of a word
     body: list[str] = field(default_factory=list)
 
 
@@ -77,19 +80,26 @@ class Approval:
         if self.panel is not None:
             self.panel.listens_at = self._monotonic() + QUIET
 
-    def press(self, key: str) -> None:
-        """A letter or a digit of a choice."""
+    def press(self, key: str) -> str:
+        """A character typed while the question listens; returns what belongs into the draft after all."""
         panel = self.panel
         if panel is None:
-            return
-        for choice in panel.choices:
-            if key in (choice.letter, choice.digit):
-                self._choose(choice)
+            return key
+        held, panel.held = panel.held, ""
+        chosen = [choice for choice in panel.choices if key in (choice.letter, choice.digit)]
+        if held or not chosen:
+            self.disturb()
+            return held + key
+        panel.held = key
+        asyncio.get_running_loop().call_later(ALONE, self._stood_alone, panel, chosen[0])
+        return ""
 
     def enter(self) -> None:
-        """Take the marked choice."""
-        if self.panel is not None:
-            self._choose(self.panel.choices[self.panel.at])
+        """Take the choice whose letter was just typed, else the marked one."""
+        panel = self.panel
+        if panel is not None:
+            typed = [choice for choice in panel.choices if panel.held in (choice.letter, choice.digit)]
+            self._choose(typed[0] if typed else panel.choices[panel.at])
 
     def move(self, by: int) -> None:
         """Mark another choice."""
@@ -104,6 +114,11 @@ class Approval:
         """Say no; `stop` ends the turn too."""
         if self.panel is not None and not self.panel.answer.done():
             self.panel.answer.set_result(Refuse(reason, stop))
+
+    def _stood_alone(self, panel: Panel, choice: Choice) -> None:
+        if panel is self.panel and panel.held in (choice.letter, choice.digit):
+            panel.held = ""
+            self._choose(choice)
 
     def _choose(self, choice: Choice) -> None:
         panel = self.panel

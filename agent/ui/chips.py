@@ -28,7 +28,7 @@ class Chips:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         if len(text) <= MOST_CHARS and text.count("\n") < MOST_LINES:
             return "".join(char for char in text if char not in self._texts)
-        chip = chr(min(_FIRST + len(self._texts), _LAST))
+        chip = chr(min(max(map(ord, self._texts), default=_FIRST - 1) + 1, _LAST))
         self._texts[chip] = text
         return chip
 
@@ -49,11 +49,9 @@ class Chips:
         """The text with every chip replaced by its label, for the echo."""
         return self._each(text, self.label)
 
-    def forget(self, *texts: str) -> None:
-        """Keep only the chips that these texts still hold."""
-        used = set().union(*texts) if texts else set()
-        if self._texts and not used & self._texts.keys():
-            self._texts.clear()
+    def forget(self, text: str) -> None:
+        """Keep only the chips that this text holds."""
+        self._texts = {chip: whole for chip, whole in self._texts.items() if chip in text}
 
     def _each(self, text: str, shown: Callable[[str], str]) -> str:
         if not self._texts or not any(char in self._texts for char in text):

@@ -25,6 +25,8 @@ class Fingers:
             return
         shown = editor.chips.labelled(editor.buffer.text)
         text = editor.take()
+        if not self._desk.work.running and not self._desk.work.queued:
+            editor.chips.forget(text)  # nothing else can hold a chip any more
         if whole.strip() in LEAVING:
             self._desk.leave(0)
         else:

@@ -141,12 +141,7 @@ def _question(made: KeyBindings, hands: Hands, editor: Editor, approval: Approva
 
     @made.add(Keys.Any, filter=listening)
     def _(event: KeyPressEvent) -> None:
-        panel = approval.panel
-        if panel and any(event.data in (choice.letter, choice.digit) for choice in panel.choices):
-            approval.press(event.data)
-            return
-        approval.disturb()
-        editor.buffer.insert_text(event.data)
+        editor.buffer.insert_text(approval.press(event.data))
 
     @made.add("enter", filter=listening)
     def _(event: KeyPressEvent) -> None:

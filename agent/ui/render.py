@@ -78,6 +78,8 @@ def thought(text: str, spent: float, look: Look) -> str:
     if look.full and text.strip():
         rows = wrap(gentle(text.strip()), look.columns)
         return "\n".join(look.theme.paint("thinking", row) for row in rows)
+    if spent < 1:
+        return ""
     return look.theme.paint("dim", f"Thought for {duration(spent)}"[: look.columns])
 
 

@@ -157,6 +157,14 @@ class Scripted:
             await asyncio.sleep(0)
         self.emit(events.ReplyEnded(Reply(1, 0.0, ())))
 
+    async def do_drip(self, rest: str) -> None:
+        """Prose at 200 words a second until interrupted."""
+        number = 0
+        while True:
+            number += 1
+            self.emit(events.TextDelta("\n\n" if number % 60 == 0 else f"word{number} "))
+            await asyncio.sleep(0.005)
+
     async def do_stream(self, rest: str) -> None:
         """Text without an end of the paragraph."""
         self.emit(events.TextDelta(rest))
@@ -169,7 +177,7 @@ class Scripted:
     async def do_think(self, rest: str) -> None:
         for word in rest.split(" "):
             self.emit(events.ThinkingDelta(word + " "))
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.5)
 
     async def do_wait(self, rest: str) -> None:
         """Until the test opens the gate of that name."""

@@ -1,6 +1,8 @@
 """What fingers expect of the keys, at a real terminal."""
 
+import random
 import signal
+import string
 
 import pytest
 
@@ -181,3 +183,15 @@ def test_files_complete_after_an_at_sign(tmp_path):
             "look at @src/calculator.py"
         )
         person.type("and @two").sees("two words.txt").type("\t\r").logged('@"two words.txt"')
+
+
+def test_a_thousand_keys_typed_while_a_turn_prints_are_kept_in_order(person):
+    chance = random.Random(7)
+    keys = "x" + "".join(
+        chance.choice(string.ascii_letters + string.digits + " .,;[]!?@/#'\n") for _ in range(999)
+    )
+    person.type("paragraphs 400;wait\r").sees("Ctrl-C to interrupt")
+    for at in range(0, len(keys), 20):
+        person.type(keys[at : at + 20])
+        person.until(lambda: True)
+    person.open().misses("Ctrl-C to interrupt").type("\r").logged(f"prompt {keys!r}")

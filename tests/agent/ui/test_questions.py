@@ -60,8 +60,8 @@ def test_keys_typed_ahead_go_into_the_draft_and_answer_nothing(person):
 
 
 def test_a_word_typed_while_a_question_listens_does_not_answer_with_its_letters(person):
-    listening(ask(person)).type("what about my plan")
-    person.type("\x1b").misses("Allow bash?").sees("what about my plan")
+    listening(ask(person)).type("please also answer 1 question")
+    person.type("\x1b").misses("Allow bash?").sees("please also answer 1 question")
     assert "Permit" not in person.log
 
 
