@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -75,14 +76,14 @@ def apply(root: Path, steps: Iterable[Step], get: Callable[[str], bytes | None])
     top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for step in sorted(todo, key=lambda step: step.path, reverse=True):
-            _try(left, step, lambda step=step: _clear(top, step))
+            _try(left, step, partial(_clear, top, step))
         failed = {step.path for step, _ in left}
         for step in sorted(todo, key=lambda step: step.path):
             if step.target.kind != "none" and step.path not in failed:
-                _try(left, step, lambda step=step: _put(top, step, get))
+                _try(left, step, partial(_put, top, step, get))
         for step in sorted(todo, key=lambda step: step.path, reverse=True):
             if step.target.kind == "dir" and step.path not in failed:
-                _try(left, step, lambda step=step: _mode(top, step))
+                _try(left, step, partial(_mode, top, step))
     finally:
         os.close(top)
     return left

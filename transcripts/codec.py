@@ -19,6 +19,7 @@ from .facts import KIND_OF, KINDS, Clear, Edit, Fact, Fold, Stored, Unknown, Unt
 from .messages import Block, Usage, blocks_from_api, clean_json, to_api
 
 VERSION = 1
+_PARSE = json.JSONDecoder().raw_decode
 _CRC = b',"crc":"'
 _TAIL = len(_CRC) + 8 + 2  # ,"crc":"xxxxxxxx"}
 
@@ -58,7 +59,7 @@ def decode(line: bytes) -> tuple[Fact, str]:
     line = line.rstrip(b"\r\n").removeprefix(b"\xef\xbb\xbf")
     _check_crc(line)
     try:
-        raw = json.loads(line)
+        raw = parse(line)
     except (ValueError, RecursionError) as error:
         raise BadLine(f"not JSON: {error}") from error
     return from_raw(raw)
@@ -86,6 +87,15 @@ def from_raw(raw: Any) -> tuple[Fact, str]:
     return Unknown(seq, ts, kind, {key: value for key, value in raw.items() if key != "crc"}), sid
 
 
+def parse(line: bytes) -> Any:
+    """The JSON value of a line; quicker than json.loads, which looks for other encodings first."""
+    text = line.decode()
+    value, end = _PARSE(text)
+    if end != len(text):
+        raise ValueError(f"more than one value: something stands behind character {end}")
+    return value
+
+
 def _check_crc(line: bytes) -> None:
     if len(line) <= _TAIL or line[-_TAIL : -_TAIL + len(_CRC)] != _CRC:
         raise BadLine("no checksum at the end of the line")
@@ -104,13 +114,13 @@ def _body(fact: Fact) -> dict[str, Any]:
 
 
 def _build(made: type[Any], seq: int, ts: float, raw: Mapping[str, Any]) -> Fact:
-    values: dict[str, Any] = {}
-    for name, default in _defaults(made):
-        if name in raw:
-            values[name] = _DECODE[name](raw[name]) if name in _DECODE else raw[name]
-        elif default is MISSING:
-            raise BadLine(f"{name} is missing")
-    fact: Fact = made(seq=seq, ts=ts, **values)
+    known = _READERS[made]
+    values = {
+        name: value if (reader := known[name]) is None else reader(value)
+        for name, value in raw.items()
+        if name in known
+    }
+    fact: Fact = made(seq=seq, ts=ts, **values)  # TypeError where one is missing
     return fact
 
 
@@ -185,3 +195,4 @@ _DECODE: dict[str, Callable[[Any], Any]] = {
     "system": tuple,
     "tokens": lambda raw: tuple(raw) if isinstance(raw, list) else raw,
 }
+_READERS = {made: {name: _DECODE.get(name) for name, _ in _DEFAULTS[made]} for made in KINDS.values()}

@@ -7,9 +7,11 @@ outputs that the conversation does not show any more stay in the file (see shelf
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -75,7 +77,7 @@ def read(path: Path, disk: Disk = DISK, *, shelve: bool = False) -> Loaded:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
             raise Refused(f"{path} is no regular file: it is not read")
-        with os.fdopen(fd, "rb", buffering=1 << 20) as file:
+        with os.fdopen(fd, "rb", buffering=1 << 20) as file, _uncollected():
             return _read(file, path, shelve)
     except FileNotFoundError as error:
         raise NoSuchSession(f"there is no session file {path}") from error
@@ -83,6 +85,18 @@ def read(path: Path, disk: Disk = DISK, *, shelve: bool = False) -> Loaded:
         if path.is_symlink():
             raise Refused(f"{path} is a link: it is not followed, give the file itself") from error
         raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without the garbage collector: it would look through all facts again, and all of them stay."""
+    active = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if active:
+            gc.enable()
 
 
 def _read(file: BinaryIO, path: Path, shelve: bool) -> Loaded:

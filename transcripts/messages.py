@@ -192,7 +192,8 @@ def _read_tool_use(raw: Mapping[str, Any]) -> Block:
     arguments = raw["input"]
     if not isinstance(arguments, Mapping):
         arguments = {INVALID_JSON: arguments if isinstance(arguments, str) else repr(arguments)}
-    return ToolUse(str(raw["id"]), str(raw["name"]), arguments, _extra(raw, "id", "name", "input"))
+    extra = _NOTHING if len(raw) == 4 else _extra(raw, "id", "name", "input")
+    return ToolUse(str(raw["id"]), str(raw["name"]), arguments, extra)
 
 
 def _read_image(raw: Mapping[str, Any]) -> Block:
@@ -209,7 +210,7 @@ def _read_result(raw: Mapping[str, Any]) -> Block:
 
 
 _READERS: dict[str, Callable[[Mapping[str, Any]], Block]] = {
-    "text": lambda raw: Text(_string(raw["text"]), _extra(raw, "text")),
+    "text": lambda raw: Text(_string(raw["text"]), _NOTHING if len(raw) == 2 else _extra(raw, "text")),
     "thinking": lambda raw: Thinking(
         _string(raw["thinking"]), _string(raw.get("signature") or ""), _extra(raw, "thinking", "signature")
     ),

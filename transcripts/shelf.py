@@ -8,7 +8,6 @@ and then the record has to be read whole.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import zlib
@@ -17,10 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .codec import VERSION, BadLine, decode, from_raw
+from .codec import VERSION, BadLine, decode, from_raw, parse
 from .disk import DISK, Disk
-from .facts import Fact, Result, Rewound, Undone
-from .fold import Folded, fold, replaced
+from .edits import Edits
+from .facts import Compacted, Fact, Opened, Result, Rewound, Undone
+from .fold import Folded, replaced
 
 SMALL = 2_048  # bytes; a shorter line is parsed faster than it is looked up again
 _HEAD = re.compile(
@@ -79,7 +79,7 @@ def stub(line: bytes) -> tuple[Result, str] | None:
     if seal is None or after < 0 or int(seal[1], 16) != zlib.crc32(memoryview(line)[: seal.start()]):
         return None
     try:
-        rest = json.loads(b"{" + line[after + 2 : seal.start()] + b"}")
+        rest = parse(b"{" + line[after + 2 : seal.start()] + b"}")
     except ValueError:
         return None
     if not isinstance(rest, dict) or not rest.keys() <= _AFTER or not _counted(rest["tokens"]):
@@ -98,21 +98,43 @@ def _counted(tokens: Any) -> bool:
 
 def reveal(facts: list[Fact], shelf: Shelf) -> list[Fact]:
     """The facts with every output in place that the conversation shows; those are taken off the shelf."""
-    folded = fold(facts)
-    alive = {fact.seq for fact in folded.facts}
+    edits, gone = _in_force(facts)
     shown = [
         fact.seq
         for fact in facts
         if isinstance(fact, Result)
         and fact.seq in shelf
-        and fact.seq in alive
-        and folded.edits.covering(fact.of) is None
-        and "content" not in folded.edits.clears.get((fact.seq, 0), ())
+        and not any(first <= fact.seq < last for first, last in gone)
+        and edits.covering(fact.of) is None
+        and "content" not in edits.clears.get((fact.seq, 0), ())
     ]
     whole = dict(zip(shown, shelf.fetch_all(shown), strict=True))
     for seq in shown:
         del shelf.places[seq]
-    return [whole.get(fact.seq, fact) for fact in facts]
+    return [whole.get(fact.seq, fact) for fact in facts] if whole else facts
+
+
+def _in_force(facts: list[Fact]) -> tuple[Edits, list[tuple[int, int]]]:
+    """The edits that hold at the end, and the stretches first..last - 1 that were rewound away."""
+    made: list[Opened | Compacted | Undone] = []
+    gone: list[tuple[int, int]] = []
+    for fact in facts:
+        match fact:
+            case Opened() | Compacted() | Undone():
+                made.append(fact)
+            case Rewound():
+                made = [one for one in made if one.seq < fact.to]
+                gone.append((fact.to, fact.seq))
+    edits, open_ones = Edits(), dict[str, int]()
+    for one in made:
+        if isinstance(one, Compacted):
+            open_ones[one.id] = one.seq
+        elif isinstance(one, Undone):
+            if one.id not in open_ones:
+                continue
+            edits.remove(open_ones.pop(one.id))
+        edits.add(one.seq, one.edits)
+    return edits, gone
 
 
 def whole(folded: Folded, shelf: Shelf | None) -> Folded:
