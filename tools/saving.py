@@ -307,8 +307,7 @@ def _in_place(job: Job, held: int) -> None:
 def _overwrite(descriptor: int, old: bytes, new: bytes, check: Check) -> None:
     """What makes the file longer goes first: if the disk is full, the old content is still untouched."""
     try:
-        write_all(descriptor, new[len(old) :], len(old))
-        check("placed")
+        write_all(descriptor, new[len(old) :], len(old), lambda stage: check("placed"))
         write_all(descriptor, new[: len(old)], 0, lambda stage: check("placed"))
         os.ftruncate(descriptor, len(new))
         os.fsync(descriptor)

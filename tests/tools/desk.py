@@ -99,13 +99,12 @@ class Desk:
 def child(code: str, folder: Path, user: int | None = None, **more: Any) -> str:
     """Run code with a Desk named `desk` in a process of its own, as another user if wanted; its output."""
     head = "import sys\nfrom pathlib import Path\nfrom tests.tools.desk import *\n"
+    if user is not None:  # not by exec: the interpreter may be in a folder that is closed to others
+        head += f"os.setgroups([]); os.setgid({user}); os.setuid({user})\n"
     head += "desk = Desk(Path(sys.argv[1]))\n"
     done = subprocess.run(
         [sys.executable, "-B", "-c", head + code, str(folder)],
         cwd=ROOT,
-        user=user,
-        group=user,
-        extra_groups=[] if user is not None and os.geteuid() == 0 else None,
         capture_output=True,
         text=True,
         timeout=100,
