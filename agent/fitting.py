@@ -1,4 +1,4 @@
-"""Parts made to measure: request frame, room, place, grants, from the setup and the model's facts.
+"""Parts made to measure: request frame, room, place, grants, from the setup and the model facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where replies come from: the client of the service, or the embedded demo, and what is known of the model."""
+"""Where replies come from: the client of the service, or the demo, and what is known of the model."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ IMPURE = {
 }
 # compact/ is pure as a whole, but for loading the tokenizer's table.
 COMPACT_MAY = {"compact/tokens.py", "compact/vocabulary.py"}
-# The corridor, the REPL (a fault below must not take the screen and the draft along), the demo's server thread.
+# The corridor; the REPL, whose screen and draft outlive a fault below; the server thread of the demo.
 BORDERS = {"agent/corridor.py", "agent/ui/sitting.py", "agent/ui/turns.py", "agent/offline/connection.py"}
 BORDERS |= {"tools/files.py"}  # an exception there is carried from a thread to those who await it
 BANNED_NAMES = ("Manager", "Handler", "Helper", "Util", "Mixin", "Data", "Info")

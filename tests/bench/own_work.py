@@ -3,6 +3,7 @@
 import json
 import statistics
 import time
+from contextlib import suppress
 
 from compact.frontier import marks
 from compact.pipeline import plan
@@ -31,10 +32,8 @@ def one_exchange(folded: Folded, situation: Situation) -> float:
     for fact in facts:
         encode(fact, "sid")
         folded.apply(fact)
-    try:
+    with suppress(StopIteration):
         next(plan(situation, "auto"))
-    except StopIteration:
-        pass
     marks(folded)
     len(folded.view)
     return 1e6 * (time.perf_counter() - began)

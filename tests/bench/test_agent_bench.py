@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -90,7 +91,7 @@ def agent(url: str, folder: Path, *argv: str) -> int:
 def gaps(times: Path) -> list[float]:
     """Milliseconds from one request to the next."""
     moments = [float(line) for line in times.read_text().split()]
-    return [1000 * (later - sooner) for sooner, later in zip(moments, moments[1:], strict=False)]
+    return [1000 * (later - sooner) for sooner, later in pairwise(moments)]
 
 
 def test_milliseconds_from_one_request_to_the_next(tmp_path: Path) -> None:
