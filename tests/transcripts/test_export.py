@@ -1,0 +1,171 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from transcripts.codec import encode
+from transcripts.export import export_text, fenced, shortened
+from transcripts.facts import (
+    Clear,
+    Compacted,
+    Fact,
+    Failed,
+    Fold,
+    Noted,
+    Opened,
+    Reply,
+    Result,
+    Rewound,
+    Stored,
+    Undone,
+    Unthink,
+    User,
+)
+from transcripts.fold import fold
+from transcripts.load import read
+from transcripts.messages import Image, RedactedThinking, Text, Thinking, ToolUse, Usage
+from transcripts.shelf import SMALL
+
+SECRET = "sk-" + "ant-api03-" + "Ab1_" * 20
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-old line\n+new line\n same"
+
+
+def session() -> list[Fact]:
+    """A little of everything, with what would break a page if it were not escaped."""
+    facts: list[Fact] = [
+        Opened(
+            1, 1_795_253_400.0, ("be good",), ({"name": "bash"},), "claude-sonnet-5-5", 200_000, "/home/me/p"
+        ),
+        User(
+            2,
+            1_795_253_401.0,
+            (Text("Fix </script><script>alert(1)</script> & **this**"), Image("image/png", PIXEL)),
+        ),
+    ]
+    for turn in range(6):
+        seq = facts[-1].seq
+        blocks = (
+            Thinking(f"I think {turn}", "sig"),
+            RedactedThinking("zz"),
+            Text(f"Step {turn}:\n```python\nprint('<b>')\n```\nok"),
+            ToolUse(f"t{turn}", "edit", {"path": f"x{turn}.py", "old_string": "<old>"}),
+        )
+        usage = Usage(input=1000 * (turn + 1), cache_read=9000 * (turn % 4), output=50)
+        facts.append(Reply(seq + 1, 1_795_253_402.0 + turn, blocks, usage=usage))
+        facts.append(
+            Result(
+                seq + 2,
+                1_795_253_403.0 + turn,
+                seq + 1,
+                3,
+                (Text(f"done {turn} key={SECRET}\x1b[31m\u202e" + "y" * SMALL),),
+                (600,),
+                error=turn == 4,
+                human={"diff": DIFF} if turn % 2 else {},
+                stored=Stored(".task_outputs/tool-results/x.txt", "0" * 64, 12345) if turn == 5 else None,
+            )
+        )
+        if turn == 3:
+            edits = (Clear(4, 0, "content", "[cleared: recall r4]", 590), Fold(2, 4, (Text("so far"),), 9))
+            report = {"why": "over 80 % of the window", "before": 180_000, "after": 40_000}
+            facts.append(
+                Compacted(seq + 3, 1_795_253_409.0, "micro", "auto", (*edits, Unthink(2, 9)), None, report)
+            )
+    seq = facts[-1].seq
+    return [
+        *facts,
+        Noted(seq + 1, 1_795_253_500.0, "name", {"name": "A <fine> name"}),
+        Failed(seq + 2, 1_795_253_500.0, "summary", "no answer"),
+        User(seq + 3, 1_795_253_501.0, (Text("forget this"),)),
+        Rewound(seq + 4, 1_795_253_502.0, seq + 3),
+        User(seq + 5, 1_795_253_503.0, (Text("the end ```"),), source="user"),
+        Reply(seq + 6, 1_795_253_504.0, (Text("half"),), complete=False, partial="and a <piece>"),
+    ]
+
+
+FOLDED = fold(session())
+
+
+@pytest.mark.parametrize("suffix", [".md", ".html", ".json", ".jsonl"])
+def test_no_export_shows_a_secret_or_what_was_gone_back_on(suffix: str) -> None:
+    text = export_text(FOLDED, "s1", suffix)
+    assert SECRET[-20:] not in text and "[Anthropic key masked]" in text
+    assert "forget this" not in text
+
+
+def test_an_unknown_ending_names_those_that_there_are() -> None:
+    with pytest.raises(ValueError, match=r"\.md, \.html, \.json, \.jsonl"):
+        export_text(FOLDED, "s1", ".pdf")
+
+
+def test_markdown_has_all_that_was_said() -> None:
+    text = export_text(FOLDED, "s1", ".md")
+    assert text.startswith("# A <fine> name\n\nclaude-sonnet-5-5 in `/home/me/p`, 2026-11-21 09:30:00 UTC\n")
+    for piece in (
+        "## You\n\nFix",
+        "Step 5:",
+        "> I think 0",
+        '"path": "x3.py"',
+        "Error of `r",
+        "(interrupted)",
+    ):
+        assert piece in text
+    assert "Room was made: c11, micro, auto" in text
+
+
+def test_a_fence_is_longer_than_any_in_the_text_and_long_text_loses_its_middle() -> None:
+    assert fenced("a ```` b").startswith("`````\n")
+    long = shortened("a" * 30_000)
+    assert len(long) < 21_000 and "10,000 characters" in long
+    assert shortened("short") == "short"
+
+
+def test_the_lines_can_be_resumed(tmp_path: Path) -> None:
+    path = tmp_path / "s1.jsonl"
+    path.write_text(export_text(FOLDED, "s1", ".jsonl"), "utf-8")
+    loaded = read(path)
+    assert [fact.seq for fact in loaded.facts] == [fact.seq for fact in FOLDED.facts]
+    assert loaded.bad == () and loaded.torn == 0
+    assert len(fold(loaded.facts).view) == len(FOLDED.view)
+
+
+def test_the_conversation_is_the_whole_one_in_the_form_of_the_api() -> None:
+    value = json.loads(export_text(FOLDED, "s1", ".json"))
+    assert value["session"] == "s1" and value["model"] == "claude-sonnet-5-5"
+    text = json.dumps(value["messages"])
+    assert "done 0" in text and "[cleared" not in text and "so far" not in text
+    assert [message["role"] for message in value["messages"]][:2] == ["user", "assistant"]
+
+
+def test_what_lies_on_the_shelf_is_exported_too(tmp_path: Path) -> None:
+    path = tmp_path / "s1.jsonl"
+    path.write_bytes(b"".join(encode(fact, "s1") for fact in session()))
+    loaded = read(path, shelve=True)
+    assert len(loaded.shelf) == 1
+    assert "done 0" not in export_text(fold(loaded.facts), "s1", ".md")
+    assert "done 0" in export_text(fold(loaded.facts), "s1", ".md", loaded.shelf)
+
+
+def test_the_page_stands_for_itself() -> None:
+    page = export_text(FOLDED, "s1", ".html")
+    for outside in ("http://", "https://", "//cdn", "@import", "url("):
+        assert outside not in page
+    assert "default-src 'none'" in page and "width=device-width" in page
+    assert page.count("<script>") == page.count("</script>") == 1
+    assert "&lt;/script&gt;&lt;script&gt;alert(1)" in page
+    assert "⟨U+001B⟩[31m⟨U+202E⟩" in page
+
+
+def test_the_page_shows_what_left_and_why() -> None:
+    page = export_text(FOLDED, "s1", ".html")
+    assert "Room was made: c11 by micro (auto)" in page
+    assert "over 80 % of the window" in page and "<a href=#r4>r4</a>: content, 590 tokens" in page
+    assert page.count("class=mark") == 1 and "<polyline" in page
+    undone = export_text(fold([*session(), Undone(99, 0.0, "c11")]), "s1", ".html")
+    assert "micro (auto), taken back later" in undone
+
+
+def test_an_empty_session_is_a_page_as_well() -> None:
+    for suffix in (".md", ".html", ".json", ".jsonl"):
+        export_text(fold([]), "s1", suffix)

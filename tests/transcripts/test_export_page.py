@@ -1,0 +1,61 @@
+"""The exported page in a real browser: it is shown, searched and opened, and asks nobody for anything."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.transcripts.test_export import FOLDED
+from transcripts.export import export_text
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--virtual-time-budget=2000",
+]
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+
+
+def browse(folder: Path, *more: str, query: str = "") -> str:
+    page = folder / "page.html"
+    page.write_text(export_text(FOLDED, "s1", ".html"), "utf-8")
+    profile = f"--user-data-dir={folder / 'profile'}"
+    command = [str(CHROMIUM), *FLAGS, profile, *more, f"{page.as_uri()}{query}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout
+
+
+def test_the_page_is_shown_and_no_word_of_it_becomes_code(tmp_path: Path) -> None:
+    shown = browse(tmp_path, "--dump-dom")
+    assert shown.count("<article") == 17
+    assert "&lt;/script&gt;&lt;script&gt;alert(1)" in shown
+    assert '<img alt="image" src="data:image/png' in shown
+
+
+def test_words_are_searched_for_in_the_page(tmp_path: Path) -> None:
+    shown = browse(tmp_path, "--dump-dom", query="?q=edit+X3.py")
+    assert '<output id="found">1 found</output>' in shown
+    assert shown.count('hidden"') == 16
+    assert shown.count('<details class="call" open') == 1 and '<details class="thinking" open' not in shown
+
+
+def test_a_link_to_a_place_opens_it(tmp_path: Path) -> None:
+    shown = browse(tmp_path, "--dump-dom", query="#r11")
+    assert '<article class="compaction" id="r11"><details class="compaction" open' in shown
+
+
+@pytest.mark.parametrize("size", ["1280,1600", "390,844"])
+def test_it_is_painted_wide_and_narrow(tmp_path: Path, size: str) -> None:
+    target = tmp_path / "shot.png"
+    browse(tmp_path, f"--window-size={size}", "--hide-scrollbars", f"--screenshot={target}")
+    assert target.read_bytes().startswith(b"\x89PNG") and target.stat().st_size > 10_000
