@@ -72,14 +72,25 @@ def _beginning(flat: str, form: Form, limit: int) -> Window:
     """The usual window: from the first line on, each character one byte. Does not look at what follows."""
     total = flat.count("\n") + (not flat.endswith("\n"))
     end = len(flat) if len(flat) <= SIZE else flat.rfind("\n", 0, SIZE) + 1
+    long = not end or _has_long(flat, end)
     shown = flat[:end].split("\n")
     if not shown[-1]:
         shown.pop()
     shown = shown[:limit]
-    long = not shown or max(map(len, shown)) > WIDTH
     if long:
         shown = _within_size(flat.split("\n", limit)[: min(limit, total)])
     return Window(1, shown, total, len(shown) < total, form, long=long)
+
+
+def _has_long(flat: str, end: int) -> bool:
+    """Whether a line up to `end` is longer than WIDTH; looks for line ends a width apart only."""
+    start = 0
+    while end - start > WIDTH:
+        found = flat.rfind("\n", start, start + WIDTH + 1)
+        if found < 0:
+            return True
+        start = found + 1
+    return False
 
 
 def numbered(view: Window) -> str:

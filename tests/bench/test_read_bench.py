@@ -1,0 +1,62 @@
+"""What reading 2,000 lines costs beside Python's own read().splitlines(); `-m bench -s` prints it."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.tools.desk import Desk
+from tools.base import Call
+from tools.read import READ, ReadArguments, look
+
+pytestmark = pytest.mark.bench
+ROUNDS = 300
+
+
+def timed(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return (time.perf_counter() - start) * 1e6
+
+
+@pytest.mark.parametrize("width", [20, 24, 40])
+def test_reading_costs_at_most_five_times_what_python_needs(tmp_path: Path, width: int):
+    """Lines of 24 characters just fit a page; of longer ones 50 KB are shown and the rest is counted."""
+    desk = Desk(tmp_path)
+    lines = [f"{n:05d} ".ljust(width, "x") for n in range(2_000)]
+    path = desk.put("f.py", ("\n".join(lines) + "\n").encode())
+
+    def python() -> list[str]:
+        with path.open() as file:
+            return file.read().splitlines()
+
+    def core() -> object:
+        return look(str(path), (1, 2_000), None, threading.Event())
+
+    async def rounds() -> dict[str, list[float]]:
+        times: dict[str, list[float]] = {"python": [], "core": [], "tool": []}
+        call = Call(desk.place)
+        for _ in range(ROUNDS):
+            times["python"].append(timed(python))
+            times["core"].append(timed(core))
+            arguments = ReadArguments(file_path=str(path))
+            start = time.perf_counter()
+            outcome = await READ.run(arguments, call)
+            times["tool"].append((time.perf_counter() - start) * 1e6)
+        assert "   1000\t" in outcome.content[0].text.replace("\n  ", "\n   ")
+        return times
+
+    times = asyncio.run(rounds())
+    bare = statistics.median(times["python"])
+    print(f"\n2,000 lines of {width} characters, {ROUNDS} rounds in turns, median (p90) µs")
+    for name, each in times.items():
+        middle = statistics.median(each)
+        print(f"  {name:7} {middle:6.0f} ({sorted(each)[ROUNDS * 9 // 10]:6.0f})  {middle / bare:5.2f}x")
+    for name in ("core", "tool"):  # by the quicker quarter: the machine has other work too
+        assert sorted(times[name])[ROUNDS // 4] <= 5 * sorted(times["python"])[ROUNDS // 4]
