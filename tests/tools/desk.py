@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -98,7 +97,7 @@ class Desk:
 
 def child(code: str, folder: Path, user: int | None = None, **more: Any) -> str:
     """Run code with a Desk named `desk` in a process of its own, as another user if wanted; its output."""
-    head = "import sys\nfrom pathlib import Path\nfrom tests.tools.desk import *\n"
+    head = "import os, sys\nfrom pathlib import Path\nfrom tests.tools.desk import *\n"
     if user is not None:  # not by exec: the interpreter may be in a folder that is closed to others
         head += f"os.setgroups([]); os.setgid({user}); os.setuid({user})\n"
     head += "desk = Desk(Path(sys.argv[1]))\n"
