@@ -34,7 +34,7 @@ def page(folded: Folded, sid: str) -> str:
             f'<meta http-equiv=Content-Security-Policy content="{_POLICY}">',
             '<meta name=viewport content="width=device-width,initial-scale=1">',
             f"<meta name=color-scheme content='light dark'><title>{name}</title><style>{STYLE}</style>",
-            f"</head><body><header><h1>{name}</h1>{_opening(folded)}{_search()}</header>",
+            f"</head><body><header><h1>{name}</h1>{_opening(folded)}</header>{_search()}",
             f"<main>{_drawing(folded)}",
             *_conversation(folded),
             f"</main><script>{SCRIPT}</script></body></html>\n",
@@ -55,8 +55,12 @@ def _opening(folded: Folded) -> str:
     prompts = sum(isinstance(fact, User) and fact.source == "user" for fact in folded.facts)
     return (
         f"<p class=about>{text(opened.model)} in <code>{text(opened.folder)}</code>, {moment(opened.ts)}, "
-        f"{prompts} prompts, {len(folded.compactions)} compactions</p>"
+        f"{_count(prompts, 'prompt')}, {_count(len(folded.compactions), 'compaction')}</p>"
     )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _search() -> str:

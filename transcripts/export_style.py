@@ -12,8 +12,8 @@ h1{font-size:1.3rem;margin:1rem 0 .25rem;overflow-wrap:anywhere}
 h2{font-size:.8rem;margin:0;color:var(--dim);font-weight:600}
 h2 a{color:inherit;font-weight:400}time{font-weight:400;float:right}
 .about,figcaption{color:var(--dim);font-size:.85rem;margin:.25rem 0;overflow-wrap:anywhere}
-.search{position:sticky;top:0;display:flex;gap:.5rem;align-items:center;flex-wrap:wrap}
-header{position:static}
+.search{position:sticky;top:0;background:var(--bg);padding:.4rem 0;margin:0;
+display:flex;gap:.5rem;align-items:center;flex-wrap:wrap}
 input,button{font:inherit;color:inherit;background:var(--soft);border:1px solid var(--line);
 border-radius:.4rem;padding:.35rem .6rem}
 input{flex:1;min-width:10rem}

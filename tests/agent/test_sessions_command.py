@@ -1,0 +1,124 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent.sessions_command import main
+from transcripts.codec import encode
+from transcripts.facts import Noted, Opened, Reply, Result, User
+from transcripts.messages import Text, ToolUse
+from transcripts.room import FOLDER
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / FOLDER).mkdir()
+    for number, sid in enumerate(("20261121-093012-aaaa", "20261122-093012-bbbb")):
+        facts = [
+            Opened(1, 1.79e9 + number, (), (), "m", 9, str(tmp_path)),
+            User(2, 1.79e9 + number, (Text(f"question {number}"),)),
+            Reply(3, 1.79e9 + number, (Text("Let me look"), ToolUse("t", "bash", {"command": "ls"}))),
+            Result(4, 1.79e9 + number, 3, 1, (Text(f"file{number}.txt \x1b[2Jevil"),), (5,)),
+            Noted(5, 1.79e9 + number, "name", {"name": f"name{number}"}),
+        ]
+        path = tmp_path / FOLDER / f"{sid}.jsonl"
+        path.write_bytes(b"".join(encode(fact, sid) for fact in facts))
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], project: Path, *words: str) -> tuple[int, str, str]:
+    code = main(list(words), project)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.mark.parametrize("words", [(), ("list",)])
+def test_the_sessions_are_listed_newest_first(
+    capsys: pytest.CaptureFixture[str], project: Path, words: tuple[str, ...]
+) -> None:
+    code, out, _ = run(capsys, project, *words)
+    assert code == 0
+    assert [line.split()[0][-4:] for line in out.splitlines()] == ["bbbb", "aaaa"]
+    assert "1 prompt " in out and "[name1] question 1" in out
+
+
+def test_one_is_shown_and_nothing_in_it_reaches_the_terminal_raw(
+    capsys: pytest.CaptureFixture[str], project: Path
+) -> None:
+    for wanted in ("name0", "20261121", str(project / FOLDER / "20261121-093012-aaaa.jsonl")):
+        code, out, _ = run(capsys, project, "show", wanted)
+        assert code == 0
+        assert "> question 0" in out and "[call] bash" in out and "[result r4]\nfile0.txt" in out
+        assert "\x1b" not in out
+
+
+def test_words_are_searched_for_in_all_of_them(capsys: pytest.CaptureFixture[str], project: Path) -> None:
+    code, out, _ = run(capsys, project, "search", "FILE1.txt", "evil")
+    assert code == 0
+    assert out.split()[:3] == ["20261122-093012-bbbb", "r4", "result"]
+    assert run(capsys, project, "search", "nowhere") == (1, "", "")
+
+
+def test_one_is_exported_privately_and_never_over_a_file(
+    capsys: pytest.CaptureFixture[str], project: Path
+) -> None:
+    code, out, _ = run(capsys, project, "export", "name0", "x.json")
+    target = project / "x.json"
+    assert code == 0 and out == f"written to {target.resolve()}\n"
+    assert json.loads(target.read_text())["session"] == "20261121-093012-aaaa"
+    assert target.stat().st_mode & 0o777 == 0o600
+    code, _, err = run(capsys, project, "export", "name0", "x.json")
+    assert code == 2 and "exists already" in err
+    assert run(capsys, project, "export", "name0", "-")[1].startswith("# name0\n")
+    assert run(capsys, project, "export", "name0")[0] == 0
+    assert (project / "20261121-093012-aaaa.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("bogus",), "it is one of list, show, search, export"),
+        (("show",), "takes one id"),
+        (("show", "nope"), "no session 'nope'"),
+        (("show", "2026112"), "fits 2 sessions"),
+        (("search",), "words to look for"),
+        (("export",), "takes an id"),
+        (("export", "name0", "x.pdf"), "no export for .pdf"),
+        (("export", "name0", "no/such/folder.md"), "cannot be written"),
+    ],
+)
+def test_a_mistake_is_exit_2_and_one_line(
+    capsys: pytest.CaptureFixture[str], project: Path, words: tuple[str, ...], complaint: str
+) -> None:
+    code, out, err = run(capsys, project, *words)
+    assert (code, out) == (2, "") and complaint in err and err.count("\n") == 1
+
+
+def test_a_folder_without_sessions_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, _ = run(capsys, tmp_path)
+    assert code == 0 and "no sessions" in out
+
+
+def test_it_runs_as_a_command_without_anything_slow(project: Path) -> None:
+    script = (
+        "import sys; from agent.__main__ import main; code = main(['sessions']);"
+        "slow = {'anthropic', 'pydantic', 'rich', 'prompt_toolkit', 'tiktoken', 'asyncio'};"
+        "print(sorted(slow & set(sys.modules))); sys.exit(code)"
+    )
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=project, env=environ, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(project: Path) -> None:
+    command = f"{sys.executable} -m agent sessions show name0 | true"
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["sh", "-c", command], cwd=project, env=environ, capture_output=True, check=False)
+    assert done.stderr == b""
