@@ -1,0 +1,202 @@
+"""`-p` as scripts use it: what stands on standard output, on standard error, and in the exit code."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.offline.brain import Brain
+from agent.offline.faults import Fault
+from agent.offline.reply import Reply, calls, says
+from agent.offline.script import Script
+from agent.offline.server import Server, ServerOptions
+
+LIMIT = 60
+
+
+def environment(folder: Path, server: Server | None, **more: str) -> dict[str, str]:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("ANTHROPIC_")}
+    environ["HOME"] = str(folder / "home")
+    if server is not None:
+        environ |= {"ANTHROPIC_BASE_URL": server.base_url, "ANTHROPIC_API_KEY": "test-key-123456"}
+    return environ | more
+
+
+def run(folder: Path, server: Server | None, *argv: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    given = {"stdin": subprocess.DEVNULL} if "input" not in more else {}
+    return subprocess.run(
+        [sys.executable, "-m", "agent", "-p", *argv],
+        cwd=folder,
+        env=environment(folder, server, **more.pop("environ", {})),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+        **given,
+        **more,
+    )
+
+
+def lines(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_only_the_answer_is_on_standard_output(tmp_path: Path) -> None:
+    with Server(Script([Reply([calls("bash", command="echo hi")]), "the answer"])) as server:
+        done = run(tmp_path, server, "go", "--allowedTools", "bash")
+    assert (done.stdout, done.returncode) == ("the answer\n", 0)
+    assert "echo hi" in done.stderr
+
+
+def test_stream_json_has_the_lines_that_wrappers_know(tmp_path: Path) -> None:
+    with Server(Script([Reply([calls("bash", command="echo hi")]), "the\u2028answer"])) as server:
+        done = run(tmp_path, server, "go", "--output-format", "stream-json", "--allowedTools", "bash")
+    found = lines(done)
+    assert [line["type"] for line in found] == ["system", "assistant", "user", "assistant", "result"]
+    assert found[0]["subtype"] == "init" and "bash" in found[0]["tools"]
+    assert found[-1]["result"] == "the\u2028answer" and found[-1]["num_turns"] == 2
+    assert len({line["session_id"] for line in found}) == 1
+    assert len(done.stdout.splitlines()) == done.stdout.count("\n")
+
+
+def test_the_prompt_comes_from_words_from_standard_input_or_from_both(tmp_path: Path) -> None:
+    with Server(Script(["one", "two", "three"])) as server:
+        assert run(tmp_path, server, input="from a pipe").stdout == "one\n"
+        run(tmp_path, server, "words", input="and a pipe")
+        run(tmp_path, server, "words alone")
+        said = [request["messages"][0]["content"][-1]["text"] for request in server.requests]
+    assert said == ["from a pipe", "words\n\n<stdin>\nand a pipe\n</stdin>", "words alone"]
+
+
+def test_an_inherited_pipe_that_says_nothing_does_not_hang(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    with Server(Script(["ok"])) as server:
+        done = subprocess.run(
+            [sys.executable, "-m", "agent", "-p", "go"],
+            cwd=tmp_path,
+            env=environment(tmp_path, server),
+            stdin=read,
+            capture_output=True,
+            timeout=LIMIT,
+            check=False,
+        )
+    os.close(read)
+    os.close(write)
+    assert done.stdout == b"ok\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "says_so"),
+    [
+        ([], 2, "needs a prompt"),
+        (["x", "--frobnicate"], 2, "unrecognized"),
+        (["x", "-r", "nowhere"], 2, "no session"),
+        (["x", "-c"], 2, "no session in this folder"),
+        (["x", "-C", "/nonexistent"], 2, "cannot work in"),
+        (["x", "--permission-mode", "whatever"], 2, "none of"),
+    ],
+)
+def test_wrong_use_is_exit_code_2_and_says_what_to_do(
+    tmp_path: Path, argv: list[str], code: int, says_so: str
+) -> None:
+    with Server(Brain()) as server:
+        done = run(tmp_path, server, *argv)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert says_so in done.stderr
+
+
+def test_without_a_key_the_exit_code_is_5_and_an_empty_one_is_none(tmp_path: Path) -> None:
+    done = run(tmp_path, None, "x", environ={"ANTHROPIC_API_KEY": "", "ANTHROPIC_AUTH_TOKEN": " "})
+    assert done.returncode == 5
+    assert "ANTHROPIC_API_KEY" in done.stderr and "--offline" in done.stderr
+
+
+def test_broken_settings_are_exit_code_6_with_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / ".makeroom").mkdir()
+    (tmp_path / ".makeroom" / "settings.toml").write_text("[compact\n", "utf-8")
+    with Server(Brain()) as server:
+        done = run(tmp_path, server, "x")
+    assert done.returncode == 6
+    assert "settings.toml" in done.stderr and "line 1" in done.stderr
+
+
+def test_max_turns_is_exit_code_3(tmp_path: Path) -> None:
+    with Server(Script([Reply([calls("bash", command="true")])] * 3)) as server:
+        done = run(
+            tmp_path, server, "x", "--max-turns", "2", "--allowedTools", "bash", "--output-format", "json"
+        )
+    assert (done.returncode, json.loads(done.stdout)["subtype"]) == (3, "error_max_turns")
+
+
+def test_a_refused_permission_that_ends_the_task_is_exit_code_4(tmp_path: Path) -> None:
+    with Server(Script([Reply([calls("bash", command="make it so")]), "I may not"])) as server:
+        done = run(tmp_path, server, "x", "--output-format", "json")
+    result = json.loads(done.stdout)
+    assert done.returncode == 4
+    assert result["permission_denials"][0]["tool_input"] == {"command": "make it so"}
+    assert not list(tmp_path.glob("made*"))
+
+
+def test_an_error_of_the_service_has_its_code_and_a_result_line(tmp_path: Path) -> None:
+    with Server(Brain()) as server:
+        server.faults.add(Fault("status", status=401, times=None, path="/v1/messages"))
+        done = run(tmp_path, server, "x", "--output-format", "stream-json")
+    assert (done.returncode, lines(done)[-1]["type"], lines(done)[-1]["is_error"]) == (5, "result", True)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_ends_everything_and_still_writes_a_result(tmp_path: Path, number: int, code: int) -> None:
+    began = threading.Event()
+
+    def second(body: dict[str, Any]) -> Reply:
+        return Reply([says("never")])
+
+    def first(body: dict[str, Any]) -> Reply:
+        began.set()
+        return Reply([calls("bash", command="touch started; sleep 1000")])
+
+    with Server(Script([first, second])) as server:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "agent", "-p", "x", "--allowedTools", "bash", "--output-format", "json"],
+            cwd=tmp_path,
+            env=environment(tmp_path, server),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert began.wait(LIMIT)
+        started = tmp_path / "started"
+        while not started.exists():
+            os.sched_yield()
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=LIMIT)
+    assert process.returncode == code
+    assert json.loads(out)["type"] == "result"
+    with Server(Script(["back again"]), ServerOptions()) as server:
+        assert run(tmp_path, server, "-c", "go on").stdout == "back again\n"
+        assert "interrupted" in str(server.requests[0]["messages"])
+        assert list(server.refused) == []
+
+
+def test_no_session_leaves_nothing_behind(tmp_path: Path) -> None:
+    with Server(Script([Reply([calls("bash", command="seq 100000")]), "ok"])) as server:
+        run(tmp_path, server, "x", "--no-session", "--allowedTools", "bash")
+    assert [path.name for path in tmp_path.iterdir() if path.name != "home"] == []
+
+
+def test_our_own_key_is_in_no_file_and_not_in_the_environment_of_commands(tmp_path: Path) -> None:
+    steps = [Reply([calls("bash", command="env; cat /proc/$PPID/environ")]), "done"]
+    with Server(Script(steps)) as server:
+        run(tmp_path, server, "my key is test-key-123456, keep it", "--allowedTools", "bash")
+        assert "test-key-123456" not in str(server.requests)
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or b"test-key-123456" not in path.read_bytes()
