@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
@@ -106,6 +108,20 @@ class Read:
             seen = place.seen.get(path)
         if seen is not None and seen.sha256 == outcome.about.get("sha256"):
             place.seen[str(path)] = replace(seen, result=seq)
+
+
+def remember(place: Place, about: Mapping[str, Any], seq: int) -> None:
+    """Learn from a recorded result of read, write or edit (its `about`, its seq) what the model has seen.
+
+    For a session that is opened again: give it the results of its conversation in their order.
+    """
+    path, sha256 = about.get("path"), about.get("sha256")
+    if not isinstance(path, str) or not isinstance(sha256, str) or "unchanged" in about:
+        return
+    first, last = about.get("first"), about.get("last")
+    whole = first is None or (first == 1 and last == about.get("total"))
+    lines = None if whole else (int(first or 0), int(last or 0))
+    place.seen[path] = Seen(sha256, lines, None if first is None else seq)
 
 
 def look(path: str, wanted: tuple[int, int], seen: Seen | None, gone: threading.Event) -> Page:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.tools.desk import ROOT, Desk, child
 from tools.base import Outcome
-from tools.read import READ
+from tools.read import READ, remember
 from tools.text import decode, unified_ends
 from tools.window import SIZE, WIDTH, numbered, scan, window
 from transcripts.messages import Image
@@ -164,6 +164,24 @@ def test_after_an_edit_the_file_is_shown_again(desk: Desk):
     READ.recorded(desk.outcome("read", file_path="f"), desk.place, 3)
     desk.edit("f", "line 2", "zwei")
     assert "2\tzwei" in desk.do("read", file_path="f")
+
+
+def test_a_session_opened_again_knows_what_was_read(desk: Desk, tmp_path: Path):
+    desk.put("f", lines(30))
+    desk.put("g", lines(30))
+    results = [
+        desk.outcome("read", file_path="f"),
+        desk.outcome("read", file_path="g", offset=3, limit=2),
+        desk.outcome("edit", file_path="f", old_string="line 7\n", new_string="sieben\n"),
+    ]
+    again = Desk(tmp_path)
+    again.place.in_view = lambda seq: seq == 2
+    for seq, outcome in enumerate(results, 1):
+        remember(again.place, outcome.about, seq)
+    assert again.place.seen.keys() == desk.place.seen.keys()
+    assert again.do("read", file_path="g", offset=3, limit=2).startswith("File unchanged")
+    again.edit("f", "sieben", "seven")
+    assert "7\tseven" in again.do("read", file_path="f")
 
 
 def test_invisible_characters_are_counted_and_left_in_place(desk: Desk):
