@@ -17,7 +17,7 @@ from typing import Any
 
 from tools.arguments import parse
 from tools.base import Call, Outcome, Tool, ToolError, say
-from transcripts.messages import INVALID_JSON, ToolUse, clean_json
+from transcripts.messages import INVALID_JSON, Block, Text, ToolUse, clean_json
 
 from .events import CallBegan, CallEnded, CallProgress, Emit
 from .parts import Parts
@@ -278,3 +278,8 @@ def _answered(way: Corridor, block: int) -> bool:
 def _rough_title(use: ToolUse) -> str:
     """A title for a call that could not be read: its first string."""
     return next((str(value) for value in use.input.values() if isinstance(value, str)), "")[:200]
+
+
+def text_of(content: Sequence[Block]) -> str:
+    """The texts of a result, joined."""
+    return "\n".join(block.text for block in content if isinstance(block, Text))

@@ -39,6 +39,8 @@ class Agent:
         self.session: Session | None = None
         self.parts: Parts | None = None
         self.ended = False
+        self.ran = 0  # commands that the person ran
+        self.aside: list[str] = []  # what the person ran since the last prompt, for the next one
         self._emit = emit
         self._ready: asyncio.Task[None] | None = None
         self._warming: asyncio.Future[None] | None = None
@@ -83,10 +85,14 @@ class Agent:
             return ended
         self.emit(TurnBegan(text))
         self.workshop.begin(session, parts)
-        session.user(self._blocks(text))
+        said = session.user(self._blocks(text))
         try:
             return await run_turn(session, parts, self.emit)
         except asyncio.CancelledError:
+            last = session.folded.entries[-1]
+            if last.seq == said.seq and not self.setup.options.headless:
+                # No word of an answer: the face gives the prompt back for editing, so it is taken back here.
+                session.rewound(said.seq, {"why": "interrupted before any answer"})
             task = asyncio.current_task()
             if task is not None:
                 task.uncancel()
@@ -106,7 +112,8 @@ class Agent:
         blocks: list[Block] = []
         if not session.folded.entries:
             blocks.append(Text(surroundings(self.setup.folder, parts.clock.now())))
-        blocks.extend(Text(line) for line in news(parts))
+        blocks.extend(Text(line) for line in [*news(parts), *self.aside])
+        self.aside.clear()
         blocks.append(Text(text))
         return tuple(blocks)
 

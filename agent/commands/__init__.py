@@ -16,6 +16,7 @@ from agent.events import Notice, Said
 from transcripts.errors import StoreError
 
 from . import about, making_room, sessions
+from .own import run_own
 
 if TYPE_CHECKING:
     from agent.driver import Agent
@@ -58,7 +59,8 @@ KEYS = (
     "Enter sends; Alt+Enter, Ctrl+J or \\ Enter starts a new line",
     "Ctrl-C or Esc interrupts a turn; Ctrl-C twice or Ctrl-D on an empty line leaves",
     "Esc Esc on an empty line goes back (/rewind); Shift+Tab changes the permission mode",
-    "Up and Ctrl-R find earlier prompts; Tab completes; @ names a file; ! runs a command of yours",
+    "Up and Ctrl-R find earlier prompts; Tab completes; @ names a file",
+    "!command runs a command of yours and shows it to the model; !!command only to you",
     "Ctrl-O shows whole outputs; Ctrl-G opens your editor; Ctrl-L redraws",
 )
 
@@ -99,6 +101,9 @@ def unknown(name: str) -> Notice:
 
 async def run_command(agent: Agent, line: str) -> None:
     """Run one command line, `/name argument`. What goes wrong is told, never raised."""
+    if line.startswith("!"):
+        await run_own(agent, line)
+        return
     name, _, argument = line.strip().removeprefix("/").partition(" ")
     command = find(name.lower())
     if command is None:

@@ -11,6 +11,7 @@ from agent.config import Config
 from agent.driver import Agent
 from agent.events import Charted, Event, MadeRoom, Notice, Said, TurnEnded
 from agent.offline.brain import Brain
+from agent.offline.faults import Fault
 from agent.offline.server import Server, ServerOptions
 from agent.ports import Permit, Question, Refuse
 from agent.setup import Setup
@@ -42,7 +43,7 @@ class Desk:
         """Run prompts and commands; returns what the last one said."""
         for line in lines:
             self.events.clear()
-            if line.startswith("/"):
+            if line.startswith(("/", "!")):
                 await self.agent.command(line)
             else:
                 ended = await self.agent.prompt(line)
@@ -332,5 +333,34 @@ def test_rewind_leaves_what_the_person_changed_since_unless_told(tmp_path: Path)
         assert (tmp_path / "a.py").read_text("utf-8") == "mine\n"
         await desk.do("/rewind 1 files yes theirs")
         assert (tmp_path / "a.py").read_text("utf-8") == "print('old')\n"
+
+    at_desk(tmp_path, work)
+
+
+def test_a_command_of_the_persons_own_is_shown_to_the_model_unless_it_is_private(tmp_path: Path) -> None:
+    async def work(desk: Desk) -> None:
+        assert "for both" in await desk.do("!echo for both")
+        assert "for me" in await desk.do("!!echo for me")
+        await desk.do("help")
+        sent = str(desk.server.requests[-1]["messages"])
+        assert "for both" in sent and "for me" not in sent
+
+    at_desk(tmp_path, work)
+
+
+def test_a_prompt_interrupted_before_any_answer_is_taken_back(tmp_path: Path) -> None:
+    async def work(desk: Desk) -> None:
+        await desk.do("help")
+        before = desk.bodies()
+        stall = Fault("stall")
+        desk.server.faults.add(stall)
+        task = asyncio.ensure_future(desk.agent.prompt("something wrong"))
+        while len(desk.server.requests) < 2:
+            await asyncio.sleep(0)
+        task.cancel()
+        assert (await task).reason == "interrupted"
+        stall.release.set()
+        assert desk.bodies() == before
+        await desk.do("help")
 
     at_desk(tmp_path, work)

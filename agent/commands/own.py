@@ -1,0 +1,34 @@
+"""Commands that the person runs: `!command`, and `!!command`, of which the model does not hear."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.corridor import text_of
+from agent.events import Notice, Said
+from tools.arguments import parse
+from tools.base import Call, ToolError
+
+if TYPE_CHECKING:
+    from agent.driver import Agent
+
+
+async def run_own(agent: Agent, line: str) -> None:
+    """Run a command line of the person's; no permission is needed for one's own words."""
+    private = line.startswith("!!")
+    command = line.lstrip("!").strip()
+    _, parts = agent.in_use
+    tool = parts.tools["bash"]
+    if not command:
+        agent.emit(Notice("write the command behind the !"))
+        return
+    agent.ran += 1
+    try:
+        outcome = await tool.run(parse(tool, {"command": command}), Call(parts.place, f"own.{agent.ran}"))
+    except ToolError as error:
+        agent.emit(Notice(str(error), "error"))
+        return
+    text = text_of(outcome.content)
+    agent.emit(Said(text))
+    if not private:
+        agent.aside.append(f"<command-of-the-user>\n$ {command}\n{text}\n</command-of-the-user>")
