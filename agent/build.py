@@ -15,7 +15,10 @@ from tools.base import Tool
 from tools.jobs import announcement, jobs_of
 from tools.jobs import close as close_jobs
 from tools.jobs import warm as warm_jobs
-from transcripts.facts import Opened, Unthink
+from tools.journal import recover
+from tools.read import remember
+from tools.target import spare
+from transcripts.facts import Opened, Result, Unthink
 from transcripts.masking import Masks
 
 from .events import Emit, Notice
@@ -102,6 +105,11 @@ class Workshop:
         parts.room.learned = self.provider.learn
         parts.place.compact = lambda focus: setattr(parts.room, "focus", focus)
         parts.place.library = LiveLibrary(session, self.records.outputs)
+        for restored in recover(spare(parts.place)):
+            self._warn(f"{restored} was being written when an earlier run ended: it is as it was before")
+        for fact in session.folded.facts:
+            if isinstance(fact, Result) and fact.about:
+                remember(parts.place, fact.about, fact.seq)
         jobs_of(parts.place).on_finish = lambda job: self._emit(Notice(announcement(job, parts.place)))
         return parts
 
