@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from agent.checkpoints import Checkpoints
-from agent.snapshot import Limits
+from agent.snapshot import Limits, Shadow
 from agent.undoing import Step, line_counts
 
 
@@ -265,6 +265,29 @@ def test_new_files_are_never_removed_when_not_everything_was_seen_before(root: P
     assert [step.path for step in plan] == ["f0", "f1", "f2", "f3"]
     assert {step.action for step in plan} == {"restore"}
     assert any("only 4 files" in line for line in checkpoints.uncovered())
+
+
+def test_files_that_come_into_sight_only_afterwards_are_never_taken_for_new(root: Path, seq: Numbers) -> None:
+    for number in range(10):
+        (root / f"f{number}").write_text("x")
+    checkpoints = Checkpoints(root, "s1", seq, Limits(files=4))
+    run(checkpoints, lambda: [(root / f"f{number}").unlink() for number in range(3)])
+    plan = checkpoints.plan_restore(1)
+    assert [(step.path, step.action) for step in plan] == [
+        ("f0", "create"),
+        ("f1", "create"),
+        ("f2", "create"),
+    ]
+
+
+def test_a_file_is_known_by_its_times_only_when_they_are_older_than_the_clock_is_coarse(root: Path) -> None:
+    (root / "a").write_text("x")
+    changed = (root / "a").stat().st_ctime
+    for later, known in ((0.001, False), (1.0, True)):
+        shadow = Shadow(root / ".transcripts" / "checkpoints" / "objects")
+        wall = (changed + later).__abs__  # a clock that stands still
+        shadow.look(root, lambda: 0.0, wall)
+        assert ("a" in shadow.stamps) == known
 
 
 def test_a_project_that_is_too_large_is_not_looked_at_for_ever(root: Path, seq: Numbers) -> None:

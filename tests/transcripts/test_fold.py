@@ -242,3 +242,23 @@ def test_a_preview_is_what_the_compaction_will_show(facts: list[Fact]) -> None:
     assert shown(folded) == before
     folded.apply(Compacted(folded.last_seq + 1, 0.0, "summary", "manual", edits))
     assert preview == shown(folded)
+
+
+def test_of_two_folds_over_the_same_stretch_the_newer_counts_whenever_they_were_added() -> None:
+    old, new = (Fold(1, 5, (Text("old"),)),), (Fold(1, 5, (Text("new"),)),)
+    edits = Edits()
+    for origin, made in ((9, new), (8, old)):
+        edits.add(origin, made)
+    assert edits.covering(3) == new[0]
+    edits.remove(9)
+    assert edits.covering(3) == old[0]
+
+
+def test_of_two_clears_on_one_field_the_newer_counts_whenever_they_were_added() -> None:
+    old, new = (Clear(3, 0, "content", "old"),), (Clear(3, 0, "content", "new"),)
+    edits = Edits()
+    for origin, made in ((9, new), (8, old)):
+        edits.add(origin, made)
+    assert edits.clears[3, 0] == {"content": new[0]}
+    edits.remove(9)
+    assert edits.clears[3, 0] == {"content": old[0]}

@@ -257,3 +257,20 @@ def test_lines_upside_down_are_put_in_order(path: Path) -> None:
     facts = long_session(2)
     path.write_bytes(b"".join(reversed(lines_of(facts))))
     assert read(path, shelve=True).facts == as_recorded(facts)
+
+
+def test_results_are_whole_when_their_compaction_was_rewound_away(path: Path) -> None:
+    facts = [*long_session(3), Compacted(20, 0.0, "summary", "auto", (Fold(1, 5, (Text("so far"),)),))]
+    facts += [User(21, 0.0, (Text("hm"),)), Rewound(22, 0.0, 20)]
+    path.write_bytes(b"".join(lines_of(facts)))
+    loaded = read(path, shelve=True)
+    assert len(loaded.shelf) == 0
+    same_state(fold(loaded.facts), fold(as_recorded(facts)))
+
+
+def test_results_that_were_rewound_away_stay_in_the_file(path: Path) -> None:
+    facts = [*long_session(3), Rewound(8, 0.0, 4)]
+    path.write_bytes(b"".join(lines_of(facts)))
+    loaded = read(path, shelve=True)
+    assert sorted(loaded.shelf.places) == [5, 7]
+    same_state(fold(loaded.facts), fold(as_recorded(facts)))
