@@ -13,7 +13,6 @@ from transcripts.facts import Fold
 from transcripts.messages import Text
 
 from .folding import must_stay, size_of
-from .guards import in_force
 from .keeping import user_words
 from .ledger import keep_ledger, ledger_text
 from .plan import Proposal, Situation
@@ -52,7 +51,7 @@ def _segments(situation: Situation) -> Iterator[list[Entry]]:
     exempt = [
         (edit.first, edit.last)
         for made in folded.compactions
-        if made not in in_force(folded)
+        if made.id in folded.undone
         for edit in made.edits
         if isinstance(edit, Fold)
     ]

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from transcripts.entries import Entry, Exchange, Prompt
-from transcripts.facts import Clear, Edit, Fold
+from transcripts.facts import Clear, Fold
 from transcripts.fold import Folded
 from transcripts.messages import Block, Text
 from transcripts.view import Kind, Part

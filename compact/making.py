@@ -17,13 +17,15 @@ from .plan import Answer, AskSummary, Plan, Proposal, Situation, Trigger
 from .report import biggest, fits, propose
 from .summary import Told, ask
 
+ENOUGH = 0.9  # of the size that makes a summary due: clearing that leaves more only puts it off
 TOO_LITTLE = "a summary would free less than a tenth, so nothing was done"
 
 
 def plan_summary(situation: Situation) -> Generator[AskSummary, Answer, Plan]:
     """The automatic summary, when it is due: clearing and the ledger are tried before the model is asked."""
     settings, bare = situation.settings, situation.bare or situation
-    if situation.tokens < max(situation.due, settings.min_compact_size) or settings.collapse:
+    due = max(situation.due, settings.min_compact_size)
+    if bare.tokens < due or situation.tokens < ENOUGH * due or settings.collapse:
         return Plan()
     if thrashing(bare.folded, settings):
         named = "; ".join(biggest(bare.folded.view, 3))

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import sqrt
 
 from transcripts.entries import Exchange
 from transcripts.facts import Clear
@@ -22,11 +23,12 @@ from transcripts.view import Kind
 from .clearing import Candidate, candidates, clear, path_in
 from .frontier import frontier
 from .plan import Situation
-from .prices import Bill, pays
+from .prices import Bill, Prices, pays
 
 LEAST = 60  # tokens that clearing one block has to free
-CALLS_AHEAD = 0.5  # calls still expected, for each call made so far: sessions that are long go on longest
 RECENT = 12  # calls within which a file's newest read is likely to be looked at again
+GENTLY = 0.15  # exponent: how much later a first batch comes where reading is cheaper; tuned on recordings
+USUAL = Prices()  # the settings' sizes are for these prices
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,34 +54,41 @@ def choose(situation: Situation) -> Choice | None:
     stretch = _stretch(situation)
     if stretch is None:
         return None
+    folded, exempt = situation.folded, set[tuple[int, int, str]]()
+    if stretch.why != "window":
+        exempt = exempt_clears(folded)
     found = [
-        each
-        for each in candidates(situation.folded, stretch.first, stretch.last, LEAST)
-        if each.key not in exempt_clears(situation.folded) or stretch.why == "window"
+        each for each in candidates(folded, stretch.first, stretch.last, LEAST) if each.key not in exempt
     ]
-    chosen = _best(situation, stretch, _without_newest_reads(situation, stretch, found))
-    if not chosen:
+    chosen = _without_newest_reads(situation, stretch, found)
+    if not _worth(situation, stretch, chosen):
         return None
-    edits = (clear(situation.folded, each.part, each.field, situation.count) for each in chosen)
+    edits = (clear(folded, each.part, each.field, situation.count) for each in chosen)
     return Choice(tuple(edit for edit in edits if edit is not None), stretch.why)
 
 
 def _stretch(situation: Situation) -> Stretch | None:
     """Where a batch could pay, judged by tallies alone."""
     settings, folded = situation.settings, situation.folded
-    why = "window" if situation.tokens >= situation.due else "cold cache" if situation.cold else "price"
-    protected = situation.unscaled(settings.protect_tokens)
-    least = situation.unscaled(settings.batch_tokens)
-    first = frontier(folded) if why == "price" else 0
-    last = protected_from(folded, protected)
-    if why != "price":
-        least = least // 4
-    most = clearable(situation, first, last)
-    if most < max(1, least):
+    if situation.tokens >= situation.due:
+        stretch = Stretch(0, 0, settings.batch_tokens // 4, "window")
+    elif situation.cold:
+        stretch = Stretch(0, 0, settings.batch_tokens // 2, "cold cache")
+    else:
+        stretch = Stretch(frontier(folded), 0, settings.batch_tokens, "price")
+    last = protected_from(folded, situation.unscaled(_protected(situation)))
+    most = _clearable(situation, stretch.first, last)
+    if most < max(1, situation.unscaled(stretch.least)):
         return None
-    if why == "price" and not _pays(situation, first, most):
+    if stretch.why == "price" and not (_long_enough(situation) and _pays(situation, stretch.first, most)):
         return None
-    return Stretch(first, last, least, why)
+    return replace(stretch, last=last, least=situation.unscaled(stretch.least))
+
+
+def _protected(situation: Situation) -> int:
+    """Tokens at the end that stay. The cheaper reading is, the dearer is it to write them anew."""
+    cheapness = min(1.0, situation.prices.read / USUAL.read)
+    return round(situation.settings.protect_tokens * sqrt(cheapness))
 
 
 def protected_from(folded: Folded, tokens: int) -> int:
@@ -93,51 +102,59 @@ def protected_from(folded: Folded, tokens: int) -> int:
     )
 
 
-def clearable(situation: Situation, first: int, last: int) -> int:
+def _clearable(situation: Situation, first: int, last: int) -> int:
     """The most that clearing in the messages first..last-1 could free, thinking included."""
     if last <= first:
         return 0
     view = situation.folded.view
-    freed = sum(view.between(kind, first, last) for kind in (Kind.RESULT, Kind.INPUT))
-    return freed + (view.between(Kind.THINKING, first, len(view)) if situation.binds else 0)
-
-
-def _pays(situation: Situation, first: int, freed: int) -> bool:
-    return pays(_bill(situation, first, freed), situation.prices, calls_ahead(situation.folded))
-
-
-def _bill(situation: Situation, first: int, freed: int) -> Bill:
-    view = situation.folded.view
-    behind = view.tokens - view.tokens_before(first) - freed
-    return Bill(0, situation.scaled(max(0, behind)), situation.scaled(freed))
-
-
-def calls_ahead(folded: Folded) -> float:
-    """How many more calls are expected: in proportion to those made."""
-    return CALLS_AHEAD * folded.calls
-
-
-def _best(situation: Situation, stretch: Stretch, found: list[Candidate]) -> list[Candidate]:
-    """The candidates from the best starting point on; none where no start pays."""
-    prices, calls = situation.prices, calls_ahead(situation.folded)
-    best, chosen = 0.0, len(found)
-    freed = 0
-    for at in range(len(found) - 1, -1, -1):
-        freed += found[at].gain
-        if freed < stretch.least:
-            continue
-        bill = _bill(situation, found[at].index, freed + _thinking(situation, found[at].index))
-        worth = bill.freed * prices.read * calls - bill.extra(prices)
-        if stretch.why != "price":
-            worth = float(freed)  # the rewrite is paid for anyway: as much as there is
-        if worth > best:
-            best, chosen = worth, at
-    return found[chosen:]
+    return (
+        view.between(Kind.RESULT, first, last)
+        + view.between(Kind.INPUT, first, last)
+        + _thinking(situation, first)
+    )
 
 
 def _thinking(situation: Situation, first: int) -> int:
+    """The thinking that an edit from message `first` on makes unusable."""
     view = situation.folded.view
     return view.between(Kind.THINKING, first, len(view)) if situation.binds else 0
+
+
+def _long_enough(situation: Situation) -> bool:
+    """Whether the session has come so far that it will hardly end before a first batch has paid for itself.
+
+    The cheaper reading is, the longer that takes. That a batch was cleared shows that it has.
+    """
+    if frontier(situation.folded) > 0:
+        return True
+    cheapness = _break_even(situation.prices) / _break_even(USUAL)
+    least: float = situation.settings.batch_from * cheapness**GENTLY
+    return situation.tokens >= least
+
+
+def _break_even(prices: Prices) -> float:
+    """Calls after which as many tokens freed as rewritten have paid for themselves."""
+    return (prices.write - prices.read) / max(prices.read, 0.001)
+
+
+def _pays(situation: Situation, first: int, freed: int) -> bool:
+    """Whether freeing so many tokens (our count) pays over the calls that may be expected.
+
+    Sessions that are long go on longest: what is expected is in proportion to the calls made so far.
+    """
+    view = situation.folded.view
+    behind = view.tokens - view.tokens_before(first) - freed
+    bill = Bill(0, situation.scaled(max(0, behind)), situation.scaled(freed))
+    return pays(bill, situation.prices, situation.settings.calls_ahead * situation.folded.calls)
+
+
+def _worth(situation: Situation, stretch: Stretch, chosen: list[Candidate]) -> bool:
+    """Whether the batch is large enough, and pays where it has to."""
+    freed = sum(each.gain for each in chosen)
+    if not chosen or freed < stretch.least:
+        return False
+    freed += _thinking(situation, chosen[0].index)
+    return stretch.why != "price" or _pays(situation, stretch.first, freed)
 
 
 def _without_newest_reads(situation: Situation, stretch: Stretch, found: list[Candidate]) -> list[Candidate]:

@@ -27,10 +27,13 @@ class Prices:
 
     def cost(self, usage: Usage) -> float:
         """Dollars for a usage, output included."""
+        return self.dollars(self.plain(usage)) + usage.output * self.output / MILLION
+
+    def plain(self, usage: Usage) -> float:
+        """The input of a usage, in tokens at the plain price."""
         short = usage.cache_written - usage.cache_written_hour
         tokens = usage.input + self.read * usage.cache_read + self.write * short
-        tokens += self.write_hour * usage.cache_written_hour
-        return self.dollars(tokens) + usage.output * self.output / MILLION
+        return tokens + self.write_hour * usage.cache_written_hour
 
     def dollars(self, tokens: float) -> float:
         """Of so many input tokens at the plain price."""

@@ -10,6 +10,7 @@ from transcripts.edits import earliest
 from transcripts.facts import Clear, Edit, Fold
 from transcripts.view import Kind, View
 
+from .frontier import frontier
 from .placeholders import describe, recall_id
 from .plan import Proposal, Situation, Trigger
 from .prices import Bill
@@ -60,7 +61,9 @@ def bill_of(situation: Situation, edits: tuple[Edit, ...], freed: int) -> Bill:
     asked = situation.folded.asked
     if first is None or (asked is not None and first > asked.seq):
         return Bill(situation.tokens, 0, freed)  # nothing of it was ever sent
-    kept = situation.scaled(situation.overhead + view.tokens_before(view.index_of(first)))
+    changed, behind = view.index_of(first), frontier(situation.folded)
+    read = view.tokens_before(behind) if behind <= changed else 0  # what has an entry in the cache
+    kept = situation.scaled(situation.overhead + read)
     return Bill(kept, max(0, situation.tokens - kept - freed), freed)
 
 

@@ -69,6 +69,8 @@ class Settings:
 
     protect_tokens: int = 20_000
     batch_tokens: int = 20_000
+    batch_from: int = 65_000  # size of the prompt below which no first batch is cleared for its price
+    calls_ahead: float = 0.5  # calls still expected, for each call made so far
     cache_ttl: int = 300  # seconds
 
     @property

@@ -74,7 +74,6 @@ class Folded:
     _marks: list[int] = field(default_factory=list)
     _dirty: int = 0  # the first entry that has to be rendered (again)
     _by_reply: dict[int, int] = field(default_factory=dict)
-    _replies: list[int] = field(default_factory=list)  # their seqs, in order
     _late: dict[int, int] = field(default_factory=dict)
     _ids: set[str] = field(default_factory=set)
     _gaps: dict[int, int] = field(default_factory=dict)  # hole -> the first number that is missing
@@ -88,10 +87,6 @@ class Folded:
     def calls(self) -> int:
         """How many replies there are, rewound ones aside."""
         return len(self._by_reply)
-
-    def calls_since(self, seq: int) -> int:
-        """How many replies came after fact `seq`."""
-        return self.calls - bisect_right(self._replies, seq)
 
     @property
     def view(self) -> View:
@@ -188,7 +183,6 @@ class Folded:
             last.superseded = True
             self._change(last.seq)
         self._by_reply[fact.seq] = len(self.entries)
-        self._replies.append(fact.seq)
         self._enter(exchange(fact, self._ids))
         if fact.complete:
             self.reply = fact
