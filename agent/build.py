@@ -128,13 +128,14 @@ class Workshop:
             window=parts.room.window.size,
             folder=str(self.setup.folder),
             edits=(Unthink(0, session.folded.last_seq),) if session.folded.entries else (),
+            about={"holes": list(session.folded.holes)} if session.folded.holes else {},
         )
 
     def _changed(self, session: Session, before: Opened, now: Frame) -> bool:
         if before.model != now.model or not same_tools(before.tools, now.tools):
             self._emit(Notice("the model or the tools changed: earlier thinking is left out of the context"))
             return True
-        return bool(session.folded.holes and session.folded.holes[-1] > before.seq)
+        return list(before.about.get("holes", ())) != session.folded.holes
 
     async def change_model(self, session: Session, parts: Parts, name: str) -> None:
         """Use another model from now on; the thinking so far was bound to the old one."""

@@ -24,6 +24,7 @@ from .parts import Parts
 from .permissions import Rule, Verdict, judge
 from .ports import Keeper, Permit, Question, Refuse
 from .session import Session
+from .shell import only_looks
 
 log = logging.getLogger(__name__)
 INTERRUPTED = "[interrupted by the user; it may have run in part: check before you do it again]"
@@ -47,7 +48,7 @@ class Step:
     arguments: Any = None
     outcome: Outcome | None = None
     denied: bool = False
-    runs: bool = False  # it runs a command
+    runs: bool = False  # it runs a command that may change files
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,8 @@ async def _permitted(way: Corridor, step: Step) -> Step:
     assert step.tool is not None
     parts = way.parts
     touches = step.tool.touches(step.arguments, parts.place)
-    step = replace(step, runs=any(touch.kind == "run" for touch in touches))
+    runs = any(touch.kind == "run" and not only_looks(touch.target) for touch in touches)
+    step = replace(step, runs=runs)
     hooked = await parts.hooks.run("pre_tool", {"tool": step.name, "input": dict(step.use.input)})
     if hooked.veto is not None:
         return _denied(way, step, f"A hook refused this call: {hooked.veto}")

@@ -17,8 +17,8 @@ from transcripts.facts import Fact
 from transcripts.fold import Folded, fold
 from transcripts.importers import detect, load
 from transcripts.recall import Recall
-from transcripts.shelf import Shelf
-from transcripts.store import Loaded, Store, create, new_sid, newest, path_of, read, resolve, resume, sessions
+from transcripts.shelf import Shelf, whole
+from transcripts.store import Loaded, Store, create, new_sid, newest, resolve, resume, sessions
 
 from .checkpoints import Checkpoints
 from .errors import UsageError
@@ -107,10 +107,9 @@ class Records:
         return path.is_file() and detect(path.read_bytes()).name != "makeroom"
 
     def make_whole(self, session: Session) -> None:
-        """Read the session anew from its file, everything in place: before something is given back."""
+        """Put what was left in the file back in its place: before something is given back."""
         if session.shelf:
-            session.sync()
-            session.folded = fold(read(path_of(self.home, session.sid)).facts)
+            session.folded = whole(session.folded, session.shelf)
             session.shelf = Shelf()
 
     def checkpoints(self, session: Session) -> Checkpoints | None:

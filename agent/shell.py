@@ -31,6 +31,69 @@ def simple_commands(line: str) -> list[list[str]] | None:
     return _split(words)
 
 
+# Programs that only look, whatever their arguments; those of git and find that do.
+_LOOKS = {
+    "ls",
+    "cat",
+    "head",
+    "tail",
+    "grep",
+    "rg",
+    "wc",
+    "pwd",
+    "echo",
+    "printf",
+    "which",
+    "file",
+    "stat",
+    "du",
+}
+_LOOKS |= {
+    "df",
+    "date",
+    "id",
+    "whoami",
+    "uname",
+    "ps",
+    "tree",
+    "diff",
+    "cmp",
+    "cut",
+    "tr",
+    "true",
+    "false",
+    "test",
+}
+_GIT_LOOKS = {
+    "status",
+    "diff",
+    "log",
+    "show",
+    "blame",
+    "rev-parse",
+    "ls-files",
+    "grep",
+    "describe",
+    "shortlog",
+}
+_FIND_ACTS = {"-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf", "-fls"}
+
+
+def only_looks(line: str) -> bool:
+    """Whether a command line surely changes no file: every simple command in it is known to only look."""
+    found = simple_commands(line)
+    return found is not None and all(_looks(words) for words in found)
+
+
+def _looks(words: list[str]) -> bool:
+    name, rest = words[0], words[1:]
+    if name == "git":
+        return bool(rest) and rest[0] in _GIT_LOOKS and not any(word.startswith("--output") for word in rest)
+    if name == "find":
+        return not _FIND_ACTS.intersection(rest)
+    return name in _LOOKS
+
+
 def _split(words: list[str]) -> list[list[str]] | None:
     commands: list[list[str]] = [[]]
     for word in words:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.permissions import Rules, judge, parse_rule, parse_rules, prefix_of
-from agent.shell import simple_commands
+from agent.shell import only_looks, simple_commands
 from tools.touch import Touch
 
 FOLDER = "/w/app"
@@ -144,6 +144,26 @@ def test_always_is_offered_for_the_shortest_safe_prefix(command: str, prefix: st
     if offered is not None:
         assert run(command, rules(str(offered))) == "allow"
         assert run("rm -r x", rules(str(offered))) == "ask"
+
+
+@pytest.mark.parametrize(
+    ("command", "looks"),
+    [
+        ("ls -la && git status | head", True),
+        ("find . -name '*.py'", True),
+        ("grep -rn x src 2>/dev/null", True),
+        ("find . -delete", False),
+        ("git checkout x", False),
+        ("git diff --output=x", False),
+        ("echo x > y", False),
+        ("cat $(rm x)", False),
+        ("ls; rm x", False),
+        ("python x.py", False),
+        ("sort -o x x", False),
+    ],
+)
+def test_a_command_that_only_looks_is_told_from_one_that_may_change_files(command: str, looks: bool) -> None:
+    assert only_looks(command) is looks
 
 
 def test_rules_are_written_as_fingers_know_them() -> None:
