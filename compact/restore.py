@@ -44,7 +44,7 @@ def restore(situation: Situation, last: int, tail: Sequence[Entry]) -> Restored:
         body = "\n".join(block.text for block in result.content if isinstance(block, Text))
         text = f"### {path} (as read in r{result.seq})\n{body}"
         tokens = count.text(text)
-        if path in shown or tokens > min(room, situation.unscaled(settings.restore_tokens)):
+        if not body or path in shown or tokens > min(room, situation.unscaled(settings.restore_tokens)):
             continue
         shown.add(path)
         texts.append(text)
