@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 
 from transcripts.entries import Exchange, Prompt
-from transcripts.facts import Clear, Edit, Fact, Fold, Result, Unthink
+from transcripts.facts import Clear, Compacted, Edit, Fact, Fold, Result, Unthink
 from transcripts.fold import Folded
 from transcripts.messages import Opaque, Text, ToolResult, ToolUse, is_thinking
 from transcripts.view import Message
@@ -32,13 +32,17 @@ def unthink(folded: Folded, edits: tuple[Edit, ...], binds: bool) -> tuple[Edit,
     return edits + _leaving_out(folded, min(starts), newest)
 
 
-def unthink_since(folded: Folded, seq: int, until: int | None = None) -> tuple[Edit, ...]:
-    """What the undoing of a compaction made at `seq` does to the thinking: what was produced under it goes.
+def unthink_since(folded: Folded, made: Compacted, binds: bool, until: int | None = None) -> tuple[Edit, ...]:
+    """What the undoing of a compaction does to the thinking: what was produced under it goes.
 
     `until` is the seq of a wider compaction that hides the undone one: what came after it was not under it.
     """
-    newest = newest_reply(folded)
-    return _leaving_out(folded, seq, min(newest, until) if until is not None else newest)
+    newest, opened = newest_reply(folded), open_turn(folded)
+    if binds:
+        return _leaving_out(folded, made.seq, min(newest, until) if until is not None else newest)
+    if until is None and any(isinstance(edit, Fold) and edit.last > opened for edit in made.edits):
+        return _leaving_out(folded, opened, newest)
+    return ()
 
 
 def _leaving_out(folded: Folded, start: int, newest: int) -> tuple[Edit, ...]:

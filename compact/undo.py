@@ -53,7 +53,7 @@ def plan_undo(situation: Situation, id: str) -> Undoing | Refusal:
 def _undoing(situation: Situation, target: Compacted) -> Undoing | Refusal:
     folded = situation.folded
     wider = _wider(folded, target)
-    edits = unthink_since(folded, target.seq, wider.seq if wider is not None else None)
+    edits = unthink_since(folded, target, situation.binds, wider.seq if wider is not None else None)
     then = folded.supposing(edits, undone=target.seq)
     after = situation.tokens + situation.scaled(then.view.tokens - folded.view.tokens)
     if after > situation.window.size:

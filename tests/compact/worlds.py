@@ -1,0 +1,213 @@
+"""A session without a model: facts are made by hand, plans are carried out, and every view is judged.
+
+Counting is by characters, so that nothing has to be loaded. The judge recomputes what the API checks: the
+grammar, and whether each thinking block still stands behind what it was made for.
+"""
+
+import hashlib
+import json
+from dataclasses import replace
+from typing import Any
+
+from compact.pipeline import plan
+from compact.plan import Answer, Plan, Situation
+from compact.prices import Prices
+from compact.settings import Settings
+from compact.sound import problems
+from compact.tokens import Counter, Fit
+from compact.undo import Refusal, plan_undo
+from compact.window import Window
+from tests.transcripts.grammar import complaints
+from transcripts.facts import Asked, Compacted, Failed, Noted, Reply, Result, Undone, User
+from transcripts.fold import Folded, fold
+from transcripts.messages import Text, Thinking, ToolUse, Usage
+from transcripts.view import Kind
+
+COUNT = Counter(None)
+SUMMARY = "<analysis>all of it</analysis><summary>1. Primary request and intent: as told.</summary>"
+
+
+class World:
+    """A session: `facts` so far, what they fold to, and the circumstances of planning."""
+
+    def __init__(self, settings=None, window=200_000, binds=True, overhead=0, judged=True):
+        self.settings = settings or Settings()
+        self.window = Window(window, min(32_000, window // 4))
+        self.binds, self.overhead = binds, overhead
+        self.folded, self.facts = Folded(), []
+        self.now = 1_000.0
+        self.prices = Prices()
+        self.judge = Judge(binds) if judged else None
+        self.questions = []
+        self.files = {}
+        self.reported = 0
+
+    def add(self, made, *values, **more):
+        fact = made(self.folded.last_seq + 1, self.now, *values, **more)
+        self.folded.apply(fact)
+        self.facts.append(fact)
+        if self.judge is not None:
+            self.judge.after(self.folded, fact)
+        return fact
+
+    def user(self, *texts, source="user"):
+        blocks = tuple(Text(text) if isinstance(text, str) else text for text in texts)
+        return self.add(User, blocks, COUNT.blocks(blocks), source)
+
+    def reply(self, *blocks, complete=True, **more):
+        blocks = tuple(Text(block) if isinstance(block, str) else block for block in blocks)
+        asked = self.add(Asked, "turn", self.situation.tokens, self.overhead + self.folded.view.tokens)
+        usage = Usage(input=self.overhead + self.folded.view.tokens, output=sum(COUNT.blocks(blocks)))
+        more = {"usage": usage, **more}
+        return self.add(Reply, blocks, COUNT.blocks(blocks), complete=complete, asked=asked.seq, **more)
+
+    def result(self, reply, block, text, **more):
+        content = (Text(text),) if isinstance(text, str) else text
+        return self.add(Result, reply.seq, block, content, COUNT.blocks(content), **more)
+
+    def call(self, name, result, thinks="", **arguments):
+        """One exchange: a call of a tool, and its result."""
+        use = ToolUse(f"t{self.folded.last_seq}", name, arguments)
+        blocks = (Thinking(thinks, "sig"), use) if thinks else (use,)
+        reply = self.reply(*blocks)
+        return self.result(reply, len(blocks) - 1, result)
+
+    def note(self, topic, **about):
+        return self.add(Noted, topic, about)
+
+    @property
+    def situation(self):
+        return Situation(
+            self.folded, self.settings, self.window, self.prices, self.now, self.overhead, Fit(), self.binds,
+            COUNT, reported=self.reported,
+        )  # fmt: skip
+
+    def plan(self, trigger="auto", *answers, focus="", rung=0):
+        """The plan, each question answered in turn (the last answer again and again)."""
+        flow, given = plan(self.situation, trigger, focus, rung), list(answers or (answered(),))
+        try:
+            asked = next(flow)
+            while True:
+                self.questions.append(asked)
+                asked = flow.send(given.pop(0) if len(given) > 1 else given[0])
+        except StopIteration as stop:
+            made: Plan = stop.value
+            return made
+
+    def carry_out(self, made, trigger="auto"):
+        for what, reason in made.failures:
+            self.add(Failed, what, reason)
+        for proposal in made.proposals:
+            self.files.update(proposal.files)
+            self.add(Compacted, proposal.layer, trigger, proposal.edits, report=proposal.report)
+        return made
+
+    def compact(self, trigger="auto", *answers, **more):
+        """Plan and carry out."""
+        return self.carry_out(self.plan(trigger, *answers, **more), trigger)
+
+    def undo(self, id=""):
+        found = plan_undo(self.situation, id)
+        if not isinstance(found, Refusal):
+            self.add(Undone, found.id, found.edits)
+        return found
+
+    def with_settings(self, **more):
+        self.settings = replace(self.settings, **more)
+
+    @property
+    def texts(self):
+        """Everything that the model is shown, as one text."""
+        return "\n".join(message.json.decode() for message in self.folded.view)
+
+    @property
+    def shown(self):
+        """The blocks of the view as the model reads them: texts, and the texts of results and inputs."""
+        return [words(part.block) for message in self.folded.view for part in message.parts]
+
+
+def words(block):
+    match block:
+        case Text():
+            return block.text
+        case ToolUse():
+            return json.dumps(dict(block.input), ensure_ascii=False)
+        case Thinking():
+            return block.thinking
+    return "\n".join(piece.text for piece in getattr(block, "content", ()) if isinstance(piece, Text))
+
+
+def answered(text=SUMMARY, stop="end_turn"):
+    return Answer(text, None, Usage(), stop)
+
+
+def failed(reason="overloaded"):
+    return Answer(None, reason)
+
+
+class Judge:
+    """Judges every view as the API would, whatever fact came last."""
+
+    def __init__(self, binds):
+        self.binds = binds
+        self.made = {}  # (seq, index) of a thinking block -> the digest of what stood before it, its place
+
+    def after(self, folded, fact):
+        view = folded.view
+        if isinstance(fact, Reply):
+            for key, stands in standing(view).items():
+                if key[0] == fact.seq:
+                    self.made[key] = stands
+        assert verdict(folded, self.made, self.binds) == []
+
+
+def verdict(folded, made, binds):
+    view = folded.view
+    messages = [json.loads(message.json) for message in view]
+    if not messages:
+        return []
+    if messages[-1]["role"] == "assistant":
+        messages.append({"role": "user", "content": [{"type": "text", "text": "continue"}]})
+    found = [*complaints(messages), *(problems(view) if view[-1].role == "user" else ())]
+    last_turn = turn_of(view)
+    for key, (digest, place, turn) in standing(view).items():
+        then, was, _ = made[key]
+        if binds and digest != then:
+            found.append(f"thinking {key} stands behind something else")
+        if turn == last_turn and place != was:
+            found.append(f"thinking {key} has place {place}, was made at {was}")
+    return found
+
+
+def standing(view) -> dict[tuple[int, int], tuple[bytes, int, int]]:
+    """Of each thinking block: digest of all before it, its place in its turn, the number of the turn."""
+    digest, place, turn = hashlib.blake2b(), 0, 0
+    found: dict[tuple[int, int], tuple[bytes, int, int]] = {}
+    for message in view:
+        for part, block in zip(message.parts, json.loads(message.json)["content"], strict=True):
+            if message.role == "user" and block["type"] != "tool_result":
+                place, turn = 0, turn + 1
+            if part.kind is Kind.THINKING:
+                found[part.seq, part.index] = (digest.digest(), place, turn)
+                place += 1
+            digest.update(message.role.encode() + json.dumps(block, sort_keys=True).encode())
+    return found
+
+
+def turn_of(view):
+    return sum(
+        1
+        for message in view
+        if message.role == "user"
+        for block in json.loads(message.json)["content"]
+        if block["type"] != "tool_result"
+    )
+
+
+def bodies(folded):
+    return [message.json for message in folded.view]
+
+
+def again(world) -> Any:
+    """The session as a restart finds it."""
+    return fold(world.facts)
