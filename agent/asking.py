@@ -182,6 +182,8 @@ def _answer(draft: Draft) -> Answer:
     texts = [block.text for block in draft.blocks if isinstance(block, Text)]
     if draft.stop == "tool_use":
         return Answer(None, "it called a tool", draft.usage, draft.stop)
+    if draft.stop == "refusal":
+        return Answer(None, "the model refused to write it", draft.usage, draft.stop)
     return Answer("".join(texts), None, draft.usage, draft.stop)
 
 
