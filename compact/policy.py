@@ -9,7 +9,7 @@ Stale reads go with the first batch, the newest read of a file stays as long as 
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import sqrt
@@ -27,7 +27,8 @@ from .prices import Bill, Prices, pays
 
 LEAST = 60  # tokens that clearing one block has to free
 RECENT = 12  # calls within which a file's newest read is likely to be looked at again
-GENTLY = 0.15  # exponent: how much later a first batch comes where reading is cheaper; tuned on recordings
+SOON = 3.0  # calls within which a first batch has to be made good while the session is small
+HARMLESS = 0.02  # share of what was spent so far that a batch may cost, should the session end right after it
 USUAL = Prices()  # the settings' sizes are for these prices
 
 
@@ -80,7 +81,7 @@ def _stretch(situation: Situation) -> Stretch | None:
     most = _clearable(situation, stretch.first, last)
     if most < max(1, situation.unscaled(stretch.least)):
         return None
-    if stretch.why == "price" and not (_long_enough(situation) and _pays(situation, stretch.first, most)):
+    if stretch.why == "price" and not _pays(situation, stretch.first, most):
         return None
     return replace(stretch, last=last, least=situation.unscaled(stretch.least))
 
@@ -120,32 +121,37 @@ def _thinking(situation: Situation, first: int) -> int:
     return view.between(Kind.THINKING, first, len(view)) if situation.binds else 0
 
 
-def _long_enough(situation: Situation) -> bool:
-    """Whether the session has come so far that it will hardly end before a first batch has paid for itself.
-
-    The cheaper reading is, the longer that takes. That a batch was cleared shows that it has.
-    """
-    if frontier(situation.folded) > 0:
-        return True
-    cheapness = _break_even(situation.prices) / _break_even(USUAL)
-    least: float = situation.settings.batch_from * cheapness**GENTLY
-    return situation.tokens >= least
-
-
-def _break_even(prices: Prices) -> float:
-    """Calls after which as many tokens freed as rewritten have paid for themselves."""
-    return (prices.write - prices.read) / max(prices.read, 0.001)
-
-
 def _pays(situation: Situation, first: int, freed: int) -> bool:
-    """Whether freeing so many tokens (our count) pays over the calls that may be expected.
+    """Whether freeing so many tokens (our count) pays, and would do no harm if the session ended soon.
 
-    Sessions that are long go on longest: what is expected is in proportion to the calls made so far.
+    A later batch is paid from what the earlier ones have brought. The first one has to be made good within
+    very few calls, or in a session that has grown so large that it will hardly end now, within all of
+    calls_ahead.
     """
-    view = situation.folded.view
+    folded, view = situation.folded, situation.folded.view
+    prices, settings = situation.prices, situation.settings
     behind = view.tokens - view.tokens_before(first) - freed
     bill = Bill(0, situation.scaled(max(0, behind)), situation.scaled(freed))
-    return pays(bill, situation.prices, situation.settings.calls_ahead * situation.folded.calls)
+    if not pays(bill, prices, settings.calls_ahead):
+        return False
+    debt = bill.extra(prices) - HARMLESS * prices.plain(folded.spent) - _won(situation)
+    if frontier(folded) > 0:
+        return debt <= 0
+    within = settings.calls_ahead if situation.tokens >= settings.batch_from else SOON
+    return debt <= within * bill.freed * prices.read
+
+
+def _won(situation: Situation) -> float:
+    """What the compactions so far have brought, less what they cost, in input tokens at the plain price."""
+    folded, prices = situation.folded, situation.prices
+    total = 0.0
+    for made in folded.compactions:
+        if made.id not in folded.undone:
+            at = bisect_right(folded.entries, made.seq, key=lambda entry: entry.seq)
+            calls = sum(isinstance(entry, Exchange) for entry in folded.entries[at:])
+            saved = made.report.get("freed", 0) * prices.read * calls
+            total += saved - made.report.get("rewritten", 0) * (prices.write - prices.read)
+    return total
 
 
 def _worth(situation: Situation, stretch: Stretch, chosen: list[Candidate]) -> bool:

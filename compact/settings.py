@@ -67,10 +67,10 @@ class Settings:
     thrash_summaries: int = 3
     thrash_calls: int = 10
 
-    protect_tokens: int = 20_000
+    protect_tokens: int = 12_000
     batch_tokens: int = 20_000
-    batch_from: int = 65_000  # size of the prompt below which no first batch is cleared for its price
-    calls_ahead: float = 0.5  # calls still expected, for each call made so far
+    batch_from: int = 80_000  # size of the prompt from which the first batch may take calls_ahead to pay
+    calls_ahead: float = 16.0  # calls within which a batch has to pay for itself
     cache_ttl: int = 300  # seconds
 
     @property
