@@ -78,7 +78,7 @@ class Api:
         except self._sdk.APIStatusError as error:
             raise refusal(error.status_code, _body(error), error.response.headers, time.time()) from error
         except self._sdk.APIConnectionError as error:
-            raise Transient(f"no connection: {error.__cause__ or error}") from error
+            raise _unreachable(self._client.base_url, error) from error
         except (httpx2.HTTPError, httpx2.StreamError, OSError) as error:
             raise Transient(f"the connection broke: {error or type(error).__name__}") from error
         except (ValueError, KeyError, TypeError) as error:
@@ -135,6 +135,17 @@ class Api:
         except (self._sdk.APIError, httpx2.HTTPError, ValueError) as error:
             raise Transient(f"no model facts: {error!r}") from error
         return facts
+
+
+def _unreachable(url: Any, error: Exception) -> Transient:
+    """Names the server; a machine of one's own that refuses is not going to come up by itself."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ConnectionRefusedError):
+        cause = cause.__cause__ or cause.__context__
+    host = str(getattr(url, "host", ""))
+    local = host in ("localhost", "127.0.0.1", "::1")
+    why = "nothing listens there" if cause is not None else str(error.__cause__ or error)
+    return Transient(f"no connection to {str(url).rstrip('/')}: {why}", tries=3 if local else None)
 
 
 def _body(error: Any) -> str:

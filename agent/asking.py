@@ -116,7 +116,7 @@ async def _wait(parts: Parts, error: Transient, attempt: int, draft: Draft, emit
     seconds = wait_before(error, attempt, parts.jitter())
     if seconds is None:
         raise error
-    emit(Retrying(str(error), seconds, attempt + 1, TRIES))
+    emit(Retrying(str(error), seconds, attempt + 1, error.tries or TRIES))
     await parts.clock.sleep(seconds)
 
 

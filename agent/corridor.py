@@ -29,6 +29,7 @@ from .shell import only_looks
 log = logging.getLogger(__name__)
 INTERRUPTED = "[interrupted by the user; it may have run in part: check before you do it again]"
 NOT_BEGUN = "[not run: the user interrupted the turn before this call]"
+HINT = "Do not try to reach the same end another way; say what you would need, or go on without it."
 CUT = "The reply was cut at max_tokens within this call, so it was not run. Do it again in smaller pieces."
 
 
@@ -144,7 +145,7 @@ async def _permitted(way: Corridor, step: Step) -> Step:
     if isinstance(answer, Refuse):
         reason = f": {answer.reason}" if answer.reason else "."
         whose = "Permission denied" if answer.nobody else "The user refused this call"
-        denied = _denied(way, step, f"{whose}{reason}")
+        denied = _denied(way, step, f"{whose}{reason}", bool(answer.reason) and not answer.nobody)
         if answer.stop:
             _skip(way, denied, denied.outcome or say("", error=True))
             raise Stopped
@@ -163,19 +164,26 @@ def _question(way: Corridor, step: Step, touches: tuple[Any, ...], verdict: Verd
 
 def _grant(way: Corridor, question: Question, verdict: Verdict, answer: Permit) -> None:
     if answer.scope == "session":
-        outside: list[str | None] = [touch.target for touch in question.touches if touch.outside]
-        for target in outside or [None]:
-            way.parts.grants.allow(Rule(question.tool, target))
+        for rule in _for_session(question, verdict):
+            way.parts.grants.allow(rule)
     elif answer.scope == "always" and verdict.prefix is not None:
         way.parts.grants.allow(verdict.prefix, always=True)
 
 
-def _denied(way: Corridor, step: Step, text: str) -> Step:
+def _for_session(question: Question, verdict: Verdict) -> list[Rule]:
+    """What "for this session" grants: the rule that was shown; else the tool, or the places outside."""
+    if verdict.prefix is not None:
+        return [verdict.prefix]
+    outside = [Rule(question.tool, touch.target) for touch in question.touches if touch.outside]
+    return outside or [Rule(question.tool)]
+
+
+def _denied(way: Corridor, step: Step, text: str, reasoned: bool = False) -> Step:
     way.parts.grants.denied.append(
         {"tool_name": step.name, "tool_use_id": step.use.id, "tool_input": dict(step.use.input)}
     )
-    hint = "Do not try to reach the same end another way; say what you would need, or go on without it."
-    return _with(step, say(f"{text}\n{hint}", error=True), denied=True)
+    hint = "Follow what the user said." if reasoned else HINT
+    return _with(step, say(f"{text}\n{hint}", error=True, human={"text": text}), denied=True)
 
 
 def _with(step: Step, outcome: Outcome, denied: bool = False) -> Step:

@@ -25,6 +25,7 @@ from .session import Session
 from .setup import Setup
 from .surroundings import surroundings
 from .turn import run_turn
+from .version import __version__
 
 BLOCKED = "the context is full and automatic compaction is off: /compact makes room, /clear starts anew"
 CYCLE: tuple[Mode, ...] = ("manual", "acceptEdits", "dontAsk")
@@ -66,8 +67,18 @@ class Agent:
             self.emit(Notice(warning, "warning"))
         self.session, self.parts = await self.workshop.first_session()
         self._warming = asyncio.ensure_future(warm_commands(self.parts))
-        if self.session.folded.entries and not self.setup.options.headless:
+        if self.setup.options.headless:
+            return
+        if self.session.folded.entries:
             show_briefly(self)
+        else:
+            self.emit(Notice(self._welcome()))
+
+    def _welcome(self) -> str:
+        demo = (
+            "the built-in rule-based demo" if self.setup.options.offline else self.workshop.provider.facts.id
+        )
+        return f"makeroom {__version__} with {demo} in {self.setup.folder}. /help lists commands and keys."
 
     async def take(self, session: Session, parts: Parts) -> None:
         """Use another session from now on; the one before is closed and can be resumed."""

@@ -35,13 +35,17 @@ class ModelError(AgentError):
 
 
 class Transient(ModelError):
-    """Worth another try. `retry_after` is what the server asked for, in seconds, or None."""
+    """Worth another try. `retry_after` is what the server asked for, in seconds, or None.
+
+    `tries` is how often at most, where fewer than usual make sense.
+    """
 
     code = 75
 
-    def __init__(self, text: str, retry_after: float | None = None) -> None:
+    def __init__(self, text: str, retry_after: float | None = None, tries: int | None = None) -> None:
         super().__init__(text)
         self.retry_after = retry_after
+        self.tries = tries
 
 
 class PromptTooLong(ModelError):

@@ -11,7 +11,7 @@ import sys
 
 from .driver import Agent
 from .errors import AgentError, UsageError
-from .events import TurnEnded
+from .events import Event, TurnEnded
 from .ports import Question, Refuse
 from .setup import Setup
 from .ui.headless import FORMATS, Face, Setting, Streams
@@ -56,11 +56,14 @@ async def _run(setup: Setup, prompt: str) -> int:
 
 async def _answer(setup: Setup, prompt: str, stopped: list[int]) -> int:
     faces: list[Face] = []
-    agent = Agent(setup, lambda event: faces[0].show(event) if faces else None, Denier())
+    early: list[Event] = []  # what is told before the face stands
+    agent = Agent(setup, lambda event: faces[0].show(event) if faces else early.append(event), Denier())
     code, error = 1, "the run was cut short"
     try:
         await agent.ready()
         faces.append(_face(setup, agent))
+        for event in early:
+            faces[0].show(event)
         ended = await agent.prompt(prompt)
         code, error = _code(agent, ended), ended.error
     except AgentError as failure:

@@ -21,7 +21,7 @@ def wait_before(error: ModelError, attempt: int, jitter: float) -> float | None:
 
     `attempt` is the number of tries made (1 after the first); `jitter` is in 0..1.
     """
-    if not isinstance(error, Transient) or attempt >= TRIES:
+    if not isinstance(error, Transient) or attempt >= (error.tries or TRIES):
         return None
     asked = error.retry_after
     if asked is not None and asked > PATIENCE:

@@ -35,6 +35,10 @@ def show_briefly(agent: Agent) -> None:
     for who, text in shown:
         cut = text.strip() if len(text) <= LONGEST else f"{text[:LONGEST].strip()} …"
         agent.emit(Said(f"**{who}**\n\n{cut}", "markdown"))
+    last = session.folded.exchange
+    if last is not None and last.open:
+        cut = ", ".join(use.name for index, use in last.uses.items() if index not in last.results)
+        agent.emit(Notice(f"the last run ended in the middle of: {cut}; it may have run in part", "warning"))
     agent.emit(Notice(f"going on with {session.sid}"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
@@ -88,7 +89,9 @@ def settings_from(table: Mapping[str, Any], environ: Mapping[str, str] | None = 
     known = {field.name: getattr(made, field.name) for field in fields(made)}
     for key, value in table.items():
         if key not in known:
-            raise ValueError(f"[compact] has no setting {key!r}; see --help for the names")
+            near = difflib.get_close_matches(key, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(known))}"
+            raise ValueError(f"[compact] has no setting {key!r}: {hint}")
         made = replace(made, **{key: _checked(key, value, known[key])})
     environ = environ or {}
     switched = environ.get("MAKEROOM_AUTO_COMPACT", "").lower() in ("0", "false", "no", "off")

@@ -151,5 +151,6 @@ async def permissions(agent: Agent, argument: str) -> None:
 
 
 def _brief(value: object) -> str:
-    text = str(value)
+    strings = [word for word in value.values() if isinstance(word, str)] if isinstance(value, dict) else []
+    text = strings[0] if strings else str(value)
     return text if len(text) <= 80 else f"{text[:79]}…"

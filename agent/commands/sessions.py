@@ -82,5 +82,10 @@ async def export(agent: Agent, argument: str) -> None:
     if path.exists():
         agent.emit(Notice(f"{path} exists already; give another name", "warning"))
         return
-    path.write_text(export_text(session.folded, session.sid, path.suffix or ".md", session.shelf), "utf-8")
+    try:
+        text = export_text(session.folded, session.sid, path.suffix or ".md", session.shelf)
+    except ValueError as error:
+        agent.emit(Notice(str(error), "warning"))
+        return
+    path.write_text(text, "utf-8")
     agent.emit(Notice(f"written to {path}"))

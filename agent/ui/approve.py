@@ -45,6 +45,7 @@ class Panel:
     first: int = 0  # the line of the body that is shown first
     reasoning: bool = False
     held: str = ""  # a letter that may be an answer or the beginning of a word
+    typing: bool = False  # words were typed meanwhile: Enter ends those, and is no answer
     body: list[str] = field(default_factory=list)
 
 
@@ -79,6 +80,8 @@ class Approval:
         """A key came that is no answer: the person is typing something else."""
         if self.panel is not None:
             self.panel.listens_at = self._monotonic() + QUIET
+            self.panel.typing = True
+            self.changed()
 
     def press(self, key: str) -> str:
         """A character typed while the question listens; returns what belongs into the draft after all."""
@@ -95,9 +98,9 @@ class Approval:
         return ""
 
     def enter(self) -> None:
-        """Take the choice whose letter was just typed, else the marked one."""
+        """Take the choice whose letter was just typed, else the marked one; none behind typed words."""
         panel = self.panel
-        if panel is not None:
+        if panel is not None and not panel.typing:
             typed = [choice for choice in panel.choices if panel.held in (choice.letter, choice.digit)]
             self._choose(typed[0] if typed else panel.choices[panel.at])
 
@@ -105,6 +108,7 @@ class Approval:
         """Mark another choice."""
         if self.panel is not None:
             self.panel.at = (self.panel.at + by) % len(self.panel.choices)
+            self.panel.typing = False
 
     def scroll(self, by: int) -> None:
         if self.panel is not None:
@@ -195,4 +199,5 @@ def _foot(panel: Panel, look: Look) -> list[str]:
         mark = "❯ " if at == panel.at else "  "
         rows.append(paint("bold" if at == panel.at else "", mark + words) if at == panel.at else mark + words)
         rows[-1] += paint("dim", f"  {choice.letter}")
-    return [*why, *rows, paint("dim", clip("  Esc: no, and stop", look.columns))]
+    last = "  You are typing: ↑ or ↓, then Enter, answers" if panel.typing else "  Esc: no, and stop"
+    return [*why, *rows, paint("dim", clip(last, look.columns))]

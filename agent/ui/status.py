@@ -18,7 +18,7 @@ MODE_NAMES = {
     "manual": "asks first",
     "acceptEdits": "accepts edits",
     "plan": "plans only",
-    "dontAsk": "does not ask",
+    "dontAsk": "denies what is not allowed",
     "bypassPermissions": "BYPASSES PERMISSIONS",
 }
 SEPARATOR = " · "

@@ -102,6 +102,14 @@ def test_permission_is_asked_once_for_a_session(tmp_path: Path) -> None:
         assert w.texts() == ["echo: make x"] * 2
 
 
+def test_for_this_session_grants_what_was_shown_and_no_more(tmp_path: Path) -> None:
+    steps = [Answer([calls("act", words="make x")]), Answer([calls("act", words="touch y && make x")]), "ok"]
+    with world(steps, tmp_path, Permit("session"), Refuse()) as w:
+        assert w.run().reason == "done"
+        assert [question.prefix for question in w.approver.questions] == ["act(make x)", None]
+        assert w.parts.tools["act"].ran == ["make x"]
+
+
 def test_a_refusal_goes_to_the_model_with_its_reason(tmp_path: Path) -> None:
     with world([Answer([calls("act", words="rm x")]), "fine"], tmp_path, Refuse("I need x")) as w:
         assert w.run().reason == "done"

@@ -104,7 +104,7 @@ def test_esc_esc_on_an_empty_line_rewinds_and_on_text_clears(person):
 
 
 def test_shift_tab_cycles_the_permission_mode(person):
-    person.type("\x1b[Z").sees("accepts edits").type("\x1b[Z").sees("does not ask").type("\x1b[Z")
+    person.type("\x1b[Z").sees("accepts edits").type("\x1b[Z").sees("denies what is not").type("\x1b[Z")
     person.sees("asks first")
 
 

@@ -65,6 +65,13 @@ def test_a_word_typed_while_a_question_listens_does_not_answer_with_its_letters(
     assert "Permit" not in person.log
 
 
+def test_words_and_enter_at_a_question_never_answer_it(person):
+    listening(ask(person)).type("do not run that")
+    listening(person).type("\r").sees("Allow bash?").sees("do not run that")
+    assert "Permit" not in person.log
+    listening(person).type("\x1b").logged("stop=True")
+
+
 def test_ctrl_c_at_a_question_interrupts_the_turn(person):
     ask(person).type("\x03").sees("Interrupted").misses("Allow bash?")
     assert "answer" not in person.log
