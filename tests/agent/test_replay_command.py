@@ -247,3 +247,33 @@ def test_replay_imports_neither_the_sdk_nor_the_screen_before_it_is_asked_to_dra
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_strict_server_would_take_every_dumped_request_and_charge_it_alike(tmp_path, capsys):
+    """Somebody else's rules and somebody else's cache, on a session long enough for every policy to act."""
+    from agent.offline.cache import PromptCache, Terms
+    from agent.offline.models import MODELS
+    from agent.offline.prefix import walk
+    from agent.offline.strict import violations
+
+    long = tmp_path / "long.jsonl"
+    long.write_text(
+        "\n".join(json.dumps(message) for message in messages(160)).replace("line", "a longer line")
+    )
+    folder = tmp_path / "dump"
+    assert main([str(long), "--dump", str(folder), "--json"]) == 0
+    told = {result["policy"]: result for result in json.loads(capsys.readouterr().out)["results"]}
+    costs = {}
+    for policy in told:
+        cache, cost = PromptCache(lambda: 0.0), 0.0
+        for line in (folder / f"long.{policy}.jsonl").read_bytes().splitlines():
+            body = json.loads(line)
+            assert violations(body, MODELS[body["model"]]) == []
+            figures = cache.charge(walk(body, False), Terms(body["model"], "", 1024, None))
+            cost += figures.fresh + 0.1 * figures.read + 1.25 * figures.written_5m
+        costs[policy] = cost
+    assert any(request["edits"] for request in told["thrifty"]["requests"])
+    assert all(result["invalid_views"] == 0 for result in told.values())
+    theirs = {policy: costs[policy] / costs["off"] for policy in told}
+    ours = {policy: told[policy]["cost_ratio"] / told["off"]["cost_ratio"] for policy in told}
+    assert theirs == pytest.approx(ours, rel=0.15)
