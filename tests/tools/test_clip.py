@@ -33,7 +33,8 @@ def test_what_is_clipped_and_what_is_left_add_up(text, head, tail):
         return
     before, after = clipped.text.split("[... ")
     after = after.partition("]\n")[2]
-    before = before if text.startswith(before) else before[:-1]
+    if len(before) > head or not text.startswith(before):
+        before = before[:-1]  # the newline that was put before the gap
     assert text.startswith(before) and text.endswith(after)
     assert len(before) <= head and len(after) <= tail
     assert len(before) + clipped.omitted_chars + len(after) == len(text)
