@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from transcripts.entries import Entry, Exchange, Prompt
 from transcripts.facts import Clear, Fold
 from transcripts.fold import Folded
-from transcripts.messages import Block, Text
+from transcripts.messages import Block, Text, ToolUse
 from transcripts.view import Kind, Part
 
 from .budget import preview
-from .clearing import clear, clear_pasted, shown_by_us
+from .clearing import clear, clear_pasted, shown_by_us, text_of
 from .keeping import Span, keep, keep_cap
+from .names import strings
 from .plan import Situation, Trigger
 from .restore import Restored, restore
 
@@ -66,13 +67,25 @@ def fold_at(situation: Situation, terms: Terms, at: int) -> Folding:
     """The fold over the first `at` entries."""
     tail = tuple(situation.folded.entries[at:])
     span = _span(situation, terms, at)
-    blocks: list[Block] = [Text(keep(situation, span, terms.summary, keep_cap(situation)))]
     restored = restore(situation, span.last, tail) if terms.restoring else Restored()
+    beside = "\n".join((restored.text, _shown_from(situation, tail[0].seq) if tail else ""))
+    blocks: list[Block] = [Text(keep(situation, span, terms.summary, keep_cap(situation), beside))]
     if restored.text:
         blocks.append(Text(restored.text))
     last = min(span.last, tail[0].seq - 1) if tail else span.last
     tokens = sum(situation.count.blocks(tuple(blocks)))
     return Folding(Fold(span.first, last, tuple(blocks), tokens), tail, restored)
+
+
+def _shown_from(situation: Situation, seq: int) -> str:
+    """Everything that the model is shown from fact `seq` on, as one text."""
+    view = situation.folded.view
+    parts = (part for message in view[view.index_of(seq) :] for part in message.parts if part.seq >= seq)
+    return "\n".join(_words(part.block) for part in parts)
+
+
+def _words(block: Block) -> str:
+    return "\n".join(strings(block.input)) if isinstance(block, ToolUse) else text_of(block)
 
 
 def _span(situation: Situation, terms: Terms, at: int) -> Span:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from transcripts.entries import Entry, Prompt
 from transcripts.messages import Image, Text
 
-from .ledger import OURS, keep_ledger, ledger_text, pins_of
+from .ledger import OURS, keep_ledger, ledger_text, missing, pins_of
 from .placeholders import head_and_tail
 from .plan import Situation
 from .tokens import Counter
@@ -30,6 +30,7 @@ OPEN = (
 DONE = "The requests above have been dealt with or are known; wait for the user's next message."
 LEFT_OUT = "({count} older messages are left out here: recall shows {ids})"
 SHORT = 600  # characters of an old message where there is no room for more
+MISSING = 500  # tokens of names that are appended to a summary which lacks them
 FRAME = 200  # tokens of headings and closing line
 LEAST_TAIL = 2_000  # tokens that the words of the person leave for the newest exchanges
 
@@ -59,8 +60,11 @@ def keep_cap(situation: Situation) -> int:
     return max(500, situation.unscaled(cap))
 
 
-def keep(situation: Situation, span: Span, summary: str, room: int) -> str:
-    """The record of the entries of a span in about `room` tokens by our count, the summary on top of that."""
+def keep(situation: Situation, span: Span, summary: str, room: int, beside: str = "") -> str:
+    """The record of the entries of a span in about `room` tokens by our count, the summary on top of that.
+
+    `beside` is what is shown with it anyway: its names need no room in the ledger.
+    """
     count, limit = situation.count, min(situation.settings.ledger_tokens, room // 3)
     words = user_words(
         situation, span.entries, max(room // 8, room - limit - FRAME - min(LEAST_TAIL, room // 4))
@@ -69,9 +73,12 @@ def keep(situation: Situation, span: Span, summary: str, room: int) -> str:
     pieces = [HEADER.format(first=span.first, last=span.last)]
     if summary:
         pieces.append(f"{SUMMARY}{summary}")
-    if text := ledger_text(ledger, count, limit, skip="\n".join((summary, words))):
+    if text := ledger_text(ledger, count, limit, skip="\n".join((summary, words, beside))):
         pieces.append(f"## Ledger (newest and most used first)\n{text}")
     pieces.extend(_held(situation, ledger.constraints, words))
+    said = "\n".join((*pieces, words, beside))
+    if summary and (text := missing(ledger, count, MISSING, said)):
+        pieces.append(f"## Named before, but not above\n{text}")
     if words:
         pieces.append(f"## All user messages, verbatim (the newest is last)\n{words}")
     pieces.append(OPEN if span.going_on else DONE)

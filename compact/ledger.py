@@ -9,25 +9,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from math import log
 
 from transcripts.entries import Entry, Prompt
 from transcripts.facts import Noted, Result
-from transcripts.messages import Text, ToolUse
+from transcripts.messages import Text, ToolResult, ToolUse
 
-from .clearing import path_in
-from .names import names, strings
+from .clearing import path_in, text_of
+from .names import counted, names, strings
 from .tokens import Counter
 
-HALF_LIFE = 30.0  # calls after which one use of a name counts half
+HALF_LIFE = 60.0  # calls after which one use of a name counts half
 _CONSTRAINT = re.compile(
     r"\b(?:do not|don't|dont|never|only|always|must not|mustn't|make sure|avoid|without)\b", re.IGNORECASE
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _WRITERS = {"write", "edit", "multiedit", "notebookedit", "str_replace_based_edit_tool", "create"}
 _RUNNERS = {"bash", "shell", "run", "execute"}
+SAID, SEEN = 0.5, 0.15  # what a name weighs in a text of the model, in a result; in a tool input, 1
+LOOKED_AT = 60_000  # characters of a result
 _LONGEST = 300  # characters of a constraint
 _ERROR = 160  # characters of an error
 OURS = "<surroundings>"
+NUMBERS = 15  # that are appended to a summary which lacks them
 IMPORTANT = 40  # of each kind, for the check of a summary
 _NUMBER = re.compile(r"(?<![\w.,:/-])\d[\d.,:]*\d(?![\w/-])")
 
@@ -54,10 +58,10 @@ def keep_ledger(entries: Iterable[Entry]) -> Ledger:
             continue
         for index, use in entry.uses.items():
             calls += 1
-            _enter(ledger, use, entry.results.get(index), 2.0 ** (calls / HALF_LIFE % 1000))
+            _enter(ledger, use, entry.results.get(index), _weight(calls))
         for block in entry.fact.blocks:
             if isinstance(block, Text):
-                weight = 0.5 * 2.0 ** (calls / HALF_LIFE % 1000)
+                weight = SAID * _weight(calls)
                 _score(ledger.names, names(block.text), weight)
                 _score(ledger.numbers, {n for n in _NUMBER.findall(block.text) if len(n) > 2}, weight)
     return ledger
@@ -68,6 +72,9 @@ def _enter(ledger: Ledger, use: ToolUse, result: Result | None, weight: float) -
     if path:
         _score(ledger.changed if name in _WRITERS else ledger.read, [path], weight)
     _score(ledger.names, names("\n".join(strings(use.input))), weight)
+    if result is not None:
+        for seen, times in counted(text_of(ToolResult("", result.content))[:LOOKED_AT]).items():
+            _score(ledger.names, [seen], SEEN * weight * (1 + log(times)))
     if name in _RUNNERS and isinstance(command := use.input.get("command"), str):
         code = result.about.get("exit") if result is not None else None
         failed = result is not None and result.error
@@ -77,6 +84,11 @@ def _enter(ledger: Ledger, use: ToolUse, result: Result | None, weight: float) -
     if result is not None and result.error:
         text = "\n".join(block.text for block in result.content if isinstance(block, Text))
         ledger.errors.append(f"{use.name} {path}: {_last_line(text)}"[:_ERROR])
+
+
+def _weight(calls: int) -> float:
+    """Of a use after so many calls: newer ones weigh more; only the ratios count."""
+    return float(2.0 ** (calls / HALF_LIFE % 900))  # bounded: a float ends at 2 ** 1023
 
 
 def important(ledger: Ledger) -> dict[str, list[str]]:
@@ -126,24 +138,33 @@ def pins_of(notes: Iterable[Noted]) -> dict[int, str]:
 def ledger_text(ledger: Ledger, count: Counter, limit: int, skip: str = "") -> str:
     """The ledger as text of at most `limit` tokens; names that `skip` holds already are left out.
 
-    Files first, because they lead to everything else; then identifiers, as many as fit; commands and errors
-    have a fifth of the room.
+    `skip` is what the model is shown beside it. Files, errors and commands have not quite half of the room,
+    the rest is for names: one line of names is worth more to the work that follows than one more command.
     """
     sections: list[str] = []
     left = limit
     commands = [f"{line[:120]}{f' -> {code}' if code else ''}" for line, code in reversed(ledger.commands)]
     for title, rows, share in (
-        ("Files changed", _ranked(ledger.changed), 0.30),
-        ("Files read", [p for p in _ranked(ledger.read) if p not in ledger.changed], 0.45),
-        ("Last errors", _unique(reversed(ledger.errors)), 0.08),
-        ("Last commands", _unique(commands), 0.20),
-        ("Names", _fresh_names(ledger, skip), 1.0),
+        ("Files changed", _ranked(ledger.changed), 0.12),
+        ("Files read", [p for p in _ranked(ledger.read) if p not in ledger.changed], 0.12),
+        ("Last errors", _unique(reversed(ledger.errors)), 0.06),
+        ("Last commands", _unique(commands), 0.08),
     ):
         text, used = _section(title, rows, count, min(left, int(limit * share)))
         if text:
             sections.append(text)
             left -= used
+    text, _ = _section("Names", _fresh_names(ledger, "\n".join([skip, *sections])), count, left)
+    if text:
+        sections.append(text)
     return "\n".join(sections)
+
+
+def missing(ledger: Ledger, count: Counter, limit: int, text: str) -> str:
+    """Names and numbers in most and latest use that a text does not hold, in at most `limit` tokens."""
+    numbers = [number for number in important(ledger)["numbers"] if number not in text]
+    rows = [*numbers[:NUMBERS], *_fresh_names(ledger, text)]
+    return _section("Names", rows, count, limit)[0].partition("  ")[2]
 
 
 def _section(title: str, rows: Iterable[str], count: Counter, room: int) -> tuple[str, int]:
@@ -164,10 +185,7 @@ def _ranked(scores: dict[str, float]) -> list[str]:
 
 
 def _fresh_names(ledger: Ledger, skip: str) -> Iterator[str]:
-    listed = "\n".join([*ledger.changed, *ledger.read])
-    for name in _ranked(ledger.names):
-        if name not in listed and (not skip or name not in skip):
-            yield name
+    return (name for name in _ranked({**ledger.read, **ledger.changed, **ledger.names}) if name not in skip)
 
 
 def _unique(rows: Iterable[str]) -> list[str]:

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -27,6 +28,12 @@ _LETTER = re.compile(r"[A-Za-z]")
 def names(text: str) -> set[str]:
     """Every path and identifier in a text."""
     return {name for name in _NAME.findall(text) if _is_name(name)}
+
+
+def counted(text: str) -> Counter[str]:
+    """Every path and identifier in a text, with how often it stands there."""
+    found = Counter(_NAME.findall(text))
+    return Counter({name: times for name, times in found.items() if _is_name(name)})
 
 
 def _is_name(name: str) -> bool:

@@ -1,0 +1,136 @@
+"""What a compaction keeps of the names that the work goes on to use, on recorded sessions.
+
+MAKEROOM_RECORDINGS names a folder of recordings. At several points of each session of over 60k tokens all old
+history is folded; of the paths and identifiers that the next 20 tool calls use and that had come up before,
+so many are named in what is kept. With a summary (canned, as in replay: it helps no more than a model's) and
+without one.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from compact.floor import floor
+from compact.keeping import keep_cap
+from compact.making import on_request
+from compact.names import names, strings
+from compact.plan import Answer, Proposal, Situation
+from compact.prices import Prices
+from compact.replay_canned import canned
+from compact.settings import Settings
+from compact.tokens import Counter, Fit, load_counter
+from compact.window import Window
+from transcripts.facts import Fact, Fold, Reply
+from transcripts.fold import Folded
+from transcripts.importers import load
+from transcripts.messages import Text, ToolResult, ToolUse
+
+pytestmark = pytest.mark.bench
+FOLDER = os.environ.get("MAKEROOM_RECORDINGS", "")
+AHEAD = 20
+POINTS = (0.4, 0.5, 0.6, 0.7, 0.8)
+LEAST = 60_000
+
+
+@dataclass
+class Score:
+    used: int = 0
+    named: int = 0
+    sizes: tuple[int, ...] = ()
+
+    @property
+    def share(self) -> float:
+        return self.named / max(1, self.used)
+
+
+def recordings(counter: Counter) -> Iterator[tuple[str, tuple[Fact, ...]]]:
+    for path in sorted(Path(FOLDER).glob("*.jsonl")):
+        yield path.stem, tuple(load(path.read_bytes(), counter.blocks).facts)
+
+
+def halves(facts: tuple[Fact, ...]) -> Iterator[tuple[Folded, tuple[Fact, ...]]]:
+    """(session up to a reply, the facts after it), at each of the points."""
+    replies = [at for at, fact in enumerate(facts) if isinstance(fact, Reply)]
+    for point in POINTS:
+        end = replies[int(len(replies) * point)]
+        folded = Folded()
+        for fact in facts[:end]:
+            folded.apply(fact)
+        if folded.view.tokens >= LEAST:
+            yield folded, facts[end:]
+
+
+def upcoming(facts: tuple[Fact, ...]) -> set[str]:
+    """Names in the next tool calls' inputs."""
+    calls = [block for fact in facts if isinstance(fact, Reply) for block in fact.blocks]
+    uses = [block for block in calls if isinstance(block, ToolUse)][:AHEAD]
+    return {name for use in uses for text in strings(use.input) for name in names(text)}
+
+
+def text_of(folded: Folded) -> str:
+    pieces: list[str] = []
+    for message in folded.view:
+        for part in message.parts:
+            match part.block:
+                case Text(text=text):
+                    pieces.append(text)
+                case ToolUse():
+                    pieces.extend(strings(part.block.input))
+                case ToolResult(content=content):
+                    pieces.extend(piece.text for piece in content if isinstance(piece, Text))
+    return "\n".join(pieces)
+
+
+def summarised(situation: Situation) -> Proposal | None:
+    flow = on_request(situation, "tool", "")
+    try:
+        next(flow)
+        flow.send(Answer(canned(situation.folded, situation.count.text), stop="end_turn"))
+    except StopIteration as stop:
+        return stop.value.proposals[-1] if stop.value.proposals else None
+    raise AssertionError("asked twice")
+
+
+def bare(situation: Situation) -> Proposal | None:
+    return floor(situation, "tool", "measured")
+
+
+@pytest.mark.skipif(not FOLDER, reason="MAKEROOM_RECORDINGS names no folder of recordings")
+@pytest.mark.parametrize(("make", "target"), [(summarised, 0.93), (bare, 0.91)], ids=["summary", "no model"])
+def test_what_is_kept_names_what_the_next_calls_use(make, target):
+    counter = load_counter()
+    counter.warm()
+    score, cap = Score(), 0
+    for name, facts in recordings(counter):
+        own = Score()
+        for folded, rest in halves(facts):
+            situation = Situation(
+                folded, Settings(), Window(200_000), Prices(), 0.0, 12_000, Fit(), True, counter
+            )
+            made = make(situation)
+            if made is None:
+                continue
+            cap = keep_cap(situation)
+            known, after = text_of(folded), folded.supposing(made.edits)
+            wanted = {each for each in upcoming(rest) if each in known}
+            kept = text_of(after)
+            score.sizes += (size(after, made),)
+            for total in (own, score):
+                total.used += len(wanted)
+                total.named += sum(each in kept for each in wanted)
+        if own.used:
+            print(f"{name:50} {own.named:5} of {own.used:5}  {own.share:.1%}")
+    mean = sum(score.sizes) // max(1, len(score.sizes))
+    print(f"{score.named} of {score.used}: {score.share:.1%}; kept {mean:,} tokens on average")
+    assert score.share >= target
+    assert mean <= cap * 1.1
+
+
+def size(after: Folded, made: Proposal) -> int:
+    """Tokens kept, restored files aside: they have a limit of their own."""
+    fold = next(edit for edit in made.edits if isinstance(edit, Fold))
+    restored = sum(len(block.text) // 4 for block in fold.blocks[1:] if isinstance(block, Text))
+    return after.view.tokens - restored
