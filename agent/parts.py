@@ -51,6 +51,7 @@ class Room:
     overhead: int
     binds: bool
     learned: Callable[[int], None] = lambda window: None
+    reported: int = 0  # the size that the server named when it refused the last request, in tokens
     focus: str | None = None  # a compaction the model asked for, with its focus
     live: Callable[[], tuple[str, ...]] = tuple
 
@@ -86,4 +87,5 @@ class Parts:
             binds=room.binds,
             count=room.counter,
             live=room.live(),
+            reported=room.reported,
         )

@@ -112,7 +112,11 @@ async def react(session: Session, parts: Parts, emit: Emit, error: PromptTooLong
         parts.room.learned(error.limit)
     if rung > RUNGS or not parts.room.settings.reactive:
         raise PromptTooLong(f"{error}. {biggest(session)}", error.actual, error.limit)
-    made = await make_room(session, parts, emit, "reactive", rung=rung)
+    parts.room.reported = error.actual or 0
+    try:
+        made = await make_room(session, parts, emit, "reactive", rung=rung)
+    finally:
+        parts.room.reported = 0
     if not made.ids and rung == RUNGS:
         raise PromptTooLong(f"{error}. {biggest(session)}", error.actual, error.limit)
 
