@@ -9,7 +9,7 @@ Stale reads go with the first batch, the newest read of a file stays as long as 
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import sqrt
@@ -21,14 +21,15 @@ from transcripts.messages import ToolUse
 from transcripts.view import Kind
 
 from .clearing import Candidate, candidates, clear, path_in
-from .frontier import frontier
+from .frontier import HARMLESS, frontier
 from .plan import Situation
 from .prices import Bill, Prices, pays
 
 LEAST = 60  # tokens that clearing one block has to free
 RECENT = 12  # calls within which a file's newest read is likely to be looked at again
+STEPS = 8  # looks through the view while one batch gathers
 SOON = 3.0  # calls within which a first batch has to be made good while the session is small
-HARMLESS = 0.02  # share of what was spent so far that a batch may cost, should the session end right after it
+TOLERATED = 0.02  # share of what was spent so far that a batch may cost, should the session end then
 USUAL = Prices()  # the settings' sizes are for these prices
 
 
@@ -76,14 +77,35 @@ def _stretch(situation: Situation) -> Stretch | None:
     elif situation.cold:
         stretch = Stretch(0, 0, settings.batch_tokens // 2, "cold cache")
     else:
-        stretch = Stretch(frontier(folded), 0, settings.batch_tokens, "price")
+        stretch = Stretch(frontier(folded), 0, round(settings.batch_tokens * _haste(situation)), "price")
     last = protected_from(folded, situation.unscaled(_protected(situation)))
     most = _clearable(situation, stretch.first, last)
     if most < max(1, situation.unscaled(stretch.least)):
         return None
-    if stretch.why == "price" and not _pays(situation, stretch.first, most):
+    if stretch.why == "price" and not (_grown(situation, most) and _pays(situation, stretch.first, most)):
         return None
     return replace(stretch, last=last, least=situation.unscaled(stretch.least))
+
+
+def _grown(situation: Situation, most: int) -> bool:
+    """Whether what could go has grown by another step with the newest exchange.
+
+    So that a long view of many small blocks, where there is less to clear than the tallies say, is looked
+    through once for each step and not before every call.
+    """
+    view, step = situation.folded.view, max(1, situation.unscaled(situation.settings.batch_tokens // STEPS))
+    newest = view.tokens - view.tokens_before(max(0, len(view) - 2))
+    return most // step != (most - newest) // step
+
+
+def _haste(situation: Situation) -> float:
+    """How much larger a batch has to be because the last one was few calls ago; 1 where it was long ago."""
+    folded = situation.folded
+    for made in reversed(folded.compactions):
+        if made.layer not in HARMLESS and "calls" in made.report:
+            since = max(1, folded.calls - int(made.report["calls"]))
+            return max(1.0, situation.settings.batch_calls / since)
+    return 1.0
 
 
 def _protected(situation: Situation) -> int:
@@ -134,7 +156,7 @@ def _pays(situation: Situation, first: int, freed: int) -> bool:
     bill = Bill(0, situation.scaled(max(0, behind)), situation.scaled(freed))
     if not pays(bill, prices, settings.calls_ahead):
         return False
-    debt = bill.extra(prices) - HARMLESS * prices.plain(folded.spent) - _won(situation)
+    debt = bill.extra(prices) - TOLERATED * prices.plain(folded.spent) - _won(situation)
     if frontier(folded) > 0:
         return debt <= 0
     within = settings.calls_ahead if situation.tokens >= settings.batch_from else SOON
@@ -147,8 +169,7 @@ def _won(situation: Situation) -> float:
     total = 0.0
     for made in folded.compactions:
         if made.id not in folded.undone:
-            at = bisect_right(folded.entries, made.seq, key=lambda entry: entry.seq)
-            calls = sum(isinstance(entry, Exchange) for entry in folded.entries[at:])
+            calls = folded.calls - made.report.get("calls", folded.calls)
             saved = made.report.get("freed", 0) * prices.read * calls
             total += saved - made.report.get("rewritten", 0) * (prices.write - prices.read)
     return total
@@ -182,7 +203,10 @@ def newest_reads(folded: Folded, calls: int) -> set[int]:
     recent: set[str] = set()
     done: set[str] = set()
     kept: set[int] = set()
-    for age, entry in enumerate(reversed([e for e in folded.entries if isinstance(e, Exchange)])):
+    exchanges = (entry for entry in reversed(folded.entries) if isinstance(entry, Exchange))
+    for age, entry in enumerate(exchanges):
+        if age >= calls and recent <= done:
+            break  # every file in recent use has its newest read
         for index, use in reversed(entry.uses.items()):
             path = path_in(use)
             if not path:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from transcripts.edits import earliest
-from transcripts.facts import Clear, Edit, Fold
+from transcripts.facts import Clear, Edit, Fold, Unthink
 from transcripts.view import Kind, View
 
 from .frontier import frontier
@@ -48,6 +48,7 @@ def _figures(situation: Situation, edits: tuple[Edit, ...]) -> dict[str, Any]:
         "pays_back_calls": 0 if situation.cold else bill.pays_back(prices),
         "rewritten": bill.rewritten,
         "cold": situation.cold,
+        "calls": situation.folded.calls,
         "kinds": _kinds(situation, view, then),
         "edits": _edits(edits),
         "biggest": biggest(then, BIGGEST),
@@ -57,14 +58,24 @@ def _figures(situation: Situation, edits: tuple[Edit, ...]) -> dict[str, Any]:
 def bill_of(situation: Situation, edits: tuple[Edit, ...], freed: int) -> Bill:
     """What stays read, what is written anew, what goes, in the model's tokens."""
     view = situation.folded.view
-    first = earliest(edits)
+    changed, behind = _first_changed(view, edits), frontier(situation.folded)
     asked = situation.folded.asked
-    if first is None or (asked is not None and first > asked.seq):
+    if changed is None or (asked is not None and view[changed].first > asked.seq):
         return Bill(situation.tokens, 0, freed)  # nothing of it was ever sent
-    changed, behind = view.index_of(first), frontier(situation.folded)
     read = view.tokens_before(behind) if behind <= changed else 0  # what has an entry in the cache
     kept = situation.scaled(situation.overhead + read)
     return Bill(kept, max(0, situation.tokens - kept - freed), freed)
+
+
+def _first_changed(view: View, edits: tuple[Edit, ...]) -> int | None:
+    """The first message that the edits show otherwise: for thinking, one that shows any."""
+    shown = earliest(tuple(edit for edit in edits if not isinstance(edit, Unthink)))
+    places = [view.index_of(shown)] if shown is not None else []
+    for edit in edits:
+        if isinstance(edit, Unthink):
+            start, end = view.index_of(edit.first), places[0] if places else len(view)
+            places.extend(at for at in range(start, end) if view.between(Kind.THINKING, at, at + 1))
+    return min((place for place in places if place < len(view)), default=None)
 
 
 def _kinds(situation: Situation, view: View, then: View) -> Mapping[str, int]:

@@ -70,6 +70,7 @@ class Settings:
 
     protect_tokens: int = 12_000
     batch_tokens: int = 20_000
+    batch_calls: int = 30  # a batch that comes sooner after the last one has to free that much more
     batch_from: int = 80_000  # size of the prompt from which the first batch may take calls_ahead to pay
     calls_ahead: float = 16.0  # calls within which a batch has to pay for itself
     cache_ttl: int = 300  # seconds
