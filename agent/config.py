@@ -20,7 +20,7 @@ from .errors import ConfigError
 from .permissions import MODES, Rule, parse_rules
 
 OFFICIAL = "https://api.anthropic.com"
-HOOKS = ("pre_compact", "post_compact", "pre_tool", "post_tool")
+HOOKS = ("pre_compact", "post_compact", "pre_tool")
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 TIGHTER = ("manual", "dontAsk")
 
