@@ -215,6 +215,7 @@ class Connection(BaseHTTPRequestHandler):
         self.wfile.write(raw)
 
     def _received(self) -> bytes:
+        """The request's body. Raises Refused, or ConnectionError where the client died while it was sending."""
         length = int(self.headers.get("content-length") or -1)
         if length < 0:
             self.close_connection = True
@@ -225,7 +226,10 @@ class Connection(BaseHTTPRequestHandler):
             self.rfile.read(length & 0xFFFF)
             self.server.owner.refuse("Request exceeds the maximum size")
             raise Refused(413, "Request exceeds the maximum size")
-        return self.rfile.read(length)
+        raw = self.rfile.read(length)
+        if len(raw) < length:  # not a request yet, so there is nothing in it to refuse
+            raise ConnectionError(f"the client left after {len(raw)} of {length} bytes")
+        return raw
 
     def _authorized(self) -> None:
         bearer = (self.headers.get("authorization") or "").removeprefix("Bearer").strip()

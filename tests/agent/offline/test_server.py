@@ -6,11 +6,13 @@ import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import anthropic
 import pytest
@@ -123,6 +125,19 @@ def test_only_strict_json_in_utf8_is_read(server: Server, raw: bytes) -> None:
     status, answer = post(server, raw)
     assert status == 400 and "not valid JSON" in error(answer)[1]
     assert server.refused
+
+
+@pytest.mark.parametrize("sent", [0, 1, 40])
+def test_a_client_that_dies_while_it_sends_has_asked_nothing(server: Server, sent: int) -> None:
+    raw = json.dumps(BODY).encode()
+    head = [f"{name}: {value}" for name, value in {**HEADERS, "content-length": len(raw)}.items()]
+    said = "\r\n".join(["POST /v1/messages HTTP/1.1", "host: x", *head, "", ""]).encode()
+    address = urlsplit(server.base_url)
+    with socket.create_connection((address.hostname, address.port), timeout=10) as half:
+        half.sendall(said + raw[:sent])
+        half.shutdown(socket.SHUT_WR)
+        assert half.recv(1) == b""
+    assert server.refused == [] and server.requests == []
 
 
 def test_a_pair_of_surrogates_is_fine(server: Server) -> None:
