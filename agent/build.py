@@ -148,6 +148,14 @@ class Workshop:
         if opened is not None:
             self.begin(session, parts)
 
+    def change_effort(self, parts: Parts, effort: str) -> None:
+        """Think so hard from the next request on, also with other models and in other sessions of this run.
+
+        Effort is no part of the prefix that thinking is bound to.
+        """
+        self.setup = dataclasses.replace(self.setup, options=self.setup.options._replace(effort=effort))
+        parts.frame = dataclasses.replace(parts.frame, effort=effort if self.provider.facts.effort else None)
+
     async def leave(self, session: Session | None, parts: Parts | None) -> None:
         """End what a session runs, and close its record."""
         if parts is not None:

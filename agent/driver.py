@@ -15,7 +15,7 @@ from transcripts.messages import Block, Text
 
 from .asking import size
 from .build import Workshop, news, running_jobs, warm_commands
-from .commands import COMMANDS, run_command
+from .commands import COMMANDS, may_run_beside, run_command
 from .events import Emit, Event, Notice, TurnBegan, TurnEnded
 from .parts import Parts
 from .permissions import Mode
@@ -133,6 +133,10 @@ class Agent:
         await self.ready()
         await run_command(self, line)
         return not self.ended
+
+    def beside(self, line: str) -> bool:
+        """See ports.Driver."""
+        return may_run_beside(line)
 
     def commands(self) -> Sequence[tuple[str, str]]:
         named = [(command.name, command.summary) for command in COMMANDS]

@@ -158,6 +158,9 @@ class Driver(Protocol):
     async def command(self, line: str) -> bool:
         """Run a slash command (or an unknown one, told with a suggestion). False: the person leaves."""
 
+    def beside(self, line: str) -> bool:
+        """Whether a command line only looks, and so may run while a turn runs."""
+
     def commands(self) -> Sequence[tuple[str, str]]:
         """(name, one-line summary) of each slash command, for completion.
 

@@ -18,7 +18,7 @@ from pydantic import Field
 from .base import Arguments, Call, Outcome, Place, ToolError, Touch, say
 from .bash_result import job_outcome, outcome
 from .bash_run import End, Limits, Show, run
-from .jobs import Job, Jobs, jobs_of
+from .jobs import Jobs, jobs_of
 from .process import LostError
 from .shell import normalise
 from .spool import Spool
@@ -167,18 +167,9 @@ async def _ask(jobs: Jobs, arguments: BashArguments, limits: Limits) -> Outcome:
         known = ", ".join(jobs.jobs) or "none"
         raise ToolError(f"There is no job {arguments.job}.\nJobs of this session: {known}.")
     if arguments.kill:
-        await _stop(jobs, job)
+        job.announced = True
+        await jobs.stop(job)
     return job_outcome(job, jobs.place, asyncio.get_running_loop().time(), limits)
-
-
-async def _stop(jobs: Jobs, job: Job) -> None:
-    """End a background command and everything it started; its last output is taken first."""
-    if job.ended is None and job.stopped is None:
-        job.stopped = "asked"
-    job.announced = True
-    await jobs.end(job.command)
-    if job.ended is None:
-        await asyncio.wait_for(job.changed.wait(), 2.0)
 
 
 def _cannot_start(error: Exception, place: Place) -> str:

@@ -23,6 +23,7 @@ from .spool import Spool
 
 DRAIN = 0.3  # seconds that output may still come after the shell ended
 _ENDS_IN = 3.0  # seconds in which the warden ends a tree; past it everything is ended
+_LAST_WORDS = 2.0  # seconds in which the output of a command that was ended is over
 _LONG = 100_000  # bytes; Linux takes at most 131,072 for one argument
 # Run by bash before the command (BASH_ENV): the shell reports its last folder through a private file, which
 # leaves the command itself, its exit status, its descriptors and its output as they are. When memory runs
@@ -187,6 +188,14 @@ class Jobs:
             return True
         await self.close()
         return False
+
+    async def stop(self, job: Job) -> None:
+        """End a background command and everything it started; its last output is taken first."""
+        if job.ended is None and job.stopped is None:
+            job.stopped = "asked"
+        await self.end(job.command)
+        if job.ended is None:
+            await asyncio.wait_for(job.changed.wait(), _LAST_WORDS)
 
     def drop(self, command: Command) -> None:
         """As `end`, without waiting: the warden does the rest. For a call that was cancelled."""

@@ -9,26 +9,33 @@ from __future__ import annotations
 import difflib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from agent.errors import AgentError
 from agent.events import Notice, Said
 from transcripts.errors import StoreError
 
-from . import about, making_room, sessions
+from . import about, making_room, project, sessions, tasks
 from .own import run_own
 
 if TYPE_CHECKING:
     from agent.driver import Agent
 
 
+Beside = Literal["never", "bare", "always"]
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`name` is typed after the slash; `aliases` are other names that fingers know."""
+    """`name` is typed after the slash; `aliases` are other names that fingers know.
+
+    `beside` tells whether it may run while a turn runs: those that only look may, some only when bare.
+    """
 
     name: str
     run: Callable[[Agent, str], Awaitable[None]]
     aliases: tuple[str, ...] = ()
+    beside: Beside = "never"
 
     @property
     def help(self) -> str:
@@ -65,30 +72,43 @@ KEYS = (
 )
 
 COMMANDS: tuple[Command, ...] = (
-    Command("help", help_, ("?",)),
+    Command("help", help_, ("?",), "always"),
+    Command("init", project.init),
     Command("compact", making_room.compact, ("compress", "summarize")),
     Command("uncompact", making_room.uncompact),
     Command("recall", making_room.recall),
     Command("pin", making_room.pin),
-    Command("context", about.context, ("tokens",)),
-    Command("cost", about.cost, ("usage", "stats")),
-    Command("status", about.status),
-    Command("model", about.model),
-    Command("permissions", about.permissions, ("allowed-tools",)),
-    Command("sessions", sessions.list_),
+    Command("context", about.context, ("tokens",), "always"),
+    Command("cost", about.cost, ("usage", "stats"), "always"),
+    Command("status", about.status, (), "always"),
+    Command("model", about.model, (), "bare"),
+    Command("effort", about.effort, ("thinking",), "bare"),
+    Command("memory", project.memory, (), "always"),
+    Command("tasks", tasks.tasks, ("bashes", "ps"), "always"),
+    Command("permissions", about.permissions, ("allowed-tools",), "bare"),
+    Command("sessions", sessions.list_, (), "always"),
     Command("resume", sessions.resume, ("continue",)),
     Command("rewind", sessions.rewind, ("undo",)),
     Command("fork", sessions.fork, ("branch",)),
     Command("rename", sessions.rename),
     Command("export", sessions.export),
     Command("clear", sessions.clear, ("new", "reset")),
-    Command("exit", exit_, ("quit", "q")),
+    Command("exit", exit_, ("quit", "q"), "always"),
 )
 
 
 def find(name: str) -> Command | None:
     """The command of that name or alias."""
     return next((command for command in COMMANDS if name in (command.name, *command.aliases)), None)
+
+
+def may_run_beside(line: str) -> bool:
+    """Whether a command line may run while a turn runs, because it only looks."""
+    name, _, argument = line.strip().removeprefix("/").partition(" ")
+    command = find(name.lower())
+    if command is None or command.beside == "never":
+        return False
+    return command.beside == "always" or not argument.strip()
 
 
 def unknown(name: str) -> Notice:

@@ -1,10 +1,11 @@
-"""Commands that show how things stand: /context, /cost, /status, /model, /permissions."""
+"""Commands that show how things stand: /context, /cost, /status, /model, /effort, /permissions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
 from agent.asking import size
+from agent.config import EFFORTS
 from agent.events import Charted, Notice, Said
 from agent.fitting import overheads
 from agent.permissions import MODES, Mode, parse_rules
@@ -123,6 +124,24 @@ async def model(agent: Agent, argument: str) -> None:
         return
     await agent.workshop.change_model(session, parts, argument)
     agent.emit(Notice(f"the model is now {parts.frame.model}; earlier thinking is left out of the context"))
+
+
+async def effort(agent: Agent, argument: str) -> None:
+    """Show or change how hard the model thinks: low, medium, high, xhigh, max. From the next request on."""
+    session, parts = agent.in_use
+    if argument and argument not in EFFORTS:
+        agent.emit(Notice(f"the efforts are {', '.join(EFFORTS)}", "warning"))
+        return
+    if not agent.workshop.provider.facts.effort or "output_config" in parts.frame.without:
+        agent.emit(Notice(f"{parts.frame.model} takes no effort here", "warning"))
+        return
+    if not argument:
+        now = parts.frame.effort or "the default of the model"
+        agent.emit(Notice(f"the effort is {now}; /effort {'|'.join(EFFORTS)} changes it"))
+        return
+    agent.workshop.change_effort(parts, argument)
+    cached = "; the next request writes the conversation to the cache anew" if session.folded.entries else ""
+    agent.emit(Notice(f"the effort is now {argument}{cached}"))
 
 
 async def permissions(agent: Agent, argument: str) -> None:

@@ -215,7 +215,7 @@ class Connection(BaseHTTPRequestHandler):
         self.wfile.write(raw)
 
     def _received(self) -> bytes:
-        """The request's body. Raises Refused, or ConnectionError where the client died while it was sending."""
+        """The request's body. Raises Refused, or ConnectionError where the client died midway."""
         length = int(self.headers.get("content-length") or -1)
         if length < 0:
             self.close_connection = True

@@ -59,6 +59,10 @@ def set_up(folder: Path, state: Path, color: str) -> Desk:
         waiting = [item.whole for item in made[0].work.queued]
         return "\n".join(text for text in (*waiting, made[0].editor.text) if text)
 
+    def beside(line: str) -> bool:
+        driver = made[0].turns.driver
+        return driver is not None and driver.beside(line)
+
     def changed() -> None:
         made[0].journal.touch()
         made[0].changed()
@@ -76,7 +80,7 @@ def set_up(folder: Path, state: Path, color: str) -> Desk:
             stage,
             Approval(terminal.invalidate),
             turns,
-            Work(turns.perform, changed),
+            Work(turns.perform, changed, beside),
             Hint(terminal.invalidate),
             past,
             draft,

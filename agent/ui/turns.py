@@ -35,6 +35,7 @@ class Turns:
         if driver is None:
             return
         if stage.live.began is not None:
+            stage.echo(item.shown)
             await self._command(driver, item)
             return
         stage.live.start(stage.now())

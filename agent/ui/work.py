@@ -9,11 +9,6 @@ from dataclasses import dataclass
 
 from .complete import is_command
 
-# Commands that only look, and so may run beside a turn; and those that leave.
-AT_ONCE = frozenset(
-    {"help", "?", "context", "tokens", "cost", "usage", "stats", "status", "exit", "quit", "q", "sessions"}
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -27,18 +22,21 @@ class Item:
     def is_command(self) -> bool:
         return is_command(self.whole.strip()) or self.whole.lstrip().startswith("!")
 
-    @property
-    def at_once(self) -> bool:
-        """Whether it can run beside a turn."""
-        words = self.whole.split(maxsplit=1)
-        return self.is_command and len(words) == 1 and words[0].removeprefix("/") in AT_ONCE
-
 
 class Work:
-    """The queue and the one task that works it off. `run` does one item."""
+    """The queue and the one task that works it off. `run` does one item.
 
-    def __init__(self, run: Callable[[Item], Awaitable[None]], changed: Callable[[], None]) -> None:
+    `beside` tells which command lines may run while something else does.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[Item], Awaitable[None]],
+        changed: Callable[[], None],
+        beside: Callable[[str], bool] = lambda line: False,
+    ) -> None:
         self._run = run
+        self._beside_too = beside
         self._changed = changed
         self._items: deque[Item] = deque()
         self._more = asyncio.Event()
@@ -55,7 +53,7 @@ class Work:
 
     def add(self, item: Item) -> None:
         """Queue an item; one that only looks runs at once beside what runs."""
-        if self._task is not None and item.at_once:
+        if self._task is not None and item.is_command and self._beside_too(item.whole.strip()):
             task = asyncio.ensure_future(self._run(item))
             self._beside.add(task)
             task.add_done_callback(self._beside.discard)

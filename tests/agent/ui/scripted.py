@@ -110,6 +110,9 @@ class Scripted:
             self.emit(events.Notice(f"Unknown command {line.split()[0]}", "warning"))
         return True
 
+    def beside(self, line: str) -> bool:
+        return line.split()[0] in ("/help", "/context", "/cost", "/exit")
+
     def commands(self) -> Sequence[tuple[str, str]]:
         return [
             ("help", "Show the commands and keys"),

@@ -7,7 +7,6 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from agent.ui.complete import Files, Words, is_command, rank
-from agent.ui.work import Item
 
 COMMANDS = [
     ("help", "Show help"),
@@ -34,13 +33,6 @@ COMMANDS = [
 )
 def test_what_is_a_command(text, command):
     assert is_command(text, exists={"/tmp", "/usr"}.__contains__) == command
-
-
-def test_looking_commands_run_beside_a_turn_and_changing_ones_wait():
-    assert Item("/context", "/context", "").at_once
-    assert not Item("/compact", "/compact", "").at_once
-    assert not Item("/context x", "/context x", "").at_once
-    assert not Item("context", "context", "").at_once
 
 
 def test_beginnings_rank_before_letters_in_order():

@@ -1,0 +1,57 @@
+"""Commands about the project and what the model is told of it: /init, /memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.events import Notice, Said
+from agent.prompt import MEMORY_NAMES, memory_of, memory_paths, read_memory, system_prompt
+
+if TYPE_CHECKING:
+    from agent.driver import Agent
+
+INIT = """\
+Study this project and write {name} at its root: what every agent that works here must know, and cannot \
+see at once. Read the README, the build and configuration files, the tests and the main modules first. \
+Then say, in at most 60 lines: what the project is; the commands to build, run, check and test it, also for \
+a single test; how the code is laid out and which way the parts depend on each other; the conventions that \
+it keeps to; and what is easily done wrong. Only what you have seen in the files, no general advice."""
+IMPROVE = "\nThere is {name} already: keep what is still true, correct what is not, and add what is missing."
+
+
+async def init(agent: Agent, argument: str) -> None:
+    """Have the model study the project and write AGENTS.md, or improve it. Words after it are passed on."""
+    folder = agent.setup.folder
+    there = next((name for name in MEMORY_NAMES if (folder / name).is_file()), None)
+    name = there or MEMORY_NAMES[0]
+    words = INIT.format(name=name) + (IMPROVE.format(name=name) if there else "")
+    await agent.prompt(f"{words}\n{argument}" if argument else words)
+
+
+async def memory(agent: Agent, argument: str) -> None:
+    """Show the memory files that this session began with and what each costs in tokens."""
+    _, parts = agent.in_use
+    folder, user_dir = agent.setup.folder, agent.setup.config.user_dir
+    used = memory_of(parts.frame.system)
+    now = memory_of(system_prompt(read_memory(memory_paths(folder, user_dir))))
+    lines = [
+        f"{parts.room.counter.text(text):>8,} tokens  {path}{_since(text, now.get(path))}"
+        for path, text in used.items()
+    ]
+    lines += [f"     not read  {path}  (made since)" for path in now if path not in used]
+    if not lines:
+        places = f"{folder} or {user_dir}"
+        agent.emit(
+            Notice(f"no memory file: put {' or '.join(MEMORY_NAMES)} in {places}, or let /init write one")
+        )
+        return
+    agent.emit(Said("\n".join(lines)))
+    agent.emit(
+        Notice("memory files are read when a session begins: /clear begins one with what they say now")
+    )
+
+
+def _since(text: str, now: str | None) -> str:
+    if now is None:
+        return "  (gone since)"
+    return "" if now == text else "  (changed since)"

@@ -1,0 +1,107 @@
+"""What one reaches for every day: /init, /memory, /effort, /tasks, against the strict server."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.commands import may_run_beside
+from tests.agent.test_commands import Desk, at_desk
+from tools.arguments import parse
+from tools.base import Call
+
+
+@pytest.mark.parametrize(
+    ("line", "beside"),
+    [
+        ("/context", True),
+        ("/context now", True),
+        ("/tasks kill b1", True),
+        ("/model", True),
+        ("/model opus", False),
+        ("/permissions mode manual", False),
+        ("/thinking", True),
+        ("/compact", False),
+        ("/clear", False),
+        ("/nothing", False),
+        ("!ls", False),
+    ],
+)
+def test_commands_that_only_look_may_run_beside_a_turn(line: str, beside: bool) -> None:
+    assert may_run_beside(line) is beside
+
+
+def test_init_asks_the_model_in_a_turn_of_its_own(tmp_path: Path) -> None:
+    async def work(desk: Desk) -> None:
+        await desk.do("/init mention the tabs")
+        sent = desk.bodies()[0].decode()
+        assert "write AGENTS.md" in sent and "mention the tabs" in sent and "There is AGENTS.md" not in sent
+        (tmp_path / "AGENTS.md").write_text("use tabs", "utf-8")
+        await desk.do("/init")
+        assert any(b"There is AGENTS.md already" in body for body in desk.bodies())
+
+    at_desk(tmp_path, work)
+
+
+def test_memory_names_the_files_with_their_tokens_and_what_changed_since(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("Always use tabs in this project.", "utf-8")
+
+    async def work(desk: Desk) -> None:
+        text = await desk.do("/memory")
+        assert f"tokens  {tmp_path / 'AGENTS.md'}\n" in text and "since)" not in text
+        (tmp_path / "AGENTS.md").write_text("Use spaces.", "utf-8")
+        assert "(changed since)" in await desk.do("/memory")
+        text = await desk.do("/clear", "/memory")
+        assert "since)" not in text
+        (tmp_path / "AGENTS.md").unlink()
+        assert "(gone since)" in await desk.do("/memory")
+
+    at_desk(tmp_path, work)
+
+
+def test_without_a_memory_file_memory_tells_where_to_put_one(tmp_path: Path) -> None:
+    async def work(desk: Desk) -> None:
+        assert "put AGENTS.md or CLAUDE.md in" in await desk.do("/memory")
+        (tmp_path / "CLAUDE.md").write_text("x", "utf-8")
+        assert f"not read  {tmp_path / 'CLAUDE.md'}  (made since)" in await desk.do("/memory")
+
+    at_desk(tmp_path, work)
+
+
+def test_effort_goes_out_with_the_next_request_and_thinking_stays_valid(tmp_path: Path) -> None:
+    async def work(desk: Desk) -> None:
+        assert "the default of the model" in await desk.do("/effort")
+        await desk.do("hello", "/effort low", "hello again")
+        assert "the effort is low" in await desk.do("/thinking")
+        assert "low, medium, high" in await desk.do("/effort much")
+        await desk.do("/clear", "hello")
+
+    server = at_desk(tmp_path, work)
+    efforts = [body.get("output_config", {}).get("effort") for body in server.requests]
+    assert efforts == [None, "low", "low"]
+
+
+def test_a_model_without_effort_is_told_so(tmp_path: Path) -> None:
+    async def work(desk: Desk) -> None:
+        assert "takes no effort here" in await desk.do("/model claude-haiku-4-5", "/effort low")
+        await desk.do("hello")
+
+    at_desk(tmp_path, work)
+
+
+def test_tasks_shows_background_commands_and_ends_them(tmp_path: Path) -> None:
+    async def work(desk: Desk) -> None:
+        assert "no command has run in the background" in await desk.do("/tasks")
+        _, parts = desk.agent.in_use
+        bash = parts.tools["bash"]
+        given = {"command": "echo up; sleep 777", "run_in_background": True}
+        await bash.run(parse(bash, given), Call(parts.place, "t.1"))
+        text = await desk.do("/ps")
+        assert "b1  echo up; sleep 777" in text and "running" in text
+        assert "b1 runs" in await desk.do("/tasks kill b9")
+        assert "Background command b1 (echo up; sleep 777) stopped" in await desk.do("/tasks kill b1")
+        text = await desk.do("/tasks")
+        assert "stopped" in text and "nothing runs" in await desk.do("/tasks kill b1")
+        await desk.do("hello")
+        assert any(b"Background command b1" in body for body in desk.bodies())
+
+    at_desk(tmp_path, work)
