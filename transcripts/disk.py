@@ -9,6 +9,7 @@ import errno
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,8 +64,14 @@ def append_whole(disk: Disk, fd: int, piece: bytes, good: int) -> int:
     raise OSError(errno.ENOSPC, "the disk took only a part of the record")
 
 
-def sync_folder(disk: Disk, folder: Path) -> None:
-    """Make the names in a folder durable, where the file system can do that."""
+def sync_folders(disk: Disk, *folders: Path) -> None:
+    """Make the names in each folder durable, where the file system can do that and we may open the folder."""
+    for folder in folders:
+        with suppress(PermissionError):
+            _sync_folder(disk, folder)
+
+
+def _sync_folder(disk: Disk, folder: Path) -> None:
     fd = disk.open(str(folder), os.O_RDONLY | os.O_DIRECTORY, 0)
     try:
         disk.sync(fd)

@@ -14,7 +14,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from .disk import Disk, append_whole, sync_folder
+from .disk import Disk, append_whole, sync_folders
 from .errors import Refused
 from .room import ensure, held, lock, unlock
 
@@ -25,6 +25,7 @@ class Journal:
     """An append-only file and its lock.
 
     good      the end of the good part in bytes; what stands behind it is torn
+    size      the size of the file when it was read: another size means that somebody else wrote to it
     synced    as far as the file is known to be on the disk
     ended     whether the good part ends with a newline
     unsynced  what was written since, in memory
@@ -34,7 +35,7 @@ class Journal:
     def __init__(self, path: Path, disk: Disk) -> None:
         self.path = path
         self.disk = disk
-        self.good = self.synced = 0
+        self.good = self.synced = self.size = 0
         self.ended = True
         self.unsynced: list[bytes] = []
         self.doubtful = False
@@ -84,18 +85,21 @@ class Journal:
 
     def _attach(self) -> int:
         """Open the file for appending. A torn tail is kept aside and cut off."""
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK
-        fd = self.disk.open(str(self.path), flags, 0o600)
+        made = 0 if self.size else os.O_CREAT  # one that was there and is gone must not begin in its middle
+        fd = self.disk.open(str(self.path), os.O_RDWR | os.O_APPEND | os.O_NONBLOCK | made, 0o600)
         try:
             found = self.disk.stat(fd)
             if not stat.S_ISREG(found.st_mode):
                 raise Refused(f"{self.path} is no regular file: nothing is written there")
             with suppress(PermissionError):  # some file systems have no modes
                 os.fchmod(fd, 0o600)
-            if found.st_size > self.good:
+            if found.st_size != self.size:
+                raise Refused(f"{self.path} was written to since it was read: resume the session once more")
+            if self.size > self.good:
                 _keep_aside(self.disk, fd, self.good, self.path.with_suffix(".torn"))
+                self.size = self.good
             if self.good == 0:
-                sync_folder(self.disk, self.path.parent)
+                sync_folders(self.disk, *_folders(self.path))
         except BaseException:
             os.close(fd)
             raise
@@ -103,8 +107,8 @@ class Journal:
 
     def _rebuild(self, old: int) -> int:
         """Put a new file in the place of one that cannot be trusted, or that somebody removed."""
-        disk, folder, temporary = self.disk, self.path.parent, f"{self.path}.new"
-        ensure(folder, disk)
+        disk, temporary = self.disk, f"{self.path}.new"
+        ensure(self.path.parent, disk)
         if not held(self.path, self._lock):
             again = lock(self.path, disk)
             if self._lock is not None:
@@ -118,7 +122,7 @@ class Journal:
                 size = append_whole(disk, fd, piece, size)
             disk.sync(fd)
             disk.rename(temporary, str(self.path))
-            sync_folder(disk, folder)
+            sync_folders(disk, *_folders(self.path))
         except BaseException:
             os.close(fd)
             raise
@@ -127,6 +131,11 @@ class Journal:
         self.unsynced.clear()
         self.doubtful = False
         return fd
+
+
+def _folders(path: Path) -> tuple[Path, Path]:
+    """Where the name of the record stands, and where the name of that folder stands."""
+    return path.parent, path.parent.parent.resolve()
 
 
 def _keep_aside(disk: Disk, fd: int, good: int, name: Path) -> None:
@@ -138,6 +147,7 @@ def _keep_aside(disk: Disk, fd: int, good: int, name: Path) -> None:
             append_whole(disk, aside, piece, disk.stat(aside).st_size)
             at += len(piece)
         disk.sync(aside)
+        sync_folders(disk, name.parent)
     finally:
         os.close(aside)
     disk.truncate(fd, good)

@@ -78,6 +78,7 @@ def resume(path: Path, warn: Warn, disk: Disk = DISK, *, shelve: bool = True) ->
         raise
     store.sid, store.begun = loaded.sid, loaded.size > 0
     journal.good = journal.synced = loaded.good
+    journal.size = loaded.size
     journal.ended = loaded.ended
     return store, loaded
 

@@ -381,6 +381,32 @@ def test_a_folder_that_was_removed_comes_back_with_the_whole_session(tmp_path: P
     assert told == []
 
 
+def test_what_another_wrote_while_there_was_no_lock_is_not_cut_off(tmp_path: Path) -> None:
+    """Two go on with one session while no lock can be made; the second must not take the first for torn."""
+    record(first := create(tmp_path, SID, Told()), turn())
+    first.close()
+    plan = Plan(1, errno.ENOSPC, ("open",))
+    late, _ = resume(first.path, told := Told(), failing(plan))
+    again, _ = resume(first.path, Told())
+    record(again, [(User(6, 0.5, (Text("what the other one said"),)), True)])
+    again.close()
+    kept = first.path.read_bytes()
+    record(late, turn(6))
+    assert first.path.read_bytes() == kept
+    assert len(late.pending) == 5 and len(told) == 1
+    assert list((tmp_path / FOLDER).glob("*.torn")) == []
+
+
+def test_a_file_that_went_before_the_first_record_does_not_begin_in_its_middle(tmp_path: Path) -> None:
+    record(store := create(tmp_path, SID, Told()), turn())
+    store.close()
+    again, _ = resume(store.path, told := Told())
+    store.path.unlink()
+    record(again, turn(6))
+    assert not store.path.exists()
+    assert len(again.pending) == 5 and "No such file" in told[0]
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_read_only_folder_lets_the_session_live_in_memory(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)

@@ -1,0 +1,185 @@
+"""The power goes at any moment: what was acknowledged is there, the session loads, and it is gone on with."""
+
+import errno
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.transcripts.grammar import complaints
+from tests.transcripts.platter import Left, Platter, Recorder, lay_out
+from tests.transcripts.test_store import SID, turn
+from transcripts.facts import Fact, User
+from transcripts.fold import fold
+from transcripts.load import read
+from transcripts.messages import Text
+from transcripts.room import FOLDER
+from transcripts.store import Store, create, path_of, resume
+
+
+@dataclass
+class Film:
+    """A session on a disk whose calls are written down; `moments` are what a loss could leave, and when."""
+
+    project: Path
+    seeds: int
+    platter: Platter = field(init=False)
+    recorder: Recorder = field(init=False)
+    said: list[Fact] = field(default_factory=list)
+    sure: int = 0  # as many of `said` were acknowledged
+    moments: list[tuple[int, int, Left]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.platter = Platter(self.project)
+        self.recorder = Recorder(self.platter, self._keep)
+
+    def _keep(self, name: str) -> None:
+        for left in self.platter.losses(self.seeds):
+            self.moments.append((self.sure, len(self.said), left))
+
+    def turn(self, store: Store) -> None:
+        for fact, durable in turn(len(self.said) + 1):
+            self.said.append(fact)
+            store.append(fact, durable)
+            if durable and not store.pending and not store.journal.doubtful:
+                self.sure = len(self.said)
+        self._keep("between")
+
+    def create(self) -> Store:
+        return create(self.project, SID, lambda line: None, self.recorder.disk())
+
+    def resume(self) -> Store:
+        return resume(path_of(self.project, SID), pytest.fail, self.recorder.disk())[0]
+
+    def fail(self, name: str, error: int) -> None:
+        """Fail the next call of that name."""
+        due = [error]
+        self.recorder.fails = lambda called: due.pop() if called == name and due else 0
+
+
+def two_turns(film: Film) -> None:
+    store = film.create()
+    film.turn(store)
+    film.turn(store)
+    store.close()
+
+
+def gone_on_with(film: Film) -> None:
+    two_turns(film)
+    store = film.resume()
+    film.turn(store)
+    store.close()
+
+
+def gone_on_with_behind_a_torn_record(film: Film) -> None:
+    two_turns(film)
+    path = path_of(film.project, SID)
+    with path.open("ab") as file:
+        file.write(b'{"v":1,"seq":11,"ts":"2026')
+    film.platter.write(film.platter.live[str(path)], b'{"v":1,"seq":11,"ts":"2026')
+    store = film.resume()
+    film.turn(store)
+    store.close()
+
+
+def a_sync_that_failed(film: Film) -> None:
+    store = film.create()
+    film.turn(store)
+    film.fail("sync", errno.EIO)
+    film.turn(store)
+    film.turn(store)
+    store.close()
+
+
+def a_write_that_failed(film: Film) -> None:
+    store = film.create()
+    film.turn(store)
+    film.fail("write", errno.ENOSPC)
+    film.turn(store)
+    store.close()
+
+
+def a_file_removed_while_open(film: Film) -> None:
+    store = film.create()
+    film.turn(store)
+    store.path.unlink()
+    film.platter.removed(str(store.path))
+    film.sure = 0  # whoever removed it wanted it gone
+    film.turn(store)
+    store.close()
+
+
+def a_folder_removed_while_open(film: Film) -> None:
+    store = film.create()
+    film.turn(store)
+    shutil.rmtree(film.project / FOLDER)
+    for path in list(film.platter.live):
+        film.platter.removed(path)
+    film.sure = 0
+    film.turn(store)
+    store.close()
+
+
+SCENES: tuple[Callable[[Film], None], ...] = (
+    two_turns,
+    gone_on_with,
+    gone_on_with_behind_a_torn_record,
+    a_sync_that_failed,
+    a_write_that_failed,
+    a_file_removed_while_open,
+    a_folder_removed_while_open,
+)
+
+
+def check(project: Path, sure: list[Fact], said: list[Fact]) -> None:
+    """What was acknowledged is there; nothing is there that nobody said; and it can be gone on with."""
+    path = path_of(project, SID)
+    if not path.exists():
+        assert sure == []
+        return
+    store, loaded = resume(path, pytest.fail)
+    assert [fact for fact in sure if fact not in loaded.facts] == []
+    assert [fact for fact in loaded.facts if fact not in said] == []
+    word = User(len(said) + 1, 0.0, (Text("go on"),))
+    assert complaints([json.loads(message.json) for message in fold([*loaded.facts, word]).view]) == []
+    torn, aside = path.read_bytes()[loaded.good :], path.with_suffix(".torn")
+    before = aside.read_bytes() if aside.exists() else b""
+    store.append(word, True)
+    store.close()
+    assert (aside.read_bytes() if aside.exists() else b"") == before + torn
+    again = read(path)
+    assert again.facts == [*loaded.facts, word]
+    assert (again.torn, again.bad) == (0, loaded.bad)
+
+
+def film_and_check(scene: Callable[[Film], None], folder: Path, seeds: int) -> int:
+    """Returns how many disks were looked at."""
+    (folder / "project").mkdir()
+    film = Film(folder / "project", seeds)
+    scene(film)
+    seen: list[tuple[int, Left]] = []
+    for sure, said, left in film.moments:
+        if (sure, left) in seen:
+            continue
+        seen.append((sure, left))
+        lay_out(left, film.project, folder / "after")
+        check(folder / "after", film.said[:sure], film.said[:said])
+        shutil.rmtree(folder / "after")
+    assert film.sure == len(film.said)
+    return len(seen)
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_nothing_that_was_acknowledged_is_lost_with_the_power(
+    tmp_path: Path, scene: Callable[[Film], None]
+) -> None:
+    assert film_and_check(scene, tmp_path, seeds=2) > 40
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("scene", SCENES)
+def test_the_power_goes_in_many_ways(tmp_path: Path, scene: Callable[[Film], None]) -> None:
+    assert film_and_check(scene, tmp_path, seeds=100) > 500
