@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from difflib import SequenceMatcher
-from time import monotonic
+from time import thread_time
 
-_PATIENCE = 0.2  # seconds spent on the search for a similar block; what is found by then counts
+_PATIENCE = 0.2  # seconds of computing spent on the search for a similar block; what is found by then counts
 _ENOUGH = 0.6  # likeness from which a block is worth showing, as difflib counts
 _SHOWN = 12  # lines of the file shown at most
 _NUMBERED = re.compile(r"^ *\d+(?:\t|→|\|| \| |: ?)", re.MULTILINE)
@@ -98,10 +98,10 @@ def _likenesses(lines: list[str], wanted: list[str]) -> Iterator[tuple[int, floa
     target = wanted[anchor].strip()[:500]
     if not target:
         return
-    until = monotonic() + _PATIENCE
+    until = thread_time() + _PATIENCE
     matcher = SequenceMatcher(None, "", target, False)
     for index, line in enumerate(lines):
-        if monotonic() > until:
+        if thread_time() > until:
             return
         matcher.set_seq1(line.strip()[:500])
         if matcher.real_quick_ratio() < _ENOUGH or matcher.quick_ratio() < _ENOUGH:

@@ -41,7 +41,6 @@ def encode(fact: Fact, sid: str) -> bytes:
 
 def seal(payload: Mapping[str, Any]) -> bytes:
     """A payload as one line, its checksum and newline added."""
-    """A payload as a line, its checksum and newline added."""
     try:
         body = json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
@@ -114,13 +113,11 @@ def _body(fact: Fact) -> dict[str, Any]:
 
 
 def _build(made: type[Any], seq: int, ts: float, raw: Mapping[str, Any]) -> Fact:
-    known = _READERS[made]
-    values = {
-        name: value if (reader := known[name]) is None else reader(value)
-        for name, value in raw.items()
-        if name in known
-    }
-    fact: Fact = made(seq=seq, ts=ts, **values)  # TypeError where one is missing
+    values = {}
+    for name, reader in _READERS[made]:
+        if name in raw:
+            values[name] = raw[name] if reader is None else reader(raw[name])
+    fact: Fact = made(seq, ts, **values)  # TypeError where one is missing
     return fact
 
 
@@ -195,4 +192,4 @@ _DECODE: dict[str, Callable[[Any], Any]] = {
     "system": tuple,
     "tokens": lambda raw: tuple(raw) if isinstance(raw, list) else raw,
 }
-_READERS = {made: {name: _DECODE.get(name) for name, _ in _DEFAULTS[made]} for made in KINDS.values()}
+_READERS = {made: tuple((name, _DECODE.get(name)) for name, _ in _DEFAULTS[made]) for made in KINDS.values()}

@@ -24,7 +24,6 @@ from .facts import Fact, Unknown
 from .shelf import Shelf, reveal, stub
 
 LONGEST = 1 << 28  # a line longer than this is no record: 50 MB is the largest that we write
-_BLANK = b" \t\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ def _read(file: BinaryIO, path: Path, shelve: bool) -> Loaded:
     bad: list[Bad] = []
     for number, offset, line in _lines(file):
         loaded.size = offset + len(line)
-        if not line.strip(_BLANK) and line.endswith(b"\n"):
+        if line.isspace() and line.endswith(b"\n"):
             loaded.good, loaded.ended = loaded.size, True
             continue
         try:

@@ -158,11 +158,8 @@ def _result_to_api(block: ToolResult) -> dict[str, Any]:
 
 def from_api(raw: Mapping[str, Any]) -> Block:
     """The block that a JSON object stands for; what we cannot read whole becomes `Opaque`."""
-    reader = _READERS.get(str(raw.get("type")))
-    if reader is None:
-        return Opaque(dict(raw))
     try:
-        return reader(raw)
+        return _READERS[raw["type"]](raw)
     except (AttributeError, KeyError, TypeError, ValueError):
         return Opaque(dict(raw))
 

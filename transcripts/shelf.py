@@ -75,7 +75,7 @@ def stub(line: bytes) -> tuple[Result, str] | None:
     if len(line) < SMALL or (head := _HEAD.match(line)) is None:
         return None
     seal = _SEAL.search(line, len(line) - 24)
-    after = line.find(_TOKENS, head.end())
+    after = line.rfind(_TOKENS, head.end())  # within the notes of a tool it leaves no whole object behind it
     if seal is None or after < 0 or int(seal[1], 16) != zlib.crc32(memoryview(line)[: seal.start()]):
         return None
     try:
