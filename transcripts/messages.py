@@ -170,7 +170,7 @@ def blocks_from_api(content: str | Iterable[Mapping[str, Any]] | None) -> tuple[
         return ()
     if isinstance(content, str):
         return (Text(content),) if content else ()
-    return tuple(from_api(raw) for raw in content)
+    return tuple(map(from_api, content))
 
 
 def _extra(raw: Mapping[str, Any], *known: str) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,12 @@ from .fold import Folded, replaced
 
 SMALL = 2_048  # bytes; a shorter line is parsed faster than it is looked up again
 _HEAD = re.compile(
-    rb'\{"v":%d,"seq":(\d{1,15}),"ts":"([0-9TZ:.+-]{1,40})","sid":"([^"\\]{0,200})",'
-    rb'"kind":"result","of":(\d{1,15}),"block":(\d{1,9}),"content":\[' % VERSION
+    rb'\{"v":%d,"seq":\d{1,15},"ts":"[0-9TZ:.+-]{1,40}","sid":"[^"\\]{0,200}",'
+    rb'"kind":"result","of":\d{1,15},"block":\d{1,9},"content":\[' % VERSION
 )
 _TOKENS = b'],"tokens":['
 _SEAL = re.compile(rb',"crc":"([0-9a-f]{8})"\}\r?\n?\Z')
-_AFTER = {"tokens", "error", "human", "about", "stored"}
+_FIELDS = {"v", "ts", "sid", "kind", *(field.name for field in fields(Result))}
 
 
 @dataclass(slots=True)
@@ -79,15 +79,13 @@ def stub(line: bytes) -> tuple[Result, str] | None:
     if seal is None or after < 0 or int(seal[1], 16) != zlib.crc32(memoryview(line)[: seal.start()]):
         return None
     try:
-        rest = parse(b"{" + line[after + 2 : seal.start()] + b"}")
+        raw = parse(line[: head.end()] + line[after : seal.start()] + b"}")
     except ValueError:
         return None
-    if not isinstance(rest, dict) or not rest.keys() <= _AFTER or not _counted(rest["tokens"]):
+    if raw["content"] or not raw.keys() <= _FIELDS or not _counted(raw["tokens"]):
         return None
-    rest.pop("human", None)
-    seq, ts, sid, of, block = (group.decode() for group in head.groups())
-    raw = {"v": VERSION, "seq": seq, "ts": ts, "sid": sid, "kind": "result"}
-    fact, sid = from_raw({**raw, "of": int(of), "block": int(block), "content": [], **rest})
+    raw.pop("human", None)
+    fact, sid = from_raw(raw)
     return (fact, sid) if isinstance(fact, Result) else None
 
 

@@ -104,7 +104,11 @@ def bare_pass(path: Path) -> int:
 def test_loading_100_mb_takes_at_most_half_as_long_again_as_parsing_it(
     large: Path, shelve: bool, request: pytest.FixtureRequest
 ) -> None:
-    """For large records. With ordinary ones making the facts weighs as much as parsing: 2.5 is the bound."""
+    """As a session is resumed, with what no view shows left on the shelf; and whole, as it is exported.
+
+    Whole, with records of 2 KB, keeping everything is a quarter of the time and making the facts another
+    two fifths: there 2 is the bound.
+    """
     ours, theirs = [], []
     pair = [(theirs, lambda: bare_pass(large)), (ours, lambda: read(large, shelve=shelve))]
     for number in range(6):
@@ -115,7 +119,7 @@ def test_loading_100_mb_takes_at_most_half_as_long_again_as_parsing_it(
         f"\n{large.stat().st_size / 1e6:.0f} MB: {statistics.median(ours):.2f} s, json.loads alone", end=" "
     )
     print(f"{statistics.median(theirs):.2f} s, ratio {ratio:.2f}")
-    assert ratio <= (1.5 if "6.7 KB" in request.node.name else 2.5)
+    assert ratio <= (1.5 if shelve or "6.7 KB" in request.node.name else 2)
 
 
 def test_a_compacted_session_of_100_mb_is_there_in_3_seconds_and_300_mb(large: Path) -> None:
