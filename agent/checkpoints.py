@@ -9,6 +9,7 @@ than 20,000 files, what lies outside the project. Never covered: folders that ho
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -101,6 +102,12 @@ class Checkpoints:
                 self._note(Change(seq, name, before, UNSEEN if interrupted else after))
         with suppress(OSError):
             (self._home / f"{self.sid}.look").unlink(missing_ok=True)
+
+    def content(self, state: State) -> bytes | None:
+        """What was kept of a file or link; None where nothing was."""
+        if state.kind == "link":
+            return os.fsencode(state.value)
+        return self._shadow.get(state.value) if state.kind == "file" and state.value else None
 
     def uncovered(self) -> list[str]:
         """What could not be kept so far, one line each; empty when all is covered."""

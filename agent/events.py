@@ -2,7 +2,7 @@
 
 Order within a turn: TurnBegan, then for each request RequestBegan, deltas, ReplyEnded or ReplyLost (with
 Retrying between tries), then CallBegan / CallProgress / CallEnded for each call, and at the very end
-exactly one TurnEnded. MadeRoom, Notice and Said may come at any time. `emit` is synchronous and quick.
+exactly one TurnEnded. The others may come at any time. `emit` is synchronous and quick.
 """
 
 from __future__ import annotations
@@ -142,6 +142,14 @@ class Charted:
 
 
 @dataclass(frozen=True, slots=True)
+class Copied:
+    """A text for the clipboard of the person's terminal; `words` are told once the terminal has it."""
+
+    text: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class TurnEnded:
     """The turn is over. `code` is the exit code a headless run ends with; `error` one readable line."""
 
@@ -167,6 +175,7 @@ Event = (
     | Notice
     | Said
     | Charted
+    | Copied
     | TurnEnded
 )
 Emit = Callable[[Event], None]

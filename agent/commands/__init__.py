@@ -15,7 +15,7 @@ from agent.errors import AgentError
 from agent.events import Notice, Said
 from transcripts.errors import StoreError
 
-from . import about, making_room, project, sessions, tasks
+from . import about, copying, making_room, project, sessions, tasks
 from .own import run_own
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("model", about.model, (), "bare"),
     Command("effort", about.effort, ("thinking",), "bare"),
     Command("memory", project.memory, (), "always"),
+    Command("diff", project.diff, (), "always"),
     Command("tasks", tasks.tasks, ("bashes", "ps"), "always"),
     Command("permissions", about.permissions, ("allowed-tools",), "bare"),
     Command("sessions", sessions.list_, (), "always"),
@@ -92,6 +93,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("fork", sessions.fork, ("branch",)),
     Command("rename", sessions.rename),
     Command("export", sessions.export),
+    Command("copy", copying.copy, (), "always"),
     Command("clear", sessions.clear, ("new", "reset")),
     Command("exit", exit_, ("quit", "q"), "always"),
 )

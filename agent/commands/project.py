@@ -1,9 +1,12 @@
-"""Commands about the project and what the model is told of it: /init, /memory."""
+"""Commands about the project and what the model is told of it: /init, /memory, /diff."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
+from agent.checkpoints import Checkpoints
+from agent.differing import Difference, differences
 from agent.events import Notice, Said
 from agent.prompt import MEMORY_NAMES, memory_of, memory_paths, read_memory, system_prompt
 
@@ -17,6 +20,8 @@ Then say, in at most 60 lines: what the project is; the commands to build, run, 
 a single test; how the code is laid out and which way the parts depend on each other; the conventions that \
 it keeps to; and what is easily done wrong. Only what you have seen in the files, no general advice."""
 IMPROVE = "\nThere is {name} already: keep what is still true, correct what is not, and add what is missing."
+
+EACH, WHOLE = 60, 600  # lines of diff shown of a file, and in all
 
 
 async def init(agent: Agent, argument: str) -> None:
@@ -55,3 +60,36 @@ def _since(text: str, now: str | None) -> str:
     if now is None:
         return "  (gone since)"
     return "" if now == text else "  (changed since)"
+
+
+async def diff(agent: Agent, argument: str) -> None:
+    """Show what this session changed in the project. With a path, show that file's changes whole."""
+    keeper = agent.in_use[1].keeper
+    if not isinstance(keeper, Checkpoints):
+        agent.emit(Notice("there are no checkpoints of files without a record (--no-session)", "warning"))
+        return
+    found = await asyncio.to_thread(differences, keeper)
+    path = argument.removeprefix("./").rstrip("/")
+    shown = [one for one in found if not path or f"{one.path}/".startswith(f"{path}/")]
+    if not shown:
+        where = f"at {path}" if path else "in the project"
+        agent.emit(Notice(f"this session changed nothing {where}"))
+        return
+    left = WHOLE
+    for one in shown:
+        left = _show(agent, one, left if path else min(left, EACH), left)
+    added, removed = sum(one.added for one in shown), sum(one.removed for one in shown)
+    agent.emit(Notice(f"{len(shown)} {'file' if len(shown) == 1 else 'files'}, +{added} -{removed}"))
+    for line in keeper.uncovered():
+        agent.emit(Notice(f"not covered: {line}", "warning"))
+
+
+def _show(agent: Agent, one: Difference, most: int, left: int) -> int:
+    """Tell of one file in at most `most` lines of diff; returns what is left for the others."""
+    agent.emit(Said(f"{one.how:<8} {one.path}  {one.why or f'+{one.added} -{one.removed}'}"))
+    lines = one.text.splitlines()
+    if lines and most > 0:
+        agent.emit(Said("\n".join(lines[:most]) + "\n", "diff"))
+    if len(lines) > most:
+        agent.emit(Notice(f"{len(lines) - most} more lines; /diff {one.path} shows them"))
+    return left - min(len(lines), most)

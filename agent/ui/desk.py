@@ -69,7 +69,7 @@ def set_up(folder: Path, state: Path, color: str) -> Desk:
 
     terminal = Terminal(color)
     past, draft = Past(state / "history"), Draft(state, folder)
-    stage = Stage(terminal.above, terminal.look, lambda: made[0].changed())
+    stage = Stage(terminal.above, terminal.look, lambda: made[0].changed(), terminal.send)
     editor = Editor(past, Words(commands, Files(folder)), lambda: made[0].journal.touch())
     leave: Callable[[int], None] = lambda code: made[0].leave(code)  # noqa: E731
     turns = Turns(stage, editor, terminal.invalidate, leave)

@@ -21,7 +21,7 @@ from .escape import gentle, one_line
 from .input import LEAVING
 from .outlet import Outlet
 from .theme import Theme
-from .words import Look
+from .words import Look, osc52
 
 if TYPE_CHECKING:
     from .repl import Factory
@@ -88,9 +88,17 @@ class Teller:
             self._out.line(gentle(self._text))
             self._text = ""
         self.ended = self.ended or isinstance(event, TurnEnded)
+        if isinstance(event, events.Copied):
+            event = self._copied(event)
         line = _line(event, self.look)
         if line:
             self._out.line(line)
+
+    def _copied(self, event: events.Copied) -> events.Notice:
+        if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+            return events.Notice("there is no clipboard here", "warning")
+        self.ask_for(osc52(event.text))
+        return events.Notice(event.words)
 
     def ask_for(self, words: str) -> None:
         """Print a prompt, without an end of line."""

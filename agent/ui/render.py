@@ -42,6 +42,8 @@ def _text(event: events.Event, look: Look) -> str:
             return said(event, look)
         case events.Charted():
             return chart(event, look)
+        case events.Copied(_, words):
+            return notice(events.Notice(words), look)
         case events.ReplyLost(reason):
             lost = f"The stream broke ({one_line(reason)}); what was shown is not part of the answer."
             return notice(events.Notice(lost, "warning"), look)

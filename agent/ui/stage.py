@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from . import live as living
 from .flow import Chunk
-from .words import Look, user
+from .words import Look, osc52, user
 
 if TYPE_CHECKING:
     from agent.events import CallEnded, Event
@@ -23,13 +23,17 @@ _SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Stage:
-    """The screen but for the input. `above` prints finished lines, `look` tells how to draw now."""
+    """The screen but for the input. `above` prints finished lines, `look` tells how to draw now.
+
+    `raw` sends codes that draw nothing.
+    """
 
     def __init__(
         self,
         above: Callable[[str], None],
         look: Callable[[], Look],
         changed: Callable[[], None],
+        raw: Callable[[str], None] = lambda codes: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.live = living.Live()
@@ -38,6 +42,7 @@ class Stage:
         self._above = above
         self._look = look
         self._changed = changed
+        self._raw = raw
         self.now = monotonic
         self._deltas: list[Event] = []
         self._last: CallEnded | None = None
@@ -117,6 +122,8 @@ class Stage:
         self.live.take(event, self.now())
         if isinstance(event, events.CallEnded):
             self._last = event
+        elif isinstance(event, events.Copied):
+            self._raw(osc52(event.text))
         elif isinstance(event, events.TurnEnded):
             self.ended = True
         elif isinstance(event, events.TurnBegan) and self.echo_next:

@@ -94,6 +94,10 @@ class Terminal:
         self._printer.add(text)
         self._print_soon()
 
+    def send(self, codes: str) -> None:
+        """Send codes that draw nothing, at once and on their own."""
+        self.paper.write(codes)
+
     def redraw(self) -> None:
         self._printer.redraw()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 
 from .cells import clip, fit, width, wrap
@@ -38,6 +39,11 @@ def title(name: str, words: str, look: Look, role: str) -> str:
     paint = look.theme.paint
     line = paint(role, "●") + " " + paint("bold", shown) + (f"  {rest}" if rest else "")
     return fit(line, look.columns)
+
+
+def osc52(text: str) -> str:
+    """The codes that ask a terminal to put a text on its clipboard."""
+    return f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\x07"
 
 
 def duration(seconds: float) -> str:

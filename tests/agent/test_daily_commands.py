@@ -1,10 +1,12 @@
 """What one reaches for every day: /init, /memory, /effort, /tasks, against the strict server."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent.commands import may_run_beside
+from agent.events import Copied
 from tests.agent.test_commands import Desk, at_desk
 from tools.arguments import parse
 from tools.base import Call
@@ -103,5 +105,57 @@ def test_tasks_shows_background_commands_and_ends_them(tmp_path: Path) -> None:
         assert "stopped" in text and "nothing runs" in await desk.do("/tasks kill b1")
         await desk.do("hello")
         assert any(b"Background command b1" in body for body in desk.bodies())
+
+    at_desk(tmp_path, work)
+
+
+def test_diff_shows_what_the_session_changed_and_no_more(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n", "utf-8")
+    (tmp_path / "b.txt").write_text("here\n", "utf-8")
+
+    async def work(desk: Desk) -> None:
+        assert "changed nothing in the project" in await desk.do("/diff")
+        await desk.do("read a.txt, then replace `two` with `three` in a.txt")
+        text = await desk.do("/diff")
+        assert "changed  a.txt  +1 -1" in text and "-two\n+three" in text and "1 file, +1 -1" in text
+        await desk.do("!rm b.txt; seq 500 > new.txt")
+        assert "b.txt" not in await desk.do("/diff")  # the person's own commands are not the session's doing
+        await desk.do("run `rm -f b.txt; mkdir d; seq 500 > d/long.txt`")
+        text = await desk.do("/diff")
+        assert "new      d/long.txt  +500 -0" in text and "/diff d/long.txt shows them" in text
+        assert "+500" in await desk.do("/diff ./d") and "+499\n" in desk.words()
+        assert "a.txt" not in desk.words()
+        (tmp_path / "a.txt").write_text("one\ntwo\n", "utf-8")
+        assert "a.txt" not in await desk.do("/diff")
+
+    at_desk(tmp_path, work)
+
+
+def test_diff_of_a_session_without_a_record_says_that_nothing_was_kept(tmp_path: Path) -> None:
+    async def work(desk: Desk) -> None:
+        assert "no checkpoints" in await desk.do("/diff")
+
+    at_desk(tmp_path, work, no_session=True)
+
+
+def test_copy_gives_the_newest_answers_to_the_terminal_or_the_clipboard_program(tmp_path: Path) -> None:
+    (tmp_path / "wl-copy").write_text(f"#!/bin/sh\ncat > {tmp_path}/clip\n", "utf-8")
+    (tmp_path / "wl-copy").chmod(0o755)
+
+    async def work(desk: Desk) -> None:
+        assert "no answer to copy" in await desk.do("/copy")
+        await desk.do("hello", "/copy")
+        (first,) = desk.told(Copied)
+        await desk.do("what can you do?", "/copy 2")
+        assert desk.told(Copied)[0].text == first.text != ""
+        assert "from 1 (the newest answer) to 2" in await desk.do("/copy 3")
+        assert "from 1 (the newest answer) to 2" in await desk.do("/copy x")
+        environ = {"WAYLAND_DISPLAY": "w", "PATH": f"{tmp_path}:/usr/bin:/bin"}
+        desk.agent.setup = replace(desk.agent.setup, environ=environ)
+        assert "with wl-copy" in await desk.do("/copy 2") and not desk.told(Copied)
+        assert (tmp_path / "clip").read_text("utf-8") == first.text
+        desk.agent.setup = replace(desk.agent.setup, environ={**environ, "SSH_TTY": "/dev/pts/1"})
+        await desk.do("/copy")
+        assert desk.told(Copied)
 
     at_desk(tmp_path, work)

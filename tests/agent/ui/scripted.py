@@ -98,6 +98,8 @@ class Scripted:
             self.emit(events.Charted("Context", rows, 200_000))
         elif name == "exit":
             return False
+        elif name == "copy":
+            self.emit(events.Copied("blüm", "gave 4 characters"))
         elif name == "init":
             await self.prompt("say initialised")
         elif name == "markdown":

@@ -133,3 +133,8 @@ def test_elapsed_time_is_drawn_at_most_ten_times_a_second(person):
     start = bytes(person.raw).count(b"\x1b[?2026h")
     person.sees("running, 3 s")
     assert bytes(person.raw).count(b"\x1b[?2026h") - start <= 2 * 2 * 10 + 10  # two seconds, and some slack
+
+
+def test_what_is_copied_reaches_the_terminal_as_one_sequence_and_is_told(person):
+    person.type("/copy\r").sees("gave 4 characters", "❯ /copy")
+    assert b"\x1b]52;c;YmzDvG0=\x07" in person.raw
