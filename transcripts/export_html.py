@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from .export import moment, shortened, title
+from .export_markdown import drawn
 from .export_style import SCRIPT, STYLE
 from .facts import Clear, Compacted, Edit, Failed, Fold, Opened, Reply, Result, Unthink, User
 from .fold import Folded
@@ -44,8 +45,12 @@ def page(folded: Folded, sid: str) -> str:
 
 def text(words: str) -> str:
     """Words as HTML: secrets masked, markup and invisible characters shown as what they are."""
+    return escape(_visible(words))
+
+
+def _visible(words: str) -> str:
     shown = _HIDDEN.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", mask(words).replace("\r\n", "\n"))
-    return escape(shown.encode("utf-8", "replace").decode())
+    return shown.encode("utf-8", "replace").decode()
 
 
 def _opening(folded: Folded) -> str:
@@ -93,7 +98,8 @@ def _conversation(folded: Folded) -> Iterator[str]:
 
 
 def _article(kind: str, seq: int, who: str, ts: float, inside: Iterable[str]) -> str:
-    head = f"<h2>{who} <a href=#r{seq}>r{seq}</a> <time>{moment(ts)}</time></h2>"
+    when = f" <time>{moment(ts)}</time>" if ts else ""  # other agents' recordings need not tell it
+    head = f"<h2>{who} <a href=#r{seq}>r{seq}</a>{when}</h2>"
     return f"<article class={kind} id=r{seq}>{head}{''.join(inside)}</article>"
 
 
@@ -104,6 +110,8 @@ def _reply(fact: Reply) -> Iterator[str]:
         elif is_thinking(block):
             if thought := block_text(block):
                 yield _folded("thinking", _plain(thought), "thinking")
+        elif isinstance(block, Text):
+            yield drawn(_visible(block.text))
         else:
             yield _block(block)
     if not fact.complete:
@@ -120,19 +128,7 @@ def _block(block: Block) -> str:
     if isinstance(block, Image) and block.media_type in _IMAGES and _is_base64(block.data):
         return f'<img alt="image" src="data:{block.media_type};base64,{block.data}">'
     words = block_text(block)
-    if not isinstance(block, Text):
-        return _plain(words)
-    return "".join(
-        f"<pre>{text(piece.partition(chr(10))[2])}</pre>" if odd else f"<p>{text(piece.strip())}</p>"
-        for odd, piece in _fences(words)
-        if piece.strip()
-    )
-
-
-def _fences(words: str) -> Iterator[tuple[bool, str]]:
-    """(inside a fence, text) of the pieces of a markdown text."""
-    for index, piece in enumerate(re.split(r"(?m)^```", words)):
-        yield index % 2 == 1, piece
+    return f"<p>{text(words.strip())}</p>" if isinstance(block, Text) else _plain(words)
 
 
 def _is_base64(data: str) -> bool:
@@ -200,8 +196,7 @@ def _edit(edit: Edit) -> str:
 
 def _drawing(folded: Folded) -> str:
     """The size of the context at each reply, in tokens, with a line where room was made."""
-    sizes = [(fact.seq, fact.usage.prompt) for fact in folded.facts if isinstance(fact, Reply)]
-    sizes = [(seq, tokens) for seq, tokens in sizes if tokens]
+    sizes, estimated = _sizes(folded)
     if len(sizes) < 2:
         return ""
     first, last, top = sizes[0][0], sizes[-1][0], max(tokens for _, tokens in sizes)
@@ -219,9 +214,27 @@ def _drawing(folded: Folded) -> str:
         f"<figure><svg viewBox='0 0 {WIDTH} {HEIGHT}' role=img aria-label='size of the context'>"
         f"<polygon class=area points='0,{HEIGHT} {line} {WIDTH},{HEIGHT}'/>"
         f"<polyline class=size points='{line}'/>{marks}</svg>"
-        f"<figcaption>Size of the context at each reply, at most {top:,} tokens. "
+        f"<figcaption>Size of the context at each reply, at most {top:,} tokens{estimated}. "
         "A line is a compaction.</figcaption></figure>"
     )
+
+
+def _sizes(folded: Folded) -> tuple[list[tuple[int, int]], str]:
+    """(seq, tokens) of each reply, as it was billed; where nobody told, by the length of the texts."""
+    replies = [fact for fact in folded.facts if isinstance(fact, Reply)]
+    if any(fact.usage.prompt for fact in replies):
+        return [(fact.seq, fact.usage.prompt) for fact in replies if fact.usage.prompt], ""
+    sizes, characters = [], 0
+    for fact in folded.facts:
+        match fact:
+            case Reply():
+                sizes.append((fact.seq, characters // 4))
+                characters += len(content_text(fact.blocks))
+            case User():
+                characters += len(content_text(fact.blocks))
+            case Result():
+                characters += len(content_text(fact.content))
+    return sizes, " (estimated: four characters a token)"
 
 
 def _mark(x: float, one: Compacted) -> str:

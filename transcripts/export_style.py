@@ -27,6 +27,15 @@ article p{margin:.4rem 0;white-space:pre-wrap;overflow-wrap:anywhere}
 pre{margin:.4rem 0;padding:.5rem;background:var(--soft);border-radius:.4rem;
 font:.8rem/1.45 ui-monospace,monospace;
 white-space:pre-wrap;overflow-wrap:anywhere;max-height:40rem;overflow:auto}
+.md{overflow-wrap:anywhere}.md>:first-child{margin-top:.3rem}.md>:last-child{margin-bottom:.3rem}
+.md p,.md td,.md th{white-space:normal}
+.md h1,.md h2,.md h3,.md h4{font-size:1rem;color:inherit;margin:.8rem 0 .3rem}
+.md h1{font-size:1.2rem}.md h2{font-size:1.1rem}.md li>p{margin:.1rem 0}
+.md code{background:var(--soft);border-radius:.25rem;padding:0 .2rem;font:.85em ui-monospace,monospace}
+.md pre code{padding:0;font:inherit}.md a{color:var(--size)}
+.md table{display:block;overflow-x:auto;border-collapse:collapse}
+.md td,.md th{border:1px solid var(--line);padding:.15rem .5rem}
+.md blockquote{margin:.4rem 0;padding-left:.75rem;border-left:3px solid var(--line);color:var(--dim)}
 summary{cursor:pointer;font:.85rem/1.8 ui-monospace,monospace;overflow:hidden;text-overflow:ellipsis;
 white-space:nowrap}
 .thinking{color:var(--dim)}.add{background:var(--add)}.del{background:var(--del)}.at{color:var(--dim)}

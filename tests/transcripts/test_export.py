@@ -169,3 +169,37 @@ def test_the_page_shows_what_left_and_why() -> None:
 def test_an_empty_session_is_a_page_as_well() -> None:
     for suffix in (".md", ".html", ".json", ".jsonl"):
         export_text(fold([]), "s1", suffix)
+
+
+def said(words: str) -> str:
+    """The page of a session of another agent, without times and figures, in which the model said `words`."""
+    user = User(1, 0.0, (Text("Tell me"),))
+    facts = [user, Reply(2, 0.0, (Text(words),)), Reply(3, 0.0, (Text("more"),))]
+    return export_text(fold(facts), "s1", ".html")
+
+
+def test_what_the_model_wrote_is_drawn_and_its_html_stays_text() -> None:
+    page = said(
+        "## A heading\n\n- **one**\n- `two`\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n<b onclick=x()>bold</b>"
+    )
+    assert "<h2>A heading</h2>" in page and "<strong>one</strong>" in page and "<td>2</td>" in page
+    assert "&lt;b onclick=x()&gt;" in page and "<b onclick" not in page
+
+
+def test_a_link_is_a_link_and_an_image_of_the_web_is_not_fetched() -> None:
+    page = said(
+        "[go](https://example.org/a) ![pic <1>](https://example.org/i.png?a=1&b=2) [no](javascript:alert(1))"
+    )
+    assert '<a href="https://example.org/a">go</a>' in page
+    assert '<a href="https://example.org/i.png?a=1&amp;b=2">pic &lt;1&gt;</a>' in page
+    assert "<img" not in page and 'href="javascript' not in page
+
+
+def test_without_times_and_figures_none_are_made_up() -> None:
+    page = said("x" * 4_000)
+    assert "1970" not in page and "<time>" not in page
+    assert "at most 1,001 tokens (estimated" in page
+
+
+def test_a_secret_within_markdown_is_masked() -> None:
+    assert SECRET not in said(f"use `{SECRET}` or **{SECRET}**")
