@@ -27,6 +27,7 @@ PIECE = 4_000  # characters of one fact in a stretch; `r<seq>` gives the rest
 STRETCH = 400_000  # characters of a stretch in all
 EXCERPT = 160
 FOUND = 20
+LONG = 30_000  # characters; a longer text is recalled in pages, so that a hit in it needs its place
 LARGEST = 64 << 20  # bytes; outputs are kept up to 50 MB
 
 
@@ -52,11 +53,15 @@ class Recall:
         return self._whole(fact) if block is None else _one_block(fact, int(block), id)
 
     def find(self, words: str) -> list[tuple[str, str]]:
-        """(id, excerpt) of at most 20 facts that hold all the words, most hits first, then the newest."""
+        """(id, excerpt) of at most 20 facts that hold all the words, most hits first, then the newest.
+
+        Outputs that are kept beside the record are looked through as well; the excerpt of a long text
+        begins with the character where it stands.
+        """
         wanted = words.casefold().split()
         hits: list[tuple[int, int, str]] = []
         for fact in self._all() if wanted else ():
-            text = fact_text(fact)
+            text = self._kept(fact) or fact_text(fact)
             folded = text.casefold()
             counts = [folded.count(word) for word in wanted]
             if all(counts):
@@ -96,8 +101,14 @@ class Recall:
             return self._left_out(fact.seq)
         text = fact_text(fact)
         if isinstance(fact, Result) and fact.stored is not None:
-            return stored_text(fact.stored, self.outputs) or f"{text}\n\n{_missing(fact.stored)}"
+            return self._kept(fact) or f"{text}\n\n{_missing(fact.stored)}"
         return text or "(nothing was said there)"
+
+    def _kept(self, fact: Fact) -> str | None:
+        """The whole output of a fact that has one beside the record, if it is still there."""
+        if isinstance(fact, Result) and fact.stored is not None:
+            return stored_text(fact.stored, self.outputs)
+        return None
 
     def _stretch(self, facts: Iterable[Fact]) -> str:
         pieces, size = [], 0
@@ -158,4 +169,5 @@ def _excerpt(text: str, folded: str, words: list[str]) -> str:
     """The surroundings of the first hit, on one line. (Folding the case may move places by a little.)"""
     at = max(0, folded.find(words[0]) - EXCERPT // 3)
     line = " ".join(text[at : at + EXCERPT].split())
-    return f"{'…' if at else ''}{line}{'…' if at + EXCERPT < len(text) else ''}"
+    where = f"[offset {at}] " if len(text) > LONG else ""
+    return f"{where}{'…' if at else ''}{line}{'…' if at + EXCERPT < len(text) else ''}"

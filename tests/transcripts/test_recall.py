@@ -92,3 +92,11 @@ def test_an_output_that_has_changed_or_gone_is_said_to_have(tmp_path: Path) -> N
     (tmp_path / "out" / "s-3.txt").unlink()
     (tmp_path / "out" / "s-3.txt").symlink_to("/etc/passwd")
     assert "root" not in recall.original("r3")
+
+
+def test_words_are_found_in_an_output_beside_the_record_with_their_place(tmp_path: Path) -> None:
+    recall = stored(tmp_path / "out", b"hay\n" * 10_000 + b"a needle here\n" + b"hay\n" * 10_000)
+    [(id, excerpt)] = recall.find("NEEDLE here")
+    assert id == "r3" and "a needle here" in excerpt
+    offset = int(excerpt.removeprefix("[offset ").partition("]")[0])
+    assert 0 <= recall.original(id).find("a needle") - offset < 160
