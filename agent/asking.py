@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from compact.frontier import marks
 from compact.plan import Answer, AskSummary
 from compact.tokens import context_tokens, fit
+from compact.window import Window
 from transcripts.facts import Clear, Reply, Unthink
-from transcripts.messages import Image, Text, ToolResult
+from transcripts.messages import Block, Image, Text, ToolResult
 from transcripts.view import Kind, Message, Part
 
 from .draft import Draft
@@ -24,6 +25,7 @@ from .errors import (
     BlockRefused,
     FieldRefused,
     ModelError,
+    OutputTooLong,
     PromptTooLong,
     ThinkingRefused,
     Transient,
@@ -40,10 +42,10 @@ SUMMARY_TRIES = 4
 
 @dataclass(slots=True)
 class Mended:
-    """What has been mended for one reply already: each cause once."""
+    """What has been mended for one reply already: each cause once, of blocks each one."""
 
     thinking: bool = False
-    block: bool = False
+    blocks: set[tuple[int, int]] = field(default_factory=set)
 
 
 def size(session: Session, parts: Parts) -> int:
@@ -94,7 +96,10 @@ def _announce(session: Session, parts: Parts, emit: Emit, attempt: int) -> int:
 
 
 def _body(session: Session, parts: Parts) -> bytes:
-    return build(parts.frame, without_tail(session.folded.view), marks(session.folded))
+    """The request. It ends with the model's own words only where a pause asks for just that."""
+    view = session.folded.view
+    paused = session.folded.reply is not None and session.folded.reply.stop == "pause_turn"
+    return build(parts.frame, view if paused else without_tail(view), marks(session.folded))
 
 
 async def _stream(parts: Parts, body: bytes, draft: Draft, emit: Emit) -> None:
@@ -126,24 +131,28 @@ def _mend(session: Session, parts: Parts, error: ModelError, mended: Mended, emi
         case FieldRefused() if error.field not in parts.frame.without:
             parts.frame = parts.frame.dropping(error.field)
             emit(Notice(f"the server does not take {error.field}: left out from now on", "warning"))
-        case ThinkingRefused() if not mended.thinking:
+        case OutputTooLong() if error.limit < parts.frame.max_tokens:
+            parts.frame = dataclasses.replace(parts.frame, max_tokens=error.limit)
+            parts.room.window = Window(parts.room.window.size, error.limit)
+            emit(Notice(f"the model writes at most {error.limit:,} tokens: asked for no more", "warning"))
+        case ThinkingRefused() | FieldRefused(field="thinking") if not mended.thinking:
             mended.thinking = True
             newest = session.folded.last_seq
             session.compacted("unthink", "reactive", (Unthink(0, newest),), {"reason": str(error)})
             emit(Notice("the server refused old thinking: left out of the context", "warning"))
-        case BlockRefused() if not mended.block and (edit := _without_block(session, error)):
-            mended.block = True
+        case BlockRefused() if edit := _without_block(session, error, mended):
             session.compacted("repair", "reactive", (edit,), {"reason": str(error)})
             emit(Notice(f"a block was refused and is now a placeholder: {error}", "warning"))
         case _:
             raise error
 
 
-def _without_block(session: Session, error: BlockRefused) -> Clear | None:
-    view = without_tail(session.folded.view)
-    if error.message >= len(view) or error.block >= len(view[error.message].parts):
+def _without_block(session: Session, error: BlockRefused, mended: Mended) -> Clear | None:
+    """The edit that leaves the refused block out; None where that is not possible or was done already."""
+    part = _refused(without_tail(session.folded.view), error)
+    if part is None or (part.seq, part.index) in mended.blocks:
         return None
-    part: Part = view[error.message].parts[error.block]
+    mended.blocks.add((part.seq, part.index))
     text = f"[a block that the API refused was here; recall r{part.seq} shows it]"
     match part.block:
         case ToolResult():
@@ -151,6 +160,22 @@ def _without_block(session: Session, error: BlockRefused) -> Clear | None:
         case Image():
             return Clear(part.seq, part.index, "source", text, part.tokens)
     return None
+
+
+def _refused(view: Sequence[Message], error: BlockRefused) -> Part | None:
+    """The part of the view that an error names, or the newest one with an image where it names none."""
+    if error.message is None or error.block is None:
+        newest = (part for message in reversed(view) for part in reversed(message.parts))
+        return next((part for part in newest if _pictured(part.block)), None)
+    if error.message >= len(view) or error.block >= len(view[error.message].parts):
+        return None
+    found: Part = view[error.message].parts[error.block]
+    return found
+
+
+def _pictured(block: Block) -> bool:
+    inner = block.content if isinstance(block, ToolResult) else (block,)
+    return any(isinstance(each, Image) for each in inner)
 
 
 async def ask_summary(session: Session, parts: Parts, wanted: AskSummary, emit: Emit) -> Answer:

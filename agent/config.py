@@ -37,6 +37,7 @@ class Config:
     base_url: str | None = None
     key: str | None = None
     token: str | None = None
+    timeout: float | None = None  # seconds without a byte of an answer; None chooses by the server
     permission_mode: str = "manual"
     allow: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
@@ -75,6 +76,17 @@ def _whole(value: Any) -> int:
     return int(number)
 
 
+def _seconds(value: Any) -> float:
+    seconds = float(value) if isinstance(value, int | float | str) else 0.0
+    if not 1 <= seconds < 1e6:
+        raise ValueError("takes seconds, at least 1")
+    return seconds
+
+
+def _milliseconds(value: Any) -> float:
+    return float(value) / 1000
+
+
 def _one_of(*choices: str) -> Callable[[Any], str]:
     def check(value: Any) -> str:
         if value not in choices:
@@ -110,6 +122,7 @@ _FIELDS: dict[str, Callable[[Any], Any]] = {
     "context_window": _whole,
     "cache": _one_of("5m", "1h"),
     "base_url": _text,
+    "timeout": _seconds,
     "permission_mode": _one_of(*MODES),
     "allow": _rules,
     "deny": _rules,
@@ -200,6 +213,7 @@ _VARIABLES: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
     ("ANTHROPIC_API_KEY", "key", _text),
     ("ANTHROPIC_AUTH_TOKEN", "token", _text),
     ("ANTHROPIC_BASE_URL", "base_url", _text),
+    ("API_TIMEOUT_MS", "timeout", _milliseconds),
 )
 
 

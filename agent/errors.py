@@ -6,6 +6,7 @@ AgentError                      a clear line for the person; ends the program or
 └── ModelError                  a request that did not get its answer
     ├── Transient               may succeed later: 429, 5xx, connection, stream      exit 75
     ├── PromptTooLong           400/413 about the size: the reactive ladder          exit 1
+    ├── OutputTooLong           400 about max_tokens: ask for less and retry         exit 1
     ├── FieldRefused            400 that names an optional field: drop it and retry  exit 1
     ├── ThinkingRefused         400 about thinking: leave it out and retry once      exit 1
     ├── BlockRefused            400 about one content block: replace it, retry once  exit 1
@@ -57,6 +58,14 @@ class PromptTooLong(ModelError):
         self.limit = limit
 
 
+class OutputTooLong(ModelError):
+    """`max_tokens` is over what the model can write; `limit` is the most it can, in tokens."""
+
+    def __init__(self, text: str, limit: int) -> None:
+        super().__init__(text)
+        self.limit = limit
+
+
 class FieldRefused(ModelError):
     """The server does not take an optional field of the request."""
 
@@ -70,9 +79,12 @@ class ThinkingRefused(ModelError):
 
 
 class BlockRefused(ModelError):
-    """The server refused one content block: `message` and `block` are its indices in the request."""
+    """The server refused one content block: `message` and `block` are its indices in the request.
 
-    def __init__(self, text: str, message: int, block: int) -> None:
+    Both are None where the server did not say which; then it is about an image.
+    """
+
+    def __init__(self, text: str, message: int | None = None, block: int | None = None) -> None:
         super().__init__(text)
         self.message = message
         self.block = block

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import select
 import signal
@@ -16,6 +17,7 @@ from .ports import Question, Refuse
 from .setup import Setup
 from .ui.headless import FORMATS, Face, Setting, Streams
 
+log = logging.getLogger(__name__)
 MOST = 10 * 1024 * 1024  # bytes of standard input; a prompt beyond that is a mistake
 PATIENCE = 1.0  # seconds that an inherited, silent standard input is waited for when there is a prompt
 
@@ -70,6 +72,9 @@ async def _answer(setup: Setup, prompt: str, stopped: list[int]) -> int:
         code, error = failure.code, str(failure)
     except asyncio.CancelledError:
         code, error = 130, "interrupted"
+    except Exception as failure:
+        log.exception("a fault within")
+        error = f"a fault within makeroom: {type(failure).__name__}: {failure}"
     finally:
         await agent.close()
     if not faces:

@@ -41,7 +41,7 @@ class Provider:
         if key is None and config.token is None and not config.official:
             key = "none"  # a local server asks for no key, the SDK does
         url = None if config.official and not self._offline else self.server
-        self.api = Api(url, key, config.token, headers=config.custom_headers)
+        self.api = Api(url, key, config.token, config.timeout, headers=config.custom_headers)
         self.api.warm()
 
     async def choose(self, name: str) -> None:

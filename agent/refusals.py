@@ -16,6 +16,7 @@ from .errors import (
     BlockRefused,
     FieldRefused,
     ModelError,
+    OutputTooLong,
     PromptTooLong,
     Rejected,
     ThinkingRefused,
@@ -26,8 +27,17 @@ from .retry import retry_after
 
 _TOO_LONG = re.compile(r"prompt is too long: (\d+) tokens > (\d+) maximum")
 _EXCEEDS = re.compile(r"input length and `max_tokens` exceed context limit: (\d+) \+ \d+ > (\d+)")
+_OUTPUT = re.compile(r"max_tokens: (\d+) > (\d+), which is the maximum allowed number of output tokens")
+# Compatible servers have words of their own: vLLM, llama.cpp, gateways to other clouds.
+_LIMIT = re.compile(r"maximum context length (?:is|of) (\d+)")
+_ASKED = re.compile(r"(?:request has|resulted in|\() ?(\d+) (?:input tokens|tokens|in the messages)")
+_LONG = re.compile(
+    r"prompt is too long|input is too long|exceeds the available context size|context length exceeded", re.I
+)
 _BLOCK = re.compile(r"messages\.(\d+)\.content\.(\d+)")
 _TRANSIENT = {"rate_limit_error", "overloaded_error", "api_error", "timeout_error", "conflict_error"}
+_OPTIONAL = {field: re.compile(rf"\b{field}\b") for field in OPTIONAL}
+_OPTIONAL["output_config"] = re.compile(r"\boutput_config\b|\beffort parameter\b")
 _RETRY_STATUS = {408, 409, 425, 429}
 _NEVER = {"enforced_spend_limit_reached", "contract_spend_limit_reached"}
 
@@ -38,33 +48,46 @@ def refusal(status: int, body: str, headers: Mapping[str, str], now: float) -> M
     text = _line(status, kind, message or body)
     if status == 413 or kind == "request_too_large":
         return PromptTooLong(text)
+    if status == 407:
+        return AuthError(f"{text} (the proxy wants credentials: HTTPS_PROXY=http://name:password@host)")
     if status in (401, 402, 403) or kind in ("authentication_error", "permission_error", "billing_error"):
         return AuthError(f"{text} (check ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL)")
     if code in _NEVER or "API usage limits" in message:
         return Rejected(text)
+    if status == 400 or kind in ("invalid_request_error", "exceed_context_size_error"):
+        return _invalid(text, message, body)
     if kind in _TRANSIENT or status in _RETRY_STATUS or status >= 500:
-        asked = retry_after(headers.get("retry-after"), now)
-        if headers.get("x-should-retry") == "false":
-            return Rejected(text)
-        return Transient(text, asked)
-    if status == 400 or kind == "invalid_request_error":
-        return _invalid(text, message)
+        tries = 1 if headers.get("x-should-retry") == "false" else None
+        return Transient(text, retry_after(headers, now), tries)
     return Rejected(text)
 
 
-def _invalid(text: str, message: str) -> ModelError:
+def _invalid(text: str, message: str, body: str) -> ModelError:
     if found := _TOO_LONG.search(message) or _EXCEEDS.search(message):
         return PromptTooLong(text, int(found[1]), int(found[2]))
-    if "prompt is too long" in message:
-        return PromptTooLong(text)
-    if "thinking" in message and ("signature" in message or "cannot be modified" in message):
+    if found := _OUTPUT.search(message):
+        return OutputTooLong(text, int(found[2]))
+    if (limit := _LIMIT.search(message)) or _LONG.search(message):
+        asked = _ASKED.search(message)
+        return PromptTooLong(text, *_numbers(body, asked and asked[1], limit and limit[1]))
+    block = _BLOCK.search(message)
+    if "thinking" in message and (block or "signature" in message or "cannot be modified" in message):
         return ThinkingRefused(text)
-    for field in OPTIONAL:
-        if re.search(rf"\b{field}\b", message):
+    for field, words in _OPTIONAL.items():
+        if words.search(message):
             return FieldRefused(text, field)
-    if "image" in message.lower() and (found := _BLOCK.search(message)):
-        return BlockRefused(text, int(found[1]), int(found[2]))
+    if block:
+        return BlockRefused(text, int(block[1]), int(block[2]))
+    if "could not process image" in message.lower():
+        return BlockRefused(text)
     return Rejected(text)
+
+
+def _numbers(body: str, asked: str | None, limit: str | None) -> tuple[int | None, int | None]:
+    """The size of a prompt and the limit: from the words, or from the fields that llama.cpp has for them."""
+    fields = dict(re.findall(r'"(n_prompt_tokens|n_ctx)"\s*:\s*(\d+)', body))
+    asked, limit = asked or fields.get("n_prompt_tokens"), limit or fields.get("n_ctx")
+    return int(asked) if asked else None, int(limit) if limit else None
 
 
 def _read(body: str) -> tuple[str, str, str]:

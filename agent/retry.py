@@ -7,6 +7,7 @@ beyond that waiting is pointless and the error is shown at once.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
 from .errors import ModelError, Transient
@@ -30,19 +31,31 @@ def wait_before(error: ModelError, attempt: int, jitter: float) -> float | None:
     return max(backoff, asked or 0.0)
 
 
-def retry_after(header: str | None, now: float) -> float | None:
-    """Seconds of a Retry-After header: a number or an HTTP date. Absurd values count as absent."""
-    if header is None:
+def retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """Seconds that an answer asks us to wait: retry-after-ms, or retry-after as a number or an HTTP date.
+
+    A date is compared with the server's own clock where the answer tells it: ours may be off by days.
+    Absurd values count as absent.
+    """
+    if (seconds := _number(headers.get("retry-after-ms"))) is not None:
+        seconds /= 1000
+    else:
+        header = headers.get("retry-after")
+        seconds = _number(header)
+        if seconds is None and (until := _date(header)) is not None:
+            seconds = max(0.0, until - (_date(headers.get("date")) or now))
+    return seconds if seconds is not None and 0 <= seconds < 1e9 else None
+
+
+def _number(header: str | None) -> float | None:
+    try:
+        return float(header or "")
+    except ValueError:
         return None
-    try:
-        seconds = float(header)
-    except ValueError:
-        seconds = _until(header, now)
-    return seconds if 0 <= seconds < 1e9 else None
 
 
-def _until(header: str, now: float) -> float:
+def _date(header: str | None) -> float | None:
     try:
-        return max(0.0, parsedate_to_datetime(header).timestamp() - now)
-    except ValueError:
-        return -1.0
+        return parsedate_to_datetime(header or "").timestamp()
+    except (ValueError, OverflowError):
+        return None

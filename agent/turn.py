@@ -60,7 +60,10 @@ async def _loop(session: Session, parts: Parts, emit: Emit) -> TurnEnded:
             return _over(reply, turns)
         carried += 1
         if carried > CONTINUES:
-            return TurnEnded("done", turns, f"the reply was cut {carried} times; say 'continue' to go on")
+            what = "empty" if words == EMPTY else "cut"
+            return TurnEnded(
+                "failed", turns, f"the reply was {what} {carried} times; say 'continue' to go on", 1
+            )
         if words:
             session.user((Text(words),), "harness")
     return TurnEnded("max_turns", turns, f"stopped after {turns} turns (--max-turns)", 3)

@@ -9,6 +9,7 @@ from agent.errors import (
     BlockRefused,
     FieldRefused,
     ModelError,
+    OutputTooLong,
     PromptTooLong,
     Rejected,
     ThinkingRefused,
@@ -93,6 +94,54 @@ def test_retry_after_is_read_as_seconds_or_as_a_date() -> None:
     assert isinstance(absurd, Transient) and absurd.retry_after is None
 
 
+def test_a_date_is_compared_with_the_clock_of_the_server() -> None:
+    headers = {"retry-after": "Sun, 22 Nov 2026 10:00:30 GMT", "date": "Sun, 22 Nov 2026 10:00:00 GMT"}
+    found = refusal(429, "", headers, 86_400.0)
+    assert isinstance(found, Transient) and found.retry_after == 30
+
+
+@pytest.mark.parametrize(
+    ("body", "numbers"),
+    [
+        (
+            '{"error":{"code":500,"message":"the request exceeds the available context size. try increasing '
+            'the context size","type":"exceed_context_size_error","n_prompt_tokens":1407,"n_ctx":256}}',
+            (1407, 256),
+        ),
+        (
+            '{"error":{"type":"BadRequestError","message":"This model\'s maximum context length is 16384 '
+            'tokens. However, your messages resulted in 26620 tokens."}}',
+            (26620, 16384),
+        ),
+        (
+            '{"error":{"message":"\'max_tokens\' or \'max_completion_tokens\' is too large: 32000. This '
+            "model's maximum context length is 8192 tokens and your request has 2000 input tokens (32000 > "
+            '8192 - 2000)."}}',
+            (2000, 8192),
+        ),
+        ('{"error":{"message":"Input is too long for requested model."}}', (None, None)),
+    ],
+)
+def test_compatible_servers_have_words_of_their_own_for_too_long(
+    body: str, numbers: tuple[int | None, int | None]
+) -> None:
+    for status in (400, 500) if "exceed_context" in body else (400,):
+        found = refusal(status, body, {}, 0.0)
+        assert isinstance(found, PromptTooLong)
+        assert (found.actual, found.limit) == numbers
+
+
+def test_too_much_output_names_the_limit() -> None:
+    text = "max_tokens: 128001 > 64000, which is the maximum allowed number of output tokens for claude-x"
+    found = error(400, INVALID, text)
+    assert isinstance(found, OutputTooLong) and found.limit == 64_000
+
+
+def test_an_effort_that_is_not_taken_is_a_refused_field() -> None:
+    found = error(400, INVALID, "This model does not support the effort parameter.")
+    assert isinstance(found, FieldRefused) and found.field == "output_config"
+
+
 def test_a_spend_cap_is_not_tried_again() -> None:
     body = {
         "error": {
@@ -103,7 +152,11 @@ def test_a_spend_cap_is_not_tried_again() -> None:
     }
     assert isinstance(refusal(429, json.dumps(body), {}, 0.0), Rejected)
     assert isinstance(error(400, INVALID, "You have reached your specified API usage limits."), Rejected)
-    assert isinstance(error(503, "api_error", "no", x_should_retry="false"), Rejected)
+
+
+def test_what_the_server_wants_not_to_be_tried_again_has_one_try() -> None:
+    found = error(503, "api_error", "no", x_should_retry="false")
+    assert isinstance(found, Transient) and found.tries == 1
 
 
 def test_credentials_are_named() -> None:

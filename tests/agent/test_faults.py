@@ -1,0 +1,433 @@
+"""Every fault of the network, of the server and of the model: nothing is lost, and the session goes on."""
+
+import asyncio
+import json
+import random
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.api import Api
+from agent.draft import Draft
+from agent.errors import AuthError, ModelError, Rejected, Transient
+from agent.events import Notice, Retrying, TextDelta, TurnEnded
+from agent.offline.faults import Fault
+from agent.offline.reply import Reply as Answer
+from agent.offline.reply import calls, says, thinks
+from agent.offline.wire import events as wire
+from tests.agent.raw import HEAD, raw, sse
+from tests.agent.world import World, world
+from transcripts.facts import Reply
+from transcripts.messages import Image, Text
+
+PEM = Path(__file__).with_name("untrusted.pem")
+CALLING = Answer([thinks("hm"), says("héllo wörld, " * 8), calls("echo", words="x")])
+
+
+def model(body: dict[str, Any]) -> Answer:
+    """Text and a call; done when the call has its result."""
+    return Answer([says("done")]) if "tool_result" in str(body["messages"]) else CALLING
+
+
+def both(w: World) -> tuple[TurnEnded, TurnEnded]:
+    """A turn under the faults that wait, then one without any."""
+
+    async def whole() -> tuple[TurnEnded, TurnEnded]:
+        try:
+            first = await w.turn("first words")
+            w.server.faults.clear()
+            return first, await w.turn("and now?")
+        finally:
+            await w.parts.model.close()  # type: ignore[attr-defined]
+
+    return asyncio.run(whole())
+
+
+def kept(w: World) -> bool:
+    """Whether every text that was shown stands in the record, and the user's words in the last request."""
+    shown = "".join(event.text for event in w.told(TextDelta))
+    replies = [fact for fact in w.record.facts if isinstance(fact, Reply)]
+    written = "".join(block.text for fact in replies for block in fact.blocks if isinstance(block, Text))
+    said = json.dumps(w.server.requests[-1]["messages"])
+    return shown == written and "first words" in said and "and now?" in said
+
+
+BROKEN = [
+    Fault("reset", at=600),
+    Fault("drop"),
+    Fault("drop", at=600),
+    Fault("truncate", at=700),
+    Fault("truncate", at=1500),
+    Fault("garbage"),
+    Fault("sse_error"),
+    Fault("no_message_stop"),
+    Fault("empty"),
+    Fault("html"),
+    *(Fault("status", status=status) for status in (409, 425, 502, 504)),
+    Fault("status", status=500, html=True),
+]
+
+
+@pytest.mark.parametrize("times", [1, None])
+@pytest.mark.parametrize("fault", BROKEN, ids=lambda fault: f"{fault.kind}-{fault.status}-{fault.at}")
+def test_no_word_is_lost_to_a_broken_answer_once_or_for_good(
+    tmp_path: Path, fault: Fault, times: int | None
+) -> None:
+    with world([model] * 12, tmp_path) as w:
+        w.server.faults.add(Fault(fault.kind, at=fault.at, times=times, status=fault.status, html=fault.html))
+        first, second = both(w)
+        assert (first.reason, first.code) == (("done", 0) if times else ("failed", 75))
+        assert second.reason == "done"
+        assert w.texts().count("echo: x") == len(w.parts.tools["echo"].ran) == 1
+        assert kept(w)
+        for event in w.told(Retrying):
+            assert len(event.reason) > 10 and "\n" not in event.reason and not event.reason.endswith(": ")
+        w.check()
+
+
+def test_text_of_the_last_try_stays_in_the_conversation(tmp_path: Path) -> None:
+    with world([model] * 12, tmp_path) as w:
+        w.server.faults.add(Fault("truncate", at=1700, times=None))
+        assert [ended.reason for ended in both(w)] == ["failed", "done"]
+        said = w.server.requests[-2]["messages"]
+        assert [message["role"] for message in said] == ["user", "assistant", "user"]
+        assert said[1]["content"][-1]["text"].startswith("héllo")
+        w.check()
+
+
+ODD = {
+    "bad_tool_json": "no valid JSON",
+    "tool_input_not_object": "no valid JSON",
+    "max_tokens_tool": "cut at max_tokens",
+    "duplicate_tool_ids": "echo: x",
+    "tool_use_end_turn": "echo: x",
+    "bad_tool_name": "There is no tool named",
+    "bad_tool_id": "echo: x",
+    "unknown_block": "echo: x",
+    "unknown_event": "echo: x",
+    "no_usage": "echo: x",
+    "bare_usage": "echo: x",
+    "bytewise": "echo: x",
+    "split_utf8": "echo: x",
+    "empty_content": "echo: x",
+    "whitespace_text": "echo: x",
+    "max_tokens_text": "echo: x",
+    "window_exceeded": "echo: x",
+    "pause_turn": "echo: x",
+    "tool_use_without_block": "",
+    "lone_surrogate": "",
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_an_odd_reply_is_answered_and_the_session_goes_on(tmp_path: Path, kind: str) -> None:
+    with world([model] * 12, tmp_path) as w:
+        w.server.faults.add(Fault(kind))
+        first, second = both(w)
+        assert (first.reason, second.reason) == ("done", "done")
+        assert ODD[kind] in str(w.texts())
+        assert w.clock.slept == []
+        w.check()
+
+
+@pytest.mark.parametrize("kind", ["empty_content", "whitespace_text", "max_tokens_text", "pause_turn"])
+def test_a_reply_that_never_becomes_whole_ends_the_turn_and_says_why(tmp_path: Path, kind: str) -> None:
+    with world([model] * 12, tmp_path) as w:
+        w.server.faults.add(Fault(kind, times=None))
+        first, second = both(w)
+        assert (first.reason, first.code, second.reason) == ("failed", 1, "done")
+        assert ("empty" if kind in ("empty_content", "whitespace_text") else "cut") in first.error
+        assert len(w.server.requests) < 8
+        w.check()
+
+
+def test_a_paused_reply_is_sent_back_as_it_is(tmp_path: Path) -> None:
+    with world(
+        [Answer([thinks("a"), says("half")], "pause_turn"), Answer([thinks("b"), says("rest")])], tmp_path
+    ) as w:
+        assert w.run() == TurnEnded("done", 2)
+        assert w.server.requests[1]["messages"][-1]["role"] == "assistant"
+        w.check()
+
+
+def test_an_id_of_an_earlier_turn_is_told_apart(tmp_path: Path) -> None:
+    call = calls("echo", words="x") | {"id": "toolu_again"}
+    with world([Answer([call]), "one", Answer([call]), "two"], tmp_path) as w:
+        assert [ended.reason for ended in both(w)] == ["done", "done"]
+        assert w.texts() == ["echo: x"] * 2
+        w.check()
+
+
+def cut_everywhere(folder: Path, cuts: list[int]) -> None:
+    for cut in cuts:
+        with world([model] * 4, folder, binds_thinking=True) as w:
+            w.server.faults.add(Fault("truncate", at=cut))
+            assert w.run().reason == "done", cut
+            assert w.texts() == ["echo: x"], cut
+            assert w.parts.tools["echo"].ran == ["x"], cut
+            w.check()
+
+
+STREAM = 2_900  # bytes, a little over the longest stream of these turns
+
+
+def test_a_stream_cut_anywhere_is_asked_again_and_its_call_runs_once(tmp_path: Path) -> None:
+    cut_everywhere(tmp_path, sorted(random.Random(7).sample(range(1, STREAM), 25)))
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(1800)
+def test_a_stream_cut_after_every_byte(tmp_path: Path) -> None:
+    cut_everywhere(tmp_path, list(range(1, STREAM)))
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "7"}, 7),
+        ({"retry-after": "120"}, 120),
+        ({"retry-after-ms": "1500"}, 1.5),
+        ({"retry-after": "Thu, 01 Jan 1970 00:00:10 GMT"}, 0.4375),
+        ({"retry-after": "-5"}, 0.4375),
+        ({"retry-after": "1e300"}, 0.4375),
+        ({"retry-after": "soon"}, 0.4375),
+        ({}, 0.4375),
+    ],
+    ids=str,
+)
+def test_the_wait_is_what_the_server_asks_for_where_that_makes_sense(
+    tmp_path: Path, headers: dict[str, str], seconds: float
+) -> None:
+    with world(["ok"], tmp_path) as w:
+        w.server.faults.add(Fault("status", status=429, headers=headers))
+        assert w.run().reason == "done"
+        assert w.clock.slept == [seconds]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"), [({"retry-after": "3600"}, 429), ({"x-should-retry": "false"}, 503)], ids=str
+)
+def test_what_is_no_use_to_wait_for_is_told_at_once_as_passing(
+    tmp_path: Path, headers: dict[str, str], status: int
+) -> None:
+    with world([], tmp_path) as w:
+        w.server.faults.add(Fault("status", status=status, headers=headers))
+        ended = w.run()
+        assert (ended.code, w.clock.slept, str(status) in ended.error) == (75, [], True)
+
+
+def failure(url: str, **more: Any) -> ModelError:
+    """What asking that server comes to."""
+
+    async def whole() -> None:
+        api = Api(url, "key", **more)
+        try:
+            await api.stream(b'{"model":"m"}', Draft(), lambda event: None)
+        finally:
+            await api.close()
+
+    with pytest.raises(ModelError) as caught:
+        asyncio.run(whole())
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
+    return caught.value
+
+
+def test_a_server_that_is_not_there_is_named_and_soon_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    found = failure(f"http://127.0.0.1:{port}")
+    assert isinstance(found, Transient) and found.tries == 3
+    assert str(found) == f"no connection to http://127.0.0.1:{port}: nothing listens there"
+
+
+def test_a_name_that_nobody_knows_is_named() -> None:
+    found = failure("http://nowhere.invalid")
+    assert isinstance(found, Transient)
+    assert str(found).startswith("no connection to http://nowhere.invalid: ") and len(str(found)) > 50
+
+
+def test_a_certificate_that_nobody_vouches_for_is_no_passing_fault() -> None:
+    with raw(b"", pem=PEM) as url:
+        found = failure(url)
+    assert isinstance(found, Rejected)
+    assert "certificate" in str(found) and "SSL_CERT_FILE" in str(found)
+
+
+def test_a_proxy_that_wants_credentials_is_no_passing_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+    with raw(refusal) as proxy:
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+            monkeypatch.setenv(name, proxy)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        for url in ("http://example.invalid", "https://example.invalid"):
+            found = failure(url)
+            assert isinstance(found, AuthError) and found.code == 5
+            assert "proxy" in str(found).lower() and "HTTPS_PROXY" in str(found)
+
+
+START = ("message_start", '{"type":"message_start","message":{"model":"m"}}')
+BLOCK = (
+    "content_block_start",
+    '{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}',
+)
+NONSENSE = [
+    ("message_start", "[]"),
+    ("message_start", "null"),
+    ("message_start", '"words"'),
+    ("message_start", "[DONE]"),
+    ("message_start", "{}"),
+    ("message_start", '{"type":"message_start","message":null}'),
+    ("message_start", '{"type":"message_start","message":{"usage":[1]}}'),
+    ("message_start", '{"type":"message_start","message":{"usage":{"input_tokens":1e400}}}'),
+    ("message_start", "[" * 100_000),
+    ("content_block_start", '{"type":"content_block_start","index":"x","content_block":{}}'),
+    ("content_block_start", '{"type":"content_block_start","index":0,"content_block":null}'),
+    (
+        "content_block_delta",
+        '{"type":"content_block_delta","index":7,"delta":{"type":"text_delta","text":"a"}}',
+    ),
+    ("content_block_delta", '{"type":"content_block_delta","index":0,"delta":null}'),
+    ("message_delta", '{"type":"message_delta","delta":null}'),
+    ("message_delta", '{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":"many"}'),
+]
+
+
+@pytest.mark.parametrize("event", NONSENSE, ids=lambda event: event[1][:70])
+def test_nonsense_in_a_stream_is_a_failed_attempt(event: tuple[str, str]) -> None:
+    with raw(sse(START, BLOCK, event)) as url:
+        assert isinstance(failure(url), Transient)
+
+
+def test_bytes_that_are_no_text_and_no_gzip_are_a_failed_attempt() -> None:
+    with raw(HEAD + b"event: message_start\ndata: \xff\xfe\n\n") as url:
+        assert isinstance(failure(url), Transient)
+    with raw(HEAD.replace(b"\r\n\r\n", b"\r\ncontent-encoding: gzip\r\n\r\n") + b"not gzip") as url:
+        assert isinstance(failure(url), Transient)
+
+
+def test_an_error_within_the_stream_counts_with_and_without_its_name() -> None:
+    error = '{"type":"error","error":{"type":"authentication_error","message":"no"}}'
+    for name in ("error", "message"):
+        with raw(sse(START, (name, error))) as url:
+            assert isinstance(failure(url), AuthError)
+
+
+def forever(piece: bytes) -> Any:
+    def answer(connection: socket.socket) -> None:
+        connection.sendall(HEAD)
+        while True:
+            connection.sendall(piece)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [b'event: ping\ndata: {"type":"ping"}\n\n', b'data: {"type":"ping"}\n\n', b": alive\n\n", b"data: x\n"],
+    ids=str,
+)
+def test_signs_of_life_without_content_do_not_keep_an_attempt_alive(piece: bytes) -> None:
+    with raw(forever(piece)) as url:
+        found = failure(url, silent=0.3)
+    assert isinstance(found, Transient) and "no content" in str(found)
+
+
+@pytest.mark.parametrize("begun", [b"", HEAD, sse(START, BLOCK)], ids=["no head", "no body", "within"])
+def test_silence_is_a_failed_attempt(begun: bytes) -> None:
+    def answer(connection: socket.socket) -> None:
+        connection.sendall(begun)
+        connection.recv(1)
+
+    with raw(answer) as url:
+        found = failure(url, stall=0.3)
+    assert isinstance(found, Transient) and "nothing came" in str(found)
+
+
+def whole_stream() -> bytes:
+    message = {
+        "model": "m",
+        "content": [{"type": "text", "text": "whole"}],
+        "stop_reason": "end_turn",
+        "usage": None,
+    }
+    return HEAD + b"".join(wire(message))
+
+
+def hold(connection: socket.socket) -> None:
+    connection.sendall(whole_stream())
+    connection.recv(1)
+
+
+def hang_up(connection: socket.socket) -> None:
+    connection.sendall(whole_stream() + b"event: x\ndata: {broken\n\n")
+
+
+@pytest.mark.parametrize("ending", [hold, hang_up])
+def test_a_whole_reply_counts_however_its_connection_ends(tmp_path: Path, ending: Any) -> None:
+    with raw(ending) as url, world([], tmp_path) as w:
+        w.parts.model = Api(url, "key", stall=30)
+        assert w.run() == TurnEnded("done", 1)
+        assert w.told(Retrying) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "prompt is too long: 250000 tokens > 200000 maximum",
+        "input length and `max_tokens` exceed context limit: 190000 + 21333 > 200000, decrease input length",
+        "This model's maximum context length is 16384 tokens. However, you requested 122946 tokens (112946 "
+        "in the messages, 10000 in the completion). Please reduce the length of the messages or completion.",
+        "the request exceeds the available context size, try increasing it",
+        "Input is too long for requested model.",
+    ],
+)
+def test_a_prompt_that_stays_too_long_ends_with_a_clear_line_and_the_session_goes_on(
+    tmp_path: Path, text: str
+) -> None:
+    with world(["ok"] * 5, tmp_path) as w:
+        w.server.faults.add(Fault("status", status=400, text=text, times=None))
+        first, second = both(w)
+        assert (first.reason, first.code, second.reason) == ("failed", 1, "done")
+        assert "biggest blocks" in first.error
+        assert len(w.server.requests) <= 8
+        w.check()
+
+
+def test_a_body_that_is_too_large_goes_down_the_same_ladder(tmp_path: Path) -> None:
+    with world(["ok"] * 5, tmp_path) as w:
+        w.server.faults.add(Fault("status", status=413, html=True, times=None))
+        first, second = both(w)
+        assert (first.code, second.reason, len(w.server.requests) <= 8) == (1, "done", True)
+
+
+def test_less_output_is_asked_for_when_the_model_cannot_write_so_much(tmp_path: Path) -> None:
+    with world(["short", "again"], tmp_path, max_output=4_000) as w:
+        assert w.run().reason == "done"
+        assert [request["max_tokens"] for request in w.server.requests] == [8_000, 4_000]
+        assert w.parts.room.window.max_output == 4_000
+        assert "4,000" in w.told(Notice)[0].text
+
+
+@pytest.mark.parametrize("words", ["", "Could not process image"])
+def test_images_that_the_server_refuses_become_placeholders_one_by_one(tmp_path: Path, words: str) -> None:
+    broken = Image("image/png", "aGVsbG8=")
+    with world(["I see"], tmp_path) as w:
+        if words:
+            unread = Fault(
+                "status", status=400, text=words, times=None, when=lambda body: "iVBOR" in str(body)
+            )
+            w.server.faults.add(unread)
+            broken = Image("image/png", "iVBORw0KGgoAAAAA")
+        w.session.user((Text("look"), broken, Text("and"), broken))
+        assert w.run("well?").reason == "done"
+        assert str(w.server.requests[-1]["messages"]).count("a block that the API refused was here") == 2
+
+
+def test_thinking_that_stays_refused_without_its_field_is_left_out_of_the_context(tmp_path: Path) -> None:
+    with world([model] * 4, tmp_path) as w:
+        w.server.faults.add(Fault("rejects", text="thinking", times=None))
+        assert w.run().reason == "done"
+        assert '"thinking"' not in json.dumps(w.server.requests[-1])
