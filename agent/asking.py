@@ -182,6 +182,7 @@ async def ask_summary(session: Session, parts: Parts, wanted: AskSummary, emit: 
     """The answer to a summary request, asked on the view as it stands; failures come back as data."""
     view = leaving_out(without_tail(session.folded.view), wanted.leave_out)
     frame = dataclasses.replace(parts.frame, max_tokens=min(wanted.max_tokens, parts.room.window.max_output))
+    session.sync()  # results are durable before any request that has them
     at = () if wanted.leave_out else marks(session.folded)
     body = build(frame, view, at, ask=wanted.instructions)
     for attempt in range(1, SUMMARY_TRIES + 1):

@@ -7,16 +7,15 @@ as it was. Files that a plan names are on the disk before the record that names 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from compact.notice import notice
 from compact.pipeline import plan
-from compact.plan import Plan, Trigger
+from compact.plan import Plan, Proposal, Trigger
 from compact.window import Window
+from transcripts.outputs import store
 
 from .asking import ask_summary, size
 from .errors import PromptTooLong
@@ -83,17 +82,32 @@ async def _before(session: Session, parts: Parts, trigger: str) -> tuple[str | N
 
 
 async def _apply(session: Session, parts: Parts, emit: Emit, trigger: Trigger, made_plan: Plan) -> Made:
-    ids = []
+    ids, applied = [], []
     for proposal in made_plan.proposals:
-        for name, text in proposal.files:
-            store(parts.place.outputs, name, text)
+        if error := _not_kept(proposal, parts):
+            session.failed(proposal.layer, error)
+            emit(Notice(f"[{trigger} compact] {proposal.layer}: outputs cannot be kept: {error}", "warning"))
+            break  # what comes later was planned on top of it
         ids.append(session.compacted(proposal.layer, trigger, proposal.edits, proposal.report).id)
-    line = notice(made_plan.proposals)
-    report = made_plan.proposals[-1].report
+        applied.append(proposal)
+    if not applied:
+        return Made()
+    line = notice(applied)
+    report = applied[-1].report
     if trigger != "auto" or _telling(report):
         emit(MadeRoom(line, trigger, tuple(ids), report))
     await parts.hooks.run("post_compact", {"trigger": trigger, **report})
     return Made(tuple(ids), line, report)
+
+
+def _not_kept(proposal: Proposal, parts: Parts) -> str:
+    """Write the files that a proposal names. Why that failed, or ""."""
+    try:
+        for name, text in proposal.files:
+            store(parts.place.outputs, name, text)
+    except OSError as error:
+        return f"{error.strerror or error}, {parts.place.outputs}"
+    return ""
 
 
 def _telling(report: Mapping[str, Any]) -> bool:
@@ -129,17 +143,3 @@ def biggest(session: Session, count: int = 3) -> str:
         f"r{part.seq} ({part.kind.name.lower()}, {part.tokens:,} tokens)" for part in parts[:count]
     )
     return f"The biggest blocks: {named}" if named else "The conversation is empty"
-
-
-def store(folder: Path, name: str, text: str) -> Path:
-    """Write a text durably as a private file; the same name with the same text is left alone."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / Path(name).name
-    fresh = path.with_suffix(".tmp")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-    return path

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from pydantic import Field
 
+from transcripts.outputs import settle
+
 from .base import Arguments, Call, Outcome, Place, ToolError, Touch, say
 from .bash_result import job_outcome, outcome
 from .bash_run import End, Limits, Show, run
@@ -97,7 +99,9 @@ class Bash:
         except (LostError, OSError) as error:
             raise ToolError(_cannot_start(error, place)) from error
         told = outcome(end, line, spool, place, limits)
-        return _with_note(_with_note(told, lost), _follow(place, end.folder))
+        for note in (lost, _follow(place, end.folder), await _settled(told, spool)):
+            told = _with_note(told, note)
+        return told
 
 
 async def _foreground(jobs: Jobs, line: str, spool: Spool, limits: Limits, call: Call) -> End:
@@ -106,6 +110,17 @@ async def _foreground(jobs: Jobs, line: str, spool: Spool, limits: Limits, call:
     except (asyncio.CancelledError, LostError, OSError):
         spool.drop()
         raise
+
+
+async def _settled(told: Outcome, spool: Spool) -> str | None:
+    """Have the file that a result names on the disk before the record names it; a note where that fails."""
+    if told.stored is None:
+        return None
+    try:
+        await asyncio.to_thread(settle, spool.path)
+    except OSError as error:
+        return f"[{told.stored.path} may not be whole on the disk: {error.strerror or error}]"
+    return None
 
 
 def timed(limits: Limits, wanted: int | None, place: Place) -> Limits:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from transcripts.facts import Stored
+from transcripts.outputs import make
 
 HEAD = 64 * 1024  # bytes kept of the beginning; a head of 4,000 characters is at most 16,000 of them
 TAIL = (
@@ -73,10 +74,7 @@ class Spool:
         if self._file is not None or self.error is not None or not self.whole:
             return
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            ignore = self.path.parent / ".gitignore"
-            if not ignore.exists():
-                ignore.write_text("*\n")
+            make(self.path.parent)
             self._file = self._new_file()
         except OSError as error:
             self.error = f"{error.strerror or error}"

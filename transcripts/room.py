@@ -48,10 +48,11 @@ def ensure(folder: Path, disk: Disk = DISK) -> None:
     if stat.S_IMODE(found.st_mode) != 0o700:
         with suppress(PermissionError):  # some file systems have no modes
             folder.chmod(0o700)
-    _ignore(folder, disk)
+    ignore(folder, disk)
 
 
-def _ignore(folder: Path, disk: Disk) -> None:
+def ignore(folder: Path, disk: Disk = DISK) -> None:
+    """Have git pass a folder of ours over. Raises OSError."""
     path = folder / ".gitignore"
     if path.exists():
         return

@@ -1,0 +1,166 @@
+"""The whole program under strace: at each request and each act, what the power can not take any more."""
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.offline.reply import Reply as Answer
+from agent.offline.reply import calls
+from agent.offline.script import Script
+from agent.offline.server import Server
+from tests.agent.test_headless import LIMIT, environment
+from tests.agent.traced import STRACE, apply, command, steps
+from tests.transcripts.platter import Left, Platter, lay_out
+from transcripts.facts import Compacted, Fact, Reply, Result, Started
+from transcripts.fold import fold
+from transcripts.load import read
+from transcripts.messages import ToolUse
+
+_NAMED = re.compile(r"\.task_outputs/[\w./-]+\.txt")
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something that must not come before its record: what, after how many requests, what a loss leaves."""
+
+    what: str
+    request: int
+    left: Left
+
+
+@dataclass(slots=True)
+class Run:
+    """A run: its folder, what was asked, and every disk that a loss could leave when it mattered."""
+
+    folder: Path
+    requests: list[dict[str, Any]]
+    moments: list[Moment] = field(default_factory=list)
+
+    def facts(self, left: Left) -> list[Fact]:
+        """What the record says that a loss left."""
+        after = self.folder.with_name("after")
+        lay_out(left, self.folder, after)
+        records = list(after.glob(".transcripts/*.jsonl"))
+        facts = read(records[0]).facts if records else []
+        shutil.rmtree(after)
+        return facts
+
+
+def film(folder: Path, answers: list[Answer | str]) -> Run:
+    log = folder.with_suffix(".strace")
+    argv = [sys.executable, "-m", "agent", "-p", "go", "--allowedTools", "bash", "write"]
+    with Server(Script(answers)) as server:
+        done = subprocess.run(
+            command(log, *argv),
+            cwd=folder,
+            env=environment(folder, server),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert list(server.refused) == []
+        run = Run(folder, list(server.requests))
+    platter, sent = Platter(folder), 0
+    for step in steps(log):
+        if step.ends:
+            apply(step, platter)
+        elif what := _moment(step.name, step.arguments):
+            sent += what == "request"
+            run.moments += [Moment(what, sent, left) for left in platter.losses(3)]
+    run.moments += [Moment("end", sent, left) for left in platter.losses(3)]
+    return run
+
+
+def _moment(name: str, arguments: str) -> str:
+    """What is about to happen that must not come before the record: a request, an act, or ""."""
+    if name == "sendto" and '"POST /v1/messages ' in arguments:
+        return "request"
+    if name in ("linkat", "link") and '"made.txt"' in arguments:
+        return "write"
+    return "bash" if name == "execve" and "MARK" in arguments else ""
+
+
+def said(request: dict[str, Any]) -> Iterator[str]:
+    """What of a request must be on the disk: prompts, calls, and results."""
+    for message in request["messages"]:
+        for block in message["content"]:
+            match block["type"]:
+                case "text":
+                    yield block["text"]
+                case "tool_use":
+                    yield block["id"]
+                case "tool_result":
+                    yield block["content"][0]["text"]
+
+
+def known(facts: list[Fact]) -> str:
+    return json.dumps([json.loads(message.json) for message in fold(facts).view], ensure_ascii=False)
+
+
+def outputs(facts: list[Fact]) -> Iterator[tuple[str, str]]:
+    """(path, SHA-256 or "") of each stored output that a record names."""
+    for fact in facts:
+        if isinstance(fact, Result) and fact.stored is not None:
+            yield fact.stored.path, fact.stored.sha256
+        elif isinstance(fact, Compacted):
+            yield from ((path, "") for path in _NAMED.findall(repr(fact.edits)))
+
+
+def begun(facts: list[Fact], tool: str) -> bool:
+    """Whether a call of the tool is on record, and that it was begun."""
+    uses = {
+        (fact.seq, index)
+        for fact in facts
+        if isinstance(fact, Reply)
+        for index, block in enumerate(fact.blocks)
+        if isinstance(block, ToolUse) and block.name == tool
+    }
+    return any(isinstance(fact, Started) and (fact.of, fact.block) in uses for fact in facts)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    folder = tmp_path / "project"
+    settings = folder / "home" / ".config" / "makeroom" / "settings.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("[compact]\nbudget_chars = 20000\n")
+    large = [calls("bash", command=f"seq {n} 4000  # MARK") for n in (1, 2, 3)]
+    answers: list[Answer | str] = [
+        Answer([calls("bash", command="seq 1 40000  # MARK")]),
+        Answer([calls("write", file_path="made.txt", content="x")]),
+        Answer(large),
+        "done",
+    ]
+    return film(folder, answers)
+
+
+@pytest.mark.skipif(STRACE is None, reason="strace is not installed")
+def test_the_power_takes_nothing_that_was_sent_or_acted_on(run: Run) -> None:
+    assert run.moments[-1].request == len(run.requests) == 4
+    assert {moment.what for moment in run.moments} == {"request", "bash", "write", "end"}
+    for moment in run.moments:
+        facts = run.facts(moment.left)
+        if moment.what in ("bash", "write"):
+            assert begun(facts, moment.what)
+        there = known(facts)
+        for text in said(run.requests[moment.request - 1]):
+            assert json.dumps(text, ensure_ascii=False)[1:-1] in there
+        for path, sha in outputs(facts):
+            content = moment.left[str(run.folder / path)]
+            assert content is not None and sha in ("", hashlib.sha256(content).hexdigest())
+    last = list(outputs(run.facts(run.moments[-1].left)))
+    assert len([sha for _, sha in last if sha]) == 1 and len(last) > 1, (
+        "both ways to store an output were seen"
+    )

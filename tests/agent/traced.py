@@ -1,0 +1,104 @@
+"""What a program does to the files below a folder, from outside: its system calls, as strace writes them."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.transcripts.platter import Node, Platter
+
+STRACE = shutil.which("strace")
+_CALLS = (
+    "openat,write,pwrite64,ftruncate,fsync,fdatasync,rename,mkdir,unlink,unlinkat,link,linkat,sendto,execve"
+)
+_LINE = re.compile(r"(\d+) +(?:<\.\.\. )?(\w+)(?: resumed>|\()(.*)")
+_FD = re.compile(r"\d+<([^>]*)>")
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
+_END = re.compile(r"(.*)\) += (-?\d+)")
+_ROOT = Node(folder=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call: its name and arguments as strace shows them. The one that `ends` has a `result`."""
+
+    name: str
+    arguments: str
+    ends: bool
+    result: int = 0
+
+    @property
+    def path(self) -> str:
+        """The file behind the first descriptor."""
+        found = _FD.match(self.arguments)
+        return found[1] if found else ""
+
+    @property
+    def texts(self) -> list[bytes]:
+        return [ast.literal_eval(f"b{text}") for text in _TEXT.findall(self.arguments)]
+
+
+def command(log: Path, *argv: str) -> list[str]:
+    """The command line that runs `argv` and writes every call that matters down, with all of its data."""
+    options = ["-f", "--seccomp-bpf", "-yy", "-x", "-qq", "-s", "100000000", "-e", f"trace={_CALLS}"]
+    return [str(STRACE), *options, "-o", str(log), *argv]
+
+
+def steps(log: Path) -> Iterator[Step]:
+    """The beginning and the end of every call, in the order in which they happened."""
+    begun: dict[str, str] = {}
+    with log.open(encoding="ascii", errors="replace") as file:
+        for line in file:
+            if (found := _LINE.match(line)) is None:
+                continue
+            thread, name, rest = found.groups()
+            if "resumed>" not in line[: line.find(name) + len(name) + 10]:
+                yield Step(name, rest, ends=False)
+            if rest.rstrip().endswith("<unfinished ...>"):
+                begun[thread] = rest.rstrip().removesuffix("<unfinished ...>")
+                continue
+            if (whole := _END.match(begun.pop(thread, "") + rest)) is not None:
+                yield Step(name, whole[1], ends=True, result=int(whole[2]))
+
+
+def apply(step: Step, platter: Platter) -> None:
+    """What a call that succeeded did to the files below the platter's root."""
+    if step.result < 0:
+        return
+    match step.name:
+        case "openat":
+            _opened(step, platter)
+        case "write" | "pwrite64" if step.path in platter.live:
+            platter.write(platter.live[step.path], step.texts[0][: step.result])
+        case "ftruncate" if step.path in platter.live:
+            node = platter.live[step.path]
+            node.live = node.live[: int(step.arguments.rpartition(", ")[2])]
+        case "fsync" | "fdatasync":
+            if step.path == str(platter.root) or step.path in platter.live:
+                platter.synced(step.path, platter.live.get(step.path, _ROOT))
+        case "rename":
+            old, new = (text.decode() for text in step.texts)
+            if old in platter.live:
+                platter.renamed(old, new)
+        case "mkdir":
+            _add(step.texts[0].decode(), platter, folder=True)
+        case "unlink":
+            platter.removed(step.texts[0].decode())
+
+
+def _opened(step: Step, platter: Platter) -> None:
+    path = step.texts[0].decode()
+    if "O_CREAT" in step.arguments:
+        _add(path, platter, folder=False)
+    if "O_TRUNC" in step.arguments and path in platter.live:
+        platter.live[path].live = b""
+
+
+def _add(path: str, platter: Platter, *, folder: bool) -> None:
+    above = str(Path(path).parent)
+    if above == str(platter.root) or above in platter.live:
+        platter.made(path, folder=folder)
