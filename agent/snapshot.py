@@ -20,6 +20,8 @@ from typing import Literal
 from transcripts.errors import StoreError
 from transcripts.room import ensure
 
+from .tidying import tidy
+
 SKIPPED = {
     *(".git", ".hg", ".svn", ".jj", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox"),
     *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".cache", ".gradle", ".terraform"),
@@ -124,13 +126,14 @@ class Shadow:
         """Put contents aside. Returns their hash, or "" when there is no more room."""
         name = hashlib.sha256(content).hexdigest()
         path = self._path(name)
-        if path.exists():
+        with suppress(OSError):
+            os.utime(path)  # it is there, and in use
             return name
         packed = zlib.compress(content, 1)
         if self.size < 0:
             if not self._made():
                 return ""
-            self.size = sum(each.stat().st_size for each in self.folder.rglob("*") if each.is_file())
+            self.size = tidy(self.folder, self.limits.total // 2)
         if self.size + len(packed) > self.limits.total:
             self.full = True
             return ""

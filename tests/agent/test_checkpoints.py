@@ -1,6 +1,7 @@
 import os
 import shutil
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -9,6 +10,7 @@ import pytest
 
 from agent.checkpoints import Checkpoints
 from agent.snapshot import Limits, Shadow
+from agent.tidying import FRESH, RECENT, tidy
 from agent.undoing import Step, line_counts
 
 
@@ -254,6 +256,54 @@ def test_a_full_store_says_so_and_loses_only_what_is_new(root: Path, seq: Number
     run(checkpoints, lambda: [(root / name).write_text("!") for name in "ab"])
     assert {step.path: step.action for step in checkpoints.plan_restore(1)} == {"a": "restore", "b": "lost"}
     assert any("no room" in line for line in checkpoints.uncovered())
+
+
+def age(path: Path, seconds: float) -> None:
+    moment = time.time() - seconds
+    os.utime(path, (moment, moment))
+
+
+def test_a_store_that_fills_up_lets_go_of_what_no_recent_session_changed(root: Path, seq: Numbers) -> None:
+    def session(sid: str, total: int) -> Checkpoints:
+        return Checkpoints(root, sid, seq, Limits(total=total))
+
+    old, recent = session("old", 1 << 20), session("recent", 1 << 20)
+    for name in ("changed", "untouched", "ancient"):
+        (root / name).write_bytes(Random(name).randbytes(10_000))
+    for each, name in ((old, "ancient"), (recent, "changed")):
+        each.begin()
+        (root / name).write_bytes(b"new " + name.encode())
+        each.finish()
+    home = root / ".transcripts" / "checkpoints"
+    for path in home.rglob("*"):
+        age(path, 2 * FRESH)
+    age(home / "old.jsonl", 2 * RECENT)
+    fresh = session("fresh", 50_000)
+    fresh.begin()
+    (root / "more").write_bytes(Random(1).randbytes(15_000))
+    fresh.finish()
+    assert fresh.uncovered() == []
+    assert [step.action for step in recent.plan_restore(0)] == ["restore"]
+    assert [step.action for step in old.plan_restore(0)] == ["lost"]
+    assert recent.content(recent.changes[0].before) == Random("changed").randbytes(10_000)
+
+
+def test_contents_just_put_aside_or_named_by_a_look_are_never_let_go(root: Path, seq: Numbers) -> None:
+    names = ("a", "b")
+    for name in names:
+        (root / name).write_bytes(Random(name).randbytes(10_000))
+    running = Checkpoints(root, "running", seq)
+    running.begin()
+    objects = root / ".transcripts" / "checkpoints" / "objects"
+    there = sorted(path for path in objects.rglob("*") if path.is_file())
+    assert len(there) == 2 and tidy(objects, 0) == sum(path.stat().st_size for path in there)
+    for path in there:
+        age(path, 2 * FRESH)
+    assert tidy(objects, 0) > 0 and all(path.exists() for path in there)
+    running.finish()
+    for path in there:
+        age(path, 2 * FRESH)
+    assert tidy(objects, 0) == 0 and not any(path.exists() for path in there)
 
 
 def test_new_files_are_never_removed_when_not_everything_was_seen_before(root: Path, seq: Numbers) -> None:
