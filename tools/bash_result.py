@@ -14,6 +14,7 @@ from .clip import escaped, printable
 from .jobs import Job
 from .shell import hint, is_answer, looks_like_prompt
 from .spool import Spool
+from .text import counted
 
 WHOLE = 30_000  # characters up to which an output is shown whole, as Claude Code does
 _HEAD, _TAIL = 4_000, 25_000  # of a longer one: with the notes it stays below WHOLE
@@ -37,7 +38,7 @@ def output_text(spool: Spool, folder: Path) -> str:
         spool.keep()
         head = tail
     first, last = _cut(plain(head[: 4 * _HEAD])[:_HEAD], plain(tail)[-_TAIL:])
-    lines = f"{spool.lines:,} lines, {spool.total:,} bytes"
+    lines = f"{counted(spool.lines, 'line')}, {counted(spool.total, 'byte')}"
     if spool.written:
         gap = f"the middle is left out; all of it ({lines}) is in {_where(spool, folder)}: page it with read"
     else:
@@ -165,7 +166,8 @@ def job_outcome(job: Job, place: Place, now: float, limits: Limits) -> Outcome:
     job.seen = job.spool.total
     shown = f"[binary output, {len(data):,} bytes]" if is_binary(text[:8_000]) else plain(text).rstrip("\n")
     stored = job.spool.stored(place.folder)
-    where = f" in {stored.path} ({job.spool.lines:,} lines, {stored.size:,} bytes)" if stored else ""
+    size = f"{counted(job.spool.lines, 'line')}, {counted(stored.size, 'byte')}" if stored else ""
+    where = f" in {stored.path} ({size})" if stored else ""
     if len(shown) > WHOLE or missing:
         first, last = _cut(shown[:_HEAD], shown[-_TAIL:])
         shown = last if missing else f"{first}\n[...]\n{last}"

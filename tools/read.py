@@ -21,7 +21,7 @@ from .files import PATIENCE, explain, open_regular, read_at_most, within
 from .images import LARGEST, Broken, media_type, picture
 from .paths import shown
 from .target import FileArguments
-from .text import decode, presentable
+from .text import counted, decode, presentable
 from .window import LINES, Window, numbered, scan, window
 
 _SMALL = 4 * 1024 * 1024  # bytes up to which a file is read at once
@@ -175,7 +175,7 @@ def _page(path: str, found: Window, seen: Seen | None) -> Page:
     text = presentable(numbered(found))
     notes = list(_notes(found, text))
     body = "\n".join([text, *notes]) if notes else text
-    note = f"{len(found.lines):,} lines" if whole else _range(found)
+    note = counted(len(found.lines), "line") if whole else _range(found)
     return Page(Outcome((Text(body),), human={"note": note}, about=about), found.sha256, lines)
 
 
@@ -212,7 +212,7 @@ def _next(found: Window) -> str:
 def _past(found: Window) -> str:
     if found.total is None:
         return f"[line {found.first} was not reached: the file is too large; use bash (sed, tail)]"
-    return f"[offset {found.first} is past the end: the file has {found.total} lines]"
+    return f"[offset {found.first} is past the end: the file has {counted(found.total, 'line')}]"
 
 
 def _image(path: str, data: bytes, kind: str) -> Page:

@@ -25,6 +25,11 @@ _LINE_END = re.compile("\r\n|\n|\r")
 _BYTE_RANGE = 64 * 1024  # bytes that are enough to tell an encoding that has no mark
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: `1 line`, `2,000 lines`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
     """How a file's text is written. `newline` is the most frequent line end, "" where there is none."""

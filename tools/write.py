@@ -15,7 +15,7 @@ from .patch import diff
 from .paths import shown
 from .saving import Job
 from .target import STALE, FileArguments, change, check_text, known, spare
-from .text import Form, decode, presentable, unified_ends
+from .text import Form, counted, decode, presentable, unified_ends
 
 _DESCRIPTION = """\
 Writes a file: creates it, with the folders above it, or replaces all of its content.
@@ -136,7 +136,7 @@ def _human(plan: _Plan, path: str, place: Place) -> Mapping[str, Any]:
 
 def _told(plan: _Plan, name: str) -> str:
     lines = plan.after.count("\n") + (not plan.after.endswith("\n") and bool(plan.after))
-    size = f"{lines:,} lines, {len(plan.data):,} bytes"
+    size = f"{counted(lines, 'line')}, {counted(len(plan.data), 'byte')}"
     if plan.loaded is None:
         return f"File created successfully at: {name} ({size})"
     if plan.loaded.data == plan.data:

@@ -68,7 +68,8 @@ KEYS = (
     "Esc Esc on an empty line goes back (/rewind); Shift+Tab changes the permission mode",
     "Up and Ctrl-R find earlier prompts; Tab completes; @ names a file",
     "!command runs a command of yours and shows it to the model; !!command only to you",
-    "Ctrl-O shows whole outputs; Ctrl-G opens your editor; Ctrl-L redraws",
+    "Ctrl-O prints the outputs of the turn whole, and those to come; again: in short",
+    "Ctrl-G opens your editor; Ctrl-L redraws",
 )
 
 COMMANDS: tuple[Command, ...] = (

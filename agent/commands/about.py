@@ -10,6 +10,7 @@ from agent.events import Charted, Notice, Said
 from agent.fitting import overheads
 from agent.permissions import MODES, Mode, parse_rules
 from compact.window import state_of
+from tools.text import counted
 from transcripts.facts import Compacted
 from transcripts.view import Kind
 
@@ -74,7 +75,7 @@ def _figures(made: Compacted) -> str:
     if (cost := report.get("predicted_cost_usd")) is not None:
         text += f"  predicted ${float(cost):.3f}"
     if (calls := report.get("pays_back_calls")) is not None:
-        text += f", pays back in {calls} calls"
+        text += f", pays back in {counted(int(calls), 'call')}"
     return text
 
 

@@ -9,6 +9,7 @@ from agent.checkpoints import Checkpoints
 from agent.differing import Difference, differences
 from agent.events import Notice, Said
 from agent.prompt import MEMORY_NAMES, memory_of, memory_paths, read_memory, system_prompt
+from tools.text import counted
 
 if TYPE_CHECKING:
     from agent.driver import Agent
@@ -79,7 +80,7 @@ async def diff(agent: Agent, argument: str) -> None:
     for one in shown:
         left = _show(agent, one, left if path else min(left, EACH), left)
     added, removed = sum(one.added for one in shown), sum(one.removed for one in shown)
-    agent.emit(Notice(f"{len(shown)} {'file' if len(shown) == 1 else 'files'}, +{added} -{removed}"))
+    agent.emit(Notice(f"{counted(len(shown), 'file')}, +{added} -{removed}"))
     for line in keeper.uncovered():
         agent.emit(Notice(f"not covered: {line}", "warning"))
 
@@ -91,5 +92,5 @@ def _show(agent: Agent, one: Difference, most: int, left: int) -> int:
     if lines and most > 0:
         agent.emit(Said("\n".join(lines[:most]) + "\n", "diff"))
     if len(lines) > most:
-        agent.emit(Notice(f"{len(lines) - most} more lines; /diff {one.path} shows them"))
+        agent.emit(Notice(f"{counted(len(lines) - most, 'more line')}; /diff {one.path} shows all"))
     return left - min(len(lines), most)

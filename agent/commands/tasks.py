@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from agent.events import Notice, Said
 from agent.ui.words import duration
 from tools.jobs import Job, jobs_of
+from tools.text import counted
 
 if TYPE_CHECKING:
     from agent.driver import Agent
@@ -42,5 +43,5 @@ def _lines(job: Job, folder: Path, now: float) -> list[str]:
     shown = command if len(command) <= LINE else f"{command[: LINE - 1]}…"
     took = duration((job.ended or now) - job.began)
     stored = job.spool.stored(folder)
-    output = f"{stored.size:,} bytes in {stored.path}" if stored else "nothing so far"
+    output = f"{counted(stored.size, 'byte')} in {stored.path}" if stored else "nothing so far"
     return [f"{job.id}  {shown}", f"    {job.state}, {took}; output: {output}"]

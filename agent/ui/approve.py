@@ -136,16 +136,14 @@ class Approval:
 
 
 def choices(question: Question) -> tuple[Choice, ...]:
-    """The answers to a question; the digits keep their meaning when one is missing."""
-    found = [
-        Choice("y", "1", "Yes, this once", Permit("once")),
-        Choice("a", "2", f"Yes, all of {one_line(question.tool)} in this session", Permit("session")),
-    ]
-    if question.prefix is not None:
-        words = f"Yes, always in this project: {one_line(question.prefix)}"
-        found.append(Choice("p", "3", words, Permit("always")))
-        found[1] = Choice("a", "2", f"Yes, for this session: {one_line(question.prefix)}", Permit("session"))
-    return (*found, Choice("n", "4", "No, and tell why", None))
+    """The answers to a question. The one that may be missing comes last: digits keep their meaning."""
+    once, no = Choice("y", "1", "Yes, this once", Permit("once")), Choice("n", "3", "No, and tell why", None)
+    if question.prefix is None:
+        words = f"Yes, all of {one_line(question.tool)} in this session"
+        return once, Choice("a", "2", words, Permit("session")), no
+    rule = one_line(question.prefix)
+    session = Choice("a", "2", f"Yes, for this session: {rule}", Permit("session"))
+    return once, session, no, Choice("p", "4", f"Yes, always in this project: {rule}", Permit("always"))
 
 
 def body(question: Question, look: Look) -> list[str]:
@@ -175,7 +173,7 @@ def draw(panel: Panel, look: Look, rows: int) -> list[str]:
     title = one_line(question.title)
     if question.preview.get("diff") and title:
         head[0] += "  " + clip(title, max(look.columns - len(question.tool) - 10, 1))
-    foot = _foot(panel, look)
+    foot = _foot(panel, look, rows - len(head) - LEAST_ROWS)
     room = max(rows - len(head) - len(foot), LEAST_ROWS)
     shown = panel.body[panel.first : panel.first + room]
     if len(panel.body) > room:
@@ -186,18 +184,36 @@ def draw(panel: Panel, look: Look, rows: int) -> list[str]:
     return [fit(row, look.columns) for row in (*head, *shown, *foot)]
 
 
-def _foot(panel: Panel, look: Look) -> list[str]:
+def whole(question: Question, look: Look) -> list[str]:
+    """The question for printing: all that is asked for, and each answer with its rule in full."""
+    answers = [f"  {choice.digit} {choice.words}  {choice.letter}" for choice in choices(question)]
+    return [*body(question, look), *(row for answer in answers for row in wrap(answer, look.columns))]
+
+
+def _foot(panel: Panel, look: Look, most: int) -> list[str]:
+    """The answers in at most `most` rows: wrapped where there is room, else cut, and that is said."""
     paint = look.theme.paint
     why = (
         [paint("dim", clip(f"  {one_line(panel.question.why)}", look.columns))] if panel.question.why else []
     )
     if panel.reasoning:
         return [*why, clip("Why not? Enter sends it (may be empty), Esc goes back", look.columns)]
-    rows = []
-    for at, choice in enumerate(panel.choices):
-        words = clip(f"{choice.digit} {choice.words}", max(look.columns - 7, 4))
-        mark = "❯ " if at == panel.at else "  "
-        rows.append(paint("bold" if at == panel.at else "", mark + words) if at == panel.at else mark + words)
-        rows[-1] += paint("dim", f"  {choice.letter}")
+    room = max(look.columns - 7, 4)
+    texts = [wrap(f"{choice.digit} {choice.words}", room) for choice in panel.choices]
+    cut = len(why) + sum(map(len, texts)) + 1 > most
+    if cut:
+        texts = [[clip(f"{choice.digit} {choice.words}", room)] for choice in panel.choices]
+    rows = [row for at, text in enumerate(texts) for row in _choice(panel, at, text, look)]
     last = "  You are typing: ↑ or ↓, then Enter, answers" if panel.typing else "  Esc: no, and stop"
+    if cut and any(len(wrap(choice.words, room - 2)) > 1 for choice in panel.choices):
+        last = "  Ctrl-O: rules whole; Esc: no"
     return [*why, *rows, paint("dim", clip(last, look.columns))]
+
+
+def _choice(panel: Panel, at: int, text: list[str], look: Look) -> list[str]:
+    """The rows of one answer: marked when it is chosen, its letter behind the last."""
+    marked = at == panel.at
+    marks = ["❯ " if marked else "  ", *("    " for _ in text[1:])]
+    rows = [mark + row for mark, row in zip(marks, text, strict=True)]
+    rows = [look.theme.paint("bold", row) for row in rows] if marked else rows
+    return [*rows[:-1], rows[-1] + look.theme.paint("dim", f"  {panel.choices[at].letter}")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .approve import body
+from .approve import whole
 from .desk import Desk
 from .input import LEAVING
 from .work import Item
@@ -61,8 +61,9 @@ class Fingers:
         """Ctrl-D on an empty line; with background jobs only the second time."""
         desk = self._desk
         jobs = desk.turns.driver.status().jobs if desk.turns.driver else 0
+        would = "1 background command" if jobs == 1 else f"{jobs} background commands"
         if jobs and not desk.hint.again("jobs", TWICE):
-            desk.hint.show("jobs", f"{jobs} background job(s) would end; Ctrl-D again leaves", TWICE)
+            desk.hint.show("jobs", f"{would} would end; Ctrl-D again leaves", TWICE)
         else:
             desk.leave(0)
 
@@ -72,12 +73,13 @@ class Fingers:
             self._desk.turns.driver.cycle_mode()
 
     def toggle_full(self) -> None:
-        """Ctrl-O: whole outputs from now on, and the newest one again; or short ones."""
+        """Ctrl-O: the turn's outputs again, whole, and so from now on; or short ones."""
         desk = self._desk
         desk.terminal.full = not desk.terminal.full
+        words = "Outputs are shown in short"
         if desk.terminal.full:
-            desk.stage.print_last()
-        words = "Outputs are shown whole" if desk.terminal.full else "Outputs are shown in short"
+            again = desk.stage.print_whole()
+            words = "Outputs are shown whole" + (f"; {again} printed again" if again else " from now on")
         desk.hint.show("full", words, TWICE)
 
     def redraw(self) -> None:
@@ -97,7 +99,7 @@ class Fingers:
         """Print the whole question above."""
         panel = self._desk.approval.panel
         if panel is not None:
-            self._desk.terminal.above("\n".join(body(panel.question, self._desk.terminal.look())))
+            self._desk.terminal.above("\n".join(whole(panel.question, self._desk.terminal.look())))
 
     def command_names(self) -> list[str]:
         """The names of the slash commands, without the slash."""

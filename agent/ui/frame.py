@@ -31,7 +31,7 @@ class Frame:
         desk = self._desk
         rows, columns = desk.terminal.size()
         panel = desk.approval.panel
-        desk.stage.live.asking = panel is not None
+        desk.stage.live.wait_for_person(panel is not None, desk.stage.now())
         used = 2  # the rule and the status line
         self._question = []
         if panel is not None:

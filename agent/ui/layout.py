@@ -25,7 +25,7 @@ SHORTCUTS = (
     "/ commands   @ files   ! shell   ↑ history   Ctrl-R search",
     "newline: Shift+Enter, Alt+Enter, Ctrl-J or \\ Enter",
     "Esc interrupts   Esc Esc rewinds   Shift+Tab changes the mode",
-    "Ctrl-O whole outputs   Ctrl-G editor   Ctrl-L redraw   Ctrl-Z suspend",
+    "Ctrl-O outputs whole, or short   Ctrl-G editor   Ctrl-L redraw   Ctrl-Z suspend",
     "Ctrl-C clears, twice leaves   Ctrl-D leaves",
 )
 
@@ -89,7 +89,8 @@ def menu_lines(editor: Editor) -> int:
     """How many rows the menu takes now."""
     state = editor.buffer.complete_state
     if state is not None and state.completions:
-        return min(len(state.completions), MENU_ROWS)
+        more = len(state.completions) > MENU_ROWS
+        return min(len(state.completions), MENU_ROWS) + more
     return len(SHORTCUTS) if editor.buffer.text == "?" else 0
 
 
@@ -162,4 +163,8 @@ def _completions(buffer: Buffer, columns: int) -> StyleAndTextTuples:
         about = clip(one_line(entry.display_meta_text), max(columns - width(name) - len(pad) - 3, 0))
         rows.append(("class:menu.current" if marked else "class:menu", f"{'❯' if marked else ' '} {name}"))
         rows.append(("class:menu.about", f"{pad}{about}\n" if offset < len(shown) - 1 else pad + about))
+    if len(state.completions) > len(shown):
+        last = first + len(shown)
+        more = f"\n  {first + 1}-{last} of {len(state.completions)} · ↑ ↓, or type on"
+        rows.append(("class:menu.about", clip(more, columns)))
     return rows

@@ -48,7 +48,7 @@ class Live:
     written: int = 0  # characters of the answer so far, for the feeling of progress
     answered: bool = False  # whether anything of an answer came since the turn began
     interrupting: bool = False
-    asking: bool = False  # whether a question is on the screen
+    asked_at: float | None = None  # since when a question is on the screen
     queued: list[str] = field(default_factory=list)
 
     def start(self, now: float, label: str = "Working") -> None:
@@ -56,6 +56,17 @@ class Live:
         self.began, self.label = now, label
         self.answered = self.interrupting = False
         self.written = 0
+
+    def wait_for_person(self, asking: bool, now: float) -> None:
+        """A question came or went: the time that the person takes is no working time."""
+        if asking and self.asked_at is None:
+            self.asked_at = now
+        elif not asking and self.asked_at is not None:
+            taken, self.asked_at = now - self.asked_at, None
+            for call in self.calls.values():
+                call.began += taken
+            if self.began is not None:
+                self.began += taken
 
     def stop(self) -> None:
         """Whatever ran is over."""
@@ -112,7 +123,7 @@ def lines(live: Live, look: Look, rows: int, now: float) -> list[str]:
     foot = [*_spinner(live, look, now), *_queue(live, look)]
     middle: list[str] = []
     for call in live.calls.values():
-        middle += _call(call, look, now)
+        middle += _call(call, look, now if live.asked_at is None else live.asked_at)
     if live.thinking_since is not None and live.thought:
         middle += [look.theme.paint("thinking", row) for row in tail(output(live.thought), look.columns, 3)]
     if foot and middle:
@@ -156,7 +167,7 @@ def _spinner(live: Live, look: Look, now: float) -> list[str]:
     spent = now - live.began
     if live.interrupting:
         return [look.theme.paint("warning", clip("Interrupting…", look.columns))]
-    if live.asking:
+    if live.asked_at is not None:
         return [look.theme.paint("warning", clip("Waiting for your answer", look.columns))]
     frame = FRAMES[int(now / TICK) % len(FRAMES)]
     label = live.label

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from agent import events
+from tools.text import counted
 from transcripts.facts import Result
 from transcripts.messages import Text
 
@@ -103,7 +104,8 @@ def diff(text: str, look: Look, limit: int | None = None) -> list[str]:
     for number, sign, words in shown:
         lines.extend(_diff_line(number, sign, words, (digits, look)))
     if len(rows) > len(shown):
-        lines.append(look.theme.paint("dim", clip(f"… +{len(rows) - len(shown)} lines", look.columns)))
+        more = counted(len(rows) - len(shown), "line")
+        lines.append(look.theme.paint("dim", clip(f"… +{more}", look.columns)))
     return lines
 
 
@@ -162,7 +164,7 @@ def _shortened(text: str, look: Look, failed: bool) -> list[str]:
     rows: list[str] = []
     if hidden:
         hint = "" if look.full or not look.keys else ", Ctrl-O shows all"
-        rows.append(look.theme.paint("dim", clip(f"… {hidden} lines above{hint}", look.columns)))
+        rows.append(look.theme.paint("dim", clip(f"… {counted(hidden, 'line')} above{hint}", look.columns)))
     for line in shown:
         pieces = wrap(line, look.columns) if look.full else [clip(line, look.columns)]
         rows.extend(look.theme.paint(role, piece) for piece in pieces)

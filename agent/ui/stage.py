@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 import time
+from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import live as living
@@ -19,6 +21,7 @@ from .words import Look, osc52, user
 if TYPE_CHECKING:
     from agent.events import CallEnded, Event
 
+RESULTS = 20  # of a turn that are kept to be shown whole
 _SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -45,7 +48,7 @@ class Stage:
         self._raw = raw
         self.now = monotonic
         self._deltas: list[Event] = []
-        self._last: CallEnded | None = None
+        self._results: deque[CallEnded] = deque(maxlen=RESULTS)  # of the turn, not yet printed whole
         self._close = False  # whether the next notice follows a notice
         self._dirty = True
         self._tail: list[str] = []
@@ -78,13 +81,19 @@ class Stage:
         """Print the person's words."""
         self._print(user(text, self._look()))
 
-    def print_last(self) -> None:
-        """Print the newest result whole."""
-        if self._last is not None:
-            from .render import call
+    def print_whole(self) -> int:
+        """Print the turn's results whole that were shown cut, each once; returns how many there were."""
+        from .render import call
 
-            look = self._look()
-            self._print(call(self._last, Look(look.columns, look.theme, full=True)))
+        look = replace(self._look(), full=False)
+        events, printed = list(self._results), 0
+        self._results.clear()
+        for event in events:
+            in_full = call(event, replace(look, full=True))
+            if in_full != call(event, look):
+                self._print(in_full)
+                printed += 1
+        return printed
 
     def lines(self, rows: int) -> list[str]:
         """The live part, in at most `rows` lines."""
@@ -121,13 +130,16 @@ class Stage:
         self._dirty = True
         self.live.take(event, self.now())
         if isinstance(event, events.CallEnded):
-            self._last = event
+            if not self._look().full:
+                self._results.append(event)
         elif isinstance(event, events.Copied):
             self._raw(osc52(event.text))
         elif isinstance(event, events.TurnEnded):
             self.ended = True
-        elif isinstance(event, events.TurnBegan) and self.echo_next:
-            self.echo(event.text)
+        elif isinstance(event, events.TurnBegan):
+            self._results.clear()
+            if self.echo_next:
+                self.echo(event.text)
         self._print(event_text(event, self._look()), close=isinstance(event, events.Notice | events.MadeRoom))
 
     def _end_thought(self) -> None:

@@ -122,7 +122,7 @@ def test_diff_shows_what_the_session_changed_and_no_more(tmp_path: Path) -> None
         assert "b.txt" not in await desk.do("/diff")  # the person's own commands are not the session's doing
         await desk.do("run `rm -f b.txt; mkdir d; seq 500 > d/long.txt`")
         text = await desk.do("/diff")
-        assert "new      d/long.txt  +500 -0" in text and "/diff d/long.txt shows them" in text
+        assert "new      d/long.txt  +500 -0" in text and "/diff d/long.txt shows all" in text
         assert "+500" in await desk.do("/diff ./d") and "+499\n" in desk.words()
         assert "a.txt" not in desk.words()
         (tmp_path / "a.txt").write_text("one\ntwo\n", "utf-8")

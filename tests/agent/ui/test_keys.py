@@ -111,7 +111,22 @@ def test_shift_tab_cycles_the_permission_mode(person):
 def test_ctrl_o_shows_whole_outputs(person):
     person.type("bash pytest -q\r").sees("4 lines above", "12 passed (exit 0, 2.3 s)")
     assert "test_0 passed" not in person.text
-    person.type("\x0f").sees("test_0 passed", "Outputs are shown whole").type("\x0f").sees("in short")
+    person.type("\x0f").sees("test_0 passed", "Outputs are shown whole; 1 printed again")
+    person.type("\x0f").sees("in short")
+
+
+def test_ctrl_o_prints_each_output_of_the_turn_whole_once(person):
+    person.type("bash first;output short;bash second\r").sees("● bash  second").misses("Ctrl-C to interrupt")
+    person.type("\x0f").sees("2 printed again").type("\x0f").sees("in short").type("\x0f").sees(
+        "whole from now on"
+    )
+    assert person.everything.count("● bash  first") == person.everything.count("● bash  second") == 2
+
+
+def test_a_long_menu_tells_that_there_is_more(person):
+    person.type("/").sees("1-6 of 9 · ↑ ↓, or type on")
+    person.type("\x1b[B" * 8).sees("4-9 of 9").type("\x15")
+    person.type("/co").sees("/cost").misses(" of 9")
 
 
 def test_the_menu_completes_with_tab_and_runs_with_enter(person):

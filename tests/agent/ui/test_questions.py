@@ -5,7 +5,9 @@ import signal
 import pytest
 
 from agent.ports import Permit, Question, Refuse
-from agent.ui.approve import body, choices
+from agent.ui.approve import Panel, body, choices, draw, whole
+from agent.ui.cells import bare, width
+from agent.ui.live import Live, Running
 from agent.ui.theme import Theme
 from agent.ui.words import Look
 from tests.agent.ui.person import Person
@@ -35,7 +37,7 @@ def listening(person):
         ("p", "scope='always'"),
         ("1", "scope='once'"),
         ("2", "scope='session'"),
-        ("3", "scope='always'"),
+        ("4", "scope='always'"),
         ("\r", "scope='session'"),
         ("\x1b", "stop=True"),
     ],
@@ -87,7 +89,7 @@ def test_a_diff_is_shown_with_its_lines(person):
 
 def test_a_long_command_scrolls_and_can_be_printed_whole(person):
     command = r"\n".join(f"echo line {number}" for number in range(60))
-    person.type(f"ask {command}\r").sees("echo line 0", "of 60", "PgDn", "4 No, and tell why")
+    person.type(f"ask {command}\r").sees("echo line 0", "of 60", "PgDn", "3 No, and tell why")
     assert "echo line 59" not in person.text
     person.again("\x1b[6~", lambda: "echo line 20\n" in person.text)
     person.again("\x0f", lambda: "echo line 59" in person.everything)
@@ -110,7 +112,14 @@ def question(**fields):
 def test_without_a_prefix_there_is_no_always_and_the_digits_keep_their_meaning():
     found = {choice.letter: choice for choice in choices(question())}
     assert set(found) == {"y", "a", "n"}
-    assert found["n"].digit == "4"
+    assert found["n"].digit == "3"
+    more = choices(question(prefix="git status"))
+    assert [(choice.digit, choice.letter) for choice in more] == [
+        ("1", "y"),
+        ("2", "a"),
+        ("3", "n"),
+        ("4", "p"),
+    ]
     assert found["y"].answer == Permit("once")
     assert found["n"].answer is None
     assert Refuse("") == Refuse("", stop=False)
@@ -130,3 +139,27 @@ def test_nothing_hides_in_a_command_that_is_asked_for(payload):
     shown = "\n".join(body(question(preview={"text": payload}), Look(60, Theme(False))))
     assert shown.isprintable() or shown.replace("\n", "").isprintable()
     assert shown.strip() != payload.strip()
+
+
+def test_a_narrow_question_wraps_its_rules_or_tells_where_they_stand_whole():
+    rule = "bash(git log --oneline --decorate *)"
+    asked = question(prefix=rule, preview={"text": "git log --oneline --decorate -3"})
+    panel = Panel(asked, choices(asked), None, 0.0)
+    look = Look(30, Theme(False))
+    rows = draw(panel, look, 30)
+    joined = "".join(" ".join(rows).split())
+    assert joined.count("".join(rule.split())) == 2 and all(width(bare(row)) <= 30 for row in rows)
+    short = draw(panel, look, 9)
+    assert any("Ctrl-O: rules whole" in row for row in short) and any("❯ 1 Yes" in row for row in short)
+    assert rule in "\n".join(whole(asked, Look(80, Theme(False))))
+
+
+def test_the_clock_of_a_turn_stands_while_the_person_thinks():
+    live = Live()
+    live.start(100.0)
+    live.calls[1, 0] = Running("bash", "x", 102.0)
+    live.wait_for_person(True, 110.0)
+    live.wait_for_person(True, 150.0)
+    live.wait_for_person(False, 170.0)
+    live.wait_for_person(False, 171.0)
+    assert (live.began, live.calls[1, 0].began) == (160.0, 162.0)
