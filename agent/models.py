@@ -7,6 +7,7 @@ other server nothing. An unknown model is treated as one that binds thinking to 
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Mapping
@@ -67,6 +68,12 @@ _DATED = re.compile(r"-\d{8}$")
 def resolve(name: str) -> str:
     """The model id that a name or an alias stands for."""
     return ALIASES.get(name.strip().lower(), name.strip())
+
+
+def nearest(name: str) -> str:
+    """The known model or alias that a name most resembles, "" where none does."""
+    known = [*ALIASES, *(facts.id for facts in TABLE)]
+    return next(iter(difflib.get_close_matches(name.strip().lower(), known, 1, 0.7)), "")
 
 
 def from_table(model: str, official: bool) -> ModelFacts:

@@ -7,8 +7,8 @@ import dataclasses
 
 from .api import Api
 from .config import OFFICIAL
-from .errors import ModelError
-from .models import Known, ModelFacts, from_endpoint, from_table, resolve
+from .errors import ModelError, Rejected, UsageError
+from .models import ALIASES, Known, ModelFacts, from_endpoint, from_table, nearest, resolve
 from .offline_model import OfflineModel
 from .setup import Setup
 
@@ -45,7 +45,10 @@ class Provider:
         self.api.warm()
 
     async def choose(self, name: str) -> None:
-        """Use a model: its facts come from the cache on disk, the models endpoint, or the table."""
+        """Use a model: its facts come from the cache on disk, the models endpoint, or the table.
+
+        Raises UsageError where the service itself says that there is no such model.
+        """
         model, now = resolve(name), self._setup.clock.now()
         found = None if self._offline else self._known.get(self.server, model, now)
         self.facts = found or await self._ask(model, now)
@@ -53,6 +56,11 @@ class Provider:
     async def _ask(self, model: str, now: float) -> ModelFacts:
         try:
             raw = await asyncio.wait_for(self.api.model_facts(model), ASKING)
+        except Rejected as error:
+            facts = from_table(model, self.official)
+            if self.official and not facts.known:
+                raise UsageError(unknown_model(model)) from error
+            return facts
         except (ModelError, TimeoutError):
             return from_table(model, self.official)
         facts = from_endpoint(model, raw, self.official)
@@ -70,3 +78,10 @@ class Provider:
         await self.api.close()
         if self._offline is not None:
             self._offline.close()
+
+
+def unknown_model(name: str) -> str:
+    """What to say of a name that no model has."""
+    near = nearest(name)
+    hint = f"did you mean {near}?" if near else f"give a whole id, or {', '.join(ALIASES)}"
+    return f"the service has no model {name!r}; {hint}"

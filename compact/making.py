@@ -41,10 +41,10 @@ def on_request(situation: Situation, trigger: Trigger, focus: str) -> Generator[
     """`/compact` and the compact tool: a summary, but for a conversation too short for one."""
     least = situation.settings.min_compact_size
     if situation.tokens < least:
-        note = f"nothing to do: {situation.tokens:,} tokens are below min_compact_size ({least:,})"
-        return Plan(note=note)
+        few = f"nothing to do: {situation.tokens:,} tokens are in the context"
+        return Plan(note=f"{few}; a summary pays from {least:,} on ([compact] min_compact_size)")
     if fold_old(situation, Terms(trigger)) is None and fits(situation):
-        return Plan(note="nothing to do: there is no old history to fold")
+        return Plan(note="nothing to do: all of the conversation is recent, and that is kept word for word")
     return (yield from summarise(situation, trigger, focus))
 
 

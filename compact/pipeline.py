@@ -31,6 +31,7 @@ LAYERS: tuple[tuple[str, Layer], ...] = (
     ("summary", plan_summary),
 )
 LASTING = frozenset({"budget", "collapse"})  # these stay even if a summary follows in the same pass
+WORDS = {"results": "old results", "inputs": "old inputs of tools", "pasted": "pasted texts or images"}
 DRY_SUMMARY = 1_500  # tokens that a summary is taken to have where none is asked for
 
 
@@ -89,13 +90,17 @@ def _details(situation: Situation, planned: Plan) -> tuple[str, ...]:
         report = proposal.report
         lines.append(f"{proposal.layer}: {report['before']:,} -> {report['after']:,} tokens")
         lines.extend(_goes(situation, edit) for edit in proposal.edits if isinstance(edit, Fold))
-        counted = ", ".join(f"{number} {what}" for what, number in report["edits"].items() if what != "folds")
+        counted = ", ".join(
+            f"{number} {WORDS[what]}" for what, number in report["edits"].items() if what in WORDS
+        )
         if counted:
-            lines.append(f"  shown shorter or left out: {counted}")
+            lines.append(f"  shown as placeholders: {counted}")
+        if "unthinks" in report["edits"]:
+            lines.append("  left out: the model's thinking from the first change on")
         if report.get("restored"):
             lines.append(f"  files shown again: {', '.join(f'r{seq}' for seq in report['restored'])}")
     if planned.proposals:
-        lines.append("stays, largest first: " + "; ".join(_staying(situation, planned)))
+        lines.append("What stays, the largest first: " + "; ".join(_staying(situation, planned)))
     return tuple(lines)
 
 
@@ -104,8 +109,8 @@ def _goes(situation: Situation, fold: Fold) -> str:
     first, last = view.index_of(fold.first), view.index_of(fold.last)
     tokens = view.tokens_before(min(len(view), last + 1)) - view.tokens_before(first)
     return (
-        f"  folded: r{fold.first} to r{fold.last}, {last - first + 1} messages, {situation.scaled(tokens):,} "
-        f"tokens; in their place a record of {situation.scaled(fold.tokens):,}"
+        f"  r{fold.first} to r{fold.last} ({last - first + 1} messages, {situation.scaled(tokens):,} tokens) "
+        f"become a record of about {situation.scaled(fold.tokens):,} tokens"
     )
 
 

@@ -8,6 +8,7 @@ from agent.asking import size
 from agent.config import EFFORTS
 from agent.events import Charted, Notice, Said
 from agent.fitting import overheads
+from agent.models import ALIASES, nearest
 from agent.permissions import MODES, Mode, parse_rules
 from compact.window import state_of
 from tools.text import counted
@@ -114,17 +115,22 @@ async def status(agent: Agent, argument: str) -> None:
 async def model(agent: Agent, argument: str) -> None:
     """Show or change the model for this session. Takes a model id, or opus, sonnet, haiku."""
     session, parts = agent.in_use
+    provider = agent.workshop.provider
+    if agent.setup.options.offline:
+        agent.emit(Notice("--offline has the demo alone; start without it to choose a model"))
+        return
     if not argument:
-        facts = agent.workshop.provider.facts
-        agent.emit(
-            Said(
-                f"{facts.id}: window {facts.window:,} tokens, output up to {facts.max_output:,}\n"
-                "/model opus, /model sonnet, /model haiku or /model ID changes it"
-            )
-        )
+        facts = provider.facts
+        aliases = "\n".join(f"/model {alias:<8} {id}" for alias, id in ALIASES.items())
+        size = f"window {facts.window:,} tokens, output up to {facts.max_output:,}"
+        agent.emit(Said(f"{facts.id}: {size}\n{aliases}\n/model ID       any other"))
         return
     await agent.workshop.change_model(session, parts, argument)
-    agent.emit(Notice(f"the model is now {parts.frame.model}; earlier thinking is left out of the context"))
+    agent.emit(Notice(f"the model is now {parts.frame.model}"))
+    if not provider.facts.known:
+        near = nearest(argument)
+        hint = f"; did you mean {near}?" if near and near != argument else ""
+        agent.emit(Notice(f"{provider.server} tells nothing of a model of that name{hint}", "warning"))
 
 
 async def effort(agent: Agent, argument: str) -> None:

@@ -32,6 +32,10 @@ ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("peak tokens", lambda f: f"{f.peak_tokens:,}"),
     ("invalid views", lambda f: f"{f.invalid_views}"),
 )
+MEANING = (
+    "references: later uses of text that had left the context; recoverable: an id in the context brings it "
+    "back; lost: none does. A cache break is a request that writes history to the cache anew."
+)
 
 
 def draw(runs: Sequence[Run], tier: str, out: TextIO) -> str:
@@ -56,7 +60,10 @@ def _side_by_side(runs: Sequence[Run], tier: str, files: int) -> Table:
     sums = totals(runs)
     what = "1 session" if files == 1 else f"{files} sessions"
     table = Table(
-        title=Text(f"{what} at {tier} prices; cost relative to only appending"), title_justify="left"
+        title=Text(f"{what} at {tier} prices; cost relative to only appending"),
+        title_justify="left",
+        caption=Text(MEANING),
+        caption_justify="left",
     )
     table.add_column("")
     for policy in sums:

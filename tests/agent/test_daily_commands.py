@@ -1,13 +1,22 @@
 """What one reaches for every day: /init, /memory, /effort, /tasks, against the strict server."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agent.api import Api
+from agent.cli import Options
 from agent.commands import may_run_beside
+from agent.config import Config
+from agent.errors import UsageError
 from agent.events import Copied
-from tests.agent.test_commands import Desk, at_desk
+from agent.offline.brain import Brain
+from agent.offline.server import Server
+from agent.provider import Provider
+from agent.setup import Setup
+from tests.agent.test_commands import READ_ALL, Desk, at_desk, files
 from tools.arguments import parse
 from tools.base import Call
 
@@ -157,5 +166,57 @@ def test_copy_gives_the_newest_answers_to_the_terminal_or_the_clipboard_program(
         desk.agent.setup = replace(desk.agent.setup, environ={**environ, "SSH_TTY": "/dev/pts/1"})
         await desk.do("/copy")
         assert desk.told(Copied)
+
+    at_desk(tmp_path, work)
+
+
+def test_a_model_that_the_server_does_not_know_is_used_and_told(tmp_path: Path) -> None:
+    async def work(desk: Desk) -> None:
+        assert "/model opus     claude-opus-5-5" in await desk.do("/model")
+        assert "did you mean sonnet?" in await desk.do("/model sonet")
+        assert desk.agent.status().model == "sonet"
+        text = await desk.do("/model sonnet", "hello", "/model opus")
+        assert text.count("thinking") == 1 and "the model is now claude-opus-5-5" in text
+
+    at_desk(tmp_path, work)
+
+
+def test_a_model_that_the_service_does_not_have_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    config = Config(key="test-key-12345", cache_dir=tmp_path)
+
+    async def ask(server: Server) -> None:
+        provider = Provider(Setup(Options(), config, tmp_path, {}))
+        provider.api = Api(server.base_url, "test-key-12345")
+        try:
+            with pytest.raises(
+                UsageError, match=r"no model 'claude-opus-5\.5'; did you mean claude-opus-5-5"
+            ):
+                await provider.choose("claude-opus-5.5")
+            assert provider.facts.id == "claude-sonnet-5-5"
+            await provider.choose("opus")
+            assert provider.facts.id == "claude-opus-5-5"
+        finally:
+            await provider.close()
+
+    with Server(Brain()) as server:
+        asyncio.run(ask(server))
+
+
+def test_the_demo_offers_no_other_model(tmp_path: Path) -> None:
+    async def work(desk: Desk) -> None:
+        assert "--offline has the demo alone" in await desk.do("/model opus")
+        assert desk.agent.status().model == "makeroom-offline"
+
+    at_desk(tmp_path, work, offline=True)
+
+
+def test_compact_says_in_plain_words_why_it_does_nothing_or_what_it_would_do(tmp_path: Path) -> None:
+    files(tmp_path)
+
+    async def work(desk: Desk) -> None:
+        assert "a summary pays from" in await desk.do("hello", "/compact")
+        text = await desk.do(READ_ALL, "/compact --dry-run")
+        assert "become a record of about" in text and "What stays, the largest first" in text
+        assert "unthink" not in text
 
     at_desk(tmp_path, work)
