@@ -61,7 +61,7 @@ def append_whole(disk: Disk, fd: int, piece: bytes, good: int) -> int:
     if written == len(piece):
         return good + written
     disk.truncate(fd, good)
-    raise OSError(errno.ENOSPC, "the disk took only a part of the record")
+    raise OSError(errno.ENOSPC, "no space left on the disk, it took only a part of the record")
 
 
 def sync_folders(disk: Disk, *folders: Path) -> None:

@@ -116,7 +116,9 @@ def test_a_session_cut_at_every_byte_of_its_last_five_records_is_gone_on_with(pa
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_a_file_that_was_hacked_about_still_loads_and_folds(path: Path, seed: int) -> None:
+def test_a_file_that_was_hacked_about_still_loads_and_folds_and_is_gone_on_with(
+    path: Path, seed: int
+) -> None:
     """Lines cut, doubled, swapped, joined, filled with zeros: what is whole is found, and it folds."""
     random = Random(seed)
     facts = history(seed, 25, size=20)
@@ -144,3 +146,8 @@ def test_a_file_that_was_hacked_about_still_loads_and_folds(path: Path, seed: in
     assert {facts[i].seq for i in whole} <= {fact.seq for fact in loaded.facts}
     word = User(loaded.facts[-1].seq + 1 if loaded.facts else 1, 0.0, (Text("continue"),))
     assert complaints([json.loads(message.json) for message in fold([*loaded.facts, word]).view]) == []
+    store, _ = resume(path, pytest.fail)
+    store.append(word, True)
+    store.close()
+    assert read(path).facts == [*loaded.facts, word]
+    assert read(path).bad == loaded.bad
