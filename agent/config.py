@@ -49,6 +49,7 @@ class Config:
     cache_dir: Path = Path()
     state_dir: Path = Path()
     warnings: tuple[str, ...] = ()
+    origins: Mapping[str, str] = field(default_factory=dict)  # where each name was set: a file, a variable
 
     @property
     def official(self) -> bool:
@@ -166,13 +167,14 @@ def _with_file(config: Config, path: Path, known: Mapping[str, Callable[[Any], A
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: {error}; correct it or move it away") from error
     for name, value in entries.items():
-        config = _with_entry(config, f"{path}: {name}", name, value, known)
+        config = _with_entry(config, path, name, value, known)
     return config
 
 
 def _with_entry(
-    config: Config, where: str, name: str, value: Any, known: Mapping[str, Callable[[Any], Any]]
+    config: Config, path: Path, name: str, value: Any, known: Mapping[str, Callable[[Any], Any]]
 ) -> Config:
+    where = f"{path}: {name}"
     if name not in known:
         return _warned(config, f"{where} {_unknown(name, known)}")
     try:
@@ -180,10 +182,20 @@ def _with_entry(
     except (ValueError, TypeError) as error:
         return _warned(config, f"{where} {error}; ignored")
     if name in _MERGED:
-        read = (*getattr(config, name), *read)
-    elif name == "compact":
-        read = {**config.compact, **read}
-    return replace(config, **{name: read})
+        before = f"{config.origins[name]}, " if name in config.origins else ""
+        return _from(config, f"{before}{path}", name, (*getattr(config, name), *read))
+    if name == "compact":
+        return _compact_from(config, str(path), **read)
+    return _from(config, str(path), name, read)
+
+
+def _from(config: Config, origin: str, name: str, value: Any) -> Config:
+    return replace(config, origins={**config.origins, name: origin}, **{name: value})
+
+
+def _compact_from(config: Config, origin: str, **entries: Any) -> Config:
+    origins = {f"compact.{name}": origin for name in entries}
+    return replace(config, compact={**config.compact, **entries}, origins={**config.origins, **origins})
 
 
 def _unknown(name: str, known: Mapping[str, Any]) -> str:
@@ -222,19 +234,21 @@ def _with_environment(config: Config, environ: Mapping[str, str]) -> Config:
         if (value := _set(environ, variable)) is None:
             continue
         try:
-            config = replace(config, **{name: read(value)})
+            config = _from(config, variable, name, read(value))
         except ValueError as error:
             raise ConfigError(f"{variable}={value!r}: it {error}") from error
     if config.base_url:
         config = replace(config, base_url=config.base_url.rstrip("/").removesuffix("/v1"))
     if headers := _set(environ, "ANTHROPIC_CUSTOM_HEADERS"):
         pairs = (line.partition(":") for line in headers.splitlines())
-        config = replace(config, custom_headers={n.strip(): v.strip() for n, _, v in pairs if n.strip()})
-    auto_off = environ.get("MAKEROOM_AUTO_COMPACT", "").strip() == "0" or _set(environ, "DISABLE_COMPACT")
-    if auto_off:
-        config = replace(config, compact={**config.compact, "enabled": False})
+        read_headers = {n.strip(): v.strip() for n, _, v in pairs if n.strip()}
+        config = _from(config, "ANTHROPIC_CUSTOM_HEADERS", "custom_headers", read_headers)
+    if environ.get("MAKEROOM_AUTO_COMPACT", "").strip() == "0":
+        config = _compact_from(config, "MAKEROOM_AUTO_COMPACT", enabled=False)
+    elif _set(environ, "DISABLE_COMPACT"):
+        config = _compact_from(config, "DISABLE_COMPACT", enabled=False)
     if policy := _set(environ, "MAKEROOM_POLICY"):
-        config = replace(config, compact={**config.compact, "policy": policy})
+        config = _compact_from(config, "MAKEROOM_POLICY", policy=policy)
     return config
 
 

@@ -9,7 +9,7 @@ import pytest
 from agent.api import Api
 from agent.cli import Options
 from agent.commands import may_run_beside
-from agent.config import Config
+from agent.config import Config, load
 from agent.errors import UsageError
 from agent.events import Copied
 from agent.offline.brain import Brain
@@ -218,5 +218,37 @@ def test_compact_says_in_plain_words_why_it_does_nothing_or_what_it_would_do(tmp
         text = await desk.do(READ_ALL, "/compact --dry-run")
         assert "become a record of about" in text and "What stays, the largest first" in text
         assert "unthink" not in text
+
+    at_desk(tmp_path, work)
+
+
+def test_config_tells_where_each_setting_was_set(tmp_path: Path) -> None:
+    user, project = tmp_path / "xdg" / "makeroom" / "settings.toml", tmp_path / ".makeroom" / "settings.toml"
+    for path, text in (
+        (user, 'model = "haiku"\nmax_tokens = 9000\ndeny = ["bash(rm *)"]\n[compact]\ntrigger = 90000\n'),
+        (project, 'max_tokens = 8000\ndeny = ["bash(git push)"]\nmodel = "opus"\n'),
+    ):
+        path.parent.mkdir(parents=True)
+        path.write_text(text, "utf-8")
+    environ = {
+        "XDG_CONFIG_HOME": str(tmp_path / "xdg"),
+        "MAKEROOM_POLICY": "classic",
+        "ANTHROPIC_API_KEY": "sk-secret-value",
+    }
+
+    async def work(desk: Desk) -> None:
+        desk.agent.setup = replace(desk.agent.setup, config=load(environ, tmp_path, tmp_path))
+        desk.agent.in_use[1].room.settings = desk.agent.setup.settings()
+        text = await desk.do("/permissions mode dontAsk", "/effort max", "/config")
+        rows = dict(line.split(maxsplit=1) for line in text.splitlines() if "  " in line)
+        assert rows["max_tokens"] == f"8000  ({project})"
+        assert rows["deny"] == f"bash(rm *), bash(git push)  ({user}, {project})"
+        assert rows["compact.policy"] == "classic  (MAKEROOM_POLICY)"
+        assert rows["compact.trigger"] == f"90000  ({user})"
+        assert rows["key"] == "set  (ANTHROPIC_API_KEY)" and "secret-value" not in text
+        assert rows["context_window"] == "200000  (--context-window)"
+        assert rows["permission_mode"] == "dontAsk  (Shift+Tab or /permissions)"
+        assert rows["effort"] == "max  (/effort)" and rows["cache"] == "5m  (default)"
+        assert "pre_tool      -" in await desk.do("/hooks")
 
     at_desk(tmp_path, work)
