@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from compact.settings import settings_from
+
 from .errors import ConfigError
 from .permissions import MODES, Rule, parse_rules
 
@@ -109,6 +111,15 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(_text(item) for item in value)
 
 
+def _compact(value: Any) -> dict[str, Any]:
+    """No mere warning for an error here: a session would lose what it was meant to keep."""
+    try:
+        settings_from(dict(value))
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    return dict(value)
+
+
 def _hooks(value: Any) -> Mapping[str, str]:
     unknown = set(value) - set(HOOKS)
     if unknown:
@@ -129,7 +140,7 @@ _FIELDS: dict[str, Callable[[Any], Any]] = {
     "deny": _rules,
     "pass_env": _texts,
     "hooks": _hooks,
-    "compact": dict,
+    "compact": _compact,
 }
 _PROJECT = {
     **{name: _FIELDS[name] for name in ("effort", "max_tokens", "context_window", "deny", "compact")},
@@ -179,6 +190,8 @@ def _with_entry(
         return _warned(config, f"{where} {_unknown(name, known)}")
     try:
         read = known[name](value)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from error
     except (ValueError, TypeError) as error:
         return _warned(config, f"{where} {error}; ignored")
     if name in _MERGED:

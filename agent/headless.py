@@ -10,6 +10,8 @@ import signal
 import stat
 import sys
 
+from transcripts.errors import StoreError
+
 from .driver import Agent
 from .errors import AgentError, UsageError
 from .events import Event, TurnEnded
@@ -68,8 +70,8 @@ async def _answer(setup: Setup, prompt: str, stopped: list[int]) -> int:
             faces[0].show(event)
         ended = await agent.prompt(prompt)
         code, error = _code(agent, ended), ended.error
-    except AgentError as failure:
-        code, error = failure.code, str(failure)
+    except (AgentError, StoreError) as failure:
+        code, error = getattr(failure, "code", UsageError.code), str(failure)
     except asyncio.CancelledError:
         code, error = 130, "interrupted"
     except Exception as failure:

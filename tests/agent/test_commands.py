@@ -59,7 +59,10 @@ def at_desk(folder: Path, work: Callable[[Desk], Awaitable[None]], **options: An
     """Do some work with an agent in `folder`; nothing it sends may be refused."""
     home = folder / "home"
     window = options.pop("window", 200_000)
-    with Server(Brain(), ServerOptions(window=window, binds_thinking=True)) as server:
+    faults = options.pop("faults", ())
+    binds = None if "model" in options else True
+    with Server(Brain(), ServerOptions(window=window, binds_thinking=binds)) as server:
+        server.faults.add(*faults)
         config = Config(
             base_url=server.base_url,
             key="test-key-12345",

@@ -112,6 +112,38 @@ def test_the_newest_session_is_one_of_this_very_folder_with_a_prompt(tmp_path: P
     assert newest(tmp_path / "link") == tmp_path / "link" / FOLDER / "s1.jsonl"
 
 
+PAIRS = [
+    ("a_b", "a-b"),
+    ("a b", "a-b"),
+    ("a.b", "a-b"),
+    ("a/b", "a-b"),
+    ("a/b", "a"),
+    ("ab", "abc"),
+    ("A", "a"),
+    ("é", "e\u0301"),
+    ("日本", "日"),
+    ("x%20y", "x y"),
+    ("-p", "p"),
+    ("~", "home"),
+]
+
+
+@pytest.mark.parametrize(("name", "other"), PAIRS, ids=str)
+def test_a_record_that_was_copied_here_from_a_folder_of_a_similar_name_is_not_gone_on_with(
+    tmp_path: Path, name: str, other: str
+) -> None:
+    here, there = tmp_path / name, tmp_path / other
+    for place in (here, there):
+        place.mkdir(parents=True, exist_ok=True)
+    keep(here, "copied", opened(there), prompt(2, "of the other", 2000.0))
+    assert newest(here) is None
+    wanted = keep(here, "mine", opened(here), prompt(2, "of this one", 1000.0))
+    keep(there, "theirs", opened(there), prompt(2, "of that one", 3000.0))
+    assert newest(here) == wanted
+    (tmp_path / "link").symlink_to(here)
+    assert newest(tmp_path / "link") == tmp_path / "link" / FOLDER / "mine.jsonl"
+
+
 def test_a_session_is_found_by_id_beginning_or_name(tmp_path: Path) -> None:
     first = keep(tmp_path, "20261121-093012-4f2a", opened(tmp_path), prompt(2, "x"))
     second = keep(tmp_path, "20261121-093012", opened(tmp_path), Noted(2, 0.0, "name", {"name": "Fix CSS"}))

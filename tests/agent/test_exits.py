@@ -1,0 +1,164 @@
+"""Every way out of a run without a screen: its exit code, its result line, and one line that says why."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.cli import parse
+from agent.headless import MOST
+from agent.offline.faults import Fault
+from agent.offline.reply import Reply as Answer
+from agent.offline.reply import calls, says
+from agent.offline.script import Script
+from agent.offline.server import Server
+from agent.run import run
+from tests.agent.test_headless import LIMIT, environment
+
+Run = Callable[..., tuple[int, list[dict[str, Any]], str]]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Run]:
+    """Runs the program within this process: exit code, lines of stream-json, standard error."""
+    for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+    def go(server: Server, *argv: str, stdin: Path = Path(os.devnull)) -> tuple[int, list[Any], str]:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.base_url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key-123456")
+        with stdin.open() as given:
+            monkeypatch.setattr("sys.stdin", given)
+            code = run(parse(["-p", *argv, "--output-format", "stream-json", "--allowedTools", "bash"]))
+        out, err = capfd.readouterr()
+        return code, [json.loads(line) for line in out.splitlines()], err
+
+    yield go
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "says_so"),
+    [
+        (Fault("status", status=429, headers={"retry-after": "3600"}), 75, "429 rate_limit_error"),
+        (Fault("status", status=503, headers={"x-should-retry": "false"}), 75, "503"),
+        (Fault("status", status=401), 5, "ANTHROPIC_API_KEY"),
+        (Fault("status", status=402), 5, "credit balance"),
+        (Fault("status", status=403), 5, "403"),
+        (Fault("status", status=404, text="model: claude-typo"), 1, "model: claude-typo"),
+        (Fault("status", status=400, text="no"), 1, "no"),
+        (Fault("refusal"), 1, "refused"),
+        (Fault("empty_content", times=None), 1, "empty"),
+    ],
+    ids=lambda value: str(value.status or value.kind) if isinstance(value, Fault) else "",
+)
+def test_each_error_has_its_code_its_result_and_one_line(
+    here: Run, fault: Fault, code: int, says_so: str
+) -> None:
+    with Server(Script(["hi"] * 5)) as server:
+        server.faults.add(fault)
+        ended, lines, err = here(server, "x")
+    assert (ended, lines[0]["subtype"], lines[-1]["type"]) == (code, "init", "result")
+    assert lines[-1]["is_error"] and says_so in lines[-1]["errors"][0]
+    (line,) = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert says_so in line
+
+
+def test_nothing_listening_is_worth_another_try_later(here: Run) -> None:
+    with Server(Script([])) as server:
+        pass
+    code, lines, err = here(server, "x")
+    assert (code, lines[-1]["type"]) == (75, "result")
+    assert "nothing listens there" in err and "trying again in" in err
+
+
+def interrupting(**more: Any) -> Fault:
+    """A fault that sends this process SIGTERM when its request arrives."""
+    return Fault(when=lambda body: os.kill(os.getpid(), signal.SIGTERM) or True, **more)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        interrupting(kind="stall", path="/v1/models"),
+        interrupting(kind="stall"),
+        interrupting(kind="stall", at=900),
+        interrupting(kind="status", status=429, headers={"retry-after": "500"}),
+    ],
+    ids=["starting", "waiting", "reading", "between tries"],
+)
+def test_terminated_at_any_moment_a_run_ends_with_its_result(here: Run, fault: Fault) -> None:
+    with Server(Script(["words " * 100] * 2)) as server:
+        server.faults.add(fault)
+        code, lines, _ = here(server, "x")
+        assert (code, lines[-1]["type"], lines[-1]["is_error"]) == (143, "result", True)
+        assert here(server, "again")[0] == 0
+
+
+def test_a_record_that_cannot_be_made_is_told_with_a_result(here: Run, tmp_path: Path) -> None:
+    (tmp_path / ".transcripts").write_text("no folder", "utf-8")
+    with Server(Script(["hi"])) as server:
+        code, lines, err = here(server, "x")
+    assert (code, lines[-1]["type"]) == (2, "result")
+    assert ".transcripts" in err
+
+
+def test_a_fault_of_our_own_still_has_its_result(here: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.driver.surroundings", lambda folder, now: 1 / 0)
+    with Server(Script(["hi"])) as server:
+        code, lines, err = here(server, "x")
+    assert (code, lines[-1]["type"]) == (1, "result")
+    assert "a fault within makeroom: ZeroDivisionError" in err
+
+
+def test_more_on_standard_input_than_a_prompt_can_be_is_refused(here: Run, tmp_path: Path) -> None:
+    (tmp_path / "big.txt").write_bytes(b"x" * (MOST + 1))
+    with Server(Script([])) as server:
+        code, lines, err = here(server, "sum it up", stdin=tmp_path / "big.txt")
+    assert (code, lines) == (2, [])
+    assert "over 10 MB; put it in a file and name the file" in err
+
+
+def test_a_typo_in_the_settings_is_named_with_its_file_and_what_was_meant(here: Run, tmp_path: Path) -> None:
+    path = tmp_path / "home" / ".config" / "makeroom" / "settings.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text('efort = "low"\n', "utf-8")
+    with Server(Script(["hi", "hi"])) as server:
+        code, _, err = here(server, "x")
+        assert (code, f"{path}: efort is unknown; did you mean effort?" in err) == (0, True)
+        path.write_text("[compact]\ntriger = 5\n", "utf-8")
+        code, _, err = here(server, "x")
+    assert code == 6
+    assert str(path) in err and "'triger': did you mean 'trigger'?" in err
+
+
+def test_closed_standard_input_and_a_slow_reader_lose_nothing(tmp_path: Path) -> None:
+    answer = "words\u2028 and é " * 10_000  # more than a pipe holds, less than 32,000 tokens
+    with Server(Script([Answer([calls("bash", command="seq 1 9000")]), Answer([says(answer)])])) as server:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "agent", "-p", "x", "--output-format=stream-json", "--allowedTools=bash"],
+            cwd=tmp_path,
+            env=environment(tmp_path, server),
+            stdin=None,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=lambda: os.close(0),
+        )
+        assert process.stdout is not None
+        assert server.arrived(2, LIMIT)
+        out = b""
+        with process.stdout as slow:
+            while piece := os.read(slow.fileno(), 1_000):
+                out += piece
+        assert process.wait(LIMIT) == 0
+    lines = [json.loads(line) for line in out.decode().splitlines()]
+    assert lines[-1]["type"] == "result" and lines[-1]["result"] == answer
