@@ -17,7 +17,6 @@ from tools.jobs import close as close_jobs
 from tools.jobs import warm as warm_jobs
 from tools.journal import recover
 from tools.read import remember
-from tools.target import spare
 from transcripts.facts import Opened, Result, Unthink
 from transcripts.masking import Masks
 
@@ -105,7 +104,7 @@ class Workshop:
         parts.room.learned = self.provider.learn
         parts.place.compact = lambda focus: setattr(parts.room, "focus", focus)
         parts.place.library = LiveLibrary(session, self.records.outputs)
-        for restored in recover(spare(parts.place)):
+        for restored in recover(parts.place.journals):
             self._warn(f"{restored} was being written when an earlier run ended: it is as it was before")
         for fact in session.folded.facts:
             if isinstance(fact, Result) and fact.about:

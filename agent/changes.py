@@ -34,6 +34,8 @@ def read(path: Path) -> list[Change]:
         with suppress(ValueError, TypeError):
             seq, name, before, after = json.loads(line)
             change = Change(int(seq), str(name), _state(before), _state(after) if after else None)
+            if change.path.startswith("/") or ".." in change.path.split("/"):
+                continue  # nothing that we wrote: the log lies in the project, and may have come with it
             earlier = begun.pop((change.seq, change.path), None)
             if earlier is not None:
                 earlier.after = change.after

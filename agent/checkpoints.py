@@ -188,7 +188,7 @@ class Checkpoints:
     def _saving(self, work: Callable[[], None]) -> None:
         try:
             ensure(self.root / FOLDER)
-            self._home.mkdir(mode=0o700, exist_ok=True)
+            ensure(self._home)
             work()
         except (OSError, StoreError) as error:
             self._missed.add(f"checkpoints cannot be saved ({error}): they end with this run")

@@ -31,7 +31,8 @@ def make_frame(setup: Setup, facts: ModelFacts, box: Mapping[str, Tool], opened:
     if opened is not None:
         system = opened.system
     else:
-        memory = read_memory(memory_paths(setup.folder, setup.config.user_dir))
+        user_dir = setup.config.user_dir
+        memory = read_memory(memory_paths(setup.folder, user_dir), user_dir)
         system = system_prompt(memory, setup.options.append_system_prompt)
     adaptive = {"type": "adaptive", "display": "summarized"}
     # A quarter of a small window at most: a reply has to fit beside its prompt.
@@ -81,6 +82,7 @@ def make_place(setup: Setup, session: Session, outputs: Path) -> Place:
         folder=setup.folder,
         cwd=setup.folder,
         outputs=outputs,
+        journals=setup.config.state_dir.resolve() / "journals",
         in_view=lambda seq: shows(session.folded, seq),
         environ=setup.environ,
         name=session.sid,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import select
 import signal
 import stat
@@ -111,7 +112,12 @@ def _prompt(words: str) -> str:
         raise UsageError("-p needs a prompt: makeroom -p 'what to do', or pipe it in")
     if not piped.strip():
         return words
-    return f"{words}\n\n<stdin>\n{piped}\n</stdin>" if words else piped
+    return f"{words}\n\n<stdin>\n{_within(piped)}\n</stdin>" if words else piped
+
+
+def _within(piped: str) -> str:
+    """What was piped in, unable to end the frame that tells it from the person's words."""
+    return re.sub(r"<(?=\s*/\s*stdin)", "<\\\\", piped, flags=re.IGNORECASE)
 
 
 def _piped(has_words: bool) -> str:

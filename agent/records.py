@@ -43,7 +43,7 @@ class Records:
         if self.keep:
             return self.project
         if not self._temporary:
-            self._temporary.append(Path(tempfile.mkdtemp(prefix="makeroom-")))
+            self._temporary.append(Path(tempfile.mkdtemp(prefix="makeroom-")).resolve())
         return self._temporary[0]
 
     @property

@@ -154,11 +154,11 @@ class Shadow:
         """Make the folders, all of them private. False where that cannot be."""
         try:
             ensure(self.folder.parents[1])
-            self.folder.parent.mkdir(mode=0o700, exist_ok=True)
+            ensure(self.folder.parent)
             self.folder.mkdir(mode=0o700, exist_ok=True)
         except (OSError, StoreError):
             return False
-        return True
+        return not self.folder.is_symlink()
 
     def get(self, name: str) -> bytes | None:
         """Contents by their hash; None where they are gone or damaged."""

@@ -10,8 +10,11 @@ import platform
 from datetime import datetime
 from pathlib import Path
 
+from tools.clip import escaped
+
 OPENING = "<surroundings>"
 CLOSING = "</surroundings>"
+LONGEST = 200  # characters of a folder or branch: names come with the project, and say nothing but a name
 
 
 def surroundings(folder: Path, now: float) -> str:
@@ -20,7 +23,7 @@ def surroundings(folder: Path, now: float) -> str:
         OPENING,
         "(added by makeroom, not by the user)",
         f"Date: {datetime.fromtimestamp(now).astimezone():%A %Y-%m-%d %H:%M %Z}",
-        f"Project folder: {folder}",
+        f"Project folder: {_name(folder)}",
         f"System: {platform.system()} {platform.machine()}",
         f"Git: {branch(folder)}",
         CLOSING,
@@ -33,16 +36,27 @@ def branch(folder: Path) -> str:
     for place in [folder, *folder.parents]:
         git = place / ".git"
         if git.is_file():
-            return f"a worktree or submodule at {place}"
+            return f"a worktree or submodule at {_name(place)}"
         if git.is_dir():
             return _head(git, place)
     return "no repository"
 
 
 def _head(git: Path, place: Path) -> str:
+    where = f"repository at {_name(place)}"
+    head = git / "HEAD"
     try:
-        head = (git / "HEAD").read_text("utf-8", errors="replace").strip()
+        text = head.read_text("utf-8", errors="replace").strip() if head.is_file() else ""
     except OSError:
-        return f"a repository at {place}"
-    name = head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else f"detached at {head[:12]}"
-    return f"{name} (repository at {place})"
+        text = ""
+    if not text:
+        return f"a {where}"
+    branch = text.startswith("ref:")
+    name = _name(text.removeprefix("ref: refs/heads/")) if branch else f"detached at {_name(text[:12])}"
+    return f"{name} ({where})"
+
+
+def _name(text: str | Path) -> str:
+    """A name on one line that cannot end the block it stands in, nor steer a terminal."""
+    plain = escaped(str(text), keep="").replace("<", "‹").replace(">", "›")
+    return plain if len(plain) <= LONGEST else f"{plain[:LONGEST]}…"

@@ -80,6 +80,7 @@ class Place:
     folder    the project's root, a real path
     cwd       where the next command runs; follows `cd`
     outputs   folder for outputs that are too large for the record (made on demand, 0700)
+    journals  folder for the journals of writes in place, outside the project: whatever lies there is acted on
     seen      real path -> the file as the model last saw it (read before edit)
     in_view   tells whether the result with that seq still stands in the view unchanged
     library   the record, for recall; None outside a session
@@ -90,6 +91,7 @@ class Place:
     folder: Path
     cwd: Path
     outputs: Path
+    journals: Path
     seen: dict[str, Seen] = field(default_factory=dict)
     in_view: Callable[[int], bool] = lambda seq: False
     library: Library | None = None

@@ -15,7 +15,7 @@ from .misses import diagnose
 from .patch import Source, Unfaithful, diff, line_numbers, matches, overlap, snippet, source, splice
 from .paths import shown
 from .saving import Job
-from .target import STALE, FileArguments, change, check_text, known, spare
+from .target import STALE, FileArguments, change, check_text, known
 from .text import Form, decode, presentable, unified_ends
 
 _LISTED = 20  # line numbers named when there are several matches
@@ -85,7 +85,7 @@ class Edit:
             plan = _plan(path, arguments, place)
             arguments.check_bound(plan.loaded)
             plans.append(plan)
-            return Job(path, plan.data, plan.loaded, spare(place))
+            return Job(path, plan.data, plan.loaded, place.journals)
 
         note = await change(call, path, work)
         plan = plans[-1]

@@ -119,8 +119,3 @@ async def _saved(path: str, job: Job, place: Place) -> str:
         return await within(PATIENCE, work)
     except OSError as error:
         raise explain(error, path, place.folder) from error
-
-
-def spare(place: Place) -> Path:
-    """Where writes in place keep their journals."""
-    return place.outputs / "journals"

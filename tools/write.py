@@ -14,7 +14,7 @@ from .files import Loaded, explain, load
 from .patch import diff
 from .paths import shown
 from .saving import Job
-from .target import STALE, FileArguments, change, check_text, known, spare
+from .target import STALE, FileArguments, change, check_text, known
 from .text import Form, counted, decode, presentable, unified_ends
 
 _DESCRIPTION = """\
@@ -78,7 +78,7 @@ class Write:
             arguments.check_bound(plan.loaded)
             plans.append(plan)
             same = plan.loaded is not None and plan.loaded.data == plan.data
-            return None if same else Job(path, plan.data, plan.loaded, spare(place))
+            return None if same else Job(path, plan.data, plan.loaded, place.journals)
 
         note = await change(call, path, work)
         plan = plans[-1]

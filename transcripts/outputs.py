@@ -5,6 +5,7 @@ A record may name only what is on the disk, so `store` and `settle` come before 
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -15,7 +16,12 @@ _DEPTH = 3  # folders whose names must last: the folder itself, .task_outputs, a
 
 
 def make(folder: Path, disk: Disk = DISK) -> None:
-    """Make the folder and those above it where they are missing, each for us alone. Raises OSError."""
+    """Make the folder and those above it where they are missing, each for us alone. Raises OSError.
+
+    It lies in the project, so whoever made that may have put a link in its place: no link is followed.
+    """
+    if folder.resolve() != folder:
+        raise NotADirectoryError(errno.ENOTDIR, "a link is in its place", str(folder))
     for each in [*reversed(folder.parents), folder]:
         try:
             if not each.is_dir():

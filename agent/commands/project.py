@@ -39,7 +39,7 @@ async def memory(agent: Agent, argument: str) -> None:
     _, parts = agent.in_use
     folder, user_dir = agent.setup.folder, agent.setup.config.user_dir
     used = memory_of(parts.frame.system)
-    now = memory_of(system_prompt(read_memory(memory_paths(folder, user_dir))))
+    now = memory_of(system_prompt(read_memory(memory_paths(folder, user_dir), user_dir)))
     lines = [
         f"{parts.room.counter.text(text):>8,} tokens  {path}{_since(text, now.get(path))}"
         for path, text in used.items()

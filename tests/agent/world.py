@@ -196,7 +196,7 @@ def world(steps: Steps, folder: Path, *answers: Permit | Refuse, **options: Any)
             model=Api(server.base_url, "key"),
             frame=frame,
             tools=tools,
-            place=Place(folder, folder, folder / "outputs"),
+            place=Place(folder, folder, folder / "outputs", folder / "journals"),
             approver=approver,
             hooks=NoHooks(),
             clock=clock,

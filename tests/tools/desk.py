@@ -34,7 +34,13 @@ class Desk:
     def __post_init__(self) -> None:
         self.folder = self.folder.resolve()
         home = str(self.folder / "home")
-        self.place = Place(self.folder, self.folder, self.folder / ".task_outputs", environ={"HOME": home})
+        self.place = Place(
+            self.folder,
+            self.folder,
+            self.folder / ".task_outputs",
+            self.folder / "journals",
+            environ={"HOME": home},
+        )
 
     def path(self, name: str) -> Path:
         return self.folder / name

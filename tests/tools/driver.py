@@ -24,7 +24,7 @@ def peak() -> int:
 
 async def main(folder: Path, mode: str, timeout: int, commands: list[str]) -> None:
     environ = {**os.environ, "MAKEROOM_NAMESPACE": "on" if mode == "namespace" else "off"}
-    place = Place(folder, folder, folder / ".task_outputs", environ=environ)
+    place = Place(folder, folder, folder / ".task_outputs", folder / "journals", environ=environ)
     how = (await jobs_of(place).warden()).how.result()
     await BASH.run(BASH.arguments(command="true"), Call(place))
     before = peak()

@@ -28,7 +28,6 @@ import pytest
 
 from tests.tools.desk import NOBODY, ROOT, Desk, child
 from tools.saving import recover
-from tools.target import spare
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -184,7 +183,6 @@ KILLED = """
 import os, signal
 from tools.files import load
 from tools.saving import Job, save
-from tools.target import spare
 
 def victim(path, data, stage):
     "A process that dies at the stage; says whether it came that far."
@@ -196,7 +194,7 @@ def victim(path, data, stage):
             if reached == stage.split()[0] and passed.count(reached) == int(stage.split()[1]):
                 os.kill(os.getpid(), signal.SIGKILL)
         old = load(path) if os.path.exists(path) else None
-        save(Job(path, data, old, spare(desk.place), check))
+        save(Job(path, data, old, desk.place.journals, check))
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
 """
@@ -220,10 +218,10 @@ for kind in ("swap", "create", "linked"):
             if kind == "linked":
                 os.link(path, path.parent / "g")
             counts[kind] = counts.get(kind, 0) + victim(str(path), new, stage)
-            recover(spare(desk.place))
+            recover(desk.place.journals)
             found = path.read_bytes() if path.exists() else None
             assert found in (None if kind == "create" else old, new), (kind, stage, found and len(found))
-            save(Job(str(path.parent / "next"), b"x", None, spare(desk.place)))
+            save(Job(str(path.parent / "next"), b"x", None, desk.place.journals))
             assert not desk.litter(), (kind, stage, desk.litter())
             print(kind, stage, "new" if found == new else "old")
 print(counts)
@@ -250,14 +248,14 @@ for round in range({rounds}):
     if pid == 0:
         while True:
             now = load(path)
-            save(Job(path, new if now.data == old else old, now, spare(desk.place)))
+            save(Job(path, new if now.data == old else old, now, desk.place.journals))
     select.select([], [], [], random.random() * 0.03)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     from tools.saving import recover
-    recover(spare(desk.place))
+    recover(desk.place.journals)
     assert Path(path).read_bytes() in (old, new), round
-save(Job(str(desk.path("next")), b"x", None, spare(desk.place)))
+save(Job(str(desk.path("next")), b"x", None, desk.place.journals))
 assert not desk.litter(), desk.litter()
 """,
         desk.folder,
@@ -275,7 +273,7 @@ def test_A1_kill_9_during_a_thousand_writes_leaves_whole_files(desk: Desk):
 
 def test_A1_a_file_that_somebody_mended_is_not_put_back(desk: Desk):
     path = desk.put("f", b"mended by hand\n")
-    journals = spare(desk.place)
+    journals = desk.place.journals
     journals.mkdir(parents=True)
     head = b'{"path": "%s", "old": 4, "new": 6}\n' % bytes(path)
     (journals / "0123.undo").write_bytes(head + b"old\n" + b"newer\n")

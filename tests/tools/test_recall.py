@@ -33,13 +33,13 @@ class Shelf:
 
 
 def recall(shelf: Shelf | None, **given: Any) -> Outcome:
-    place = Place(Path("/"), Path("/"), Path("/none"), library=shelf)
+    place = Place(Path("/"), Path("/"), Path("/none"), Path("/none"), library=shelf)
     return asyncio.run(RECALL.run(parse(RECALL, given), Call(place)))
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=200), st.integers(1, 50))
 def test_the_pages_of_an_original_are_the_original(whole: str, limit: int):
-    place = Place(Path("/"), Path("/"), Path("/none"), library=Shelf(r57=whole))
+    place = Place(Path("/"), Path("/"), Path("/none"), Path("/none"), library=Shelf(r57=whole))
     pages = ""
     while len(pages) < len(whole):
         arguments = parse(RECALL, {"id": "r57", "offset": len(pages), "limit": limit})
@@ -82,7 +82,7 @@ def test_what_cannot_be_recalled_is_told(shelf: Shelf | None, given: dict[str, s
 
 def test_compact_asks_for_room_and_answers_at_once():
     asked: list[str] = []
-    place = Place(Path("/"), Path("/"), Path("/none"), compact=asked.append)
+    place = Place(Path("/"), Path("/"), Path("/none"), Path("/none"), compact=asked.append)
     arguments = parse(COMPACT, {"focus": " the parser "})
     outcome = asyncio.run(COMPACT.run(arguments, Call(place)))
     assert asked == ["the parser"]

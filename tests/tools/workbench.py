@@ -38,7 +38,9 @@ class Bench:
         self.count = 0
         environ = {**os.environ, "BENCH_MARK": self.mark}
         environ["MAKEROOM_NAMESPACE"] = "on" if self.mode == "namespace" else "off"
-        self.place = Place(self.folder, self.folder, self.folder / ".task_outputs", environ=environ)
+        self.place = Place(
+            self.folder, self.folder, self.folder / ".task_outputs", self.folder / "journals", environ=environ
+        )
 
     def call(self) -> Call:
         self.count += 1
