@@ -13,6 +13,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from glob import escape
 from typing import Any
 
 from tools.arguments import parse
@@ -171,11 +172,11 @@ def _grant(way: Corridor, question: Question, verdict: Verdict, answer: Permit) 
 
 
 def _for_session(question: Question, verdict: Verdict) -> list[Rule]:
-    """What "for this session" grants: the rule that was shown; else the tool, or the places outside."""
+    """What "for this session" grants: the rule that was shown; else just the place, or the tool."""
     if verdict.prefix is not None:
         return [verdict.prefix]
-    outside = [Rule(question.tool, touch.target) for touch in question.touches if touch.outside]
-    return outside or [Rule(question.tool)]
+    places = [escape(touch.target) for touch in question.touches if touch.outside or touch.protected]
+    return [Rule(question.tool, place) for place in places] or [Rule(question.tool)]
 
 
 def _denied(way: Corridor, step: Step, text: str, reasoned: bool = False) -> Step:

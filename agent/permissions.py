@@ -16,33 +16,15 @@ from typing import Literal
 from tools.touch import Touch
 
 from .modes import MODES
-from .shell import simple_commands
+from .offered import RUNNERS, shortest_safe
+from .ruin import ruins
+from .shell import rough_commands, simple_commands
 
 __all__ = ["MODES", "Mode", "Rule", "Rules", "Verdict", "judge", "parse_rule", "parse_rules", "prefix_of"]
 
 KNOWN = {"bash", "read", "write", "edit", "compact", "recall"}
 Mode = Literal["manual", "acceptEdits", "dontAsk", "bypassPermissions"]
 _RULE = re.compile(r"^\s*([A-Za-z_]+)\s*(?:\((.*)\))?\s*$", re.DOTALL)
-# Programs whose second word says what they do: "always" is offered for both words together.
-_TWO_WORDS = {"git", "npm", "pnpm", "yarn", "cargo", "go", "docker", "uv", "pip", "poetry", "make", "kubectl"}
-# Programs that run what they are given, or remove: "always" is offered for nothing shorter than the whole.
-_RUNNERS = {"sudo", "su", "doas", "env", "bash", "sh", "zsh", "eval", "exec", "xargs", "find", "ssh", "nohup"}
-_RUNNERS |= {
-    "setsid",
-    "timeout",
-    "time",
-    "watch",
-    "rm",
-    "python",
-    "python3",
-    "node",
-    "perl",
-    "ruby",
-    "command",
-}
-_RUIN = re.compile(
-    r"\brm\s+(?:-\w+\s+)*-?\w*[rR]\w*\s+(?:--\s+)?[\"']?(?:/|~|\$HOME|\$\{HOME\}|/\*)[\"']?(?:\s|$)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +104,8 @@ def _judge_one(tool: str, touch: Touch, rules: Rules) -> Verdict:
 
 
 def _judge_run(tool: str, touch: Touch, rules: Rules) -> Verdict:
-    if _RUIN.search(touch.target):
-        return Verdict("ask", "it removes a whole tree at / or home")
+    if ruins(touch.target):
+        return Verdict("ask", "it removes a whole home, or a folder of the system")
     if rules.mode == "bypassPermissions" or any(
         _fits(rule, tool, touch, rules.folder) for rule in rules.allow
     ):
@@ -155,39 +137,70 @@ def _fits(rule: Rule, tool: str, touch: Touch, folder: str, any_part: bool = Fal
     if rule.tool != tool:
         return False
     if touch.kind == "run":
-        return _fits_command(rule, touch.target, any_part)
+        return _forbids(rule, touch.target) if any_part else _covers(rule, touch.target)
     if rule.pattern is None:
-        return any_part or not touch.outside
+        return any_part or not (touch.outside or touch.protected)
     relative = touch.target.removeprefix(folder.rstrip("/") + "/")
     return fnmatchcase(touch.target, rule.pattern) or fnmatchcase(relative, rule.pattern)
 
 
-def _fits_command(rule: Rule, command: str, any_part: bool) -> bool:
-    """Whether a rule covers a command line: to allow, every simple command in it; to deny, any one."""
+def _covers(rule: Rule, command: str) -> bool:
+    """Whether an allow rule covers a command line: every simple command in it, or the very line."""
     if rule.pattern is None:
         return True
     simple = simple_commands(command)
     if simple is None:
-        return rule.pattern == command.strip() or (any_part and rule.pattern in command)
-    wanted = rule.pattern.split()
-    fits = [_starts(words, wanted) for words in simple]
-    return any(fits) if any_part else bool(fits) and all(fits)
+        return rule.pattern == command.strip()
+    wanted = _wanted(rule.pattern)
+    return bool(simple) and all(_starts(words, wanted) for words in simple)
 
 
 def _starts(words: Sequence[str], wanted: Sequence[str]) -> bool:
-    if wanted and wanted[-1] == "*":
-        wanted = wanted[:-1]
+    if wanted == ["git"] and words[1:] and words[1].startswith("-"):
+        return False  # git -c, --exec-path and their like name programs to run
     return len(words) >= len(wanted) and all(fnmatchcase(w, p) for w, p in zip(words, wanted, strict=False))
+
+
+def _forbids(rule: Rule, command: str) -> bool:
+    """Whether a deny rule is meant: by any command of the line, whoever runs it and whatever options it has.
+
+    What cannot be parsed, and what is handed to a program that runs it, is looked through word by word.
+    """
+    if rule.pattern is None or rule.pattern == command.strip():
+        return True
+    wanted = _wanted(rule.pattern)
+    simple = simple_commands(command)
+    if simple is not None and not any(map(_runs_others, simple)):
+        return any(_names(words, wanted) for words in simple)
+    tails = (words[at:] for words in rough_commands(command) for at in range(len(words)))
+    return any(_names(tail, wanted) for tail in tails)
+
+
+def _runs_others(words: Sequence[str]) -> bool:
+    return words[0].rpartition("/")[2] in RUNNERS or "=" in words[0]
+
+
+def _names(words: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether words are the wanted ones: the program by any path, its options passed over."""
+    if not wanted:
+        return True
+    if not (fnmatchcase(words[0], wanted[0]) or fnmatchcase(words[0].rpartition("/")[2], wanted[0])):
+        return False
+    reached = {1}
+    for pattern in wanted[1:]:
+        for at in range(min(reached, default=len(words)), len(words)):
+            if at in reached and words[at].startswith("-"):
+                reached |= {at + 1, at + 2}
+        reached = {at + 1 for at in reached if at < len(words) and fnmatchcase(words[at], pattern)}
+    return bool(reached)
+
+
+def _wanted(pattern: str) -> list[str]:
+    words = pattern.split()
+    return words[:-1] if words[-1] == "*" else words
 
 
 def prefix_of(tool: str, command: str) -> Rule | None:
     """The rule that "always" adds: the first word or two; None where that would be too broad."""
-    simple = simple_commands(command)
-    if not simple or len(simple) > 1:
-        return None
-    words = simple[0]
-    name = words[0]
-    if name in _RUNNERS or "=" in name or "/" in name or any(mark in name for mark in "*?["):
-        return None
-    taken = words[:2] if name in _TWO_WORDS and len(words) > 1 and not words[1].startswith("-") else words[:1]
-    return Rule(tool, " ".join(taken))
+    words = shortest_safe(command)
+    return None if words is None else Rule(tool, words)

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.permissions import Rules, judge, parse_rule, parse_rules, prefix_of
+from agent.corridor import _for_session
+from agent.permissions import Rules, Verdict, judge, parse_rule, parse_rules, prefix_of
+from agent.ports import Question
 from agent.shell import only_looks, simple_commands
 from tools.touch import Touch
 
@@ -175,6 +177,24 @@ def test_rules_are_written_as_fingers_know_them() -> None:
     for bad in ("", "what?", "bash(git", "frobnicate"):
         with pytest.raises(ValueError, match="rule"):
             parse_rules(bad)
+
+
+def test_a_place_granted_for_the_session_is_that_place_and_no_pattern() -> None:
+    touch = Touch("write", "/tmp/a[*]?", outside=True)
+    question = Question("write", "", (touch,), "", None, {}, "")
+    (rule,) = _for_session(question, Verdict("ask"))
+    assert write(touch.target, rules(str(rule)), outside=True) == "allow"
+    assert write("/tmp/ax", rules(str(rule)), outside=True) == "ask"
+    assert write("/tmp/a[x]y", rules(str(rule)), outside=True) == "ask"
+
+
+def test_to_allow_reading_one_secret_allows_no_other() -> None:
+    touch = Touch("read", f"{FOLDER}/.env", protected=True)
+    (rule,) = _for_session(Question("read", "", (touch,), "", None, {}, ""), Verdict("ask"))
+    other = Touch("read", f"{FOLDER}/.env.local", protected=True)
+    for granted in (rule, parse_rule("read")):
+        assert judge("read", [other], rules(str(granted))).answer == "ask"
+    assert judge("read", [touch], rules(str(rule))).answer == "allow"
 
 
 def test_a_path_rule_is_a_glob_within_the_project() -> None:
