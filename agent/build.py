@@ -115,7 +115,7 @@ class Workshop:
     def begin(self, session: Session, parts: Parts) -> None:
         """Record what the session is about to work with, where that is new or has changed.
 
-        Whatever changed (tools, model, a hole in the record) makes the thinking so far unusable.
+        Whatever changed (tools, model, folder, a hole in the record) makes the thinking so far unusable.
         """
         now, before = parts.frame, session.folded.opened
         if before is not None and not self._changed(session, before, now):
@@ -133,6 +133,11 @@ class Workshop:
     def _changed(self, session: Session, before: Opened, now: Frame) -> bool:
         if before.model != now.model or not same_tools(before.tools, now.tools):
             self._emit(Notice("the model or the tools changed: earlier thinking is left out of the context"))
+            return True
+        if before.folder != str(self.setup.folder):
+            there = before.folder or "an unknown folder"
+            text = f"this session worked in {there} so far; from now on it works in {self.setup.folder}"
+            self._emit(Notice(text, "warning"))
             return True
         return list(before.about.get("holes", ())) != session.folded.holes
 

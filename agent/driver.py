@@ -95,8 +95,10 @@ class Agent:
             self.emit(ended)
             return ended
         self.emit(TurnBegan(text))
+        before = session.folded.opened
+        arrived = before is None or before.folder != str(self.setup.folder) or not session.folded.entries
         self.workshop.begin(session, parts)
-        said = session.user(self._blocks(text))
+        said = session.user(self._blocks(text, arrived))
         try:
             return await run_turn(session, parts, self.emit)
         except asyncio.CancelledError:
@@ -118,10 +120,11 @@ class Agent:
         state = state_of(size(session, parts), parts.room.window, settings)
         return state in (State.BLOCKING, State.EXHAUSTED)
 
-    def _blocks(self, text: str) -> tuple[Block, ...]:
-        session, parts = self.in_use
+    def _blocks(self, text: str, arrived: bool) -> tuple[Block, ...]:
+        """A prompt and what stands before it: where we are, if we have just arrived, and what happened."""
+        _, parts = self.in_use
         blocks: list[Block] = []
-        if not session.folded.entries:
+        if arrived:
             blocks.append(Text(surroundings(self.setup.folder, parts.clock.now())))
         blocks.extend(Text(line) for line in [*news(parts), *self.aside])
         self.aside.clear()

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from transcripts.codec import BadLine
 from transcripts.errors import StoreError
-from transcripts.facts import Fact
 from transcripts.fold import Folded, fold
 from transcripts.importers import detect, load
 from transcripts.recall import Recall
@@ -63,8 +63,9 @@ class Records:
 
     def copy(self, folded: Folded, now: float, shelf: Shelf) -> Begun:
         """A new session that begins with the facts of another."""
+        facts = unshelved(folded, shelf).facts
         sid, store, fresh, _ = self.new(now)
-        for fact in self._whole(folded.facts, shelf):
+        for fact in facts:
             store.append(fact)
             fresh.apply(fact)
         store.sync()
@@ -109,7 +110,7 @@ class Records:
     def make_whole(self, session: Session) -> None:
         """Put what was left in the file back in its place: before something is given back."""
         if session.shelf:
-            session.folded = whole(session.folded, session.shelf)
+            session.folded = unshelved(session.folded, session.shelf)
             session.shelf = Shelf()
 
     def checkpoints(self, session: Session) -> Checkpoints | None:
@@ -122,11 +123,6 @@ class Records:
         for folder in self._temporary:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _whole(self, facts: list[Fact], shelf: Shelf) -> list[Fact]:
-        away = [fact.seq for fact in facts if fact.seq in shelf]
-        fetched = dict(zip(away, shelf.fetch_all(away), strict=True)) if away else {}
-        return [fetched.get(fact.seq, fact) for fact in facts]
-
     def _tell_damage(self, loaded: Loaded) -> None:
         if loaded.torn:
             self.tell(f"the last record was cut off ({loaded.torn} bytes): kept aside in {loaded.sid}.torn")
@@ -134,6 +130,14 @@ class Records:
             self.tell(
                 f"{len(loaded.bad)} damaged records are skipped; the first is line {loaded.bad[0].line}"
             )
+
+
+def unshelved(folded: Folded, shelf: Shelf) -> Folded:
+    """The session with everything in place. Raises StoreError where the record has changed under it."""
+    try:
+        return whole(folded, shelf)
+    except (OSError, BadLine) as error:
+        raise StoreError(f"{shelf.path} was changed since it was read ({error}): resume it anew") from error
 
 
 @dataclass(frozen=True, slots=True)
