@@ -1,4 +1,4 @@
-"""Complete what is typed: slash commands at the start, files of the project after an `@`."""
+"""Complete what is typed: slash commands at the start, files after an `@`, any path on Tab."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from .escape import one_line
+from .paths import paths, word_before
 
 MOST_FILES = 50_000
 MOST_SHOWN = 50
@@ -63,7 +64,7 @@ class Files:
     """The files of a folder, listed in the background: by git where it is a work tree, else by walking."""
 
     def __init__(self, folder: Path, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._folder = folder
+        self.folder = folder
         self._monotonic = monotonic
         self._listed: float | None = None
         self._task: asyncio.Task[None] | None = None
@@ -79,9 +80,9 @@ class Files:
         return self.names
 
     async def _list(self) -> None:
-        found = await _git_files(self._folder)
+        found = await _git_files(self.folder)
         if found is None:
-            found = await asyncio.to_thread(lambda: list(_walk(self._folder)))
+            found = await asyncio.to_thread(lambda: list(_walk(self.folder)))
         folders = {f"{parent}/" for name in found for parent in _parents(name)}
         self.names = sorted([*folders, *found], key=_depth)[:MOST_FILES]
         self._listed = self._monotonic()
@@ -153,6 +154,9 @@ class Words(Completer):
             yield completion
         mention = _MENTION.search(document.text_before_cursor)
         if mention is None:
+            if complete_event.completion_requested:
+                for completion in await asyncio.to_thread(self._paths, document.text_before_cursor):
+                    yield completion
             return
         typed = mention[1]
         names = await self._files.fresh()
@@ -160,6 +164,18 @@ class Words(Completer):
         for name in best[:MOST_SHOWN]:
             ending = "" if name.endswith("/") else " "
             yield Completion(_quoted(name) + ending, -len(typed), one_line(name))
+
+    def _paths(self, before: str) -> list[Completion]:
+        """Tab on a word: the paths that begin so. Without a word only after `!`."""
+        word, shell = word_before(before), before.lstrip().startswith("!")
+        if not word and not shell:
+            return []
+        return [
+            Completion(
+                path, -len(word), one_line(path.rstrip("/").rpartition("/")[2] + "/" * path.endswith("/"))
+            )
+            for path in paths(word, self._files.folder, shell)
+        ]
 
 
 def _is_alias(summary: str) -> bool:

@@ -57,7 +57,9 @@ def set_up(folder: Path, state: Path, color: str) -> Desk:
 
     def unsent() -> str:
         waiting = [item.whole for item in made[0].work.queued]
-        return "\n".join(text for text in (*waiting, made[0].editor.text) if text)
+        editor = made[0].editor
+        away = editor.chips.expand(editor.stashed)
+        return "\n".join(text for text in (*waiting, away, editor.text) if text)
 
     def beside(line: str) -> bool:
         driver = made[0].turns.driver

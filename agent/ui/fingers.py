@@ -26,11 +26,13 @@ class Fingers:
         shown = editor.chips.labelled(editor.buffer.text)
         text = editor.take()
         if not self._desk.work.running and not self._desk.work.queued:
-            editor.chips.forget(text)  # nothing else can hold a chip any more
+            editor.chips.forget(text + editor.stashed)  # nothing else can hold a chip any more
         if whole.strip() in LEAVING:
             self._desk.leave(0)
         else:
             self._desk.work.add(Item(text, whole, shown))
+            if editor.stashed:
+                editor.stash()
 
     def interrupt_or_clear(self) -> None:
         """Ctrl-C: ends what runs, else clears what is written, else leaves the second time."""
@@ -85,6 +87,21 @@ class Fingers:
     def redraw(self) -> None:
         """Ctrl-L."""
         self._desk.terminal.redraw()
+
+    def stash(self) -> None:
+        """Ctrl-S: put the draft away; it comes back on an empty line, or when another prompt was sent."""
+        desk = self._desk
+        if not desk.editor.stash():
+            words = "Ctrl-S puts away what is written"
+        elif desk.editor.stashed:
+            words = "Put away; back after the next prompt, or with Ctrl-S"
+        else:
+            words = "Taken back"
+        desk.hint.show("stash", words, TWICE)
+
+    def show_tasks(self) -> None:
+        """Ctrl-T: what runs in the background."""
+        self._desk.work.add(Item("", "/tasks", "/tasks"))
 
     def recall_queued(self) -> bool:
         """Up on an empty line: take the newest queued line back. False when there is none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.completion import Completer
+from prompt_toolkit.completion import CompleteEvent, Completer
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import History
 
@@ -20,6 +20,7 @@ class Editor:
 
     def __init__(self, history: History, completer: Completer, changed: Callable[[], None]) -> None:
         self.chips = Chips()
+        self.stashed = ""  # a draft put away, with its chips
         self._changed = changed
         self.buffer = Buffer(
             multiline=True,
@@ -71,8 +72,20 @@ class Editor:
         if self.buffer.text.removeprefix("/") in names:
             self.buffer.insert_text(" ")
         elif self.buffer.text.endswith("/"):
-            self.buffer.start_completion()
+            self.complete_path()
         return True
+
+    def complete_path(self) -> None:
+        """Tab without a menu: paths that begin with the word before the cursor, what they share at once."""
+        self.buffer.start_completion(
+            insert_common_part=True, complete_event=CompleteEvent(completion_requested=True)
+        )
+
+    def stash(self) -> bool:
+        """Put the draft away, in exchange for the one put away before. False when there is neither."""
+        away, self.stashed = self.stashed, self.buffer.text
+        self.buffer.document = Document(away, len(away))
+        return bool(away or self.stashed)
 
     def close_menu(self) -> bool:
         """Take the completions off the screen. False when there were none."""
@@ -107,5 +120,5 @@ class Editor:
     def _text_changed(self) -> None:
         text = self.buffer.text
         if text.startswith("/") and self.buffer.complete_state is None and " " not in text:
-            self.buffer.start_completion()
+            self.buffer.start_completion(complete_event=CompleteEvent(text_inserted=True))
         self._changed()

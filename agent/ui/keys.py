@@ -36,6 +36,12 @@ class Hands(Protocol):
 
     def redraw(self) -> None: ...
 
+    def stash(self) -> None:
+        """Put the draft away, or take it back."""
+
+    def show_tasks(self) -> None:
+        """Show the background commands."""
+
     def recall_queued(self) -> bool:
         """Take the newest queued line back into the input. False when there is none."""
 
@@ -74,7 +80,7 @@ def _editing(made: KeyBindings, hands: Hands, editor: Editor) -> None:
     @made.add("tab", filter=writing)
     def _(event: KeyPressEvent) -> None:
         if not editor.complete(hands.command_names()):
-            editor.buffer.start_completion()
+            editor.complete_path()
 
     @made.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
@@ -87,6 +93,10 @@ def _editing(made: KeyBindings, hands: Hands, editor: Editor) -> None:
     def _(event: KeyPressEvent) -> None:
         if editor.buffer.text or not hands.recall_queued():
             editor.buffer.auto_up()
+
+    @made.add("c-s", filter=writing & ~is_searching)
+    def _(event: KeyPressEvent) -> None:
+        hands.stash()
 
     @made.add("c-g", filter=writing & ~is_searching)
     @made.add("c-x", "c-e", filter=writing)
@@ -129,6 +139,10 @@ def _session(made: KeyBindings, hands: Hands, editor: Editor) -> None:
     @made.add("c-o")
     def _(event: KeyPressEvent) -> None:
         hands.toggle_full()
+
+    @made.add("c-t", filter=idle)
+    def _(event: KeyPressEvent) -> None:
+        hands.show_tasks()
 
     @made.add("c-z")
     def _(event: KeyPressEvent) -> None:

@@ -7,6 +7,7 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from agent.ui.complete import Files, Words, is_command, rank
+from agent.ui.paths import paths
 
 COMMANDS = [
     ("help", "Show help"),
@@ -103,3 +104,35 @@ def run(awaitable):
         return await awaitable
 
     return asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("!cat no", ["notes.txt"]),
+        ("!cat sub/", ["sub/a\\ b.py"]),
+        ("!cat sub/a\\ b", ["sub/a\\ b.py"]),
+        ("!cat ", ["notes.txt", "sub/"]),
+        ("!no", ["notes.txt"]),
+        ("!ls .h", [".hidden"]),
+        ("see sub/a", ["sub/a b.py"]),
+        ("see nowhere/x", []),
+        ("see ", []),
+    ],
+)
+def test_tab_completes_the_word_before_the_cursor_as_a_path(tmp_path, line, found):
+    (tmp_path / "sub").mkdir()
+    for name in ("notes.txt", ".hidden", "sub/a b.py"):
+        (tmp_path / name).touch()
+    words = Words(lambda: COMMANDS, Files(tmp_path))
+
+    async def complete(event):
+        return [item.text async for item in words.get_completions_async(Document(line), event)]
+
+    assert run(complete(CompleteEvent(completion_requested=True))) == found
+    assert run(complete(CompleteEvent(text_inserted=True))) == []
+
+
+def test_an_absolute_path_is_completed_too(tmp_path):
+    (tmp_path / "deep").mkdir()
+    assert paths(f"{tmp_path}/de", tmp_path / "deep", False) == [f"{tmp_path}/deep/"]

@@ -117,10 +117,11 @@ def test_ctrl_o_shows_whole_outputs(person):
 
 def test_ctrl_o_prints_each_output_of_the_turn_whole_once(person):
     person.type("bash first;output short;bash second\r").sees("● bash  second").misses("Ctrl-C to interrupt")
-    person.type("\x0f").sees("2 printed again").type("\x0f").sees("in short").type("\x0f").sees(
-        "whole from now on"
+    person.type("\x0f").sees("2 printed again").type("\x0f").sees("in short")
+    person.type("\x0f").sees("whole from now on")
+    person.until(
+        lambda: [person.everything.count(f"● bash  {name}") for name in ("first", "second")] == [2, 2]
     )
-    assert person.everything.count("● bash  first") == person.everything.count("● bash  second") == 2
 
 
 def test_a_long_menu_tells_that_there_is_more(person):
@@ -210,3 +211,29 @@ def test_a_thousand_keys_typed_while_a_turn_prints_are_kept_in_order(person):
         person.type(keys[at : at + 20])
         person.until(lambda: True)
     person.open().misses("Ctrl-C to interrupt").type("\r").logged(f"prompt {keys!r}")
+
+
+def test_tab_completes_a_path_as_a_shell_does(person):
+    (person.folder / "readings").mkdir()
+    (person.folder / "readings" / "first.txt").touch()
+    (person.folder / "readings" / "second.txt").touch()
+    person.type("!cat readi\t").sees("! !cat readings/").type("\t").sees("first.txt", "second.txt")
+    person.type("sec\t").sees("readings/second.txt").type("\r").logged("'!cat readings/second.txt'")
+
+
+def test_ctrl_s_puts_the_draft_away_until_the_next_prompt_is_sent(person):
+    person.type("a long thought\x13").sees("Put away").misses("a long thought")
+    person.type("say first\r").sees("\nfirst", "❯ a long thought")
+    person.type("\x13").misses("❯ a long thought").type("\x13").sees("❯ a long thought", "Taken back")
+
+
+def test_a_draft_that_was_put_away_outlives_a_crash(tmp_path):
+    with Person(tmp_path) as person:
+        person.ready().type("a long thought\x13").sees("Put away").type("more").sees("❯ more")
+        person.signal(signal.SIGTERM).ends()
+    with Person(tmp_path) as person:
+        person.sees("a long thought", "more")
+
+
+def test_ctrl_t_shows_the_background_commands(person):
+    person.type("draft\x14").logged("command '/tasks'").sees("❯ draft")
