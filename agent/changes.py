@@ -9,6 +9,8 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
+from transcripts.disk import add_line
+
 from .snapshot import Look, State
 
 
@@ -50,15 +52,18 @@ def append(path: Path, change: Change) -> None:
     """Add a line. Raises OSError."""
     after = astuple(change.after) if change.after else None
     line = json.dumps([change.seq, change.path, astuple(change.before), after])
-    with os.fdopen(_private(path, os.O_APPEND), "w", encoding="utf-8") as file:
-        file.write(line + "\n")
+    fd = _private(path, os.O_APPEND | os.O_RDWR)
+    try:
+        add_line(fd, line.encode())
+    finally:
+        os.close(fd)
 
 
 def save_look(path: Path, seq: int, look: Look) -> None:
     """Keep a look while a command runs, so that a crash does not lose it. Raises OSError."""
     states = {name: astuple(state) for name, state in look.states.items()}
     fresh = path.with_suffix(".new")
-    with os.fdopen(_private(fresh, os.O_TRUNC), "w", encoding="utf-8") as file:
+    with os.fdopen(_private(fresh, os.O_TRUNC | os.O_WRONLY), "w", encoding="utf-8") as file:
         json.dump([seq, look.complete, states], file)
     fresh.replace(path)
 
@@ -78,4 +83,4 @@ def _state(raw: Any) -> State:
 
 
 def _private(path: Path, flags: int) -> int:
-    return os.open(path, flags | os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

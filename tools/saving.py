@@ -141,7 +141,8 @@ def _create(job: Job) -> None:
         finally:
             os.close(descriptor)
         undo.pop_all()
-    _sync_folder(folder)
+    for each in (folder, *map(os.path.dirname, reversed(made))):
+        _sync_folder(each)
 
 
 def _remove_folders(made: list[str]) -> None:
@@ -293,6 +294,8 @@ def _in_place(job: Job, held: int) -> None:
         spare = make_folders(str(job.spare), mode=0o700)
         try:
             with journal(spare, job.path, job.old.data, job.data):
+                for folder in (job.spare, *job.spare.parents[:3]):  # up to the project's, all may be new
+                    _sync_folder(str(folder))
                 job.check("synced")
                 _overwrite(descriptor, job.old.data, job.data, job.check)
         finally:

@@ -64,6 +64,18 @@ def append_whole(disk: Disk, fd: int, piece: bytes, good: int) -> int:
     raise OSError(errno.ENOSPC, "no space left on the disk, it took only a part of the record")
 
 
+def add_line(fd: int, line: bytes) -> None:
+    """Append a line, never onto one that was torn. `fd` reads and appends; raises OSError.
+
+    For files that are shared or may lose their end: nothing is synced, and nothing cut off.
+    """
+    size = os.fstat(fd).st_size
+    torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+    piece = b"\n" * torn + line + b"\n"
+    if os.write(fd, piece) < len(piece):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 def sync_folders(disk: Disk, *folders: Path) -> None:
     """Make the names in each folder durable, where the file system can do that and we may open the folder."""
     for folder in folders:

@@ -175,6 +175,8 @@ def _spill(lines: list[bytes], path: Path) -> str:
         fd, name = tempfile.mkstemp(prefix=f"makeroom-{path.stem}-", suffix=".jsonl")
         with os.fdopen(fd, "wb") as file:
             file.writelines(lines)
+            file.flush()
+            os.fsync(fd)
     except OSError as error:
         return f"the last {len(lines)} records of this session could not be saved anywhere: {error}"
     return f"the last {len(lines)} records did not reach {path}: they are in {name}, append them there"

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from prompt_toolkit.history import History
 
+from transcripts.disk import add_line
+
 MOST_ENTRIES = 2000
 MOST_BYTES = 4 * 1024 * 1024  # read from the end of the history
 DELAY = 0.5  # seconds between a change of the draft and its file
@@ -46,9 +48,9 @@ class Past(History):
         line = json.dumps({"t": round(time.time()), "text": string}, ensure_ascii=False)
         try:
             _make_folder(self._path.parent)
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
             try:
-                os.write(descriptor, f"{line}\n".encode("utf-8", "replace"))
+                add_line(descriptor, line.encode("utf-8", "replace"))
             finally:
                 os.close(descriptor)
         except OSError as error:

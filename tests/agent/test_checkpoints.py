@@ -494,3 +494,18 @@ def test_a_fuzzed_tree_comes_back_in_bytes_modes_and_links(root: Path, seq: Numb
         assert checkpoints.restore(checkpoints.plan_restore(number * 10), never) == []
         assert tree(root) == trees[number - 1]
     assert checkpoints.uncovered() == []
+
+
+def test_a_change_behind_a_torn_line_of_the_log_is_kept(root: Path, seq: Numbers) -> None:
+    """One run is cut off within a line; the next one within its work, which is known from its first line."""
+    (root / "second.txt").write_text("second")
+    first = Checkpoints(root, "s1", seq)
+    first.announce(root / "lost.txt")
+    first.finish()
+    log = root / ".transcripts" / "checkpoints" / "s1.jsonl"
+    log.write_bytes(log.read_bytes()[:-10])
+    Checkpoints(root, "s1", seq).announce(root / "second.txt")
+    (root / "second.txt").write_text("changed")
+    again = Checkpoints(root, "s1", seq)
+    assert again.restore(again.plan_restore(0), always) == []
+    assert (root / "second.txt").read_text() == "second"

@@ -87,7 +87,7 @@ def _moment(name: str, arguments: str) -> str:
     """What is about to happen that must not come before the record: a request, an act, or ""."""
     if name == "sendto" and '"POST /v1/messages ' in arguments:
         return "request"
-    if name in ("linkat", "link") and '"made.txt"' in arguments:
+    if name == "linkat" and '"made.txt"' in arguments:
         return "write"
     return "bash" if name == "execve" and "MARK" in arguments else ""
 
@@ -164,3 +164,39 @@ def test_the_power_takes_nothing_that_was_sent_or_acted_on(run: Run) -> None:
     assert len([sha for _, sha in last if sha]) == 1 and len(last) > 1, (
         "both ways to store an output were seen"
     )
+
+
+WRITES = """
+import sys
+from pathlib import Path
+from tools.files import load
+from tools.saving import Job, save
+
+place = Path(sys.argv[1])
+spare = place / ".task_outputs" / "tool-results" / "journals"
+save(Job(str(place / "a" / "b" / "new.txt"), b"new", None, spare))
+linked = place / "linked.txt"
+save(Job(str(linked), b"new", load(str(linked)), spare))
+"""
+
+
+@pytest.mark.skipif(STRACE is None, reason="strace is not installed")
+def test_a_file_written_outlives_the_power_and_one_written_in_place_has_its_journal_first(
+    tmp_path: Path,
+) -> None:
+    folder, log = tmp_path / "project", tmp_path / "log"
+    folder.mkdir()
+    (folder / "linked.txt").write_text("old")
+    (folder / "other name.txt").hardlink_to(folder / "linked.txt")
+    subprocess.run(command(log, sys.executable, "-c", WRITES, str(folder)), check=True, timeout=LIMIT)
+    platter, overwritten = Platter(folder), 0
+    for step in steps(log):
+        if step.ends:
+            apply(step, platter)
+        elif step.name == "pwrite64" and step.path.endswith("linked.txt"):
+            overwritten += 1
+            for left in platter.losses(20):
+                assert left[str(folder / "a" / "b" / "new.txt")] == b"new"
+                (journal,) = (content for name, content in left.items() if name.endswith(".undo"))
+                assert journal is not None and journal.endswith(b"\noldnew")
+    assert overwritten > 0

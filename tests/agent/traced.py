@@ -13,11 +13,13 @@ from tests.transcripts.platter import Node, Platter
 
 STRACE = shutil.which("strace")
 _CALLS = (
-    "openat,write,pwrite64,ftruncate,fsync,fdatasync,rename,mkdir,unlink,unlinkat,link,linkat,sendto,execve"
+    "openat,write,pwrite64,ftruncate,fsync,fdatasync,rename,renameat,mkdir,mkdirat,unlink,unlinkat,linkat,"
+    "sendto,execve"
 )
 _LINE = re.compile(r"(\d+) +(?:<\.\.\. )?(\w+)(?: resumed>|\()(.*)")
 _FD = re.compile(r"\d+<([^>]*)>")
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
+_NAME = re.compile(r'(?:<([^>]*)>, )?("(?:[^"\\]|\\.)*")')
 _END = re.compile(r"(.*)\) += (-?\d+)")
 _ROOT = Node(folder=True)
 
@@ -38,8 +40,20 @@ class Step:
         return found[1] if found else ""
 
     @property
-    def texts(self) -> list[bytes]:
-        return [ast.literal_eval(f"b{text}") for text in _TEXT.findall(self.arguments)]
+    def data(self) -> bytes:
+        """The first text among the arguments."""
+        found = _TEXT.search(self.arguments)
+        return _bytes(found[0]) if found else b""
+
+    @property
+    def names(self) -> list[str]:
+        """The texts as paths, each below the folder that is named before it."""
+        return [f"{Path(above) / _bytes(name).decode()}" for above, name in _NAME.findall(self.arguments)]
+
+
+def _bytes(text: str) -> bytes:
+    found: bytes = ast.literal_eval(f"b{text}")
+    return found
 
 
 def command(log: Path, *argv: str) -> list[str]:
@@ -73,25 +87,32 @@ def apply(step: Step, platter: Platter) -> None:
         case "openat":
             _opened(step, platter)
         case "write" | "pwrite64" if step.path in platter.live:
-            platter.write(platter.live[step.path], step.texts[0][: step.result])
+            _written(step, platter.live[step.path])
         case "ftruncate" if step.path in platter.live:
             node = platter.live[step.path]
             node.live = node.live[: int(step.arguments.rpartition(", ")[2])]
         case "fsync" | "fdatasync":
             if step.path == str(platter.root) or step.path in platter.live:
                 platter.synced(step.path, platter.live.get(step.path, _ROOT))
-        case "rename":
-            old, new = (text.decode() for text in step.texts)
-            if old in platter.live:
-                platter.renamed(old, new)
-        case "mkdir":
-            _add(step.texts[0].decode(), platter, folder=True)
-        case "unlink":
-            platter.removed(step.texts[0].decode())
+        case "rename" | "renameat" if step.names[0] in platter.live:
+            platter.renamed(*step.names)
+        case "linkat" if step.names[0] in platter.live:
+            platter.live[step.names[1]] = platter.live[step.names[0]]
+        case "mkdir" | "mkdirat":
+            _add(step.names[0], platter, folder=True)
+        case "unlink" | "unlinkat":
+            platter.removed(step.names[0])
+
+
+def _written(step: Step, node: Node) -> None:
+    """A write goes behind what is there, unless it says where it goes."""
+    data = step.data[: step.result]
+    at = int(step.arguments.rpartition(", ")[2]) if step.name == "pwrite64" else len(node.live)
+    node.live = node.live[:at] + data + node.live[at + len(data) :]
 
 
 def _opened(step: Step, platter: Platter) -> None:
-    path = step.texts[0].decode()
+    path = step.names[0]
     if "O_CREAT" in step.arguments:
         _add(path, platter, folder=False)
     if "O_TRUNC" in step.arguments and path in platter.live:

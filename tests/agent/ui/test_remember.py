@@ -45,6 +45,14 @@ def test_damaged_lines_are_passed_over(tmp_path):
     assert list(Past(path).load_history_strings()) == ["also", "good"]
 
 
+def test_an_entry_behind_a_torn_one_is_kept(tmp_path):
+    path = tmp_path / "history"
+    path.write_bytes(b'{"t": 1, "text": "good"}\n{"t": 2, "te')
+    for text in ("next", "last"):
+        Past(path).store_string(text)
+    assert list(Past(path).load_history_strings()) == ["last", "next", "good"]
+
+
 def test_an_entry_that_is_far_too_long_is_not_kept(tmp_path):
     past = Past(tmp_path / "history")
     past.store_string("x" * (LONGEST + 1))
