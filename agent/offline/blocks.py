@@ -9,6 +9,8 @@ from typing import Any
 
 ID = re.compile(r"[a-zA-Z0-9_-]+")
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+LARGEST = 5 * 1024 * 1024  # characters of a picture in base64
 
 _FIELDS = {
     "text": {"type", "text", "cache_control", "citations"},
@@ -130,6 +132,8 @@ def _picture_faults(path: str, block: dict[str, Any]) -> Iterator[str]:
         yield f"{path}.source: Input tag '{kind}' does not match the expected tags: 'base64', 'url', 'file'"
     elif media not in _MAGIC:
         yield f"{path}.source.base64.media_type: Input should be one of {', '.join(map(repr, _MAGIC))}"
+    elif isinstance(data := source.get("data"), str) and len(data) > LARGEST:
+        yield f"{path}.source.base64: image exceeds 5 MB maximum: {len(data)} bytes > {LARGEST} bytes"
     else:
         yield from _bytes_faults(f"{path}.source.base64", media, source.get("data"))
 

@@ -19,7 +19,7 @@ from agent.offline.models import MODELS as TABLE
 from agent.offline.models import described
 from agent.offline.refusals import Refused, error_body
 from agent.offline.reply import Body, Reply
-from agent.offline.strict import MAX_BODY
+from agent.offline.strict import MAX_BODY, header_faults
 from agent.offline.wire import events, whole
 
 if TYPE_CHECKING:
@@ -235,12 +235,12 @@ class Connection(BaseHTTPRequestHandler):
         bearer = (self.headers.get("authorization") or "").removeprefix("Bearer").strip()
         if not bearer and not (self.headers.get("x-api-key") or "").strip():
             raise Refused(401, "x-api-key header is required")
-        if not self.headers.get("anthropic-version"):
-            raise Refused(400, "anthropic-version: header is required")
+        for fault in header_faults(self.headers.get("anthropic-version") or "", self._betas()):
+            raise Refused(400, fault)
 
     def _betas(self) -> frozenset[str]:
         values = self.headers.get_all("anthropic-beta") or []
-        return frozenset(beta.strip() for value in values for beta in value.split(","))
+        return frozenset(beta.strip() for value in values for beta in value.split(",") if beta.strip())
 
     def _hang_up(self, reset: bool) -> None:
         self.close_connection = True

@@ -6,7 +6,7 @@ Pure. What depends on sizes and on signatures is judged afterwards, by `prefix.w
 from collections.abc import Iterator
 from typing import Any
 
-from agent.offline.blocks import TOOL_NAME, block_faults, mark_faults
+from agent.offline.blocks import PROPERTY, TOOL_NAME, block_faults, mark_faults
 from agent.offline.models import EFFORTS, THINKING_TYPES, Model
 from agent.offline.pairing import merged, order_faults
 from agent.offline.prefix import blocks_of
@@ -15,6 +15,8 @@ from agent.offline.reply import Body
 MAX_BODY = 32 * 1024 * 1024
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
 UPDATES_BETA = "thinking-display-updates-2026-08-18"
+BETAS = frozenset({BINDING_BETA, UPDATES_BETA})
+VERSIONS = ("2023-01-01", "2023-06-01", "2026-10-21")
 
 _COUNTED = {
     "model", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control",
@@ -56,6 +58,16 @@ def violations(
     return found or list(_mark_faults(body))
 
 
+def header_faults(version: str, betas: frozenset[str]) -> Iterator[str]:
+    """What is wrong with the headers that name a version and betas of the API."""
+    if not version:
+        yield "anthropic-version: header is required"
+    elif version not in VERSIONS:
+        yield f'anthropic-version: "{version}" is not a valid version. You probably want "{VERSIONS[-1]}".'
+    for beta in sorted(betas - BETAS):
+        yield f"Unexpected value(s) `{beta}` for the `anthropic-beta` header."
+
+
 def _field_faults(body: Body, counting: bool) -> Iterator[str]:
     for name in body.keys() - (_COUNTED if counting else _FIELDS):
         yield f"{name}: Extra inputs are not permitted"
@@ -64,6 +76,11 @@ def _field_faults(body: Body, counting: bool) -> Iterator[str]:
             yield f"{name}: Field required"
     if not isinstance(body.get("stream", False), bool):
         yield "stream: Input should be a valid boolean"
+    metadata = body.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        yield "metadata: Input should be a valid dictionary"
+    for name in metadata.keys() - {"user_id"} if isinstance(metadata, dict) else ():
+        yield f"metadata.{name}: Extra inputs are not permitted"
     stops = body.get("stop_sequences") or []
     if not isinstance(stops, list) or not all(isinstance(stop, str) and stop.strip() for stop in stops):
         yield "stop_sequences: each stop sequence must contain non-whitespace"
@@ -145,13 +162,28 @@ def _tool_faults(body: Body, model: Model) -> Iterator[str]:
         if name in names:
             yield "tools: Tool names must be unique."
         names.add(name)
-        schema = tool.get("input_schema")
-        if not isinstance(schema, dict) or schema.get("type") != "object":
-            yield f"{path}.input_schema.type: Input should be 'object'"
+        if not isinstance(tool.get("description", ""), str):
+            yield f"{path}.description: Input should be a valid string"
+        yield from _schema_faults(f"{path}.input_schema", tool.get("input_schema"))
         for extra in tool.keys() - _TOOL_FIELDS:
             yield f"{path}.{extra}: Extra inputs are not permitted"
         yield from mark_faults(path, tool)
     yield from _choice_faults(body, model, names)
+
+
+def _schema_faults(path: str, schema: Any) -> Iterator[str]:
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        yield f"{path}.type: Input should be 'object'"
+        return
+    if schema.keys() & {"oneOf", "allOf", "anyOf"}:
+        yield f"{path}: input_schema does not support oneOf, allOf, or anyOf at the top level"
+    properties = schema.get("properties", {})
+    if not isinstance(properties, dict) or not all(isinstance(each, dict) for each in properties.values()):
+        yield f"{path}: JSON schema is invalid. It must match JSON Schema draft 2020-12"
+        return
+    for name in properties:
+        if not PROPERTY.fullmatch(name):
+            yield f"{path}.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{{1,64}}$'"
 
 
 def _choice_faults(body: Body, model: Model, names: set[str]) -> Iterator[str]:

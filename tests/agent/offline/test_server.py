@@ -116,6 +116,13 @@ def test_a_credential_and_a_version_are_required(server: Server) -> None:
     assert error(post(server, authorization="")[1])[0] == "authentication_error"
     assert post(server, **{"authorization": "", "x-api-key": "k"})[0] == 200
     assert "anthropic-version" in error(post(server, **{"anthropic-version": ""})[1])[1]
+    assert "not a valid version" in error(post(server, **{"anthropic-version": "2025-01-01"})[1])[1]
+
+
+def test_only_betas_that_exist_may_be_named(server: Server) -> None:
+    known = {"anthropic-beta": "thinking-display-updates-2026-08-18"}
+    assert post(server, **known)[0] == 200
+    assert "`novel-2027`" in error(post(server, **{"anthropic-beta": "novel-2027"})[1])[1]
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,24 @@ REFUSED = {
     "forced tool": (request(HI, tools=[TOOL], tool_choice={"type": "any"}), "not supported on this model"),
     "choice without tools": (request(HI, tool_choice={"type": "auto"}), "while providing tools"),
     "same tool twice": (request(HI, tools=[TOOL, TOOL]), "Tool names must be unique"),
+    "properties no objects": (
+        request(HI, tools=[{"name": "x", "input_schema": {"type": "object", "properties": {"a": 1}}}]),
+        "JSON schema is invalid",
+    ),
+    "odd property": (
+        request(HI, tools=[{"name": "x", "input_schema": {"type": "object", "properties": {"a b": {}}}}]),
+        "Property keys should match",
+    ),
+    "choice of schemas": (
+        request(HI, tools=[{"name": "x", "input_schema": {"type": "object", "anyOf": []}}]),
+        "does not support oneOf",
+    ),
+    "description no text": (
+        request(HI, tools=[{"name": "x", "description": 1, "input_schema": {"type": "object"}}]),
+        "description: Input should be a valid string",
+    ),
+    "odd metadata": (request(HI, metadata={"name": "x"}), "metadata.name: Extra inputs"),
+    "large image": (request(user(image("A" * (5 * 1024 * 1024 + 4)))), "image exceeds 5 MB maximum"),
     "odd schema": (request(HI, tools=[{"name": "x", "input_schema": {}}]), "input_schema.type"),
     "odd effort": (request(HI, output_config={"effort": "huge"}), "output_config.effort"),
     "blank system": (request(HI, system=[text(" ")]), "system.0.text"),
