@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from compact.settings import settings_from
 
@@ -70,6 +71,19 @@ def _text(value: Any) -> str:
     return value.strip()
 
 
+def _url(value: Any) -> str:
+    parts = urlsplit(_text(value))
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+        raise ValueError("takes a URL such as http://localhost:11434")
+    return parts.geturl()
+
+
+def _secret(value: Any) -> str:
+    if not (text := _text(value)).isascii() or not text.isprintable():
+        raise ValueError("holds characters that no key has: copy it again")
+    return text
+
+
 def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("takes a whole number")
@@ -87,7 +101,7 @@ def _seconds(value: Any) -> float:
 
 
 def _milliseconds(value: Any) -> float:
-    return float(value) / 1000
+    return _seconds(float(value) / 1000)
 
 
 def _one_of(*choices: str) -> Callable[[Any], str]:
@@ -133,7 +147,7 @@ _FIELDS: dict[str, Callable[[Any], Any]] = {
     "max_tokens": _whole,
     "context_window": _whole,
     "cache": _one_of("5m", "1h"),
-    "base_url": _text,
+    "base_url": _url,
     "timeout": _seconds,
     "permission_mode": _one_of(*MODES),
     "allow": _rules,
@@ -235,9 +249,9 @@ _VARIABLES: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
     ("MAKEROOM_MAX_TOKENS", "max_tokens", _whole),
     ("MAKEROOM_CONTEXT_WINDOW", "context_window", _whole),
     ("MAKEROOM_PERMISSION_MODE", "permission_mode", _one_of(*MODES)),
-    ("ANTHROPIC_API_KEY", "key", _text),
-    ("ANTHROPIC_AUTH_TOKEN", "token", _text),
-    ("ANTHROPIC_BASE_URL", "base_url", _text),
+    ("ANTHROPIC_API_KEY", "key", _secret),
+    ("ANTHROPIC_AUTH_TOKEN", "token", _secret),
+    ("ANTHROPIC_BASE_URL", "base_url", _url),
     ("API_TIMEOUT_MS", "timeout", _milliseconds),
 )
 
@@ -249,7 +263,8 @@ def _with_environment(config: Config, environ: Mapping[str, str]) -> Config:
         try:
             config = _from(config, variable, name, read(value))
         except ValueError as error:
-            raise ConfigError(f"{variable}={value!r}: it {error}") from error
+            shown = variable if read is _secret else f"{variable}={value!r}"
+            raise ConfigError(f"{shown}: it {error}") from error
     if config.base_url:
         config = replace(config, base_url=config.base_url.rstrip("/").removesuffix("/v1"))
     if headers := _set(environ, "ANTHROPIC_CUSTOM_HEADERS"):

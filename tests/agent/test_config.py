@@ -112,6 +112,28 @@ def test_the_base_url_is_taken_without_v1(home: Home) -> None:
     assert not config.official
 
 
+@pytest.mark.parametrize(
+    "url", ["localhost:11434", "ftp://x", "http://", "http://host:port", "http://host:0"]
+)
+def test_a_base_url_that_is_none_is_told_before_anything_is_sent(home: Home, url: str) -> None:
+    with pytest.raises(ConfigError, match="ANTHROPIC_BASE_URL"):
+        home.load(ANTHROPIC_BASE_URL=url)
+
+
+def test_a_key_with_characters_that_no_key_has_is_told_and_not_shown(home: Home) -> None:
+    with pytest.raises(ConfigError, match="ANTHROPIC_API_KEY: it holds characters") as told:
+        home.load(ANTHROPIC_API_KEY="sk-ant-sécret")
+    assert "sk-ant" not in str(told.value)
+
+
+def test_how_long_silence_may_last_can_be_set(home: Home) -> None:
+    assert home.load(API_TIMEOUT_MS="600_000").timeout == 600
+    assert home.load().timeout is None
+    for wrong in ("soon", "-1", "0"):
+        with pytest.raises(ConfigError, match="API_TIMEOUT_MS"):
+            home.load(API_TIMEOUT_MS=wrong)
+
+
 def test_credentials_are_looked_for_where_the_sdk_looks(home: Home) -> None:
     assert not has_credentials(home.load(), {}, home.home)
     assert has_credentials(home.load(ANTHROPIC_API_KEY="k"), {}, home.home)

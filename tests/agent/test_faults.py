@@ -17,6 +17,7 @@ from agent.offline.faults import Fault
 from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls, says, thinks
 from agent.offline.wire import events as wire
+from agent.turn import run_turn
 from tests.agent.raw import HEAD, raw, sse
 from tests.agent.world import World, world
 from transcripts.facts import Reply
@@ -181,6 +182,39 @@ def test_a_stream_cut_anywhere_is_asked_again_and_its_call_runs_once(tmp_path: P
 @pytest.mark.timeout(1800)
 def test_a_stream_cut_after_every_byte(tmp_path: Path) -> None:
     cut_everywhere(tmp_path, list(range(1, STREAM)))
+
+
+def interrupted_at(w: World, moment: int) -> bool:
+    """A turn that is interrupted as soon as it told event number `moment`; False when it was over before."""
+
+    async def whole() -> bool:
+        def emit(event: Any) -> None:
+            w.events.append(event)
+            if len(w.events) == moment:
+                task.cancel()
+
+        w.say("first words")
+        task = asyncio.ensure_future(run_turn(w.session, w.parts, emit))
+        try:
+            await asyncio.gather(task, return_exceptions=True)
+            assert (await w.turn("and now?")).reason == "done"
+        finally:
+            await w.parts.model.close()  # type: ignore[attr-defined]
+        return task.cancelled()
+
+    return asyncio.run(whole())
+
+
+def test_a_turn_interrupted_at_any_event_keeps_its_words_and_goes_on(tmp_path: Path) -> None:
+    moment, reached = 1, True
+    while reached:
+        with world([model] * 5, tmp_path, binds_thinking=True) as w:
+            reached = interrupted_at(w, moment)
+            assert kept(w), moment
+            assert len(w.parts.tools["echo"].ran) <= 2, moment
+            w.check()
+        moment += 3
+    assert moment > 20
 
 
 @pytest.mark.parametrize(

@@ -166,6 +166,13 @@ def test_credentials_are_named() -> None:
     assert found.code == 5
 
 
+def test_what_is_not_there_may_be_the_model_or_the_server() -> None:
+    for body in ("", '{"type":"error","error":{"type":"not_found_error","message":"model: claude-typo"}}'):
+        found = refusal(404, body, {}, 0.0)
+        assert isinstance(found, Rejected)
+        assert "model" in str(found) and "ANTHROPIC_BASE_URL" in str(found)
+
+
 def test_an_html_page_is_cut_to_one_line() -> None:
     found = refusal(502, "<html>\n<h1>Bad\nGateway</h1>" + "x" * 5000, {}, 0.0)
     assert isinstance(found, Transient)
