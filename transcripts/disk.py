@@ -6,6 +6,7 @@ Whoever wants to see them fail (tests: the n-th call, once or for good) passes a
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import time
 from collections.abc import Callable
@@ -40,6 +41,7 @@ class Disk:
     rename: Callable[[str, str], None] = os.replace
     stat: Callable[[int], os.stat_result] = os.fstat
     mkdir: Callable[[str, int], None] = os.mkdir
+    lock: Callable[[int, int], None] = fcntl.flock
     now: Callable[[], float] = time.time
     token: Callable[[], str] = _token
 

@@ -30,6 +30,7 @@ class Journal:
     ended     whether the good part ends with a newline
     unsynced  what was written since, in memory
     doubtful  a sync failed: `unsynced` may be lost
+    broken    a write failed: what stands behind `good` is ours and may be cut off
     """
 
     def __init__(self, path: Path, disk: Disk) -> None:
@@ -38,7 +39,7 @@ class Journal:
         self.good = self.synced = self.size = 0
         self.ended = True
         self.unsynced: list[bytes] = []
-        self.doubtful = False
+        self.doubtful = self.broken = False
         self._fd: int | None = None
         self._lock: int | None = None
 
@@ -65,11 +66,14 @@ class Journal:
             self._fd = self._rebuild(self._fd)
 
     def write(self, line: bytes) -> None:
-        """Append one line with one write."""
+        """Append one line with one write. Raises also Refused, where somebody else wrote to the file."""
         assert self._fd is not None, "ready() comes first"
+        if not self.broken and self.disk.stat(self._fd).st_size != self.good:
+            raise Refused(f"something else writes to {self.path}: nothing of that is cut off")
+        self.broken = True
         piece = line if self.ended else b"\n" + line
         self.good = append_whole(self.disk, self._fd, piece, self.good)
-        self.ended = True
+        self.ended, self.broken = True, False
         self.unsynced.append(piece)
 
     def settle(self) -> None:
@@ -129,7 +133,7 @@ class Journal:
         os.close(old)
         self.good = self.synced = size
         self.unsynced.clear()
-        self.doubtful = False
+        self.doubtful = self.broken = False
         return fd
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from transcripts.disk import Disk
 
-CALLS = ("open", "write", "sync", "truncate", "rename", "mkdir", "read", "stat")
+CALLS = ("open", "write", "sync", "truncate", "rename", "mkdir", "read", "stat", "lock")
 
 
 @dataclass(slots=True)

@@ -142,27 +142,6 @@ def test_a_million_lines_are_read_and_gone_on_with(tmp_path: Path) -> None:
     assert len(goes_on(path)) == 1_000_000
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=errno.errorcode.get)
-def test_a_call_that_fails_once_while_a_session_is_gone_on_with_loses_nothing(
-    tmp_path: Path, error: int
-) -> None:
-    at, plan = 0, Plan(0, error)
-    while plan.count >= at:
-        at += 1
-        path, plan = laid(tmp_path / str(at), WHOLE + TORN), Plan(at, error)
-        try:
-            store, _ = resume(path, Told(), failing(plan))
-        except StoreError:
-            assert path.read_bytes() == WHOLE + TORN
-            store, _ = resume(path, Told())
-        record(store, turn(6))
-        store.close()
-        loaded = read(path)
-        assert loaded.facts == [*TURN, *LATER] and (loaded.bad, loaded.torn) == ((), 0), plan.log[at - 1]
-        assert TORN in path.with_suffix(".torn").read_bytes()
-    assert at > 15
-
-
 def behind_a_torn_record(folder: Path, disk: Disk) -> Store:
     return resume(path_of(folder, SID), lambda line: None, disk)[0]
 
@@ -177,6 +156,28 @@ def after_a_failed_sync(folder: Path, disk: Disk) -> Store:
         disk.sync(fd)
 
     return resume(path_of(folder, SID), lambda line: None, replace(disk, sync=sync))[0]
+
+
+@pytest.mark.parametrize("begin", [behind_a_torn_record, after_a_failed_sync])
+@pytest.mark.parametrize("error", ERRORS, ids=errno.errorcode.get)
+def test_a_call_that_fails_once_while_a_session_is_mended_loses_nothing(
+    tmp_path: Path, error: int, begin: Callable[[Path, Disk], Store]
+) -> None:
+    at, plan = 0, Plan(0, error)
+    while plan.count >= at:
+        at += 1
+        path, plan = laid(tmp_path / str(at), WHOLE + TORN), Plan(at, error)
+        try:
+            store = begin(tmp_path / str(at), failing(plan))
+        except StoreError:
+            assert path.read_bytes() == WHOLE + TORN
+            store, _ = resume(path, Told())
+        record(store, turn(6))
+        store.close()
+        loaded = read(path)
+        assert loaded.facts == [*TURN, *LATER] and (loaded.bad, loaded.torn) == ((), 0), plan.log[at - 1]
+        assert TORN in path.with_suffix(".torn").read_bytes()
+    assert at > 15
 
 
 def crash(folder: Path, begin: Callable[[Path, Disk], Store], at: int, keep: float) -> tuple[int, int]:

@@ -407,6 +407,61 @@ def test_a_file_that_went_before_the_first_record_does_not_begin_in_its_middle(t
     assert len(again.pending) == 5 and "No such file" in told[0]
 
 
+def test_what_something_else_writes_to_an_open_record_is_not_cut_off(tmp_path: Path) -> None:
+    store = create(tmp_path, SID, told := Told())
+    record(store, turn())
+    with store.path.open("ab") as file:
+        file.write(foreign := b"a note in the margin\n")
+    kept = store.path.read_bytes()
+    record(store, turn(6))
+    assert store.path.read_bytes() == kept and kept.endswith(foreign)
+    assert len(store.pending) == 5 and len(told) == 1 and "something else writes" in told[0]
+
+
+def test_a_record_that_somebody_emptied_is_not_gone_on_with_in_its_middle(tmp_path: Path) -> None:
+    store = create(tmp_path, SID, told := Told())
+    record(store, turn())
+    os.truncate(store.path, 0)
+    record(store, turn(6))
+    assert store.path.read_bytes() == b"" and len(store.pending) == 5 and len(told) == 1
+
+
+def test_a_file_system_without_locks_keeps_sessions_and_one_writer_of_two_is_told(tmp_path: Path) -> None:
+    plan = Plan(1, errno.ENOLCK, ("lock",), forever=True)
+    record(first := create(tmp_path, SID, Told(), failing(plan)), turn())
+    second, _ = resume(first.path, told := Told(), failing(plan))
+    record(first, turn(6))
+    record(second, [(User(6, 0.5, (Text("at the same time"),)), True)])
+    assert len(second.pending) == 1 and len(told) == 1
+    record(first, turn(11))
+    first.close()
+    assert [fact.seq for fact in read(first.path).facts] == list(range(1, 16))
+
+
+RACE = (
+    "import sys; from pathlib import Path; from transcripts.store import *\n"
+    "input()\n"
+    "try: store, _ = resume(Path(sys.argv[1]), print); print('in', flush=True)\n"
+    "except InUse: print('out', flush=True)\n"
+    "input()"
+)
+
+
+def test_of_several_that_take_a_session_at_the_same_moment_one_gets_it(tmp_path: Path) -> None:
+    record(store := create(tmp_path, SID, Told()), turn())
+    store.close()
+    argv = [sys.executable, "-c", RACE, str(store.path)]
+    pipe = subprocess.PIPE
+    racers = [subprocess.Popen(argv, stdin=pipe, stdout=pipe, text=True, bufsize=1) for _ in range(4)]
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write("go\n")
+    said = [racer.stdout.readline() for racer in racers if racer.stdout is not None]
+    for racer in racers:
+        racer.communicate("leave\n", timeout=30)
+    assert sorted(said) == ["in\n", "out\n", "out\n", "out\n"]
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_read_only_folder_lets_the_session_live_in_memory(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
