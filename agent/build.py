@@ -21,7 +21,7 @@ from transcripts.facts import Opened, Result, Unthink
 from transcripts.masking import Masks
 
 from .events import Emit, Notice
-from .fitting import make_frame, make_grants, make_place, make_room_for
+from .fitting import make_frame, make_grants, make_place, make_room_for, max_cost
 from .hooks import CommandHooks
 from .parts import Parts
 from .ports import Approver, NoHooks
@@ -87,6 +87,7 @@ class Workshop:
         setup, facts = self.setup, self.provider.facts
         frame = make_frame(setup, facts, self.tools, session.folded.opened)
         hooks = setup.config.hooks
+        room = make_room_for(setup, facts, frame, self.counter)
         parts = Parts(
             model=self.provider.api,
             frame=frame,
@@ -96,8 +97,9 @@ class Workshop:
             hooks=CommandHooks(hooks, setup.folder, self._warn) if hooks else NoHooks(),
             clock=setup.clock,
             grants=make_grants(setup),
-            room=make_room_for(setup, facts, frame, self.counter),
+            room=room,
             max_turns=setup.options.max_turns,
+            max_cost=max_cost(setup, session, room),
             jitter=random.random,
             keeper=self.records.checkpoints(session),
         )

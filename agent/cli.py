@@ -17,9 +17,10 @@ POLICIES = ("thrifty", "classic", "off")
 EXIT_CODES = """\
 exit codes:
   0 success             1 agent or API error    2 usage error
-  3 --max-turns reached 4 permission denied     5 no usable credentials
-  6 settings invalid    75 try again later      130 interrupted
-  141 output closed     143 terminated
+  3 --max-turns or --max-budget-usd reached     4 permission denied
+  5 no usable credentials                       6 settings invalid
+  75 try again later    130 interrupted         141 output closed
+  143 terminated
 
 other commands:
   makeroom replay FILE...      what a compaction policy would cost on recorded sessions
@@ -35,6 +36,7 @@ class Options(NamedTuple):
     output_format: str = "text"
     model: str | None = None
     max_turns: int | None = None
+    max_budget_usd: float | None = None
     permission_mode: str | None = None
     allowed_tools: tuple[str, ...] = ()
     disallowed_tools: tuple[str, ...] = ()
@@ -74,6 +76,9 @@ def _add_run(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--output-format", choices=FORMATS, default="text", help="what -p prints")
     group.add_argument("-m", "--model", help="a model id, or opus, sonnet, haiku")
     group.add_argument("--max-turns", type=_count, metavar="N", help="stop after N requests")
+    group.add_argument(
+        "--max-budget-usd", type=_dollars, metavar="X", help="stop before a request when X dollars are spent"
+    )
     group.add_argument("--policy", choices=POLICIES, help="how room is made (default: thrifty)")
     group.add_argument("--context-window", type=_count, metavar="N", help="take the window to be N tokens")
     group.add_argument(
@@ -166,6 +171,16 @@ def _count(text: str) -> int:
     if number != int(number) or number < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
     return int(number)
+
+
+def _dollars(text: str) -> float:
+    try:
+        number = float(text.removeprefix("$"))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no amount above 0")
+    return number
 
 
 def _mode(text: str) -> str:

@@ -11,6 +11,7 @@ AgentError                      a clear line for the person; ends the program or
     ├── ThinkingRefused         400 about thinking: leave it out and retry once      exit 1
     ├── BlockRefused            400 about one content block: replace it, retry once  exit 1
     ├── AuthError               401, 403, 402, no credentials                        exit 5
+    ├── OverBudget              --max-budget-usd is spent: nothing was asked             exit 3
     └── Rejected                any other refusal; trying again is useless           exit 1
 """
 
@@ -92,6 +93,10 @@ class BlockRefused(ModelError):
 
 class AuthError(ModelError):
     code = 5
+
+
+class OverBudget(ModelError):
+    code = 3
 
 
 class Rejected(ModelError):

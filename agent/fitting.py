@@ -66,6 +66,12 @@ def make_room_for(setup: Setup, facts: ModelFacts, frame: Frame, counter: Counte
     )
 
 
+def max_cost(setup: Setup, session: Session, room: Room) -> float | None:
+    """The dollars that a session may come to: what it cost before this run, and the budget of the run."""
+    budget = setup.options.max_budget_usd
+    return None if budget is None else room.prices.cost(session.spent) + budget
+
+
 def overheads(frame: Frame, counter: Counter) -> dict[str, int]:
     """Our count of what stands before the messages: system, memory files, tools."""
     identity, *memory = frame.system or ("",)

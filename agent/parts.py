@@ -70,6 +70,7 @@ class Parts:
     grants: Grants
     room: Room
     max_turns: int | None = None
+    max_cost: float | None = None  # dollars that the session may have cost before another request goes out
     jitter: Callable[[], float] = lambda: 0.5
     keeper: Keeper | None = None
 

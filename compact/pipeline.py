@@ -100,7 +100,7 @@ def _details(situation: Situation, planned: Plan) -> tuple[str, ...]:
         if report.get("restored"):
             lines.append(f"  files shown again: {', '.join(f'r{seq}' for seq in report['restored'])}")
     if planned.proposals:
-        lines.append("What stays, the largest first: " + "; ".join(_staying(situation, planned)))
+        lines += ["What stays, the largest first:", *(f"  {line}" for line in _staying(situation, planned))]
     return tuple(lines)
 
 

@@ -66,10 +66,10 @@ KEYS = (
     "Enter sends; Alt+Enter, Ctrl+J or \\ Enter starts a new line",
     "Ctrl-C or Esc interrupts a turn; Ctrl-C twice or Ctrl-D on an empty line leaves",
     "Esc Esc on an empty line goes back (/rewind); Shift+Tab changes the permission mode",
-    "Up and Ctrl-R find earlier prompts; Tab completes commands and paths; @ names a file",
-    "Ctrl-S puts what is written away and takes it back; Ctrl-T shows background commands",
+    "Up and Ctrl-R find earlier prompts; Tab completes; @ names a file",
+    "Ctrl-S puts a draft away or takes it back; Ctrl-T shows background commands",
     "!command runs a command of yours and shows it to the model; !!command only to you",
-    "Ctrl-O prints the outputs of the turn whole, and those to come; again: in short",
+    "Ctrl-O prints the turn's outputs whole, and those to come; again: in short",
     "Ctrl-G opens your editor; Ctrl-L redraws",
 )
 

@@ -134,7 +134,7 @@ async def model(agent: Agent, argument: str) -> None:
 
 
 async def effort(agent: Agent, argument: str) -> None:
-    """Show or change how hard the model thinks: low, medium, high, xhigh, max. From the next request on."""
+    """Show or change how hard the model thinks. low, medium, high, xhigh or max, from the next request on."""
     session, parts = agent.in_use
     if argument and argument not in EFFORTS:
         agent.emit(Notice(f"the efforts are {', '.join(EFFORTS)}", "warning"))

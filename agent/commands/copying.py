@@ -16,7 +16,7 @@ NOTHING = "If pasting brings nothing, the terminal does not take that; tmux need
 
 
 async def copy(agent: Agent, argument: str) -> None:
-    """Copy the newest answer to the clipboard, with a number the N-th newest."""
+    """Copy the newest answer to the clipboard. With a number, the N-th newest."""
     entries = agent.in_use[0].folded.entries
     answers = [words_of(one.fact).strip() for one in entries if isinstance(one, Exchange) and not one.uses]
     answers = [answer for answer in reversed(answers) if answer]

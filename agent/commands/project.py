@@ -26,7 +26,7 @@ EACH, WHOLE = 60, 600  # lines of diff shown of a file, and in all
 
 
 async def init(agent: Agent, argument: str) -> None:
-    """Have the model study the project and write AGENTS.md, or improve it. Words after it are passed on."""
+    """Have the model write AGENTS.md, or improve it. It studies the project first; words are passed on."""
     folder = agent.setup.folder
     there = next((name for name in MEMORY_NAMES if (folder / name).is_file()), None)
     name = there or MEMORY_NAMES[0]
@@ -35,7 +35,7 @@ async def init(agent: Agent, argument: str) -> None:
 
 
 async def memory(agent: Agent, argument: str) -> None:
-    """Show the memory files that this session began with and what each costs in tokens."""
+    """Show the memory files and what each costs. They are those that this session began with."""
     _, parts = agent.in_use
     folder, user_dir = agent.setup.folder, agent.setup.config.user_dir
     used = memory_of(parts.frame.system)

@@ -19,7 +19,7 @@ Row = tuple[str, Any, str]  # name, value, where it was set
 
 
 async def config(agent: Agent, argument: str) -> None:
-    """Show the settings in force and where each was set: a file, the environment, a flag, or here."""
+    """Show the settings in force and where each was set. A file, the environment, a flag, or here."""
     rows = [*_rows(agent), *_compact(agent)]
     wide = max(len(name) for name, _, _ in rows)
     lines = [f"{name:<{wide}}  {_words(name, value)}  ({where})" for name, value, where in rows]

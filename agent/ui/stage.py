@@ -90,7 +90,7 @@ class Stage:
         self._results.clear()
         for event in events:
             in_full = call(event, replace(look, full=True))
-            if in_full != call(event, look):
+            if _SGR.sub("", in_full) != _SGR.sub("", call(event, look)):
                 self._print(in_full)
                 printed += 1
         return printed

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent import events
+from agent.errors import OverBudget
 from transcripts.facts import Reply
 from transcripts.messages import Text, ToolUse, Usage
 
 SUBTYPES: Mapping[str, str] = {"done": "success", "max_turns": "error_max_turns"}
+CODES: Mapping[int, str] = {OverBudget.code: "error_max_budget_usd"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class Sums:
 
     def total(self, end: events.TurnEnded) -> dict[str, Any]:
         """The result object."""
-        subtype = SUBTYPES.get(end.reason, "error_during_execution")
+        subtype = SUBTYPES.get(end.reason) or CODES.get(end.code, "error_during_execution")
         failed = subtype != "success"
         cost = self.setting.cost()
         return {

@@ -126,6 +126,28 @@ def test_broken_settings_are_exit_code_6_with_file_and_line(tmp_path: Path) -> N
     assert "settings.toml" in done.stderr and "line 1" in done.stderr
 
 
+def test_a_spent_budget_is_exit_code_3_and_no_request_more(tmp_path: Path) -> None:
+    flags = ("--max-budget-usd", "0.0001", "--allowedTools", "bash", "--output-format", "json")
+    with Server(Script([Reply([calls("bash", command="true")])] * 3)) as server:
+        done = run(tmp_path, server, "x", *flags)
+        assert len(server.requests) == 1
+    result = json.loads(done.stdout)
+    assert (done.returncode, result["subtype"]) == (3, "error_max_budget_usd")
+    assert result["total_cost_usd"] >= 0.0001 and "--max-budget-usd" in result["errors"][0]
+
+
+def test_a_session_that_is_gone_on_with_has_the_whole_budget_again(tmp_path: Path) -> None:
+    with Server(Brain()) as server:
+        for more in ((), ("--continue",)):
+            done = run(tmp_path, server, "hello", "--max-budget-usd", "0.0001", *more)
+            assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("amount", ["0", "-1", "much", "nan", "inf"])
+def test_a_budget_is_an_amount_above_nothing(tmp_path: Path, amount: str) -> None:
+    assert run(tmp_path, None, "x", f"--max-budget-usd={amount}").returncode == 2
+
+
 def test_max_turns_is_exit_code_3(tmp_path: Path) -> None:
     with Server(Script([Reply([calls("bash", command="true")])] * 3)) as server:
         done = run(
