@@ -131,13 +131,8 @@ async def _wait(parts: Parts, error: Transient, attempt: int, draft: Draft, emit
 def _mend(session: Session, parts: Parts, error: ModelError, mended: Mended, emit: Emit) -> None:
     """Mend what the server refused, or raise the error again."""
     match error:
-        case FieldRefused() if error.field not in parts.frame.without:
-            parts.frame = parts.frame.dropping(error.field)
-            emit(Notice(f"the server does not take {error.field}: left out from now on", "warning"))
-        case OutputTooLong() if error.limit < parts.frame.max_tokens:
-            parts.frame = dataclasses.replace(parts.frame, max_tokens=error.limit)
-            parts.room.window = Window(parts.room.window.size, error.limit)
-            emit(Notice(f"the model writes at most {error.limit:,} tokens: asked for no more", "warning"))
+        case FieldRefused() | OutputTooLong() if _adapt(parts, error, emit):
+            pass
         case ThinkingRefused() | FieldRefused(field="thinking") if not mended.thinking:
             mended.thinking = True
             newest = session.folded.last_seq
@@ -148,6 +143,21 @@ def _mend(session: Session, parts: Parts, error: ModelError, mended: Mended, emi
             emit(Notice(f"a block was refused and is now a placeholder: {error}", "warning"))
         case _:
             raise error
+
+
+def _adapt(parts: Parts, error: ModelError, emit: Emit) -> bool:
+    """Ask otherwise from now on: without a field that is not taken, or for no more than can be written."""
+    match error:
+        case FieldRefused() if error.field not in parts.frame.without:
+            parts.frame = parts.frame.dropping(error.field)
+            emit(Notice(f"the server does not take {error.field}: left out from now on", "warning"))
+        case OutputTooLong() if error.limit < parts.frame.max_tokens:
+            parts.frame = dataclasses.replace(parts.frame, max_tokens=error.limit)
+            parts.room.window = Window(parts.room.window.size, error.limit)
+            emit(Notice(f"the model writes at most {error.limit:,} tokens: asked for no more", "warning"))
+        case _:
+            return False
+    return True
 
 
 def _without_block(session: Session, error: BlockRefused, mended: Mended) -> Clear | None:
@@ -183,16 +193,11 @@ def _pictured(block: Block) -> bool:
 
 async def ask_summary(session: Session, parts: Parts, wanted: AskSummary, emit: Emit) -> Answer:
     """The answer to a summary request, asked on the view as it stands; failures come back as data."""
-    view = leaving_out(without_tail(session.folded.view), wanted.leave_out)
-    frame = dataclasses.replace(parts.frame, max_tokens=min(wanted.max_tokens, parts.room.window.max_output))
-    session.sync()  # results are durable before any request that has them
-    at = () if wanted.leave_out else marks(session.folded)
-    body = build(frame, view, at, ask=wanted.instructions)
     for attempt in range(1, SUMMARY_TRIES + 1):
         draft = Draft()
         emit(RequestBegan("summary", size(session, parts), attempt))
         try:
-            await _stream(parts, body, draft, lambda event: None)
+            await _stream(parts, _summary_body(session, parts, wanted), draft, lambda event: None)
             return _answer(draft)
         except PromptTooLong as error:
             return Answer(None, f"too long: {error}", draft.usage, None)
@@ -203,8 +208,16 @@ async def ask_summary(session: Session, parts: Parts, wanted: AskSummary, emit: 
             emit(Retrying(str(error), seconds, attempt + 1, SUMMARY_TRIES))
             await parts.clock.sleep(seconds)
         except ModelError as error:
-            return Answer(None, str(error), draft.usage, None)
+            if attempt == SUMMARY_TRIES or not _adapt(parts, error, emit):
+                return Answer(None, str(error), draft.usage, None)
     raise AssertionError("unreachable: the last try returns")
+
+
+def _summary_body(session: Session, parts: Parts, wanted: AskSummary) -> bytes:
+    view = leaving_out(without_tail(session.folded.view), wanted.leave_out)
+    frame = dataclasses.replace(parts.frame, max_tokens=min(wanted.max_tokens, parts.room.window.max_output))
+    at = () if wanted.leave_out else marks(session.folded)
+    return build(frame, view, at, ask=wanted.instructions)
 
 
 def _answer(draft: Draft) -> Answer:

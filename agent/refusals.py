@@ -56,8 +56,8 @@ def refusal(status: int, body: str, headers: Mapping[str, str], now: float) -> M
         return Rejected(f"{text} (check the name of the model, and ANTHROPIC_BASE_URL)")
     if code in _NEVER or "API usage limits" in message:
         return Rejected(text)
-    if status == 400 or kind in ("invalid_request_error", "exceed_context_size_error"):
-        return _invalid(text, message, body)
+    if status in (400, 422) or kind in ("invalid_request_error", "exceed_context_size_error"):
+        return _invalid(text, message or body, body)
     if kind in _TRANSIENT or status in _RETRY_STATUS or status >= 500:
         tries = 1 if headers.get("x-should-retry") == "false" else None
         return Transient(text, retry_after(headers, now), tries)

@@ -137,6 +137,20 @@ def test_too_much_output_names_the_limit() -> None:
     assert isinstance(found, OutputTooLong) and found.limit == 64_000
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "field"),
+    [
+        (422, '{"detail":[{"loc":["body","thinking"],"msg":"Extra inputs are not permitted"}]}', "thinking"),
+        (400, '{"object":"error","message":"cache_control: unexpected keyword"}', "cache_control"),
+        (400, '{"error":"unknown field \\"output_config\\""}', "output_config"),
+        (400, "tools.0: eager_input_streaming is unknown", "eager_input_streaming"),
+    ],
+)
+def test_gateways_name_a_field_in_shapes_of_their_own(status: int, body: str, field: str) -> None:
+    found = refusal(status, body, {}, 0.0)
+    assert isinstance(found, FieldRefused) and found.field == field
+
+
 def test_an_effort_that_is_not_taken_is_a_refused_field() -> None:
     found = error(400, INVALID, "This model does not support the effort parameter.")
     assert isinstance(found, FieldRefused) and found.field == "output_config"

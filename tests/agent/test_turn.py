@@ -1,6 +1,7 @@
 """The turn against the strict server: tools, faults of the network and of the model, interruption."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from agent.offline.faults import Fault
 from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls, says, thinks
 from agent.ports import Permit, Refuse
+from agent.request import OPTIONAL
 from agent.retry import TRIES
 from tests.agent.world import world
 from transcripts.facts import Reply, Result, Started, User
@@ -191,15 +193,13 @@ def test_what_will_not_pass_is_told_at_once(tmp_path: Path, status: int, code: i
         assert (ended.reason, ended.code, w.clock.slept) == ("failed", code, [])
 
 
-@pytest.mark.parametrize("field", ["thinking", "cache_control", "output_config"])
+@pytest.mark.parametrize("field", OPTIONAL)
 def test_a_field_that_the_server_does_not_take_is_dropped_for_the_session(tmp_path: Path, field: str) -> None:
     with world(["one", "two"], tmp_path) as w:
-        w.parts.frame = type(w.parts.frame)(
-            **{**{n: getattr(w.parts.frame, n) for n in w.parts.frame.__slots__}, "effort": "low"}
-        )
-        w.server.faults.add(Fault("rejects", text=field, times=None, when=lambda body: field in str(body)))
+        w.parts.frame = replace(w.parts.frame, effort="low", eager=True)
+        w.server.faults.add(Fault("rejects", text=field, times=None))
         assert w.run().reason == "done"
-        assert field not in str(w.server.requests[-1])
+        assert field in str(w.server.requests[0]) and field not in str(w.server.requests[-1])
         assert [n for n in w.told(Notice) if field in n.text]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agent.events import MadeRoom
 from agent.offline.faults import Fault
 from agent.offline.models import MODELS
 from tests.agent.test_commands import READ_ALL, Desk, at_desk, files
@@ -130,6 +131,19 @@ def test_a_gateway_that_takes_no_optional_field_is_learnt_once(
     for field in fields:
         assert f'"{field}"' not in json.dumps(server.requests[-1])
         assert told[0].count(f"does not take {field}") == 1
+
+
+def test_a_summary_learns_too_what_a_gateway_does_not_take(tmp_path: Path) -> None:
+    files(tmp_path)
+
+    async def work(desk: Desk) -> None:
+        await desk.do(READ_ALL)
+        desk.server.faults.add(*(Fault("rejects", text=field, times=None) for field in OPTIONAL[1:]))
+        told = await desk.do("/compact")
+        assert "does not take output_config" in told and "does not take cache_control" in told
+        assert desk.told(MadeRoom) and "summary" in str(desk.told(MadeRoom)[0].report)
+
+    at_desk(tmp_path, work, effort="low")
 
 
 def test_a_plain_server_gets_plain_requests_and_its_figures_may_be_missing(tmp_path: Path) -> None:
