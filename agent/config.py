@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import os
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from compact.settings import settings_from
+from transcripts.disk import make_private, put
 
 from .errors import ConfigError
 from .permissions import MODES, Rule, parse_rules
@@ -299,11 +299,9 @@ def keep_grant(path: Path, rule: Rule) -> None:
         known = []
     if str(rule) in known:
         return
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path.parent)
     quoted = ",\n".join(f"    {_toml(text)}" for text in [*known, str(rule)])
-    fresh = path.with_suffix(f".{os.getpid()}.tmp")
-    fresh.write_text(f"# Commands that you allowed for this project.\nallow = [\n{quoted},\n]\n", "utf-8")
-    fresh.replace(path)
+    put(path, f"# Commands that you allowed for this project.\nallow = [\n{quoted},\n]\n".encode())
 
 
 def _toml(text: str) -> str:

@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from transcripts.disk import make_private
+
 DEFAULT = "claude-sonnet-5-5"
 ALIASES = {"opus": "claude-opus-5-5", "sonnet": DEFAULT, "haiku": "claude-haiku-5-5"}
 FRESH = 86_400.0  # seconds that an answer of the models endpoint is taken for true
@@ -136,7 +138,7 @@ class Known:
         entries = self._read()
         entries[f"{base_url} {facts.id}"] = {"at": now, "facts": asdict(facts)}
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(self.path.parent)
             fresh = self.path.with_suffix(".tmp")
             fresh.write_text(json.dumps(entries), "utf-8")
             fresh.replace(self.path)

@@ -66,6 +66,34 @@ def append_whole(disk: Disk, fd: int, piece: bytes, good: int) -> int:
     raise OSError(errno.ENOSPC, "no space left on the disk, it took only a part of the record")
 
 
+def make_private(folder: Path, disk: Disk = DISK) -> None:
+    """Make a folder and those above it where they are missing, each for us alone. Raises OSError."""
+    for each in [*reversed(folder.parents), folder]:
+        try:
+            if not each.is_dir():
+                disk.mkdir(str(each), 0o700)
+        except FileExistsError:
+            if not each.is_dir():  # somebody else may make it at the same time
+                raise
+
+
+def put(path: Path, data: bytes, disk: Disk = DISK) -> None:
+    """Have a private file hold `data`: all of it or what it held before, durably. Raises OSError."""
+    fresh = f"{path}.{os.getpid()}.tmp"
+    fd = disk.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        append_whole(disk, fd, data, 0)
+        disk.sync(fd)
+        disk.rename(fresh, str(path))
+    except BaseException:
+        with suppress(OSError):
+            Path(fresh).unlink()
+        raise
+    finally:
+        os.close(fd)
+    sync_folders(disk, path.parent.resolve())
+
+
 def add_line(fd: int, line: bytes) -> None:
     """Append a line, never onto one that was torn. `fd` reads and appends; raises OSError.
 

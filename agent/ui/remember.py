@@ -16,7 +16,7 @@ from pathlib import Path
 
 from prompt_toolkit.history import History
 
-from transcripts.disk import add_line
+from transcripts.disk import add_line, make_private
 
 MOST_ENTRIES = 2000
 MOST_BYTES = 4 * 1024 * 1024  # read from the end of the history
@@ -47,7 +47,7 @@ class Past(History):
             return
         line = json.dumps({"t": round(time.time()), "text": string}, ensure_ascii=False)
         try:
-            _make_folder(self._path.parent)
+            make_private(self._path.parent)
             descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
             try:
                 add_line(descriptor, line.encode("utf-8", "replace"))
@@ -73,7 +73,7 @@ class Draft:
             return
         try:
             if text:
-                _make_folder(self._folder)
+                make_private(self._folder)
                 fresh = self._path.with_suffix(".tmp")
                 fresh.write_bytes(text.encode("utf-8", "replace"))
                 fresh.chmod(0o600)
@@ -118,10 +118,6 @@ class Journal:
             self._timer.cancel()
             self._timer = None
         self._draft.keep(self._text())
-
-
-def _make_folder(folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def _last_lines(path: Path) -> list[bytes]:

@@ -1,5 +1,7 @@
 """Settings: which file may say what, and what becomes of bad entries."""
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -159,3 +161,16 @@ def test_a_grant_is_kept_for_this_project_only(home: Home) -> None:
 def test_keys_are_secrets_and_short_ones_would_mask_words(home: Home) -> None:
     assert home.load(ANTHROPIC_API_KEY="sk-ant-12345").secrets == ("sk-ant-12345",)
     assert home.load(ANTHROPIC_API_KEY="none").secrets == ()
+
+
+def test_what_is_kept_for_the_user_is_private_whatever_the_umask(tmp_path: Path) -> None:
+    folder = tmp_path / "home" / ".config" / "makeroom"
+    before = os.umask(0)
+    try:
+        keep_grant(path := grants_path(folder, tmp_path), Rule("bash", "git status"))
+    finally:
+        os.umask(before)
+    made = [path, *path.parents[: len(path.parents) - len(tmp_path.parents) - 1]]
+    assert tmp_path / "home" in made
+    assert [stat.S_IMODE(each.stat().st_mode) & 0o077 for each in made] == [0] * len(made)
+    assert [each.name for each in path.parent.iterdir()] == [path.name]

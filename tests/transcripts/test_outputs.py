@@ -58,6 +58,7 @@ def test_a_file_that_is_there_stays_whole_when_it_cannot_be_written_anew(tmp_pat
         except OSError as failure:
             assert failure.errno == error
         assert path.read_text() in ("first", "second")
+        assert sorted(each.name for each in tmp_path.iterdir()) == [".gitignore", "r3.txt"]
 
 
 def test_half_of_an_output_is_no_output(tmp_path: Path) -> None:
