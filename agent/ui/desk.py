@@ -33,9 +33,14 @@ class Desk:
     journal: Journal
 
     def leave(self, code: int) -> None:
-        """End the sitting. After a signal what is written stays for the next one."""
+        """End the sitting. After a signal what is written stays for the next one.
+
+        Else a draft that was put away goes into the history: it is not on the screen to be missed.
+        """
         if code > 128:
             self.journal.write()
+        else:
+            self.editor.remember(self.editor.chips.expand(self.editor.stashed))
         app = self.terminal.app
         if app.is_running and not app.is_done:
             app.exit(result=code)

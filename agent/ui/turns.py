@@ -80,6 +80,7 @@ class Turns:
     async def _command(self, driver: Driver, item: Item) -> None:
         line = item.whole.strip()
         stays = await driver.command(line)
+        self.prompted = self.prompted or self._stage.ended  # it began a turn
         if not stays:
             self._leave(0)
             return

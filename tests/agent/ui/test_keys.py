@@ -235,5 +235,12 @@ def test_a_draft_that_was_put_away_outlives_a_crash(tmp_path):
         person.sees("a long thought", "more")
 
 
+def test_a_draft_that_is_still_away_at_the_end_is_in_the_history(tmp_path):
+    with Person(tmp_path) as person:
+        person.ready().type("a long thought\x13").sees("Put away").type("\x04").ends()
+    with Person(tmp_path) as person:
+        person.ready().again("\x1b[A", lambda: "❯ a long thought" in person.text)
+
+
 def test_ctrl_t_shows_the_background_commands(person):
     person.type("draft\x14").logged("command '/tasks'").sees("❯ draft")

@@ -108,6 +108,8 @@ def test_a_fault_in_the_driver_is_told_and_the_session_goes_on(person):
 def test_a_turn_that_a_command_began_is_echoed_once(person):
     person.type("/init\r").sees("❯ /init", "❯ say initialised", "\ninitialised")
     assert person.text.count("❯ say initialised") == 1
+    person.type("/exit\r").ends()
+    assert "Go on with: makeroom --resume s42" in person.text
 
 
 def test_an_idle_prompt_writes_nothing(person):
