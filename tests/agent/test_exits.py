@@ -142,16 +142,15 @@ def test_a_typo_in_the_settings_is_named_with_its_file_and_what_was_meant(here: 
 
 
 def test_closed_standard_input_and_a_slow_reader_lose_nothing(tmp_path: Path) -> None:
+    wanted = ("--output-format=stream-json", "--allowedTools=bash")
     answer = "words\u2028 and é " * 10_000  # more than a pipe holds, less than 32,000 tokens
     with Server(Script([Answer([calls("bash", command="seq 1 9000")]), Answer([says(answer)])])) as server:
         process = subprocess.Popen(
-            [sys.executable, "-m", "agent", "-p", "x", "--output-format=stream-json", "--allowedTools=bash"],
+            ["sh", "-c", 'exec "$0" "$@" <&-', sys.executable, "-m", "agent", "-p", "x", *wanted],
             cwd=tmp_path,
             env=environment(tmp_path, server),
-            stdin=None,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            preexec_fn=lambda: os.close(0),
         )
         assert process.stdout is not None
         assert server.arrived(2, LIMIT)

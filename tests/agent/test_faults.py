@@ -175,7 +175,7 @@ STREAM = 2_900  # bytes, a little over the longest stream of these turns
 
 
 def test_a_stream_cut_anywhere_is_asked_again_and_its_call_runs_once(tmp_path: Path) -> None:
-    cut_everywhere(tmp_path, sorted(random.Random(7).sample(range(1, STREAM), 25)))
+    cut_everywhere(tmp_path, sorted(random.Random(7).sample(range(1, STREAM), 16)))
 
 
 @pytest.mark.sweep
@@ -458,6 +458,24 @@ def test_images_that_the_server_refuses_become_placeholders_one_by_one(tmp_path:
         w.session.user((Text("look"), broken, Text("and"), broken))
         assert w.run("well?").reason == "done"
         assert str(w.server.requests[-1]["messages"]).count("a block that the API refused was here") == 2
+
+
+def test_thinking_that_another_server_signed_is_left_out_once(tmp_path: Path) -> None:
+    foreign = {"type": "thinking", "thinking": "hm", "signature": "EqQBc2lnbmVkIGVsc2V3aGVyZQ=="}
+    with world([model] * 6, tmp_path, binds_thinking=True) as w:
+        w.say("earlier words")
+        draft = Draft()
+        for chunk in wire(
+            {"model": "m", "content": [foreign, says("hi")], "stop_reason": "end_turn", "usage": None}
+        ):
+            draft.feed(json.loads(chunk.split(b"data: ")[1]))
+        w.session.reply(draft, 0)
+        assert [ended.reason for ended in both(w)] == ["done", "done"]
+        assert len(w.server.refused) == 1 and "Invalid `signature`" in w.server.refused[0]
+        assert [notice.text for notice in w.told(Notice)].count(
+            "the server refused old thinking: left out of the context"
+        ) == 1
+        assert '"thinking": "hm"' in json.dumps(w.server.requests[-1])  # what was thought since stays
 
 
 def test_thinking_that_stays_refused_without_its_field_is_left_out_of_the_context(tmp_path: Path) -> None:
