@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
+from transcripts.masking import mask
+
 from .causes import reason, unreachable
 from .draft import Draft
 from .errors import AuthError, ModelError, Transient
@@ -74,7 +76,7 @@ class Api:
 
     @property
     def _place(self) -> str:
-        return str(self._client.base_url).rstrip("/")
+        return mask(str(self._client.base_url)).rstrip("/")
 
     async def close(self) -> None:
         if self._client is not None:

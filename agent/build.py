@@ -18,7 +18,6 @@ from tools.jobs import warm as warm_jobs
 from tools.journal import recover
 from tools.read import remember
 from transcripts.facts import Opened, Result, Unthink
-from transcripts.masking import Masks
 
 from .events import Emit, Notice
 from .fitting import make_frame, make_grants, make_place, make_room_for, max_cost
@@ -79,7 +78,7 @@ class Workshop:
     def _joined(self, begun: Begun) -> tuple[Session, Parts]:
         sid, store, folded, shelf = begun
         session = Session(sid, store, folded, self.counter, self.setup.clock.now)
-        session.masks = Masks(self.setup.config.secrets)
+        session.masks = self.setup.masks
         session.shelf = shelf
         return session, self._parts(session)
 

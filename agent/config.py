@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from compact.settings import settings_from
 from transcripts.disk import make_private, put
+from transcripts.masking import SHORTEST
 
 from .errors import ConfigError
 from .permissions import MODES, Rule, parse_rules
@@ -26,6 +28,7 @@ OFFICIAL = "https://api.anthropic.com"
 HOOKS = ("pre_compact", "post_compact", "pre_tool")
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 TIGHTER = ("manual", "dontAsk")
+_SIGNS = re.compile(r"auth|key|token|secret|cookie|pass|sign", re.IGNORECASE)  # names of headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,13 @@ class Config:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The exact values that must not stand in any record."""
-        return tuple(value for value in (self.key, self.token) if value and len(value) >= 8)
+        """The exact values that must not stand in any record: keys, and what signs requests besides."""
+        headers = [value for name, value in self.custom_headers.items() if _SIGNS.search(name)]
+        found = [self.key, self.token, *headers, *(value.partition(" ")[2] for value in headers)]
+        if self.base_url:
+            found.append(unquote(urlsplit(self.base_url).password or ""))
+            found.append(urlsplit(self.base_url).password)
+        return tuple(dict.fromkeys(value for value in found if value and len(value) >= SHORTEST))
 
 
 def _text(value: Any) -> str:

@@ -33,7 +33,8 @@ def make_frame(setup: Setup, facts: ModelFacts, box: Mapping[str, Tool], opened:
     else:
         user_dir = setup.config.user_dir
         memory = read_memory(memory_paths(setup.folder, user_dir), user_dir)
-        system = system_prompt(memory, setup.options.append_system_prompt)
+        told = system_prompt(memory, setup.options.append_system_prompt)
+        system = tuple(map(setup.masks.text, told))
     adaptive = {"type": "adaptive", "display": "summarized"}
     # A quarter of a small window at most: a reply has to fit beside its prompt.
     longest = max(LEAST_OUTPUT, window_size(setup, facts) // 4)
@@ -93,6 +94,7 @@ def make_place(setup: Setup, session: Session, outputs: Path) -> Place:
         environ=setup.environ,
         name=session.sid,
         passed=frozenset(setup.config.pass_env),
+        masks=setup.masks,
     )
 
 

@@ -27,5 +27,6 @@ def run_interactive(setup: Setup) -> int:
         prompt=setup.options.prompt,
         plain=setup.options.plain,
         color=setup.options.color,
+        mask=setup.masks.text,
     )
     return asyncio.run(run(make, options))

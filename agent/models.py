@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from transcripts.disk import make_private
+from transcripts.masking import mask
 
 DEFAULT = "claude-sonnet-5-5"
 ALIASES = {"opus": "claude-opus-5-5", "sonnet": DEFAULT, "haiku": "claude-haiku-5-5"}
@@ -125,7 +126,7 @@ class Known:
     path: Path
 
     def get(self, base_url: str, model: str, now: float) -> ModelFacts | None:
-        entry = self._read().get(f"{base_url} {model}")
+        entry = self._read().get(_entry(base_url, model))
         if not isinstance(entry, dict) or not 0 <= now - entry.get("at", 0) < FRESH:
             return None
         try:
@@ -136,7 +137,7 @@ class Known:
     def put(self, base_url: str, facts: ModelFacts, now: float) -> None:
         """Keep facts for next time; a cache that cannot be written is no fault."""
         entries = self._read()
-        entries[f"{base_url} {facts.id}"] = {"at": now, "facts": asdict(facts)}
+        entries[_entry(base_url, facts.id)] = {"at": now, "facts": asdict(facts)}
         try:
             make_private(self.path.parent)
             fresh = self.path.with_suffix(".tmp")
@@ -151,3 +152,8 @@ class Known:
         except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}
+
+
+def _entry(base_url: str, model: str) -> str:
+    """The name of an entry: an address may hold a password, which has no place in a cache."""
+    return f"{mask(base_url)} {model}"

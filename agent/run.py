@@ -10,6 +10,7 @@ from pathlib import Path
 
 from transcripts.errors import StoreError
 
+from . import debug_log
 from .cli import Options
 from .config import has_credentials, load
 from .errors import AgentError, UsageError
@@ -48,13 +49,12 @@ def run(options: Options) -> int:
 
 def _setup(options: Options) -> Setup:
     folder = _folder(options)
+    setup = Setup(options, load(os.environ, folder, Path.home()), folder, dict(os.environ))
     if options.debug_file:
-        logging.basicConfig(
-            filename=options.debug_file, level=logging.DEBUG, format="%(asctime)s %(name)s %(message)s"
-        )
+        debug_log.begin(options.debug_file, setup.masks, os.environ)
     else:
         logging.getLogger().addHandler(logging.NullHandler())
-    return Setup(options, load(os.environ, folder, Path.home()), folder, dict(os.environ))
+    return setup
 
 
 def _with_session(setup: Setup) -> Setup:

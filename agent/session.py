@@ -70,7 +70,9 @@ class Session:
 
     def open(self, system: tuple[str, ...], tools: Sequence[Mapping[str, Any]], **more: Any) -> Opened:
         """The session begins (or begins anew under other circumstances)."""
-        return self._add(Opened(*self._next(), system, tuple(tools), **more), durable=True)
+        return self._add(
+            Opened(*self._next(), tuple(map(self.masks.text, system)), tuple(tools), **more), durable=True
+        )
 
     def user(self, blocks: tuple[Block, ...], source: str = "user") -> User:
         blocks = self._masked(blocks)
@@ -90,7 +92,7 @@ class Session:
             complete=draft.complete,
             model=draft.model,
             asked=asked,
-            partial=clean(draft.partial),
+            partial=self.masks.text(clean(draft.partial)),
         )
         self.spent += fact.usage
         return self._add(fact)
@@ -105,6 +107,9 @@ class Session:
     def result(self, of: int, block: int, content: tuple[Block, ...], **more: Any) -> Result:
         """`more`: error, human, about, stored."""
         content = self._masked(content)
+        for name in ("human", "about"):
+            if name in more:
+                more[name] = self.masks.json(more[name])
         return self._add(Result(*self._next(), of, block, content, self._count.blocks(content), **more))
 
     def compacted(
@@ -115,16 +120,18 @@ class Session:
         report: Mapping[str, Any],
         asked: int | None = None,
     ) -> Compacted:
+        report = self.masks.json(report)
         return self._add(Compacted(*self._next(), layer, trigger, edits, asked, report), durable=True)
 
     def undone(self, id: str, edits: tuple[Edit, ...]) -> Undone:
         return self._add(Undone(*self._next(), id, edits), durable=True)
 
     def failed(self, what: str, reason: str, about: Mapping[str, Any] | None = None) -> Failed:
-        return self._add(Failed(*self._next(), what, reason, about or nothing()))
+        about = self.masks.json(about or nothing())
+        return self._add(Failed(*self._next(), what, self.masks.text(reason), about))
 
     def noted(self, topic: str, about: Mapping[str, Any]) -> Noted:
-        return self._add(Noted(*self._next(), topic, about))
+        return self._add(Noted(*self._next(), topic, self.masks.json(about)))
 
     def rewound(self, to: int, about: Mapping[str, Any]) -> Rewound:
         return self._add(Rewound(*self._next(), to, about), durable=True)

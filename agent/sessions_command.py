@@ -19,6 +19,7 @@ from pathlib import Path
 from tools.clip import escaped
 from transcripts.facts import Compacted, Fact, Reply, Result, User
 from transcripts.fold import Folded, fold
+from transcripts.masking import Masks, secret_values
 from transcripts.messages import Block, Text, ToolUse
 from transcripts.store import StoreError, Summary, read, resolve, sessions
 from transcripts.telling import block_text, content_text, speaker
@@ -59,8 +60,10 @@ def show(words: list[str], folder: Path) -> int:
     """One conversation."""
     if len(words) != 1:
         return _complain("sessions show takes one id, name or file")
-    _, folded = _session(words[0], folder)
-    return _say("\n\n".join(_told(folded)))
+    from transcripts.export import masked
+
+    sid, folded = _session(words[0], folder)
+    return _say("\n\n".join(_told(masked(folded, sid, _masks()))))
 
 
 def search(words: list[str], folder: Path) -> int:
@@ -87,9 +90,9 @@ def export(words: list[str], folder: Path) -> int:
     sid, folded = _session(words[0], folder)
     target = words[1] if len(words) == 2 else f"{sid}.md"
     if target == "-":
-        return _say(export_text(folded, sid, ".md"), safe=True)
+        return _say(export_text(folded, sid, ".md", masks=_masks()), safe=True)
     path = folder / Path(target).expanduser()
-    text = export_text(folded, sid, path.suffix or ".md")
+    text = export_text(folded, sid, path.suffix or ".md", masks=_masks())
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
@@ -109,6 +112,11 @@ ACTIONS: dict[str, Callable[[list[str], Path], int]] = {
 }
 
 
+def _masks() -> Masks:
+    """What the variables with secret names hold: it is shown nowhere."""
+    return Masks(secret_values(os.environ))
+
+
 def _session(wanted: str, folder: Path) -> tuple[str, Folded]:
     path = Path(wanted).expanduser()
     if path.is_file() and ("/" in wanted or path.suffix):
@@ -126,7 +134,7 @@ def _session(wanted: str, folder: Path) -> tuple[str, Folded]:
 def _line(one: Summary) -> str:
     at = datetime.fromtimestamp(one.at)
     prompts = f"{one.turns} prompt{'' if one.turns == 1 else 's'}"
-    title = f"[{one.name}] {one.first}" if one.name else one.first
+    title = _masks().all(f"[{one.name}] {one.first}" if one.name else one.first)
     return f"{one.sid}  {at:%Y-%m-%d %H:%M}  {prompts:>11}  {_size(one.size):>8}  {title[:WIDTH]}"
 
 
@@ -154,13 +162,15 @@ def _block(block: Block) -> str:
 
 
 def _hits(facts: list[Fact], wanted: list[str]) -> Iterator[tuple[Fact, str]]:
+    masks = _masks()
     for fact in facts:
         if not isinstance(fact, User | Reply | Result):
             continue
         text = content_text(fact.content if isinstance(fact, Result) else fact.blocks)
         folded = text.casefold()
         if all(word in folded for word in wanted):
-            at = max(0, folded.find(wanted[0]) - WIDTH // 3)
+            text = masks.all(text)
+            at = max(0, text.casefold().find(wanted[0]) - WIDTH // 3)
             yield fact, " ".join(text[at : at + WIDTH].split())
 
 

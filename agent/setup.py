@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from compact.settings import Settings, settings_from
+from transcripts.masking import Masks
 
 from .cli import Options
 from .config import Config
@@ -29,6 +30,11 @@ class Setup:
     folder: Path
     environ: Mapping[str, str]
     clock: Clock = dataclasses.field(default_factory=SystemClock)
+
+    @property
+    def masks(self) -> Masks:
+        """Our own credentials, which no record may hold."""
+        return Masks(self.config.secrets)
 
     @property
     def model(self) -> str:

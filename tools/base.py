@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ConfigDict
 
 from transcripts.facts import Stored
+from transcripts.masking import Masks
 from transcripts.messages import Block, Text, nothing
 
 from .touch import Touch
@@ -100,6 +101,7 @@ class Place:
     name: str = "session"
     passed: frozenset[str] = frozenset()  # variables that commands get though they look like credentials
     locks: dict[str, Any] = field(default_factory=dict)  # real path -> asyncio.Lock: changes queue up
+    masks: Masks = field(default_factory=Masks)  # values that no kept output may hold
     jobs: Any = None  # tools.jobs.Jobs: the background commands, made by the bash tool on first use
 
 

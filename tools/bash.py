@@ -148,7 +148,7 @@ def _seconds(place: Place, name: str) -> float | None:
 
 def _spool(call: Call, limits: Limits) -> Spool:
     name = f"{call.place.name}-{call.ident}.txt".replace(os.sep, "_")
-    return Spool(call.place.outputs / name, cap=limits.output)
+    return Spool(call.place.outputs / name, cap=limits.output, masks=call.place.masks)
 
 
 async def _start(jobs: Jobs, line: str, call: Call, limits: Limits) -> Outcome:

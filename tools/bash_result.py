@@ -82,6 +82,7 @@ def _where(spool: Spool, folder: Path) -> str:
 
 def outcome(end: End, line: str, spool: Spool, place: Place, limits: Limits) -> Outcome:
     """The result of a command in the foreground."""
+    spool.flush()
     text = output_text(spool, place.folder)
     fine = is_answer(line, end.code or 0)
     notes = [*_ending(end, limits, spool), *_left(end, spool, place)]
@@ -161,6 +162,7 @@ def _note(end: End) -> str:
 
 def job_outcome(job: Job, place: Place, now: float, limits: Limits) -> Outcome:
     """Status and new output of a background command."""
+    job.spool.flush()
     data, missing = job.spool.since(job.seen)
     text = _decoded(data)
     job.seen = job.spool.total

@@ -110,6 +110,7 @@ class Job:
         if self.ended is not None:
             return
         self.ended = asyncio.get_running_loop().time()
+        self.spool.flush()
         self.command.over.add_done_callback(lambda _: self._shut())
         self.changed.set()
         self.tell(self)

@@ -13,21 +13,26 @@ from pathlib import Path
 from typing import BinaryIO
 
 from transcripts.facts import Stored
+from transcripts.masking import Masks
 from transcripts.outputs import make
+
+from .veil import Veil
 
 HEAD = 64 * 1024  # bytes kept of the beginning; a head of 4,000 characters is at most 16,000 of them
 TAIL = (
     256 * 1024
 )  # bytes kept of the end, up to twice as many for a moment; 26,000 characters and their colours
 CAP = 50 * 1024 * 1024  # bytes on disk
+NONE = Masks()
 IN_MEMORY = 128 * 1024  # bytes up to which there is no file before the end
 
 
 class Spool:
     """What one command wrote: `total` bytes with `lines` line ends; `error` says why the file stopped."""
 
-    def __init__(self, path: Path, *, cap: int = CAP) -> None:
+    def __init__(self, path: Path, *, cap: int = CAP, masks: Masks = NONE) -> None:
         self.path, self.cap = path, cap
+        self._veil = Veil(masks) if masks.values else None
         self.total = self.lines = self.written = 0
         self.error: str | None = None
         self._head, self._tail = bytearray(), bytearray()
@@ -36,6 +41,14 @@ class Spool:
 
     def feed(self, data: bytes) -> bool:
         """Take more output. False when the cap is reached: nothing after it is kept."""
+        return self._take(self._veil.feed(data) if self._veil else data)
+
+    def flush(self) -> None:
+        """Take what was held back because a secret may have begun with it: for now nothing follows."""
+        if self._veil:
+            self._take(self._veil.rest())
+
+    def _take(self, data: bytes) -> bool:
         room = self.cap - self.total
         data = data[:room]
         self.total += len(data)
@@ -103,7 +116,8 @@ class Spool:
                 data = data[count:]
         except OSError as error:
             self.error = f"{error.strerror or error}"
-            self.close()
+            self._file.close()
+            self._file = None
 
     def stored(self, folder: Path) -> Stored | None:
         """The file, named relative to the project's folder where it is below; None when there is none."""
@@ -113,6 +127,8 @@ class Spool:
         return Stored(str(place), self._hash.hexdigest(), self.written)
 
     def close(self) -> None:
+        """Keep what is left and close the file; what comes later is kept in memory only."""
+        self.flush()
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -1,7 +1,7 @@
 """A session for people and other programs: markdown, JSON, JSONL. The HTML page is made in export_html.py.
 
-Known shapes of secrets are masked in all of them. Long outputs are shortened in what people read and whole
-in the JSONL, whose lines are facts again and can be resumed.
+Secrets are masked in all of them, before anything else is made of the facts. Long outputs are shortened in
+what people read and whole in the JSONL, whose lines are facts again and can be resumed.
 """
 
 from __future__ import annotations
@@ -11,22 +11,26 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from .codec import BadLine, encode, seal
+from .codec import BadLine, encode, from_raw
 from .facts import Compacted, Fact, Noted, Opened, Reply, Result, User
 from .fold import Folded, fold
-from .masking import mask, mask_json
+from .masking import Masks, mask_json
 from .messages import Image, Text, ToolUse, is_thinking
 from .shelf import Shelf, whole
 from .telling import block_text, content_text
 
 LONG = 20_000  # characters of one output in a page for people
+NONE = Masks()
 ENDINGS = (".md", ".html", ".json", ".jsonl")
 
 
-def export_text(folded: Folded, sid: str, suffix: str = ".md", shelf: Shelf | None = None) -> str:
+def export_text(
+    folded: Folded, sid: str, suffix: str = ".md", shelf: Shelf | None = None, masks: Masks = NONE
+) -> str:
     """The session as text in the form that a file's ending names.
 
-    `shelf` is the one that the session was loaded with. Raises ValueError for another ending.
+    `shelf` is the one that the session was loaded with, `masks` hides exact values besides the known shapes
+    of secrets. Raises ValueError for another ending.
     """
     from .export_html import page  # a third of the time it takes to list sessions, and rarely needed
 
@@ -40,13 +44,17 @@ def export_text(folded: Folded, sid: str, suffix: str = ".md", shelf: Shelf | No
         raise ValueError(f"no export for {suffix or 'a file without an ending'}: use {', '.join(ENDINGS)}")
     with suppress(OSError, BadLine):  # the record went away while it was in use: what is left is exported
         folded = whole(folded, shelf)
-    return makers[suffix](folded, sid)
+    return makers[suffix](masked(folded, sid, masks), sid)
+
+
+def masked(folded: Folded, sid: str, masks: Masks) -> Folded:
+    """The session without what `masks` hides and without known shapes of secrets."""
+    return fold(from_raw(mask_json(_payload(fact, sid), masks.all))[0] for fact in folded.facts)
 
 
 def lines(folded: Folded, sid: str) -> str:
     """The facts, one line each, as in the record."""
-    made = (seal(mask_json(_payload(fact, sid))) for fact in folded.facts)
-    return b"".join(made).decode()
+    return b"".join(encode(fact, sid) for fact in folded.facts).decode()
 
 
 def _payload(fact: Fact, sid: str) -> dict[str, object]:
@@ -66,12 +74,12 @@ def conversation(folded: Folded, sid: str) -> str:
         "system": list(opened.system) if opened else [],
         "messages": [json.loads(message.json) for message in plain.view],
     }
-    return json.dumps(mask_json(value), ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
 
 
 def markdown(folded: Folded, sid: str) -> str:
     """The conversation as markdown: prompts as headings, calls and results in fences."""
-    return mask("\n\n".join(piece for piece in _markdown(folded, sid) if piece)) + "\n"
+    return "\n\n".join(piece for piece in _markdown(folded, sid) if piece) + "\n"
 
 
 def _markdown(folded: Folded, sid: str) -> Iterable[str]:
@@ -120,8 +128,7 @@ def fenced(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """The text without its secrets, and without its middle where it is long."""
-    text = mask(text)
+    """The text without its middle where it is long."""
     if len(text) <= LONG:
         return text
     half = LONG // 2

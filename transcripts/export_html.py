@@ -16,7 +16,6 @@ from .export_markdown import drawn
 from .export_style import SCRIPT, STYLE
 from .facts import Clear, Compacted, Edit, Failed, Fold, Opened, Reply, Result, Unthink, User
 from .fold import Folded
-from .masking import mask
 from .messages import Block, Image, Text, ToolUse, is_thinking
 from .telling import block_text, content_text
 
@@ -44,12 +43,12 @@ def page(folded: Folded, sid: str) -> str:
 
 
 def text(words: str) -> str:
-    """Words as HTML: secrets masked, markup and invisible characters shown as what they are."""
+    """Words as HTML: markup and invisible characters shown as what they are."""
     return escape(_visible(words))
 
 
 def _visible(words: str) -> str:
-    shown = _HIDDEN.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", mask(words).replace("\r\n", "\n"))
+    shown = _HIDDEN.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", words.replace("\r\n", "\n"))
     return shown.encode("utf-8", "replace").decode()
 
 
@@ -141,7 +140,7 @@ def _result(fact: Result) -> str:
     if diff := fact.human.get("diff"):
         inside.append(f"<pre class=diff>{''.join(_diff_lines(str(diff)))}</pre>")
     inside += [_block(block) for block in fact.content if isinstance(block, Image)]
-    words = mask(content_text(tuple(block for block in fact.content if not isinstance(block, Image))))
+    words = content_text(tuple(block for block in fact.content if not isinstance(block, Image)))
     gist = " ".join(words[:400].split())[:120]
     inside.append(_plain(words))
     if fact.stored is not None:

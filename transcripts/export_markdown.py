@@ -31,6 +31,6 @@ def _reader() -> MarkdownIt:
 
 
 def drawn(words: str) -> str:
-    """Markdown as HTML. `words` are masked and without invisible characters, not escaped."""
+    """Markdown as HTML. `words` are without secrets and invisible characters, not escaped."""
     html: str = _reader().render(words)
     return f"<div class=md>{html}</div>"

@@ -13,6 +13,7 @@ from agent.permissions import MODES, Mode, parse_rules
 from compact.window import state_of
 from tools.text import counted
 from transcripts.facts import Compacted
+from transcripts.masking import mask
 from transcripts.view import Kind
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ async def status(agent: Agent, argument: str) -> None:
     config = agent.setup.config
     lines = [
         f"model       {parts.frame.model}",
-        f"server      {agent.workshop.provider.server}",
+        f"server      {mask(agent.workshop.provider.server)}",
         f"session     {session.sid}",
         f"folder      {agent.setup.folder}",
         f"permission  {parts.grants.rules.mode}",

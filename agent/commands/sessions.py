@@ -10,6 +10,7 @@ from agent.going_back import prompts, rewind_to
 from agent.scrollback import show_briefly
 from transcripts.export import export_text
 from transcripts.facts import Noted
+from transcripts.masking import Masks, secret_values
 
 if TYPE_CHECKING:
     from agent.driver import Agent
@@ -83,7 +84,8 @@ async def export(agent: Agent, argument: str) -> None:
         agent.emit(Notice(f"{path} exists already; give another name", "warning"))
         return
     try:
-        text = export_text(session.folded, session.sid, path.suffix or ".md", session.shelf)
+        masks = Masks((*session.masks.values, *secret_values(agent.setup.environ)))
+        text = export_text(session.folded, session.sid, path.suffix or ".md", session.shelf, masks)
     except ValueError as error:
         agent.emit(Notice(str(error), "warning"))
         return

@@ -52,8 +52,8 @@ class Desk:
             self.terminal.invalidate()
 
 
-def set_up(folder: Path, state: Path, color: str) -> Desk:
-    """Make the parts of a sitting in `folder`, which keeps its files in `state`."""
+def set_up(folder: Path, state: Path, color: str, mask: Callable[[str], str] = str) -> Desk:
+    """Make the parts of a sitting in `folder`, which keeps its files in `state`, masked."""
     made: list[Desk] = []
 
     def commands() -> list[tuple[str, str]]:
@@ -75,7 +75,7 @@ def set_up(folder: Path, state: Path, color: str) -> Desk:
         made[0].changed()
 
     terminal = Terminal(color)
-    past, draft = Past(state / "history"), Draft(state, folder)
+    past, draft = Past(state / "history", mask), Draft(state, folder, mask)
     stage = Stage(terminal.above, terminal.look, lambda: made[0].changed(), terminal.send)
     editor = Editor(past, Words(commands, Files(folder)), lambda: made[0].journal.touch())
     leave: Callable[[int], None] = lambda code: made[0].leave(code)  # noqa: E731

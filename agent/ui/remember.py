@@ -1,7 +1,7 @@
 """What outlives a session at the prompt: the history of what was typed, and the draft of a crash.
 
-Both are private files in the state folder, safe with several sessions at once. Where that folder cannot be
-written, nothing is kept and `trouble` says why, once.
+Both are private files in the state folder, safe with several sessions at once, and without what `mask`
+hides. Where that folder cannot be written, nothing is kept and `trouble` says why, once.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ LONGEST = 256 * 1024  # characters of one entry; a larger paste is not worth a p
 class Past(History):
     """The history file: one JSON object a line, `{"t": seconds, "text": ...}`, appended in one write."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, mask: Callable[[str], str] = str) -> None:
         super().__init__()
         self._path = path
+        self._mask = mask
         self.trouble = ""
 
     def load_history_strings(self) -> Iterable[str]:
@@ -45,7 +46,7 @@ class Past(History):
     def store_string(self, string: str) -> None:
         if len(string) > LONGEST:
             return
-        line = json.dumps({"t": round(time.time()), "text": string}, ensure_ascii=False)
+        line = json.dumps({"t": round(time.time()), "text": self._mask(string)}, ensure_ascii=False)
         try:
             make_private(self._path.parent)
             descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
@@ -60,8 +61,9 @@ class Past(History):
 class Draft:
     """The text at the prompt of this process, kept in a file while it is not empty."""
 
-    def __init__(self, folder: Path, place: Path) -> None:
+    def __init__(self, folder: Path, place: Path, mask: Callable[[str], str] = str) -> None:
         self._folder = folder / "drafts"
+        self._mask = mask
         self._mark = hashlib.sha256(os.fsencode(place)).hexdigest()[:16]
         self._path = self._folder / f"{self._mark}-{os.getpid()}.txt"
         self._kept = ""
@@ -75,7 +77,7 @@ class Draft:
             if text:
                 make_private(self._folder)
                 fresh = self._path.with_suffix(".tmp")
-                fresh.write_bytes(text.encode("utf-8", "replace"))
+                fresh.write_bytes(self._mask(text).encode("utf-8", "replace"))
                 fresh.chmod(0o600)
                 fresh.replace(self._path)
             else:

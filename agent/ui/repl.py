@@ -28,6 +28,7 @@ class ReplOptions:
     prompt: str = ""
     plain: bool = False
     color: str = "auto"
+    mask: Callable[[str], str] = str  # takes out of a text what no file may hold
 
 
 async def run(make: Factory, options: ReplOptions) -> int:
@@ -42,7 +43,7 @@ async def run(make: Factory, options: ReplOptions) -> int:
         return await run_plain(make, options.prompt)
     from .sitting import sit
 
-    return await sit(make, (options.folder, state_dir(options)), options.color, options.prompt)
+    return await sit(make, (options.folder, state_dir(options)), options.color, options.prompt, options.mask)
 
 
 def state_dir(options: ReplOptions) -> Path:

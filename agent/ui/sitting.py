@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +24,11 @@ GRACE = 5.0  # seconds that what runs may take to end when the person leaves
 SIGNALS = ((signal.SIGTERM, 143), (signal.SIGHUP, 129))
 
 
-async def sit(make: Factory, places: tuple[Path, Path], color: str, prompt: str) -> int:
+async def sit(
+    make: Factory, places: tuple[Path, Path], color: str, prompt: str, mask: Callable[[str], str]
+) -> int:
     """Paint, make the agent, work until the person leaves; `places` are the project and our state."""
-    desk = set_up(*places, color)
+    desk = set_up(*places, color, mask)
     frame = Frame(desk)
     desk.approval.changed = frame.asked
     terminal = desk.terminal

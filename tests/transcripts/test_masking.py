@@ -22,7 +22,9 @@ SECRETS = [
 
 
 @pytest.mark.parametrize("secret", SECRETS, ids=lambda secret: secret[:12])
-@pytest.mark.parametrize("around", ["{}", "KEY={}", '"{}"', "before {} after", "({})\n"])
+@pytest.mark.parametrize(
+    "around", ["{}", "KEY={}", "4\\t{}", "x\\n{}\\n", '"{}"', "before {} after", "({})\n"]
+)
 def test_a_secret_is_masked_wherever_it_stands(secret: str, around: str) -> None:
     masked = mask(around.format(secret))
     core = secret[-20:-4] if "PRIVATE" not in secret else "MIIEow"
@@ -82,3 +84,20 @@ def test_a_block_without_a_secret_stays_the_same_object_and_thinking_is_never_to
 def test_values_of_secret_variables_are_known_by_their_names() -> None:
     environ = {"ANTHROPIC_API_KEY": "a", "MY_TOKEN": "b", "PATH": "c", "db_password": "d", "HOME": "e"}
     assert secret_values(environ) == ("a", "b", "d")
+    assert secret_values({"SECRETS_2": "a", "STRIPE_KEY": "b", "BASIC_AUTH": "c"}) == ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "GIT_AUTHOR_NAME",
+        "TOKENIZERS_PARALLELISM",
+        "SSH_AUTH_SOCK",
+        "XAUTHORITY",
+        "MONKEY",
+        "SSL_KEY_FILE",
+        "KEYMAP",
+    ],
+)
+def test_names_that_only_sound_secret_hide_nothing(name: str) -> None:
+    assert secret_values({name: "an everyday word"}) == ()

@@ -1,0 +1,193 @@
+"""Own credentials are in no file that we write; exports and logs show no secret of known shape or name."""
+
+import logging
+import os
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent import debug_log
+from agent.config import Config, load
+from agent.draft import Draft as Reply
+from agent.errors import UsageError
+from agent.offline.reply import Reply as Answer
+from agent.offline.reply import calls
+from agent.offline.script import Script
+from agent.offline.server import Server
+from agent.session import Session
+from agent.sessions_command import main as sessions
+from agent.ui.remember import Draft, Past
+from compact.tokens import load_counter
+from tests.agent.world import Memory, TestClock
+from transcripts.codec import encode
+from transcripts.export import ENDINGS, export_text
+from transcripts.fold import Folded
+from transcripts.masking import Masks
+from transcripts.messages import Opaque, Text, ToolUse
+
+# Put together here so that no scanner takes this file for a leak.
+KEY = "sk-" + "ant-api03-" + "Ab1_" * 10
+CLOUD = "AKIA" + "ABCDEFGHIJ234567"
+OWN = (KEY, "hunter2-secret", "header-secret-1")
+NAMED = "hush-hush-value"
+
+
+def project(folder: Path) -> tuple[Path, dict[str, str]]:
+    """A project with secrets in a file, and the environment to work in it."""
+    work = folder / "work"
+    work.mkdir()
+    (work / "f.txt").write_text("\n".join([*OWN, CLOUD, NAMED, ""]))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTHROPIC_")}
+    own = {"HOME": str(folder / "home"), "ANTHROPIC_API_KEY": KEY, "MY_TOKEN": NAMED}
+    return work, {**kept, **own, "ANTHROPIC_CUSTOM_HEADERS": "X-Auth-Token: Bearer header-secret-1"}
+
+
+def test_own_credentials_are_in_no_file_and_in_no_request_wherever_they_turn_up(tmp_path: Path) -> None:
+    work, environ = project(tmp_path)
+    (work / "AGENTS.md").write_text(f"The key is {KEY}.")
+    steps = [
+        Answer([calls("read", file_path="f.txt")]),
+        Answer([calls("bash", command="cat f.txt; seq 30000; cat f.txt")]),
+        Answer([calls("bash", command=f"echo {KEY} >&2; false")]),
+        Answer(
+            [
+                calls(
+                    "bash",
+                    command="for c in $(cat f.txt); do printf '%s' ${c:0:9}; printf '%s\\n' ${c:9}; done",
+                )
+            ]
+        ),
+        Answer([calls(f"no-{KEY[:20]}-tool", x=KEY)]),
+        Answer([calls("read", file_path=KEY, **{KEY: 1})]),
+        f"done, {KEY}",
+    ]
+    argv = ["-p", f"go {KEY}", "--allowedTools", "bash", "--debug-file", str(work / "log")]
+    with Server(Script(steps)) as server:
+        environ["ANTHROPIC_BASE_URL"] = server.base_url.replace("://", "://me:hunter2-secret@")
+        done = subprocess.run(
+            [sys.executable, "-m", "agent", *argv],
+            cwd=work,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        for value in OWN:
+            assert value not in str(server.requests) + done.stdout + done.stderr
+    files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    holds = {path.name for path, data in files.items() if any(value.encode() in data for value in OWN)}
+    assert holds == {"f.txt", "AGENTS.md"}
+    log = files[work / "log"].decode()
+    assert "Request options" in log and "HTTP Request" in log
+    assert (
+        CLOUD not in log
+        and NAMED not in log
+        and not re.search("authorization.{0,9}(Bearer|Basic)", log, re.I)
+    )
+    assert stat.S_IMODE((work / "log").stat().st_mode) == 0o600
+
+
+def test_every_kind_of_fact_is_made_without_own_credentials() -> None:
+    record = Memory()
+    session = Session("s", record, Folded(), load_counter(), TestClock().now)
+    session.masks = Masks((KEY,))
+    session.open((f"system {KEY}",), (), model="m", window=1, folder="/w")
+    session.user((Text(f"a {KEY}", {"citations": [KEY]}), Opaque({"type": "new", "data": [KEY]})))
+    reply = Reply(
+        blocks=[ToolUse("t", f"no {KEY}", {KEY: KEY, "x": [{"y": KEY}]})], complete=True, stop="tool_use"
+    )
+    of = session.reply(reply, 1).seq
+    session.result(of, 0, (Text(KEY),), human={"text": KEY, "diff": f"+{KEY}"}, about={"path": KEY})
+    session.noted("pin", {"text": KEY})
+    session.failed("summary", f"no: {KEY}", {"said": KEY})
+    session.compacted("summary", "auto", (), {"reason": KEY})
+    for fact in record.facts:
+        line = encode(fact, "s")
+        assert KEY.encode() not in line and (b"****" in line or b'"closed"' in line), line
+
+
+@pytest.mark.parametrize("suffix", ENDINGS)
+def test_an_export_shows_neither_known_shapes_nor_what_secret_variables_hold(suffix: str) -> None:
+    session = Session("s", Memory(), Folded(), load_counter(), TestClock().now)
+    session.open((NAMED,), (), model="m", window=1, folder="/w")
+    session.user((Text(f"{NAMED} & {CLOUD} <{KEY}>"),))
+    reply = Reply(
+        blocks=[ToolUse("t", "bash", {"command": f"echo {NAMED}'\"&<"})], complete=True, stop="tool_use"
+    )
+    of = session.reply(reply, 1).seq
+    # At the place where long outputs are cut, a half of a secret must not be left over.
+    long = "x" * 9_995 + f" {NAMED} " + "y" * 9_995 + f" {CLOUD}"
+    session.result(of, 0, (Text(long),), human={"diff": f"@@ -1 +1 @@\n-{NAMED}\n+{CLOUD}"})
+    odd = 'pa"ss\\w&<rd'
+    session.user((Text(f"and {odd}"),))
+    text = export_text(session.folded, "s", suffix, masks=Masks((NAMED, odd)))
+    for secret in (NAMED, CLOUD, KEY, NAMED[:6], CLOUD[:9], "pa&quot;ss", 'pa\\"ss', odd):
+        assert secret not in text, secret
+    assert text.count("****") >= 4 and "AWS key id masked" in text
+
+
+def test_the_sessions_command_shows_no_secret(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transcripts.store import create
+
+    monkeypatch.setenv("MY_TOKEN", NAMED)
+    session = Session("s1", create(tmp_path, "s1", print), Folded(), load_counter(), TestClock().now)
+    session.open((), (), model="m", window=1, folder=str(tmp_path))
+    session.user((Text(f"words {NAMED} and {CLOUD}"),))
+    session.close("left")
+    for argv in (
+        ["list"],
+        ["show", "s1"],
+        ["search", "words"],
+        ["export", "s1", "-"],
+        ["export", "s1", "a.html"],
+    ):
+        assert sessions(argv, tmp_path) == 0
+        told = capsys.readouterr().out
+        assert NAMED not in told and CLOUD not in told
+        assert argv[-1] == "a.html" or "****" in told
+    assert NAMED not in (tmp_path / "a.html").read_text()
+
+
+def test_the_history_and_the_draft_are_kept_without_own_credentials(tmp_path: Path) -> None:
+    Past(tmp_path / "history", Masks((KEY,)).text).store_string(f"use {KEY}")
+    draft = Draft(tmp_path, Path("/a"), Masks((KEY,)).text)
+    draft.keep(f"and {KEY}")
+    kept = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(kept) == 2 and all(KEY not in text and "****" in text for text in kept)
+
+
+def test_the_credentials_that_are_hidden_are_keys_passwords_of_addresses_and_signing_headers(
+    tmp_path: Path,
+) -> None:
+    def secrets(**environ: str) -> set[str]:
+        config: Config = load(environ, tmp_path, tmp_path)
+        return set(config.secrets)
+
+    assert secrets(ANTHROPIC_API_KEY=KEY, ANTHROPIC_AUTH_TOKEN="token-token") == {KEY, "token-token"}
+    assert secrets(ANTHROPIC_BASE_URL="https://me:p%40ssw0rd@h") == {"p%40ssw0rd", "p@ssw0rd"}
+    headers = "Authorization: Bearer header-secret\nX-Team: platform-team\nCookie: a=b; session=c"
+    assert secrets(ANTHROPIC_CUSTOM_HEADERS=headers) >= {"Bearer header-secret", "header-secret"}
+    assert "platform-team" not in secrets(ANTHROPIC_CUSTOM_HEADERS=headers)
+
+
+def test_a_traceback_in_the_debug_log_is_masked_too(tmp_path: Path) -> None:
+    masked = debug_log.Masked(Masks((KEY,)))
+    try:
+        raise ValueError(f"it was {KEY} and {CLOUD}")
+    except ValueError:
+        record = logging.LogRecord("a", 10, "f", 1, "said %s", (KEY,), sys.exc_info())
+    line = masked.format(record)
+    assert KEY not in line and CLOUD not in line and "said ****" in line and "ValueError" in line
+
+
+def test_a_debug_log_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"debug log .*nowhere"):
+        debug_log.begin(str(tmp_path / "nowhere" / "log"), Masks(), {})
