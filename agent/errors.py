@@ -13,6 +13,7 @@ AgentError                      a clear line for the person; ends the program or
     ├── AuthError               401, 403, 402, no credentials                        exit 5
     ├── OverBudget              --max-budget-usd is spent: nothing was asked             exit 3
     └── Rejected                any other refusal; trying again is useless           exit 1
+        └── NotFound            404: no such model, or no such endpoint              exit 1
 """
 
 from __future__ import annotations
@@ -101,3 +102,7 @@ class OverBudget(ModelError):
 
 class Rejected(ModelError):
     """Trying again unchanged is useless."""
+
+
+class NotFound(Rejected):
+    """There is no such model, or no such endpoint."""

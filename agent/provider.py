@@ -7,7 +7,7 @@ import dataclasses
 
 from .api import Api
 from .config import OFFICIAL
-from .errors import ModelError, Rejected, UsageError
+from .errors import ModelError, NotFound, UsageError
 from .models import ALIASES, Known, ModelFacts, from_endpoint, from_table, nearest, resolve
 from .offline_model import OfflineModel
 from .setup import Setup
@@ -56,7 +56,7 @@ class Provider:
     async def _ask(self, model: str, now: float) -> ModelFacts:
         try:
             raw = await asyncio.wait_for(self.api.model_facts(model), ASKING)
-        except Rejected as error:
+        except NotFound as error:
             facts = from_table(model, self.official)
             if self.official and not facts.known:
                 raise UsageError(unknown_model(model)) from error

@@ -16,6 +16,7 @@ from .errors import (
     BlockRefused,
     FieldRefused,
     ModelError,
+    NotFound,
     OutputTooLong,
     PromptTooLong,
     Rejected,
@@ -53,7 +54,7 @@ def refusal(status: int, body: str, headers: Mapping[str, str], now: float) -> M
     if status in (401, 402, 403) or kind in ("authentication_error", "permission_error", "billing_error"):
         return AuthError(f"{text} (check ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL)")
     if status == 404:
-        return Rejected(f"{text} (check the name of the model, and ANTHROPIC_BASE_URL)")
+        return NotFound(f"{text} (check the name of the model, and ANTHROPIC_BASE_URL)")
     if code in _NEVER or "API usage limits" in message:
         return Rejected(text)
     if status in (400, 422) or kind in ("invalid_request_error", "exceed_context_size_error"):

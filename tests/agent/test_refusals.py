@@ -9,6 +9,7 @@ from agent.errors import (
     BlockRefused,
     FieldRefused,
     ModelError,
+    NotFound,
     OutputTooLong,
     PromptTooLong,
     Rejected,
@@ -183,7 +184,7 @@ def test_credentials_are_named() -> None:
 def test_what_is_not_there_may_be_the_model_or_the_server() -> None:
     for body in ("", '{"type":"error","error":{"type":"not_found_error","message":"model: claude-typo"}}'):
         found = refusal(404, body, {}, 0.0)
-        assert isinstance(found, Rejected)
+        assert isinstance(found, NotFound)
         assert "model" in str(found) and "ANTHROPIC_BASE_URL" in str(found)
 
 
