@@ -60,7 +60,7 @@ async def ask(session: Session, parts: Parts, emit: Emit) -> Reply:
 
     Raises ModelError when there is none to be had; PromptTooLong is for the caller's ladder.
     """
-    if parts.max_cost is not None and parts.room.prices.cost(session.spent) >= parts.max_cost:
+    if parts.max_cost is not None and session.cost >= parts.max_cost:
         raise OverBudget("the budget of this run is spent (--max-budget-usd)")
     mended = Mended()
     attempt = 1

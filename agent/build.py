@@ -86,7 +86,6 @@ class Workshop:
         setup, facts = self.setup, self.provider.facts
         frame = make_frame(setup, facts, self.tools, session.folded.opened)
         hooks = setup.config.hooks
-        room = make_room_for(setup, facts, frame, self.counter)
         parts = Parts(
             model=self.provider.api,
             frame=frame,
@@ -96,9 +95,9 @@ class Workshop:
             hooks=CommandHooks(hooks, setup.folder, self._warn) if hooks else NoHooks(),
             clock=setup.clock,
             grants=make_grants(setup),
-            room=room,
+            room=make_room_for(setup, facts, frame, self.counter),
             max_turns=setup.options.max_turns,
-            max_cost=max_cost(setup, session, room),
+            max_cost=max_cost(setup, session),
             jitter=random.random,
             keeper=self.records.checkpoints(session),
         )

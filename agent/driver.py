@@ -148,9 +148,9 @@ class Agent:
 
     def cost(self) -> float:
         """US dollars that the session has cost so far."""
-        if self.session is None or self.parts is None:
+        if self.session is None:
             return 0.0
-        return self.parts.room.prices.cost(self.session.spent)
+        return self.session.cost
 
     def cycle_mode(self) -> str:
         if self.parts is None:

@@ -67,10 +67,10 @@ def make_room_for(setup: Setup, facts: ModelFacts, frame: Frame, counter: Counte
     )
 
 
-def max_cost(setup: Setup, session: Session, room: Room) -> float | None:
+def max_cost(setup: Setup, session: Session) -> float | None:
     """The dollars that a session may come to: what it cost before this run, and the budget of the run."""
     budget = setup.options.max_budget_usd
-    return None if budget is None else room.prices.cost(session.spent) + budget
+    return None if budget is None else session.cost + budget
 
 
 def overheads(frame: Frame, counter: Counter) -> dict[str, int]:

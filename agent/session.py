@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+from compact.prices import prices_for
 from transcripts.facts import (
     Asked,
     Closed,
@@ -62,11 +63,21 @@ class Session:
         self.folded = folded
         self.masks = Masks()
         self.shelf = Shelf()
-        self.spent = spent(folded)
+        self.spending = spent(folded)  # by model
         self._record = record
         self._count = count
         self._now = now
         self._unsynced = False
+
+    @property
+    def spent(self) -> Usage:
+        """What the session has used so far, of all models."""
+        return sum(self.spending.values(), Usage())
+
+    @property
+    def cost(self) -> float:
+        """US dollars so far, each model at its list prices."""
+        return sum(prices_for(model).cost(usage) for model, usage in self.spending.items())
 
     def open(self, system: tuple[str, ...], tools: Sequence[Mapping[str, Any]], **more: Any) -> Opened:
         """The session begins (or begins anew under other circumstances)."""
@@ -94,12 +105,14 @@ class Session:
             asked=asked,
             partial=self.masks.text(clean(draft.partial)),
         )
-        self.spent += fact.usage
+        self.charge(fact.usage, fact.model)
         return self._add(fact)
 
-    def charge(self, usage: Usage) -> None:
-        """Count what a request cost that is no part of the conversation (a summary)."""
-        self.spent += usage
+    def charge(self, usage: Usage, answered: str = "") -> None:
+        """Count what a request used, also one that is no part of the conversation (a summary)."""
+        asked = self.folded.opened.model if self.folded.opened else ""
+        model = asked or answered
+        self.spending[model] = self.spending.get(model, Usage()) + usage
 
     def started(self, of: int, block: int) -> Started:
         return self._add(Started(*self._next(), of, block), durable=True)
@@ -180,10 +193,14 @@ def words_of(reply: Reply) -> str:
     return "".join(block.text for block in reply.blocks if isinstance(block, Text))
 
 
-def spent(folded: Folded) -> Usage:
-    """The usage of all replies of the session, added up."""
-    total = Usage()
+def spent(folded: Folded) -> dict[str, Usage]:
+    """The usage of all replies of the session, added up by the model that was asked."""
+    total: dict[str, Usage] = {}
+    model = ""
     for fact in folded.facts:
-        if isinstance(fact, Reply):
-            total = total + fact.usage
+        if isinstance(fact, Opened):
+            model = fact.model
+        elif isinstance(fact, Reply):
+            asked = model or fact.model
+            total[asked] = total.get(asked, Usage()) + fact.usage
     return total

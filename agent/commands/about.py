@@ -83,8 +83,8 @@ def _figures(made: Compacted) -> str:
 
 async def cost(agent: Agent, argument: str) -> None:
     """Show what this session has used and cost."""
-    session, parts = agent.in_use
-    used, prices = session.spent, parts.room.prices
+    session, _ = agent.in_use
+    used = session.spent
     whole = used.prompt
     lines = [
         f"input   {whole:>12,} tokens",
@@ -92,7 +92,7 @@ async def cost(agent: Agent, argument: str) -> None:
         f"  written to it   {used.cache_written:>12,}",
         f"  neither         {used.input:>12,}",
         f"output  {used.output:>12,} tokens",
-        f"cost    ${prices.cost(used):.4f} at the list prices for {parts.frame.model}",
+        f"cost    ${session.cost:.4f} at the list prices of {', '.join(session.spending) or 'the model'}",
     ]
     agent.emit(Said("\n".join(lines)))
 

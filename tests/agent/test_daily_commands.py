@@ -181,6 +181,22 @@ def test_a_model_that_the_server_does_not_know_is_used_and_told(tmp_path: Path) 
     at_desk(tmp_path, work)
 
 
+def test_each_model_is_paid_at_its_own_prices_also_when_the_session_is_gone_on_with(tmp_path: Path) -> None:
+    async def work(desk: Desk) -> None:
+        await desk.do("hello")
+        before = desk.agent.cost()
+        await desk.do("/model haiku")
+        assert desk.agent.cost() == before > 0
+        text = await desk.do("hello", "/cost")
+        assert "list prices of claude-sonnet-5-5, claude-haiku-5-5" in text
+        assert before < desk.agent.cost() < 2 * before
+        spent, sid = desk.agent.cost(), desk.agent.in_use[0].sid
+        await desk.do("/clear", f"/resume {sid}")
+        assert desk.agent.cost() == pytest.approx(spent)
+
+    at_desk(tmp_path, work)
+
+
 def test_a_model_that_the_service_does_not_have_is_refused_with_the_nearest(tmp_path: Path) -> None:
     config = Config(key="test-key-12345", cache_dir=tmp_path)
 
