@@ -27,7 +27,7 @@ from .ports import Approver, NoHooks
 from .provider import Provider
 from .records import Begun, LiveLibrary, Records
 from .request import Frame
-from .session import Session
+from .session import Session, name_of
 from .setup import Setup
 from .toolbox import same_tools, toolbox
 
@@ -60,7 +60,9 @@ class Workshop:
     async def first_session(self) -> tuple[Session, Parts]:
         """The session that the options ask for: a new one or a named one."""
         wanted = self.setup.options.resume
-        return self.new_session() if wanted is None else self.resume(wanted)
+        if wanted is None:
+            return self.new_session()
+        return self.fork_of(wanted) if self.setup.options.fork_session else self.resume(wanted)
 
     def new_session(self) -> tuple[Session, Parts]:
         return self._joined(self.records.new(self.setup.clock.now()))
@@ -73,7 +75,23 @@ class Workshop:
         return self._joined(self.records.reopen(self.records.named(wanted)))
 
     def fork(self, old: Session) -> tuple[Session, Parts]:
-        return self._joined(self.records.copy(old.folded, self.setup.clock.now(), old.shelf))
+        """A copy of the session in use."""
+        begun = self.records.copy(old.folded, self.setup.clock.now(), old.shelf)
+        self.records.inherit(old.sid, begun[0])
+        return self._copied(begun)
+
+    def fork_of(self, wanted: str) -> tuple[Session, Parts]:
+        """A copy of a recorded session, in use or not; otherwise like `resume`."""
+        if self.records.is_recording(wanted):
+            return self.resume(wanted)  # which makes a copy anyway
+        return self._copied(self.records.fork(self.records.named(wanted), self.setup.clock.now()))
+
+    def _copied(self, begun: Begun) -> tuple[Session, Parts]:
+        """A copy in use, under a name that still tells it from its original."""
+        session, parts = self._joined(begun)
+        if name := name_of(session.folded.notes):
+            session.noted("name", {"name": f"{name} (copy)"})
+        return session, parts
 
     def _joined(self, begun: Begun) -> tuple[Session, Parts]:
         sid, store, folded, shelf = begun

@@ -59,6 +59,12 @@ def append(path: Path, change: Change) -> None:
         os.close(fd)
 
 
+def copy_log(path: Path, fresh: Path) -> None:
+    """Give another session the log as it is now. Raises OSError."""
+    with os.fdopen(_private(fresh, os.O_EXCL | os.O_WRONLY), "wb") as file:
+        file.write(path.read_bytes())
+
+
 def save_look(path: Path, seq: int, look: Look) -> None:
     """Keep a look while a command runs, so that a crash does not lose it. Raises OSError."""
     states = {name: astuple(state) for name, state in look.states.items()}

@@ -19,7 +19,7 @@ from pathlib import Path
 from transcripts.errors import StoreError
 from transcripts.room import FOLDER, ensure
 
-from .changes import Change, append, load_look, read, save_look
+from .changes import Change, append, copy_log, load_look, read, save_look
 from .snapshot import NOTHING, UNSEEN, Limits, Look, Shadow, State
 from .undoing import Step, action_of, apply, line_counts
 
@@ -120,6 +120,19 @@ class Checkpoints:
             lines.append(f"there is no room for more under {self._shadow.folder}")
         return lines
 
+    def touched(self, seqs: Iterable[int]) -> dict[int, int]:
+        """For each number of the record: how many files the agent changed since, as far as is known."""
+        changes = sorted(self.changes, key=lambda change: change.seq)
+        found: dict[int, int] = {}
+        paths: set[str] = set()
+        for seq in sorted(seqs, reverse=True):
+            while changes and changes[-1].seq >= seq:
+                change = changes.pop()
+                if change.before != change.after and "dir" not in (change.before.kind, _kind(change.after)):
+                    paths.add(change.path)
+            found[seq] = len(paths)
+        return found
+
     def plan_restore(self, to_seq: int) -> list[Step]:
         """What going back to before `to_seq` would do to the files, by path. Nothing is changed."""
         self.finish()
@@ -192,6 +205,17 @@ class Checkpoints:
             work()
         except (OSError, StoreError) as error:
             self._missed.add(f"checkpoints cannot be saved ({error}): they end with this run")
+
+
+def _kind(state: State | None) -> str:
+    return state.kind if state else "none"
+
+
+def inherit(root: Path, old: str, new: str) -> None:
+    """Let the copy `new` of a session go back to the files of `old`. Raises OSError."""
+    home = root / FOLDER / "checkpoints"
+    if (home / f"{old}.jsonl").exists():
+        copy_log(home / f"{old}.jsonl", home / f"{new}.jsonl")
 
 
 def _name(root: Path, path: Path) -> str | None:

@@ -47,6 +47,7 @@ class Options(NamedTuple):
     no_session: bool = False
     continue_: bool = False
     resume: str | None = None
+    fork_session: bool = False
     offline: bool = False
     plain: bool = False
     color: str = "auto"
@@ -99,7 +100,17 @@ def _add_session(group: argparse._ArgumentGroup) -> None:
         "-c", "--continue", dest="continue_", action="store_true", help="go on with the newest"
     )
     group.add_argument(
-        "-r", "--resume", nargs="?", const="", metavar="ID", help="go on with a session: its id, name or file"
+        "-r",
+        "--resume",
+        nargs="?",
+        const="",
+        metavar="ID",
+        help="go on with a session: its id, name or file; bare: choose one",
+    )
+    group.add_argument(
+        "--fork-session",
+        action="store_true",
+        help="with -c or -r: go on in a copy, the old one stays as it is",
     )
     group.add_argument("--no-session", action="store_true", help="keep no record")
 
@@ -129,6 +140,8 @@ def parse(argv: Sequence[str]) -> Options:
         made.error("--dangerously-skip-permissions contradicts --permission-mode; give one of them")
     if given.continue_ and given.resume is not None:
         made.error("give either --continue or --resume, not both")
+    if given.fork_session and not given.continue_ and given.resume is None:
+        made.error("--fork-session goes with --continue or --resume: which session is to be copied?")
     if given.no_session and (given.continue_ or given.resume is not None):
         made.error("--no-session keeps no record, so there is nothing to continue")
     if given.output_format != "text" and not given.headless:

@@ -19,7 +19,7 @@ from .commands import COMMANDS, may_run_beside, run_command
 from .events import Emit, Event, Notice, TurnBegan, TurnEnded
 from .parts import Parts
 from .permissions import Mode
-from .ports import Approver, Status
+from .ports import Approver, Chooser, Status
 from .scrollback import show_briefly
 from .session import Session
 from .setup import Setup
@@ -34,8 +34,9 @@ CYCLE: tuple[Mode, ...] = ("manual", "acceptEdits", "dontAsk")
 class Agent:
     """One conversation partner; implements ports.Driver."""
 
-    def __init__(self, setup: Setup, emit: Emit, approver: Approver) -> None:
+    def __init__(self, setup: Setup, emit: Emit, approver: Approver, chooser: Chooser | None = None) -> None:
         self.setup = setup
+        self.chooser = chooser  # None where nobody is there to choose
         self.workshop = Workshop(setup, emit, approver)
         self.session: Session | None = None
         self.parts: Parts | None = None

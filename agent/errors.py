@@ -2,6 +2,7 @@
 
 AgentError                      a clear line for the person; ends the program or the turn
 ├── UsageError                  bad flag, unknown session                            exit 2
+├── NotChosen                       the person was asked and wanted none of it        exit 130
 ├── ConfigError                 a settings file or variable that cannot be used      exit 6
 └── ModelError                  a request that did not get its answer
     ├── Transient               may succeed later: 429, 5xx, connection, stream      exit 75
@@ -27,6 +28,10 @@ class AgentError(Exception):
 
 class UsageError(AgentError):
     code = 2
+
+
+class NotChosen(AgentError):
+    code = 130
 
 
 class ConfigError(AgentError):

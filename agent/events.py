@@ -150,6 +150,13 @@ class Copied:
 
 
 @dataclass(frozen=True, slots=True)
+class TakenBack:
+    """The conversation went back to before this prompt: its words belong into the input, to be edited."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class TurnEnded:
     """The turn is over. `code` is the exit code a headless run ends with; `error` one readable line."""
 
@@ -176,6 +183,7 @@ Event = (
     | Said
     | Charted
     | Copied
+    | TakenBack
     | TurnEnded
 )
 Emit = Callable[[Event], None]

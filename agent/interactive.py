@@ -10,16 +10,16 @@ from .ui.repl import ReplOptions, run
 
 if TYPE_CHECKING:  # not before the first paint
     from .events import Emit
-    from .ports import Approver, Driver
+    from .ports import Approver, Chooser, Driver
 
 
 def run_interactive(setup: Setup) -> int:
     """Run the REPL until the person leaves; returns the exit code."""
 
-    def make(emit: Emit, approver: Approver) -> Driver:
+    def make(emit: Emit, approver: Approver, chooser: Chooser | None) -> Driver:
         from .driver import Agent
 
-        return Agent(setup, emit, approver)
+        return Agent(setup, emit, approver, chooser)
 
     options = ReplOptions(
         folder=setup.folder,

@@ -14,6 +14,7 @@ from tools.touch import Touch
 if TYPE_CHECKING:
     from .draft import Draft
     from .events import Emit, TurnEnded
+    from .menus import Menu, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,13 @@ class Approver(Protocol):
     """Whoever answers for the person. One question at a time; cancelling the wait withdraws it."""
 
     async def ask(self, question: Question) -> Permit | Refuse: ...
+
+
+class Chooser(Protocol):
+    """Lets the person choose. One menu at a time; cancelling the wait withdraws it."""
+
+    async def choose(self, menu: Menu) -> Row | None:
+        """The row that was chosen; None when the person wants none."""
 
 
 class Model(Protocol):

@@ -12,15 +12,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from transcripts.codec import BadLine
-from transcripts.errors import StoreError
+from transcripts.codec import VERSION, BadLine
+from transcripts.errors import Newer, StoreError
+from transcripts.facts import Fact
 from transcripts.fold import Folded, fold
 from transcripts.importers import detect, load
 from transcripts.recall import Recall
 from transcripts.shelf import Shelf, whole
-from transcripts.store import Loaded, Store, create, new_sid, newest, resolve, resume, sessions
+from transcripts.store import (
+    Loaded,
+    Store,
+    Summary,
+    create,
+    new_sid,
+    newest,
+    read,
+    resolve,
+    resume,
+    sessions,
+)
 
-from .checkpoints import Checkpoints
+from .checkpoints import Checkpoints, inherit
 from .errors import UsageError
 from .session import Count, Session
 
@@ -61,15 +73,30 @@ class Records:
         self._tell_damage(loaded)
         return loaded.sid, store, fold(loaded.facts), loaded.shelf
 
+    def fork(self, path: Path, now: float) -> Begun:
+        """A new session that begins with the facts of a recorded one, which another process may be writing.
+
+        Raises StoreError.
+        """
+        loaded = read(path)
+        if loaded.version > VERSION:
+            raise Newer(loaded.sid, loaded.version)
+        begun = self._begun(loaded.facts, now)
+        self.inherit(loaded.sid, begun[0])
+        return begun
+
+    def inherit(self, old: str, new: str) -> None:
+        """Give a copy the checkpoints of its original, so that going back reaches the files as well."""
+        if not self.keep:
+            return
+        try:
+            inherit(self.project, old, new)
+        except OSError as error:
+            self.tell(f"the copy cannot take files back to before it was made: {error}")
+
     def copy(self, folded: Folded, now: float, shelf: Shelf) -> Begun:
         """A new session that begins with the facts of another."""
-        facts = unshelved(folded, shelf).facts
-        sid, store, fresh, _ = self.new(now)
-        for fact in facts:
-            store.append(fact)
-            fresh.apply(fact)
-        store.sync()
-        return sid, store, fresh, Shelf()
+        return self._begun(unshelved(folded, shelf).facts, now)
 
     def adopt(self, path: Path, now: float, count: Count) -> Begun:
         """A new session that begins with a recording of another agent. Raises UsageError."""
@@ -94,11 +121,9 @@ class Records:
         except StoreError as error:
             raise UsageError(str(error)) from error
 
-    def listed(self) -> list[str]:
-        """A line for each session with a prompt in it, newest first."""
-        return [
-            f"{one.sid}  {one.turns:>3} prompts  {one.name or one.first[:60]}" for one in sessions(self.home)
-        ]
+    def listed(self) -> list[Summary]:
+        """The sessions with a prompt in them, newest first. Blocks on the disk."""
+        return [one for one in sessions(self.home) if one.turns]
 
     def is_recording(self, wanted: str) -> bool:
         """Whether what was named is a file of another agent rather than a session of ours."""
@@ -122,6 +147,14 @@ class Records:
     def close(self) -> None:
         for folder in self._temporary:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def _begun(self, facts: list[Fact], now: float) -> Begun:
+        sid, store, fresh, _ = self.new(now)
+        for fact in facts:
+            store.append(fact)
+            fresh.apply(fact)
+        store.sync()
+        return sid, store, fresh, Shelf()
 
     def _tell_damage(self, loaded: Loaded) -> None:
         if loaded.torn:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from transcripts.errors import StoreError
@@ -14,7 +13,7 @@ from . import debug_log
 from .cli import Options
 from .config import has_credentials, load
 from .errors import AgentError, UsageError
-from .records import Records
+from .resuming import with_session
 from .setup import Setup
 
 FIRST_SCREEN = """\
@@ -31,8 +30,9 @@ makeroom needs a model to talk to. One of these will do:
 def run(options: Options) -> int:
     """Run the program to its end. Raises nothing; errors are one line on standard error."""
     try:
-        setup = _setup(options)
-        setup = _with_session(setup)
+        setup = with_session(_setup(options))
+        if setup is None:
+            return 0
         if not options.offline and not has_credentials(setup.config, os.environ, Path.home()):
             return _explain(options)
         if options.headless:
@@ -55,35 +55,6 @@ def _setup(options: Options) -> Setup:
     else:
         logging.getLogger().addHandler(logging.NullHandler())
     return setup
-
-
-def _with_session(setup: Setup) -> Setup:
-    """The setup with the session to resume made sure of, before anything is painted. Raises UsageError."""
-    options = setup.options
-    if options.resume is None and not options.continue_:
-        return setup
-    records = Records(setup.folder, keep=True, tell=lambda text: None)
-    if options.continue_:
-        return replace(setup, options=options._replace(continue_=False, resume=records.newest().stem))
-    wanted = options.resume or _pick(records, options)
-    if not records.is_recording(wanted):
-        wanted = records.named(wanted).stem
-    return replace(setup, options=options._replace(resume=wanted))
-
-
-def _pick(records: Records, options: Options) -> str:
-    """The id of the session that the person chooses from a list."""
-    listed = records.listed()
-    if not listed:
-        raise UsageError("there is no session in this folder to resume")
-    if options.headless or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("--resume needs an id here; `makeroom sessions` lists them")
-    for number, line in enumerate(listed[:20], 1):
-        print(f"{number:>3}  {line}")
-    answer = input("resume which? (a number, or Enter to leave) ").strip()
-    if not answer.isdigit() or not 1 <= int(answer) <= len(listed):
-        raise UsageError("no session was chosen")
-    return listed[int(answer) - 1].split()[0]
 
 
 def _folder(options: Options) -> Path:

@@ -181,6 +181,12 @@ def sound(block: Block) -> Block:
     return block
 
 
+def name_of(notes: Sequence[Noted]) -> str:
+    """The name that the person gave the session, or ""."""
+    names = [note.about.get("name", "") for note in notes if note.topic == "name"]
+    return str(names[-1]) if names else ""
+
+
 def calls_of(reply: Reply) -> list[tuple[int, ToolUse]]:
     """(block index, call) of each call of a reply, in order; none of an incomplete one."""
     if not reply.complete:

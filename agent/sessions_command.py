@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from pathlib import Path
 
 from tools.clip import escaped
@@ -21,8 +20,10 @@ from transcripts.facts import Compacted, Fact, Reply, Result, User
 from transcripts.fold import Folded, fold
 from transcripts.masking import Masks, secret_values
 from transcripts.messages import Block, Text, ToolUse
-from transcripts.store import StoreError, Summary, read, resolve, sessions
+from transcripts.store import StoreError, read, resolve, sessions
 from transcripts.telling import block_text, content_text, speaker
+
+from .summaries import line
 
 FOUND = 50  # hits of a search
 WIDTH = 100
@@ -53,17 +54,15 @@ def list_(words: list[str], folder: Path) -> int:
     found = sessions(folder)
     if not found:
         return _say(f"no sessions are kept in {folder}")
-    return _say("\n".join(map(_line, found)))
+    masks = _masks()
+    return _say("\n".join(line(one, masks) for one in found))
 
 
 def show(words: list[str], folder: Path) -> int:
     """One conversation."""
     if len(words) != 1:
         return _complain("sessions show takes one id, name or file")
-    from transcripts.export import masked
-
-    sid, folded = _session(words[0], folder)
-    return _say("\n\n".join(_told(masked(folded, sid, _masks()))))
+    return _say(shown(words[0], folder))
 
 
 def search(words: list[str], folder: Path) -> int:
@@ -117,6 +116,14 @@ def _masks() -> Masks:
     return Masks(secret_values(os.environ))
 
 
+def shown(wanted: str, folder: Path) -> str:
+    """One conversation as text. Controls are not escaped. Raises StoreError, ValueError."""
+    from transcripts.export import masked
+
+    sid, folded = _session(wanted, folder)
+    return "\n\n".join(_told(masked(folded, sid, _masks())))
+
+
 def _session(wanted: str, folder: Path) -> tuple[str, Folded]:
     path = Path(wanted).expanduser()
     if path.is_file() and ("/" in wanted or path.suffix):
@@ -129,17 +136,6 @@ def _session(wanted: str, folder: Path) -> tuple[str, Folded]:
         path = resolve(folder, wanted)
     loaded = read(path)
     return loaded.sid, fold(loaded.facts)
-
-
-def _line(one: Summary) -> str:
-    at = datetime.fromtimestamp(one.at)
-    prompts = f"{one.turns} prompt{'' if one.turns == 1 else 's'}"
-    title = _masks().all(f"[{one.name}] {one.first}" if one.name else one.first)
-    return f"{one.sid}  {at:%Y-%m-%d %H:%M}  {prompts:>11}  {_size(one.size):>8}  {title[:WIDTH]}"
-
-
-def _size(size: int) -> str:
-    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
 
 
 def _told(folded: Folded) -> Iterator[str]:

@@ -26,7 +26,10 @@ class InUse(StoreError):
 
     def __init__(self, sid: str, pid: int | None) -> None:
         who = f"pid {pid}" if pid else "another process"
-        super().__init__(f"session {sid} is in use by {who}: view it, fork it, or quit there first")
+        super().__init__(
+            f"session {sid} is in use by {who}: `makeroom sessions show {sid}` shows it, "
+            f"`makeroom --resume {sid} --fork-session` goes on in a copy"
+        )
         self.sid = sid
         self.pid = pid
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.events import Notice, Said
-from agent.going_back import prompts, rewind_to
-from agent.scrollback import show_briefly
+from agent.going_back import menu, points, rewind_by_choice, rewind_to
+from agent.going_on import chosen_session, go_on_with, list_sessions
+from agent.session import name_of
 from transcripts.export import export_text
-from transcripts.facts import Noted
 from transcripts.masking import Masks, secret_values
 
 if TYPE_CHECKING:
@@ -28,34 +28,30 @@ async def clear(agent: Agent, argument: str) -> None:
 
 async def list_(agent: Agent, argument: str) -> None:
     """List the sessions of this folder, newest first."""
-    lines = agent.workshop.records.listed()[:20]
-    agent.emit(Said("\n".join(lines)) if lines else Notice("no sessions yet"))
+    await list_sessions(agent)
 
 
 async def resume(agent: Agent, argument: str) -> None:
-    """Go on with an earlier session. Takes its id, the beginning of it, or its name."""
-    if not argument:
-        await list_(agent, "")
-        agent.emit(Notice("/resume ID goes on with one of these"))
-        return
-    await agent.take(*agent.workshop.resume(argument))
-    show_briefly(agent)
+    """Go on with an earlier session. Takes its id, the beginning of it, or its name; bare lets you choose."""
+    wanted = argument or await chosen_session(agent)
+    if wanted:
+        await go_on_with(agent, wanted)
 
 
 async def rewind(agent: Agent, argument: str) -> None:
-    """Go back to before an earlier prompt. Bare lists them; `/rewind N` takes the conversation back, \
+    """Go back to before an earlier prompt. Bare lets you choose; `/rewind N` takes the conversation back, \
 `/rewind N files` the files, `/rewind N both` both."""
     session, _ = agent.in_use
-    listed = prompts(session.folded)
+    listed = points(session.folded)
     if not listed:
         agent.emit(Notice("there is nothing to go back to"))
-        return
-    if not argument:
-        lines = [f"{number:>3}  {' '.join(text.split())[:70]}" for number, (_, text) in enumerate(listed, 1)]
-        agent.emit(Said("\n".join(lines)))
+    elif argument:
+        await rewind_to(agent, argument, listed)
+    elif agent.chooser is not None:
+        await rewind_by_choice(agent, agent.chooser, listed)
+    else:
+        agent.emit(Said("\n".join(menu(agent, listed).lines())))
         agent.emit(Notice("/rewind N goes back to before that prompt (add `files` or `both`)"))
-        return
-    await rewind_to(agent, argument, listed)
 
 
 async def fork(agent: Agent, argument: str) -> None:
@@ -70,8 +66,8 @@ async def rename(agent: Agent, argument: str) -> None:
     session, _ = agent.in_use
     if argument:
         session.noted("name", {"name": argument})
-    names = [note for note in session.folded.notes if isinstance(note, Noted) and note.topic == "name"]
-    agent.emit(Notice(f"the name is {names[-1].about['name']!r}" if names else "this session has no name"))
+    name = name_of(session.folded.notes)
+    agent.emit(Notice(f"the name is {name!r}" if name else "this session has no name"))
 
 
 async def export(agent: Agent, argument: str) -> None:

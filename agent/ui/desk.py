@@ -1,12 +1,14 @@
-"""The parts of one REPL, made and joined: terminal, editor, stage, question, work, hint, draft."""
+"""The parts of one REPL, made and joined: terminal, editor, stage, question, menu, work, hint, draft."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .approve import Approval
+from .choose import Picker
 from .complete import Files, Words
 from .input import Editor
 from .remember import Draft, Journal, Past
@@ -15,6 +17,9 @@ from .status import Hint
 from .terminal import Terminal
 from .turns import Turns
 from .work import Work
+
+if TYPE_CHECKING:
+    from agent.events import Event
 
 
 @dataclass(slots=True)
@@ -25,12 +30,21 @@ class Desk:
     editor: Editor
     stage: Stage
     approval: Approval
+    picker: Picker
     turns: Turns
     work: Work
     hint: Hint
     past: Past
     draft: Draft
     journal: Journal
+
+    def emit(self, event: Event) -> None:
+        """What the driver tells; a prompt that was taken back goes into the input."""
+        from agent.events import TakenBack
+
+        if isinstance(event, TakenBack):
+            self.editor.put_back(self.editor.chips.paste(event.text))
+        self.stage.emit(event)
 
     def leave(self, code: int) -> None:
         """End the sitting. After a signal what is written stays for the next one.
@@ -86,6 +100,7 @@ def set_up(folder: Path, state: Path, color: str, mask: Callable[[str], str] = s
             editor,
             stage,
             Approval(terminal.invalidate),
+            Picker(terminal.invalidate),
             turns,
             Work(turns.perform, changed, beside),
             Hint(terminal.invalidate),

@@ -21,39 +21,45 @@ class Frame:
             lambda: self._above,
             lambda: self._question,
             self._reasoning,
+            desk.picker,
             self._status,
             lambda: (desk.terminal.size().rows, desk.terminal.size().columns),
         )
         self.windows: Windows = windows(desk.editor, sources)
 
     def compose(self) -> None:
-        """Work out the lines above the input, and the question."""
+        """Work out the lines above the input, and the question or the menu in its place."""
         desk = self._desk
         rows, columns = desk.terminal.size()
         panel = desk.approval.panel
-        desk.stage.live.wait_for_person(panel is not None, desk.stage.now())
+        waits = panel is not None or desk.picker.state is not None
+        desk.stage.live.wait_for_person(waits, desk.stage.now())
         used = 2  # the rule and the status line
         self._question = []
+        desk.picker.compose(desk.terminal.look(), 0 if panel is not None else max(rows - used - 1, 1))
         if panel is not None:
             used += int(panel.reasoning)
             self._question = draw(panel, desk.terminal.look(), rows - used - 1)
             used += len(self._question)
-        else:
+        elif desk.picker.state is None:
             used += min(input_rows(desk.editor, columns), most_input_rows(rows)) + menu_lines(desk.editor)
         air = 1 if rows >= ROOMY else 0
-        lines = desk.stage.lines(max(rows - used - 1 - 2 * air, 0))
+        room = 0 if desk.picker.state is not None else max(rows - used - 1 - 2 * air, 0)
+        lines = desk.stage.lines(room)
         self._above = [*[""] * air, *lines, *[""] * air] if lines else [""] * air
         self._focus()
 
     def asked(self) -> None:
-        """A question came, went, or wants a reason: put the keys where they belong, draw soon."""
+        """A question or a menu came, went, or wants a reason: put the keys where they belong, draw soon."""
         self._focus()
         self._desk.terminal.invalidate()
 
     def _focus(self) -> None:
         layout = self.windows.layout
         wanted = self.windows.reason_window if self._reasoning() else self.windows.input
-        if layout.current_window is wanted or (layout.is_searching and not self._reasoning()):
+        if self._picking():
+            wanted = self.windows.menu
+        if layout.current_window is wanted or (layout.is_searching and wanted is self.windows.input):
             return
         self.windows.reason.reset()
         layout.focus(wanted)
@@ -61,6 +67,9 @@ class Frame:
     def _reasoning(self) -> bool:
         panel = self._desk.approval.panel
         return panel is not None and panel.reasoning
+
+    def _picking(self) -> bool:
+        return self._desk.picker.state is not None and self._desk.approval.panel is None
 
     def _status(self) -> str:
         desk = self._desk

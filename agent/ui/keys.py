@@ -1,4 +1,4 @@
-"""What each key does. The doing itself is in the REPL, the editor and the approval."""
+"""What each key does. The doing itself is in the REPL, the editor, the approval and the picker."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from .approve import Approval
+from .choose import Picker, add_keys
 from .input import Editor
 
 PAGE = 5
@@ -54,12 +55,13 @@ class Hands(Protocol):
 Add = Callable[..., Callable[[Callable[[KeyPressEvent], None]], Callable[[KeyPressEvent], None]]]
 
 
-def bindings(hands: Hands, editor: Editor, approval: Approval) -> KeyBindings:
+def bindings(hands: Hands, editor: Editor, approval: Approval, picker: Picker) -> KeyBindings:
     """All keys of ours, over prompt_toolkit's Emacs keys."""
     made = KeyBindings()
     _editing(made, hands, editor)
     _session(made, hands, editor)
     _question(made, hands, editor, approval)
+    add_keys(made, picker, Condition(lambda: picker.state is not None and approval.panel is None))
     return made
 
 

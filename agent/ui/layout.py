@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.data_structures import Point
 from prompt_toolkit.filters import Condition, is_searching
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.layout.containers import ConditionalContainer, HSplit, VerticalAlign, Window
@@ -16,6 +17,7 @@ from prompt_toolkit.layout.processors import BeforeInput, HighlightIncrementalSe
 
 from .cells import clip, width
 from .chips import Labels
+from .choose import Picker
 from .escape import one_line
 from .input import Editor
 
@@ -38,6 +40,7 @@ class Sources:
     above: Callable[[], list[str]]  # what runs
     question: Callable[[], list[str]]  # the question, or []
     reasoning: Callable[[], bool]
+    picker: Picker
     status: Callable[[], str]
     size: Callable[[], tuple[int, int]]  # rows, columns
 
@@ -50,6 +53,7 @@ class Windows:
     reason: Buffer
     input: Window
     reason_window: Window
+    menu: Window
 
 
 def windows(editor: Editor, sources: Sources) -> Windows:
@@ -58,20 +62,37 @@ def windows(editor: Editor, sources: Sources) -> Windows:
     search = SearchBufferControl(input_processors=[BeforeInput("search: ", style="class:search")])
     typed = _input_window(editor, search, sources)
     why = Window(BufferControl(reason), height=1, get_line_prefix=lambda line, wrapped: [("", PROMPT)])
+    menu = menu_window(sources.picker)
     asking = Condition(lambda: bool(sources.question()))
+    picking = Condition(lambda: bool(sources.picker.drawn.lines))
     rows = [
         _lines(sources.above),
         Window(height=1, char="─", style="class:rule"),
-        ConditionalContainer(typed, ~asking),
+        ConditionalContainer(typed, ~asking & ~picking),
+        ConditionalContainer(menu, picking),
         ConditionalContainer(_lines(sources.question), asking),
         ConditionalContainer(why, Condition(sources.reasoning)),
         ConditionalContainer(Window(search, height=1), is_searching),
-        ConditionalContainer(_menu(editor, sources), ~asking),
+        ConditionalContainer(_menu(editor, sources), ~asking & ~picking),
         _lines(lambda: [sources.status()]),
         Window(height=Dimension(min=0, preferred=0)),
     ]
     layout = Layout(HSplit(rows, align=VerticalAlign.JUSTIFY), focused_element=typed)
-    return Windows(layout, reason, typed, why)
+    return Windows(layout, reason, typed, why, menu)
+
+
+def menu_window(picker: Picker) -> Window:
+    """The menu to choose from, as it was composed last; it takes the keys, and shows where one types."""
+
+    def fragments() -> StyleAndTextTuples:
+        return to_formatted_text(ANSI("\n".join(picker.drawn.lines)))
+
+    control = FormattedTextControl(
+        fragments,
+        focusable=True,
+        get_cursor_position=lambda: Point(picker.drawn.cursor[1], picker.drawn.cursor[0]),
+    )
+    return Window(control, height=lambda: Dimension.exact(len(picker.drawn.lines)), dont_extend_height=True)
 
 
 def input_rows(editor: Editor, columns: int) -> int:

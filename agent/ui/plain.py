@@ -20,10 +20,13 @@ from .complete import is_command
 from .escape import gentle, one_line
 from .input import LEAVING
 from .outlet import Outlet
+from .repl import at_terminal
 from .theme import Theme
 from .words import Look, osc52
 
 if TYPE_CHECKING:
+    from agent.menus import Menu, Row
+
     from .repl import Factory
 
 PROMPT = "> "
@@ -68,7 +71,7 @@ def _some(descriptor: int) -> bytes:
 
 
 class Teller:
-    """Tells events as plain lines, and asks questions; implements ports.Approver."""
+    """Tells events as plain lines, and asks questions; implements ports.Approver and Chooser."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
@@ -123,6 +126,19 @@ class Teller:
                 if key.lower() in (choice.letter, choice.digit):
                     return choice.answer or Refuse(reason)
 
+    async def choose(self, menu: Menu) -> Row | None:
+        """Let the person choose by a number; an empty line or the end of input chooses nothing."""
+        self._out.line(one_line(menu.title))
+        for row in menu.lines():
+            self._out.line(f"  {one_line(row)}")
+        while True:
+            self.ask_for("Which? (a number, or Enter to leave) ")
+            line = await self._lines.next()
+            if line is None or not line.strip():
+                return None
+            if (chosen := menu.keyed(line.strip())) is not None:
+                return chosen
+
 
 def _line(event: events.Event, look: Look) -> str:
     match event:
@@ -140,6 +156,8 @@ def _line(event: events.Event, look: Look) -> str:
             return f"The stream broke ({one_line(reason)}); what was shown is not part of the answer."
         case events.Said(text):
             return gentle(text)
+        case events.TakenBack(text):
+            return f"The prompt was: {gentle(text)}"
         case events.Charted(title, rows, total):
             shares = [f"  {gentle(label)}: {tokens:,}" for label, tokens in rows]
             return "\n".join([f"{gentle(title)} (of {total:,} tokens)", *shares])
@@ -153,7 +171,7 @@ async def run_plain(make: Factory, prompt: str) -> int:
     """Talk line by line until the end of input; returns the exit code."""
     lines = Lines()
     teller = Teller(lines)
-    driver = make(teller.emit, teller)
+    driver = make(teller.emit, teller, teller if at_terminal() else None)
     current: list[asyncio.Task[None]] = []
     stopped: list[int] = []
     loop = asyncio.get_running_loop()

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent.events import Emit
-    from agent.ports import Approver, Driver
+    from agent.ports import Approver, Chooser, Driver
 
-    Factory = Callable[[Emit, Approver], Driver]
+    Factory = Callable[[Emit, Approver, Chooser | None], Driver]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,23 @@ async def run(make: Factory, options: ReplOptions) -> int:
     `make` is called once, after the first paint. What `Driver.ready` raises is raised here, with the
     terminal restored.
     """
-    if options.plain or os.environ.get("TERM") == "dumb" or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not at_screen(options.plain):
         from .plain import run_plain
 
         return await run_plain(make, options.prompt)
     from .sitting import sit
 
     return await sit(make, (options.folder, state_dir(options)), options.color, options.prompt, options.mask)
+
+
+def at_terminal() -> bool:
+    """Whether a person is there."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def at_screen(plain: bool) -> bool:
+    """Whether a person is there, at a terminal on which one can draw."""
+    return at_terminal() and not plain and os.environ.get("TERM") != "dumb"
 
 
 def state_dir(options: ReplOptions) -> Path:

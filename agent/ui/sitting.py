@@ -30,9 +30,10 @@ async def sit(
     """Paint, make the agent, work until the person leaves; `places` are the project and our state."""
     desk = set_up(*places, color, mask)
     frame = Frame(desk)
-    desk.approval.changed = frame.asked
+    desk.approval.changed = desk.picker.changed = frame.asked
     terminal = desk.terminal
-    terminal.build(frame.windows.layout, bindings(Fingers(desk), desk.editor, desk.approval), frame.compose)
+    keys = bindings(Fingers(desk), desk.editor, desk.approval, desk.picker)
+    terminal.build(frame.windows.layout, keys, frame.compose)
     terminal.on_resize(desk.stage.stale)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: desk.stage.emit(_mishap(context)))
@@ -65,7 +66,7 @@ async def _live(desk: Desk, make: Factory, prompt: str) -> None:
             desk.work.add(Item(prompt, prompt, prompt))
         await asyncio.sleep(HEAD_START)
         await asyncio.to_thread(_load)
-        driver = make(desk.stage.emit, desk.approval)
+        driver = make(desk.emit, desk.approval, desk.picker)
         desk.turns.driver = driver
         desk.terminal.invalidate()
         await driver.ready()

@@ -18,9 +18,9 @@ from pathlib import Path
 sys.path.insert(0, {root!r})
 from agent.ui.repl import ReplOptions, run
 
-def make(emit, approver):
+def make(emit, approver, chooser):
     from tests.agent.ui.scripted import Scripted
-    return Scripted(emit, approver, Path({folder!r}) / "log", Path({folder!r}) / "gate")
+    return Scripted(emit, approver, chooser, Path({folder!r}))
 
 asyncio.run(run(make, ReplOptions(Path({folder!r}), Path({folder!r}) / "state")))
 """

@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import select
+import shlex
 import signal
 import struct
 import sys
@@ -17,11 +18,15 @@ from pathlib import Path
 import pyte
 
 SCRIPTED = Path(__file__).with_name("scripted.py")
+ROOT = Path(__file__).resolve().parents[3]
 PATIENCE = 30.0  # a guard against hangs, not a measure
 
 
 class Person:
-    """Runs the scripted REPL in `folder`. `raw` is every byte that came."""
+    """Runs the scripted REPL in `folder`, or with `MAKEROOM` (a command line) makeroom itself.
+
+    `raw` is every byte that came.
+    """
 
     def __init__(self, folder: Path, size: tuple[int, int] = (80, 24), **more: str) -> None:
         self.folder = folder
@@ -32,6 +37,10 @@ class Person:
         if self.child == 0:
             environ = {"TERM": "xterm-256color", "HOME": str(folder), "PATH": os.environ["PATH"], **more}
             words = environ.pop("WORDS", "").split()
+            if "MAKEROOM" in environ:
+                program = ["-m", "agent", *shlex.split(environ.pop("MAKEROOM"))]
+                os.chdir(folder)
+                os.execve(sys.executable, [sys.executable, *program], {**environ, "PYTHONPATH": str(ROOT)})
             if environ.pop("SHELL_FIRST", ""):
                 environ["PS1"] = "$ "
                 os.execve("/bin/bash", ["bash", "--norc", "--noprofile", "-i"], environ)

@@ -20,7 +20,8 @@ if __name__ == "__main__":
 
 from agent import events  # noqa: E402
 from agent.events import Emit, TurnEnded  # noqa: E402
-from agent.ports import Approver, Question, Refuse, Status  # noqa: E402
+from agent.menus import Menu, Row, question  # noqa: E402
+from agent.ports import Approver, Chooser, Question, Refuse, Status  # noqa: E402
 from agent.ui.repl import ReplOptions, run  # noqa: E402
 from tools.touch import Touch  # noqa: E402
 from transcripts.facts import Reply, Result  # noqa: E402
@@ -34,6 +35,12 @@ DIFF = """--- a/calc.py
 +    return a + b
  # end
 """
+FRUITS = ("apple", "banana", "cherry", "date", "elder", "fig", "grape", "日本の梨 \x1b[31m")
+MENUS = {
+    "fruits": Menu("Which fruit?", tuple(Row(name, name, (f"no. {at}",)) for at, name in enumerate(FRUITS))),
+    "many": Menu("Which number?", tuple(Row(str(at), f"number {at}") for at in range(100))),
+    "question": question("Sure?", yes="Yes, do it", no="No"),
+}
 MARKDOWN = """# Report
 
 Some **bold** words and `code`, [brackets] and a [link](https://example.org/x).
@@ -58,8 +65,9 @@ The end.
 class Scripted:
     """Implements ports.Driver. What it was asked is written to the log, a line each."""
 
-    def __init__(self, emit: Emit, approver: Approver, log: Path, gate: Path) -> None:
-        self.emit, self.approver, self.log, self.gate = emit, approver, log, gate
+    def __init__(self, emit: Emit, approver: Approver, chooser: Chooser | None, folder: Path) -> None:
+        self.emit, self.approver, self.chooser = emit, approver, chooser
+        self.log, self.gate = folder / "log", folder / "gate"
         self.modes = ["manual", "acceptEdits", "dontAsk"]
         self.tokens = 46_000
         self.state = "NORMAL"
@@ -219,6 +227,15 @@ class Scripted:
         if isinstance(answer, Refuse) and answer.stop:
             raise asyncio.CancelledError
 
+    async def do_pick(self, rest: str) -> None:
+        """Have a row of a menu chosen and note its value."""
+        assert self.chooser is not None
+        row = await self.chooser.choose(MENUS[rest])
+        self.note("picked", row.value if row else "nothing")
+
+    async def do_back(self, rest: str) -> None:
+        self.emit(events.TakenBack("taken back"))
+
     async def do_compact(self, rest: str) -> None:
         self.emit(
             events.MadeRoom("[auto compact] 180k -> 42k tokens, 61 results shortened", "auto", ("c9",), {})
@@ -263,10 +280,10 @@ def main() -> int:
     folder = Path(sys.argv[1])
     options = ReplOptions(folder, folder / "state", plain="--plain" in sys.argv)
 
-    def make(emit: Emit, approver: Approver) -> Scripted:
+    def make(emit: Emit, approver: Approver, chooser: Chooser | None) -> Scripted:
         if "SCRIPTED_BROKEN" in os.environ:
             raise RuntimeError("no agent today")
-        return Scripted(emit, approver, folder / "log", folder / "gate")
+        return Scripted(emit, approver, chooser, folder)
 
     return asyncio.run(run(make, options))
 

@@ -1,0 +1,44 @@
+import time
+from collections.abc import Iterator
+from datetime import datetime
+
+import pytest
+
+from agent.dates import stamp, when
+
+NOW = datetime(2026, 11, 21, 14, 30)
+
+
+@pytest.fixture(params=["Asia/Tokyo", "America/New_York", "UTC0"], autouse=True)
+def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", request.param)
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("then", "words"),
+    [
+        (datetime(2026, 11, 21, 14, 29, 30), "just now"),
+        (datetime(2026, 11, 21, 14, 25), "5 min ago"),
+        (datetime(2026, 11, 21, 11, 20), "3 h ago"),
+        (datetime(2026, 11, 21, 0, 1), "14 h ago"),
+        (datetime(2026, 11, 20, 23, 59), "yesterday 23:59"),
+        (datetime(2026, 11, 20, 14, 2), "yesterday 14:02"),
+        (datetime(2026, 11, 16, 9, 5), "Mon 09:05"),
+        (datetime(2026, 11, 12, 14, 2), "12 Nov 14:02"),
+        (datetime(2025, 12, 31, 14, 2), "2025-12-31"),
+        (datetime(2026, 11, 21, 15, 0), "21 Nov 15:00"),
+    ],
+)
+def test_moments_are_told_in_local_time(then: datetime, words: str) -> None:
+    assert when(then.timestamp(), NOW.timestamp()) == words
+    assert len(words) <= 15
+    assert stamp(then.timestamp()) == f"{then:%Y-%m-%d %H:%M}"
+
+
+@pytest.mark.parametrize("at", [1e300, -1e300, float("inf"), float("nan")])
+def test_a_moment_that_no_calendar_has_is_no_error(at: float) -> None:
+    assert when(at, NOW.timestamp()) == stamp(at).strip() == "no date"

@@ -1,0 +1,129 @@
+"""Which session is gone on with: chosen at a terminal, refused with the way out where nobody can choose."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.cli import Options, parse
+from tests.agent.test_headless import LIMIT, environment
+from tests.agent.ui.person import Person
+from transcripts.facts import Opened, User
+from transcripts.listing import sessions
+from transcripts.messages import Text
+from transcripts.room import FOLDER
+from transcripts.store import Store, create, resume
+
+IDS = ("20261121-093012-aaaa", "20261122-093012-bbbb", "20261123-093012-cccc")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with three sessions, of one prompt each."""
+    for number, sid in enumerate(IDS):
+        store = create(tmp_path, sid, pytest.fail)
+        at = time.time() - 630 + number
+        store.append(Opened(1, at, ("s",), (), "makeroom-offline", 200_000, str(tmp_path)))
+        store.append(User(2, at, (Text(f"question {number} 日本語\x1b[2J"),), (5,)), durable=True)
+        store.close()
+    return tmp_path
+
+
+@pytest.fixture
+def locked(project: Path) -> Iterator[Store]:
+    """The newest of them, open in this process."""
+    store, _ = resume(project / FOLDER / f"{IDS[2]}.jsonl", pytest.fail)
+    yield store
+    store.close()
+
+
+def files(project: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (project / FOLDER).glob("*.jsonl")}
+
+
+def headless(project: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "agent", "--offline", *argv],
+        cwd=project,
+        env=environment(project, None),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+
+
+def test_a_session_is_chosen_from_a_list_and_gone_on_with(project: Path) -> None:
+    with Person(project, (30, 14), MAKEROOM="--offline --resume") as person:
+        person.sees("Go on with which session?", "❯ question 2 日本語␛[2J", "1 prompt", IDS[2])
+        person.type("TION 日本").sees("1 of 3").type("\x1b[B").sees("❯ question 1").type("\r")
+        person.resize(100, 24).sees("question 1", f"going on with {IDS[1]}", "asks first").type("\x04")
+        assert person.ends() == 0
+
+
+def test_choosing_none_leaves_no_trace_and_no_success(project: Path) -> None:
+    before = files(project)
+    for keys in ("\x1b", "\x03"):
+        with Person(project, MAKEROOM="--offline --resume") as person:
+            person.sees("Esc cancels").type(keys)
+            assert person.ends() == 130
+            assert person.text == "makeroom: no session was chosen"
+            assert person.modes == person.before
+    with Person(project, MAKEROOM="--offline --resume --plain") as person:
+        person.sees("  3  10 min ago  1 prompt  question 0", "Which? (").type("\r")
+        assert person.ends() == 130
+    assert files(project) == before
+
+
+def test_a_session_in_use_is_viewed_forked_or_left(project: Path, locked: Store) -> None:
+    before = files(project)
+    with Person(project, (100, 24), MAKEROOM="--offline -c") as person:
+        person.sees(f"Session {IDS[2]} is in use by pid {os.getpid()}", "❯ 1 View", "2 Fork", "3 Quit")
+        person.again("1", lambda: "> question 2" in person.text)
+        assert person.ends() == 0
+    with Person(project, (100, 24), MAKEROOM="--offline -c") as person:
+        person.sees("3 Quit").again("3", lambda: person.text.startswith("makeroom: session"))
+        assert person.ends() == 130
+    assert files(project) == before
+    with Person(project, (100, 24), MAKEROOM="--offline -c") as person:
+        person.sees("2 Fork").again("2", lambda: "going on with" in person.text)
+        person.sees("question 2", "asks first").type("help\r").sees("I understand").type("\x04")
+        assert person.ends() == 0
+    (fork,) = files(project).keys() - before.keys()
+    assert {name: data for name, data in files(project).items() if name != fork} == before
+    assert [one.turns for one in sessions(project) if one.path.name == fork] == [2]
+
+
+def test_without_a_terminal_the_commands_are_named(project: Path, locked: Store) -> None:
+    done = headless(project, "--resume", "-p", "go")
+    assert (done.returncode, "`makeroom sessions` lists them" in done.stderr) == (2, True)
+    done = headless(project, "--resume", IDS[2], "-p", "go")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"in use by pid {os.getpid()}" in done.stderr
+    for command in (f"makeroom sessions show {IDS[2]}", f"--resume {IDS[2]} --fork-session"):
+        assert command in done.stderr
+
+
+def test_a_fork_of_a_session_in_use_goes_on_under_an_id_of_its_own(project: Path, locked: Store) -> None:
+    before = files(project)
+    done = headless(project, "-c", "--fork-session", "-p", "help")
+    assert (done.returncode, "I understand" in done.stdout) == (0, True)
+    (fork,) = files(project).keys() - before.keys()
+    assert {name: data for name, data in files(project).items() if name != fork} == before
+    assert b"question 2" in files(project)[fork] and sessions(project)[0].path.name == fork
+
+
+def test_a_fork_needs_something_to_copy(capsys: pytest.CaptureFixture[str], project: Path) -> None:
+    assert parse(["-c", "--fork-session"]) == Options(continue_=True, fork_session=True)
+    with pytest.raises(SystemExit, match="2"):
+        parse(["--fork-session", "words"])
+    assert "goes with --continue or --resume" in capsys.readouterr().err
+    shutil.rmtree(project / FOLDER)
+    done = headless(project, "-r", "nowhere", "--fork-session", "-p", "go")
+    assert (done.returncode, "no session 'nowhere'" in done.stderr) == (2, True)
