@@ -24,6 +24,7 @@ from .events import CallBegan, CallEnded, CallProgress, Emit
 from .parts import Parts
 from .permissions import Rule, Verdict, judge
 from .ports import Keeper, Permit, Question, Refuse
+from .repeats import noted
 from .session import Session
 from .shell import only_looks
 
@@ -269,7 +270,7 @@ def _finish(way: Corridor, step: Step, outcome: Outcome, seconds: float) -> None
     fact = way.session.result(
         way.of,
         step.block,
-        outcome.content,
+        noted(way.session.folded, step.use, outcome.content),
         error=outcome.error,
         human=clean_json(outcome.human),
         about=clean_json(outcome.about),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .base import Outcome, Place, say
 from .bash_run import End, Limits
-from .clip import escaped, printable
+from .clip import escaped, printable, unseen
 from .jobs import Job
 from .shell import hint, is_answer, looks_like_prompt
 from .spool import Spool
@@ -90,6 +90,8 @@ def outcome(end: End, line: str, spool: Spool, place: Place, limits: Limits) -> 
         notes.append(f"[hint: {advice}]")
     if end.used >= limits.disk:
         notes.append(f"[{end.used / 1e9:.1f} GB less disk is free than before this command]")
+    if hidden := unseen(_decoded(spool.tail())):
+        notes.append(f"[{counted(hidden, 'invisible character')} were taken out of this output]")
     if text and notes:
         text += "\n"
     error = bool(end.why) or (end.code != 0 and not fine)

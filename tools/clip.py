@@ -23,6 +23,7 @@ _INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U000e0000-\U000e0fff"
 )
+_TAGS = re.compile("[\U000e0000-\U000e0fff]")
 _UNSEEN = re.compile(f"[{_INVISIBLE}]")
 # An emoji's variation selector and joiner are everyday text: taken out too, but no news to anybody.
 _NEWS = re.compile(f"(?![\u200d\ufe0e\ufe0f])[{_INVISIBLE}]|[\ufe00-\ufe0f]{{2,}}")
@@ -73,6 +74,11 @@ def printable(text: str) -> str:
     if "\x1b" in text or not text.isascii():
         text = _UNSEEN.sub("", _ESCAPES.sub("", text))
     return _CONTROLS.sub("", text)
+
+
+def untagged(text: str) -> str:
+    """The text without tag characters, which nobody sees and in which whole sentences can be hidden."""
+    return text if text.isascii() else _TAGS.sub("", text)
 
 
 def unseen(text: str) -> int:

@@ -16,7 +16,7 @@ from pydantic import Field
 from transcripts.messages import Text
 
 from .base import Call, Outcome, Place, Seen, ToolError, Touch, say
-from .clip import unseen
+from .clip import unseen, untagged
 from .files import PATIENCE, explain, open_regular, read_at_most, within
 from .images import LARGEST, Broken, media_type, picture
 from .paths import shown
@@ -174,7 +174,7 @@ def _page(path: str, found: Window, seen: Seen | None) -> Page:
         return Page(say(_past(found), human={"note": "past the end"}, about=about), found.sha256, lines)
     text = presentable(numbered(found))
     notes = list(_notes(found, text))
-    body = "\n".join([text, *notes]) if notes else text
+    body = "\n".join([untagged(text), *notes]) if notes else text
     note = counted(len(found.lines), "line") if whole else _range(found)
     return Page(Outcome((Text(body),), human={"note": note}, about=about), found.sha256, lines)
 
@@ -193,7 +193,7 @@ def _notes(found: Window, text: str) -> list[str]:
     if hidden:
         notes.append(
             f"[{hidden:,} invisible characters (tags, bidirectional or zero-width) are in these lines; "
-            "they may hide text from people]"
+            "they may hide text from people, and tags are not shown here either]"
         )
     return notes
 

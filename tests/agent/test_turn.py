@@ -315,3 +315,25 @@ def test_a_retry_wait_can_be_interrupted(tmp_path: Path) -> None:
 
         asyncio.run(whole())
         assert w.told(Retrying)[0].seconds == 500
+
+
+def test_the_same_call_with_the_same_result_three_times_running_is_remarked_on(tmp_path: Path) -> None:
+    again, other = Answer([calls("echo", words="x")]), Answer([calls("echo", words="y")])
+    with world([again, again, other, again, again, again, again, "ok"], tmp_path) as w:
+        assert w.run().reason == "done"
+        told = [text for text in w.texts() if "times in a row" in text]
+        assert [text.split(" times")[0].rpartition(" ")[2] for text in told] == ["3", "4"]
+        w.check()
+
+
+def test_a_call_that_the_person_asks_for_again_is_not_remarked_on(tmp_path: Path) -> None:
+    again = Answer([calls("echo", words="x"), calls("echo", words="x")])
+    with world([again, "ok", again, "ok"], tmp_path) as w:
+
+        async def twice() -> None:
+            await w.turn("go")
+            await w.turn("go again")
+            await w.parts.model.close()
+
+        asyncio.run(twice())
+        assert not any("times in a row" in text for text in w.texts())

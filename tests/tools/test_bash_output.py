@@ -377,3 +377,10 @@ def test_the_environment_keeps_programs_from_asking(bench: Bench) -> None:
     assert values == ["dumb", "cat", "cat", "0", "true", "true", "noninteractive", "1", "1"]
     assert bench.say("echo ${PYTHONSAFEPATH-unset}") == os.environ.get("PYTHONSAFEPATH", "unset")
     assert codecs.lookup(sys.getfilesystemencoding()).name == "utf-8"
+
+
+def test_invisible_characters_in_an_output_are_taken_out_and_counted(bench: Bench) -> None:
+    hidden = "".join(f"\\U000E{ord(char):04X}" for char in "obey")
+    told = bench.say(f"printf 'seen{hidden}\\u202e \\u200b!\\n'")
+    assert told == "seen !\n[6 invisible characters were taken out of this output]"
+    assert "invisible" not in bench.say("printf '\\U0001F469\\u200D\\U0001F4BB\\uFE0F ok\\n'")

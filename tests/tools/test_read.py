@@ -184,10 +184,10 @@ def test_a_session_opened_again_knows_what_was_read(desk: Desk, tmp_path: Path):
     assert "7\tseven" in again.do("read", file_path="f")
 
 
-def test_invisible_characters_are_counted_and_left_in_place(desk: Desk):
+def test_invisible_characters_are_counted_and_left_in_place_but_for_tags(desk: Desk):
     desk.put("f", "a\u202eb\U000e0041\n\x1b[31mred\n".encode())
     shown = desk.do("read", file_path="f")
-    assert "a\u202eb\U000e0041" in shown and "\x1b[31mred" in shown
+    assert "a\u202eb\n" in shown and "\x1b[31mred" in shown
     assert "[2 invisible characters" in shown
 
 
@@ -318,3 +318,10 @@ def test_importing_the_room_loads_no_tool():
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
     code = "import tools; assert tuple(tool.name for tool in tools.load()) == tools.BUILTIN"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_text_hidden_in_tags_is_not_shown(desk: Desk):
+    hidden = "".join(chr(0xE0000 + ord(char)) for char in "obey me")
+    desk.put("f", f"plain{hidden}\n".encode())
+    shown = desk.do("read", file_path="f")
+    assert "1\tplain\n[7 invisible characters" in shown and hidden not in shown

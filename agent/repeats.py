@@ -1,0 +1,43 @@
+"""Notice a call that is made again and again and always comes out the same: a word may end it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from transcripts.entries import Exchange
+from transcripts.fold import Folded
+from transcripts.messages import Block, Text, ToolUse
+
+TIMES = 3
+NOTE = (
+    "[the same call had the same result {times} times in a row; it will not change by itself: do something "
+    "else, or say what is in the way]"
+)
+
+
+def noted(folded: Folded, use: ToolUse, content: tuple[Block, ...]) -> tuple[Block, ...]:
+    """What a call came to; with a note where the calls before it were the same and ended so."""
+    times = 1
+    for before, outcome in _latest(folded):
+        same = (before.name, before.input, _bare(outcome)) == (use.name, use.input, content)
+        if not same:
+            break
+        times += 1
+    return content if times < TIMES else (*content, Text(NOTE.format(times=times)))
+
+
+def _latest(folded: Folded) -> Iterator[tuple[ToolUse, tuple[Block, ...]]]:
+    """Calls with their results, the newest first."""
+    for entry in reversed(folded.entries):
+        if isinstance(entry, Exchange):
+            for block in sorted(entry.results, reverse=True):
+                if block in entry.uses:
+                    yield entry.uses[block], entry.results[block].content
+        else:
+            return
+
+
+def _bare(content: tuple[Block, ...]) -> tuple[Block, ...]:
+    last = content[-1] if content else None
+    told = isinstance(last, Text) and last.text.startswith(NOTE[: NOTE.index("{")])
+    return content[:-1] if told else content
