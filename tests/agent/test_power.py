@@ -16,8 +16,10 @@ import pytest
 from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls
 from agent.offline.script import Script
-from agent.offline.server import Server
+from agent.offline.server import Server, ServerOptions
 from tests.agent.test_headless import LIMIT, environment
+from tests.agent.test_headless import run as headless
+from tests.agent.test_long_session import accepted
 from tests.agent.traced import STRACE, apply, command, steps
 from tests.transcripts.platter import Left, Platter, lay_out
 from transcripts.facts import Compacted, Fact, Reply, Result, Started
@@ -46,13 +48,24 @@ class Run:
     moments: list[Moment] = field(default_factory=list)
 
     def facts(self, left: Left) -> list[Fact]:
-        """What the record says that a loss left."""
+        """What the record says that a loss left; the API accepts the conversation that it comes to."""
         after = self.folder.with_name("after")
         lay_out(left, self.folder, after)
-        records = list(after.glob(".transcripts/*.jsonl"))
-        facts = read(records[0]).facts if records else []
+        (record,) = after.glob(".transcripts/*.jsonl")
+        assert accepted(record) == []
+        facts = read(record).facts
         shutil.rmtree(after)
         return facts
+
+    def put_back(self, left: Left) -> None:
+        """Have in the folder itself what a loss left."""
+        after = self.folder.with_name("after")
+        lay_out(left, self.folder, after)
+        for name in (".transcripts", ".task_outputs"):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+            if (after / name).exists():
+                (after / name).rename(self.folder / name)
+        shutil.rmtree(after)
 
 
 def film(folder: Path, answers: list[Answer | str]) -> Run:
@@ -164,6 +177,22 @@ def test_the_power_takes_nothing_that_was_sent_or_acted_on(run: Run) -> None:
     assert len([sha for _, sha in last if sha]) == 1 and len(last) > 1, (
         "both ways to store an output were seen"
     )
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(STRACE is None, reason="strace is not installed")
+def test_whatever_the_power_left_the_program_goes_on_with_it(run: Run) -> None:
+    for moment in run.moments:
+        run.put_back(moment.left)
+        with Server(Script(["gone on"]), ServerOptions(binds_thinking=True)) as server:
+            done = headless(run.folder, server, "-c", "go on")
+            assert (done.stdout, list(server.refused)) == ("gone on\n", []), done.stderr
+            sent = json.dumps(server.requests[0]["messages"], ensure_ascii=False)
+        for text in said(run.requests[moment.request - 1]):
+            assert json.dumps(text, ensure_ascii=False)[1:-1] in sent
+        (record,) = run.folder.glob(".transcripts/*.jsonl")
+        assert read(record).torn == 0
 
 
 WRITES = """
