@@ -19,6 +19,8 @@ from transcripts.messages import Text
 from transcripts.room import FOLDER
 from transcripts.store import Store, create, path_of, resume
 
+TORN = b'{"v":1,"seq":11,"ts":"2026'
+
 
 @dataclass
 class Film:
@@ -30,6 +32,7 @@ class Film:
     recorder: Recorder = field(init=False)
     said: list[Fact] = field(default_factory=list)
     sure: int = 0  # as many of `said` were acknowledged
+    torn: bytes = b""  # what a crash left behind the last record, on the disk for sure
     moments: list[tuple[int, int, Left]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -38,6 +41,7 @@ class Film:
 
     def _keep(self, name: str) -> None:
         for left in self.platter.losses(self.seeds):
+            assert any(self.torn in content for content in left.values() if content) or not self.torn
             self.moments.append((self.sure, len(self.said), left))
 
     def turn(self, store: Store) -> None:
@@ -78,8 +82,11 @@ def gone_on_with_behind_a_torn_record(film: Film) -> None:
     two_turns(film)
     path = path_of(film.project, SID)
     with path.open("ab") as file:
-        file.write(b'{"v":1,"seq":11,"ts":"2026')
-    film.platter.write(film.platter.live[str(path)], b'{"v":1,"seq":11,"ts":"2026')
+        file.write(TORN)
+    node = film.platter.live[str(path)]
+    film.platter.write(node, TORN)
+    film.platter.synced(str(path), node)
+    film.torn = TORN
     store = film.resume()
     film.turn(store)
     store.close()
