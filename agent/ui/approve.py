@@ -139,7 +139,8 @@ def choices(question: Question) -> tuple[Choice, ...]:
     """The answers to a question. The one that may be missing comes last: digits keep their meaning."""
     once, no = Choice("y", "1", "Yes, this once", Permit("once")), Choice("n", "3", "No, and tell why", None)
     if question.prefix is None:
-        words = f"Yes, all of {one_line(question.tool)} in this session"
+        special = any(touch.outside or touch.protected for touch in question.touches)
+        words = f"Yes, {'this place' if special else f'all of {one_line(question.tool)}'} in this session"
         return once, Choice("a", "2", words, Permit("session")), no
     rule = one_line(question.prefix)
     session = Choice("a", "2", f"Yes, for this session: {rule}", Permit("session"))

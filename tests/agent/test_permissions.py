@@ -8,6 +8,7 @@ from agent.corridor import _for_session
 from agent.permissions import Rules, Verdict, judge, parse_rule, parse_rules, prefix_of
 from agent.ports import Question
 from agent.shell import only_looks, simple_commands
+from agent.ui.approve import choices
 from tools.touch import Touch
 
 FOLDER = "/w/app"
@@ -182,6 +183,7 @@ def test_rules_are_written_as_fingers_know_them() -> None:
 def test_a_place_granted_for_the_session_is_that_place_and_no_pattern() -> None:
     touch = Touch("write", "/tmp/a[*]?", outside=True)
     question = Question("write", "", (touch,), "", None, {}, "")
+    assert choices(question)[1].words == "Yes, this place in this session"
     (rule,) = _for_session(question, Verdict("ask"))
     assert write(touch.target, rules(str(rule)), outside=True) == "allow"
     assert write("/tmp/ax", rules(str(rule)), outside=True) == "ask"
