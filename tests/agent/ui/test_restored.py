@@ -71,7 +71,7 @@ def test_suspending_gives_the_terminal_back_and_fg_takes_it_again(tmp_path):
         assert raw.rfind(b"\x1b[?25h") > raw.rfind(b"\x1b[?25l")
         assert b"\x1b[?2004l" in raw
         person.type("fg\r").sees("❯ dra").type("ft").sees("❯ draft").type("\x03").misses("draft").type("\x04")
-        person.sees("$ ", "fg").type("exit $((40 + 2))\r")
+        person.until(lambda: person.text.endswith("\n$"), "the shell").type("exit $((40 + 2))\r")
         assert person.ends() == 42
 
 
