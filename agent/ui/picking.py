@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 MARK = "❯ "
 LABEL = "search: "
 SEPARATOR = " · "
+KEYS = ("Enter chooses · Esc cancels · type to search", "type to search · Enter · Esc")
+QUESTION_KEYS = ("Enter or a digit chooses · Esc cancels", "Enter or a digit · Esc")
+MOST_TITLE = 4  # lines of a question
 INDENT = "    "
 ROOMY = 8  # lines from which on there is place for the facts of each row
 
@@ -63,11 +66,12 @@ def searched(state: State, words: str) -> State:
 def draw(state: State, look: Look, rows: int) -> Drawn:
     """The menu in at most `rows` lines of `look.columns` cells. The marked row is always there."""
     head, cursor = _head(state, look)
-    foot = [look.theme.paint("dim", clip(_keys(state.menu), look.columns))]
+    foot = [look.theme.paint("dim", clip(_keys(state.menu, look.columns), look.columns))]
     if rows < len(head) + len(foot) + 2:
         foot = []
     if rows < len(head) + 1:
-        head, cursor = head[-1:] if rows > 1 else [], (0, cursor[1] if rows > 1 else 0)
+        kept = head[-1:] if state.menu.filters else head[:1]
+        head, cursor = kept if rows > 1 else [], (0, cursor[1] if rows > 1 else 0)
     room = max(rows - len(head) - len(foot), 1)
     body, page = _body(state, look, room)
     return Drawn([fit(line, look.columns) for line in (*head, *body, *foot)], cursor, page)
@@ -81,9 +85,10 @@ def _holds(row: Row, wanted: list[str]) -> bool:
 def _head(state: State, look: Look) -> tuple[list[str], tuple[int, int]]:
     """The title, the line of the search, and where its cursor is."""
     paint = look.theme.paint
-    title = paint("bold", clip(one_line(state.menu.title), look.columns))
-    if not state.menu.filters:
-        return [title], (0, 0)
+    words = one_line(state.menu.title)
+    if not state.menu.filters:  # a question is read whole
+        return [paint("bold", line) for line in wrap(words, look.columns)[:MOST_TITLE]], (0, 0)
+    title = paint("bold", clip(words, look.columns))
     place = f"  {state.at + 1} of {len(state.places)}" if state.places else "  none fits"
     label = LABEL if look.columns >= len(LABEL) + len(place) + 4 else ""
     room = max(look.columns - len(label) - len(place) - 1, 1)
@@ -99,10 +104,10 @@ def _end(text: str, room: int) -> str:
     return text
 
 
-def _keys(menu: Menu) -> str:
-    if menu.filters:
-        return "Enter chooses · Esc cancels · type to search"
-    return "Enter or a digit chooses · Esc cancels"
+def _keys(menu: Menu, columns: int) -> str:
+    """What the keys do, in fewer words where there is little room."""
+    words = KEYS if menu.filters else QUESTION_KEYS
+    return words[0] if width(words[0]) <= columns else words[1]
 
 
 def _body(state: State, look: Look, room: int) -> tuple[list[str], int]:

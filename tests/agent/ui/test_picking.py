@@ -86,9 +86,16 @@ def test_a_page_is_what_was_shown():
 
 
 def test_a_question_shows_its_keys_and_all_of_its_words():
-    menu = question("Sure?", yes="Yes, with some more words than fit", no="No")
+    menu = question("Are you quite sure about it?", yes="Yes, with some more words than fit", no="No")
     lines = bare(draw(opened(menu), Look(20, Theme()), 20))
-    assert lines[:4] == ["Sure?", "❯ 1 Yes, with some", "  more words than", "  fit"]
+    assert lines[:5] == [
+        "Are you quite sure",
+        "about it?",
+        "❯ 1 Yes, with some",
+        "  more words than",
+        "  fit",
+    ]
+    assert bare(draw(opened(menu), Look(20, Theme()), 2))[1].startswith("❯ 1 Yes")
     assert menu.keyed("2").value == "no" and menu.keyed("3") is None
 
 
