@@ -5,6 +5,7 @@ A record may name only what is on the disk, so `store` and `settle` come before 
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -15,7 +16,12 @@ _DEPTH = 3  # folders whose names must last: the folder itself, .task_outputs, a
 
 
 def make(folder: Path, disk: Disk = DISK) -> None:
-    """Make the folder where it is missing. Raises OSError."""
+    """Make the folder where it is missing. Raises OSError.
+
+    It lies in the project, so whoever made that may have put a link in its place: none is followed.
+    """
+    if folder.resolve() != folder:
+        raise NotADirectoryError(errno.ENOTDIR, "a link is in its place", str(folder))
     make_private(folder, disk)
     ignore(folder, disk)
 
