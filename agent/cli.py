@@ -105,7 +105,7 @@ def _add_session(group: argparse._ArgumentGroup) -> None:
         nargs="?",
         const="",
         metavar="ID",
-        help="go on with a session: its id, name or file; bare: choose one",
+        help="go on with a session: its id, its name, or a file (also of another agent); bare: choose one",
     )
     group.add_argument(
         "--fork-session",

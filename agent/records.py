@@ -16,8 +16,9 @@ from transcripts.codec import VERSION, BadLine
 from transcripts.errors import Newer, StoreError
 from transcripts.facts import Fact
 from transcripts.fold import Folded, fold
-from transcripts.importers import detect, load
+from transcripts.importers import load
 from transcripts.recall import Recall
+from transcripts.room import FOLDER
 from transcripts.shelf import Shelf, whole
 from transcripts.store import (
     Loaded,
@@ -99,7 +100,10 @@ class Records:
         return self._begun(unshelved(folded, shelf).facts, now)
 
     def adopt(self, path: Path, now: float, count: Count) -> Begun:
-        """A new session that begins with a recording of another agent. Raises UsageError."""
+        """A new session that begins with a recording: of another agent, or of ours in another place.
+
+        Raises UsageError.
+        """
         try:
             data = path.read_bytes()
             imported = load(data, count.blocks)
@@ -115,7 +119,9 @@ class Records:
         return path
 
     def named(self, wanted: str) -> Path:
-        """The session that an id, the beginning of one, or a name stands for. Raises UsageError."""
+        """The session that an id, the beginning of one, a name, or its file stands for. Raises UsageError."""
+        if (path := self._own_file(wanted)) is not None:
+            return path
         try:
             return resolve(self.home, wanted)
         except StoreError as error:
@@ -126,11 +132,18 @@ class Records:
         return [one for one in sessions(self.home) if one.turns]
 
     def is_recording(self, wanted: str) -> bool:
-        """Whether what was named is a file of another agent rather than a session of ours."""
+        """Whether a file was named that is no session of this folder: a copy of it is gone on with."""
         path = Path(wanted).expanduser()
         if "/" not in wanted and path.suffix not in (".jsonl", ".traj", ".json"):
             return False
-        return path.is_file() and detect(path.read_bytes()).name != "makeroom"
+        return path.is_file() and self._own_file(wanted) is None
+
+    def _own_file(self, wanted: str) -> Path | None:
+        """The file of a session of this folder, if one is named by its path."""
+        path = Path(wanted).expanduser()
+        real = self.home / FOLDER / path.name
+        is_own = path.suffix == ".jsonl" and real.is_file() and path.exists() and path.samefile(real)
+        return real if is_own else None
 
     def make_whole(self, session: Session) -> None:
         """Put what was left in the file back in its place: before something is given back."""

@@ -1,5 +1,6 @@
 """Which session is gone on with: chosen at a terminal, refused with the way out where nobody can choose."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from agent.cli import Options, parse
 from tests.agent.test_headless import LIMIT, environment
 from tests.agent.ui.person import Person
-from transcripts.facts import Opened, User
+from transcripts.facts import Opened, Reply, User
 from transcripts.listing import sessions
 from transcripts.messages import Text
 from transcripts.room import FOLDER
@@ -127,3 +128,43 @@ def test_a_fork_needs_something_to_copy(capsys: pytest.CaptureFixture[str], proj
     shutil.rmtree(project / FOLDER)
     done = headless(project, "-r", "nowhere", "--fork-session", "-p", "go")
     assert (done.returncode, "no session 'nowhere'" in done.stderr) == (2, True)
+
+
+def test_a_session_is_gone_on_with_by_its_file(project: Path) -> None:
+    before = files(project)
+    done = headless(project, "--resume", f".transcripts/{IDS[0]}.jsonl", "-p", "help")
+    assert (done.returncode, "I understand" in done.stdout) == (0, True), done.stderr
+    changed = {name for name, data in files(project).items() if data != before.get(name)}
+    assert changed == {f"{IDS[0]}.jsonl"} and files(project).keys() == before.keys()
+
+
+CLAUDE_CODE = [
+    {"type": "user", "uuid": "a", "message": {"role": "user", "content": "What does main.c do?"}},
+    {
+        "type": "assistant",
+        "uuid": "b",
+        "parentUuid": "a",
+        "message": {"role": "assistant", "content": [{"type": "text", "text": "It prints a line."}]},
+    },
+]
+
+
+@pytest.mark.parametrize("origin", ["elsewhere", "claude code"])
+def test_a_recording_of_another_place_or_agent_is_gone_on_with_in_a_copy(tmp_path: Path, origin: str) -> None:
+    here, recording = tmp_path / "here", tmp_path / "recording.jsonl"
+    here.mkdir()
+    if origin == "elsewhere":
+        store = create(tmp_path, IDS[0], pytest.fail)
+        store.append(Opened(1, time.time(), ("s",), (), "makeroom-offline", 200_000, str(tmp_path)))
+        store.append(User(2, time.time(), (Text("What does main.c do?"),), (5,)))
+        store.append(Reply(3, time.time(), (Text("It prints a line."),), (5,)), durable=True)
+        store.close()
+        recording = tmp_path / FOLDER / f"{IDS[0]}.jsonl"
+    else:
+        recording.write_text("".join(json.dumps(line) + "\n" for line in CLAUDE_CODE), "utf-8")
+    before = recording.read_bytes()
+    done = headless(here, "--resume", str(recording), "-p", "help")
+    assert (done.returncode, "I understand" in done.stdout) == (0, True), done.stderr
+    (copy,) = files(here).values()
+    assert all(words in copy for words in (b"What does main.c do?", b"It prints a line.", b"I understand"))
+    assert recording.read_bytes() == before
