@@ -193,6 +193,7 @@ def _pictured(block: Block) -> bool:
 
 async def ask_summary(session: Session, parts: Parts, wanted: AskSummary, emit: Emit) -> Answer:
     """The answer to a summary request, asked on the view as it stands; failures come back as data."""
+    session.sync()  # results are durable before any request that has them
     for attempt in range(1, SUMMARY_TRIES + 1):
         draft = Draft()
         emit(RequestBegan("summary", size(session, parts), attempt))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
+from tools.text import counted
 from transcripts.facts import Reply
 from transcripts.messages import Text
 
@@ -66,7 +67,7 @@ async def _loop(session: Session, parts: Parts, emit: Emit) -> TurnEnded:
             )
         if words:
             session.user((Text(words),), "harness")
-    return TurnEnded("max_turns", turns, f"stopped after {turns} turns (--max-turns)", 3)
+    return TurnEnded("max_turns", turns, f"stopped after {counted(turns, 'turn')} (--max-turns)", 3)
 
 
 async def _prepare(session: Session, parts: Parts, emit: Emit) -> None:

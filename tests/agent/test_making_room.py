@@ -47,7 +47,7 @@ def test_results_are_durable_before_a_summary_is_asked_for(tmp_path: Path) -> No
 
 def test_a_disk_that_takes_no_outputs_does_not_end_the_turn(tmp_path: Path) -> None:
     (tmp_path / "outputs").write_text("in the way of the folder")
-    with loud(BUDGET, tmp_path, Answer([calls("echo")] * 3), "done") as w:
+    with loud(BUDGET, tmp_path, Answer([calls("echo", words=str(n)) for n in range(3)]), "done") as w:
         assert w.run().reason == "done"
         assert [fact.what for fact in w.record.facts if isinstance(fact, Failed)] == ["budget"]
         assert [fact for fact in w.record.facts if isinstance(fact, Compacted)] == []
