@@ -126,8 +126,8 @@ def _input_window(editor: Editor, search: SearchBufferControl, sources: Sources)
 
     def prefix(line: int, wrapped: int) -> StyleAndTextTuples:
         first = line == 0 and wrapped == 0
-        mark = "! " if editor.buffer.text.startswith("!") else PROMPT
-        return [("class:prompt", mark if first else " " * len(PROMPT))]
+        style = "class:shell" if editor.buffer.text.startswith("!") else "class:prompt"
+        return [(style, PROMPT if first else " " * len(PROMPT))]
 
     return Window(
         control,

@@ -32,6 +32,7 @@ ROLES: Mapping[str, tuple[str, str]] = {
 STYLES: Mapping[str, str] = {
     "rule": "ansibrightblack",
     "prompt": "bold",
+    "shell": "bold ansiyellow",
     "chip": "ansicyan",
     "menu": "",
     "menu.current": "ansicyan bold",
@@ -41,6 +42,7 @@ STYLES: Mapping[str, str] = {
 }
 PLAIN_STYLES: Mapping[str, str] = {
     "prompt": "bold",
+    "shell": "bold reverse",
     "chip": "underline",
     "menu.current": "bold",
     "search": "bold",

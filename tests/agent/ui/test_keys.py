@@ -217,7 +217,7 @@ def test_tab_completes_a_path_as_a_shell_does(person):
     (person.folder / "readings").mkdir()
     (person.folder / "readings" / "first.txt").touch()
     (person.folder / "readings" / "second.txt").touch()
-    person.type("!cat readi\t").sees("! !cat readings/").type("\t").sees("first.txt", "second.txt")
+    person.type("!cat readi\t").sees("❯ !cat readings/").type("\t").sees("first.txt", "second.txt")
     person.type("sec\t").sees("readings/second.txt").type("\r").logged("'!cat readings/second.txt'")
 
 
