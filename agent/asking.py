@@ -215,9 +215,10 @@ async def ask_summary(session: Session, parts: Parts, wanted: AskSummary, emit: 
 
 
 def _summary_body(session: Session, parts: Parts, wanted: AskSummary) -> bytes:
-    view = leaving_out(without_tail(session.folded.view), wanted.leave_out)
+    folded = session.folded.supposing(wanted.edits) if wanted.edits else session.folded
+    view = leaving_out(without_tail(folded.view), wanted.leave_out)
     frame = dataclasses.replace(parts.frame, max_tokens=min(wanted.max_tokens, parts.room.window.max_output))
-    at = () if wanted.leave_out else marks(session.folded)
+    at = () if wanted.leave_out else marks(folded)
     return build(frame, view, at, ask=wanted.instructions)
 
 

@@ -95,14 +95,15 @@ def clear(folded: Folded, part: Part, field: str, count: Counter) -> Clear | Non
         value = part.block.input.get(field)
         if not isinstance(value, str):
             return None
-        tokens = count.text(value)
-        return made(part, field, input_line(part, field, value, tokens), tokens, count)
+        line = input_line(part, field, value, count.text(value))
+        return made(part, field, line, count.value(value), count)  # within JSON, as it is sent
     return None
 
 
 def made(part: Part, field: str, text: str, original: int, count: Counter) -> Clear | None:
     """The edit that shows `text` in place of `original` tokens; None where it is not shorter."""
-    saves = original - count.text(text)
+    shown = count.value(text) if isinstance(part.block, ToolUse) else count.text(text)
+    saves = original - shown
     return Clear(part.seq, part.index, field, text, saves) if saves > 0 else None
 
 

@@ -13,6 +13,7 @@ from transcripts.facts import Fold
 from transcripts.messages import Text
 
 from .folding import must_stay, size_of
+from .guards import exempt
 from .keeping import user_words
 from .ledger import keep_ledger, ledger_text
 from .plan import Proposal, Situation
@@ -47,20 +48,11 @@ def plan_collapse(situation: Situation) -> tuple[Proposal, ...]:
 def _segments(situation: Situation) -> Iterator[list[Entry]]:
     """The old entries that nothing covers, in stretches; the protected tail is in none."""
     folded, settings = situation.folded, situation.settings
-    old = folded.entries[: _protected(situation)]
-    exempt = [
-        (edit.first, edit.last)
-        for made in folded.compactions
-        if made.id in folded.undone
-        for edit in made.edits
-        if isinstance(edit, Fold)
-    ]
+    old, spared = folded.entries[: _protected(situation)], exempt(situation)
     segment: list[Entry] = []
     for entry in old:
         free = folded.edits.covering(entry.seq) is None
-        undone = (
-            any(first <= entry.seq <= last for first, last in exempt) and situation.tokens < situation.due
-        )
+        undone = spared.within(entry.seq, entry.last)
         full = sum(size_of(folded, each) for each in segment) >= settings.collapse_segment
         if segment and (not free or undone or full):
             yield segment

@@ -50,7 +50,8 @@ def fold_old(situation: Situation, terms: Terms) -> Folding | None:
     """The fold over all but the newest exchanges; None where there is nothing to fold.
 
     Record (but for the summary) and tail together keep within the cap, the words of the person before the
-    tail. Where the cut is does not depend on the summary, so that a preview can tell.
+    tail. The newest `keep_recent_messages` may take all of that room, older ones no more than `tail_tokens`.
+    Where the cut is does not depend on the summary, so that a preview can tell.
     """
     settings = situation.settings
     most = situation.unscaled(settings.tail_tokens) if terms.tail is None else terms.tail
@@ -59,7 +60,10 @@ def fold_old(situation: Situation, terms: Terms) -> Folding | None:
     if at == 0:
         return None
     record = situation.count.text(keep(situation, _span(situation, terms, at), "", cap))
-    at = _cut(situation, max(min(LEAST_TAIL, most), min(most, cap - record))) or at
+    room = max(min(LEAST_TAIL, most), cap - record)
+    at = _cut(situation, min(most, room)) or at
+    if terms.tail is None:
+        at = min(at, max(1, _newest(situation), _cut(situation, room)))
     return fold_at(situation, terms, at)
 
 
@@ -113,6 +117,23 @@ def _cut(situation: Situation, tokens: int) -> int:
         if room >= 0:
             at -= 1
     return _outside(folded, at)
+
+
+def _newest(situation: Situation) -> int:
+    """Index of the first of the entries that are the newest `keep_recent_messages` messages."""
+    entries, left = situation.folded.entries, situation.settings.keep_recent_messages
+    at = len(entries)
+    while at > 0 and left > 0:
+        at -= 1
+        left -= messages_of(entries[at])
+    return _outside(situation.folded, at)
+
+
+def messages_of(entry: Entry) -> int:
+    """How many messages an entry is: a reply with its results is two."""
+    if isinstance(entry, Prompt):
+        return 1
+    return 0 if entry.superseded else 2 if entry.uses else 1
 
 
 def _outside(folded: Folded, at: int) -> int:

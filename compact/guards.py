@@ -5,9 +5,12 @@ All of it is read off the record, so that it holds through a restart.
 
 from __future__ import annotations
 
-from transcripts.facts import Compacted, Reply, User
+from dataclasses import dataclass
+
+from transcripts.facts import Clear, Compacted, Fold, Reply, User
 from transcripts.fold import Folded
 
+from .plan import Situation
 from .settings import Settings
 
 
@@ -38,6 +41,42 @@ def thrashing(folded: Folded, settings: Settings) -> bool:
             break
         calls += isinstance(fact, Reply) and fact.seq <= last
     return calls <= settings.thrash_calls
+
+
+@dataclass(frozen=True, slots=True)
+class Exempt:
+    """What the person brought back: automatic layers leave it alone until the window forces them.
+
+    clears  (seq, block, field) of single pieces; ranges (first, last) of facts that were folded
+    """
+
+    clears: frozenset[tuple[int, int, str]] = frozenset()
+    ranges: tuple[tuple[int, int], ...] = ()
+
+    def holds(self, seq: int, block: int, field: str) -> bool:
+        """Whether a piece is exempt."""
+        return (seq, block, field) in self.clears or self.within(seq, seq)
+
+    def within(self, first: int, last: int) -> bool:
+        """Whether any of the facts first..last is exempt."""
+        return any(start <= last and first <= end for start, end in self.ranges)
+
+
+def exempt(situation: Situation) -> Exempt:
+    """What is exempt now: nothing where the window leaves no choice."""
+    folded = situation.folded
+    if not folded.undone or situation.pressed:
+        return Exempt()
+    undone = [edit for made in folded.compactions if made.id in folded.undone for edit in made.edits]
+    clears = frozenset((edit.seq, edit.block, edit.field) for edit in undone if isinstance(edit, Clear))
+    folds = [edit for edit in undone if isinstance(edit, Fold) and not _folded_again(folded, edit)]
+    return Exempt(clears, tuple((edit.first, edit.last) for edit in folds))
+
+
+def _folded_again(folded: Folded, fold: Fold) -> bool:
+    """Whether a fold that was asked for since then, or that is wider, stands over an undone one."""
+    wider = folded.edits.covering(fold.first)
+    return wider is not None and wider.last >= fold.last
 
 
 def in_force(folded: Folded) -> list[Compacted]:

@@ -12,7 +12,7 @@ from typing import Any
 from .coverage import coverage
 from .floor import accepted, floor, goal_of, ledger_first
 from .folding import Terms, fold_old
-from .guards import broken, thrashing
+from .guards import broken, exempt, thrashing
 from .plan import Answer, AskSummary, Plan, Proposal, Situation, Trigger
 from .report import biggest, fits, propose
 from .summary import Told, ask
@@ -25,16 +25,20 @@ def plan_summary(situation: Situation) -> Generator[AskSummary, Answer, Plan]:
     """The automatic summary, when it is due: clearing and the ledger are tried before the model is asked."""
     settings, bare = situation.settings, situation.bare or situation
     due = max(situation.due, settings.min_compact_size)
-    if bare.tokens < due or situation.tokens < ENOUGH * due or settings.collapse:
+    enough = due if settings.policy == "classic" else ENOUGH * due
+    if bare.tokens < due or situation.tokens < enough or settings.collapse:
+        return Plan()
+    if situation.held or exempt(bare).ranges:  # a fold would take the exempt stretch with it
         return Plan()
     if thrashing(bare.folded, settings):
         named = "; ".join(biggest(bare.folded.view, 3))
         return _down(bare, "auto", f"summaries follow each other too closely. The biggest blocks: {named}")
     if broken(bare.folded, settings):
         return _down(bare, "auto", f"{settings.breaker} summaries in a row failed; /compact asks again")
+    # classic asks the model, as its reference does; its ledger is part of the summary, and the floor
     if settings.policy == "thrifty" and (proposal := ledger_first(bare, situation)) is not None:
         return Plan((proposal,))
-    return (yield from summarise(bare, "auto", ""))
+    return (yield from summarise(bare, "auto", bare.focus))
 
 
 def on_request(situation: Situation, trigger: Trigger, focus: str) -> Generator[AskSummary, Answer, Plan]:
@@ -51,7 +55,9 @@ def on_request(situation: Situation, trigger: Trigger, focus: str) -> Generator[
 def summarise(situation: Situation, trigger: Trigger, focus: str) -> Generator[AskSummary, Answer, Plan]:
     """Ask, and make a proposal of the answer; not where even an empty answer would bring too little."""
     if _with(situation, trigger, Told()) is None:
-        return Plan(note=TOO_LITTLE) if fits(situation) else _down(situation, trigger, TOO_LITTLE)
+        if not fits(situation):
+            return _down(situation, trigger, TOO_LITTLE)
+        return Plan(note=TOO_LITTLE if trigger != "auto" else "")  # nobody asked, nothing happened
     told = yield from ask(situation, focus)
     if not told.failure:
         proposal = _with(situation, trigger, told)

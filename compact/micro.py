@@ -9,9 +9,11 @@ from __future__ import annotations
 from transcripts.facts import Clear
 from transcripts.view import Kind, Part
 
-from .clearing import clear, shown_by_us, text_of
+from .clearing import clear, text_of
+from .guards import exempt
+from .placeholders import is_line
 from .plan import Proposal, Situation
-from .policy import choose, exempt_clears
+from .policy import choose
 from .report import propose
 
 
@@ -33,15 +35,17 @@ def _all_but_newest(situation: Situation) -> tuple[Clear, ...]:
         for part in message.parts
         if part.kind in (Kind.RESULT, Kind.PLACEHOLDER) and part.use is not None and part.seq <= folded.seen
     ]
-    exempt = set() if situation.tokens >= situation.due else exempt_clears(folded)
+    spared = exempt(situation)
     old = seen[: max(0, len(seen) - settings.micro_keep)]
     edits = (
         clear(folded, part, "content", situation.count)
         for part in old
-        if _long(part, settings.micro_min_chars) and (part.seq, part.index, "content") not in exempt
+        if _long(part, settings.micro_min_chars) and not spared.holds(part.seq, part.index, "content")
     )
     return tuple(edit for edit in edits if edit is not None)
 
 
 def _long(part: Part, characters: int) -> bool:
-    return not shown_by_us(part) and (len(text_of(part.block)) > characters or part.tokens > characters)
+    """Whether what is shown of a result is more than a line; a preview of budget's is, once it was seen."""
+    text = text_of(part.block)
+    return not is_line(text) and (len(text) > characters or part.tokens > characters)

@@ -13,7 +13,8 @@ from typing import Any
 from transcripts.messages import ToolUse
 from transcripts.view import Part
 
-BEGINS = ("[cleared:", "<persisted-output")
+LINE = "[cleared:"
+BEGINS = (LINE, "<persisted-output")
 _SHORT = 80  # characters of an argument that are shown
 _TELLING = (
     "file_path",
@@ -31,6 +32,11 @@ _TELLING = (
 def is_placeholder(text: str) -> bool:
     """Whether the text is one of ours."""
     return text.startswith(BEGINS)
+
+
+def is_line(text: str) -> bool:
+    """Whether the text is a placeholder of one line: nothing of it can go."""
+    return text.startswith(LINE)
 
 
 def recall_id(part: Part) -> str:
@@ -56,7 +62,7 @@ def pasted_line(part: Part, tokens: int) -> str:
 
 
 def _line(what: str, tokens: int, ident: str) -> str:
-    return f"[cleared: {what}, {tokens:,} tokens; recall {ident} shows it]"
+    return f"{LINE} {what}, {tokens:,} tokens; recall {ident} shows it]"
 
 
 def describe(use: ToolUse) -> str:

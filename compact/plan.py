@@ -13,7 +13,7 @@ from transcripts.messages import Usage
 from .prices import Prices
 from .settings import Settings
 from .tokens import Counter, Fit, context_tokens
-from .window import Window, trigger_of
+from .window import CRITICAL, Window, percent, trigger_of
 
 Trigger = Literal["auto", "manual", "tool", "reactive"]
 OUTPUTS = ".task_outputs/tool-results/"
@@ -30,6 +30,9 @@ class Situation:
     outputs   how the paths of stored outputs begin: the folder, and what sets this session apart in it
     reported  the server's own count of the request that it has just refused; 0: there was none
     bare      this situation without the clearing that a summary would make needless
+    planned   edits of this pass that stay whatever follows, so that a summary is asked on them as well
+    focus     what an automatic summary is to keep an eye on
+    held      whether somebody said no to an automatic summary, and to the ledger in its place
     """
 
     folded: Folded
@@ -45,6 +48,9 @@ class Situation:
     outputs: str = OUTPUTS
     reported: int = 0
     bare: Situation | None = None
+    planned: tuple[Edit, ...] = ()
+    focus: str = ""
+    held: bool = False
 
     @property
     def tokens(self) -> int:
@@ -74,6 +80,11 @@ class Situation:
         asked = self.folded.asked
         return asked is not None and self.now - asked.ts > self.settings.cache_ttl
 
+    @property
+    def pressed(self) -> bool:
+        """Whether the window forces what the person would not have: next to nothing more fits."""
+        return percent(self.tokens, self.window) >= CRITICAL
+
     def scaled(self, raw: int) -> int:
         """Tokens as the model counts them, for a stretch that we counted."""
         return round(raw * self.slope)
@@ -89,16 +100,21 @@ class Situation:
         bare = None if lasting and self.bare is None else self.bare or self
         if lasting and bare is not None:
             bare = bare.supposing(edits)
-        return replace(self, folded=self.folded.supposing(edits), bare=bare)
+        planned = (*self.planned, *edits) if lasting else self.planned
+        return replace(self, folded=self.folded.supposing(edits), bare=bare, planned=planned)
 
 
 @dataclass(frozen=True, slots=True)
 class AskSummary:
-    """Ask the model: the view as last sent, less its `leave_out` oldest exchanges, then `instructions`."""
+    """Ask the model: the view as last sent, less its `leave_out` oldest exchanges, then `instructions`.
+
+    `edits` are not in the record yet and change only what was never sent: previews of the newest results.
+    """
 
     instructions: str
     leave_out: int
     max_tokens: int
+    edits: tuple[Edit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from transcripts.view import Kind
 
 from .clearing import Candidate, candidates, clear, path_in
 from .frontier import HARMLESS, frontier
+from .guards import exempt
 from .plan import Situation
 from .prices import Bill, Prices, pays
 
@@ -56,11 +57,9 @@ def choose(situation: Situation) -> Choice | None:
     stretch = _stretch(situation)
     if stretch is None:
         return None
-    folded, exempt = situation.folded, set[tuple[int, int, str]]()
-    if stretch.why != "window":
-        exempt = exempt_clears(folded)
+    folded, spared = situation.folded, exempt(situation)
     found = [
-        each for each in candidates(folded, stretch.first, stretch.last, LEAST) if each.key not in exempt
+        each for each in candidates(folded, stretch.first, stretch.last, LEAST) if not spared.holds(*each.key)
     ]
     chosen = _without_newest_reads(situation, stretch, found)
     if not _worth(situation, stretch, chosen):
@@ -224,14 +223,3 @@ def newest_reads(folded: Folded, calls: int) -> set[int]:
 def reads(use: ToolUse) -> bool:
     """Whether the call reads a file."""
     return use.name.lower() in ("read", "view", "open", "cat")
-
-
-def exempt_clears(folded: Folded) -> set[tuple[int, int, str]]:
-    """What the person brought back: (seq, block, field) of every clear that was undone."""
-    return {
-        (edit.seq, edit.block, edit.field)
-        for made in folded.compactions
-        if made.id in folded.undone
-        for edit in made.edits
-        if isinstance(edit, Clear)
-    }

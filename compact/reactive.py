@@ -20,7 +20,6 @@ from .policy import LEAST
 from .report import biggest, propose
 
 RUNGS = 3
-NEWEST = 5  # messages
 
 
 def ladder(situation: Situation, rung: int) -> Generator[AskSummary, Answer, Plan]:
@@ -67,7 +66,7 @@ def _shrink_newest(situation: Situation) -> Proposal | None:
     view = situation.folded.view
     if not len(view):
         return None
-    first = view[max(0, len(view) - NEWEST)].first
+    first = view[max(0, len(view) - max(1, situation.settings.keep_recent_messages))].first
     more = shrink(situation, first, 0, unseen=True)
     if not more.edits:
         return None

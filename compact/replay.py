@@ -225,12 +225,13 @@ class _Replay:
 
     def _summarise(self, asked: AskSummary) -> Answer:
         """The canned answer to a summary request, its call priced like any other."""
-        view = sendable(leaving_out(self.folded, asked.leave_out))
+        folded = self.folded.supposing(asked.edits) if asked.edits else self.folded
+        view = sendable(leaving_out(folded, asked.leave_out))
         tokens = self.setup.counter.text(asked.instructions)
         words = Part(Text(asked.instructions), self.folded.last_seq + 1, 0, Kind.USER, tokens)
         self.layout.update([*view, Message("user", (words,), words.seq, words.seq)])
         prompt, limit = self.layout.tokens, self.setup.window.size
-        places = _marked(self.folded, view) if not asked.leave_out else [len(view) - 1]
+        places = _marked(folded, view) if not asked.leave_out else [len(view) - 1]
         if self.sink is not None:
             self.sink(view, places[:-1], asked.instructions)
         if prompt > limit:

@@ -22,7 +22,7 @@ class Settings:
     policy: Policy = "thrifty"
     enabled: bool = True  # False: only /compact and reactive, as with policy "off"
     trigger: int | None = None  # size that starts a summary; None: by the policy and the window
-    keep_recent_messages: int = 5
+    keep_recent_messages: int = 5  # stay as they are while they fit; the last rung of reactive shrinks them
     min_compact_size: int = 10_000  # below it no summary
     max_compact_size: int | None = None  # cap on what a compaction leaves
     reactive: bool = True

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from transcripts.entries import Entry, Prompt
 from transcripts.facts import Fold
 from transcripts.fold import Folded
 from transcripts.messages import Block, Text
 
+from .folding import messages_of
+from .guards import exempt
 from .keeping import request_inside
 from .plan import Proposal, Situation
 from .report import propose
@@ -40,10 +41,11 @@ def plan_snip(situation: Situation) -> tuple[Proposal, ...]:
         return ()
     total = sum(span.messages for span in spans)
     inside = _middle(spans, settings.snip_head, total - settings.snip_tail)
-    if not inside or all(span.snipped for span in inside) or _brought_back(situation, inside):
+    if not inside or all(span.snipped for span in inside) or exempt(situation).within(*_ends(inside)):
         return ()
-    fold = _fold(situation, inside[0].first, inside[-1].last, sum(span.messages for span in inside))
-    return (propose(situation, "snip", "auto", (fold,), why="messages", messages=len(inside)),)
+    messages = sum(span.messages for span in inside)
+    fold = _fold(situation, *_ends(inside), messages)
+    return (propose(situation, "snip", "auto", (fold,), why="messages", messages=messages),)
 
 
 def _fold(situation: Situation, first: int, last: int, messages: int) -> Fold:
@@ -73,14 +75,12 @@ def _spans(folded: Folded) -> Iterator[Span]:
         if fold is not None and (fold.first, fold.last) not in snips:
             done = fold.last + 1
             yield Span(fold.first, fold.last, 1)
-        elif messages := _messages(entry):
+        elif messages := messages_of(entry):
             yield Span(entry.seq, entry.last, messages, fold is not None)
 
 
-def _messages(entry: Entry) -> int:
-    if isinstance(entry, Prompt):
-        return 1
-    return 0 if entry.superseded else 2 if entry.uses else 1
+def _ends(spans: list[Span]) -> tuple[int, int]:
+    return spans[0].first, spans[-1].last
 
 
 def _middle(spans: list[Span], head: int, end: int) -> list[Span]:
@@ -91,18 +91,3 @@ def _middle(spans: list[Span], head: int, end: int) -> list[Span]:
             inside.append(span)
         count += span.messages
     return inside
-
-
-def _brought_back(situation: Situation, inside: list[Span]) -> bool:
-    """Whether the person undid a snip here; the window may force it all the same."""
-    folded = situation.folded
-    undone = [
-        edit
-        for made in folded.compactions
-        if made.layer == "snip" and made.id in folded.undone
-        for edit in made.edits
-        if isinstance(edit, Fold)
-    ]
-    return situation.tokens < situation.due and any(
-        edit.first <= inside[-1].last and edit.last >= inside[0].first for edit in undone
-    )

@@ -62,7 +62,7 @@ def ask(situation: Situation, focus: str = "") -> Generator[AskSummary, Answer, 
     leave_out = oldest(situation, over)
     reason = ""
     for _ in range(max(1, settings.summary_tries)):
-        answer = yield AskSummary(words, leave_out, output)
+        answer = yield AskSummary(words, leave_out, output, situation.planned)
         told = check(situation, answer)
         if not told.failure.startswith(TOO_LONG):
             return told

@@ -1,0 +1,162 @@
+"""What the person set, undid or refused is kept to, whatever the layers would do by themselves."""
+
+from dataclasses import replace
+
+import pytest
+
+from compact.pipeline import plan
+from compact.settings import Settings
+from tests.compact.worlds import World
+from transcripts.facts import Clear, Failed, Fold
+from transcripts.messages import ToolUse
+
+CLASSIC = Settings(policy="classic")
+
+
+def grown(settings, window, until, step=3_000):
+    """A conversation without tools that has grown to a layer's first act, or to `until` tokens."""
+    world = World(settings, window=window, judged=False)
+    world.user("begin")
+    while world.situation.tokens < until and not world.folded.compactions:
+        world.reply("words " * (step // 6))
+        world.user("go on", source="harness")
+        world.compact()
+    return world
+
+
+@pytest.mark.parametrize("policy", ["thrifty", "classic"])
+def test_a_summary_that_was_undone_is_not_made_again_until_the_window_forces_it(policy):
+    world = grown(Settings(policy=policy, snip_messages=10_000), 40_000, 40_000)
+    assert [made.layer for made in world.folded.compactions] == ["summary"]
+    world.undo()
+    while world.situation.tokens < 0.94 * 40_000:
+        assert world.situation.tokens >= world.situation.due and world.compact().proposals == ()
+        world.user("more " * 250)
+    world.user("more " * 600)
+    assert [proposal.layer for proposal in world.compact().proposals] == ["summary"]
+
+
+def test_a_compaction_that_is_asked_for_ends_the_exemption_of_what_it_folds():
+    world = grown(Settings(), 40_000, 40_000)
+    world.undo()
+    world.compact("manual")
+    while world.situation.tokens < world.situation.due:
+        world.reply("words " * 500)
+        world.user("go on", source="harness")
+    assert [proposal.layer for proposal in world.plan().proposals] == ["summary"]
+
+
+def test_micro_leaves_alone_what_an_undone_fold_gave_back():
+    world = World(CLASSIC, window=100_000)
+    world.user("begin")
+    for at in range(9):
+        world.call("bash", "line " * 1_000, command=f"make part{at}")
+    given_back = [fact.seq for fact in world.facts if hasattr(fact, "of")]
+    world.compact("manual")
+    world.undo()
+    for at in range(4):
+        world.call("bash", "line " * 100, command=f"ls part{at}")
+        world.compact()
+    edits = [
+        e for c in world.folded.compactions if c.layer == "micro" for e in c.edits if isinstance(e, Clear)
+    ]
+    (fold,) = [edit for edit in world.folded.compactions[0].edits if isinstance(edit, Fold)]
+    assert edits and not [edit for edit in edits if fold.first <= edit.seq <= fold.last]
+    assert any(fold.first <= seq <= fold.last for seq in given_back)
+
+
+def test_the_newest_messages_stay_as_many_as_are_set_while_they_fit():
+    shown = {}
+    for kept in (1, 5, 9):
+        world = World(Settings(keep_recent_messages=kept, tail_tokens=500), window=100_000)
+        world.user("begin")
+        for at in range(30):
+            world.call("bash", f"result {at} " + "line " * 1_000, command=f"make part{at}")
+        world.reply("done")
+        world.compact("manual")
+        shown[kept] = sum("result " in text[:9] for text in world.shown)
+    assert shown == {1: 0, 5: 2, 9: 4}
+
+
+def test_the_last_rung_shrinks_as_many_messages_as_are_set():
+    for kept in (2, 8):
+        world = World(Settings(keep_recent_messages=kept), window=6_500)
+        world.user("begin")
+        for at in range(6):
+            world.reply(f"words {at} " * 30)
+            world.user(f"look at {at}: " + "paste " * 700)
+        (made,) = world.plan("reactive", rung=3).proposals
+        assert len(made.edits) == kept // 2
+
+
+def test_classic_asks_for_a_summary_over_its_threshold_and_not_below_it():
+    world = World(CLASSIC, window=200_000)
+    world.user("word " * 37_000)
+    for at in range(4):
+        world.call("bash", f"{at} " * (6_800 if at == 0 else 200), command=f"make part{at}")
+    world.reply("looked")
+    world.user("and now?")
+    assert world.situation.tokens > 50_000
+    (cleared,) = world.plan().proposals
+    assert cleared.layer == "micro" and 45_000 < cleared.report["after"] < 50_000
+    world.user("word " * 3_000)
+    assert [proposal.layer for proposal in world.plan().proposals] == ["summary"]
+
+
+def test_classic_makes_a_line_of_a_preview_that_is_not_among_the_newest_three():
+    world = World(CLASSIC, window=200_000)
+    world.user("begin")
+    stored = world.call("bash", "line " * 50_000, command="cat big")
+    world.compact()
+    assert "<persisted-output" in world.texts
+    for at in range(4):
+        world.call("bash", "line " * 100, command=f"ls {at}")
+        world.compact()
+    assert "<persisted-output" not in world.texts
+    assert f"recall r{stored.seq} shows it" in world.texts
+    assert list(world.files.values()) == ["line " * 50_000]
+
+
+def test_a_summary_is_asked_on_the_previews_of_what_was_never_sent():
+    world = World(Settings(summary_max_output=10_000), window=100_000)
+    world.user("begin")
+    while world.situation.tokens < 61_000:
+        world.reply("words " * 2_000)
+        world.user("go on", source="harness")
+    reply = world.reply(*(ToolUse(f"t{n}", "bash", {"command": f"cat {n}"}) for n in range(3)))
+    for n in range(3):
+        world.result(reply, n, f"{n} " * 30_000)
+    before = [message.json for message in world.folded.view]
+    made = world.plan()
+    assert [proposal.layer for proposal in made.proposals] == ["budget", "summary"]
+    (asked,) = world.questions
+    sent = [message.json for message in world.folded.preview(asked.edits)]
+    assert sent[:-1] == before[:-1] and len(sent[-1]) < 0.5 * len(before[-1])
+    assert asked.leave_out == 0
+
+
+def test_a_cleared_input_is_counted_as_it_is_sent():
+    world = World(Settings(batch_from=1_000, calls_ahead=99, batch_tokens=1_000, protect_tokens=500))
+    world.user("begin")
+    for at in range(12):
+        world.call("write", "ok", file_path=f"f{at}.py", content='\tprint("x")\n' * 200)
+        world.compact()
+    cleared = [m for m in world.folded.view if "[cleared:" in m.json.decode()]
+    assert cleared
+    for message in cleared:
+        afresh = sum(world.situation.count.blocks(tuple(part.block for part in message.parts)))
+        assert abs(sum(part.tokens for part in message.parts) - afresh) <= 2 * len(message.parts)
+
+
+def test_a_summary_that_is_held_holds_the_ledger_too_and_a_focus_reaches_the_question():
+    world = grown(Settings(), 40_000, 23_000)
+    world.user("go on " * 1_000)
+    assert world.situation.tokens > world.situation.due
+    flow = plan(replace(world.situation, focus="mind the zebra"), "auto")
+    assert "mind the zebra" in next(flow).instructions
+    for _ in range(3):
+        world.add(Failed, "summary", "overloaded")  # from now on the floor takes over
+    assert [proposal.layer for proposal in world.plan().proposals] == ["ledger"]
+    with pytest.raises(StopIteration) as over:
+        next(plan(replace(world.situation, held=True), "auto"))
+    assert over.value.value.proposals == ()
