@@ -53,6 +53,7 @@ class Room:
     learned: Callable[[int], None] = lambda window: None
     reported: int = 0  # the size that the server named when it refused the last request, in tokens
     focus: str | None = None  # a compaction the model asked for, with its focus
+    told: str = ""  # what was last told of the automatic summary, so that it is told once
     live: Callable[[], tuple[str, ...]] = tuple
 
 
@@ -88,5 +89,15 @@ class Parts:
             binds=room.binds,
             count=room.counter,
             live=room.live(),
+            outputs=self._outputs(session.sid),
             reported=room.reported,
         )
+
+    def _outputs(self, sid: str) -> str:
+        """How the paths of this session's stored outputs begin, as the tools find them.
+
+        Numbers of facts begin anew in each session, and all sessions of a project share the folder.
+        """
+        folder, ours = self.place.folder, self.place.outputs
+        shown = ours.relative_to(folder) if ours.is_relative_to(folder) else ours
+        return f"{shown / sid}-"

@@ -8,12 +8,12 @@ as it was. Files that a plan names are on the disk before the record that names 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from compact.notice import notice
-from compact.pipeline import plan
-from compact.plan import Plan, Proposal, Trigger
+from compact.pipeline import Flow, plan
+from compact.plan import Answer, AskSummary, Plan, Proposal, Trigger
 from compact.window import Window
 from transcripts.outputs import store
 
@@ -21,9 +21,11 @@ from .asking import ask_summary, size
 from .errors import PromptTooLong
 from .events import Emit, MadeRoom, Notice
 from .parts import Parts
+from .ports import HookAnswer
 from .session import Session
 
 RUNGS = 3
+HOOK = "pre_compact"
 QUIET = 0.05  # of the context: an automatic compaction that frees less is not told
 
 
@@ -40,45 +42,69 @@ async def make_room(
     session: Session, parts: Parts, emit: Emit, trigger: Trigger, focus: str = "", rung: int = 0
 ) -> Made:
     """Plan and apply one compaction. `Made()` when there was nothing to do."""
-    made_plan, focus = await _planned(session, parts, emit, trigger, (focus, rung))
+    made_plan = await _planned(session, parts, emit, trigger, (focus, rung))
     for what, reason in made_plan.failures:
         session.failed(what, reason)
-        emit(Notice(f"[{trigger} compact] {what}: {reason}", "warning"))
+        if what != HOOK:
+            emit(Notice(f"[{trigger} compact] {what}: {reason}", "warning"))
+    _say_why(parts, emit, trigger, made_plan)
     if not made_plan.proposals:
-        if made_plan.note and trigger != "auto":
-            emit(Notice(made_plan.note))
         return Made(line=made_plan.note)
     return await _apply(session, parts, emit, trigger, made_plan)
 
 
+def _say_why(parts: Parts, emit: Emit, trigger: Trigger, made_plan: Plan) -> None:
+    """Tell why nothing was made, or why not by a summary; before calls only what is news."""
+    note = made_plan.note
+    if trigger != "auto":
+        if note and not made_plan.proposals:
+            emit(Notice(note))
+    elif note and note != parts.room.told:
+        parts.room.told = note
+        if not any(what != HOOK for what, _ in made_plan.failures):  # those are told already
+            emit(Notice(f"[auto compact] {note}", "warning"))
+
+
 async def _planned(
     session: Session, parts: Parts, emit: Emit, trigger: Trigger, asked: tuple[str, int]
-) -> tuple[Plan, str]:
-    focus, rung = asked
+) -> Plan:
+    (focus, rung), situation = asked, parts.situation(session)
     if trigger != "auto":
-        veto, words = await _before(session, parts, trigger)
-        focus = "\n".join(filter(None, (focus, words)))
-    flow = plan(parts.situation(session), trigger, focus, rung)
-    answer = None
-    while True:
-        try:
-            wanted = flow.send(answer) if answer is not None else next(flow)
-        except StopIteration as stop:
-            result: Plan = stop.value
-            return result, focus
-        if trigger == "auto" and answer is None:
-            veto, words = await _before(session, parts, trigger)
-            if veto is not None:
-                flow.close()
-                return Plan(failures=(("summary", f"a hook said no: {veto}"),)), focus
-        answer = await ask_summary(session, parts, wanted, emit)
+        focus = "\n".join(filter(None, (focus, (await _before(session, parts, trigger)).words)))
+    flow = plan(situation, trigger, focus, rung)
+    step, said = _advance(flow), HookAnswer()
+    if trigger == "auto" and _folds(step):
+        said = await _before(session, parts, trigger)
+        if said.veto is not None or said.words:
+            flow = plan(replace(situation, held=said.veto is not None, focus=said.words), trigger)
+            step = _advance(flow)
+    while isinstance(step, AskSummary):
+        answer = await ask_summary(session, parts, step, emit)
         session.charge(answer.usage)
+        step = _advance(flow, answer)
+    if said.veto is not None:
+        why = f"a hook said no: {said.veto}"
+        return replace(step, failures=((HOOK, why), *step.failures), note=why)
+    return step
 
 
-async def _before(session: Session, parts: Parts, trigger: str) -> tuple[str | None, str]:
+def _advance(flow: Flow, answer: Answer | None = None) -> AskSummary | Plan:
+    """The next question of a plan, or the plan when it is whole."""
+    try:
+        return next(flow) if answer is None else flow.send(answer)
+    except StopIteration as stop:
+        made: Plan = stop.value
+        return made
+
+
+def _folds(step: AskSummary | Plan) -> bool:
+    """Whether history is about to be replaced, by a summary or by the ledger: hooks have a say in that."""
+    return isinstance(step, AskSummary) or any(each.layer == "ledger" for each in step.proposals)
+
+
+async def _before(session: Session, parts: Parts, trigger: str) -> HookAnswer:
     about = {"trigger": trigger, "tokens": size(session, parts), "budget": parts.room.window.size}
-    said = await parts.hooks.run("pre_compact", about)
-    return (said.veto if trigger == "auto" else None), said.words
+    return await parts.hooks.run(HOOK, about)
 
 
 async def _apply(session: Session, parts: Parts, emit: Emit, trigger: Trigger, made_plan: Plan) -> Made:
@@ -96,7 +122,9 @@ async def _apply(session: Session, parts: Parts, emit: Emit, trigger: Trigger, m
     report = applied[-1].report
     if trigger != "auto" or _telling(report):
         emit(MadeRoom(line, trigger, tuple(ids), report))
-    await parts.hooks.run("post_compact", {"trigger": trigger, **report})
+    before, after = applied[0].report["before"], report["after"]
+    figures = {"before": before, "after": after, "reclaimed": before - after}
+    await parts.hooks.run("post_compact", {**report, "trigger": trigger, **figures})
     return Made(tuple(ids), line, report)
 
 

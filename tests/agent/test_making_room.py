@@ -8,6 +8,7 @@ from typing import Any
 from agent.events import MadeRoom, Notice
 from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls, says
+from agent.ports import HookAnswer
 from compact.settings import Settings
 from tests.agent.world import World, world
 from tools.base import Outcome, say
@@ -52,3 +53,74 @@ def test_a_disk_that_takes_no_outputs_does_not_end_the_turn(tmp_path: Path) -> N
         assert [fact.what for fact in w.record.facts if isinstance(fact, Failed)] == ["budget"]
         assert [fact for fact in w.record.facts if isinstance(fact, Compacted)] == []
         assert "cannot be kept" in w.told(Notice)[0].text and w.texts() == [LONG] * 3
+
+
+class Told:
+    """Hooks with their answers ready; `asked` is what they were told."""
+
+    def __init__(self, answer: HookAnswer) -> None:
+        self.answer, self.asked = answer, list[tuple[str, Any]]()
+
+    async def run(self, moment: str, about: Any) -> HookAnswer:
+        if moment.endswith("_compact"):
+            self.asked.append((moment, dict(about)))
+        return self.answer if moment == "pre_compact" else HookAnswer()
+
+
+def test_a_hook_adds_a_focus_to_an_automatic_summary_and_is_told_what_came_of_it(tmp_path: Path) -> None:
+    focused: list[bool] = []
+
+    def answer(body: Any) -> Answer:
+        focused.append("mind the zebra" in str(body["messages"][-1]))
+        return Answer([says("<summary>much was done</summary>")])
+
+    call = Answer([calls("echo")])
+    with loud(SUMMARY, tmp_path, call, call, answer, "done") as w:
+        w.parts.hooks = hooks = Told(HookAnswer(words="mind the zebra"))
+        assert w.run().reason == "done" and focused == [True]
+        (before, asked), (after, came) = hooks.asked
+        assert (before, after) == ("pre_compact", "post_compact")
+        assert asked["trigger"] == "auto" and asked["budget"] == 200_000
+        assert came["reclaimed"] == came["before"] - came["after"] > 0 and came["before"] == asked["tokens"]
+
+
+def test_a_veto_holds_however_often_it_is_said_and_keeps_no_other_layer_from_its_work(tmp_path: Path) -> None:
+    call = Answer([calls("echo")])
+    with loud(SUMMARY, tmp_path, *[call] * 8, "done") as w:
+        w.parts.hooks = Told(HookAnswer("not now"))
+        assert w.run().reason == "done"
+        made = {fact.layer for fact in w.record.facts if isinstance(fact, Compacted)}
+        failed = [(fact.what, fact.reason) for fact in w.record.facts if isinstance(fact, Failed)]
+        assert made == {"micro"}, "neither the summary nor the floor in its place"
+        assert len(failed) > 3 and set(failed) == {("pre_compact", "a hook said no: not now")}
+        assert [note.text for note in w.told(Notice)] == ["[auto compact] a hook said no: not now"]
+
+
+def test_the_guard_against_thrash_names_the_biggest_blocks(tmp_path: Path) -> None:
+    call = Answer([calls("echo")])
+
+    def after_three_summaries(body: Any) -> Answer:
+        for _ in range(3):
+            w.session.compacted("summary", "auto", (), {})
+        return call
+
+    with loud(SUMMARY, tmp_path, after_three_summaries, *[call] * 4, "done") as w:
+        assert w.run().reason == "done"
+        layers = [fact.layer for fact in w.record.facts if isinstance(fact, Compacted)]
+        assert layers[:4] == ["summary"] * 3 + ["ledger"]
+        told = [note.text for note in w.told(Notice)]
+        why = "[auto compact] summaries follow each other too closely. The biggest blocks: echo, "
+        assert told and all(text.startswith(why) for text in told)
+        assert len(set(told)) == len(told)
+
+
+def test_each_session_of_a_folder_stores_its_outputs_under_names_of_its_own(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        with loud(BUDGET, tmp_path, Answer([calls("echo")]), "done") as w:
+            w.session.sid = name
+            w.run()
+            assert f'<persisted-output path="outputs/{name}-r5.txt"' in w.texts()[0]
+    assert sorted(path.name for path in (tmp_path / "outputs").glob("*.txt")) == [
+        "first-r5.txt",
+        "second-r5.txt",
+    ]
