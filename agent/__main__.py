@@ -17,13 +17,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"makeroom {__version__}\n")
         return 0
     if words[:1] == ["replay"]:
-        from agent.replay_command import main as replay
+        from agent.replay.command import main as replay
 
         return replay(words[1:])
     if words[:1] == ["sessions"]:
         from pathlib import Path
 
-        from agent.sessions_command import main as sessions
+        from agent.sessions.command import main as sessions
 
         return sessions(words[1:], Path.cwd())
     from agent.cli import parse

@@ -20,7 +20,6 @@ from transcripts.facts import Clear, Reply, Unthink
 from transcripts.messages import Block, Image, Text, ToolResult
 from transcripts.view import Kind, Message, Part
 
-from .draft import Draft
 from .errors import (
     BlockRefused,
     FieldRefused,
@@ -32,9 +31,10 @@ from .errors import (
     Transient,
 )
 from .events import Emit, Notice, ReplyEnded, ReplyLost, RequestBegan, Retrying
+from .model.draft import Draft
+from .model.request import build, without_tail
+from .model.retry import TRIES, wait_before
 from .parts import Parts
-from .request import build, without_tail
-from .retry import TRIES, wait_before
 from .session import Session
 
 LEFT_OUT = "[The oldest part of this conversation is left out here.]"

@@ -22,12 +22,12 @@ from transcripts.facts import Opened, Result, Unthink
 from .events import Emit, Notice
 from .fitting import make_frame, make_grants, make_place, make_room_for, max_cost
 from .hooks import CommandHooks
+from .model.provider import Provider
+from .model.request import Frame
 from .parts import Parts
 from .ports import Approver, NoHooks
-from .provider import Provider
-from .records import Begun, LiveLibrary, Records
-from .request import Frame
 from .session import Session, name_of
+from .sessions.records import Begun, LiveLibrary, Records
 from .setup import Setup
 from .toolbox import same_tools, toolbox
 

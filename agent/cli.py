@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from .modes import MODES
+from .permissions.modes import MODES
 from .version import __version__
 
 FORMATS = ("text", "json", "stream-json")
@@ -158,7 +158,7 @@ def _rules(made: argparse.ArgumentParser, values: dict[str, Any], words: list[st
     """The rules among the words after a --…Tools flag; a last one that is no rule is the prompt."""
     if not words:
         return ()
-    from .permissions import parse_rules  # late: --help and --version must not pay for it
+    from .permissions.rules import parse_rules  # late: --help and --version must not pay for it
 
     if not values["prompt"] and " " in words[-1] and not _is_rule(parse_rules, words[-1]):
         values["prompt"] = words.pop()

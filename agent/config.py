@@ -22,7 +22,7 @@ from transcripts.disk import make_private, put
 from transcripts.masking import SHORTEST
 
 from .errors import ConfigError
-from .permissions import MODES, Rule, parse_rules
+from .permissions.rules import MODES, Rule, parse_rules
 
 OFFICIAL = "https://api.anthropic.com"
 HOOKS = ("pre_compact", "post_compact", "pre_tool")

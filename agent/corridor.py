@@ -22,11 +22,11 @@ from transcripts.messages import INVALID_JSON, Block, Text, ToolUse, clean_json
 
 from .events import CallBegan, CallEnded, CallProgress, Emit
 from .parts import Parts
-from .permissions import Rule, Verdict, judge
+from .permissions.rules import Rule, Verdict, judge
+from .permissions.shell import only_looks
 from .ports import Keeper, Permit, Question, Refuse
 from .repeats import noted
 from .session import Session
-from .shell import only_looks
 
 log = logging.getLogger(__name__)
 INTERRUPTED = "[interrupted by the user; it may have run in part: check before you do it again]"

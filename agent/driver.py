@@ -18,10 +18,10 @@ from .build import Workshop, news, running_jobs, warm_commands
 from .commands import COMMANDS, may_run_beside, run_command
 from .events import Emit, Event, Notice, TurnBegan, TurnEnded
 from .parts import Parts
-from .permissions import Mode
+from .permissions.rules import Mode
 from .ports import Approver, Chooser, Status
-from .scrollback import show_briefly
 from .session import Session
+from .sessions.scrollback import show_briefly
 from .setup import Setup
 from .surroundings import surroundings
 from .turn import run_turn

@@ -14,11 +14,11 @@ from transcripts.fold import Folded
 from transcripts.view import Kind, dump
 
 from .config import grants_path, keep_grant
-from .models import ModelFacts
+from .model.models import ModelFacts
+from .model.request import Frame
 from .parts import Grants, Room
-from .permissions import Rules, parse_rules
+from .permissions.rules import Rules, parse_rules
 from .prompt import memory_paths, read_memory, system_prompt
-from .request import Frame
 from .session import Session
 from .setup import Setup
 from .toolbox import definitions

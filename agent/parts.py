@@ -12,9 +12,9 @@ from compact.tokens import Counter, fit
 from compact.window import Window
 from tools.base import Place, Tool
 
-from .permissions import Mode, Rule, Rules
+from .model.request import Frame
+from .permissions.rules import Mode, Rule, Rules
 from .ports import Approver, Clock, Hooks, Keeper, Model
-from .request import Frame
 from .session import Session
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from tools.touch import Touch
 
 if TYPE_CHECKING:
-    from .draft import Draft
     from .events import Emit, TurnEnded
     from .menus import Menu, Row
+    from .model.draft import Draft
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from . import debug_log
 from .cli import Options
 from .config import has_credentials, load
 from .errors import AgentError, UsageError
-from .resuming import with_session
+from .sessions.resuming import with_session
 from .setup import Setup
 
 FIRST_SCREEN = """\

@@ -32,7 +32,7 @@ from transcripts.masking import Masks
 from transcripts.messages import Block, Text, ToolUse, Usage, clean, nothing
 from transcripts.shelf import Shelf
 
-from .draft import Draft
+from .model.draft import Draft
 
 F = TypeVar("F", bound=Fact)
 

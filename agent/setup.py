@@ -14,8 +14,8 @@ from transcripts.masking import Masks
 from .cli import Options
 from .config import Config
 from .errors import ConfigError
-from .models import DEFAULT, resolve
-from .permissions import Mode
+from .model.models import DEFAULT, resolve
+from .permissions.rules import Mode
 from .ports import Clock, SystemClock
 
 OFFLINE_MODEL = "makeroom-offline"

@@ -15,7 +15,7 @@ MAY_IMPORT = {
     "agent": {"transcripts", "tools", "compact", "agent"},
 }
 ONLY_IN = {
-    "anthropic": ("agent/api.py",),
+    "anthropic": ("agent/model/api.py",),
     "rich": ("agent/ui/",),
     "prompt_toolkit": ("agent/ui/",),
     "pydantic": ("tools/", "agent/toolbox.py"),
@@ -31,12 +31,12 @@ PURE = (
     "transcripts/edits.py",
     "transcripts/fold.py",
     "agent/cli.py",
-    "agent/request.py",
-    "agent/refusals.py",
-    "agent/retry.py",
-    "agent/permissions.py",
-    "agent/shell.py",
-    "agent/draft.py",
+    "agent/model/request.py",
+    "agent/model/refusals.py",
+    "agent/model/retry.py",
+    "agent/permissions/rules.py",
+    "agent/permissions/shell.py",
+    "agent/model/draft.py",
 )
 IMPURE = {
     "os",
@@ -55,7 +55,10 @@ COMPACT_MAY = {"compact/tokens.py", "compact/vocabulary.py"}
 # The corridor; the REPL, whose screen and draft outlive a fault below; the server thread of the demo.
 BORDERS = {"agent/corridor.py", "agent/ui/sitting.py", "agent/ui/turns.py", "agent/offline/connection.py"}
 BORDERS |= {"tools/files.py"}  # an exception there is carried from a thread to those who await it
-BORDERS |= {"agent/api.py", "agent/headless.py"}  # the stream fails in any way; every run has its result line
+BORDERS |= {
+    "agent/model/api.py",
+    "agent/headless.py",
+}  # the stream fails in any way; every run has its result line
 BANNED_NAMES = ("Manager", "Handler", "Helper", "Util", "Mixin", "Data", "Info")
 
 

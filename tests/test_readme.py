@@ -20,7 +20,7 @@ def test_every_command_stands_in_the_readme_with_its_help() -> None:
 
 def test_every_flag_that_the_readme_names_exists() -> None:
     known = {flag for action in parser()._actions for flag in action.option_strings}
-    replay = (Path(__file__).resolve().parent.parent / "agent" / "replay_command.py").read_text("utf-8")
+    replay = (Path(__file__).resolve().parent.parent / "agent" / "replay" / "command.py").read_text("utf-8")
     known |= set(re.findall(r'"(--[a-z]+)"', replay))
     named = set(re.findall(r"(?<![\w-])--[A-Za-z][\w-]*", README))
     assert named - known <= {"--check", "--dry-run"}

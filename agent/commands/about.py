@@ -8,8 +8,8 @@ from agent.asking import size
 from agent.config import EFFORTS
 from agent.events import Charted, Notice, Said
 from agent.fitting import overheads
-from agent.models import ALIASES, nearest
-from agent.permissions import MODES, Mode, parse_rules
+from agent.model.models import ALIASES, nearest
+from agent.permissions.rules import MODES, Mode, parse_rules
 from compact.window import state_of
 from tools.text import counted
 from transcripts.facts import Compacted

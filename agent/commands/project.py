@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from agent.checkpoints import Checkpoints
-from agent.differing import Difference, differences
 from agent.events import Notice, Said
 from agent.prompt import MEMORY_NAMES, memory_of, memory_paths, read_memory, system_prompt
+from agent.undo.checkpoints import Checkpoints
+from agent.undo.differing import Difference, differences
 from tools.text import counted
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.events import Notice, Said
-from agent.going_back import menu, points, rewind_by_choice, rewind_to
-from agent.going_on import chosen_session, go_on_with, list_sessions
 from agent.session import name_of
+from agent.sessions.going_on import chosen_session, go_on_with, list_sessions
+from agent.undo.going_back import menu, points, rewind_by_choice, rewind_to
 from transcripts.export import export_text
 from transcripts.masking import Masks, secret_values
 

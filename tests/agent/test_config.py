@@ -8,7 +8,7 @@ import pytest
 
 from agent.config import Config, grants_path, has_credentials, keep_grant, load
 from agent.errors import ConfigError
-from agent.permissions import Rule
+from agent.permissions.rules import Rule
 
 
 class Home:

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from agent.api import Api
 from agent.cli import Options
 from agent.commands import may_run_beside
 from agent.config import Config, load
 from agent.errors import UsageError
 from agent.events import Copied
+from agent.model.api import Api
+from agent.model.provider import Provider
 from agent.offline.brain import Brain
 from agent.offline.server import Server
-from agent.provider import Provider
 from agent.setup import Setup
 from tests.agent.test_commands import READ_ALL, Desk, at_desk, files
 from tools.arguments import parse

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from agent.changes import read as read_changes
-from agent.checkpoints import Checkpoints
 from agent.config import load
 from agent.fitting import make_place
 from agent.headless import _within
@@ -15,6 +13,8 @@ from agent.prompt import memory_paths, read_memory, system_prompt
 from agent.session import Session
 from agent.setup import Setup
 from agent.surroundings import surroundings
+from agent.undo.changes import read as read_changes
+from agent.undo.checkpoints import Checkpoints
 from tests.agent.world import Memory, TestClock
 from tools.journal import recover
 from tools.spool import Spool

@@ -22,7 +22,7 @@ from agent.config import load
 from agent.headless import _run
 from agent.offline.reply import Body, Reply, calls, says
 from agent.offline.server import Server
-from agent.permissions import Rules, judge, parse_rule
+from agent.permissions.rules import Rules, judge, parse_rule
 from agent.setup import Setup
 from tools.touch import Touch
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
+from agent.model.request import Frame, build
 from agent.offline.brain import Brain
 from agent.offline.models import MODELS
 from agent.offline.server import Server, ServerOptions
 from agent.offline.strict import violations
-from agent.request import Frame, build
 from compact.frontier import marks
 from transcripts.facts import Reply, User
 from transcripts.fold import fold

@@ -12,14 +12,14 @@ import pytest
 
 from agent import debug_log
 from agent.config import Config, load
-from agent.draft import Draft as Reply
 from agent.errors import UsageError
+from agent.model.draft import Draft as Reply
 from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls
 from agent.offline.script import Script
 from agent.offline.server import Server
 from agent.session import Session
-from agent.sessions_command import main as sessions
+from agent.sessions.command import main as sessions
 from agent.ui.remember import Draft, Past
 from compact.tokens import load_counter
 from tests.agent.world import Memory, TestClock

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from agent.events import CallEnded, Notice, ReplyLost, Retrying, TurnEnded
+from agent.model.request import OPTIONAL
+from agent.model.retry import TRIES
 from agent.offline.faults import Fault
 from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls, says, thinks
 from agent.ports import Permit, Refuse
-from agent.request import OPTIONAL
-from agent.retry import TRIES
 from tests.agent.world import world
 from transcripts.facts import Reply, Result, Started, User
 from transcripts.messages import Text

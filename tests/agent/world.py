@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.api import Api
 from agent.events import Event, TurnEnded
+from agent.model.api import Api
+from agent.model.request import Frame
 from agent.offline.reply import Reply as Answer
 from agent.offline.script import Script
 from agent.offline.server import Server, ServerOptions
 from agent.parts import Grants, Parts, Room
-from agent.permissions import Rules
+from agent.permissions.rules import Rules
 from agent.ports import NoHooks, Permit, Question, Refuse
-from agent.request import Frame
 from agent.session import Session
 from agent.turn import run_turn
 from compact.prices import Prices

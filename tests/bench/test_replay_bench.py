@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.replay_command import parse, read, replay_all, tokens_of
-from agent.replay_output import as_markdown
+from agent.replay.command import parse, read, replay_all, tokens_of
+from agent.replay.output import as_markdown
 from compact.replay_cost import TIERS, mean_of_ratios, totals
 from compact.tokens import load_counter
 

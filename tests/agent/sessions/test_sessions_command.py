@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.sessions_command import main
+from agent.sessions.command import main
 from transcripts.codec import encode
 from transcripts.facts import Noted, Opened, Reply, Result, User
 from transcripts.messages import Text, ToolUse
 from transcripts.room import FOLDER
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture

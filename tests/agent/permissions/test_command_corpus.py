@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from agent.config import grants_path, keep_grant, load
-from agent.permissions import Rules, judge, parse_rule, prefix_of
-from agent.shell import only_looks
+from agent.permissions.rules import Rules, judge, parse_rule, prefix_of
+from agent.permissions.shell import only_looks
 from tools.touch import Touch
 
 ALLOWED = ("git status", "ls")

@@ -19,9 +19,9 @@ from compact.replay_policies import POLICIES, setup_of
 from compact.tokens import Counter, load_counter
 from transcripts.importers import Unreadable, load
 
-from .replay_dump import frame_of, path_in, sink
-from .replay_output import as_json, as_markdown
-from .replay_page import page
+from .dump import frame_of, path_in, sink
+from .output import as_json, as_markdown
+from .page import page
 
 SUFFIXES = (".jsonl", ".json", ".traj")
 ALL = "all"
@@ -161,7 +161,7 @@ def _show(wanted: Wanted, recordings: Sequence[Recording], counter: Counter) -> 
     if wanted.json:
         sys.stdout.write(as_json(runs) + "\n")
         return
-    from .ui.replay_table import draw
+    from agent.ui.replay_table import draw
 
     sys.stdout.write(draw(runs, wanted.prices, sys.stdout))
     for what, path in (("page", wanted.html), ("requests", wanted.dump)):

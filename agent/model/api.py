@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
+from agent.errors import AuthError, ModelError, Transient
+from agent.events import Emit
 from transcripts.masking import mask
 
 from .causes import reason, unreachable
 from .draft import Draft
-from .errors import AuthError, ModelError, Transient
-from .events import Emit
 from .refusals import refusal
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .errors import (
+from agent.errors import (
     AuthError,
     BlockRefused,
     FieldRefused,
@@ -23,6 +23,7 @@ from .errors import (
     ThinkingRefused,
     Transient,
 )
+
 from .request import OPTIONAL
 from .retry import retry_after
 

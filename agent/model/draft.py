@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.events import CallDrafted, Event, TextDelta, ThinkingDelta
 from transcripts.messages import INVALID_JSON, Block, Text, Usage, clean_json, from_api
-
-from .events import CallDrafted, Event, TextDelta, ThinkingDelta
 
 
 @dataclass(slots=True)

@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from agent.checkpoints import Checkpoints
-from agent.snapshot import Limits, Shadow
-from agent.tidying import FRESH, RECENT, tidy
-from agent.undoing import Step, line_counts
+from agent.undo.checkpoints import Checkpoints
+from agent.undo.snapshot import Limits, Shadow
+from agent.undo.tidying import FRESH, RECENT, tidy
+from agent.undo.undoing import Step, line_counts
 
 
 def always(step: Step) -> bool:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.draft import Draft
 from agent.events import CallDrafted, TextDelta, ThinkingDelta
+from agent.model.draft import Draft
 from transcripts.messages import INVALID_JSON, Opaque, Text, Thinking, ToolUse
 
 

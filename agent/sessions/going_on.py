@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from agent.events import Notice, Said
 from transcripts.errors import InUse
 from transcripts.masking import Masks, secret_values
 
-from .events import Notice, Said
 from .resuming import asked
 from .scrollback import show_briefly
 from .summaries import line, menu
 
 if TYPE_CHECKING:
-    from .driver import Agent
+    from agent.driver import Agent
 
 SHOWN = 20
 
@@ -57,7 +57,7 @@ async def go_on_with(agent: Agent, wanted: str) -> None:
             raise
         row = await agent.chooser.choose(asked(error, "Stay in this session"))
         if row is not None and row.value == "view":
-            from .sessions_command import shown
+            from .command import shown
 
             agent.emit(Said(await asyncio.to_thread(shown, error.sid, agent.setup.folder)))
         if row is None or row.value != "fork":

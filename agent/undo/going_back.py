@@ -11,20 +11,20 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.events import Notice, Said, TakenBack
+from agent.menus import Menu, Row, question
+from agent.sessions.dates import when
+from agent.sessions.scrollback import prompt_texts
 from tools.text import counted
 from transcripts.entries import Prompt
 from transcripts.fold import Folded
 
 from .checkpoints import Checkpoints
-from .dates import when
-from .events import Notice, Said, TakenBack
-from .menus import Menu, Row, question
-from .scrollback import prompt_texts
 from .undoing import Step
 
 if TYPE_CHECKING:
-    from .driver import Agent
-    from .ports import Chooser
+    from agent.driver import Agent
+    from agent.ports import Chooser
 
 WHAT = ("conversation", "files", "both")
 SHOWN = 200  # files of a plan that are listed

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.corridor import _for_session
-from agent.permissions import Rules, Verdict, judge, parse_rule, parse_rules, prefix_of
+from agent.permissions.rules import Rules, Verdict, judge, parse_rule, parse_rules, prefix_of
+from agent.permissions.shell import only_looks, simple_commands
 from agent.ports import Question
-from agent.shell import only_looks, simple_commands
 from agent.ui.approve import choices
 from tools.touch import Touch
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from agent.menus import Menu, Row
 from tools.text import counted
 from transcripts.listing import Summary
 from transcripts.masking import Masks
 
 from .dates import stamp, when
-from .menus import Menu, Row
 
 WIDTH = 100  # characters of a title
 SEARCHED = 2_000  # characters of a first prompt that the filter looks through

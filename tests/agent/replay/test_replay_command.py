@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.replay_command import Misused, main, parse
-from agent.replay_output import as_markdown
+from agent.replay.command import Misused, main, parse
+from agent.replay.output import as_markdown
 from compact.replay_cost import TIERS, Run, Tally
 
 FIGURES = {
@@ -241,10 +241,10 @@ def test_replay_imports_neither_the_sdk_nor_the_screen_before_it_is_asked_to_dra
     import sys
 
     code = (
-        "import sys, agent.replay_command; "
+        "import sys, agent.replay.command; "
         "print([name for name in ('anthropic', 'prompt_toolkit', 'rich', 'pydantic') if name in sys.modules])"
     )
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
     assert done.stdout.strip() == "[]"
 

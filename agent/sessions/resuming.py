@@ -9,18 +9,18 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from agent.cli import Options
+from agent.errors import NotChosen, UsageError
+from agent.menus import Menu, Row, question
+from agent.setup import Setup
+from agent.ui.escape import one_line
+from agent.ui.repl import at_screen, at_terminal
 from transcripts.errors import InUse
 from transcripts.masking import Masks, secret_values
 from transcripts.room import holder
 
-from .cli import Options
-from .errors import NotChosen, UsageError
-from .menus import Menu, Row, question
 from .records import Records
-from .setup import Setup
 from .summaries import menu
-from .ui.escape import one_line
-from .ui.repl import at_screen, at_terminal
 
 SHOWN = 20  # sessions listed where there is no screen to move in
 
@@ -78,7 +78,7 @@ def _in_use(setup: Setup, error: InUse) -> Setup | None:
     row = _choose(asked(error, "Quit"), setup.options)
     match row.value if row else "leave":
         case "view":
-            from .sessions_command import main
+            from .command import main
 
             main(["show", error.sid], setup.folder)
             return None
@@ -94,7 +94,7 @@ def _person(options: Options) -> bool:
 
 def _choose(shown: Menu, options: Options) -> Row | None:
     if at_screen(options.plain):
-        from .ui.choose import choose_now
+        from agent.ui.choose import choose_now
 
         return choose_now(shown, options.color)
     lines = [one_line(shown.title), *map(_line, shown.lines()[:SHOWN])]

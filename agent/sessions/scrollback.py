@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agent.events import Notice, Said
+from agent.session import words_of
+from agent.surroundings import OPENING
 from transcripts.entries import Exchange, Prompt
 from transcripts.messages import Text
 
-from .events import Notice, Said
-from .session import words_of
-from .surroundings import OPENING
-
 if TYPE_CHECKING:
-    from .driver import Agent
+    from agent.driver import Agent
 
 SHOWN = 6  # of the newest prompts and answers
 LONGEST = 600  # characters of each

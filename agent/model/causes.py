@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterator
 
-from .errors import AuthError, ModelError, Rejected, Transient
+from agent.errors import AuthError, ModelError, Rejected, Transient
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 LOCAL_TRIES = 3  # a machine of one's own that refuses is not going to come up by itself

@@ -16,7 +16,7 @@ from agent.errors import (
     ThinkingRefused,
     Transient,
 )
-from agent.refusals import refusal
+from agent.model.refusals import refusal
 
 
 def error(status: int, kind: str, message: str, **headers: str) -> ModelError:

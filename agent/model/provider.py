@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 
+from agent.config import OFFICIAL
+from agent.errors import ModelError, NotFound, UsageError
+from agent.setup import Setup
+
 from .api import Api
-from .config import OFFICIAL
-from .errors import ModelError, NotFound, UsageError
 from .models import ALIASES, Known, ModelFacts, from_endpoint, from_table, nearest, resolve
 from .offline_model import OfflineModel
-from .setup import Setup
 
 ASKING = 5.0  # seconds that the models endpoint may take; the table is good enough to go on without
 

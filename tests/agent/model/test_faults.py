@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from agent.api import Api
-from agent.draft import Draft
 from agent.errors import AuthError, ModelError, Rejected, Transient
 from agent.events import Notice, Retrying, TextDelta, TurnEnded
+from agent.model.api import Api
+from agent.model.draft import Draft
 from agent.offline.faults import Fault
 from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls, says, thinks
 from agent.offline.wire import events as wire
 from agent.turn import run_turn
-from tests.agent.raw import HEAD, raw, sse
+from tests.agent.model.raw import HEAD, raw, sse
 from tests.agent.world import World, world
 from transcripts.facts import Reply
 from transcripts.messages import Image, Text

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
-from .errors import ModelError, Transient
+from agent.errors import ModelError, Transient
 
 TRIES = 10
 FIRST, LONGEST = 0.5, 60.0

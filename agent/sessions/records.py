@@ -12,6 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent.errors import UsageError
+from agent.session import Count, Session
+from agent.undo.checkpoints import Checkpoints, inherit
 from transcripts.codec import VERSION, BadLine
 from transcripts.errors import Newer, StoreError
 from transcripts.facts import Fact
@@ -32,10 +35,6 @@ from transcripts.store import (
     resume,
     sessions,
 )
-
-from .checkpoints import Checkpoints, inherit
-from .errors import UsageError
-from .session import Count, Session
 
 OUTPUTS = Path(".task_outputs") / "tool-results"
 Begun = tuple[str, Store, Folded, Shelf]

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import Rejected, Transient
-from agent.retry import LONGEST, PATIENCE, TRIES, wait_before
+from agent.model.retry import LONGEST, PATIENCE, TRIES, wait_before
 
 
 @given(st.integers(1, TRIES - 1), st.floats(0, 1))

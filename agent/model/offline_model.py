@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .offline.brain import Brain
-from .offline.server import Server, ServerOptions
+from agent.offline.brain import Brain
+from agent.offline.server import Server, ServerOptions
 
 PACE = 0.004  # seconds before each delta of the demo, so that it looks alive
 

@@ -12,14 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from agent.model.request import Frame, build
 from compact.replay import OVERHEAD, Recording, Sink
 from compact.replay_policies import MAX_OUTPUT
 from compact.tokens import Counter
 from transcripts.facts import Reply
 from transcripts.messages import ToolUse
 from transcripts.view import Message
-
-from .request import Frame, build
 
 MODEL = "claude-sonnet-5-5"
 SUMMARY_TOKENS = 20_000
