@@ -81,10 +81,10 @@ def dry_run(situation: Situation, trigger: Trigger, focus: str = "") -> Plan:
             flow.send(answer)
     except StopIteration as stop:
         planned: Plan = stop.value
-    return replace(planned, details=_details(situation, planned))
+    return replace(planned, goes=_going(situation, planned), stays=_staying(situation, planned))
 
 
-def _details(situation: Situation, planned: Plan) -> tuple[str, ...]:
+def _going(situation: Situation, planned: Plan) -> tuple[str, ...]:
     lines: list[str] = []
     for proposal in planned.proposals:
         report = proposal.report
@@ -99,8 +99,9 @@ def _details(situation: Situation, planned: Plan) -> tuple[str, ...]:
             lines.append("  left out: the model's thinking from the first change on")
         if report.get("restored"):
             lines.append(f"  files shown again: {', '.join(f'r{seq}' for seq in report['restored'])}")
-    if planned.proposals:
-        lines += ["What stays, the largest first:", *(f"  {line}" for line in _staying(situation, planned))]
+        if report["rewritten"]:
+            warm, cold = report["predicted_cost_usd"], report["cold_cost_usd"]
+            lines.append(f"  the next request writes ${warm:.2f} anew; ${cold:.2f} once the cache is cold")
     return tuple(lines)
 
 
@@ -114,7 +115,8 @@ def _goes(situation: Situation, fold: Fold) -> str:
     )
 
 
-def _staying(situation: Situation, planned: Plan) -> list[str]:
+def _staying(situation: Situation, planned: Plan) -> tuple[str, ...]:
+    """The largest blocks of what would be left."""
     for proposal in planned.proposals:
         situation = situation.supposing(proposal.edits)
-    return biggest(situation.folded.view, 5)
+    return tuple(f"  {line}" for line in biggest(situation.folded.view, 5)) if planned.proposals else ()

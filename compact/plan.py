@@ -145,10 +145,11 @@ class Proposal:
 class Plan:
     """What is to be done, in order; `failures` are (what, reason) for the record; `note` is for the person.
 
-    `details` are lines for a preview: what would go, and what would stay.
+    `goes` and `stays` are lines for a preview.
     """
 
     proposals: tuple[Proposal, ...] = ()
     failures: tuple[tuple[str, str], ...] = ()
     note: str = ""
-    details: tuple[str, ...] = ()
+    goes: tuple[str, ...] = ()
+    stays: tuple[str, ...] = ()

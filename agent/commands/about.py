@@ -10,6 +10,7 @@ from agent.events import Charted, Notice, Said
 from agent.fitting import overheads
 from agent.model.models import ALIASES, nearest
 from agent.permissions.rules import MODES, Mode, parse_rules
+from compact.outcome import outcome
 from compact.window import state_of
 from tools.text import counted
 from transcripts.facts import Compacted
@@ -66,6 +67,8 @@ def _compactions(agent: Agent) -> list[str]:
     lines = [f"Compactions (policy {parts.room.settings.policy})"]
     for made in folded.compactions:
         lines.append(f"  {_figures(made)}{'  undone' if made.id in folded.undone else ''}")
+        if told := outcome(folded, made, parts.room.prices):
+            lines.append(f"      {told}")
     return lines
 
 
@@ -74,8 +77,6 @@ def _figures(made: Compacted) -> str:
     text = f"{made.id}  {made.layer} ({made.trigger})"
     if "before" in report and "after" in report:
         text += f"  {int(report['before']):,} -> {int(report['after']):,} tokens"
-    if (cost := report.get("predicted_cost_usd")) is not None:
-        text += f"  predicted ${float(cost):.3f}"
     if (calls := report.get("pays_back_calls")) is not None:
         text += f", pays back in {counted(int(calls), 'call')}"
     return text

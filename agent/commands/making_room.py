@@ -10,6 +10,7 @@ from compact.ledger import pins_of
 from compact.notice import notice
 from compact.pipeline import dry_run
 from compact.undo import Refusal, plan_undo
+from compact.window import percent
 
 if TYPE_CHECKING:
     from agent.driver import Agent
@@ -23,16 +24,20 @@ async def compact(agent: Agent, argument: str) -> None:
     if not session.folded.entries:
         agent.emit(Notice("there is nothing to compact yet"))
         return
+    situation = parts.situation(session)
+    used = f"{situation.tokens:,} tokens, {percent(situation.tokens, situation.window):.0f} % of the window"
     if DRY in argument.split():
         focus = " ".join(word for word in argument.split() if word != DRY)
-        planned = dry_run(parts.situation(session), "manual", focus)
+        planned = dry_run(situation, "manual", focus)
         if not planned.proposals:
             agent.emit(Notice(planned.note or "nothing would be compacted"))
             return
-        agent.emit(
-            Said("\n".join(["This would happen:", notice(planned.proposals, "manual"), *planned.details]))
-        )
+        told = notice(planned.proposals, "manual")
+        stays = ["What stays, the largest first:", *planned.stays]
+        agent.emit(Said("\n".join([f"{used}. This would happen:", told, *planned.goes, *stays])))
         return
+    if goes := dry_run(situation, "manual", argument).goes:
+        agent.emit(Said("\n".join([f"{used}. What goes, with a summary of the usual size:", *goes])))
     await make_room(session, parts, agent.emit, "manual", argument)
 
 

@@ -131,11 +131,15 @@ def test_compact_says_what_it_would_do_then_does_it_and_can_be_undone(tmp_path: 
         before = desk.bodies()
         preview = await desk.do("/compact --dry-run")
         assert desk.bodies() == before
-        await desk.do("/compact keep the file list")
+        said = await desk.do("/compact keep the file list")
         (made,) = desk.told(MadeRoom)
+        assert "% of the window. What goes" in said
+        goes = next(line for line in preview.splitlines() if line.startswith("  r") and " become " in line)
+        assert goes in said.splitlines()
         assert made.notice in preview.replace("would ", "") or made.notice.split("k ->")[0] in preview
         assert desk.told(TurnEnded) == []
         assert len(b"".join(desk.bodies())) < len(b"".join(before)) // 2
+        assert "nothing was asked under it" in await desk.do("/context")
         await desk.do("/uncompact")
         assert desk.bodies() == before
 

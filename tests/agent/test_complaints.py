@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from agent.asking import size
 from agent.events import MadeRoom, Notice
 from agent.offline.faults import Fault
 from agent.offline.reply import Reply, calls, says
 from agent.offline.script import Script
+from compact.settings import Settings
+from compact.window import Window
 from tests.agent.test_commands import READ_ALL, Desk, at_desk, files
 from transcripts.facts import Compacted, Failed, User
 from transcripts.messages import Text
@@ -165,5 +168,22 @@ def test_complaint_35_what_the_model_is_given_anew_comes_from_the_record_and_not
         session, _ = desk.agent.in_use
         assert sum(isinstance(fact, User) for fact in session.folded.facts) == 1
         assert not [event for event in desk.events if isinstance(event, Notice) and event.level == "error"]
+
+    at_desk(tmp_path, work)
+
+
+def test_in_a_full_context_without_automatic_compaction_only_compact_goes_on(tmp_path: Path) -> None:
+    files(tmp_path, 20)
+
+    async def work(desk: Desk) -> None:
+        await desk.do(READ_ALL)
+        session, parts = desk.agent.in_use
+        parts.room.settings = Settings(enabled=False, min_compact_size=100)
+        parts.room.window = Window(int(size(session, parts) / 0.985), 1_000)
+        asked = len(desk.server.requests)
+        ended = await desk.agent.prompt("read src/part_1.py")
+        assert ended.reason == "failed" and "/compact" in ended.error
+        assert desk.agent.status().state == "BLOCKING" and len(desk.server.requests) == asked
+        await desk.do("/compact", "read src/part_1.py")
 
     at_desk(tmp_path, work)
