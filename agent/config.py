@@ -25,6 +25,7 @@ from .errors import ConfigError
 from .permissions.rules import MODES, Rule, parse_rules
 
 OFFICIAL = "https://api.anthropic.com"
+NO = ("0", "false", "no", "off")  # what switches a variable of the environment off
 HOOKS = ("pre_compact", "post_compact", "pre_tool")
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 TIGHTER = ("manual", "dontAsk")
@@ -279,9 +280,9 @@ def _with_environment(config: Config, environ: Mapping[str, str]) -> Config:
         pairs = (line.partition(":") for line in headers.splitlines())
         read_headers = {n.strip(): v.strip() for n, _, v in pairs if n.strip()}
         config = _from(config, "ANTHROPIC_CUSTOM_HEADERS", "custom_headers", read_headers)
-    if environ.get("MAKEROOM_AUTO_COMPACT", "").strip() == "0":
+    if (_set(environ, "MAKEROOM_AUTO_COMPACT") or "").lower() in NO:
         config = _compact_from(config, "MAKEROOM_AUTO_COMPACT", enabled=False)
-    elif _set(environ, "DISABLE_COMPACT"):
+    elif (_set(environ, "DISABLE_COMPACT") or "").lower() not in ("", *NO):
         config = _compact_from(config, "DISABLE_COMPACT", enabled=False)
     if policy := _set(environ, "MAKEROOM_POLICY"):
         config = _compact_from(config, "MAKEROOM_POLICY", policy=policy)

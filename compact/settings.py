@@ -81,8 +81,8 @@ class Settings:
         return self.enabled and self.policy != "off"
 
 
-def settings_from(table: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Settings:
-    """The settings of a TOML table and of the environment's switches.
+def settings_from(table: Mapping[str, Any]) -> Settings:
+    """The settings of a TOML table.
 
     Raises ValueError naming the key and what it takes.
     """
@@ -94,10 +94,6 @@ def settings_from(table: Mapping[str, Any], environ: Mapping[str, str] | None = 
             hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(known))}"
             raise ValueError(f"[compact] has no setting {key!r}: {hint}")
         made = replace(made, **{key: _checked(key, value, known[key])})
-    environ = environ or {}
-    switched = environ.get("MAKEROOM_AUTO_COMPACT", "").lower() in ("0", "false", "no", "off")
-    if switched or environ.get("DISABLE_COMPACT", "").lower() in ("1", "true", "yes", "on"):
-        made = replace(made, enabled=False)
     return made
 
 
