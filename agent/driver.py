@@ -2,20 +2,20 @@
 
 Holds the session in use and the parts that it works with; which session that is may change (/clear,
 /resume, /fork). What to do with words is decided here, how it is done elsewhere: turns in turn.py, slash
-commands in commands/, the joining of parts in build.py.
+commands in commands/, which is handed in, the joining of parts in build.py.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Protocol
 
 from compact.window import State, state_of
 from transcripts.messages import Block, Text
 
 from .asking import size
 from .build import Workshop, news, running_jobs, warm_commands
-from .commands import COMMANDS, may_run_beside, run_command
 from .events import Emit, Event, Notice, TurnBegan, TurnEnded
 from .parts import Parts
 from .permissions.rules import Mode
@@ -31,12 +31,27 @@ BLOCKED = "the context is full and automatic compaction is off: /compact makes r
 CYCLE: tuple[Mode, ...] = ("manual", "acceptEdits", "dontAsk")
 
 
-class Agent:
-    """One conversation partner; implements ports.Driver."""
+class Orders(Protocol):
+    """The slash commands. The module agent.commands is one; handed in, because commands work on the agent."""
 
-    def __init__(self, setup: Setup, emit: Emit, approver: Approver, chooser: Chooser | None = None) -> None:
+    def described(self) -> Sequence[tuple[str, str]]:
+        """(name, what it does in a few words) of each, in order."""
+
+    def may_run_beside(self, line: str) -> bool:
+        """Whether a command line may run while a turn runs."""
+
+    async def run_command(self, agent: Agent, line: str) -> None:
+        """Run a command line. What goes wrong is told, never raised."""
+
+
+class Agent:
+    """One conversation partner; implements ports.Driver. Where nobody can choose there is no `chooser`."""
+
+    def __init__(
+        self, setup: Setup, emit: Emit, approver: Approver, orders: Orders, chooser: Chooser | None = None
+    ) -> None:
         self.setup = setup
-        self.chooser = chooser  # None where nobody is there to choose
+        self.chooser = chooser
         self.workshop = Workshop(setup, emit, approver)
         self.session: Session | None = None
         self.parts: Parts | None = None
@@ -44,6 +59,7 @@ class Agent:
         self.ran = 0  # commands that the person ran
         self.aside: list[str] = []  # what the person ran since the last prompt, for the next one
         self._emit = emit
+        self._orders = orders
         self._ready: asyncio.Task[None] | None = None
         self._warming: asyncio.Future[None] | None = None
 
@@ -71,7 +87,7 @@ class Agent:
         if self.setup.options.headless:
             return
         if self.session.folded.entries:
-            show_briefly(self)
+            show_briefly(self.session, self.emit)
         else:
             self.emit(Notice(self._welcome()))
 
@@ -135,17 +151,15 @@ class Agent:
     async def command(self, line: str) -> bool:
         """See ports.Driver."""
         await self.ready()
-        await run_command(self, line)
+        await self._orders.run_command(self, line)
         return not self.ended
 
     def beside(self, line: str) -> bool:
         """See ports.Driver."""
-        return may_run_beside(line)
+        return self._orders.may_run_beside(line)
 
     def commands(self) -> Sequence[tuple[str, str]]:
-        named = [(command.name, command.summary) for command in COMMANDS]
-        others = [(other, f"same as /{command.name}") for command in COMMANDS for other in command.aliases]
-        return [*named, *others]
+        return self._orders.described()
 
     def cost(self) -> float:
         """US dollars that the session has cost so far."""

@@ -13,6 +13,7 @@ import sys
 
 from transcripts.errors import StoreError
 
+from . import commands
 from .driver import Agent
 from .errors import AgentError, UsageError
 from .events import Event, TurnEnded
@@ -62,7 +63,11 @@ async def _run(setup: Setup, prompt: str) -> int:
 async def _answer(setup: Setup, prompt: str, stopped: list[int]) -> int:
     faces: list[Face] = []
     early: list[Event] = []  # what is told before the face stands
-    agent = Agent(setup, lambda event: faces[0].show(event) if faces else early.append(event), Denier())
+
+    def tell(event: Event) -> None:
+        (faces[0].show if faces else early.append)(event)
+
+    agent = Agent(setup, tell, Denier(), commands)
     code, error = 1, "the run was cut short"
     try:
         await agent.ready()

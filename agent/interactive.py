@@ -17,9 +17,10 @@ def run_interactive(setup: Setup) -> int:
     """Run the REPL until the person leaves; returns the exit code."""
 
     def make(emit: Emit, approver: Approver, chooser: Chooser | None) -> Driver:
+        from . import commands
         from .driver import Agent
 
-        return Agent(setup, emit, approver, chooser)
+        return Agent(setup, emit, approver, commands, chooser)
 
     options = ReplOptions(
         folder=setup.folder,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -180,3 +180,6 @@ class Driver(Protocol):
 
     async def close(self) -> None:
         """End what runs, close the record."""
+
+
+Factory = Callable[["Emit", Approver, Chooser | None], Driver]

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,27 @@ def test_imports_go_one_way(path: Path) -> None:
     room = relative(path).split("/")[0]
     ours = {name.split(".")[0] for name in imported(path)} & set(ROOMS)
     assert ours <= MAY_IMPORT[room]
+
+
+def drawn_on(path: Path) -> Iterator[str]:
+    """The modules of ours that a module names in its imports, those for type checkers included."""
+    package = path.relative_to(ROOT).parts[:-1]
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.ImportFrom):
+            above = package[: len(package) + 1 - node.level] if node.level else ()
+            origin = ".".join((*above, *(node.module or "").split("."))).strip(".")
+            yield from (origin, *(f"{origin}.{alias.name}" for alias in node.names))
+    yield from imported(path)
+
+
+def test_no_modules_draw_on_each_other_in_a_circle() -> None:
+    names = {
+        relative(path).removesuffix(".py").removesuffix("/__init__").replace("/", "."): path
+        for path in modules()
+    }
+    graph = {name: names.keys() & set(drawn_on(path)) - {name} for name, path in names.items()}
+    assert len(graph["agent.turn"]) > 5
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
 
 
 @each

@@ -9,17 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from datetime import UTC, datetime
 
 from .codec import BadLine, encode, from_raw
-from .facts import Compacted, Fact, Noted, Opened, Reply, Result, User
+from .export_words import moment, shortened, title
+from .facts import Compacted, Fact, Opened, Reply, Result, User
 from .fold import Folded, fold
 from .masking import Masks, mask_json
 from .messages import Image, Text, ToolUse, is_thinking
 from .shelf import Shelf, whole
 from .telling import block_text, content_text
 
-LONG = 20_000  # characters of one output in a page for people
 NONE = Masks()
 ENDINGS = (".md", ".html", ".json", ".jsonl")
 
@@ -125,22 +124,3 @@ def fenced(text: str) -> str:
     while fence in text:
         fence += "`"
     return f"{fence}\n{text}\n{fence}"
-
-
-def shortened(text: str) -> str:
-    """The text without its middle where it is long."""
-    if len(text) <= LONG:
-        return text
-    half = LONG // 2
-    gap = f"[... {len(text) - 2 * half:,} characters: whole in the JSONL export ...]"
-    return f"{text[:half]}\n{gap}\n{text[-half:]}"
-
-
-def title(folded: Folded, sid: str) -> str:
-    """The session's name, else its id."""
-    names = [note for note in folded.notes if isinstance(note, Noted) and note.topic == "name"]
-    return str(names[-1].about.get("name") or sid) if names else f"Session {sid}"
-
-
-def moment(ts: float) -> str:
-    return f"{datetime.fromtimestamp(ts, UTC):%Y-%m-%d %H:%M:%S} UTC"

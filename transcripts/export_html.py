@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from .export import moment, shortened, title
 from .export_markdown import drawn
 from .export_style import SCRIPT, STYLE
+from .export_words import moment, shortened, title
 from .facts import Clear, Compacted, Edit, Failed, Fold, Opened, Reply, Result, Unthink, User
 from .fold import Folded
 from .messages import Block, Image, Text, ToolUse, is_thinking

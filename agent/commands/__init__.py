@@ -108,6 +108,13 @@ def find(name: str) -> Command | None:
     return next((command for command in COMMANDS if name in (command.name, *command.aliases)), None)
 
 
+def described() -> list[tuple[str, str]]:
+    """(name, what it does) of each command, and then of each other name of one."""
+    named = [(command.name, command.summary) for command in COMMANDS]
+    others = [(other, f"same as /{command.name}") for command in COMMANDS for other in command.aliases]
+    return [*named, *others]
+
+
 def may_run_beside(line: str) -> bool:
     """Whether a command line may run while a turn runs, because it only looks."""
     name, _, argument = line.strip().removeprefix("/").partition(" ")

@@ -10,22 +10,45 @@ import struct
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock
-from typing import TYPE_CHECKING, Any, NoReturn
+from threading import Event, Lock
+from typing import Any, NoReturn, Protocol
 
-from agent.offline.endpoint import Admitted
-from agent.offline.faults import COUNTING, MESSAGES, MODELS, Fault, Hangup, altered, distorted, refusal_of
+from agent.offline.endpoint import Admitted, Endpoint
+from agent.offline.faults import (
+    COUNTING,
+    MESSAGES,
+    MODELS,
+    Fault,
+    Faults,
+    Hangup,
+    altered,
+    distorted,
+    refusal_of,
+)
 from agent.offline.models import MODELS as TABLE
 from agent.offline.models import described
 from agent.offline.refusals import Refused, error_body
-from agent.offline.reply import Body, Reply
+from agent.offline.reply import Answers, Body, Reply
 from agent.offline.strict import MAX_BODY, header_faults
 from agent.offline.wire import events, whole
 
-if TYPE_CHECKING:
-    from agent.offline.server import Server
-
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+class Owner(Protocol):
+    """What a connection asks of the server that it belongs to."""
+
+    endpoint: Endpoint
+    faults: Faults
+    brain: Answers
+    closing: Event
+    delay: float
+
+    def record(self, body: Any, headers: dict[str, str]) -> None:
+        """Note that a request for a message has arrived."""
+
+    def refuse(self, message: str) -> None:
+        """Note that a request was refused on its merits."""
 
 
 class Listener(ThreadingHTTPServer):
@@ -35,7 +58,7 @@ class Listener(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 128
 
-    def __init__(self, port: int, connection: type["Connection"], owner: "Server") -> None:
+    def __init__(self, port: int, connection: type["Connection"], owner: Owner) -> None:
         self.owner = owner
         self._open: set[socket.socket] = set()
         self._lock = Lock()
@@ -189,8 +212,8 @@ class Connection(BaseHTTPRequestHandler):
     def _paced(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         owner = self.server.owner
         for chunk in chunks:
-            if owner.options.delay and chunk.startswith(b"event: content_block_delta"):
-                owner.closing.wait(owner.options.delay)
+            if owner.delay and chunk.startswith(b"event: content_block_delta"):
+                owner.closing.wait(owner.delay)
             yield chunk
 
     def _struck(self, fault: Fault | None) -> bool:

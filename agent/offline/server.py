@@ -41,6 +41,7 @@ class Server:
     def __init__(self, brain: Answers, options: ServerOptions | None = None) -> None:
         self.options = options or ServerOptions()
         self.brain = brain
+        self.delay = self.options.delay
         self.faults = Faults()
         self.requests: list[Body] = []
         self.headers: list[dict[str, str]] = []

@@ -63,7 +63,7 @@ async def go_on_with(agent: Agent, wanted: str) -> None:
         if row is None or row.value != "fork":
             return
         await agent.take(*workshop.fork_of(error.sid))
-    show_briefly(agent)
+    show_briefly(agent.in_use[0], agent.emit)
 
 
 def _masks(agent: Agent) -> Masks:

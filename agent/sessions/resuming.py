@@ -14,7 +14,7 @@ from agent.errors import NotChosen, UsageError
 from agent.menus import Menu, Row, question
 from agent.setup import Setup
 from agent.ui.escape import one_line
-from agent.ui.repl import at_screen, at_terminal
+from agent.ui.tty import at_screen, at_terminal
 from transcripts.errors import InUse
 from transcripts.masking import Masks, secret_values
 from transcripts.room import holder

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from agent.events import Notice, Said
-from agent.session import words_of
+from agent.events import Emit, Notice, Said
+from agent.session import Session, words_of
 from agent.surroundings import OPENING
 from transcripts.entries import Exchange, Prompt
 from transcripts.messages import Text
-
-if TYPE_CHECKING:
-    from agent.driver import Agent
 
 SHOWN = 6  # of the newest prompts and answers
 LONGEST = 600  # characters of each
 
 
-def show_briefly(agent: Agent) -> None:
-    """Tell the newest prompts and answers of the session in use, and how much came before."""
-    session, _ = agent.in_use
+def show_briefly(session: Session, emit: Emit) -> None:
+    """Tell the newest prompts and answers of a session, and how much came before."""
     lines: list[tuple[str, str]] = []
     for entry in session.folded.entries:
         if isinstance(entry, Prompt):
@@ -30,15 +24,15 @@ def show_briefly(agent: Agent) -> None:
         return
     shown = lines[-SHOWN:]
     if len(lines) > len(shown):
-        agent.emit(Notice(f"({len(lines) - len(shown)} earlier messages are in the transcript)"))
+        emit(Notice(f"({len(lines) - len(shown)} earlier messages are in the transcript)"))
     for who, text in shown:
         cut = text.strip() if len(text) <= LONGEST else f"{text[:LONGEST].strip()} …"
-        agent.emit(Said(f"**{who}**\n\n{cut}", "markdown"))
+        emit(Said(f"**{who}**\n\n{cut}", "markdown"))
     last = session.folded.exchange
     if last is not None and last.open:
         cut = ", ".join(use.name for index, use in last.uses.items() if index not in last.results)
-        agent.emit(Notice(f"the last run ended in the middle of: {cut}; it may have run in part", "warning"))
-    agent.emit(Notice(f"going on with {session.sid}"))
+        emit(Notice(f"the last run ended in the middle of: {cut}; it may have run in part", "warning"))
+    emit(Notice(f"going on with {session.sid}"))
 
 
 def prompt_texts(entry: Prompt) -> list[str]:

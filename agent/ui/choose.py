@@ -15,10 +15,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from prompt_toolkit.data_structures import Point
 from prompt_toolkit.filters import Condition, FilterOrBool
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
-from prompt_toolkit.layout.containers import HSplit
+from prompt_toolkit.layout.containers import HSplit, Window
+from prompt_toolkit.layout.controls import FormattedTextControl
+from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.layout import Layout
 
 from .picking import Drawn, State, draw, moved, opened, searched
@@ -134,13 +138,26 @@ def add_keys(made: KeyBindings, picker: Picker, active: FilterOrBool) -> None:
             picker.type(event.data)
 
 
+def menu_window(picker: Picker) -> Window:
+    """The menu to choose from, as it was composed last; it takes the keys, and shows where one types."""
+
+    def fragments() -> StyleAndTextTuples:
+        return to_formatted_text(ANSI("\n".join(picker.drawn.lines)))
+
+    control = FormattedTextControl(
+        fragments,
+        focusable=True,
+        get_cursor_position=lambda: Point(picker.drawn.cursor[1], picker.drawn.cursor[0]),
+    )
+    return Window(control, height=lambda: Dimension.exact(len(picker.drawn.lines)), dont_extend_height=True)
+
+
 def choose_now(menu: Menu, color: str) -> Row | None:
     """Let the person choose while no session has the screen. Raises SystemExit when a signal ends it."""
     return asyncio.run(_choose_now(menu, color))
 
 
 async def _choose_now(menu: Menu, color: str) -> Row | None:
-    from .layout import menu_window
     from .terminal import Terminal
 
     terminal = Terminal(color)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.data_structures import Point
 from prompt_toolkit.filters import Condition, is_searching
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.layout.containers import ConditionalContainer, HSplit, VerticalAlign, Window
@@ -17,7 +16,7 @@ from prompt_toolkit.layout.processors import BeforeInput, HighlightIncrementalSe
 
 from .cells import clip, width
 from .chips import Labels
-from .choose import Picker
+from .choose import Picker, menu_window
 from .escape import one_line
 from .input import Editor
 
@@ -79,20 +78,6 @@ def windows(editor: Editor, sources: Sources) -> Windows:
     ]
     layout = Layout(HSplit(rows, align=VerticalAlign.JUSTIFY), focused_element=typed)
     return Windows(layout, reason, typed, why, menu)
-
-
-def menu_window(picker: Picker) -> Window:
-    """The menu to choose from, as it was composed last; it takes the keys, and shows where one types."""
-
-    def fragments() -> StyleAndTextTuples:
-        return to_formatted_text(ANSI("\n".join(picker.drawn.lines)))
-
-    control = FormattedTextControl(
-        fragments,
-        focusable=True,
-        get_cursor_position=lambda: Point(picker.drawn.cursor[1], picker.drawn.cursor[0]),
-    )
-    return Window(control, height=lambda: Dimension.exact(len(picker.drawn.lines)), dont_extend_height=True)
 
 
 def input_rows(editor: Editor, columns: int) -> int:

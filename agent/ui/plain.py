@@ -20,14 +20,13 @@ from .complete import is_command
 from .escape import gentle, one_line
 from .input import LEAVING
 from .outlet import Outlet
-from .repl import at_terminal
 from .theme import Theme
+from .tty import at_terminal
 from .words import Look, osc52
 
 if TYPE_CHECKING:
     from agent.menus import Menu, Row
-
-    from .repl import Factory
+    from agent.ports import Factory
 
 PROMPT = "> "
 WIDE = 10_000  # lines are not broken: the terminal or the reader does that

@@ -6,17 +6,15 @@ The prompt is painted first; the agent is made after that. Nothing of what is fi
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from agent.events import Emit
-    from agent.ports import Approver, Chooser, Driver
+from .tty import at_screen
 
-    Factory = Callable[[Emit, Approver, Chooser | None], Driver]
+if TYPE_CHECKING:
+    from agent.ports import Factory
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +42,6 @@ async def run(make: Factory, options: ReplOptions) -> int:
     from .sitting import sit
 
     return await sit(make, (options.folder, state_dir(options)), options.color, options.prompt, options.mask)
-
-
-def at_terminal() -> bool:
-    """Whether a person is there."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
-
-
-def at_screen(plain: bool) -> bool:
-    """Whether a person is there, at a terminal on which one can draw."""
-    return at_terminal() and not plain and os.environ.get("TERM") != "dumb"
 
 
 def state_dir(options: ReplOptions) -> Path:

@@ -16,8 +16,7 @@ from .work import Item
 
 if TYPE_CHECKING:
     from agent.events import Notice
-
-    from .repl import Factory
+    from agent.ports import Factory
 
 HEAD_START = 0.05  # seconds for the first keys, before loading competes with them
 GRACE = 5.0  # seconds that what runs may take to end when the person leaves

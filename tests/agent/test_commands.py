@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent import commands
 from agent.cli import Options
 from agent.config import Config
 from agent.driver import Agent
@@ -76,7 +77,7 @@ def at_desk(folder: Path, work: Callable[[Desk], Awaitable[None]], **options: An
         async def whole() -> None:
             setup = Setup(given, config, folder, {"PATH": "/usr/bin:/bin"})
             desk: Desk
-            agent = Agent(setup, lambda event: desk.events.append(event), Yes())
+            agent = Agent(setup, lambda event: desk.events.append(event), Yes(), commands)
             desk = Desk(agent, server, folder)
             await agent.ready()
             try:

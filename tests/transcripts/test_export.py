@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from transcripts.codec import encode
-from transcripts.export import export_text, fenced, shortened
+from transcripts.export import export_text, fenced
+from transcripts.export_words import shortened
 from transcripts.facts import (
     Clear,
     Compacted,

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from agent import commands
 from agent.events import Notice, TakenBack
 from agent.menus import Menu, Row
 from tests.agent.test_commands import Desk, at_desk
@@ -163,7 +164,8 @@ async def inside(folder: Path, desk: Desk, work: Callable[[Desk], Awaitable[None
     from agent.driver import Agent
 
     second: Desk
-    agent = Agent(desk.agent.setup, lambda event: second.events.append(event), desk.agent.workshop._approver)
+    setup, approver = desk.agent.setup, desk.agent.workshop._approver
+    agent = Agent(setup, lambda event: second.events.append(event), approver, commands)
     second = Desk(agent, desk.server, folder)
     await agent.ready()
     try:
