@@ -7,6 +7,7 @@ have failed too often, the floor takes over.
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 from .coverage import coverage
@@ -18,6 +19,8 @@ from .report import biggest, fits, propose
 from .summary import Told, ask
 
 ENOUGH = 0.9  # of the size that makes a summary due: clearing that leaves more only puts it off
+USUAL = 1_500  # tokens of a summary, about
+ATTEMPTS = (Terms("auto"), Terms("auto", restoring=False), Terms("auto", tail=0, restoring=False))
 TOO_LITTLE = "a summary would free less than a tenth, so nothing was done"
 
 
@@ -80,24 +83,39 @@ def _down(situation: Situation, trigger: Trigger, why: str) -> Plan:
 
 
 def _with(situation: Situation, trigger: Trigger, told: Told) -> Proposal | None:
-    """The fold that shows the summary: files are restored, then not, then the tail is cut."""
+    """The fold that shows the summary, cut as a usual one would need it; a larger one may need more."""
     best: Proposal | None = None
-    for terms in (
-        Terms(trigger, told.text),
-        Terms(trigger, told.text, None, False),
-        Terms(trigger, told.text, 0, False),
-    ):
-        folding = fold_old(situation, terms)
-        if folding is None:
-            continue
-        more: dict[str, Any] = {
-            "restored": list(folding.restored.results),
-            "summary_tokens": told.tokens,
-            "coverage": coverage(situation, folding.fold, told.text),
-        }
-        proposal = propose(situation, "summary", trigger, (folding.fold,), why="summary", **more)
-        if accepted(situation, proposal):
+    for attempt in ATTEMPTS[_usual(situation, trigger) :]:
+        proposal = _attempted(situation, replace(attempt, trigger=trigger, summary=told.text), told)
+        if proposal is not None and accepted(situation, proposal):
             best = proposal
             if proposal.report["after"] <= goal_of(situation):
                 return proposal
     return best
+
+
+def _usual(situation: Situation, trigger: Trigger) -> int:
+    """Which attempt a summary of the usual size needs: a preview can tell, whatever the model writes then."""
+    text = stand_in(situation)
+    for number, attempt in enumerate(ATTEMPTS):
+        proposal = _attempted(situation, replace(attempt, trigger=trigger, summary=text), Told(text))
+        if proposal is not None and proposal.report["after"] <= goal_of(situation):
+            return number
+    return 0
+
+
+def stand_in(situation: Situation) -> str:
+    """So many empty words as a summary has, where none was asked for."""
+    return "summary " * min(USUAL, max(1, situation.folded.view.tokens // 10))
+
+
+def _attempted(situation: Situation, terms: Terms, told: Told) -> Proposal | None:
+    folding = fold_old(situation, terms)
+    if folding is None:
+        return None
+    more: dict[str, Any] = {
+        "restored": list(folding.restored.results),
+        "summary_tokens": told.tokens,
+        "coverage": coverage(situation, folding.fold, told.text),
+    }
+    return propose(situation, "summary", terms.trigger, (folding.fold,), why="summary", **more)

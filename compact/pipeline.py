@@ -13,7 +13,7 @@ from transcripts.facts import Fold
 
 from .budget import plan_budget
 from .collapse import plan_collapse
-from .making import on_request, plan_summary
+from .making import on_request, plan_summary, stand_in
 from .micro import plan_micro
 from .plan import Answer, AskSummary, Plan, Proposal, Situation, Trigger
 from .reactive import ladder
@@ -32,7 +32,6 @@ LAYERS: tuple[tuple[str, Layer], ...] = (
 )
 LASTING = frozenset({"budget", "collapse"})  # these stay even if a summary follows in the same pass
 WORDS = {"results": "old results", "inputs": "old inputs of tools", "pasted": "pasted texts or images"}
-DRY_SUMMARY = 1_500  # tokens that a summary is taken to have where none is asked for
 
 
 def plan(situation: Situation, trigger: Trigger, focus: str = "", rung: int = 0) -> Flow:
@@ -73,8 +72,7 @@ def dry_run(situation: Situation, trigger: Trigger, focus: str = "") -> Plan:
     What would be folded, cleared and kept is exactly what then happens; only the summary's size is a guess.
     """
     flow = plan(situation, trigger, focus)
-    words = min(DRY_SUMMARY, max(1, situation.folded.view.tokens // 10))
-    answer = Answer(f"<summary>{'summary ' * words}</summary>", stop="end_turn")
+    answer = Answer(f"<summary>{stand_in(situation)}</summary>", stop="end_turn")
     try:
         next(flow)
         while True:

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from compact.pipeline import plan
+from compact.pipeline import dry_run, plan
 from compact.settings import Settings
-from tests.compact.worlds import World
+from tests.compact.worlds import World, answered
 from transcripts.facts import Clear, Failed, Fold
 from transcripts.messages import ToolUse
 
@@ -160,3 +160,16 @@ def test_a_summary_that_is_held_holds_the_ledger_too_and_a_focus_reaches_the_que
     with pytest.raises(StopIteration) as over:
         next(plan(replace(world.situation, held=True), "auto"))
     assert over.value.value.proposals == ()
+
+
+@pytest.mark.parametrize("most", [4_000, 9_000, None])
+def test_what_a_preview_cuts_is_cut_also_where_the_summary_is_shorter(most):
+    world = World(Settings(max_compact_size=most), window=200_000)
+    world.user("Mend it. Never push.")
+    for at in range(40):
+        world.call("read", f"def name_{at}(): " + "line " * 1_500, file_path=f"src/f{at}.py")
+    previewed = dry_run(world.situation, "manual").proposals[0]
+    made = world.compact("manual", answered("<summary>short</summary>")).proposals[0]
+    assert [(e.first, e.last) for e in made.edits] == [(e.first, e.last) for e in previewed.edits]
+    assert made.report["restored"] == previewed.report["restored"]
+    assert most is None or made.report["after"] <= most
