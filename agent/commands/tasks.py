@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.events import Notice, Said
-from agent.ui.words import duration
+from agent.ui.figures import duration
 from tools.jobs import Job, jobs_of
 from tools.text import counted
 

@@ -8,7 +8,8 @@ from agent.events import Charted
 
 from .cells import clip, width
 from .escape import one_line
-from .words import Look, count
+from .figures import count
+from .words import Look
 
 FREE = "free"
 _MARKS = ("■", "▣", "▤", "▥", "▦", "▧", "▨", "▩")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from .cells import clip, fit, tail, width, wrap
 from .escape import one_line, output
+from .figures import count, duration
 from .flow import Chunk, Flow
-from .words import BRANCH, Look, count, duration, title
+from .words import BRANCH, Look, title
 
 if TYPE_CHECKING:
     from agent.events import Event

@@ -18,8 +18,9 @@ from transcripts.messages import Text
 from .cells import bare, clip, fit, width, wrap
 from .chart import chart
 from .escape import gentle, one_line, output
+from .figures import duration
 from .markdown import markdown
-from .words import BRANCH, Look, duration, title
+from .words import BRANCH, Look, title
 
 SHORT = 5  # lines of a result that are shown without Ctrl-O
 SHORT_DIFF = 40

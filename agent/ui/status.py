@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from .cells import fit, width
 from .escape import one_line
+from .figures import count
 from .theme import MODE_ROLES, STATE_ROLES
-from .words import Look, count
+from .words import Look
 
 if TYPE_CHECKING:
     from agent.ports import Status

@@ -1,4 +1,4 @@
-"""The small words of the screen: names, numbers and durations, and how things are to look."""
+"""The small words of the screen: names and titles, and how things are to look."""
 
 from __future__ import annotations
 
@@ -44,25 +44,3 @@ def title(name: str, words: str, look: Look, role: str) -> str:
 def osc52(text: str) -> str:
     """The codes that ask a terminal to put a text on its clipboard."""
     return f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\x07"
-
-
-def duration(seconds: float) -> str:
-    """`0.4 s`, `12 s`, `3 min 5 s`, `2 h 3 min`."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
-
-
-def count(number: int) -> str:
-    """`950`, `1.2k`, `48k`, `1.2M`."""
-    if number < 1000:
-        return str(number)
-    if number < 999_500:
-        return f"{number / 1000:.1f}k" if number < 9_950 else f"{number / 1000:.0f}k"
-    return f"{number / 1_000_000:.1f}M"

@@ -3,7 +3,6 @@
 import json
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 
@@ -234,19 +233,6 @@ def test_help_is_printed_and_ends_well(capsys):
         main(["--help"])
     assert left.value.code == 0
     assert "FILE" in capsys.readouterr().out
-
-
-def test_replay_imports_neither_the_sdk_nor_the_screen_before_it_is_asked_to_draw():
-    import subprocess
-    import sys
-
-    code = (
-        "import sys, agent.replay.command; "
-        "print([name for name in ('anthropic', 'prompt_toolkit', 'rich', 'pydantic') if name in sys.modules])"
-    )
-    root = Path(__file__).parents[3]
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
-    assert done.stdout.strip() == "[]"
 
 
 def test_a_strict_server_would_take_every_dumped_request_and_charge_it_alike(tmp_path, capsys):

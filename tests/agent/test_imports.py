@@ -1,0 +1,25 @@
+"""What is slow or large to import is imported where it is needed, and not before."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        ("agent.cli", {"asyncio", "anthropic", "prompt_toolkit", "rich", "pydantic", "tiktoken"}),
+        ("agent.replay.command", {"anthropic", "prompt_toolkit", "rich", "pydantic"}),
+        ("agent.sessions.command", {"anthropic", "prompt_toolkit", "rich", "pydantic", "markdown_it"}),
+        ("agent.headless", {"anthropic", "prompt_toolkit", "rich", "markdown_it"}),
+        ("agent.interactive", {"anthropic", "rich", "pydantic", "tiktoken", "markdown_it"}),
+    ],
+)
+def test_nothing_heavy_comes_along_with(module: str, heavy: set[str]) -> None:
+    code = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert heavy & set(done.stdout.split()) == set()
