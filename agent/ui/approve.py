@@ -2,7 +2,9 @@
 
 Keys typed before the question could be read must not answer it: it listens only after 300 ms without a
 key. Until then, and whenever a key that is no answer is pressed, keys go on into the draft. A letter counts
-only when no other key follows at once: the first letter of a word is no answer.
+only when no other key follows soon: the first letter of a word is no answer, and neither is any letter of
+one that is being typed. What outlasts the call is only marked by its key, and taken by Enter: no key alone
+grants it.
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ from dataclasses import dataclass, field
 
 from agent.ports import Permit, Question, Refuse
 
-from .cells import clip, fit, wrap
+from .cells import clip, clip_start, fit, width, wrap
 from .escape import one_line, output, strict
 from .words import Look
 
 QUIET = 0.3  # seconds
-ALONE = 0.15  # seconds that a letter must stand alone to be an answer
+ALONE = 0.35  # seconds that a letter must stand alone to be an answer: slower than most people type
+DIGIT_ALONE = 0.15  # the same for a digit, which begins no word
+PAUSE = 1.0  # seconds without a key after which a word is over
 LEAST_ROWS = 3
 
 
@@ -31,6 +35,11 @@ class Choice:
     digit: str
     words: str
     answer: Permit | None
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it grants more than this call."""
+        return self.answer is not None and self.answer.scope != "once"
 
 
 @dataclass(slots=True)
@@ -44,8 +53,10 @@ class Panel:
     at: int = 0
     first: int = 0  # the line of the body that is shown first
     reasoning: bool = False
-    held: str = ""  # a letter that may be an answer or the beginning of a word
+    held: str = ""  # a key that may be an answer or the beginning of a word
+    word_until: float = 0.0  # until then a key that follows belongs to the same word
     typing: bool = False  # words were typed meanwhile: Enter ends those, and is no answer
+    draft: str = ""  # what is written in the input, which the question hides
     body: list[str] = field(default_factory=list)
 
 
@@ -79,7 +90,8 @@ class Approval:
     def disturb(self) -> None:
         """A key came that is no answer: the person is typing something else."""
         if self.panel is not None:
-            self.panel.listens_at = self._monotonic() + QUIET
+            now = self._monotonic()
+            self.panel.listens_at, self.panel.word_until = now + QUIET, now + PAUSE
             self.panel.typing = True
             self.changed()
 
@@ -89,26 +101,35 @@ class Approval:
         if panel is None:
             return key
         held, panel.held = panel.held, ""
-        chosen = [choice for choice in panel.choices if key in (choice.letter, choice.digit)]
-        if held or not chosen:
+        chosen = _keyed(panel, key)
+        before = _keyed(panel, held)
+        if chosen is None or (before and not before.lasting) or self._monotonic() < panel.word_until:
+            if before:
+                panel.at = 0  # what the first letter of the word may have marked
             self.disturb()
             return held + key
         panel.held = key
-        asyncio.get_running_loop().call_later(ALONE, self._stood_alone, panel, chosen[0])
+        if chosen.lasting:
+            panel.at = panel.choices.index(chosen)
+            panel.word_until = self._monotonic() + PAUSE
+            self.changed()
+        else:
+            alone = DIGIT_ALONE if key == chosen.digit else ALONE
+            panel.word_until = self._monotonic() + alone
+            asyncio.get_running_loop().call_later(alone, self._stood_alone, panel, chosen)
         return ""
 
     def enter(self) -> None:
-        """Take the choice whose letter was just typed, else the marked one; none behind typed words."""
+        """Take the choice whose key was just typed, else the marked one; none behind typed words."""
         panel = self.panel
         if panel is not None and not panel.typing:
-            typed = [choice for choice in panel.choices if panel.held in (choice.letter, choice.digit)]
-            self._choose(typed[0] if typed else panel.choices[panel.at])
+            self._choose(_keyed(panel, panel.held) or panel.choices[panel.at])
 
     def move(self, by: int) -> None:
         """Mark another choice."""
         if self.panel is not None:
             self.panel.at = (self.panel.at + by) % len(self.panel.choices)
-            self.panel.typing = False
+            self.panel.typing, self.panel.held, self.panel.word_until = False, "", 0.0
 
     def scroll(self, by: int) -> None:
         if self.panel is not None:
@@ -133,6 +154,10 @@ class Approval:
             self.changed()
         else:
             panel.answer.set_result(choice.answer)
+
+
+def _keyed(panel: Panel, key: str) -> Choice | None:
+    return next((choice for choice in panel.choices if key in (choice.letter, choice.digit)), None)
 
 
 def choices(question: Question) -> tuple[Choice, ...]:
@@ -205,10 +230,21 @@ def _foot(panel: Panel, look: Look, most: int) -> list[str]:
     if cut:
         texts = [[clip(f"{choice.digit} {choice.words}", room)] for choice in panel.choices]
     rows = [row for at, text in enumerate(texts) for row in _choice(panel, at, text, look)]
-    last = "  You are typing: ↑ or ↓, then Enter, answers" if panel.typing else "  Esc: no, and stop"
-    if cut and any(len(wrap(choice.words, room - 2)) > 1 for choice in panel.choices):
+    marking = " or ".join(choice.letter for choice in panel.choices if choice.lasting)
+    last = f"  Esc: no, and stop · {marking} only marks, Enter takes it"
+    if panel.typing:
+        last = _typing(panel.draft, look.columns)
+    elif cut and any(len(wrap(choice.words, room - 2)) > 1 for choice in panel.choices):
         last = "  Ctrl-O: rules whole; Esc: no"
     return [*why, *rows, paint("dim", clip(last, look.columns))]
+
+
+def _typing(draft: str, columns: int) -> str:
+    """How to answer behind typed words, and the end of those, for which the words before make way."""
+    shown = one_line(draft)
+    long, short = "  You are typing: ↑ or ↓, then Enter, answers", "  Typing (↑ Enter answers)"
+    lead = next((words for words in (long, short) if width(words) + width(shown) + 3 <= columns), short)
+    return f"{lead} · {clip_start(shown, columns - width(lead) - 3)}" if shown else long
 
 
 def _choice(panel: Panel, at: int, text: list[str], look: Look) -> list[str]:

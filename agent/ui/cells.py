@@ -48,6 +48,16 @@ def clip(text: str, room: int) -> str:
     return f"{_head(text, room - 1)}…"
 
 
+def clip_start(text: str, room: int) -> str:
+    """The text if it fits into `room` cells, else `…` and its end."""
+    if width(text) <= room:
+        return text
+    cut = max(len(text) - max(room, 0), 0)
+    while width(text[cut:]) > room - 1 and cut < len(text):
+        cut += 1
+    return f"…{text[cut:]}" if room > 0 else ""
+
+
 def wrap(text: str, room: int) -> list[str]:
     """Lines of at most `room` cells, broken at spaces where that is possible. Tabs count as four."""
     lines: list[str] = []

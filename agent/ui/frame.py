@@ -39,6 +39,7 @@ class Frame:
         desk.picker.compose(desk.terminal.look(), 0 if panel is not None else max(rows - used - 1, 1))
         if panel is not None:
             used += int(panel.reasoning)
+            panel.draft = desk.editor.chips.labelled(desk.editor.buffer.text)
             self._question = draw(panel, desk.terminal.look(), rows - used - 1)
             used += len(self._question)
         elif desk.picker.state is None:

@@ -154,6 +154,12 @@ def _session(made: KeyBindings, hands: Hands, editor: Editor) -> None:
 def _question(made: KeyBindings, hands: Hands, editor: Editor, approval: Approval) -> None:
     listening = Condition(lambda: approval.listening)
     reasoning = Condition(lambda: approval.panel is not None and approval.panel.reasoning)
+    waiting = Condition(lambda: approval.panel is not None)
+
+    @made.add(Keys.Any, filter=waiting & ~listening & ~reasoning)
+    def _(event: KeyPressEvent) -> None:
+        editor.buffer.insert_text(event.data)
+        approval.disturb()
 
     @made.add(Keys.Any, filter=listening)
     def _(event: KeyPressEvent) -> None:

@@ -1,11 +1,12 @@
 """A question takes the place of the input; nothing typed for something else answers it."""
 
+import asyncio
 import signal
 
 import pytest
 
 from agent.ports import Permit, Question, Refuse
-from agent.ui.approve import Panel, body, choices, draw, whole
+from agent.ui.approve import Approval, Panel, body, choices, draw, whole
 from agent.ui.cells import bare, width
 from agent.ui.live import Live, Running
 from agent.ui.theme import Theme
@@ -33,11 +34,11 @@ def listening(person):
     ("keys", "expected"),
     [
         ("y", "scope='once'"),
-        ("a", "scope='session'"),
-        ("p", "scope='always'"),
+        ("a\r", "scope='session'"),
+        ("p\r", "scope='always'"),
         ("1", "scope='once'"),
-        ("2", "scope='session'"),
-        ("4", "scope='always'"),
+        ("2\r", "scope='session'"),
+        ("4\r", "scope='always'"),
         ("\r", "scope='session'"),
         ("\x1b", "stop=True"),
     ],
@@ -72,6 +73,93 @@ def test_words_and_enter_at_a_question_never_answer_it(person):
     listening(person).type("\r").sees("Allow bash?").sees("do not run that")
     person.type("\x1b").misses("Allow bash?")
     assert "Permit" not in person.log
+
+
+class Paced:
+    """Keys at moments of our choosing, on a clock of our own."""
+
+    def __init__(self, approval, asked, clock):
+        self.approval, self.asked, self.clock = approval, asked, clock
+        self.draft = ""
+
+    def types(self, words, gap):
+        for key in words:
+            self.clock[0] += gap
+            if self.approval.listening:
+                self.draft += self.approval.press(key)
+            else:
+                self.draft += key
+                self.approval.disturb()
+        return self
+
+    @property
+    def marked(self):
+        return self.approval.panel.choices[self.approval.panel.at].letter
+
+
+def paced(use):
+    async def whole():
+        clock = [100.0]
+        approval = Approval(lambda: None, lambda: clock[0])
+        asked = asyncio.ensure_future(approval.ask(question(prefix="make")))
+        await asyncio.sleep(0)
+        clock[0] += 5
+        try:
+            await use(Paced(approval, asked, clock))
+        finally:
+            asked.cancel()
+            await asyncio.wait([asked])
+
+    asyncio.run(whole())
+
+
+@pytest.mark.parametrize("gap", [0.05, 0.2, 0.3, 0.34, 0.6])
+@pytest.mark.parametrize("words", ["please", "also", "pay any penny", "apply that", "2 apples", "app 4 me"])
+def test_words_at_any_speed_grant_nothing_and_none_of_their_letters_is_lost(words, gap):
+    async def use(keys):
+        keys.types(words, gap)
+        keys.approval.enter()
+        assert keys.draft == words and not keys.asked.done() and keys.approval.panel.typing
+        assert keys.marked == "y"
+
+    paced(use)
+
+
+@pytest.mark.parametrize(("key", "scope"), [("a", "session"), ("p", "always"), ("2", "session")])
+def test_what_outlasts_the_call_is_only_marked_by_its_key_however_long_it_stands_alone(key, scope):
+    async def use(keys):
+        keys.types(key, 0.5)
+        keys.clock[0] += 60
+        assert (
+            not keys.asked.done()
+            and keys.marked == choices(question(prefix="make"))[keys.approval.panel.at].letter
+        )
+        keys.approval.enter()
+        assert await keys.asked == Permit(scope)
+
+    paced(use)
+
+
+def test_another_mark_can_be_set_after_a_while():
+    async def use(keys):
+        keys.types("ap", 1.5)
+        assert (keys.marked, keys.draft) == ("p", "")
+
+    paced(use)
+
+
+def test_the_question_tells_that_marks_need_enter_and_shows_what_is_typed(person):
+    ask(person).sees("a or p only marks, Enter takes it")
+    listening(person).type("xyz der Rest\u202e").sees("You are typing", "xyz der Rest<U+202E>")
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 80])
+def test_a_long_draft_shows_its_end_within_the_width(columns):
+    asked = question()
+    panel = Panel(asked, choices(asked), None, 0.0, typing=True, draft="a\x1b[2J日本 " * 30 + "\nends")
+    last = bare(draw(panel, Look(columns, Theme(False)), 20)[-1])
+    assert width(last) <= columns and "\x1b" not in last and "\n" not in last
+    assert last.endswith("ends") or columns < 40
 
 
 def test_ctrl_c_at_a_question_interrupts_the_turn(person):
