@@ -11,9 +11,8 @@ from datetime import datetime
 from pathlib import Path
 
 from tools.clip import escaped
+from transcripts.beside import CLOSING, OPENING
 
-OPENING = "<surroundings>"
-CLOSING = "</surroundings>"
 LONGEST = 200  # characters of a folder or branch: names come with the project, and say nothing but a name
 
 

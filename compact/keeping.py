@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from transcripts.beside import is_ours
 from transcripts.entries import Entry, Prompt
 from transcripts.messages import Image, Text
 
-from .ledger import OURS, keep_ledger, ledger_text, missing, pins_of
+from .ledger import keep_ledger, ledger_text, missing, pins_of
 from .placeholders import head_and_tail
 from .plan import Situation
 from .tokens import Counter
@@ -129,7 +130,7 @@ def _said(situation: Situation, entry: Entry) -> Iterator[_Said]:
         if isinstance(block, Image):
             yield _Said(f"({ident}) [an image]", f"({ident}) [an image]", ident)
         elif isinstance(block, Text):
-            mark = "(surroundings)" if block.text.startswith(OURS) else f"({ident})"
+            mark = "(surroundings)" if is_ours(block) else f"({ident})"
             shown = _cut_to(block.text, limit, ident, situation.count)
             yield _Said(f"{mark} {shown}", f"{mark} {head_and_tail(block.text, SHORT, ident)}", ident)
 

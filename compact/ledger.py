@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import log
 
+from transcripts.beside import is_ours
 from transcripts.entries import Entry, Prompt
 from transcripts.facts import Noted, Result
 from transcripts.messages import Text, ToolResult, ToolUse
@@ -30,7 +31,6 @@ SAID, SEEN = 0.5, 0.15  # what a name weighs in a text of the model, in a result
 LOOKED_AT = 60_000  # characters of a result
 _LONGEST = 300  # characters of a constraint
 _ERROR = 160  # characters of an error
-OURS = "<surroundings>"
 NUMBERS = 15  # that are appended to a summary which lacks them
 IMPORTANT = 40  # of each kind, for the check of a summary
 _NUMBER = re.compile(r"(?<![\w.,:/-])\d[\d.,:]*\d(?![\w/-])")
@@ -117,7 +117,7 @@ def _constraints(entry: Prompt) -> Iterator[tuple[str, str]]:
     if entry.fact.source != "user":
         return
     for index, block in enumerate(entry.fact.blocks):
-        if isinstance(block, Text) and not block.text.startswith(OURS):
+        if isinstance(block, Text) and not is_ours(block):
             for sentence in _SENTENCE.split(block.text):
                 sentence = " ".join(sentence.split())
                 if 8 < len(sentence) <= _LONGEST and _CONSTRAINT.search(sentence):

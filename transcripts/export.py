@@ -10,12 +10,13 @@ import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+from .beside import beside, spoken
 from .codec import BadLine, encode, from_raw
 from .export_words import moment, shortened, title
 from .facts import Compacted, Fact, Opened, Reply, Result, User
 from .fold import Folded, fold
 from .masking import Masks, mask_json
-from .messages import Image, Text, ToolUse, is_thinking
+from .messages import Block, Image, Text, ToolUse, is_thinking
 from .shelf import Shelf, whole
 from .telling import block_text, content_text
 
@@ -89,9 +90,10 @@ def _markdown(folded: Folded, sid: str) -> Iterable[str]:
     for fact in folded.facts:
         match fact:
             case User(source="user"):
-                yield f"## You\n\n{content_text(fact.blocks)}"
+                yield from map(quoted, beside(fact.blocks))
+                yield f"## You\n\n{content_text(spoken(fact.blocks))}"
             case User():
-                yield f"> {content_text(fact.blocks)}".replace("\n", "\n> ")
+                yield from map(quoted, fact.blocks)
             case Reply():
                 yield from _reply(fact)
             case Result():
@@ -112,10 +114,15 @@ def _reply(fact: Reply) -> Iterable[str]:
                 yield f"Call `r{fact.seq}.{index}`\n\n{fenced(shortened(block_text(block)))}"
             case Image():
                 yield block_text(block)
-            case _ if is_thinking(block) and (thought := block_text(block)):
-                yield f"> {thought}".replace("\n", "\n> ")
+            case _ if is_thinking(block) and block_text(block):
+                yield quoted(block)
     if not fact.complete:
         yield "*(interrupted)*"
+
+
+def quoted(block: Block) -> str:
+    """A block as a quote: nobody's words to the model, or the model's to itself."""
+    return f"> {block_text(block)}".replace("\n", "\n> ")
 
 
 def fenced(text: str) -> str:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from html import escape
 
+from .beside import is_ours
 from .export_markdown import drawn
 from .export_style import SCRIPT, STYLE
 from .export_words import moment, shortened, title
@@ -19,6 +20,7 @@ from .fold import Folded
 from .messages import Block, Image, Text, ToolUse, is_thinking
 from .telling import block_text, content_text
 
+PROGRAM = "From the program"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 _IMAGES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
@@ -75,15 +77,17 @@ def _search() -> str:
 
 
 def _conversation(folded: Folded) -> Iterator[str]:
+    replies: dict[int, Reply] = {}
     for fact in folded.facts:
         match fact:
             case User():
-                who = "You" if fact.source == "user" else "From the program"
-                yield _article("user", fact.seq, who, fact.ts, map(_block, fact.blocks))
+                who = "You" if fact.source == "user" else PROGRAM
+                yield _article("user", fact.seq, who, fact.ts, map(_said, fact.blocks))
             case Reply():
+                replies[fact.seq] = fact
                 yield _article("reply", fact.seq, "Model", fact.ts, _reply(fact))
             case Result():
-                yield _result(fact)
+                yield _result(fact, replies.get(fact.of))
             case Compacted():
                 yield _compaction(fact, folded)
             case Failed():
@@ -105,7 +109,7 @@ def _article(kind: str, seq: int, who: str, ts: float, inside: Iterable[str]) ->
 def _reply(fact: Reply) -> Iterator[str]:
     for block in fact.blocks:
         if isinstance(block, ToolUse):
-            yield _folded(f"{block.name} {_gist(block)}", _plain(block_text(block)), "call")
+            yield _folded(_call(block), _plain(block_text(block)), "call")
         elif is_thinking(block):
             if thought := block_text(block):
                 yield _folded("thinking", _plain(thought), "thinking")
@@ -117,10 +121,15 @@ def _reply(fact: Reply) -> Iterator[str]:
         yield f"<p class=cut>(interrupted) {text(fact.partial[:2000])}</p>"
 
 
-def _gist(use: ToolUse) -> str:
-    """The first argument that is a text, on one line: the path, the command."""
+def _said(block: Block) -> str:
+    """A block of a prompt; what we put beside the person's words is folded and named as ours."""
+    return _folded(PROGRAM, _plain(block_text(block)), "about") if is_ours(block) else _block(block)
+
+
+def _call(use: ToolUse) -> str:
+    """The tool and its first argument that is a text, on one line: the path, the command."""
     first = next((value for value in use.input.values() if isinstance(value, str)), "")
-    return " ".join(first.split())[:120]
+    return f"{use.name} {' '.join(first.split())[:120]}"
 
 
 def _block(block: Block) -> str:
@@ -134,14 +143,16 @@ def _is_base64(data: str) -> bool:
     return re.fullmatch(r"[A-Za-z0-9+/=]+", data) is not None
 
 
-def _result(fact: Result) -> str:
+def _result(fact: Result, reply: Reply | None) -> str:
+    """A result under the name of its call; where that is missing (a damaged record), by its first words."""
     name = "error" if fact.error else "result"
+    use = reply.blocks[fact.block] if reply is not None and fact.block < len(reply.blocks) else None
     inside = []
     if diff := fact.human.get("diff"):
         inside.append(f"<pre class=diff>{''.join(_diff_lines(str(diff)))}</pre>")
     inside += [_block(block) for block in fact.content if isinstance(block, Image)]
     words = content_text(tuple(block for block in fact.content if not isinstance(block, Image)))
-    gist = " ".join(words[:400].split())[:120]
+    gist = f"of {_call(use)}" if isinstance(use, ToolUse) else " ".join(words[:400].split())[:120]
     inside.append(_plain(words))
     if fact.stored is not None:
         inside.append(
@@ -153,8 +164,11 @@ def _result(fact: Result) -> str:
 
 def _diff_lines(diff: str) -> Iterator[str]:
     kinds = {"+": "add", "-": "del", "@": "at"}
+    heading = True  # until the first hunk: only there `---` and `+++` name files
     for line in shortened(diff).splitlines():
-        yield f'<span class="{kinds.get(line[:1], "same")}">{text(line)}\n</span>'
+        heading = heading and not line.startswith("@@")
+        named = heading and line.startswith(("---", "+++"))
+        yield f'<span class="{"at" if named else kinds.get(line[:1], "same")}">{text(line)}\n</span>'
 
 
 def _plain(words: str) -> str:

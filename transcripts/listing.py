@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .beside import spoken
 from .codec import BadLine, decode
 from .errors import Ambiguous, NoSuchSession
 from .facts import Fact, Noted, Opened, User
@@ -109,9 +110,9 @@ def summary(path: Path, about: os.stat_result, *, whole: bool) -> Summary | None
 
 def first_words(fact: Fact) -> str:
     """The words of a prompt, without the surroundings that we put before them."""
-    texts = [block.text for block in getattr(fact, "blocks", ()) if isinstance(block, Text)]
-    own = [text for text in texts if not text.startswith("<surroundings>")]
-    return " ".join((own or texts or [""])[0].split())
+    blocks = getattr(fact, "blocks", ())
+    texts = [block.text for block in spoken(blocks) or blocks if isinstance(block, Text)]
+    return " ".join((texts or [""])[0].split())
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:

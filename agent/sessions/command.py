@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tools.clip import escaped
+from transcripts.beside import spoken
 from transcripts.facts import Compacted, Fact, Reply, Result, User
 from transcripts.fold import Folded, fold
 from transcripts.masking import Masks, secret_values
 from transcripts.messages import Block, Text, ToolUse
 from transcripts.store import StoreError, read, resolve, sessions
-from transcripts.telling import block_text, content_text, speaker
+from transcripts.telling import block_text, content_text, fact_text, speaker
 
 from .summaries import line
 
@@ -142,7 +143,8 @@ def _told(folded: Folded) -> Iterator[str]:
     for fact in folded.facts:
         match fact:
             case User():
-                yield f"> {content_text(fact.blocks)}".replace("\n", "\n> ")
+                if said := content_text(spoken(fact.blocks)):
+                    yield f"> {said}".replace("\n", "\n> ")
             case Reply():
                 yield from (_block(block) for block in fact.blocks if isinstance(block, Text | ToolUse))
             case Result():
@@ -160,9 +162,13 @@ def _block(block: Block) -> str:
 def _hits(facts: list[Fact], wanted: list[str]) -> Iterator[tuple[Fact, str]]:
     masks = _masks()
     for fact in facts:
-        if not isinstance(fact, User | Reply | Result):
-            continue
-        text = content_text(fact.content if isinstance(fact, Result) else fact.blocks)
+        match fact:
+            case User():
+                text = content_text(spoken(fact.blocks))
+            case Reply() | Result():
+                text = fact_text(fact)
+            case _:
+                continue
         folded = text.casefold()
         if all(word in folded for word in wanted):
             text = masks.all(text)

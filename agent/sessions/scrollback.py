@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.events import Emit, Notice, Said
 from agent.session import Session, words_of
-from agent.surroundings import OPENING
+from transcripts.beside import spoken
 from transcripts.entries import Exchange, Prompt
 from transcripts.messages import Text
 
@@ -39,5 +39,4 @@ def prompt_texts(entry: Prompt) -> list[str]:
     """What the person wrote in a prompt, without what we put beside it."""
     if entry.fact.source != "user":
         return []
-    texts = [block.text for block in entry.fact.blocks if isinstance(block, Text)]
-    return [text for text in texts if not text.startswith(OPENING)]
+    return [block.text for block in spoken(entry.fact.blocks) if isinstance(block, Text)]

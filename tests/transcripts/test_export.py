@@ -204,3 +204,40 @@ def test_without_times_and_figures_none_are_made_up() -> None:
 
 def test_a_secret_within_markdown_is_masked() -> None:
     assert SECRET not in said(f"use `{SECRET}` or **{SECRET}**")
+
+
+def surrounded() -> list[Fact]:
+    """A prompt with what the program puts beside it, and a change of a file."""
+    around = Text("<surroundings>\nProject folder: /home/me\n</surroundings>")
+    diff = f"{DIFF}\n--- counted down"  # the last line takes `-- counted down` away
+    return [
+        User(1, 1.79e9, (around, Text("change x.py"))),
+        Reply(2, 1.79e9, (Text("ok"), ToolUse("t", "edit", {"file_path": "x.py", "old_string": "a"}))),
+        Result(3, 1.79e9, 2, 1, (Text("from typing import Any"),), human={"diff": diff}),
+    ]
+
+
+def test_what_the_program_put_beside_a_prompt_does_not_stand_as_the_words_of_the_person() -> None:
+    folded = fold(surrounded())
+    page = export_text(folded, "s", ".html")
+    you = page[page.index("<h2>You ") : page.index("<h2>Model ")]
+    assert "<details class=about><summary>From the program</summary><pre>&lt;surroundings&gt;" in you
+    assert you.endswith("</details><p>change x.py</p></article><article class=reply id=r2>")
+    words = export_text(folded, "s", ".md")
+    assert "> <surroundings>\n> Project folder: /home/me\n" in words
+    assert "## You\n\nchange x.py\n" in words
+
+
+def test_a_result_is_labelled_with_its_call_and_only_changed_lines_of_its_diff_are_coloured() -> None:
+    page = export_text(fold(surrounded()), "s", ".html")
+    assert "<summary>result of edit x.py</summary>" in page
+    coloured = [line.split(">", 1) for line in page.split("<span class=")[1:]]
+    assert [(kind, line.split("\n")[0]) for kind, line in coloured] == [
+        ('"at"', "--- a/x.py"),
+        ('"at"', "+++ b/x.py"),
+        ('"at"', "@@ -1 +1 @@"),
+        ('"del"', "-old line"),
+        ('"add"', "+new line"),
+        ('"same"', " same"),
+        ('"del"', "--- counted down"),
+    ]

@@ -21,7 +21,11 @@ def project(tmp_path: Path) -> Path:
     for number, sid in enumerate(("20261121-093012-aaaa", "20261122-093012-bbbb")):
         facts = [
             Opened(1, 1.79e9 + number, (), (), "m", 9, str(tmp_path)),
-            User(2, 1.79e9 + number, (Text(f"question {number}"),)),
+            User(
+                2,
+                1.79e9 + number,
+                (Text("<surroundings>\nDate: x\n</surroundings>"), Text(f"question {number}")),
+            ),
             Reply(3, 1.79e9 + number, (Text("Let me look"), ToolUse("t", "bash", {"command": "ls"}))),
             Result(4, 1.79e9 + number, 3, 1, (Text(f"file{number}.txt \x1b[2Jevil"),), (5,)),
             Noted(5, 1.79e9 + number, "name", {"name": f"name{number}"}),
@@ -54,7 +58,7 @@ def test_one_is_shown_and_nothing_in_it_reaches_the_terminal_raw(
         code, out, _ = run(capsys, project, "show", wanted)
         assert code == 0
         assert "> question 0" in out and "[call] bash" in out and "[result r4]\nfile0.txt" in out
-        assert "\x1b" not in out
+        assert "\x1b" not in out and "surroundings" not in out
 
 
 def test_words_are_searched_for_in_all_of_them(capsys: pytest.CaptureFixture[str], project: Path) -> None:
@@ -62,6 +66,7 @@ def test_words_are_searched_for_in_all_of_them(capsys: pytest.CaptureFixture[str
     assert code == 0
     assert out.split()[:3] == ["20261122-093012-bbbb", "r4", "result"]
     assert run(capsys, project, "search", "nowhere") == (1, "", "")
+    assert run(capsys, project, "search", "surroundings") == (1, "", "")
 
 
 def test_one_is_exported_privately_and_never_over_a_file(
