@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Row:
     """One thing to choose. `value` is what choosing it comes to; `facts` are small, the weightiest first.
 
-    `more` is searched by the filter and not shown. `key` is what is typed for it line by line, else its
-    place from 1.
+    `more` is searched by the filter and not shown. `key` is what the row is known by: it is shown,
+    and typed line by line; without one that is its place from 1.
     """
 
     value: str

@@ -40,7 +40,9 @@ async def resume(agent: Agent, argument: str) -> None:
 
 async def rewind(agent: Agent, argument: str) -> None:
     """Go back to before an earlier prompt. Bare lets you choose; `/rewind N` takes the conversation back, \
-`/rewind N files` the files, `/rewind N both` both."""
+`/rewind N files` the files, `/rewind N both` both. N is the number in the list, the oldest prompt is 1. \
+What would happen to files is shown first, `yes` at the end does it, `yes theirs` also to those that \
+somebody else changed since."""
     session, _ = agent.in_use
     listed = points(session.folded)
     if not listed:

@@ -78,7 +78,7 @@ def draw(state: State, look: Look, rows: int) -> Drawn:
 
 
 def _holds(row: Row, wanted: list[str]) -> bool:
-    text = "\n".join((row.title, row.more, row.value, *row.facts)).casefold() if wanted else ""
+    text = "\n".join((row.title, row.more, row.value, f"#{row.key}", *row.facts)).casefold() if wanted else ""
     return all(word in text for word in wanted)
 
 
@@ -134,7 +134,8 @@ def _row(state: State, at: int, look: Look, facts: bool) -> list[str]:
     row, room = state.menu.rows[place], max(look.columns - len(MARK), 1)
     words = one_line(row.title)
     if state.menu.filters:
-        titles = [clip(words, room) or "(no words)"]
+        known = f"#{one_line(row.key)}  " if row.key else ""
+        titles = [clip(known + (words or "(no words)"), room)]
     else:
         titles = wrap(f"{state.menu.key(place)} {words}", room)
     mark = MARK if marked else " " * len(MARK)

@@ -20,7 +20,7 @@ from transcripts.entries import Prompt
 from transcripts.fold import Folded
 
 from .checkpoints import Checkpoints
-from .undoing import Step
+from .undoing import Action, Step
 
 if TYPE_CHECKING:
     from agent.driver import Agent
@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 WHAT = ("conversation", "files", "both")
 SHOWN = 200  # files of a plan that are listed
 TITLE = 400  # characters of a prompt in a list
+WOULD: dict[Action, str] = {
+    "restore": "would restore",
+    "create": "would create",
+    "remove": "would remove",
+    "mode": "would set the mode of",
+    "lost": "cannot restore",
+}
 NO_CHECKPOINTS = "there are no checkpoints of files without a record (--no-session)"
 
 
@@ -102,7 +109,10 @@ async def rewind_to(agent: Agent, argument: str, listed: list[Point]) -> None:
     unknown = [word for word in words if word not in (*WHAT, "yes", "theirs")]
     if unknown or not number.isdecimal() or not 1 <= int(number) <= len(listed):
         agent.emit(
-            Notice(f"/rewind N, with N from 1 to {len(listed)}; then files or both; then yes", "warning")
+            Notice(
+                f"/rewind N, with N from 1 to {len(listed)}; then files or both; then yes, and theirs",
+                "warning",
+            )
         )
         return
     point = listed[int(number) - 1]
@@ -141,13 +151,14 @@ async def _plan(agent: Agent, point: Point) -> list[Step]:
 async def _restore(agent: Agent, plan: list[Step], theirs: bool) -> None:
     keeper = _keeper(agent)
     if keeper is None or not plan:
-        agent.emit(Notice("no file has to change"))
+        agent.emit(Notice("no file had to change"))
         return
     left = await asyncio.to_thread(keeper.restore, plan, lambda step: theirs)
     for step, why in left:
         agent.emit(Notice(f"{step.path}: {why}", "warning"))
     done = len(plan) - len(left)
-    agent.emit(Notice(f"{counted(done, 'file')} {'is' if done == 1 else 'are'} as before"))
+    told = f"{counted(done, 'file')} {'is' if done == 1 else 'are'} as before"
+    agent.emit(Notice(told if done else "no file was changed"))
 
 
 def _tell(agent: Agent, plan: list[Step], command: str) -> None:
@@ -195,7 +206,7 @@ def _whose(count: int) -> Menu:
 def _line(step: Step) -> str:
     counts = f"+{step.added} -{step.removed}" if step.added or step.removed else ""
     mark = "  changed by somebody else since" if step.by_user else ""
-    return f"{step.action:<8} {step.path}  {counts}{mark}"
+    return f"{WOULD[step.action]:<14} {step.path}  {counts}{mark}"
 
 
 def _files_since(count: int) -> str:

@@ -320,7 +320,7 @@ def test_rewind_brings_files_back_after_it_has_shown_which(tmp_path: Path) -> No
     async def work(desk: Desk) -> None:
         await desk.do("help", "replace old by new in a.py", "run `echo made > made.txt; echo 1 >> a.py`")
         shown = await desk.do("/rewind 2 files")
-        assert "restore  a.py" in shown and "remove   made.txt" in shown
+        assert "would restore  a.py" in shown and "would remove   made.txt" in shown
         assert "new" in (tmp_path / "a.py").read_text("utf-8")
         await desk.do("/rewind 2 both yes")
         assert (tmp_path / "a.py").read_text("utf-8") == "print('old')\n"

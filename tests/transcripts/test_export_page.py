@@ -44,8 +44,8 @@ def test_the_page_is_shown_and_no_word_of_it_becomes_code(tmp_path: Path) -> Non
 
 def test_words_are_searched_for_in_the_page(tmp_path: Path) -> None:
     shown = browse(tmp_path, "--dump-dom", query="?q=edit+X3.py")
-    assert '<output id="found">1 found</output>' in shown
-    assert shown.count('hidden"') == 16
+    assert '<output id="found">2 found</output>' in shown  # the call and its result
+    assert shown.count('hidden"') == 15
     assert shown.count('<details class="call" open') == 1 and '<details class="thinking" open' not in shown
 
 

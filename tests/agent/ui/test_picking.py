@@ -105,6 +105,12 @@ def test_a_menu_line_by_line_has_keys_that_are_understood():
     assert menu.keyed("7").value == "b" and menu.keyed("1") is None
 
 
+def test_a_row_that_is_known_by_a_number_shows_it_and_is_found_by_it():
+    menu = Menu("Which?", (Row("b", "second", key="12"), Row("a", "first", key="3")))
+    assert bare(draw(opened(menu), Look(40, Theme()), 9))[2:4] == ["❯ #12  second", "  #3  first"]
+    assert searched(opened(menu), "#3").marked.value == "a"
+
+
 def test_the_cursor_stands_behind_the_words():
     drawn = draw(searched(opened(SESSIONS), "sess "), Look(40, Theme()), 20)
     line, at = drawn.cursor

@@ -63,7 +63,7 @@ def test_the_conversation_goes_back_and_its_prompt_comes_back_whole(tmp_path: Pa
     async def after(desk: Desk) -> None:
         assert prompts(desk) == 0 and desk.told(TakenBack) == [TakenBack(WORK[1])]
         assert (tmp_path / "made.txt").exists()
-        assert "restore  a.py  +1 -2" in desk.words() and "remove   made.txt  +0 -1" in desk.words()
+        assert "would restore  a.py  +1 -2\nwould remove   made.txt  +0 -1" in desk.words()
 
     menus = rewound(tmp_path, "2", "conversation", after=after).menus
     assert menus[1].title == f"Back to before: {WORK[1]}"
@@ -93,6 +93,19 @@ def test_what_somebody_else_changed_goes_back_as_well_on_a_yes(tmp_path: Path) -
         assert not (tmp_path / "made.txt").exists()
 
     rewound(tmp_path, "1", "files", "theirs", after=gone)
+
+
+def test_files_that_stay_as_they_are_are_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("print('old')\n", "utf-8")
+
+    async def work(desk: Desk) -> None:
+        await desk.do("replace old by new in a.py", "run `true`")
+        assert await desk.do("/rewind 2 files yes") == "no file had to change"
+        (tmp_path / "a.py").write_text("mine\n", "utf-8")
+        said = await desk.do("/rewind 1 files yes")
+        assert said == "a.py: somebody else changed it since: kept\nno file was changed"
+
+    at_desk(tmp_path, work)
 
 
 def test_cancelling_does_nothing(tmp_path: Path) -> None:
