@@ -8,7 +8,6 @@ all is an error, with its line.
 from __future__ import annotations
 
 import difflib
-import hashlib
 import re
 import tomllib
 from collections.abc import Callable, Mapping
@@ -18,10 +17,10 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from compact.settings import settings_from
-from transcripts.disk import make_private, put
 from transcripts.masking import SHORTEST
 
 from .errors import ConfigError
+from .grants import grants_path
 from .permissions.rules import MODES, Rule, parse_rules
 
 OFFICIAL = "https://api.anthropic.com"
@@ -186,12 +185,6 @@ def load(environ: Mapping[str, str], folder: Path, home: Path) -> Config:
     return _with_environment(config, environ)
 
 
-def grants_path(user_dir: Path, folder: Path) -> Path:
-    """Where the rules are kept that a person granted for good in a project."""
-    name = hashlib.sha256(str(folder).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return user_dir / "projects" / f"{name}.toml"
-
-
 def _with_file(config: Config, path: Path, known: Mapping[str, Callable[[Any], Any]]) -> Config:
     try:
         text = path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode("utf-8")
@@ -219,6 +212,8 @@ def _with_entry(
         return _warned(config, f"{where} {error}; ignored")
     if name in _MERGED:
         before = f"{config.origins[name]}, " if name in config.origins else ""
+        if name != "pass_env":
+            read = tuple(replace(rule, origin=str(path)) for rule in read)
         return _from(config, f"{before}{path}", name, (*getattr(config, name), *read))
     if name == "compact":
         return _compact_from(config, str(path), **read)
@@ -297,21 +292,3 @@ def has_credentials(config: Config, environ: Mapping[str, str], home: Path) -> b
         return True
     place = Path(_set(environ, "ANTHROPIC_CONFIG_DIR") or home / ".config" / "anthropic")
     return (place / "active_config").exists()
-
-
-def keep_grant(path: Path, rule: Rule) -> None:
-    """Write one more allow rule down for a project, the file whole or as it was."""
-    known: list[str] = []
-    try:
-        known = [str(text) for text in tomllib.loads(path.read_text("utf-8")).get("allow", [])]
-    except (OSError, ValueError):
-        known = []
-    if str(rule) in known:
-        return
-    make_private(path.parent)
-    quoted = ",\n".join(f"    {_toml(text)}" for text in [*known, str(rule)])
-    put(path, f"# Commands that you allowed for this project.\nallow = [\n{quoted},\n]\n".encode())
-
-
-def _toml(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

@@ -20,7 +20,8 @@ from tools.arguments import parse
 from tools.base import Call, Outcome, Tool, ToolError, say
 from transcripts.messages import INVALID_JSON, Block, Text, ToolUse, clean_json
 
-from .events import CallBegan, CallEnded, CallProgress, Emit
+from .errors import AgentError
+from .events import CallBegan, CallEnded, CallProgress, Emit, Notice
 from .parts import Parts
 from .permissions.rules import Rule, Verdict, judge
 from .permissions.shell import only_looks
@@ -169,7 +170,17 @@ def _grant(way: Corridor, question: Question, verdict: Verdict, answer: Permit) 
         for rule in _for_session(question, verdict):
             way.parts.grants.allow(rule)
     elif answer.scope == "always" and verdict.prefix is not None:
-        way.parts.grants.allow(verdict.prefix, always=True)
+        _grant_for_good(way, verdict.prefix)
+
+
+def _grant_for_good(way: Corridor, rule: Rule) -> None:
+    grants = way.parts.grants
+    try:
+        grants.allow_for_good(rule)
+    except (AgentError, OSError) as error:
+        way.emit(Notice(f"{rule} is allowed for this session only, as it cannot be kept: {error}", "warning"))
+    else:
+        way.emit(Notice(f"{rule} is allowed in this project from now on: {grants.path} keeps it"))
 
 
 def _for_session(question: Question, verdict: Verdict) -> list[Rule]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from compact.prices import prices_for
@@ -13,11 +14,11 @@ from transcripts.facts import Opened
 from transcripts.fold import Folded
 from transcripts.view import Kind, dump
 
-from .config import grants_path, keep_grant
+from .grants import Grants, grants_path, kept_grants
 from .model.models import ModelFacts
 from .model.request import Frame
-from .parts import Grants, Room
-from .permissions.rules import Rules, parse_rules
+from .parts import Room
+from .permissions.rules import Rule, Rules, parse_rules
 from .prompt import memory_paths, read_memory, system_prompt
 from .session import Session
 from .setup import Setup
@@ -99,13 +100,17 @@ def make_place(setup: Setup, session: Session, outputs: Path) -> Place:
 
 
 def make_grants(setup: Setup) -> Grants:
-    """The permission mode and rules to begin with."""
+    """The permission mode and rules to begin with; what was granted for good is read as it is now."""
     options, config = setup.options, setup.config
-    allow = [rule for text in options.allowed_tools for rule in parse_rules(text)]
-    deny = [rule for text in options.disallowed_tools for rule in parse_rules(text)]
-    rules = Rules(setup.mode, (*config.allow, *allow), (*config.deny, *deny), str(setup.folder))
     path = grants_path(config.user_dir, setup.folder)
-    return Grants(rules, lambda rule: keep_grant(path, rule))
+    set_up = [rule for rule in config.allow if rule.origin != str(path)]
+    allow = (*set_up, *kept_grants(path), *_flagged("--allowedTools", options.allowed_tools))
+    deny = (*config.deny, *_flagged("--disallowedTools", options.disallowed_tools))
+    return Grants(Rules(setup.mode, allow, deny, str(setup.folder)), path)
+
+
+def _flagged(flag: str, texts: Sequence[str]) -> list[Rule]:
+    return [replace(rule, origin=flag) for text in texts for rule in parse_rules(text)]
 
 
 def shows(folded: Folded, seq: int) -> bool:

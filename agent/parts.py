@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 from compact.plan import Situation
 from compact.prices import Prices
@@ -12,27 +12,10 @@ from compact.tokens import Counter, fit
 from compact.window import Window
 from tools.base import Place, Tool
 
+from .grants import Grants
 from .model.request import Frame
-from .permissions.rules import Mode, Rule, Rules
 from .ports import Approver, Clock, Hooks, Keeper, Model
 from .session import Session
-
-
-@dataclass(slots=True)
-class Grants:
-    """The permission mode and rules now in force; `keep` writes an "always" down for this project."""
-
-    rules: Rules
-    keep: Callable[[Rule], None] = lambda rule: None
-    denied: list[dict[str, object]] = field(default_factory=list)
-
-    def set_mode(self, mode: Mode) -> None:
-        self.rules = replace(self.rules, mode=mode)
-
-    def allow(self, rule: Rule, always: bool = False) -> None:
-        self.rules = replace(self.rules, allow=(*self.rules.allow, rule))
-        if always:
-            self.keep(rule)
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from agent.errors import AgentError
 from agent.events import Notice, Said
 from transcripts.errors import StoreError
 
-from . import about, copying, making_room, project, sessions, settings, tasks
+from . import about, copying, making_room, permissions, project, sessions, settings, tasks
 from .own import run_own
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("memory", project.memory, (), "always"),
     Command("diff", project.diff, (), "always"),
     Command("tasks", tasks.tasks, ("bashes", "ps"), "always"),
-    Command("permissions", about.permissions, ("allowed-tools",), "bare"),
+    Command("permissions", permissions.permissions, ("allowed-tools",), "bare"),
     Command("config", settings.config, ("settings",), "always"),
     Command("hooks", settings.hooks, (), "always"),
     Command("sessions", sessions.list_, (), "always"),

@@ -1,15 +1,14 @@
-"""Commands that show how things stand: /context, /cost, /status, /model, /effort, /permissions."""
+"""Commands that show how things stand: /context, /cost, /status, /model, /effort."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from agent.asking import size
 from agent.config import EFFORTS
 from agent.events import Charted, Notice, Said
 from agent.fitting import overheads
 from agent.model.models import ALIASES, nearest
-from agent.permissions.rules import MODES, Mode, parse_rules
 from compact.outcome import outcome
 from compact.window import state_of
 from tools.text import counted
@@ -151,34 +150,3 @@ async def effort(agent: Agent, argument: str) -> None:
     agent.workshop.change_effort(parts, argument)
     cached = "; the next request writes the conversation to the cache anew" if session.folded.entries else ""
     agent.emit(Notice(f"the effort is now {argument}{cached}"))
-
-
-async def permissions(agent: Agent, argument: str) -> None:
-    """Show the permission mode and rules. `mode NAME` changes the mode, `allow RULE` adds a rule for now."""
-    _, parts = agent.in_use
-    verb, _, rest = argument.partition(" ")
-    grants = parts.grants
-    if verb == "mode":
-        if rest not in MODES:
-            agent.emit(Notice(f"the modes are {', '.join(MODES)}", "warning"))
-            return
-        grants.set_mode(cast("Mode", rest))
-    elif verb == "allow":
-        try:
-            rules = parse_rules(rest)
-        except ValueError as error:
-            agent.emit(Notice(str(error), "warning"))
-            return
-        for rule in rules:
-            grants.allow(rule)
-    lines = [f"mode   {grants.rules.mode}"]
-    lines += [f"allow  {rule}" for rule in grants.rules.allow]
-    lines += [f"deny   {rule}" for rule in grants.rules.deny]
-    lines += [f"denied {call['tool_name']}: {_brief(call['tool_input'])}" for call in grants.denied[-5:]]
-    agent.emit(Said("\n".join(lines)))
-
-
-def _brief(value: object) -> str:
-    strings = [word for word in value.values() if isinstance(word, str)] if isinstance(value, dict) else []
-    text = strings[0] if strings else str(value)
-    return text if len(text) <= 80 else f"{text[:79]}…"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal
 
@@ -29,10 +29,11 @@ _RULE = re.compile(r"^\s*([A-Za-z_]+)\s*(?:\((.*)\))?\s*$", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`pattern` None stands for every use of the tool."""
+    """`pattern` None stands for every use of the tool; `origin` tells where it was set (a file, a flag)."""
 
     tool: str
     pattern: str | None = None
+    origin: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return self.tool if self.pattern is None else f"{self.tool}({self.pattern})"
@@ -96,8 +97,9 @@ def judge(tool: str, touches: Sequence[Touch], rules: Rules) -> Verdict:
 def _judge_one(tool: str, touch: Touch, rules: Rules) -> Verdict:
     if touch.kind == "none":
         return Verdict("allow")
-    if any(_fits(rule, tool, touch, rules.folder, any_part=True) for rule in rules.deny):
-        return Verdict("deny", f"a rule denies {tool}")
+    for rule in rules.deny:
+        if _fits(rule, tool, touch, rules.folder, any_part=True):
+            return Verdict("deny", f"the rule {rule} denies this")
     if touch.kind == "run":
         return _judge_run(tool, touch, rules)
     return _judge_path(tool, touch, rules)

@@ -6,14 +6,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent import commands
 from agent.cli import Options
 from agent.config import Config
 from agent.driver import Agent
 from agent.events import Charted, Event, MadeRoom, Notice, Said, TurnEnded
+from agent.grants import grants_path, keep_grant
 from agent.offline.brain import Brain
 from agent.offline.faults import Fault
 from agent.offline.server import Server, ServerOptions
+from agent.permissions.rules import Rule
 from agent.ports import Permit, Question, Refuse
 from agent.setup import Setup
 
@@ -279,6 +283,56 @@ def test_permissions_can_be_seen_and_changed(tmp_path: Path) -> None:
         assert "mode   acceptEdits" in await desk.do("/permissions mode acceptEdits")
         assert "the modes are" in await desk.do("/permissions mode whatever")
         assert desk.agent.cycle_mode() == "dontAsk"
+
+    at_desk(tmp_path, work)
+
+
+def test_rules_are_listed_with_their_origin_and_those_of_the_session_and_for_good_taken_off(
+    tmp_path: Path,
+) -> None:
+    kept = grants_path(tmp_path / "home" / "config", tmp_path)
+    keep_grant(kept, Rule("bash", "git log"))
+    keep_grant(kept, Rule("bash", "git status"))
+
+    async def work(desk: Desk) -> None:
+        text = await desk.do("/permissions deny bash(git push), edit", "/permissions")
+        assert "deny   bash(git push)  (this session)" in text and "deny   edit  (this session)" in text
+        assert f"allow  bash(git log)  (granted for good in {kept})" in text
+        assert "allow  bash(pytest)  (--allowedTools)" in text
+        text = await desk.do("/permissions remove bash(git push)")
+        assert "removed: deny bash(git push) (this session)" in text and "deny   bash" not in text
+        text = await desk.do("/permissions remove bash(git log)")
+        assert f"removed: allow bash(git log) (granted for good in {kept})" in text
+        assert "git log" not in kept.read_text() and "git status" in kept.read_text()
+        text = await desk.do("/permissions remove bash(pytest)")
+        assert "not removed: allow bash(pytest) stands in --allowedTools" in text
+        assert "allow  bash(pytest)" in text
+        text = await desk.do("/clear", "/permissions")
+        assert "git log" not in text and "bash(git status)" in text
+
+    at_desk(tmp_path, work, allowed_tools=("bash(pytest)",))
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("/permissions forbid bash", "`deny RULE`"),
+        ("/permissions remove bash(make)", "no rule here is bash(make)"),
+        ("/permissions deny bsh", "holds no rules"),
+        ("/permissions remove", "holds no rules"),
+    ],
+)
+def test_a_permission_that_cannot_be_changed_so_is_told(tmp_path: Path, line: str, told: str) -> None:
+    async def work(desk: Desk) -> None:
+        assert told in await desk.do(line)
+
+    at_desk(tmp_path, work)
+
+
+def test_a_rule_denied_for_now_is_named_when_it_refuses(tmp_path: Path) -> None:
+    async def work(desk: Desk) -> None:
+        await desk.do("/permissions deny bash(echo one)", "run `echo one`")
+        assert b"the rule bash(echo one) denies this" in b"".join(desk.bodies())
 
     at_desk(tmp_path, work)
 

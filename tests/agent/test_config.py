@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.config import Config, grants_path, has_credentials, keep_grant, load
+from agent.config import Config, has_credentials, load
 from agent.errors import ConfigError
+from agent.grants import grants_path, keep_grant
 from agent.permissions.rules import Rule
 
 

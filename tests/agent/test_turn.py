@@ -104,6 +104,26 @@ def test_permission_is_asked_once_for_a_session(tmp_path: Path) -> None:
         assert w.texts() == ["echo: make x"] * 2
 
 
+def test_what_is_granted_for_good_is_told_with_its_file_and_what_cannot_be_kept_too(tmp_path: Path) -> None:
+    steps = [Answer([calls("act", words="make x")]), Answer([calls("act", words="pytest x")]), "ok"]
+    with world(steps, tmp_path, Permit("always"), Permit("always")) as w:
+        path = w.parts.grants.path = tmp_path / "kept" / "it.toml"
+        ran = w.parts.tools["act"].run
+
+        async def run(arguments: Any, call: Any) -> Any:
+            assert "act(make x)" in path.read_text()
+            path.write_text("no toml")
+            w.parts.tools["act"].run = ran
+            return await ran(arguments, call)
+
+        w.parts.tools["act"].run = run
+        assert w.run().reason == "done"
+        kept, lost = (notice.text for notice in w.told(Notice))
+        assert "act(make x)" in kept and str(path) in kept
+        assert "act(pytest)" in lost and "for this session only" in lost and str(path) in lost
+        assert w.texts() == ["echo: make x", "echo: pytest x"]
+
+
 def test_for_this_session_grants_what_was_shown_and_no_more(tmp_path: Path) -> None:
     steps = [Answer([calls("act", words="make x")]), Answer([calls("act", words="touch y && make x")]), "ok"]
     with world(steps, tmp_path, Permit("session"), Refuse()) as w:

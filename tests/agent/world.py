@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from agent.events import Event, TurnEnded
+from agent.grants import Grants
 from agent.model.api import Api
 from agent.model.request import Frame
 from agent.offline.reply import Reply as Answer
 from agent.offline.script import Script
 from agent.offline.server import Server, ServerOptions
-from agent.parts import Grants, Parts, Room
+from agent.parts import Parts, Room
 from agent.permissions.rules import Rules
 from agent.ports import NoHooks, Permit, Question, Refuse
 from agent.session import Session

@@ -8,7 +8,8 @@ from random import Random
 
 import pytest
 
-from agent.config import grants_path, keep_grant, load
+from agent.config import load
+from agent.grants import grants_path, keep_grant
 from agent.permissions.rules import Rules, judge, parse_rule, prefix_of
 from agent.permissions.shell import only_looks
 from tools.touch import Touch
