@@ -59,8 +59,8 @@ def _say_why(parts: Parts, emit: Emit, trigger: Trigger, made_plan: Plan) -> Non
     if trigger != "auto":
         if note and not made_plan.proposals:
             emit(Notice(note))
-    elif note and note != parts.room.told:
-        parts.room.told = note
+    elif note and (reason := note.partition(". ")[0]) != parts.room.told:  # the blocks it names change
+        parts.room.told = reason
         if not any(what != HOOK for what, _ in made_plan.failures):  # those are told already
             emit(Notice(f"[auto compact] {note}", "warning"))
 

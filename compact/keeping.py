@@ -53,11 +53,17 @@ class Span:
 
 
 def keep_cap(situation: Situation) -> int:
-    """Our count of what a fold and the tail may keep: min(18k, 30 % of the window), or the user's cap."""
-    settings = situation.settings
+    """Our count of what a fold and the tail may keep: min(18k, 30 % of the window), or the user's cap.
+
+    In a small window thrifty keeps less, so that it does not have to make room again after a call or two.
+    """
+    settings, overhead = situation.settings, situation.scaled(situation.overhead)
     cap = min(settings.keep_cap, int(settings.keep_share * situation.window.size))
+    if settings.policy == "thrifty":
+        half = max(settings.leave_share * situation.due - overhead, settings.leave_least * situation.due)
+        cap = min(cap, int(half))
     if settings.max_compact_size:
-        cap = min(cap, settings.max_compact_size - situation.scaled(situation.overhead))
+        cap = min(cap, settings.max_compact_size - overhead)
     return max(500, situation.unscaled(cap))
 
 

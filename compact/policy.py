@@ -31,6 +31,7 @@ RECENT = 12  # calls within which a file's newest read is likely to be looked at
 STEPS = 8  # looks through the view while one batch gathers
 SOON = 3.0  # calls within which a first batch has to be made good while the session is small
 TOLERATED = 0.02  # share of what was spent so far that a batch may cost, should the session end then
+LEFT = 0.75  # of the trigger: where a batch that the window forces would leave more, newer reads go as well
 USUAL = Prices()  # the settings' sizes are for these prices
 
 
@@ -108,9 +109,12 @@ def _haste(situation: Situation) -> float:
 
 
 def _protected(situation: Situation) -> int:
-    """Tokens at the end that stay. The cheaper reading is, the dearer is it to write them anew."""
+    """Tokens at the end that stay: a quarter of the trigger at most, less the cheaper reading is.
+
+    For the cheaper it is, the dearer is it to write them anew.
+    """
     cheapness = min(1.0, situation.prices.read / USUAL.read)
-    return round(situation.settings.protect_tokens * sqrt(cheapness))
+    return round(min(situation.settings.protect_tokens, situation.due // 4) * sqrt(cheapness))
 
 
 def protected_from(folded: Folded, tokens: int) -> int:
@@ -184,17 +188,19 @@ def _worth(situation: Situation, stretch: Stretch, chosen: list[Candidate]) -> b
 
 
 def _without_newest_reads(situation: Situation, stretch: Stretch, found: list[Candidate]) -> list[Candidate]:
-    """Without the newest reads of files in recent use, unless the window needs them too."""
-    kept = newest_reads(situation.folded, RECENT)
-    rest = [each for each in found if each.part.seq not in kept]
-    if stretch.why == "window" and _short(situation, rest):
-        return found
-    return rest
+    """Without the newest reads of files in recent use, as far back as the window allows."""
+    for calls in (RECENT, RECENT // 4) if stretch.why == "window" else (RECENT,):
+        kept = newest_reads(situation.folded, calls)
+        rest = [each for each in found if each.part.seq not in kept]
+        if stretch.why != "window" or _enough(situation, rest):
+            return rest
+    return found
 
 
-def _short(situation: Situation, found: Iterable[Candidate]) -> bool:
-    """Whether clearing these would still leave a summary due."""
-    return situation.tokens - situation.scaled(sum(each.gain for each in found)) >= situation.due
+def _enough(situation: Situation, found: Iterable[Candidate]) -> bool:
+    """Whether clearing these leaves so much room that the next batch is not due after a call or two."""
+    left = situation.tokens - situation.scaled(sum(each.gain for each in found))
+    return left <= LEFT * situation.due
 
 
 def newest_reads(folded: Folded, calls: int) -> set[int]:

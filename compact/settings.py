@@ -58,6 +58,10 @@ class Settings:
     tail_tokens: int = 10_000
     keep_cap: int = 18_000
     keep_share: float = 0.30
+    leave_share: float = (
+        0.50  # of the trigger: what a thrifty compaction leaves in a small window, all in all
+    )
+    leave_least: float = 0.20  # of the trigger, for record and tail, however much system and tools take
 
     restore_files: int = 5
     restore_tokens: int = 5_000

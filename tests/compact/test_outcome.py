@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from compact.outcome import outcome
 from compact.settings import Settings
 from tests.compact.worlds import World
@@ -35,3 +37,15 @@ def test_where_nothing_was_asked_under_it_nothing_came():
     world.undo()
     world.reply("looked")
     assert outcome(world.folded, made, world.prices).endswith("nothing was asked under it")
+
+
+@pytest.mark.parametrize("window", [40_000, 60_000])
+def test_a_small_window_is_made_room_in_by_halves_and_not_every_other_call(window):
+    world = World(window=window, overhead=5_000, judged=False)
+    world.user("read every file")
+    for number in range(60):
+        world.call("read", "value = 'something'\n" * 400, file_path=f"src/part_{number}.py")
+        world.compact()
+    made = world.folded.compactions
+    assert 4 <= len(made) <= 60 * 2_700 / (0.3 * world.situation.due)
+    assert all(one.report["after"] <= 0.7 * world.situation.due for one in made)

@@ -131,6 +131,7 @@ def test_every_view_is_sound_at_every_point(policy, binds, seed):
 
 
 @pytest.mark.sweep
+@pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_view_is_sound_in_many_long_sessions(policy):
     for seed in range(150):
