@@ -8,6 +8,8 @@ all is an error, with its line.
 from __future__ import annotations
 
 import difflib
+import json
+import math
 import re
 import tomllib
 from collections.abc import Callable, Mapping
@@ -93,23 +95,30 @@ def _secret(value: Any) -> str:
 
 
 def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError("takes a whole number")
-    number = float(str(value).replace("_", ""))
-    if number != int(number) or number < 1:
-        raise ValueError("takes a whole number of at least 1")
+    number = _number(value)
+    if not 1 <= number < math.inf or number != int(number):
+        raise ValueError(f"takes a whole number of at least 1, not {value!r}")
     return int(number)
 
 
 def _seconds(value: Any) -> float:
-    seconds = float(value) if isinstance(value, int | float | str) else 0.0
-    if not 1 <= seconds < 1e6:
-        raise ValueError("takes seconds, at least 1")
+    if not 1 <= (seconds := _number(value)) < 1e6:
+        raise ValueError(f"takes seconds, at least 1, not {value!r}")
     return seconds
 
 
 def _milliseconds(value: Any) -> float:
-    return _seconds(float(value) / 1000)
+    if not 1e3 <= (number := _number(value)) < 1e9:
+        raise ValueError("takes milliseconds, at least 1000")
+    return number / 1000
+
+
+def _number(value: Any) -> float:
+    """The number that a value is or holds; not a number (NaN, which fits no limits) where it is none."""
+    try:
+        return math.nan if isinstance(value, bool) else float(str(value).replace("_", ""))
+    except ValueError:
+        return math.nan
 
 
 def _one_of(*choices: str) -> Callable[[Any], str]:
@@ -123,8 +132,21 @@ def _one_of(*choices: str) -> Callable[[Any], str]:
 
 def _rules(value: Any) -> tuple[Rule, ...]:
     if not isinstance(value, list):
-        raise ValueError('takes a list of rules, such as ["bash(git status)"]')
+        raise ValueError(f'takes a list of rules, such as ["bash(git status)"], not {value!r}')
     return tuple(rule for text in value for rule in parse_rules(str(text)))
+
+
+def _deny(value: Any) -> tuple[Rule, ...]:
+    """No mere warning for an error here: what was meant to be forbidden would be allowed."""
+    try:
+        return _rules(value)
+    except ValueError as error:
+        hint = f"; write deny = [{_quoted(value)}]" if isinstance(value, str) else ""
+        raise ConfigError(f"deny: {error}{hint}") from error
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _texts(value: Any) -> tuple[str, ...]:
@@ -143,10 +165,17 @@ def _compact(value: Any) -> dict[str, Any]:
 
 
 def _hooks(value: Any) -> Mapping[str, str]:
-    unknown = set(value) - set(HOOKS)
-    if unknown:
-        raise ValueError(f"knows {', '.join(HOOKS)}, not {', '.join(sorted(unknown))}")
-    return {name: _text(command) for name, command in value.items()}
+    """No mere warning for an error here: a hook that was to forbid things would not run."""
+    if not isinstance(value, dict):
+        raise ConfigError(f'hooks: takes a table, such as [hooks] and pre_tool = "check.sh", not {value!r}')
+    for name, command in value.items():
+        if name not in HOOKS:
+            near = difflib.get_close_matches(name, HOOKS, 1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise ConfigError(f"hooks: {name!r} is no hook; {hint}There are {', '.join(HOOKS)}")
+        if not isinstance(command, str) or not command.strip():
+            raise ConfigError(f'hooks: {name} takes a command, such as "check.sh", not {command!r}')
+    return {name: command.strip() for name, command in value.items()}
 
 
 _FIELDS: dict[str, Callable[[Any], Any]] = {
@@ -159,7 +188,7 @@ _FIELDS: dict[str, Callable[[Any], Any]] = {
     "timeout": _seconds,
     "permission_mode": _one_of(*MODES),
     "allow": _rules,
-    "deny": _rules,
+    "deny": _deny,
     "pass_env": _texts,
     "hooks": _hooks,
     "compact": _compact,
@@ -203,11 +232,11 @@ def _with_entry(
 ) -> Config:
     where = f"{path}: {name}"
     if name not in known:
-        return _warned(config, f"{where} {_unknown(name, known)}")
+        return _warned(config, f"{where} {_unknown(name, known, path)}")
     try:
         read = known[name](value)
     except ConfigError as error:
-        raise ConfigError(f"{where}: {error}") from error
+        raise ConfigError(f"{path}: {error}") from error
     except (ValueError, TypeError) as error:
         return _warned(config, f"{where} {error}; ignored")
     if name in _MERGED:
@@ -229,10 +258,14 @@ def _compact_from(config: Config, origin: str, **entries: Any) -> Config:
     return replace(config, compact={**config.compact, **entries}, origins={**config.origins, **origins})
 
 
-def _unknown(name: str, known: Mapping[str, Any]) -> str:
+def _unknown(name: str, known: Mapping[str, Any], path: Path) -> str:
     if name in _FIELDS:
         return "is only read from your own settings, not from a project's; ignored"
     near = difflib.get_close_matches(name, known, 1)
+    if near and near[0] in ("deny", "hooks"):
+        raise ConfigError(
+            f"{path}: {name!r} is no setting; did you mean {near[0]!r}?"
+        )  # it was to forbid something
     return f"is unknown{f'; did you mean {near[0]}?' if near else ''}; ignored"
 
 

@@ -7,6 +7,7 @@ also written `npm run:*`); for the others a glob over the path, relative to the 
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -78,10 +79,19 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
     """Rules separated by commas or spaces. Raises ValueError where something else stands between them."""
     found = list(re.finditer(r"[A-Za-z_]+(?:\([^)]*\))?", text))
     between = re.sub(r"[A-Za-z_]+(?:\([^)]*\))?", "", text)
-    names = [match[0].split("(")[0].lower() for match in found]
-    if between.strip(" ,\t") or not found or any(name not in KNOWN for name in names):
+    if between.strip(" ,\t") or not found:
         raise ValueError(f"{text!r} holds no rules; write tools or tool(pattern): edit, bash(git status)")
+    if unknown := [match[0] for match in found if match[0].split("(")[0].lower() not in KNOWN]:
+        raise ValueError(f"{unknown[0]!r} names no tool; {_nearest(unknown[0])}")
     return tuple(parse_rule(match[0]) for match in found)
+
+
+def _nearest(text: str) -> str:
+    name, bracket, rest = text.partition("(")
+    near = difflib.get_close_matches(name.lower(), sorted(KNOWN), 1)
+    if near:
+        return f"did you mean {f'{near[0]}{bracket}{rest}'!r}?"
+    return f"the tools are {', '.join(sorted(KNOWN))}"
 
 
 def judge(tool: str, touches: Sequence[Touch], rules: Rules) -> Verdict:

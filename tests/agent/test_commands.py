@@ -318,7 +318,7 @@ def test_rules_are_listed_with_their_origin_and_those_of_the_session_and_for_goo
     [
         ("/permissions forbid bash", "`deny RULE`"),
         ("/permissions remove bash(make)", "no rule here is bash(make)"),
-        ("/permissions deny bsh", "holds no rules"),
+        ("/permissions deny bsh", "did you mean 'bash'?"),
         ("/permissions remove", "holds no rules"),
     ],
 )

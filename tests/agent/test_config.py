@@ -87,6 +87,46 @@ def test_one_bad_entry_voids_nothing_else_and_a_typo_is_named(home: Home) -> Non
     assert "max_tokens" in config.warnings[1]
 
 
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        (
+            "deny = ['bsh(git status)']",
+            "deny: 'bsh(git status)' names no tool; did you mean 'bash(git status)'?",
+        ),
+        ("deny = ['xyz']", "deny: 'xyz' names no tool; the tools are bash, compact"),
+        ("deny = [5]", "deny: '5' holds no rules"),
+        ("deny = 'bash(git status)'", """not 'bash(git status)'; write deny = ["bash(git status)"]"""),
+        ("denny = ['bash']", "'denny' is no setting; did you mean 'deny'?"),
+        ("[hook]\npre_tool = 'x'", "'hook' is no setting; did you mean 'hooks'?"),
+        ("[hooks]\npre_tol = 'x'", "hooks: 'pre_tol' is no hook; did you mean 'pre_tool'?"),
+        ("[hooks]\npre_tool = 5", 'hooks: pre_tool takes a command, such as "check.sh", not 5'),
+        ("[hooks]\npre_tool = ''", "hooks: pre_tool takes a command"),
+        ("hooks = 'x'", "hooks: takes a table"),
+        ("[compact]\npolicy = 'x'", "settings.toml: [compact] policy must be one of"),
+    ],
+)
+def test_a_mistake_in_what_forbids_is_an_error_and_no_warning(home: Home, entry: str, told: str) -> None:
+    home.write(entry)
+    with pytest.raises(ConfigError) as error:
+        home.load()
+    assert told in str(error.value) and str(home.user / "settings.toml") in str(error.value)
+    assert "\n" not in str(error.value) and error.value.code == 6
+
+
+def test_a_mistake_in_what_allows_is_a_warning(home: Home) -> None:
+    home.write("allow = ['bsh(git status)']")
+    assert "did you mean 'bash(git status)'?; ignored" in home.load().warnings[0]
+
+
+@pytest.mark.parametrize("value", ["'soon'", "true", "0", "nan", "inf", "[1]"])
+def test_a_number_that_is_none_is_told_with_what_is_taken(home: Home, value: str) -> None:
+    home.write(f"timeout = {value}\nmax_tokens = {value}")
+    first, second = home.load().warnings
+    assert "timeout takes seconds, at least 1, not" in first
+    assert "max_tokens takes a whole number of at least 1, not" in second
+
+
 def test_a_file_that_is_no_toml_is_named_with_its_line(home: Home) -> None:
     home.write("a = 1\nb = = 2\n")
     with pytest.raises(ConfigError, match=r"settings\.toml.*line 2"):
