@@ -159,7 +159,7 @@ def run(tmp_path: Path) -> Run:
     return film(folder, answers)
 
 
-@pytest.mark.skipif(STRACE is None, reason="strace is not installed")
+@pytest.mark.skipif(STRACE is None, reason="needs strace")
 def test_the_power_takes_nothing_that_was_sent_or_acted_on(run: Run) -> None:
     assert run.moments[-1].request == len(run.requests) == 4
     assert {moment.what for moment in run.moments} == {"request", "bash", "write", "end"}
@@ -181,7 +181,7 @@ def test_the_power_takes_nothing_that_was_sent_or_acted_on(run: Run) -> None:
 
 @pytest.mark.sweep
 @pytest.mark.timeout(900)
-@pytest.mark.skipif(STRACE is None, reason="strace is not installed")
+@pytest.mark.skipif(STRACE is None, reason="needs strace")
 def test_whatever_the_power_left_the_program_goes_on_with_it(run: Run) -> None:
     for moment in run.moments:
         run.put_back(moment.left)
@@ -209,7 +209,7 @@ save(Job(str(linked), b"new", load(str(linked)), spare))
 """
 
 
-@pytest.mark.skipif(STRACE is None, reason="strace is not installed")
+@pytest.mark.skipif(STRACE is None, reason="needs strace")
 def test_a_file_written_outlives_the_power_and_one_written_in_place_has_its_journal_first(
     tmp_path: Path,
 ) -> None:

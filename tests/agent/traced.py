@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.transcripts.platter import Node, Platter
 
-STRACE = shutil.which("strace")
+
+def _working() -> str | None:
+    """strace, where it is there and may watch a process."""
+    found = shutil.which("strace")
+    if found is None or subprocess.run([found, "-o", os.devnull, "true"], capture_output=True).returncode:
+        return None
+    return found
+
+
+STRACE = _working()
 _CALLS = (
     "openat,write,pwrite64,ftruncate,fsync,fdatasync,rename,renameat,mkdir,mkdirat,unlink,unlinkat,linkat,"
     "sendto,execve"
