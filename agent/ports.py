@@ -87,7 +87,10 @@ class HookAnswer:
 
 
 class Hooks(Protocol):
-    """Commands of the user that run at named moments. A hook that fails is reported, never fatal."""
+    """Commands of the user that run at named moments. A hook that fails is reported, never fatal.
+
+    One that was to guard a tool and could not be asked counts as a veto.
+    """
 
     async def run(self, moment: str, about: Mapping[str, Any]) -> HookAnswer: ...
 

@@ -44,6 +44,36 @@ def test_a_hook_that_fails_is_told_and_changes_nothing(tmp_path: Path) -> None:
     assert "exit code 7" in told[0] and "broken" in told[0]
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("/no/such/guard", "could not be started: exit code 127: bash: line 1: /no/such/guard: No such file"),
+        ("./guard", "could not be started: exit code 126"),
+        ("sleep 30", "took longer than 0.2 s"),
+    ],
+)
+def test_a_guard_that_cannot_be_asked_lets_nothing_through(tmp_path: Path, command: str, told: str) -> None:
+    (tmp_path / "guard").write_text("#!/bin/sh\n")
+    patience = 0.2 if "sleep" in command else 30.0
+    commands = {"pre_tool": command, "pre_compact": command}
+    hooks = CommandHooks(commands, tmp_path, lambda text: None, patience)
+    answer = asyncio.run(hooks.run("pre_tool", {}))
+    assert answer.veto is not None and answer.veto.startswith(f"the hook pre_tool ({command}) {told}")
+    assert asyncio.run(hooks.run("pre_compact", {})) == HookAnswer()
+
+
+def test_a_guard_whose_folder_is_gone_lets_nothing_through(tmp_path: Path) -> None:
+    hooks = CommandHooks({"pre_tool": "true"}, tmp_path / "gone", lambda text: None)
+    assert "could not be started" in str(asyncio.run(hooks.run("pre_tool", {})).veto)
+
+
+def test_a_hook_that_fails_is_told_with_its_code_and_first_line(tmp_path: Path) -> None:
+    told: list[str] = []
+    hooks = CommandHooks({"pre_tool": "printf 'first\nsecond' >&2; exit 1"}, tmp_path, told.append)
+    assert asyncio.run(hooks.run("pre_tool", {})) == HookAnswer()
+    assert told == ["the hook pre_tool failed: exit code 1: first"]
+
+
 def test_other_moments_run_nothing(tmp_path: Path) -> None:
     hooks = CommandHooks({"pre_compact": "touch ran"}, tmp_path, lambda text: None)
     asyncio.run(hooks.run("post_compact", {}))

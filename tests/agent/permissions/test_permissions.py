@@ -176,7 +176,7 @@ def test_rules_are_written_as_fingers_know_them() -> None:
         "write(docs/*)",
     ]
     for bad in ("", "what?", "bash(git", "frobnicate"):
-        with pytest.raises(ValueError, match="rule|names no tool"):
+        with pytest.raises(ValueError, match=r"rule|names no tool"):
             parse_rules(bad)
 
 
