@@ -190,6 +190,12 @@ def body(question: Question, look: Look) -> list[str]:
     return [f"  {row}" for row in rows]
 
 
+def place(question: Question, look: Look) -> list[str]:
+    """Where a change is made: a diff alone does not tell. What has no diff is told by its body."""
+    title = one_line(question.title)
+    return [f"  {row}" for row in wrap(title, look.columns - 2)] if question.preview.get("diff") else []
+
+
 def draw(panel: Panel, look: Look, rows: int) -> list[str]:
     """The question in at most `rows` lines; the choices are always there."""
     question, paint = panel.question, look.theme.paint
@@ -213,7 +219,11 @@ def draw(panel: Panel, look: Look, rows: int) -> list[str]:
 def whole(question: Question, look: Look) -> list[str]:
     """The question for printing: all that is asked for, and each answer with its rule in full."""
     answers = [f"  {choice.digit} {choice.words}  {choice.letter}" for choice in choices(question)]
-    return [*body(question, look), *(row for answer in answers for row in wrap(answer, look.columns))]
+    return [
+        *place(question, look),
+        *body(question, look),
+        *(row for answer in answers for row in wrap(answer, look.columns)),
+    ]
 
 
 def _foot(panel: Panel, look: Look, most: int) -> list[str]:

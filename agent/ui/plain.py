@@ -15,7 +15,7 @@ from agent.events import TurnEnded
 from agent.ports import Driver, Permit, Question, Refuse
 
 from . import render
-from .approve import body, choices
+from .approve import body, choices, place
 from .complete import is_command
 from .escape import gentle, one_line
 from .input import LEAVING
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from agent.ports import Factory
 
 PROMPT = "> "
+NO = "No, and tell why; n REASON on one line tells it at once"
 WIDE = 10_000  # lines are not broken: the terminal or the reader does that
 
 
@@ -110,11 +111,11 @@ class Teller:
     async def ask(self, question: Question) -> Permit | Refuse:
         """Ask with numbered answers; the end of input refuses and stops."""
         self._out.line(f"Allow {one_line(question.tool)}?  {one_line(question.why)}")
-        for row in body(question, self.look):
+        for row in (*place(question, self.look), *body(question, self.look)):
             self._out.line(row)
         found = choices(question)
         for choice in found:
-            self._out.line(f"  {choice.letter}: {choice.words}")
+            self._out.line(f"  {choice.letter}: {choice.words if choice.answer else NO}")
         while True:
             self.ask_for("Answer: ")
             line = await self._lines.next()
@@ -123,7 +124,14 @@ class Teller:
             key, _, reason = line.strip().partition(" ")
             for choice in found:
                 if key.lower() in (choice.letter, choice.digit):
-                    return choice.answer or Refuse(reason)
+                    return choice.answer or await self._refusal(reason.strip())
+
+    async def _refusal(self, reason: str) -> Refuse:
+        if reason:
+            return Refuse(reason)
+        self.ask_for("Why? (Enter for no reason) ")
+        line = await self._lines.next()
+        return Refuse("", stop=True) if line is None else Refuse(line.strip())
 
     async def choose(self, menu: Menu) -> Row | None:
         """Let the person choose by a number; an empty line or the end of input chooses nothing."""

@@ -221,7 +221,8 @@ class Scripted:
         command = rest.encode().decode("unicode_escape") or "rm -rf build && make"
         preview = {"diff": DIFF} if rest == "diff" else {"text": command}
         touches = (Touch("write", "/etc/passwd", outside=True),) if rest == "outside" else ()
-        question = Question("bash", command, touches, "not allowed by a rule", "make", preview, "k")
+        tool, title = ("edit", "src/calc.py") if rest == "diff" else ("bash", command)
+        question = Question(tool, title, touches, "not allowed by a rule", "make", preview, "k")
         answer = await self.approver.ask(question)
         self.note("answer", repr(answer))
         if isinstance(answer, Refuse) and answer.stop:

@@ -22,7 +22,8 @@ def person(tmp_path):
 
 
 def ask(person, what="ask"):
-    return person.type(f"{what}\r").sees("Allow bash?", "Esc: no, and stop")
+    tool = "edit" if what == "ask diff" else "bash"
+    return person.type(f"{what}\r").sees(f"Allow {tool}?", "Esc: no, and stop")
 
 
 def listening(person):

@@ -127,6 +127,17 @@ def test_line_mode_on_a_terminal_sends_no_escape_codes(tmp_path, how):
     assert b"\x1b" not in bytes(person.raw)
 
 
+def test_line_mode_names_the_file_of_a_change_and_asks_why_after_a_bare_no(tmp_path):
+    with Person(tmp_path, WORDS="--plain") as person:
+        person.sees(">").type("ask diff\n").sees("Allow edit?", "src/calc.py", "n REASON", "Answer:")
+        assert person.text.index("src/calc.py") < person.text.index("return a + b")
+        person.type("n\n").sees("Why? (Enter for no reason)").type("use git\n").logged(
+            "reason='use git', stop=False"
+        )
+        person.type("ask make clean\n").sees("Allow bash?").type("n\n\n").logged("reason='', stop=False")
+        person.sees("  make clean")
+
+
 def test_line_mode_reads_a_pipe_to_its_end(tmp_path):
     done = subprocess.run(
         [sys.executable, str(SCRIPTED), str(tmp_path)],
