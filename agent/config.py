@@ -263,9 +263,8 @@ def _unknown(name: str, known: Mapping[str, Any], path: Path) -> str:
         return "is only read from your own settings, not from a project's; ignored"
     near = difflib.get_close_matches(name, known, 1)
     if near and near[0] in ("deny", "hooks"):
-        raise ConfigError(
-            f"{path}: {name!r} is no setting; did you mean {near[0]!r}?"
-        )  # it was to forbid something
+        # No mere warning: it was to forbid something.
+        raise ConfigError(f"{path}: {name!r} is no setting; did you mean {near[0]!r}?")
     return f"is unknown{f'; did you mean {near[0]}?' if near else ''}; ignored"
 
 

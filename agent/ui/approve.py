@@ -140,6 +140,13 @@ class Approval:
         if self.panel is not None and not self.panel.answer.done():
             self.panel.answer.set_result(Refuse(reason, stop))
 
+    def back(self) -> None:
+        """Ask again instead of taking a reason."""
+        if self.panel is not None:
+            self.panel.reasoning = False
+            self.panel.listens_at = self._monotonic() + QUIET
+            self.changed()
+
     def _stood_alone(self, panel: Panel, choice: Choice) -> None:
         if panel is self.panel and panel.held in (choice.letter, choice.digit):
             panel.held = ""

@@ -161,6 +161,11 @@ def _question(made: KeyBindings, hands: Hands, editor: Editor, approval: Approva
         editor.buffer.insert_text(event.data)
         approval.disturb()
 
+    @made.add(Keys.BracketedPaste, filter=waiting & ~reasoning)
+    def _(event: KeyPressEvent) -> None:
+        editor.paste(event.data)
+        approval.disturb()
+
     @made.add(Keys.Any, filter=listening)
     def _(event: KeyPressEvent) -> None:
         editor.buffer.insert_text(approval.press(event.data))
@@ -189,6 +194,4 @@ def _question(made: KeyBindings, hands: Hands, editor: Editor, approval: Approva
 
     @made.add("escape", filter=reasoning)
     def _(event: KeyPressEvent) -> None:
-        if approval.panel is not None:
-            approval.panel.reasoning = False
-            approval.disturb()
+        approval.back()

@@ -163,6 +163,18 @@ def test_a_long_draft_shows_its_end_within_the_width(columns):
     assert last.endswith("ends") or columns < 40
 
 
+def test_a_paste_and_enter_at_a_question_never_answer_it(person):
+    listening(ask(person)).type("\x1b[200~pasted words\x1b[201~").sees("You are typing", "pasted words")
+    listening(person).type("xyz\r").sees("pasted wordsxyz", "Allow bash?")
+    person.type("\x1b").misses("Allow bash?")
+    assert "Permit" not in person.log
+
+
+def test_going_back_from_the_reason_asks_again_as_if_nothing_was_typed(person):
+    listening(ask(person)).type("n").sees("Why not?").type("\x1b").sees("Esc: no, and stop")
+    person.again("\x1b[A", lambda: "❯ 1 Yes" in person.text).type("\r").logged("scope='once'")
+
+
 def test_ctrl_c_at_a_question_interrupts_the_turn(person):
     ask(person).type("\x03").sees("Interrupted").misses("Allow bash?")
     assert "answer" not in person.log
