@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from compact import report
 from compact.notice import notice
 from compact.pipeline import Flow, plan
 from compact.plan import Answer, AskSummary, Plan, Proposal, Trigger
@@ -165,9 +166,5 @@ async def react(session: Session, parts: Parts, emit: Emit, error: PromptTooLong
 
 def biggest(session: Session, count: int = 3) -> str:
     """One line that names the largest blocks of the view."""
-    parts = [part for message in session.folded.view for part in message.parts]
-    parts.sort(key=lambda part: -part.tokens)
-    named = ", ".join(
-        f"r{part.seq} ({part.kind.name.lower()}, {part.tokens:,} tokens)" for part in parts[:count]
-    )
+    named = "; ".join(report.biggest(session.folded.view, count))
     return f"The biggest blocks: {named}" if named else "The conversation is empty"

@@ -8,7 +8,8 @@ from typing import Any
 
 from transcripts.edits import earliest
 from transcripts.facts import Clear, Edit, Fold, Unthink
-from transcripts.view import Kind, View
+from transcripts.messages import ToolUse
+from transcripts.view import Kind, Part, View
 
 from .frontier import frontier
 from .placeholders import describe, recall_id
@@ -96,14 +97,20 @@ def _what(edit: Clear) -> str:
     return {"content": "results", "text": "pasted", "source": "pasted"}.get(edit.field, "inputs")
 
 
+def named(part: Part) -> str:
+    """What a part of the view is, in a few words: a result by its call, a text by who said it."""
+    if part.use is not None:
+        return describe(part.use)
+    return f"call of {describe(part.block)}" if isinstance(part.block, ToolUse) else part.kind.name.lower()
+
+
 def biggest(view: View, count: int) -> list[str]:
     """The largest blocks of the view, a line each: what, how large, and the id."""
     parts = [part for message in view for part in message.parts]
     parts.sort(key=lambda part: -part.tokens)
     lines = []
     for part in parts[:count]:
-        what = describe(part.use) if part.use is not None else part.kind.name.lower()
-        lines.append(f"{what}, {part.tokens:,} tokens ({recall_id(part)})")
+        lines.append(f"{named(part)}, {part.tokens:,} tokens ({recall_id(part)})")
     return lines
 
 

@@ -18,7 +18,7 @@ from .export_words import moment, shortened, title
 from .facts import Clear, Compacted, Edit, Failed, Fold, Opened, Reply, Result, Unthink, User
 from .fold import Folded
 from .messages import Block, Image, Text, ToolUse, is_thinking
-from .telling import block_text, content_text
+from .telling import block_text, call_of, content_text
 
 PROGRAM = "From the program"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -146,13 +146,13 @@ def _is_base64(data: str) -> bool:
 def _result(fact: Result, reply: Reply | None) -> str:
     """A result under the name of its call; where that is missing (a damaged record), by its first words."""
     name = "error" if fact.error else "result"
-    use = reply.blocks[fact.block] if reply is not None and fact.block < len(reply.blocks) else None
+    use = call_of(reply, fact)
     inside = []
     if diff := fact.human.get("diff"):
         inside.append(f"<pre class=diff>{''.join(_diff_lines(str(diff)))}</pre>")
     inside += [_block(block) for block in fact.content if isinstance(block, Image)]
     words = content_text(tuple(block for block in fact.content if not isinstance(block, Image)))
-    gist = f"of {_call(use)}" if isinstance(use, ToolUse) else " ".join(words[:400].split())[:120]
+    gist = f"of {_call(use)}" if use is not None else " ".join(words[:400].split())[:120]
     inside.append(_plain(words))
     if fact.stored is not None:
         inside.append(

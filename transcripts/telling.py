@@ -38,6 +38,13 @@ def fact_text(fact: Fact) -> str:
     return ""
 
 
+def call_of(reply: Fact | None, result: Result) -> ToolUse | None:
+    """The call that a result answers, from the reply that holds it; None where the record lost it."""
+    blocks = reply.blocks if isinstance(reply, Reply) else ()
+    use = blocks[result.block] if result.block < len(blocks) else None
+    return use if isinstance(use, ToolUse) else None
+
+
 def speaker(fact: Fact) -> str:
     """Who says it, in one word."""
     match fact:

@@ -10,6 +10,8 @@ from agent.events import Charted, Notice, Said
 from agent.fitting import overheads
 from agent.model.models import ALIASES, nearest
 from compact.outcome import outcome
+from compact.placeholders import recall_id
+from compact.report import named
 from compact.window import state_of
 from tools.text import counted
 from transcripts.facts import Compacted
@@ -19,6 +21,7 @@ from transcripts.view import Kind
 if TYPE_CHECKING:
     from agent.driver import Agent
 
+NEWEST = 8  # compactions that are shown unasked
 LABELS = {
     Kind.USER: "user text",
     Kind.ASSISTANT: "assistant text",
@@ -30,7 +33,8 @@ LABELS = {
 
 
 async def context(agent: Agent, argument: str) -> None:
-    """Draw what the context holds. Then the largest blocks, and every compaction so far with its figures."""
+    """Draw what the context holds. Then the largest blocks, and the newest compactions with their figures; \
+`/context all` lists every one."""
     session, parts = agent.in_use
     room, view = parts.room, session.folded.view
     total = size(session, parts)
@@ -44,7 +48,7 @@ async def context(agent: Agent, argument: str) -> None:
     state = state_of(total, room.window, room.settings).name
     title = f"The context of {parts.frame.model}: {state}"
     agent.emit(Charted(title, tuple(rows), room.window.size))
-    agent.emit(Said("\n".join([*_largest(agent, scale), "", *_compactions(agent)])))
+    agent.emit(Said("\n".join([*_largest(agent, scale), "", *_compactions(agent, argument == "all")])))
 
 
 def _largest(agent: Agent, scale: float, count: int = 5) -> list[str]:
@@ -53,22 +57,23 @@ def _largest(agent: Agent, scale: float, count: int = 5) -> list[str]:
     found.sort(key=lambda part: -part.tokens)
     lines = ["Largest blocks"]
     for part in found[:count]:
-        name = f" of {part.use.name}" if part.use is not None else ""
-        lines.append(f"  {round(part.tokens * scale):>8,}  r{part.seq}  {LABELS[part.kind]}{name}")
+        lines.append(f"  {round(part.tokens * scale):>8,}  {recall_id(part)}  {named(part)}")
     return lines if found else ["The conversation is empty."]
 
 
-def _compactions(agent: Agent) -> list[str]:
+def _compactions(agent: Agent, every: bool) -> list[str]:
+    """The newest compactions, or every one, newest first."""
     session, parts = agent.in_use
     folded = session.folded
     if not folded.compactions:
         return [f"No compaction so far (policy {parts.room.settings.policy})."]
     lines = [f"Compactions (policy {parts.room.settings.policy})"]
-    for made in folded.compactions:
+    older = 0 if every else max(0, len(folded.compactions) - NEWEST)
+    for made in reversed(folded.compactions[older:]):
         lines.append(f"  {_figures(made)}{'  undone' if made.id in folded.undone else ''}")
         if told := outcome(folded, made, parts.room.prices):
             lines.append(f"      {told}")
-    return lines
+    return [*lines, *([f"  ... {counted(older, 'earlier one')}: /context all"] if older else [])]
 
 
 def _figures(made: Compacted) -> str:

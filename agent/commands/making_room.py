@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING
 
 from agent.events import Notice, Said
 from agent.room import make_room
+from compact.gone import gone
 from compact.ledger import pins_of
 from compact.notice import notice
 from compact.pipeline import dry_run
 from compact.undo import Refusal, plan_undo
 from compact.window import percent
+from transcripts.fold import Folded
 
 if TYPE_CHECKING:
     from agent.driver import Agent
 
 DRY = "--dry-run"
+LISTED = 20  # lines of what left the context
 
 
 async def compact(agent: Agent, argument: str) -> None:
@@ -58,10 +61,14 @@ async def uncompact(agent: Agent, argument: str) -> None:
 
 
 async def recall(agent: Agent, argument: str) -> None:
-    """Show what left the context. Takes an id such as r57, or words to look for."""
-    library = agent.in_use[1].place.library
-    if not argument or library is None:
-        agent.emit(Notice("give an id (r57), or words to look for"))
+    """Show what left the context. Takes an id such as r57, or words to look for; bare lists what left."""
+    session, parts = agent.in_use
+    library = parts.place.library
+    if not argument:
+        agent.emit(Said("\n".join(_gone(session.folded))))
+        return
+    if library is None:
+        agent.emit(Notice("there is no record to recall from", "warning"))
         return
     try:
         agent.emit(Said(library.original(argument)))
@@ -69,6 +76,19 @@ async def recall(agent: Agent, argument: str) -> None:
         found = library.find(argument)
         lines = [f"{id}  {excerpt}" for id, excerpt in found]
         agent.emit(Said("\n".join(lines)) if lines else Notice(f"nothing holds {argument!r}"))
+
+
+def _gone(folded: Folded) -> list[str]:
+    """What left the context, in at most LISTED lines, and how to bring it back."""
+    left = gone(folded)
+    if not left:
+        return ["nothing left the context so far; /recall WORDS looks for words in the whole record"]
+    shown = left if len(left) < LISTED else left[: LISTED - 2]
+    lines = [f"{one.id:>7}  {one.tokens:>8,} tokens  {one.by:>5}  {one.what}" for one in shown]
+    if hidden := len(left) - len(shown):
+        lines.append(f"... and {hidden:,} more: /recall WORDS finds them")
+    first = left[0]
+    return [*lines, f"/recall {first.id} shows that one, /recall {first.by} all that {first.by} left out"]
 
 
 async def pin(agent: Agent, argument: str) -> None:

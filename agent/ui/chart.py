@@ -21,12 +21,17 @@ def chart(event: Charted, look: Look) -> str:
     What the rows leave of the total is free, as is a row that is named so.
     """
     rows = [(one_line(label), tokens) for label, tokens in event.rows if not _is_free(label)]
-    used = sum(tokens for _, tokens in rows)
-    total = max(event.total, used, 1)
-    lines = [look.theme.paint("bold", clip(_headline(event.title, used, total), look.columns)), ""]
+    used, total = filled(event)
+    lines = [*(look.theme.paint("bold", line) for line in _headline(event.title, used, total, look)), ""]
     lines += _grid(rows, total, look)
     lines += ["", *_legend(rows, total, look)]
     return "\n".join(lines)
+
+
+def filled(event: Charted) -> tuple[int, int]:
+    """(tokens in use, tokens in all, at least one)."""
+    used = sum(tokens for label, tokens in event.rows if not _is_free(label))
+    return used, max(event.total, used, 1)
 
 
 def shares(tokens: list[int], total: int, cells: int) -> list[int]:
@@ -42,8 +47,11 @@ def shares(tokens: list[int], total: int, cells: int) -> list[int]:
     return given
 
 
-def _headline(title: str, used: int, total: int) -> str:
-    return f"{one_line(title)}  {count(used)} of {count(total)} ({used / total:.0%})"
+def _headline(title: str, used: int, total: int, look: Look) -> list[str]:
+    """The title with how full it is; where there is no room for both, the figure has a line of its own."""
+    title, figure = one_line(title), f"{count(used)} of {count(total)} ({used / total:.0%})"
+    lines = [f"{title}  {figure}"] if width(title) + 2 + len(figure) <= look.columns else [title, figure]
+    return [clip(line, look.columns) for line in lines]
 
 
 def _grid(rows: list[tuple[str, int]], total: int, look: Look) -> list[str]:

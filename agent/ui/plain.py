@@ -16,6 +16,7 @@ from agent.ports import Driver, Permit, Question, Refuse
 
 from . import render
 from .approve import body, choices, place
+from .chart import filled
 from .complete import is_command
 from .escape import gentle, one_line
 from .input import LEAVING
@@ -165,9 +166,11 @@ def _line(event: events.Event, look: Look) -> str:
             return gentle(text)
         case events.TakenBack(text):
             return f"The prompt was: {gentle(text)}"
-        case events.Charted(title, rows, total):
+        case events.Charted(title, rows):
+            used, total = filled(event)
             shares = [f"  {gentle(label)}: {tokens:,}" for label, tokens in rows]
-            return "\n".join([f"{gentle(title)} (of {total:,} tokens)", *shares])
+            fill = f"{used:,} of {total:,} tokens ({used / total:.0%})"
+            return "\n".join([f"{gentle(title)}: {fill}", *shares])
         case events.TurnEnded(reason=reason, error=error):
             return "Interrupted" if reason == "interrupted" else gentle(error)
         case _:

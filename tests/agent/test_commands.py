@@ -182,12 +182,36 @@ def test_what_left_the_context_is_recalled_by_id_and_by_words(tmp_path: Path) ->
     files(tmp_path, 12)
 
     async def work(desk: Desk) -> None:
+        assert "nothing left the context" in await desk.do("/recall")
         await desk.do(READ_ALL, "/compact")
+        lines = (await desk.do("/recall")).splitlines()
+        made = desk.agent.in_use[0].folded.compactions[-1].id
+        assert len(lines) == 20 and f" tokens  {made:>5}  read src/part_" in lines[0]
+        assert "more: /recall WORDS" in lines[-2] and f"/recall {lines[0].split()[0]} shows" in lines[-1]
         found = await desk.do("/recall task_3_77")
         ident = found.split()[0]
         assert ident.startswith("r")
         assert "def task_3_77(): return 'value 77'" in await desk.do(f"/recall {ident}")
         assert "nothing holds" in await desk.do("/recall zebra-crossing")
+        await desk.do("/uncompact")
+        assert made not in (await desk.do("/recall")).split()
+
+    at_desk(tmp_path, work)
+
+
+def test_context_names_files_and_shows_the_newest_compactions_unless_asked_for_all(tmp_path: Path) -> None:
+    files(tmp_path, 1)
+
+    async def work(desk: Desk) -> None:
+        await desk.do("read src/part_0.py")
+        assert "  read src/part_0.py\n" in await desk.do("/context")
+        session = desk.agent.in_use[0]
+        made = [session.compacted("micro", "auto", (), {}).id for _ in range(11)]
+        said = await desk.do("/context")
+        assert [line.split()[0] for line in said.splitlines() if "micro" in line] == made[:-9:-1]
+        assert "... 3 earlier ones: /context all" in said
+        said = await desk.do("/context all")
+        assert all(f"  {one}  " in said for one in made) and "earlier" not in said
 
     at_desk(tmp_path, work)
 

@@ -12,6 +12,7 @@ from agent.events import Charted
 from agent.ports import Question, Status
 from agent.ui import approve, cells, live, status
 from agent.ui.markdown import markdown
+from agent.ui.plain import Teller
 from agent.ui.render import diff, event_text
 from agent.ui.theme import Theme
 from agent.ui.words import Look, user
@@ -65,6 +66,16 @@ def test_nothing_is_wider_than_the_screen(columns, theme):
                 assert not re.search(
                     r"[\x00-\x09\x0b-\x1a\x1c-\x1f\x7f-\x9f\u202e\u200b]", SGR.sub("", drawn)
                 )
+
+
+@pytest.mark.parametrize("columns", [20, 30, 80])
+def test_the_map_of_the_context_always_tells_how_full_it_is(columns, capsys):
+    rows = (("tool results", 48_000), ("user text", 2_000), ("free", 150_000))
+    event = Charted("The context of claude-sonnet-5-5: NORMAL", rows, 200_000)
+    lines = SGR.sub("", event_text(event, Look(columns, Theme(False)))).splitlines()
+    assert any(line.endswith("50k of 200k (25%)") for line in lines[:2]) and too_wide(lines[0], columns) == []
+    Teller(None).emit(event)
+    assert "NORMAL: 50,000 of 200,000 tokens (25%)\n" in capsys.readouterr().out
 
 
 def everything(sample, look):
