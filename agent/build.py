@@ -90,7 +90,7 @@ class Workshop:
         """A copy in use, under a name that still tells it from its original."""
         session, parts = self._joined(begun)
         if name := name_of(session.folded.notes):
-            session.noted("name", {"name": f"{name} (copy)"})
+            session.noted("name", {"name": self.records.copy_name(name)})
         return session, parts
 
     def _joined(self, begun: Begun) -> tuple[Session, Parts]:

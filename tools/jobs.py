@@ -81,7 +81,7 @@ class Job:
             self.stopped or "", "finished"
         )
         if self.left_over:
-            return "all of its processes have ended"
+            return "ended, and all of its processes with it"
         return f"{why}, exit code {code}{f' ({name})' if name else ''}"
 
     def take(self, data: bytes) -> None:

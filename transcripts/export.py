@@ -7,8 +7,10 @@ what people read and whole in the JSONL, whose lines are facts again and can be 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 
 from .beside import beside, spoken
 from .codec import BadLine, encode, from_raw
@@ -45,6 +47,16 @@ def export_text(
     with suppress(OSError, BadLine):  # the record went away while it was in use: what is left is exported
         folded = whole(folded, shelf)
     return makers[suffix](masked(folded, sid, masks), sid)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write an export that only its owner may read: outputs can hold what no pattern knows for a secret.
+
+    Raises FileExistsError, never written over, and other OSErrors.
+    """
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
 
 
 def masked(folded: Folded, sid: str, masks: Masks) -> Folded:

@@ -10,6 +10,7 @@ once, and every append tries again.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -138,7 +139,7 @@ class Store:
             why = getattr(error, "strerror", None) or str(error)
             self._warn(
                 f"the session cannot be saved ({why}): it goes on in memory and every record is tried again. "
-                f"Make room, or see what is wrong with {self.path.parent}"
+                f"{_advice(error, self.path.parent)}"
             )
         self._troubled = True
 
@@ -165,6 +166,13 @@ class Store:
             del self.pending[0]
         if durable and journal.unsynced:
             journal.settle()
+
+
+def _advice(error: Exception, folder: Path) -> str:
+    """What the person can do about a disk that fails."""
+    if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{folder} cannot be written to: change that, or /export the session to another folder"
+    return f"Make room, or see what is wrong with {folder}"
 
 
 def _spill(lines: list[bytes], path: Path) -> str:

@@ -9,7 +9,7 @@ from agent.events import Notice, Said
 from agent.session import name_of
 from agent.sessions.going_on import chosen_session, go_on_with, list_sessions
 from agent.undo.going_back import menu, points, rewind_by_choice, rewind_to
-from transcripts.export import export_text
+from transcripts.export import export_text, write_private
 from transcripts.masking import Masks, secret_values
 
 if TYPE_CHECKING:
@@ -66,6 +66,11 @@ async def fork(agent: Agent, argument: str) -> None:
 async def rename(agent: Agent, argument: str) -> None:
     """Give this session a name. It can be resumed by it."""
     session, _ = agent.in_use
+    holder = agent.workshop.records.holder_of(argument, session.sid) if argument else None
+    if holder:
+        words = f"the session {holder} has the name {argument!r} already; give another"
+        agent.emit(Notice(words, "warning"))
+        return
     if argument:
         session.noted("name", {"name": argument})
     name = name_of(session.folded.notes)
@@ -78,14 +83,15 @@ async def export(agent: Agent, argument: str) -> None:
     path = Path(argument).expanduser() if argument else Path(f"{session.sid}.md")
     if not path.is_absolute():
         path = agent.setup.folder / path
-    if path.exists():
-        agent.emit(Notice(f"{path} exists already; give another name", "warning"))
-        return
     try:
         masks = Masks((*session.masks.values, *secret_values(agent.setup.environ)))
         text = export_text(session.folded, session.sid, path.suffix or ".md", session.shelf, masks)
     except ValueError as error:
         agent.emit(Notice(str(error), "warning"))
         return
-    path.write_text(text, "utf-8")
+    try:
+        write_private(path, text)
+    except FileExistsError:
+        agent.emit(Notice(f"{path} exists already; give another name", "warning"))
+        return
     agent.emit(Notice(f"written to {path}"))

@@ -85,7 +85,7 @@ def export(words: list[str], folder: Path) -> int:
     """Write a session to a file."""
     if len(words) not in (1, 2):
         return _complain("sessions export takes an id, name or file, and where to write it")
-    from transcripts.export import export_text
+    from transcripts.export import export_text, write_private
 
     sid, folded = _session(words[0], folder)
     target = words[1] if len(words) == 2 else f"{sid}.md"
@@ -94,13 +94,11 @@ def export(words: list[str], folder: Path) -> int:
     path = folder / Path(target).expanduser()
     text = export_text(folded, sid, path.suffix or ".md", masks=_masks())
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        write_private(path, text)
     except FileExistsError:
         return _complain(f"{path} exists already; give another name")
     except OSError as error:
         return _complain(f"{path} cannot be written: {error.strerror}")
-    with os.fdopen(fd, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
     return _say(f"written to {path.resolve()}")
 
 

@@ -5,11 +5,13 @@ Without a record (`--no-session`) everything goes to a temporary folder that is 
 
 from __future__ import annotations
 
+import re
 import secrets
 import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from agent.errors import UsageError
@@ -129,6 +131,19 @@ class Records:
     def listed(self) -> list[Summary]:
         """The sessions with a prompt in them, newest first. Blocks on the disk."""
         return [one for one in sessions(self.home) if one.turns]
+
+    def holder_of(self, name: str, but: str) -> str | None:
+        """The id of a session other than `but` that is found by this name, in any case."""
+        wanted = name.casefold()
+        others = (one for one in sessions(self.home) if one.sid != but)
+        return next((one.sid for one in others if wanted in (one.name.casefold(), one.sid)), None)
+
+    def copy_name(self, name: str) -> str:
+        """A name for a copy of the session of this name that no other session has."""
+        name = re.sub(r" \(copy(?: \d+)?\)$", "", name)
+        names = (f"{name} (copy)" if number == 1 else f"{name} (copy {number})" for number in count(1))
+        taken = {one.name.casefold() for one in sessions(self.home)}
+        return next(each for each in names if each.casefold() not in taken)
 
     def is_recording(self, wanted: str) -> bool:
         """Whether a file was named that is no session of this folder: a copy of it is gone on with."""

@@ -291,11 +291,24 @@ def test_another_model_gets_no_thinking_of_the_old_one(tmp_path: Path) -> None:
     at_desk(tmp_path, work)
 
 
+def test_a_name_that_another_session_has_is_refused_with_its_id(tmp_path: Path) -> None:
+    async def work(desk: Desk) -> None:
+        await desk.do("help", "/rename Blue")
+        old = desk.agent.in_use[0].sid
+        assert "'Blue'" in await desk.do("/rename Blue")
+        await desk.do("/clear", "help")
+        assert f"session {old} has the name 'blue' already" in await desk.do("/rename blue")
+        assert await desk.do("/rename") == "this session has no name"
+
+    at_desk(tmp_path, work)
+
+
 def test_export_writes_a_file_of_the_asked_form(tmp_path: Path) -> None:
     async def work(desk: Desk) -> None:
         await desk.do("run `echo one`", "/export out.md", "/export out.html", "/export out.jsonl")
         assert "echo one" in (tmp_path / "out.md").read_text("utf-8")
         assert "<html" in (tmp_path / "out.html").read_text("utf-8")
+        assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("out.*")} == {0o600}
         assert "exists already" in await desk.do("/export out.md")
 
     at_desk(tmp_path, work)

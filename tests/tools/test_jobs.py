@@ -75,6 +75,15 @@ def test_one_that_ends_is_announced_once_to_each(bench: Bench) -> None:
     assert jobs.running == []
 
 
+def test_processes_that_a_command_left_behind_are_announced_in_a_sentence(bench: Bench) -> None:
+    bench.run("(until [ -e go ]; do sleep 0.01; done) & echo up")
+    jobs = jobs_of(bench.place)
+    (bench.folder / "go").touch()
+    bench.runner.run(ended(jobs.jobs["b1"]))
+    (job,) = jobs.finished()
+    assert " ended, and all of its processes with it, after " in announcement(job, bench.place)
+
+
 def test_one_that_the_model_saw_end_is_not_announced_again(bench: Bench) -> None:
     jobs = jobs_of(bench.place)
     bench.run("exit 3", run_in_background=True)

@@ -252,8 +252,13 @@ print(json.dumps(told))
 MOUNT = ["unshare", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs -o size=128k none "$0" && "$@"']
 
 
-@pytest.mark.parametrize(("how", "why"), [("full", "space left"), ("read-only", "Read-only file system")])
-def test_a_real_disk_that_takes_nothing_for_a_while_loses_nothing(tmp_path: Path, how: str, why: str) -> None:
+@pytest.mark.parametrize(
+    ("how", "why", "advice"),
+    [("full", "space left", "Make room"), ("read-only", "Read-only file system", "cannot be written to")],
+)
+def test_a_real_disk_that_takes_nothing_for_a_while_loses_nothing(
+    tmp_path: Path, how: str, why: str, advice: str
+) -> None:
     """A small file system in memory, in a namespace of its own: really full, and really read-only."""
     if subprocess.run([*MOUNT, str(tmp_path), "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("no file system can be mounted here")
@@ -263,4 +268,4 @@ def test_a_real_disk_that_takes_nothing_for_a_while_loses_nothing(tmp_path: Path
     )
     assert done.returncode == 0, done.stderr
     first, last = json.loads(done.stdout)
-    assert why in first and "saved again" in last
+    assert why in first and advice in first and "saved again" in last

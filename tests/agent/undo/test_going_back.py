@@ -121,6 +121,8 @@ def test_a_fork_can_take_files_back_to_before_it_was_made(tmp_path: Path) -> Non
     async def work(desk: Desk) -> None:
         await desk.do("replace old by new in a.py", "/rename first", "/fork")
         assert "first (copy)" in await desk.do("/rename")
+        await desk.do("/fork")
+        assert "first (copy 2)" in await desk.do("/rename")
         await desk.do("/rewind 1 both yes")
         assert (tmp_path / "a.py").read_text("utf-8") == "print('old')\n"
         assert desk.told(TakenBack) == [TakenBack("replace old by new in a.py")]
