@@ -133,7 +133,7 @@ def _write(piece: str, before: list[Step]) -> list[Step]:
     if "prints" in (match.groupdict().get("how") or "").lower() and match["path"].endswith(".py"):
         content = f"print({content!r})"
     given: dict[str, object] = {"file_path": match["path"], "content": content.rstrip("\n") + "\n"}
-    return [(Action("write", given, f"write {match['path']}"),)]
+    return [(Action("write", given, f"write `{match['path']}`"),)]
 
 
 _CHANGE = re.compile(
@@ -152,16 +152,20 @@ def _edit(piece: str, before: list[Step]) -> list[Step]:
     if match["all"] or match["each"]:
         given["replace_all"] = True
     return [
-        (Action("read", {"file_path": path}, f"read {path} before changing it"),),
-        (Action("edit", given, f"replace {old!r} by {new!r} in {path}"),),
+        (Action("read", {"file_path": path}, f"read `{path}` before changing it"),),
+        (Action("edit", given, f"replace `{old!r}` by `{new!r}` in `{path}`"),),
     ]
+
+
+_BACKGROUND = re.compile(r"\s+in\s+(?:the\s+)?background$", re.I)
 
 
 def _run(piece: str, before: list[Step]) -> list[Step]:
     match = re.match(r"(?:run|execute|!)\s*(?:the\s+command\s+)?(?P<what>.+)$", piece, re.I | re.S)
     if match is None:
         return [bash(piece[1:-1], f"run {piece}")] if re.fullmatch(r"`[^`]+`", piece) else []
-    what = match["what"]
+    what = _BACKGROUND.sub("", match["what"])
+    behind = what != match["what"]
     ticked = re.search(r"`([^`]+)`", what)
     if ticked:
         command = ticked[1]
@@ -171,6 +175,9 @@ def _run(piece: str, before: list[Step]) -> list[Step]:
         command = _runner(before)
     else:
         command = unquoted(what)
+    if command and behind:
+        given: dict[str, object] = {"command": command, "run_in_background": True}
+        return [(Action("bash", given, f"run `{command}` in the background"),)]
     return [bash(command, f"run `{command}`")] if command else []
 
 
@@ -190,7 +197,7 @@ def _search(piece: str, before: list[Step]) -> list[Step]:
         return [
             bash(
                 f"find {where} -name {shlex.quote(name)} -not -path '*/.git/*'",
-                f"look for files named {name}",
+                f"look for files named `{name}`",
             )
         ]
     match = re.match(
@@ -207,7 +214,7 @@ def _search(piece: str, before: list[Step]) -> list[Step]:
         "." if where.lower() in ("this", "here", "project", "code", "repo", "repository") else unquoted(where)
     )
     command = f"grep -rnI --exclude-dir=.git -- {shlex.quote(what)} {shlex.quote(where)} | head -n 50"
-    return [bash(command, f"search for {what}")]
+    return [bash(command, f"search for `{what}`")]
 
 
 def _list(piece: str, before: list[Step]) -> list[Step]:
@@ -224,7 +231,7 @@ def _list(piece: str, before: list[Step]) -> list[Step]:
         r"([\w./~@+-]+)", rest
     )
     place = where[1] if where and where[1].lower() not in ("this", "here", "current", "there") else "."
-    return [bash(f"ls -la {shlex.quote(place)}", f"list {place}")]
+    return [bash(f"ls -la {shlex.quote(place)}", f"list `{place}`")]
 
 
 def _read(piece: str, before: list[Step]) -> list[Step]:
@@ -242,7 +249,7 @@ def _read(piece: str, before: list[Step]) -> list[Step]:
     if span:
         part = {"offset": int(span[1]), "limit": max(1, int(span[2]) - int(span[1]) + 1)}
     return (
-        [tuple(Action("read", {"file_path": path, **part}, f"read {path}") for path in paths)]
+        [tuple(Action("read", {"file_path": path, **part}, f"read `{path}`") for path in paths)]
         if paths
         else []
     )

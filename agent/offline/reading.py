@@ -1,6 +1,6 @@
 """Reading every file of a kind, one a turn, through any number of compactions.
 
-Each reply notes where it stands ("Reading file 37 of 150: path") and, now and then, what comes next. So the
+Each reply notes where it stands ("Reading file 37 of 150: `path`") and, now and then, what comes next. So the
 run goes on from any text that survives: a visible note, a summary that repeats it, or as a last resort the
 paths that a record names. What is not in view is listed again from the right place, a page at a time.
 """
@@ -105,14 +105,20 @@ def standing(job: Job, past: Sequence[Step], record: str = "") -> Standing:
 def _take_notes(found: Standing, job: Job, text: str) -> None:
     for pattern in (_NOTE, _PROGRESS):
         for number, total, path in pattern.findall(text):
-            if path.startswith(f"{job.where.rstrip('/')}/") and int(number) >= found.done:
-                found.done, found.total, found.last = int(number), int(total), path.strip()
+            last = _bare(path)
+            if last.startswith(f"{job.where.rstrip('/')}/") and int(number) >= found.done:
+                found.done, found.total, found.last = int(number), int(total), last
                 found.paths.setdefault(found.done, found.last)
     for start, listed in _AHEAD.findall(text):
         for place, line in enumerate(listed.strip().split("\n")):
-            if job.owns(line.removeprefix("- ")):
-                found.paths[int(start) + place] = line.removeprefix("- ")
+            if job.owns(path := _bare(line.removeprefix("- "))):
+                found.paths[int(start) + place] = path
                 found.noted.add(int(start) + place)
+
+
+def _bare(path: str) -> str:
+    """A path without the backticks that keep its underscores from being read as markdown."""
+    return path.strip().removeprefix("`").removesuffix("`")
 
 
 def _take_page(found: Standing, job: Job, call: Call) -> None:
@@ -164,10 +170,10 @@ def _list(job: Job, found: Standing, latest: Call | None) -> Reply:
             return Reply(
                 [says(f"I could not make out the files from number {found.done + 1} on, so I stop here.")]
             )
-        return Reply([says(f"There is no file that fits `{job.pattern}` in {job.where}.")])
+        return Reply([says(f"There is no file that fits `{job.pattern}` in `{job.where}`.")])
     note = f"I list the files from number {found.done + 1} on."
     if found.done and not found.guessed:
-        note += f" Progress: {found.done} of {found.total} files read; last: {found.last}"
+        note += f" Progress: {found.done} of {found.total} files read; last: `{found.last}`"
     return Reply(
         [thinks("I need to know which files there are."), says(note), calls("bash", command=command)]
     )
@@ -177,11 +183,11 @@ def _read(found: Standing, path: str, latest: Call | None) -> Reply:
     number = found.done + 1
     lines: list[str] = []
     if latest is not None and latest.name == "read" and latest.failed and not is_interrupted(latest.result):
-        lines.append(f"Could not read {latest.input.get('file_path')}: {_first_line(latest.result)}")
-    lines.append(f"Reading file {number} of {found.total}: {path}")
+        lines.append(f"Could not read `{latest.input.get('file_path')}`: {_first_line(latest.result)}")
+    lines.append(f"Reading file {number} of {found.total}: `{path}`")
     if number + 1 not in found.noted:
         lines += ahead(found, number + 1)
-    blocks: list[Block] = [thinks(f"The next file is {path}."), says("\n".join(lines))]
+    blocks: list[Block] = [thinks(f"The next file is `{path}`."), says("\n".join(lines))]
     return Reply([*blocks, calls("read", file_path=path)])
 
 
@@ -192,19 +198,21 @@ def ahead(found: Standing, start: int) -> Iterator[str]:
         paths.append(found.paths[start + len(paths)])
     if paths:
         yield f"Up next ({start}-{start + len(paths) - 1}):"
-        yield from (f"- {path}" for path in paths)
+        yield from (f"- `{path}`" for path in paths)
 
 
 def _ending(job: Job, found: Standing, past: Sequence[Step]) -> str:
-    failed = {path for text in texts(past) for path in re.findall(r"Could not read (\S+): ", text)}
+    failed = {path for text in texts(past) for path in re.findall(r"Could not read `?(\S+?)`?: ", text)}
     latest = {str(call.input.get("file_path")): call for call in calls_in(past) if call.name == "read"}
     failed |= {path for path, call in latest.items() if call.failed}
     read = found.total - len(failed)
     told = (
-        f"I have gone through all {found.total} files that fit `{job.pattern}` in {job.where}, one by one. "
+        f"I have gone through all {found.total} files that fit `{job.pattern}` in `{job.where}`, one by one. "
     )
-    told += f"{read} could be read. Progress: {found.total} of {found.total} files read; last: {found.last}"
-    return told + (f"\nCould not be read: {', '.join(sorted(failed))}" if failed else "")
+    told += f"{read} could be read. Progress: {found.total} of {found.total} files read; last: `{found.last}`"
+    return told + (
+        f"\nCould not be read: {', '.join(f'`{path}`' for path in sorted(failed))}" if failed else ""
+    )
 
 
 def _first_line(text: str) -> str:

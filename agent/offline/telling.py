@@ -40,8 +40,8 @@ def failure(calls: Sequence[Call]) -> str:
     what = call.input.get("file_path") or call.input.get("command") or call.name
     first = call.result.strip()[:600] or "no result"
     if is_denied(call.result):
-        return f"I was not allowed to use {call.name} ({what}), so I stop here.\n\n{first}"
-    return f"{call.name} failed on {what}, so I stop here. It said:\n\n{_fenced(first)}"
+        return f"I was not allowed to use {call.name} (`{what}`), so I stop here.\n\n{first}"
+    return f"{call.name} failed on `{what}`, so I stop here. It said:\n\n{_fenced(first)}"
 
 
 def _told(call: Call) -> str:
@@ -53,15 +53,22 @@ def _told(call: Call) -> str:
         return f"I asked for a compaction. The tool answered: {call.result.strip()[:300]}"
     if call.name == "recall":
         return f"This came back:\n\n{_fenced(_head(call.result))}"
-    return f"Done: {call.result.strip().split(chr(10), 1)[0][:300]}"
+    return _told_change(str(call.input.get("file_path")), call.result)
+
+
+def _told_change(path: str, result: str) -> str:
+    """The tool's own first line, without the heading of what follows it, the file marked as code."""
+    first = result.strip().split("\n", 1)[0][:300].removesuffix(" The lines around the change:")
+    name = re.escape(path.rsplit("/", 1)[-1])
+    return f"Done: {re.sub(rf'(?<!`)[^ `]*{name}(?!`)', lambda found: f'`{found[0]}`', first, count=1)}"
 
 
 def _told_read(path: str, result: str) -> str:
     lines = [_unnumbered(line) for line in result.rstrip("\n").split("\n")]
     if len(lines) == 1 and result.lstrip().startswith(("[", "<")):
-        return f"I read {path}; its text is no longer in view."
+        return f"I read `{path}`; its text is no longer in view."
     names = [match[1] for line in lines if (match := _DEFINITION.match(line))]
-    said = f"{path}: I was shown {len(lines)} line{'s' * (len(lines) != 1)}, {len(result)} characters."
+    said = f"`{path}`: I was shown {len(lines)} line{'s' * (len(lines) != 1)}, {len(result)} characters."
     if names:
         more = f" and {len(names) - 8} more" if len(names) > 8 else ""
         said += f" It defines {', '.join(f'`{name}`' for name in names[:8])}{more}."

@@ -51,6 +51,7 @@ UNDERSTOOD = {
     "find TODO in src": [("bash", {"command": "grep -rnI --exclude-dir=.git -- TODO src | head -n 50"})],
     "grep for 'a b'": [("bash", {"command": "grep -rnI --exclude-dir=.git -- 'a b' . | head -n 50"})],
     "run `pytest -q`": [("bash", {"command": "pytest -q"})],
+    "run `make serve` in the background": [("bash", {"command": "make serve", "run_in_background": True})],
     "run the tests": [("bash", {"command": "python -m pytest -q"})],
     "create hello.py with print('hi')": [("write", {"file_path": "hello.py", "content": "print('hi')\n"})],
     "Create a new file notes.txt containing: one line": [
@@ -103,6 +104,24 @@ def test_tells_facts_of_what_it_read() -> None:
     result = "     1\timport os\n     2\t\n     3\tdef first():\n     4\t    pass\n     5\tclass Second:"
     said = told(user("read a.py"), *called("read", result, file_path="a.py"))
     assert "5 lines" in said and "`first`, `Second`" in said and "import os" in said
+
+
+def test_paths_are_marked_as_code_so_that_underscores_stay() -> None:
+    assert "I read `src/__init__.py`." in told(user("read src/__init__.py"))
+    result = "The file ./src/__init__.py has been updated. The lines around the change:\n     1\tx"
+    request = user("replace a by b in src/__init__.py")
+    first = called("read", "a", file_path="src/__init__.py")
+    said = told(request, *first, *called("edit", result, file_path="src/__init__.py"))
+    assert said.endswith("Done: The file `./src/__init__.py` has been updated.")
+    listed = called("bash", "./__init__.py\n./__main__.py\n2", command=job_page())
+    said = told(user("read every python file one by one"), *listed)
+    assert "Reading file 1 of 2: `./__init__.py`\nUp next (2-2):\n- `./__main__.py`" in said
+
+
+def job_page() -> str:
+    job = job_in("read every python file one by one")
+    assert job is not None
+    return job.page(1)
 
 
 def test_reports_an_error_plainly_and_stops() -> None:

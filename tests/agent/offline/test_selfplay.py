@@ -195,7 +195,7 @@ def test_skips_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
     agent.turn("list the files in src")
     answer = agent.turn("read all *.py files in src", lambda a: break_one(a) if a.read else None)
-    assert f"Could not be read: {files[3]}" in answer
+    assert f"Could not be read: `{files[3]}`" in answer
     assert len(agent.read) == 5
 
 
