@@ -206,13 +206,13 @@ def _ending(job: Job, found: Standing, past: Sequence[Step]) -> str:
     latest = {str(call.input.get("file_path")): call for call in calls_in(past) if call.name == "read"}
     failed |= {path for path, call in latest.items() if call.failed}
     read = found.total - len(failed)
-    told = (
+    told = [
         f"I have gone through all {found.total} files that fit `{job.pattern}` in `{job.where}`, one by one. "
-    )
-    told += f"{read} could be read. Progress: {found.total} of {found.total} files read; last: `{found.last}`"
-    return told + (
-        f"\nCould not be read: {', '.join(f'`{path}`' for path in sorted(failed))}" if failed else ""
-    )
+        f"{read} could be read. Progress: {found.total} of {found.total} files read; last: `{found.last}`"
+    ]
+    if failed:
+        told.append("Could not be read: " + ", ".join(f"`{path}`" for path in sorted(failed)))
+    return "\n".join(told)
 
 
 def _first_line(text: str) -> str:
