@@ -75,3 +75,19 @@ def crashing(at: int, keep: float = 0.5) -> Disk:
         return call(*args)
 
     return disk_that(trouble)
+
+
+def in_a_child(work: Callable[[Callable[[int], object]], None]) -> tuple[int, int]:
+    """Do work in a child, which tells numbers as it goes: (its exit code, the last number told, else 0)."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            work(lambda number: os.write(writer, b"%d\n" % number))
+            os._exit(0)
+        finally:
+            os._exit(1)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as file:
+        told = file.read().split()
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), int(told[-1]) if told else 0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.transcripts.failing import Plan, crashing, failing
+from tests.transcripts.failing import Plan, crashing, failing, in_a_child
 from tests.transcripts.test_store import ERRORS, SID, TURN, Told, record, turn
 from transcripts.codec import encode, seal
 from transcripts.disk import Disk
@@ -182,23 +182,17 @@ def test_a_call_that_fails_once_while_a_session_is_mended_loses_nothing(
 
 def crash(folder: Path, begin: Callable[[Path, Disk], Store], at: int, keep: float) -> tuple[int, int]:
     """Go on in a child that ends at call `at` of its disk: (its exit code, the last number acknowledged)."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            store = begin(folder, crashing(at, keep))
-            for fact, durable in turn(6):
-                store.append(fact, durable)
-                if durable and not store.pending and not store.journal.doubtful:
-                    os.write(writer, b"%d\n" % fact.seq)
-            store.close()
-            os._exit(0)
-        finally:
-            os._exit(1)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as file:
-        said = file.read().split()
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), int(said[-1]) if said else 5
+
+    def work(tell: Callable[[int], object]) -> None:
+        store = begin(folder, crashing(at, keep))
+        for fact, durable in turn(6):
+            store.append(fact, durable)
+            if durable and not store.pending and not store.journal.doubtful:
+                tell(fact.seq)
+        store.close()
+
+    code, last = in_a_child(work)
+    return code, last or 5
 
 
 @pytest.mark.parametrize("begin", [behind_a_torn_record, after_a_failed_sync])

@@ -3,12 +3,13 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.transcripts.failing import Plan, crashing, failing, short_writing
+from tests.transcripts.failing import Plan, crashing, failing, in_a_child, short_writing
 from transcripts.codec import encode, seal
 from transcripts.disk import Disk
 from transcripts.facts import Closed, Fact, Noted, Opened, Reply, Result, Started, User
@@ -476,23 +477,16 @@ def test_a_read_only_folder_lets_the_session_live_in_memory(tmp_path: Path) -> N
 
 def crash(folder: Path, at: int, keep: float) -> tuple[int, int]:
     """Run a turn in a child whose disk ends it at call `at`: (its exit code, records acknowledged)."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            store = create(folder, SID, lambda line: None, crashing(at, keep))
-            for fact, durable in turn():
-                store.append(fact, durable)
-                if durable:
-                    os.write(writer, b"%d\n" % fact.seq)
-            store.close()
-            os._exit(0)
-        finally:
-            os._exit(1)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as file:
-        acknowledged = file.read().split()
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), int(acknowledged[-1]) if acknowledged else 0
+
+    def work(tell: Callable[[int], object]) -> None:
+        store = create(folder, SID, lambda line: None, crashing(at, keep))
+        for fact, durable in turn():
+            store.append(fact, durable)
+            if durable:
+                tell(fact.seq)
+        store.close()
+
+    return in_a_child(work)
 
 
 @pytest.mark.parametrize("keep", [0.0, 0.5, 1.0])

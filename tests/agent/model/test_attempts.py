@@ -1,0 +1,143 @@
+"""Faults below a turn: servers that are not there, nonsense, silence. One attempt, and what it says."""
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.errors import AuthError, ModelError, Rejected, Transient
+from agent.model.api import Api
+from agent.model.draft import Draft
+from tests.agent.model.raw import HEAD, raw, sse
+
+PEM = Path(__file__).with_name("untrusted.pem")
+
+
+def failure(url: str, **more: Any) -> ModelError:
+    """What asking that server comes to."""
+
+    async def whole() -> None:
+        api = Api(url, "key", **more)
+        try:
+            await api.stream(b'{"model":"m"}', Draft(), lambda event: None)
+        finally:
+            await api.close()
+
+    with pytest.raises(ModelError) as caught:
+        asyncio.run(whole())
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
+    return caught.value
+
+
+def test_a_server_that_is_not_there_is_named_and_soon_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    found = failure(f"http://127.0.0.1:{port}")
+    assert isinstance(found, Transient) and found.tries == 3
+    assert str(found) == f"no connection to http://127.0.0.1:{port}: nothing listens there"
+
+
+def test_a_name_that_nobody_knows_is_named() -> None:
+    found = failure("http://nowhere.invalid")
+    assert isinstance(found, Transient)
+    assert str(found).startswith("no connection to http://nowhere.invalid: ") and len(str(found)) > 50
+
+
+def test_a_certificate_that_nobody_vouches_for_is_no_passing_fault() -> None:
+    with raw(b"", pem=PEM) as url:
+        found = failure(url)
+    assert isinstance(found, Rejected)
+    assert "certificate" in str(found) and "SSL_CERT_FILE" in str(found)
+
+
+def test_a_proxy_that_wants_credentials_is_no_passing_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+    with raw(refusal) as proxy:
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+            monkeypatch.setenv(name, proxy)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        for url in ("http://example.invalid", "https://example.invalid"):
+            found = failure(url)
+            assert isinstance(found, AuthError) and found.code == 5
+            assert "proxy" in str(found).lower() and "HTTPS_PROXY" in str(found)
+
+
+START = ("message_start", '{"type":"message_start","message":{"model":"m"}}')
+BLOCK = (
+    "content_block_start",
+    '{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}',
+)
+NONSENSE = [
+    ("message_start", "[]"),
+    ("message_start", "null"),
+    ("message_start", '"words"'),
+    ("message_start", "[DONE]"),
+    ("message_start", "{}"),
+    ("message_start", '{"type":"message_start","message":null}'),
+    ("message_start", '{"type":"message_start","message":{"usage":[1]}}'),
+    ("message_start", '{"type":"message_start","message":{"usage":{"input_tokens":1e400}}}'),
+    ("message_start", "[" * 100_000),
+    ("content_block_start", '{"type":"content_block_start","index":"x","content_block":{}}'),
+    ("content_block_start", '{"type":"content_block_start","index":0,"content_block":null}'),
+    (
+        "content_block_delta",
+        '{"type":"content_block_delta","index":7,"delta":{"type":"text_delta","text":"a"}}',
+    ),
+    ("content_block_delta", '{"type":"content_block_delta","index":0,"delta":null}'),
+    ("message_delta", '{"type":"message_delta","delta":null}'),
+    ("message_delta", '{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":"many"}'),
+]
+
+
+@pytest.mark.parametrize("event", NONSENSE, ids=lambda event: event[1][:70])
+def test_nonsense_in_a_stream_is_a_failed_attempt(event: tuple[str, str]) -> None:
+    with raw(sse(START, BLOCK, event)) as url:
+        assert isinstance(failure(url), Transient)
+
+
+def test_bytes_that_are_no_text_and_no_gzip_are_a_failed_attempt() -> None:
+    with raw(HEAD + b"event: message_start\ndata: \xff\xfe\n\n") as url:
+        assert isinstance(failure(url), Transient)
+    with raw(HEAD.replace(b"\r\n\r\n", b"\r\ncontent-encoding: gzip\r\n\r\n") + b"not gzip") as url:
+        assert isinstance(failure(url), Transient)
+
+
+def test_an_error_within_the_stream_counts_with_and_without_its_name() -> None:
+    error = '{"type":"error","error":{"type":"authentication_error","message":"no"}}'
+    for name in ("error", "message"):
+        with raw(sse(START, (name, error))) as url:
+            assert isinstance(failure(url), AuthError)
+
+
+def forever(piece: bytes) -> Any:
+    def answer(connection: socket.socket) -> None:
+        connection.sendall(HEAD)
+        while True:
+            connection.sendall(piece)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [b'event: ping\ndata: {"type":"ping"}\n\n', b'data: {"type":"ping"}\n\n', b": alive\n\n", b"data: x\n"],
+    ids=str,
+)
+def test_signs_of_life_without_content_do_not_keep_an_attempt_alive(piece: bytes) -> None:
+    with raw(forever(piece)) as url:
+        found = failure(url, silent=0.3)
+    assert isinstance(found, Transient) and "no content" in str(found)
+
+
+@pytest.mark.parametrize("begun", [b"", HEAD, sse(START, BLOCK)], ids=["no head", "no body", "within"])
+def test_silence_is_a_failed_attempt(begun: bytes) -> None:
+    def answer(connection: socket.socket) -> None:
+        connection.sendall(begun)
+        connection.recv(1)
+
+    with raw(answer) as url:
+        found = failure(url, stall=0.3)
+    assert isinstance(found, Transient) and "nothing came" in str(found)
