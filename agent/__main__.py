@@ -1,6 +1,6 @@
 """The way in: anchor the imports, judge argv, hand over. Kept free of everything that is slow to import."""
 
-from agent.anchor import anchor
+from .import_guard import anchor
 
 anchor()
 
@@ -12,7 +12,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words in (["--version"], ["-v"]):
-        from agent.version import __version__
+        from .version import __version__
 
         sys.stdout.write(f"makeroom {__version__}\n")
         return 0
@@ -23,13 +23,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] == ["sessions"]:
         from pathlib import Path
 
-        from agent.sessions.command import main as sessions
+        from agent.cli.sessions_command import main as sessions
 
         return sessions(words[1:], Path.cwd())
-    from agent.cli import parse
+    from agent.cli.arguments import parse
 
     options = parse(words)
-    from agent.run import run
+    from agent.cli.launch import run
 
     return run(options)
 

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from tools.touch import Touch
+from tools.access import Touch
 
 if TYPE_CHECKING:
+    from agent.model.anthropic.accumulator import Draft
+
     from .events import Emit, TurnEnded
     from .menus import Menu, Row
-    from .model.draft import Draft
 
 
 @dataclass(frozen=True, slots=True)

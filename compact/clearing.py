@@ -13,8 +13,8 @@ from transcripts.fold import Folded
 from transcripts.messages import Block, Image, Text, ToolResult, ToolUse
 from transcripts.view import Kind, Part
 
+from .invariants import fact_at
 from .placeholders import head_and_tail, input_line, is_placeholder, pasted_line, result_line
-from .sound import fact_at
 from .tokens import Counter
 
 LINE = 30  # tokens of a placeholder, about; exact when the edit is made

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from compact.layers.budget import preview
 from transcripts.entries import Entry, Exchange, Prompt
 from transcripts.facts import Clear, Fold
 from transcripts.fold import Folded
 from transcripts.messages import Block, Text, ToolUse
 from transcripts.view import Kind, Part
 
-from .budget import preview
 from .clearing import clear, clear_pasted, shown_by_us, text_of
-from .keeping import Span, keep, keep_cap
-from .names import strings
+from .identifiers import strings
 from .plan import Situation, Trigger
-from .restore import Restored, restore
+from .restored_files import Restored, restore
+from .summary_record import Span, keep, keep_cap
 
 LEAST_TAIL = 1_500  # tokens of the newest exchanges that stay whatever the record takes
 SMALL = 300  # tokens below which a block is not worth shrinking

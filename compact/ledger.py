@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import log
 
-from transcripts.beside import is_ours
 from transcripts.entries import Entry, Prompt
 from transcripts.facts import Noted, Result
+from transcripts.injected_context import is_ours
 from transcripts.messages import Text, ToolResult, ToolUse
 
 from .clearing import path_in, text_of
-from .names import counted, names, strings
+from .identifiers import counted, names, strings
 from .tokens import Counter
 
 HALF_LIFE = 60.0  # calls after which one use of a name counts half

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import replace
 
+from compact.layers.budget import plan_budget
+from compact.layers.collapse import plan_collapse
+from compact.layers.micro import plan_micro
+from compact.layers.snip import plan_snip
+from compact.layers.summary import on_request, plan_summary, stand_in
 from transcripts.facts import Fold
 
-from .budget import plan_budget
-from .collapse import plan_collapse
-from .making import on_request, plan_summary, stand_in
-from .micro import plan_micro
 from .plan import Answer, AskSummary, Plan, Proposal, Situation, Trigger
 from .reactive import ladder
 from .report import biggest
-from .snip import plan_snip
 
 Flow = Generator[AskSummary, Answer, Plan]
 Layer = Callable[[Situation], tuple[Proposal, ...] | Flow]

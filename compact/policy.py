@@ -20,8 +20,8 @@ from transcripts.fold import Folded
 from transcripts.messages import ToolUse
 from transcripts.view import Kind
 
+from .cache_breakpoints import HARMLESS, frontier
 from .clearing import Candidate, candidates, clear, path_in
-from .frontier import HARMLESS, frontier
 from .guards import exempt
 from .plan import Situation
 from .prices import Bill, Prices, pays

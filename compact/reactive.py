@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from compact.layers.summary import summarise
 from transcripts.facts import Clear
 
 from .clearing import candidates, clear
-from .floor import accepted, floor, goal_of
+from .fallback_summary import accepted, floor, goal_of
 from .folding import shrink
-from .making import summarise
 from .plan import Answer, AskSummary, Plan, Proposal, Situation
 from .policy import LEAST
 from .report import biggest, propose

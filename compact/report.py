@@ -11,11 +11,11 @@ from transcripts.facts import Clear, Edit, Fold, Unthink
 from transcripts.messages import ToolUse
 from transcripts.view import Kind, Part, View
 
-from .frontier import frontier
+from .cache_breakpoints import frontier
+from .invariants import unthink
 from .placeholders import describe, recall_id
 from .plan import Proposal, Situation, Trigger
 from .prices import Bill
-from .sound import unthink
 
 BIGGEST = 3
 

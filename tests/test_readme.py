@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from agent.cli import parser
+from agent.cli.arguments import parser
 from agent.commands import COMMANDS
 
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text("utf-8")

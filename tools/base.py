@@ -18,7 +18,7 @@ from transcripts.facts import Stored
 from transcripts.masking import Masks
 from transcripts.messages import Block, Text, nothing
 
-from .touch import Touch
+from .access import Touch
 
 __all__ = ["Arguments", "Call", "Library", "Outcome", "Place", "Seen", "Tool", "ToolError", "Touch", "say"]
 

@@ -20,10 +20,10 @@ from transcripts.outputs import settle
 from .base import Arguments, Call, Outcome, Place, ToolError, Touch, say
 from .bash_result import job_outcome, outcome
 from .bash_run import End, Limits, Show, run
+from .command_hints import normalise
 from .jobs import Jobs, jobs_of
-from .process import LostError
-from .shell import normalise
 from .spool import Spool
+from .supervisor_client import LostError
 
 _DESCRIPTION = """\
 Runs a command line with bash and returns its output, stdout and stderr together.

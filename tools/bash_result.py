@@ -10,11 +10,11 @@ from pathlib import Path
 
 from .base import Outcome, Place, say
 from .bash_run import End, Limits
-from .clip import escaped, printable, unseen
+from .command_hints import hint, is_answer, looks_like_prompt
 from .jobs import Job
-from .shell import hint, is_answer, looks_like_prompt
 from .spool import Spool
-from .text import counted
+from .text_encoding import counted
+from .truncate import escaped, printable, unseen
 
 WHOLE = 30_000  # characters up to which an output is shown whole, as Claude Code does
 _HEAD, _TAIL = 4_000, 25_000  # of a longer one: with the notes it stays below WHOLE

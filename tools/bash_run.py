@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from .command_hints import looks_like_prompt, opens_editor
 from .jobs import DRAIN, Job, Jobs, code_of
-from .process import Command
-from .shell import looks_like_prompt, opens_editor
 from .spool import CAP, Spool
+from .supervisor_client import Command
 
 SHOWN = 8_192  # bytes of new output shown at once while a command runs
 PACE = 0.1  # seconds between two showings

@@ -9,14 +9,14 @@ from typing import Any
 
 from pydantic import Field
 
+from .atomic_write import Job
 from .base import Call, Outcome, Place, Seen, ToolError, Touch, say
-from .files import Loaded, explain, load
-from .misses import diagnose
+from .edit_diagnostics import diagnose
+from .file_target import STALE, FileArguments, change, check_text, known
 from .patch import Source, Unfaithful, diff, line_numbers, matches, overlap, snippet, source, splice
 from .paths import shown
-from .saving import Job
-from .target import STALE, FileArguments, change, check_text, known
-from .text import Form, decode, presentable, unified_ends
+from .safe_open import Loaded, explain, load
+from .text_encoding import Form, decode, presentable, unified_ends
 
 _LISTED = 20  # line numbers named when there are several matches
 _DESCRIPTION = """\

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .base import Place
-from .process import Command, LostError, Start, Warden, hide_environment, start
-from .scrub import scrub
+from .env_filter import scrub
 from .spool import Spool
+from .supervisor_client import Command, LostError, Start, Warden, hide_environment, start
 
 DRAIN = 0.3  # seconds that output may still come after the shell ended
 _ENDS_IN = 3.0  # seconds in which the warden ends a tree; past it everything is ended

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from .text import Form, unified_ends
+from .text_encoding import Form, unified_ends
 
 _CONTEXT = 3  # lines shown around a change in a diff, as diff -u does
 _DIFF_LINES = 1_500  # changed lines on both sides up to which the two are compared line by line

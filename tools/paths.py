@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Literal
 
 from .base import Place, ToolError, Touch
-from .clip import escaped
-from .protected import is_link_to_protected, is_protected
+from .protected_paths import is_link_to_protected, is_protected
+from .truncate import escaped
 
 _LONGEST = 4_095  # bytes; PATH_MAX of Linux without its NUL
 _LINKS = 40  # links followed in one path before it counts as a loop, as Linux does

@@ -16,13 +16,13 @@ from pydantic import Field
 from transcripts.messages import Text
 
 from .base import Call, Outcome, Place, Seen, ToolError, Touch, say
-from .clip import unseen, untagged
-from .files import PATIENCE, explain, open_regular, read_at_most, within
+from .file_target import FileArguments
 from .images import LARGEST, Broken, media_type, picture
+from .line_window import LINES, Window, numbered, scan, window
 from .paths import shown
-from .target import FileArguments
-from .text import counted, decode, presentable
-from .window import LINES, Window, numbered, scan, window
+from .safe_open import PATIENCE, explain, open_regular, read_at_most, within
+from .text_encoding import counted, decode, presentable
+from .truncate import unseen, untagged
 
 _SMALL = 4 * 1024 * 1024  # bytes up to which a file is read at once
 _LISTED = 50  # entries of a folder that are named

@@ -16,7 +16,7 @@ from transcripts.facts import Stored
 from transcripts.masking import Masks
 from transcripts.outputs import make
 
-from .veil import Veil
+from .stream_redactor import Veil
 
 HEAD = 64 * 1024  # bytes kept of the beginning; a head of 4,000 characters is at most 16,000 of them
 TAIL = (

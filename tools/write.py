@@ -9,13 +9,13 @@ from typing import Any
 
 from pydantic import Field
 
+from .atomic_write import Job
 from .base import Call, Outcome, Place, Seen, ToolError, Touch, say
-from .files import Loaded, explain, load
+from .file_target import STALE, FileArguments, change, check_text, known
 from .patch import diff
 from .paths import shown
-from .saving import Job
-from .target import STALE, FileArguments, change, check_text, known
-from .text import Form, counted, decode, presentable, unified_ends
+from .safe_open import Loaded, explain, load
+from .text_encoding import Form, counted, decode, presentable, unified_ends
 
 _DESCRIPTION = """\
 Writes a file: creates it, with the folders above it, or replaces all of its content.

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from .beside import beside, spoken
 from .codec import BadLine, encode, from_raw
 from .export_words import moment, shortened, title
 from .facts import Compacted, Fact, Opened, Reply, Result, User
 from .fold import Folded, fold
+from .injected_context import beside, spoken
+from .lazy_results import Shelf, whole
 from .masking import Masks, mask_json
 from .messages import Block, Image, Text, ToolUse, is_thinking
-from .shelf import Shelf, whole
-from .telling import block_text, content_text
+from .render_text import block_text, content_text
 
 NONE = Masks()
 ENDINGS = (".md", ".html", ".json", ".jsonl")

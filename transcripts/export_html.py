@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from .beside import is_ours
 from .export_markdown import drawn
 from .export_style import SCRIPT, STYLE
 from .export_words import moment, shortened, title
 from .facts import Clear, Compacted, Edit, Failed, Fold, Opened, Reply, Result, Unthink, User
 from .fold import Folded
+from .injected_context import is_ours
 from .messages import Block, Image, Text, ToolUse, is_thinking
-from .telling import block_text, call_of, content_text
+from .render_text import block_text, call_of, content_text
 
 PROGRAM = "From the program"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"

@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from .disk import Disk, append_whole, sync_folders
-from .errors import Refused
-from .room import ensure, held, lock, unlock
+from .record_errors import Refused
+from .session_lock import ensure, held, lock, unlock
 
 _CHUNK = 1 << 20
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .beside import spoken
 from .codec import BadLine, decode
-from .errors import Ambiguous, NoSuchSession
 from .facts import Fact, Noted, Opened, User
+from .injected_context import spoken
 from .messages import Text
-from .room import FOLDER
+from .record_errors import Ambiguous, NoSuchSession
+from .session_lock import FOLDER
 
 END = 1 << 16  # bytes read of the end
 HEAD_LINES, HEAD = 12, 1 << 21  # as much is read of the beginning, to find the first prompt

@@ -19,9 +19,9 @@ from typing import BinaryIO
 
 from .codec import VERSION, BadLine, decode
 from .disk import DISK, Disk
-from .errors import NoSuchSession, Refused, StoreError
 from .facts import Fact, Unknown
-from .shelf import Shelf, reveal, stub
+from .lazy_results import Shelf, reveal, stub
+from .record_errors import NoSuchSession, Refused, StoreError
 
 LONGEST = 1 << 28  # a line longer than this is no record: 50 MB is the largest that we write
 

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from .disk import DISK, Disk, make_private, put, sync_folders
-from .room import ignore
+from .session_lock import ignore
 
 _DEPTH = 3  # folders whose names must last: the folder itself, .task_outputs, and the project's
 

@@ -17,12 +17,12 @@ from pathlib import Path
 
 from .codec import VERSION, encode
 from .disk import DISK, Disk
-from .errors import Ambiguous, InUse, Newer, NoSuchSession, Refused, StoreError
 from .facts import Closed, Fact, Noted, Opened
 from .journal import Journal
 from .listing import Summary, newest, resolve, sessions
 from .load import Loaded, read
-from .room import FOLDER, holder, new_sid, path_of
+from .record_errors import Ambiguous, InUse, Newer, NoSuchSession, Refused, StoreError
+from .session_lock import FOLDER, holder, new_sid, path_of
 
 __all__ = [
     "DISK",

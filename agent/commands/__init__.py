@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Literal
 
 from agent.errors import AgentError
 from agent.events import Notice, Said
-from transcripts.errors import StoreError
+from transcripts.record_errors import StoreError
 
-from . import about, copying, making_room, permissions, project, sessions, settings, tasks
+from . import about, copying, making_room, permissions, project, sessions, tasks
+from . import configuration as settings
 from .own import run_own
 
 if TYPE_CHECKING:
-    from agent.driver import Agent
+    from agent.app.controller import Agent
 
 
 Beside = Literal["never", "bare", "always"]

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.asking import size
-from agent.config import EFFORTS
+from agent.app.config import EFFORTS
+from agent.app.context_building import overheads
 from agent.events import Charted, Notice, Said
-from agent.fitting import overheads
-from agent.model.models import ALIASES, nearest
+from agent.loop.model_call import size
+from agent.model.catalog import ALIASES, nearest
 from compact.outcome import outcome
 from compact.placeholders import recall_id
 from compact.report import named
 from compact.window import state_of
-from tools.text import counted
+from tools.text_encoding import counted
 from transcripts.facts import Compacted
 from transcripts.masking import mask
 from transcripts.view import Kind
 
 if TYPE_CHECKING:
-    from agent.driver import Agent
+    from agent.app.controller import Agent
 
 NEWEST = 8  # compactions that are shown unasked
 LABELS = {

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.clipboard import OSC52_MOST, hand_over
 from agent.events import Copied, Notice
-from agent.session import words_of
+from agent.session.session import words_of
 from transcripts.entries import Exchange
 
+from .clipboard import OSC52_MOST, hand_over
+
 if TYPE_CHECKING:
-    from agent.driver import Agent
+    from agent.app.controller import Agent
 
 NOTHING = "If pasting brings nothing, the terminal does not take that; tmux needs `set -g set-clipboard on`"
 

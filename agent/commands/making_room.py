@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent.events import Notice, Said
-from agent.room import make_room
-from compact.gone import gone
+from agent.loop.compaction import make_room
+from compact.evicted import gone
 from compact.ledger import pins_of
 from compact.notice import notice
 from compact.pipeline import dry_run
-from compact.undo import Refusal, plan_undo
+from compact.uncompact import Refusal, plan_undo
 from compact.window import percent
 from transcripts.fold import Folded
 
 if TYPE_CHECKING:
-    from agent.driver import Agent
+    from agent.app.controller import Agent
 
 DRY = "--dry-run"
 LISTED = 20  # lines of what left the context

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.corridor import text_of
 from agent.events import Notice, Said
+from agent.loop.tool_executor import text_of
 from tools.arguments import parse
 from tools.base import Call, ToolError
 
 if TYPE_CHECKING:
-    from agent.driver import Agent
+    from agent.app.controller import Agent
 
 
 async def run_own(agent: Agent, line: str) -> None:

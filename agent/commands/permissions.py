@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from agent.events import Notice, Said
-from agent.grants import HERE, Grants
+from agent.permissions.permission_store import HERE, Grants
 from agent.permissions.rules import MODES, Mode, Rule, parse_rules
 
 if TYPE_CHECKING:
-    from agent.driver import Agent
+    from agent.app.controller import Agent
 
 WORDS = "`mode NAME`, `allow RULE`, `deny RULE` and `remove RULE`"
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from agent.checkpoints.differences import Difference, differences
+from agent.checkpoints.recorder import Checkpoints
 from agent.events import Notice, Said
-from agent.prompt import MEMORY_NAMES, memory_of, memory_paths, read_memory, system_prompt
-from agent.undo.checkpoints import Checkpoints
-from agent.undo.differing import Difference, differences
-from tools.text import counted
+from agent.session.system_prompt import MEMORY_NAMES, memory_of, memory_paths, read_memory, system_prompt
+from tools.text_encoding import counted
 
 if TYPE_CHECKING:
-    from agent.driver import Agent
+    from agent.app.controller import Agent
 
 INIT = """\
 Study this project and write {name} at its root: what every agent that works here must know, and cannot \

@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.app.rewind import menu, points, rewind_by_choice, rewind_to
 from agent.events import Notice, Said
-from agent.session import name_of
-from agent.sessions.going_on import chosen_session, go_on_with, list_sessions
-from agent.undo.going_back import menu, points, rewind_by_choice, rewind_to
+from agent.session.session import name_of
 from transcripts.export import export_text, write_private
 from transcripts.masking import Masks, secret_values
 
+from .session_switch import chosen_session, go_on_with, list_sessions
+
 if TYPE_CHECKING:
-    from agent.driver import Agent
+    from agent.app.controller import Agent
 
 
 async def clear(agent: Agent, argument: str) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.events import Notice, Said
-from agent.ui.figures import duration
+from agent.formatting import duration
 from tools.jobs import Job, jobs_of
-from tools.text import counted
+from tools.text_encoding import counted
 
 if TYPE_CHECKING:
-    from agent.driver import Agent
+    from agent.app.controller import Agent
 
 LINE = 60  # characters shown of a command
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 
-from agent.config import OFFICIAL
+from agent.app.config import OFFICIAL
+from agent.app.setup import Setup
 from agent.errors import ModelError, NotFound, UsageError
-from agent.setup import Setup
+from agent.model.anthropic.client import Api
 
-from .api import Api
-from .models import ALIASES, Known, ModelFacts, from_endpoint, from_table, nearest, resolve
+from .catalog import ALIASES, Known, ModelFacts, from_endpoint, from_table, nearest, resolve
 from .offline_model import OfflineModel
 
 ASKING = 5.0  # seconds that the models endpoint may take; the table is good enough to go on without

@@ -6,10 +6,10 @@ import importlib
 import signal
 import sys
 
-from agent.offline.brain import Brain
-from agent.offline.faults import parsed
-from agent.offline.reply import Answers
-from agent.offline.server import Server, ServerOptions
+from .brain import Brain
+from .faults import parsed
+from .reply import Answers
+from .server import Server, ServerOptions
 
 
 def brain(name: str | None) -> Answers:

@@ -7,13 +7,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.offline.intents import Plan, plan
-from agent.offline.intents import Step as PlanStep
-from agent.offline.reading import Job, job_in, next_reply
-from agent.offline.recap import is_summary_request, recap
-from agent.offline.reply import Block, Body, Reply, calls, says, thinks
-from agent.offline.telling import failure, is_interrupted, told
-from agent.offline.view import Call, Step, calls_in, carried, is_continuation, steps, texts
+from .intents import Plan, plan
+from .intents import Step as PlanStep
+from .reading import Job, job_in, next_reply
+from .recap import is_summary_request, recap
+from .reply import Block, Body, Reply, calls, says, thinks
+from .telling import failure, is_interrupted, told
+from .view import Call, Step, calls_in, carried, is_continuation, steps, texts
 
 HELP = """I am makeroom's offline demo: rules on your own machine, not a language model. I understand:
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 
-from agent.offline.prefix import Position, Prefix
+from .prefix import Position, Prefix
 
 LOOK_BACK = 20
 LIFETIME = {"5m": 300.0, "1h": 3_600.0}

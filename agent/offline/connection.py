@@ -13,24 +13,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Lock
 from typing import Any, NoReturn, Protocol
 
-from agent.offline.endpoint import Admitted, Endpoint
-from agent.offline.faults import (
-    COUNTING,
-    MESSAGES,
-    MODELS,
-    Fault,
-    Faults,
-    Hangup,
-    altered,
-    distorted,
-    refusal_of,
-)
-from agent.offline.models import MODELS as TABLE
-from agent.offline.models import described
-from agent.offline.refusals import Refused, error_body
-from agent.offline.reply import Answers, Body, Reply
-from agent.offline.strict import MAX_BODY, header_faults
-from agent.offline.wire import events, whole
+from .endpoint import Admitted, Endpoint
+from .faults import COUNTING, MESSAGES, MODELS, Fault, Faults, Hangup, altered, distorted, refusal_of
+from .models import MODELS as TABLE
+from .models import described
+from .refusals import Refused, error_body
+from .reply import Answers, Body, Reply
+from .strict import MAX_BODY, header_faults
+from .wire import events, whole
 
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
-from agent.offline.cache import Figures, PromptCache, Terms
-from agent.offline.finish import Finished, finish
-from agent.offline.models import Model, known
-from agent.offline.pairing import PREFILL
-from agent.offline.prefix import Prefix, walk
-from agent.offline.refusals import Refused
-from agent.offline.reply import Body, Reply
-from agent.offline.strict import violations
+from .cache import Figures, PromptCache, Terms
+from .finish import Finished, finish
+from .models import Model, known
+from .pairing import PREFILL
+from .prefix import Prefix, walk
+from .refusals import Refused
+from .reply import Body, Reply
+from .strict import violations
 
 _PAUSED = 256
 

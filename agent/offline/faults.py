@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from threading import Event, Lock
 from typing import Any
 
-from agent.offline.refusals import TYPES, error_body
-from agent.offline.reply import RAW_JSON, Block, Body, Reply, calls, says
-from agent.offline.wire import PING, event
+from .refusals import TYPES, error_body
+from .reply import RAW_JSON, Block, Body, Reply, calls, says
+from .wire import PING, event
 
 MESSAGES = "/v1/messages"
 COUNTING = "/v1/messages/count_tokens"

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.offline.counting import count_block, count_text
-from agent.offline.models import Model
-from agent.offline.prefix import Prefix
-from agent.offline.reply import RAW_JSON, Block, Body, Reply, thinks
-from agent.offline.signing import sign
-from agent.offline.wire import raw_input
+from .counting import count_block, count_text
+from .models import Model
+from .prefix import Prefix
+from .reply import RAW_JSON, Block, Body, Reply, thinks
+from .signing import sign
+from .wire import raw_input
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from agent.offline.prefix import blocks_of
-from agent.offline.reply import Block, Body
+from .prefix import blocks_of
+from .reply import Block, Body
 
 PREFILL = (
     "This model does not support assistant message prefill. The conversation must end with a user message."

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from agent.offline.counting import MESSAGE_OVERHEAD, TOOLS_OVERHEAD, count_block
-from agent.offline.reply import Block, Body
-from agent.offline.signing import holds, proof
+from .counting import MESSAGE_OVERHEAD, TOOLS_OVERHEAD, count_block
+from .reply import Block, Body
+from .signing import holds, proof
 
 START = b"makeroom"
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 
-from agent.offline.reply import Block, Reply, calls, says, thinks
-from agent.offline.telling import is_denied, is_interrupted
-from agent.offline.view import Call, Step, calls_in, texts
+from .reply import Block, Reply, calls, says, thinks
+from .telling import is_denied, is_interrupted
+from .view import Call, Step, calls_in, texts
 
 PAGE = 100
 AHEAD = 20

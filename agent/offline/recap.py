@@ -6,9 +6,9 @@ An earlier summary in view is carried over: its list of user messages, its files
 import re
 from collections.abc import Iterator, Sequence
 
-from agent.offline.reading import Job, Standing, ahead, job_in, standing
-from agent.offline.reply import Body, Reply, says
-from agent.offline.view import Step, calls_in, carried, last_text, steps
+from .reading import Job, Standing, ahead, job_in, standing
+from .reply import Body, Reply, says
+from .view import Step, calls_in, carried, last_text, steps
 
 _LIMIT = 600
 _MESSAGES = 12

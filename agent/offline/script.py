@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from threading import Lock
 
-from agent.offline.reply import Answers, Body, Reply, says
+from .reply import Answers, Body, Reply, says
 
 
 class Exhausted(Exception):

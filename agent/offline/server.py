@@ -7,10 +7,10 @@ from threading import Condition, Event, Lock, Thread
 from types import TracebackType
 from typing import Any
 
-from agent.offline.connection import Connection, Listener
-from agent.offline.endpoint import Endpoint, Limits
-from agent.offline.faults import Fault, Faults
-from agent.offline.reply import Answers, Body
+from .connection import Connection, Listener
+from .endpoint import Endpoint, Limits
+from .faults import Fault, Faults
+from .reply import Answers, Body
 
 __all__ = ["Fault", "Server", "ServerOptions"]
 

@@ -6,11 +6,11 @@ Pure. What depends on sizes and on signatures is judged afterwards, by `prefix.w
 from collections.abc import Iterator
 from typing import Any
 
-from agent.offline.blocks import PROPERTY, TOOL_NAME, block_faults, mark_faults
-from agent.offline.models import EFFORTS, THINKING_TYPES, Model
-from agent.offline.pairing import merged, order_faults
-from agent.offline.prefix import blocks_of
-from agent.offline.reply import Body
+from .blocks import PROPERTY, TOOL_NAME, block_faults, mark_faults
+from .models import EFFORTS, THINKING_TYPES, Model
+from .pairing import merged, order_faults
+from .prefix import blocks_of
+from .reply import Body
 
 MAX_BODY = 32 * 1024 * 1024
 BINDING_BETA = "thinking-binding-controls-2026-08-01"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from agent.offline.view import Call
+from .view import Call
 
 _DENIED = re.compile(
     r"denied|declined|rejected|not allowed|not permitted by|refused by|(?:does|did)(?:n't| not) want",

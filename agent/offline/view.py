@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from agent.offline.prefix import blocks_of
-from agent.offline.reply import Block, Body
+from .prefix import blocks_of
+from .reply import Block, Body
 
 Kind: TypeAlias = Literal["ask", "record", "say", "call"]
 

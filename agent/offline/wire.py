@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agent.offline.reply import RAW_JSON, Block
+from .reply import RAW_JSON, Block
 
 _PIECE = 24
 _PIECES = 400

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from tools.touch import Touch
+from tools.access import Touch
 
+from .always_allow import RUNNERS, shortest_safe
+from .destructive import ruins
 from .modes import MODES
-from .offered import RUNNERS, shortest_safe
-from .ruin import ruins
-from .shell import rough_commands, simple_commands
+from .shell_syntax import rough_commands, simple_commands
 
 __all__ = ["MODES", "Mode", "Rule", "Rules", "Verdict", "judge", "parse_rule", "parse_rules", "prefix_of"]
 

@@ -1,6 +1,6 @@
 """`makeroom replay FILE...`: judge compaction policies on recorded sessions, without a model.
 
-Reads the files, runs compact.replay for each policy, and shows the figures as a table, as JSON, as a page or
+Reads the files, runs agent.replay.simulation for each policy, and shows the figures as a table, as JSON, as a page or
 as request bodies. A file that cannot be read is named, the others are still replayed, and the exit code is 2.
 """
 
@@ -13,15 +13,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from compact.replay import Recording, recording, replay
-from compact.replay_cost import TIERS, Run
-from compact.replay_policies import POLICIES, setup_of
 from compact.tokens import Counter, load_counter
 from transcripts.importers import Unreadable, load
 
-from .dump import frame_of, path_in, sink
-from .output import as_json, as_markdown
-from .page import page
+from .cost import TIERS, Run
+from .policies import POLICIES, setup_of
+from .report_page import page
+from .request_dump import frame_of, path_in, sink
+from .simulation import Recording, recording, replay
+from .tables import as_json, as_markdown
 
 SUFFIXES = (".jsonl", ".json", ".traj")
 ALL = "all"
@@ -161,7 +161,7 @@ def _show(wanted: Wanted, recordings: Sequence[Recording], counter: Counter) -> 
     if wanted.json:
         sys.stdout.write(as_json(runs) + "\n")
         return
-    from agent.ui.replay_table import draw
+    from .terminal_table import draw
 
     sys.stdout.write(draw(runs, wanted.prices, sys.stdout))
     for what, path in (("page", wanted.html), ("requests", wanted.dump)):

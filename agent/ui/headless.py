@@ -1,191 +1,151 @@
-"""The faces of a run without a screen: `-p` with its output formats, in the shapes that wrappers know.
-
-Only the answer goes to `out`; everything else goes to `err`. The field list of the result line is that of
-claude-agent-sdk's ResultMessage. Whoever runs the turn calls `show` for each event and `finish` at the
-end, on every path: the result line is written exactly once.
-"""
+"""A run without a screen: `-p`. One prompt, one answer, and an exit code on every path."""
 
 from __future__ import annotations
 
-import json
+import asyncio
+import logging
+import os
+import re
+import select
+import signal
+import stat
 import sys
-import time
-import uuid
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, TextIO
 
-from agent import events
-from transcripts.facts import Reply, Result
-from transcripts.messages import ToolResult, to_api
+from agent import commands
+from agent.app.controller import Agent
+from agent.app.setup import Setup
+from agent.errors import AgentError, UsageError
+from agent.events import Event, TurnEnded
+from agent.ports import Question, Refuse
+from transcripts.record_errors import StoreError
 
-from .escape import gentle, one_line, strict
-from .outlet import Outlet
-from .sums import Setting, Sums, usage_fields
+from .output_formats import FORMATS, Face, Setting, Streams
 
-__all__ = ["FORMATS", "Face", "Setting", "Streams"]
-
-# Line separators of Unicode: legal within JSON, but many readers would break the line there.
-_BREAKS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
-# A format: the lines for `out` that an event (None: the beginning) brings; the bool asks for deltas.
-Lines = Callable[[events.Event | None, Sums, bool], Iterator[str]]
+log = logging.getLogger(__name__)
+MOST = 10 * 1024 * 1024  # bytes of standard input; a prompt beyond that is a mistake
+PATIENCE = 1.0  # seconds that an inherited, silent standard input is waited for when there is a prompt
 
 
-@dataclass(frozen=True, slots=True)
-class Streams:
-    """Where the answer goes and where the rest goes; `partial` asks for the deltas as well."""
+class Denier:
+    """Nobody is there to ask: what is not allowed is refused, with the flag that would allow it."""
 
-    out: TextIO = field(default_factory=lambda: sys.stdout)
-    err: TextIO = field(default_factory=lambda: sys.stderr)
-    partial: bool = False
-    on_gone: Callable[[], None] = lambda: None
-
-
-class Face:
-    """One run in one format. `gone` tells that nobody reads any more (the exit code is then 141)."""
-
-    def __init__(
-        self,
-        lines: Lines,
-        setting: Setting,
-        streams: Streams,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._lines = lines
-        self._partial = streams.partial
-        self._out = Outlet(streams.out, streams.on_gone)
-        self._err = Outlet(streams.err)
-        self._sums = Sums(setting, monotonic)
-        self._code: int | None = None
-        self._write(None)
-
-    @property
-    def gone(self) -> bool:
-        return self._out.gone
-
-    def show(self, event: events.Event) -> None:
-        """Tell one event; quick, never raises. A second TurnEnded is not told."""
-        if isinstance(event, events.TurnEnded):
-            if self._code is not None:
-                return
-            self._code = event.code
-        self._sums.note(event)
-        line = aside(event, calls=self._lines is text_lines)
-        if line:
-            self._err.line(line)
-        self._write(event)
-
-    def finish(self, code: int = 1, error: str = "the run was cut short") -> int:
-        """Write the result if no TurnEnded did it, with this error; return the exit code."""
-        if self._code is None:
-            self.show(events.TurnEnded("failed", 0, error, code))
-        return 141 if self.gone else (self._code or 0)
-
-    def _write(self, event: events.Event | None) -> None:
-        for line in self._lines(event, self._sums, self._partial):
-            self._out.line(line)
+    async def ask(self, question: Question) -> Refuse:
+        rule = question.prefix or question.tool
+        return Refuse(
+            f"{question.why}, and nobody is there to ask; --allowedTools '{rule}' would allow it", nobody=True
+        )
 
 
-def text_lines(event: events.Event | None, sums: Sums, deltas: bool) -> Iterator[str]:
-    """The final answer, and nothing else."""
-    if isinstance(event, events.TurnEnded) and sums.answer:
-        yield sums.answer
+def run_headless(setup: Setup) -> int:
+    """Run one prompt to its end; returns the exit code."""
+    prompt = _prompt(setup.options.prompt)
+    return asyncio.run(_run(setup, prompt))
 
 
-def json_lines(event: events.Event | None, sums: Sums, deltas: bool) -> Iterator[str]:
-    """One object at the end."""
-    if isinstance(event, events.TurnEnded):
-        yield encode(sums.total(event))
+async def _run(setup: Setup, prompt: str) -> int:
+    stopped: list[int] = []
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(_answer(setup, prompt, stopped))
+
+    def stop(number: int, code: int) -> None:
+        stopped.append(code)
+        task.cancel()
+        loop.remove_signal_handler(number)
+
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
+        loop.add_signal_handler(number, stop, number, code)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        return stopped[0] if stopped else 130
 
 
-def stream_lines(event: events.Event | None, sums: Sums, deltas: bool) -> Iterator[str]:
-    """One object a line, as things happen; the first is the setting, the last the result."""
-    if isinstance(event, events.TurnEnded):
-        yield encode(sums.total(event))
-        return
-    found = _init(sums.setting) if event is None else _object(event, sums, deltas)
-    if found is not None:
-        place = {"parent_tool_use_id": None} if found["type"] in ("assistant", "user", "stream_event") else {}
-        session = {"session_id": sums.setting.session, "uuid": str(uuid.uuid4())}
-        yield encode({**found, **place, **session})
+async def _answer(setup: Setup, prompt: str, stopped: list[int]) -> int:
+    faces: list[Face] = []
+    early: list[Event] = []  # what is told before the face stands
+
+    def tell(event: Event) -> None:
+        (faces[0].show if faces else early.append)(event)
+
+    agent = Agent(setup, tell, Denier(), commands)
+    code, error = 1, "the run was cut short"
+    try:
+        await agent.ready()
+        faces.append(_face(setup, agent))
+        for event in early:
+            faces[0].show(event)
+        ended = await agent.prompt(prompt)
+        code, error = _code(agent, ended), ended.error
+    except (AgentError, StoreError) as failure:
+        code, error = getattr(failure, "code", UsageError.code), str(failure)
+    except asyncio.CancelledError:
+        code, error = 130, "interrupted"
+    except Exception as failure:
+        log.exception("a fault within")
+        error = f"a fault within makeroom: {type(failure).__name__}: {failure}"
+    finally:
+        await agent.close()
+    if not faces:
+        faces.append(_face(setup, agent))
+    told = faces[0].finish(stopped[0] if stopped else code, error)
+    return stopped[0] if stopped else told or code
 
 
-FORMATS: Mapping[str, Callable[[Setting, Streams], Face]] = {
-    "text": partial(Face, text_lines),
-    "json": partial(Face, json_lines),
-    "stream-json": partial(Face, stream_lines),
-}
+def _face(setup: Setup, agent: Agent) -> Face:
+    tools = tuple(agent.parts.tools) if agent.parts else ()
+    session = agent.session.sid if agent.session else ""
+    model = agent.parts.frame.model if agent.parts else setup.model
+    setting = Setting(session, str(setup.folder), model, tools, setup.mode, agent.cost)
+    return FORMATS[setup.options.output_format](setting, Streams())
 
 
-def _object(event: events.Event, sums: Sums, deltas: bool) -> dict[str, Any] | None:
-    match event:
-        case events.ReplyEnded(reply):
-            return {"type": "assistant", "message": _assistant(reply, sums.setting.model)}
-        case events.CallEnded(of, block, _, _, result):
-            use = sums.use(of, block)
-            return {"type": "user", "message": _tool_result(use.id if use else "", result)}
-        case events.MadeRoom(_, trigger, ids, report):
-            about = {"trigger": trigger, "ids": list(ids), **report}
-            return {"type": "system", "subtype": "compact_boundary", "compact_metadata": about}
-        case events.TextDelta(text) if deltas:
-            return _delta("text_delta", "text", text)
-        case events.ThinkingDelta(text) if deltas:
-            return _delta("thinking_delta", "thinking", text)
-        case _:
-            return None
+def _code(agent: Agent, ended: TurnEnded) -> int:
+    """The turn's exit code; 4 when a refused permission was the last thing before the answer."""
+    session, parts = agent.in_use
+    if ended.code or not parts.grants.denied:
+        return ended.code
+    calls = [entry for entry in session.folded.entries if getattr(entry, "uses", None)]
+    refused = {call["tool_use_id"] for call in parts.grants.denied}
+    last = calls[-1].uses.values() if calls else ()  # type: ignore[union-attr]
+    return 4 if any(use.id in refused for use in last) else 0
 
 
-def _delta(kind: str, name: str, text: str) -> dict[str, Any]:
-    change = {"type": "content_block_delta", "delta": {"type": kind, name: text}}
-    return {"type": "stream_event", "event": change}
+def _prompt(words: str) -> str:
+    """The prompt of the command line, of standard input, or of both."""
+    piped = _piped(bool(words))
+    if not words and not piped.strip():
+        raise UsageError("-p needs a prompt: makeroom -p 'what to do', or pipe it in")
+    if not piped.strip():
+        return words
+    return f"{words}\n\n<stdin>\n{_within(piped)}\n</stdin>" if words else piped
 
 
-def encode(value: Any) -> str:
-    """JSON on one line for every reader: no raw line separators of any kind."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str).translate(_BREAKS)
+def _within(piped: str) -> str:
+    """What was piped in, unable to end the frame that tells it from the person's words."""
+    return re.sub(r"<(?=\s*/\s*stdin)", "<\\\\", piped, flags=re.IGNORECASE)
 
 
-def aside(event: events.Event, *, calls: bool) -> str:
-    """The line for people about an event, "" for none; `calls` tells each tool call too."""
-    match event:
-        case events.Notice(text, level):
-            return gentle(text) if level == "info" else f"{level}: {gentle(text)}"
-        case events.MadeRoom(notice):
-            return gentle(notice)
-        case events.Retrying(reason, seconds, attempt, tries):
-            return f"{one_line(reason)}; trying again in {seconds:.0f} s ({attempt} of {tries})"
-        case events.CallEnded(_, _, name, title, result) if calls:
-            return f"● {name}  {one_line(title)}" + ("  (failed)" if result.error else "")
-        case events.TurnEnded(error=error) if error:
-            return f"error: {strict(error)}"
-        case events.Said(text):
-            return gentle(text)
-        case _:
+def _piped(has_words: bool) -> str:
+    try:
+        number = sys.stdin.fileno()
+        if os.isatty(number):
             return ""
+        regular = stat.S_ISREG(os.fstat(number).st_mode)
+        if has_words and not regular and not select.select([number], [], [], PATIENCE)[0]:
+            return ""
+        data = _read_all(number)
+    except (OSError, ValueError, AttributeError):
+        return ""  # standard input is closed
+    return data.decode("utf-8", "replace")
 
 
-def _init(setting: Setting) -> dict[str, Any]:
-    return {
-        "type": "system",
-        "subtype": "init",
-        "cwd": setting.folder,
-        "model": setting.model,
-        "tools": list(setting.tools),
-        "permissionMode": setting.mode,
-    }
-
-
-def _assistant(reply: Reply, model: str) -> dict[str, Any]:
-    return {
-        "type": "message",
-        "role": "assistant",
-        "model": reply.model or model,
-        "content": [to_api(block) for block in reply.blocks],
-        "stop_reason": reply.stop,
-        "usage": usage_fields(reply.usage),
-    }
-
-
-def _tool_result(ident: str, result: Result) -> dict[str, Any]:
-    return {"role": "user", "content": [to_api(ToolResult(ident, result.content, result.error))]}
+def _read_all(number: int) -> bytes:
+    pieces, size = [], 0
+    while piece := os.read(number, 1 << 16):
+        pieces.append(piece)
+        size += len(piece)
+        if size > MOST:
+            raise UsageError(
+                f"standard input is over {MOST // 1048576} MB; put it in a file and name the file"
+            )
+    return b"".join(pieces)

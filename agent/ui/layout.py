@@ -14,11 +14,11 @@ from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.layout import Layout
 from prompt_toolkit.layout.processors import BeforeInput, HighlightIncrementalSearchProcessor
 
-from .cells import clip, width
-from .chips import Labels
-from .choose import Picker, menu_window
 from .escape import one_line
-from .input import Editor
+from .input_editor import Editor
+from .paste_chips import Labels
+from .picker import Picker, menu_window
+from .text_cells import clip, width
 
 PROMPT = "❯ "
 MENU_ROWS = 6

@@ -17,8 +17,8 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.theme import Theme as RichTheme
 
-from .cells import bare, fit, width, wrap
 from .escape import gentle
+from .text_cells import bare, fit, width, wrap
 from .theme import Theme
 
 LEAST = 12  # columns below which nothing is laid out, only broken

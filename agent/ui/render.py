@@ -11,16 +11,16 @@ from dataclasses import replace
 from typing import Any
 
 from agent import events
-from tools.text import counted
+from agent.formatting import duration
+from tools.text_encoding import counted
 from transcripts.facts import Result
 from transcripts.messages import Text
 
-from .cells import bare, clip, fit, width, wrap
-from .chart import chart
+from .context_chart import chart
 from .escape import gentle, one_line, output
-from .figures import duration
+from .labels import BRANCH, Look, title
 from .markdown import markdown
-from .words import BRANCH, Look, title
+from .text_cells import bare, clip, fit, width, wrap
 
 SHORT = 5  # lines of a result that are shown without Ctrl-O
 SHORT_DIFF = 40

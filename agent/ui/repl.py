@@ -1,53 +1,130 @@
-"""The REPL: one application for the whole session, that joins the input, the live part and the agent.
-
-The prompt is painted first; the agent is made after that. Nothing of what is finished is kept here.
-"""
+"""One sitting at the terminal, from the first paint to the last line."""
 
 from __future__ import annotations
 
-import os
+import asyncio
+import signal
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .tty import at_screen
+from .input_queue import Item
+from .key_actions import Fingers
+from .key_bindings import bindings
+from .repl_state import Desk, set_up
+from .row_layout import Frame
 
 if TYPE_CHECKING:
+    from agent.events import Notice
     from agent.ports import Factory
 
-
-@dataclass(frozen=True, slots=True)
-class ReplOptions:
-    """What the REPL is told: the project's folder, where it may keep files, the first prompt, its looks."""
-
-    folder: Path
-    state_dir: Path | None = None
-    prompt: str = ""
-    plain: bool = False
-    color: str = "auto"
-    mask: Callable[[str], str] = str  # takes out of a text what no file may hold
+HEAD_START = 0.05  # seconds for the first keys, before loading competes with them
+GRACE = 5.0  # seconds that what runs may take to end when the person leaves
+SIGNALS = ((signal.SIGTERM, 143), (signal.SIGHUP, 129))
 
 
-async def run(make: Factory, options: ReplOptions) -> int:
-    """Talk with the person until they leave; returns the exit code.
+async def sit(
+    make: Factory, places: tuple[Path, Path], color: str, prompt: str, mask: Callable[[str], str]
+) -> int:
+    """Paint, make the agent, work until the person leaves; `places` are the project and our state."""
+    desk = set_up(*places, color, mask)
+    frame = Frame(desk)
+    desk.approval.changed = desk.picker.changed = frame.asked
+    terminal = desk.terminal
+    keys = bindings(Fingers(desk), desk.editor, desk.approval, desk.picker)
+    terminal.build(frame.windows.layout, keys, frame.compose)
+    terminal.on_resize(desk.stage.stale)
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: desk.stage.emit(_mishap(context)))
+    for number, code in SIGNALS:
+        loop.add_signal_handler(number, desk.leave, code)
+    tasks: list[asyncio.Task[None]] = []
+    code = 1
+    try:
+        code = await terminal.app.run_async(
+            pre_run=lambda: tasks.append(loop.create_task(_live(desk, make, prompt))),
+            set_exception_handler=False,
+        )
+        return code
+    except EOFError:  # the terminal is gone
+        desk.journal.write()
+        code = 129
+        return code
+    finally:
+        await _close(desk, tasks, code)
+        loop.set_exception_handler(None)
+        for number, _ in SIGNALS:
+            loop.remove_signal_handler(number)
 
-    `make` is called once, after the first paint. What `Driver.ready` raises is raised here, with the
-    terminal restored.
-    """
-    if not at_screen(options.plain):
-        from .plain import run_plain
 
-        return await run_plain(make, options.prompt)
-    from .sitting import sit
+async def _live(desk: Desk, make: Factory, prompt: str) -> None:
+    """Runs from the first paint on: load what is slow, make the agent, work off what is typed."""
+    try:
+        _restore_draft(desk)
+        if prompt:
+            desk.work.add(Item(prompt, prompt, prompt))
+        await asyncio.sleep(HEAD_START)
+        await asyncio.to_thread(_load)
+        driver = make(desk.emit, desk.approval, desk.picker)
+        desk.turns.driver = driver
+        desk.terminal.invalidate()
+        await driver.ready()
+        desk.terminal.invalidate()
+        await desk.work.go()
+    except Exception as error:  # noqa: BLE001  handed to the caller through the application
+        app = desk.terminal.app
+        if app.is_running and not app.is_done:
+            app.exit(exception=error)
 
-    return await sit(make, (options.folder, state_dir(options)), options.color, options.prompt, options.mask)
+
+def _load() -> None:
+    from . import render
+
+    _ = render
 
 
-def state_dir(options: ReplOptions) -> Path:
-    """The folder given, else ours in XDG_STATE_HOME or ~/.local/state."""
-    if options.state_dir is not None:
-        return options.state_dir
-    home = os.environ.get("XDG_STATE_HOME") or ""
-    base = Path(home) if home.startswith("/") else Path.home() / ".local" / "state"
-    return base / "makeroom"
+def _restore_draft(desk: Desk) -> None:
+    left = desk.draft.orphan()
+    if not left:
+        return
+    from agent.events import Notice
+
+    if desk.editor.buffer.text:
+        desk.editor.remember(left)
+        desk.stage.emit(Notice("What you had not sent last time is in the history (↑)"))
+    else:
+        desk.editor.put_back(desk.editor.chips.paste(left))
+        desk.stage.emit(Notice("Restored what you had not sent last time; Ctrl-C clears it"))
+
+
+async def _close(desk: Desk, tasks: list[asyncio.Task[None]], code: int) -> None:
+    """End what runs, close the agent, print what is left. The terminal is restored already."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=GRACE)
+    from agent.events import Notice
+
+    driver = desk.turns.driver
+    session = driver.status().session if driver else ""
+    try:
+        if driver is not None:
+            await driver.close()
+    finally:
+        desk.stage.settle()
+        for trouble in filter(None, (desk.past.trouble, desk.draft.trouble)):
+            desk.stage.emit(Notice(trouble, "warning"))
+        if code <= 128:
+            desk.draft.keep("")
+        if session and desk.turns.prompted:
+            hint = f"Go on with: makeroom --resume {session}"
+            desk.terminal.above("\n" + desk.terminal.theme.paint("dim", hint))
+        desk.terminal.rest()
+
+
+def _mishap(context: dict[str, Any]) -> Notice:
+    from agent.events import Notice
+
+    error = context.get("exception")
+    words = f"{type(error).__name__}: {error}" if error else str(context.get("message"))
+    return Notice(f"internal error: {words}", "error")

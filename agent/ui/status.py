@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .cells import fit, width
+from agent.formatting import count
+
 from .escape import one_line
-from .figures import count
+from .labels import Look
+from .text_cells import fit, width
 from .theme import MODE_ROLES, STATE_ROLES
-from .words import Look
 
 if TYPE_CHECKING:
     from agent.ports import Status

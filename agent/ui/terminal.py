@@ -18,9 +18,9 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 
 from .keyboard import keyboard
-from .paper import Paper, Printer, reflows
+from .labels import Look
+from .terminal_writer import Paper, Printer, reflows
 from .theme import PLAIN_STYLES, STYLES, Theme, wants_colour
-from .words import Look
 
 FRAME = 0.02  # seconds for which printing is gathered: at most 50 writes a second
 ESCAPE = 0.05  # seconds after which an escape byte that came alone is the key

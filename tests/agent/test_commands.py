@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from agent import commands
-from agent.cli import Options
-from agent.config import Config
-from agent.driver import Agent
+from agent.app.config import Config
+from agent.app.controller import Agent
+from agent.app.setup import Setup
+from agent.cli.arguments import Options
 from agent.events import Charted, Event, MadeRoom, Notice, Said, TurnEnded
-from agent.grants import grants_path, keep_grant
 from agent.offline.brain import Brain
 from agent.offline.faults import Fault
 from agent.offline.server import Server, ServerOptions
+from agent.permissions.permission_store import grants_path, keep_grant
 from agent.permissions.rules import Rule
 from agent.ports import Permit, Question, Refuse
-from agent.setup import Setup
 
 
 class Yes:

@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from agent.asking import size
 from agent.events import MadeRoom, Notice
+from agent.loop.model_call import size
 from agent.offline.faults import Fault
 from agent.offline.reply import Reply, calls, says
 from agent.offline.script import Script
 from compact.settings import Settings
 from compact.window import Window
-from tests.agent.test_commands import READ_ALL, Desk, at_desk, files
 from transcripts.facts import Compacted, Failed, User
 from transcripts.messages import Text
+
+from .test_commands import READ_ALL, Desk, at_desk, files
 
 
 def is_summary(body: dict[str, Any]) -> bool:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.config import Config, has_credentials, load
+from agent.app.config import Config, has_credentials, load
 from agent.errors import ConfigError
-from agent.grants import grants_path, keep_grant
+from agent.permissions.permission_store import grants_path, keep_grant
 from agent.permissions.rules import Rule
 
 

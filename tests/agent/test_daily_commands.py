@@ -6,19 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli import Options
+from agent.app.config import Config, load
+from agent.app.setup import Setup
+from agent.cli.arguments import Options
 from agent.commands import may_run_beside
-from agent.config import Config, load
 from agent.errors import UsageError
 from agent.events import Copied
-from agent.model.api import Api
+from agent.model.anthropic.client import Api
 from agent.model.provider import Provider
 from agent.offline.brain import Brain
 from agent.offline.server import Server
-from agent.setup import Setup
-from tests.agent.test_commands import READ_ALL, Desk, at_desk, files
 from tools.arguments import parse
 from tools.base import Call
+
+from .test_commands import READ_ALL, Desk, at_desk, files
 
 
 @pytest.mark.parametrize(

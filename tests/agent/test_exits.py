@@ -13,15 +13,16 @@ from typing import Any
 
 import pytest
 
-from agent.cli import parse
-from agent.headless import MOST
+from agent.cli.arguments import parse
+from agent.cli.launch import run
 from agent.offline.faults import Fault
 from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls, says
 from agent.offline.script import Script
 from agent.offline.server import Server
-from agent.run import run
-from tests.agent.test_headless import LIMIT, environment
+from agent.ui.headless import MOST
+
+from .test_headless import LIMIT, environment
 
 Run = Callable[..., tuple[int, list[dict[str, Any]], str]]
 
@@ -113,7 +114,7 @@ def test_a_record_that_cannot_be_made_is_told_with_a_result(here: Run, tmp_path:
 
 
 def test_a_fault_of_our_own_still_has_its_result(here: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.driver.surroundings", lambda folder, now: 1 / 0)
+    monkeypatch.setattr("agent.app.controller.surroundings", lambda folder, now: 1 / 0)
     with Server(Script(["hi"])) as server:
         code, lines, err = here(server, "x")
     assert (code, lines[-1]["type"]) == (1, "result")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.hooks import CommandHooks
+from agent.app.hooks import CommandHooks
 from agent.ports import HookAnswer
 
 

@@ -6,20 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from agent.config import load
-from agent.fitting import make_place
-from agent.headless import _within
-from agent.prompt import memory_paths, read_memory, system_prompt
-from agent.session import Session
-from agent.setup import Setup
-from agent.surroundings import surroundings
-from agent.undo.changes import read as read_changes
-from agent.undo.checkpoints import Checkpoints
-from tests.agent.world import Memory, TestClock
-from tools.journal import recover
+from agent.app.config import load
+from agent.app.context_building import make_place
+from agent.app.setup import Setup
+from agent.checkpoints.change_log import read as read_changes
+from agent.checkpoints.recorder import Checkpoints
+from agent.session.environment_context import surroundings
+from agent.session.session import Session
+from agent.session.system_prompt import memory_paths, read_memory, system_prompt
+from agent.ui.headless import _within
 from tools.spool import Spool
+from tools.write_recovery import recover
 from transcripts.fold import Folded
 from transcripts.outputs import make, store
+
+from .world import Memory, TestClock
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def project(tmp_path: Path) -> Path:
 
 def place_of(project: Path) -> Path:
     """Where writes in place keep their journals when the program runs in the project."""
-    from agent.cli import parse
+    from agent.cli.arguments import parse
 
     home = project.parent / "home"
     setup = Setup(parse([]), load({}, project, home), project, {"HOME": str(home)})

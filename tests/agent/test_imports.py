@@ -12,11 +12,11 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize(
     ("module", "heavy"),
     [
-        ("agent.cli", {"asyncio", "anthropic", "prompt_toolkit", "rich", "pydantic", "tiktoken"}),
+        ("agent.cli.arguments", {"asyncio", "anthropic", "prompt_toolkit", "rich", "pydantic", "tiktoken"}),
         ("agent.replay.command", {"anthropic", "prompt_toolkit", "rich", "pydantic"}),
-        ("agent.sessions.command", {"anthropic", "prompt_toolkit", "rich", "pydantic", "markdown_it"}),
-        ("agent.headless", {"anthropic", "prompt_toolkit", "rich", "markdown_it"}),
-        ("agent.interactive", {"anthropic", "rich", "pydantic", "tiktoken", "markdown_it"}),
+        ("agent.cli.sessions_command", {"anthropic", "prompt_toolkit", "rich", "pydantic", "markdown_it"}),
+        ("agent.ui.headless", {"anthropic", "prompt_toolkit", "rich", "markdown_it"}),
+        ("agent.cli.interactive", {"anthropic", "rich", "pydantic", "tiktoken", "markdown_it"}),
     ],
 )
 def test_nothing_heavy_comes_along_with(module: str, heavy: set[str]) -> None:

@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 
-from agent.cli import parse
-from agent.config import load
-from agent.headless import _run
+from agent.app.config import load
+from agent.app.setup import Setup
+from agent.cli.arguments import parse
 from agent.offline.reply import Body, Reply, calls, says
 from agent.offline.server import Server
 from agent.permissions.rules import Rules, judge, parse_rule
-from agent.setup import Setup
-from tools.touch import Touch
+from agent.ui.headless import _run
+from tools.access import Touch
 
 CANARY = "canary-7f3a91"
 LOOKS = [

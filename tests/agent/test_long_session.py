@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from agent.model.request import Frame, build
+from agent.model.anthropic.request import Frame, build
 from agent.offline.brain import Brain
 from agent.offline.models import MODELS
 from agent.offline.server import Server, ServerOptions
 from agent.offline.strict import violations
-from compact.frontier import marks
+from compact.cache_breakpoints import marks
 from transcripts.facts import Reply, User
 from transcripts.fold import fold
 from transcripts.load import read

@@ -10,9 +10,10 @@ from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls, says
 from agent.ports import HookAnswer
 from compact.settings import Settings
-from tests.agent.world import World, world
 from tools.base import Outcome, say
 from transcripts.facts import Compacted, Failed
+
+from .world import World, world
 
 LONG = "a sentence that says something. " * 1_200
 SUMMARY = Settings(policy="classic", trigger=14_000, min_compact_size=1_000, tail_tokens=100)

@@ -17,15 +17,16 @@ from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls
 from agent.offline.script import Script
 from agent.offline.server import Server, ServerOptions
-from tests.agent.test_headless import LIMIT, environment
-from tests.agent.test_headless import run as headless
-from tests.agent.test_long_session import accepted
-from tests.agent.traced import STRACE, apply, command, steps
 from tests.transcripts.platter import Left, Platter, lay_out
 from transcripts.facts import Compacted, Fact, Reply, Result, Started
 from transcripts.fold import fold
 from transcripts.load import read
 from transcripts.messages import ToolUse
+
+from .test_headless import LIMIT, environment
+from .test_headless import run as headless
+from .test_long_session import accepted
+from .traced import STRACE, apply, command, steps
 
 _NAMED = re.compile(r"\.task_outputs/[\w./-]+\.txt")
 
@@ -198,8 +199,8 @@ def test_whatever_the_power_left_the_program_goes_on_with_it(run: Run) -> None:
 WRITES = """
 import sys
 from pathlib import Path
-from tools.files import load
-from tools.saving import Job, save
+from tools.safe_open import load
+from tools.atomic_write import Job, save
 
 place = Path(sys.argv[1])
 spare = place / ".task_outputs" / "tool-results" / "journals"

@@ -10,24 +10,25 @@ from pathlib import Path
 
 import pytest
 
-from agent import debug_log
-from agent.config import Config, load
+from agent.app import debug_log
+from agent.app.config import Config, load
+from agent.cli.sessions_command import main as sessions
 from agent.errors import UsageError
-from agent.model.draft import Draft as Reply
+from agent.model.anthropic.accumulator import Draft as Reply
 from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls
 from agent.offline.script import Script
 from agent.offline.server import Server
-from agent.session import Session
-from agent.sessions.command import main as sessions
-from agent.ui.remember import Draft, Past
+from agent.session.session import Session
+from agent.ui.input_history import Draft, Past
 from compact.tokens import load_counter
-from tests.agent.world import Memory, TestClock
 from transcripts.codec import encode
 from transcripts.export import ENDINGS, export_text
 from transcripts.fold import Folded
 from transcripts.masking import Masks
 from transcripts.messages import Opaque, Text, ToolUse
+
+from .world import Memory, TestClock
 
 # Put together here so that no scanner takes this file for a leak.
 KEY = "sk-" + "ant-api03-" + "Ab1_" * 10

@@ -13,10 +13,11 @@ import pytest
 from agent.offline.brain import Brain
 from agent.offline.reply import Body, Reply, calls, says
 from agent.offline.server import Server, ServerOptions
-from tests.agent.test_headless import LIMIT, environment
 from transcripts.facts import Reply as Said
 from transcripts.facts import Result
 from transcripts.load import read
+
+from .test_headless import LIMIT, environment
 
 FILES = 5
 

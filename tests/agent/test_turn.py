@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 
 from agent.events import CallEnded, Notice, ReplyLost, Retrying, TurnEnded
-from agent.model.request import OPTIONAL
+from agent.model.anthropic.request import OPTIONAL
 from agent.model.retry import TRIES
 from agent.offline.faults import Fault
 from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls, says, thinks
 from agent.ports import Permit, Refuse
-from tests.agent.world import world
 from transcripts.facts import Reply, Result, Started, User
 from transcripts.messages import Text
+
+from .world import world
 
 
 def test_an_answer_without_calls_ends_the_turn(tmp_path: Path) -> None:

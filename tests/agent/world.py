@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from agent.events import Event, TurnEnded
-from agent.grants import Grants
-from agent.model.api import Api
-from agent.model.request import Frame
+from agent.loop.context import Parts, Room
+from agent.loop.turn import run_turn
+from agent.model.anthropic.client import Api
+from agent.model.anthropic.request import Frame
 from agent.offline.reply import Reply as Answer
 from agent.offline.script import Script
 from agent.offline.server import Server, ServerOptions
-from agent.parts import Parts, Room
+from agent.permissions.permission_store import Grants
 from agent.permissions.rules import Rules
 from agent.ports import NoHooks, Permit, Question, Refuse
-from agent.session import Session
-from agent.turn import run_turn
+from agent.session.session import Session
 from compact.prices import Prices
 from compact.settings import Settings
 from compact.tokens import load_counter

@@ -5,7 +5,7 @@ import statistics
 import time
 from contextlib import suppress
 
-from compact.frontier import marks
+from compact.cache_breakpoints import marks
 from compact.pipeline import plan
 from compact.plan import Situation
 from compact.prices import Prices

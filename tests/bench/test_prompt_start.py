@@ -16,7 +16,7 @@ OURS = """
 import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from agent.ui.repl import ReplOptions, run
+from agent.ui.repl_options import ReplOptions, run
 
 def make(emit, approver, chooser):
     from tests.agent.ui.scripted import Scripted

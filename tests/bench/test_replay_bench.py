@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from agent.replay.command import parse, read, replay_all, tokens_of
-from agent.replay.output import as_markdown
-from compact.replay_cost import TIERS, mean_of_ratios, totals
+from agent.replay.cost import TIERS, mean_of_ratios, totals
+from agent.replay.tables import as_markdown
 from compact.tokens import load_counter
 
 pytestmark = [

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from compact.floor import floor
-from compact.keeping import keep_cap
-from compact.making import on_request
-from compact.names import names, strings
+from agent.replay.canned_summary import canned
+from compact.fallback_summary import floor
+from compact.identifiers import names, strings
+from compact.layers.summary import on_request
 from compact.plan import Answer, Proposal, Situation
 from compact.prices import Prices
-from compact.replay_canned import canned
 from compact.settings import Settings
+from compact.summary_record import keep_cap
 from compact.tokens import Counter, Fit, load_counter
 from compact.window import Window
 from transcripts.facts import Fact, Fold, Reply

@@ -2,7 +2,7 @@
 
 import pytest
 
-from compact.cachesim import FIVE_MINUTES, LOOK_BACK, Cache, Layout
+from agent.replay.cache_simulation import FIVE_MINUTES, LOOK_BACK, Cache, Layout
 from transcripts.messages import Text, Thinking, ToolResult, ToolUse
 from transcripts.view import MESSAGE_TOKENS, Kind, Message, Part
 

@@ -9,7 +9,8 @@ from itertools import pairwise
 
 import pytest
 
-from compact.floor import floor
+from compact.fallback_summary import floor
+from compact.invariants import problems
 from compact.notice import notice
 from compact.pipeline import dry_run
 from compact.plan import OUTPUTS
@@ -17,11 +18,11 @@ from compact.policy import choose
 from compact.prices import TIERS
 from compact.report import fits
 from compact.settings import Settings
-from compact.sound import problems
 from compact.tokens import context_tokens, fit
-from tests.compact.worlds import World, again, answered, bodies, failed
 from transcripts.facts import Asked, Clear, Compacted, Fold, Reply, Undone, Unthink
 from transcripts.messages import Text, ToolUse, Usage
+
+from .worlds import World, again, answered, bodies, failed
 
 WINDOW = 40_000
 TOO_LONG = failed("too long: prompt is too long: 90000 tokens > 40000 maximum")

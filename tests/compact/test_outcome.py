@@ -6,8 +6,9 @@ import pytest
 
 from compact.outcome import outcome
 from compact.settings import Settings
-from tests.compact.worlds import World
 from transcripts.messages import Usage
+
+from .worlds import World
 
 
 def compacted():

@@ -6,9 +6,10 @@ import pytest
 
 from compact.pipeline import dry_run, plan
 from compact.settings import Settings
-from tests.compact.worlds import World, answered
 from transcripts.facts import Clear, Failed, Fold
 from transcripts.messages import ToolUse
+
+from .worlds import World, answered
 
 CLASSIC = Settings(policy="classic")
 

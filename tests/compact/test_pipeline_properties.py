@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from compact.plan import Answer
 from compact.settings import Settings
-from tests.compact.worlds import World, again, answered, bodies, failed
 from transcripts.messages import Text, Thinking, ToolUse
+
+from .worlds import World, again, answered, bodies, failed
 
 POLICIES = ("thrifty", "classic", "off")
 ANSWERS = (

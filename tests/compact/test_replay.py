@@ -2,17 +2,18 @@
 
 import pytest
 
-from compact.cachesim import Cache, Layout
+from agent.replay.cache_simulation import Cache, Layout
+from agent.replay.cost import TIERS, Request, figures, mean_of_ratios, totals
+from agent.replay.simulation import Setup, baseline, recording, replay
 from compact.plan import Answer, AskSummary, Plan, Proposal
 from compact.prices import TIERS as PRICES
-from compact.replay import Setup, baseline, recording, replay
-from compact.replay_cost import TIERS, Request, figures, mean_of_ratios, totals
 from compact.settings import Settings
 from compact.window import Window
-from tests.compact.replay_sessions import Counted, count_text, session
 from transcripts.facts import Clear, Fold, Unthink
 from transcripts.fold import Folded
 from transcripts.messages import Text, ToolUse
+
+from .replay_sessions import Counted, count_text, session
 
 OVERHEAD = 1_000
 

@@ -1,10 +1,11 @@
 """The summary that stands in for the model's has a model's shape and size, and carries nothing of results."""
 
-from compact.replay_canned import SECTIONS, TOKENS, canned
-from compact.replay_references import names
-from tests.compact.replay_sessions import count_text, session
+from agent.replay.canned_summary import SECTIONS, TOKENS, canned
+from agent.replay.references import names
 from transcripts.facts import Result
 from transcripts.fold import fold
+
+from .replay_sessions import count_text, session
 
 
 def test_a_long_session_gives_a_summary_of_a_usual_size():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from compact.replay_grammar import Grammar
+from agent.replay.grammar import Grammar
 from transcripts.messages import Text, Thinking, ToolResult, ToolUse
 from transcripts.view import Kind, Message, Part
 

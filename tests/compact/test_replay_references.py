@@ -1,6 +1,6 @@
 """A reference is the first use of a name that only tool results had; the view says where it stands."""
 
-from compact.replay_references import Reference, Shown, State, judge, references
+from agent.replay.references import Reference, Shown, State, judge, references
 from transcripts.facts import Clear, Compacted, Fold, Reply, Result, Undone, User
 from transcripts.fold import fold
 from transcripts.messages import Text, Thinking, ToolUse

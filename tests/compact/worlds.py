@@ -9,13 +9,13 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from compact.invariants import problems
 from compact.pipeline import plan
 from compact.plan import Answer, Plan, Situation
 from compact.prices import Prices
 from compact.settings import Settings
-from compact.sound import problems
 from compact.tokens import Counter, Fit
-from compact.undo import Refusal, plan_undo
+from compact.uncompact import Refusal, plan_undo
 from compact.window import Window
 from tests.transcripts.grammar import complaints
 from transcripts.facts import Asked, Compacted, Failed, Noted, Reply, Result, Undone, User

@@ -18,10 +18,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.tools.workbench import GUARD, Bench, text
 from tools.base import ToolError
 from tools.bash import BASH
 from tools.bash_run import Show
+
+from .workbench import GUARD, Bench, text
 
 DRIVER = Path(__file__).with_name("driver.py")
 

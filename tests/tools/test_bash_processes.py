@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.workbench import GUARD, MODES, Bench, survivors, text, wait_until
 from tools.jobs import jobs_of
+
+from .workbench import GUARD, MODES, Bench, survivors, text, wait_until
 
 DRIVER = Path(__file__).with_name("driver.py")
 OUR_NAMESPACE = str(Path("/proc/self/ns/pid").readlink()) if Path("/proc/self/ns/pid").exists() else ""

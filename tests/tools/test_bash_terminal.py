@@ -18,8 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.workbench import GUARD, MODES, Bench, text
 from tools.base import ToolError
+
+from .workbench import GUARD, MODES, Bench, text
 
 DRIVER = Path(__file__).with_name("driver.py")
 KEY = "sk-ant-SENTINEL-0123456789abcdef"

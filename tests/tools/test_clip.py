@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.clip import clip, escaped, printable, unseen
+from tools.truncate import clip, escaped, printable, unseen
 
 
 def test_short_text_is_left_alone():

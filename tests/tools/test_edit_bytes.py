@@ -11,12 +11,13 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from tests.tools.desk import Desk
 from tools.base import Seen, ToolError
 from tools.edit import EDIT, EditArguments
-from tools.files import load
 from tools.patch import matches, source, splice
-from tools.text import decode, majority, unified_ends
+from tools.safe_open import load
+from tools.text_encoding import decode, majority, unified_ends
+
+from .desk import Desk
 
 
 @pytest.fixture

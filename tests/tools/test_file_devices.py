@@ -20,11 +20,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.desk import Desk, child, text
 from tools.arguments import parse
 from tools.base import Call, ToolError
-from tools.files import within
 from tools.read import READ, Read
+from tools.safe_open import within
+
+from .desk import Desk, child, text
 
 LINUX = sys.platform.startswith("linux")
 needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc")

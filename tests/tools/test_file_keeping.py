@@ -26,8 +26,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.desk import NOBODY, ROOT, Desk, child
-from tools.saving import recover
+from tools.atomic_write import recover
+
+from .desk import NOBODY, ROOT, Desk, child
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -181,8 +182,8 @@ def test_M6_a_file_in_a_folder_that_cannot_be_written_is_written_in_place(open_d
 
 KILLED = """
 import os, signal
-from tools.files import load
-from tools.saving import Job, save
+from tools.safe_open import load
+from tools.atomic_write import Job, save
 
 def victim(path, data, stage):
     "A process that dies at the stage; says whether it came that far."
@@ -205,7 +206,7 @@ def test_A1_a_kill_at_any_step_leaves_the_old_file_or_the_new_one(desk: Desk):
     out = child(
         KILLED
         + f"""
-from tools.saving import recover
+from tools.atomic_write import recover
 new = b"new" * 700_000
 counts = {{}}
 for kind in ("swap", "create", "linked"):
@@ -252,7 +253,7 @@ for round in range({rounds}):
     select.select([], [], [], random.random() * 0.03)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    from tools.saving import recover
+    from tools.atomic_write import recover
     recover(desk.place.journals)
     assert Path(path).read_bytes() in (old, new), round
 save(Job(str(desk.path("next")), b"x", None, desk.place.journals))
@@ -495,9 +496,10 @@ def test_a_cancelled_write_changes_nothing_afterwards(desk: Desk):
 
 
 def test_the_checkpoint_is_awaited_before_the_file_changes(desk: Desk):
-    from tests.tools.desk import TOOLS
     from tools.arguments import parse
     from tools.base import Call
+
+    from .desk import TOOLS
 
     path = desk.seen("f", b"old\n")
     kept: list[bytes] = []

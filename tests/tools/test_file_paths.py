@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.desk import TOOLS, Desk
 from tools.arguments import parse
 from tools.base import Call, ToolError
-from tools.files import safe_open, walk_open
 from tools.paths import canonical, expand
+from tools.safe_open import safe_open, walk_open
+
+from .desk import TOOLS, Desk
 
 
 @pytest.fixture

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.workbench import Bench, text, wait_until
 from tools.base import ToolError, Touch
 from tools.bash import BASH
 from tools.jobs import Job, announcement, close, jobs_of, warm
+
+from .workbench import Bench, text, wait_until
 
 
 @pytest.fixture

@@ -16,12 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tools.desk import ROOT, Desk, child
 from tools.base import Outcome
+from tools.line_window import SIZE, WIDTH, numbered, scan, window
 from tools.read import READ, remember
-from tools.text import decode, unified_ends
-from tools.window import SIZE, WIDTH, numbered, scan, window
+from tools.text_encoding import decode, unified_ends
 from transcripts.messages import Image
+
+from .desk import ROOT, Desk, child
 
 
 @pytest.fixture

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tools.desk import text
 from tools.arguments import parse
 from tools.base import Call, Outcome, Place, ToolError, Touch
 from tools.compact import COMPACT
 from tools.edit import EDIT
 from tools.read import READ
 from tools.recall import PAGE, RECALL
+
+from .desk import text
 
 
 class Shelf:

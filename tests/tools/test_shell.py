@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.shell import hint, is_answer, looks_like_prompt, opens_editor, simple_commands
+from tools.command_hints import hint, is_answer, looks_like_prompt, opens_editor, simple_commands
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.spool import CAP, IN_MEMORY, Spool
-from tools.veil import Veil
+from tools.stream_redactor import Veil
 from transcripts.masking import Masks
 
 MASKS = Masks(("secret-secret-1", "secret-secret-12", "aaaaaaaab", "short"))

@@ -14,8 +14,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.transcripts.failing import disk_that
 from transcripts.disk import Disk
+
+from .failing import disk_that
 
 Left = dict[str, bytes | None]  # path -> content, None for a folder
 

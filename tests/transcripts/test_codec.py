@@ -4,10 +4,11 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 
-from tests.transcripts.histories import Dice, anything, seeds
 from transcripts.codec import BadLine, decode, encode, from_raw, seal
 from transcripts.facts import Asked, Clear, Compacted, Fact, Reply, Result, Unknown, User
 from transcripts.messages import Opaque, Text, Thinking, ToolUse, clean_json, from_api, to_api
+
+from .histories import Dice, anything, seeds
 
 
 def made(seed: int, count: int = 30) -> list[Fact]:

@@ -6,14 +6,15 @@ from random import Random
 
 import pytest
 
-from tests.transcripts.grammar import complaints
-from tests.transcripts.histories import history
 from transcripts.codec import encode
 from transcripts.facts import Closed, Compacted, Fact, Fold, Reply, Result, Started, User
 from transcripts.fold import fold
 from transcripts.load import read
 from transcripts.messages import Text, Thinking, ToolUse
 from transcripts.store import resume
+
+from .grammar import complaints
+from .histories import history
 
 
 def session() -> list[Fact]:

@@ -23,9 +23,9 @@ from transcripts.facts import (
     User,
 )
 from transcripts.fold import fold
+from transcripts.lazy_results import SMALL
 from transcripts.load import read
 from transcripts.messages import Image, RedactedThinking, Text, Thinking, ToolUse, Usage
-from transcripts.shelf import SMALL
 
 SECRET = "sk-" + "ant-api03-" + "Ab1_" * 20
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.transcripts.test_export import FOLDED
 from transcripts.export import export_text
+
+from .test_export import FOLDED
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = [

@@ -11,17 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.transcripts.failing import Plan, crashing, failing, in_a_child
-from tests.transcripts.test_store import ERRORS, SID, TURN, Told, record, turn
 from transcripts.codec import encode, seal
 from transcripts.disk import Disk
-from transcripts.errors import StoreError
 from transcripts.facts import Compacted, Fact, Fold, Result, Unknown, User
 from transcripts.listing import sessions
 from transcripts.load import read
 from transcripts.messages import Text
-from transcripts.room import path_of
+from transcripts.record_errors import StoreError
+from transcripts.session_lock import path_of
 from transcripts.store import Store, create, resume
+
+from .failing import Plan, crashing, failing, in_a_child
+from .test_store import ERRORS, SID, TURN, Told, record, turn
 
 LINES = [encode(fact, SID) for fact in TURN]
 WHOLE = b"".join(LINES)

@@ -4,13 +4,14 @@ from random import Random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.transcripts.grammar import complaints
-from tests.transcripts.histories import Dice, histories, lossy_histories, seeds
 from transcripts.edits import Edits
 from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, Result, Rewound, Started, Undone, User
 from transcripts.fold import Folded, fold
 from transcripts.messages import Text, Thinking, ToolUse
 from transcripts.view import MESSAGE_TOKENS
+
+from .grammar import complaints
+from .histories import Dice, histories, lossy_histories, seeds
 
 quick = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -7,7 +7,7 @@ from transcripts.codec import encode
 from transcripts.facts import Fact, Noted, Opened, Reply, User
 from transcripts.listing import END, sessions
 from transcripts.messages import Text
-from transcripts.room import FOLDER
+from transcripts.session_lock import FOLDER
 from transcripts.store import Ambiguous, NoSuchSession, newest, resolve
 
 

@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.transcripts.histories import histories, history, seeds
 from transcripts.codec import decode, encode, seal
-from transcripts.errors import NoSuchSession, Refused
 from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, Result, Rewound, Undone, User
 from transcripts.fold import Folded, fold
+from transcripts.lazy_results import SMALL, whole
 from transcripts.load import read
 from transcripts.messages import Text, ToolUse
-from transcripts.shelf import SMALL, whole
+from transcripts.record_errors import NoSuchSession, Refused
+
+from .histories import histories, history, seeds
 
 quick = settings(max_examples=60, deadline=None)
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.transcripts.failing import Plan, failing, short_writing
-from tests.transcripts.platter import Platter, Recorder
 from transcripts.outputs import settle, store
+
+from .failing import Plan, failing, short_writing
+from .platter import Platter, Recorder
 
 DEEP = Path(".task_outputs") / "tool-results"
 

@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.transcripts.grammar import complaints
-from tests.transcripts.platter import Left, Platter, Recorder, lay_out
-from tests.transcripts.test_store import SID, turn
 from transcripts.facts import Fact, User
 from transcripts.fold import fold
 from transcripts.load import read
 from transcripts.messages import Text
-from transcripts.room import FOLDER
+from transcripts.session_lock import FOLDER
 from transcripts.store import Store, create, path_of, resume
+
+from .grammar import complaints
+from .platter import Left, Platter, Recorder, lay_out
+from .test_store import SID, turn
 
 TORN = b'{"v":1,"seq":11,"ts":"2026'
 

@@ -8,7 +8,7 @@ from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, Result, Rewou
 from transcripts.fold import fold
 from transcripts.load import read
 from transcripts.messages import Image, Text, ToolUse
-from transcripts.recall import PIECE, Recall
+from transcripts.originals import PIECE, Recall
 
 LONG = "needle\n" + "hay\n" * 3000
 FACTS: list[Fact] = [

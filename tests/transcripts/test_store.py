@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.transcripts.failing import Plan, crashing, failing, in_a_child, short_writing
 from transcripts.codec import encode, seal
 from transcripts.disk import Disk
 from transcripts.facts import Closed, Fact, Noted, Opened, Reply, Result, Started, User
 from transcripts.messages import Text, ToolUse
-from transcripts.room import FOLDER
+from transcripts.session_lock import FOLDER
 from transcripts.store import (
     InUse,
     Newer,
@@ -28,6 +27,8 @@ from transcripts.store import (
     read,
     resume,
 )
+
+from .failing import Plan, crashing, failing, in_a_child, short_writing
 
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.EINTR)
 SID = "20261121-093012-4f2a"

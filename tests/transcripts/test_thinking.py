@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.transcripts.grammar import complaints
-from tests.transcripts.histories import PLACEHOLDERS, nests
 from transcripts.edits import earliest
 from transcripts.entries import Exchange
 from transcripts.facts import (
@@ -27,6 +25,9 @@ from transcripts.facts import (
 )
 from transcripts.fold import Folded, fold
 from transcripts.messages import Block, Text, Thinking, ToolUse, to_api
+
+from .grammar import complaints
+from .histories import PLACEHOLDERS, nests
 
 Pairs = list[tuple[str, str]]
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import claude_code, ours, pi, plain, swe_agent
+from . import claude_code, ours, pi, swe_agent
+from . import message_lines as plain
 from .assembly import Count, Imported, Unreadable
 from .lines import Sample, sample
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..facts import Fact, Reply, Result, User
-from ..messages import Block, Opaque, ToolResult, ToolUse, from_api
+from transcripts.facts import Fact, Reply, Result, User
+from transcripts.messages import Block, Opaque, ToolResult, ToolUse, from_api
 
 Count = Callable[[tuple[Block, ...]], tuple[int, ...]]
 

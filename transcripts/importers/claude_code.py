@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..messages import Block, ToolResult
+from transcripts.messages import Block, ToolResult
+
 from .assembly import Assembly, Count, Imported, content_blocks
 from .lines import Sample, objects, seconds
 

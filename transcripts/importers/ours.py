@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..codec import BadLine, decode
-from ..facts import Fact, Noted, Reply, Result, User
-from ..fold import Folded
+from transcripts.codec import BadLine, decode
+from transcripts.facts import Fact, Noted, Reply, Result, User
+from transcripts.fold import Folded
+
 from .assembly import Count, Imported
 from .lines import Sample
 

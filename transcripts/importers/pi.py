@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..messages import Block, Image, Text, Thinking, ToolUse
+from transcripts.messages import Block, Image, Text, Thinking, ToolUse
+
 from .assembly import Assembly, Count, Imported
 from .lines import Sample, objects, seconds
 

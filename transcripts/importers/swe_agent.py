@@ -10,7 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ..messages import INVALID_JSON, Block, Text, ToolUse
+from transcripts.messages import INVALID_JSON, Block, Text, ToolUse
+
 from .assembly import Assembly, Count, Imported, Unreadable, content_blocks
 from .lines import Sample
 

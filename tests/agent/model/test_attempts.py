@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from agent.errors import AuthError, ModelError, Rejected, Transient
-from agent.model.api import Api
-from agent.model.draft import Draft
-from tests.agent.model.raw import HEAD, raw, sse
+from agent.model.anthropic.accumulator import Draft
+from agent.model.anthropic.client import Api
+
+from .raw import HEAD, raw, sse
 
 PEM = Path(__file__).with_name("untrusted.pem")
 

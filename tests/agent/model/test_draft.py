@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.events import CallDrafted, TextDelta, ThinkingDelta
-from agent.model.draft import Draft
+from agent.model.anthropic.accumulator import Draft
 from transcripts.messages import INVALID_JSON, Opaque, Text, Thinking, ToolUse
 
 

@@ -10,17 +10,18 @@ from typing import Any
 import pytest
 
 from agent.events import Notice, Retrying, TextDelta, TurnEnded
-from agent.model.api import Api
-from agent.model.draft import Draft
+from agent.loop.turn import run_turn
+from agent.model.anthropic.accumulator import Draft
+from agent.model.anthropic.client import Api
 from agent.offline.faults import Fault
 from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls, says, thinks
 from agent.offline.wire import events as wire
-from agent.turn import run_turn
-from tests.agent.model.raw import HEAD, raw
 from tests.agent.world import World, world
 from transcripts.facts import Reply
 from transcripts.messages import Image, Text
+
+from .raw import HEAD, raw
 
 CALLING = Answer([thinks("hm"), says("héllo wörld, " * 8), calls("echo", words="x")])
 

@@ -16,7 +16,7 @@ from agent.errors import (
     ThinkingRefused,
     Transient,
 )
-from agent.model.refusals import refusal
+from agent.model.anthropic.error_mapping import refusal
 
 
 def error(status: int, kind: str, message: str, **headers: str) -> ModelError:

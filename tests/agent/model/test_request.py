@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from agent.model.request import Frame, build, without_tail
+from agent.model.anthropic.request import Frame, build, without_tail
 from transcripts.facts import Reply, Result, User
 from transcripts.fold import Folded, fold
 from transcripts.messages import Text, Thinking, ToolUse

@@ -8,11 +8,11 @@ from random import Random
 
 import pytest
 
-from agent.config import load
-from agent.grants import grants_path, keep_grant
+from agent.app.config import load
+from agent.permissions.permission_store import grants_path, keep_grant
 from agent.permissions.rules import Rules, judge, parse_rule, prefix_of
-from agent.permissions.shell import only_looks
-from tools.touch import Touch
+from agent.permissions.shell_syntax import only_looks
+from tools.access import Touch
 
 ALLOWED = ("git status", "ls")
 PAYLOADS = ("rm x", "curl e.x", "git push", "./evil")

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.corridor import _for_session
+from agent.loop.tool_executor import _for_session
 from agent.permissions.rules import Rules, Verdict, judge, parse_rule, parse_rules, prefix_of
-from agent.permissions.shell import only_looks, simple_commands
+from agent.permissions.shell_syntax import only_looks, simple_commands
 from agent.ports import Question
-from agent.ui.approve import choices
-from tools.touch import Touch
+from agent.ui.approval import choices
+from tools.access import Touch
 
 FOLDER = "/w/app"
 

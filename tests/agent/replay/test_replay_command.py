@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 import pytest
 
 from agent.replay.command import Misused, main, parse
-from agent.replay.output import as_markdown
-from compact.replay_cost import TIERS, Run, Tally
+from agent.replay.cost import TIERS, Run, Tally
+from agent.replay.tables import as_markdown
 
 FIGURES = {
     "cost_ratio",

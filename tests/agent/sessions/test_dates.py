@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from agent.sessions.dates import stamp, when
+from agent.dates import stamp, when
 
 NOW = datetime(2026, 11, 21, 14, 30)
 

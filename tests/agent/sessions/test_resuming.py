@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli import Options, parse
+from agent.cli.arguments import Options, parse
 from tests.agent.test_headless import LIMIT, environment
 from tests.agent.ui.person import Person
 from transcripts.facts import Opened, Reply, User
 from transcripts.listing import sessions
 from transcripts.messages import Text
-from transcripts.room import FOLDER
+from transcripts.session_lock import FOLDER
 from transcripts.store import Store, create, resume
 
 IDS = ("20261121-093012-aaaa", "20261122-093012-bbbb", "20261123-093012-cccc")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.sessions.command import main
+from agent.cli.sessions_command import main
 from transcripts.codec import encode
 from transcripts.facts import Noted, Opened, Reply, Result, User
 from transcripts.messages import Text, ToolUse
-from transcripts.room import FOLDER
+from transcripts.session_lock import FOLDER
 
 ROOT = Path(__file__).resolve().parents[3]
 

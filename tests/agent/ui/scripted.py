@@ -22,8 +22,8 @@ from agent import events  # noqa: E402
 from agent.events import Emit, TurnEnded  # noqa: E402
 from agent.menus import Menu, Row, question  # noqa: E402
 from agent.ports import Approver, Chooser, Question, Refuse, Status  # noqa: E402
-from agent.ui.repl import ReplOptions, run  # noqa: E402
-from tools.touch import Touch  # noqa: E402
+from agent.ui.repl_options import ReplOptions, run  # noqa: E402
+from tools.access import Touch  # noqa: E402
 from transcripts.facts import Reply, Result  # noqa: E402
 from transcripts.messages import Text  # noqa: E402
 

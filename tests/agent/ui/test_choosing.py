@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.agent.ui.person import Person
+from .person import Person
 
 CHOICES = (
     ("\r", "apple"),

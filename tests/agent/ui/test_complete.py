@@ -6,8 +6,8 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from agent.ui.complete import Files, Words, is_command, rank
-from agent.ui.paths import paths
+from agent.ui.completion import Files, Words, is_command, rank
+from agent.ui.path_completion import paths
 
 COMMANDS = [
     ("help", "Show help"),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.ui.flow import SLICE, Flow
+from agent.ui.markdown_stream import SLICE, Flow
 
 
 def blocks(text, step=1):

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from agent import events
-from agent.ui.headless import FORMATS, Setting, Streams
+from agent.ui.output_formats import FORMATS, Setting, Streams
 from transcripts.facts import Reply, Result
 from transcripts.messages import Text, ToolUse, Usage
 

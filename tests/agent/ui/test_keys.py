@@ -6,7 +6,7 @@ import string
 
 import pytest
 
-from tests.agent.ui.person import Person
+from .person import Person
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@ import ast
 
 import pytest
 
-from agent.ui.chips import Chips
-from tests.agent.ui.person import Person
+from agent.ui.paste_chips import Chips
+
+from .person import Person
 
 START, END = b"\x1b[200~", b"\x1b[201~"
 

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from wcwidth import wcswidth
 
 from agent.menus import Menu, Row, question
-from agent.ui.picking import draw, moved, opened, searched
+from agent.ui.labels import Look
+from agent.ui.picker_state import draw, moved, opened, searched
 from agent.ui.theme import Theme
-from agent.ui.words import Look
-from tests.agent.ui.test_widths import SAMPLES, SGR, WIDTHS, too_wide
+
+from .test_widths import SAMPLES, SGR, WIDTHS, too_wide
 
 FACTS = ("yesterday 14:02", "12 prompts", "13.2 MB", "20261121-093012-4f2a")
 SESSIONS = Menu(

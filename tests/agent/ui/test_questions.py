@@ -6,13 +6,14 @@ import signal
 import pytest
 
 from agent.ports import Permit, Question, Refuse
-from agent.ui.approve import Approval, Panel, body, choices, draw, whole
-from agent.ui.cells import bare, width
-from agent.ui.live import Live, Running
+from agent.ui.approval import Approval, Panel, body, choices, draw, whole
+from agent.ui.labels import Look
+from agent.ui.live_view import Live, Running
+from agent.ui.text_cells import bare, width
 from agent.ui.theme import Theme
-from agent.ui.words import Look
-from tests.agent.ui.person import Person
-from tools.touch import Touch
+from tools.access import Touch
+
+from .person import Person
 
 
 @pytest.fixture

@@ -5,14 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from agent.ui.remember import LONGEST, Draft, Past
+from agent.ui.input_history import LONGEST, Draft, Past
 
 ROOT = Path(__file__).parents[3]
 WRITER = """
 import sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
-from agent.ui.remember import Past
+from agent.ui.input_history import Past
 past = Past(Path({path!r}))
 for number in range(200):
     past.store_string(f"writer {{sys.argv[1]}} entry {{number}} " + "x" * 300 + "\\nsecond line")

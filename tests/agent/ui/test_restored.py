@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.agent.ui.person import SCRIPTED, Person
+from .person import SCRIPTED, Person
 
 
 def restored(person):

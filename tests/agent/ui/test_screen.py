@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.agent.ui.person import Person
+from .person import Person
 
 
 @pytest.fixture

@@ -10,13 +10,16 @@ from wcwidth import wcswidth
 from agent import events
 from agent.events import Charted
 from agent.ports import Question, Status
-from agent.ui import approve, cells, live, status
+from agent.ui import approval as approve
+from agent.ui import live_view as live
+from agent.ui import status
+from agent.ui import text_cells as cells
+from agent.ui.labels import Look, user
 from agent.ui.markdown import markdown
-from agent.ui.plain import Teller
+from agent.ui.plain_repl import Teller
 from agent.ui.render import diff, event_text
 from agent.ui.theme import Theme
-from agent.ui.words import Look, user
-from tools.touch import Touch
+from tools.access import Touch
 from transcripts.facts import Result
 from transcripts.messages import Text
 

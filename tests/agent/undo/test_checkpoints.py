@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from agent.undo.checkpoints import Checkpoints
-from agent.undo.snapshot import Limits, Shadow
-from agent.undo.tidying import FRESH, RECENT, tidy
-from agent.undo.undoing import Step, line_counts
+from agent.checkpoints.file_restore import Step, line_counts
+from agent.checkpoints.pruning import FRESH, RECENT, tidy
+from agent.checkpoints.recorder import Checkpoints
+from agent.checkpoints.snapshot import Limits, Shadow
 
 
 def always(step: Step) -> bool:

@@ -7,7 +7,7 @@ from agent import commands
 from agent.events import Notice, TakenBack
 from agent.menus import Menu, Row
 from tests.agent.test_commands import Desk, at_desk
-from transcripts.room import FOLDER
+from transcripts.session_lock import FOLDER
 
 WORK = ("help", "replace old by new in a.py", "run `echo made > made.txt; echo 1 >> a.py`")
 
@@ -176,7 +176,7 @@ def test_a_session_in_use_can_be_viewed_or_forked_from_another(tmp_path: Path) -
 
 async def inside(folder: Path, desk: Desk, work: Callable[[Desk], Awaitable[None]]) -> None:
     """Work with a second agent in the same folder."""
-    from agent.driver import Agent
+    from agent.app.controller import Agent
 
     second: Desk
     setup, approver = desk.agent.setup, desk.agent.workshop._approver

@@ -1,0 +1,113 @@
+"""What an error answer of the API means. Pure: status, body and headers in, a ModelError out.
+
+Goes by `error.type` and status; by the message only where nothing else tells (prompt too long, thinking,
+optional fields), with the texts as the service words them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from agent.errors import (
+    AuthError,
+    BlockRefused,
+    FieldRefused,
+    ModelError,
+    NotFound,
+    OutputTooLong,
+    PromptTooLong,
+    Rejected,
+    ThinkingRefused,
+    Transient,
+)
+from agent.model.retry import retry_after
+
+from .request import OPTIONAL
+
+_TOO_LONG = re.compile(r"prompt is too long: (\d+) tokens > (\d+) maximum")
+_EXCEEDS = re.compile(r"input length and `max_tokens` exceed context limit: (\d+) \+ \d+ > (\d+)")
+_OUTPUT = re.compile(r"max_tokens: (\d+) > (\d+), which is the maximum allowed number of output tokens")
+# Compatible servers have words of their own: vLLM, llama.cpp, gateways to other clouds.
+_LIMIT = re.compile(r"maximum context length (?:is|of) (\d+)")
+_ASKED = re.compile(r"(?:request has|resulted in|\() ?(\d+) (?:input tokens|tokens|in the messages)")
+_LONG = re.compile(
+    r"prompt is too long|input is too long|exceeds the available context size|context length exceeded", re.I
+)
+_BLOCK = re.compile(r"messages\.(\d+)\.content\.(\d+)")
+_TRANSIENT = {"rate_limit_error", "overloaded_error", "api_error", "timeout_error", "conflict_error"}
+_OPTIONAL = {field: re.compile(rf"\b{field}\b") for field in OPTIONAL}
+_OPTIONAL["output_config"] = re.compile(r"\boutput_config\b|\beffort parameter\b")
+_RETRY_STATUS = {408, 409, 425, 429}
+_NEVER = {"enforced_spend_limit_reached", "contract_spend_limit_reached"}
+
+
+def refusal(status: int, body: str, headers: Mapping[str, str], now: float) -> ModelError:
+    """The error for an answer that is no reply. A status of 200 means an error within the stream."""
+    kind, message, code = _read(body)
+    text = _line(status, kind, message or body)
+    if status == 413 or kind == "request_too_large":
+        return PromptTooLong(text)
+    if status == 407:
+        return AuthError(f"{text} (the proxy wants credentials: HTTPS_PROXY=http://name:password@host)")
+    if status in (401, 402, 403) or kind in ("authentication_error", "permission_error", "billing_error"):
+        return AuthError(f"{text} (check ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL)")
+    if status == 404:
+        return NotFound(f"{text} (check the name of the model, and ANTHROPIC_BASE_URL)")
+    if code in _NEVER or "API usage limits" in message:
+        return Rejected(text)
+    if status in (400, 422) or kind in ("invalid_request_error", "exceed_context_size_error"):
+        return _invalid(text, message or body, body)
+    if kind in _TRANSIENT or status in _RETRY_STATUS or status >= 500:
+        tries = 1 if headers.get("x-should-retry") == "false" else None
+        return Transient(text, retry_after(headers, now), tries)
+    return Rejected(text)
+
+
+def _invalid(text: str, message: str, body: str) -> ModelError:
+    if found := _TOO_LONG.search(message) or _EXCEEDS.search(message):
+        return PromptTooLong(text, int(found[1]), int(found[2]))
+    if found := _OUTPUT.search(message):
+        return OutputTooLong(text, int(found[2]))
+    if (limit := _LIMIT.search(message)) or _LONG.search(message):
+        asked = _ASKED.search(message)
+        return PromptTooLong(text, *_numbers(body, asked and asked[1], limit and limit[1]))
+    block = _BLOCK.search(message)
+    if "thinking" in message and (block or "signature" in message or "cannot be modified" in message):
+        return ThinkingRefused(text)
+    for field, words in _OPTIONAL.items():
+        if words.search(message):
+            return FieldRefused(text, field)
+    if block:
+        return BlockRefused(text, int(block[1]), int(block[2]))
+    if "could not process image" in message.lower():
+        return BlockRefused(text)
+    return Rejected(text)
+
+
+def _numbers(body: str, asked: str | None, limit: str | None) -> tuple[int | None, int | None]:
+    """The size of a prompt and the limit: from the words, or from the fields that llama.cpp has for them."""
+    fields = dict(re.findall(r'"(n_prompt_tokens|n_ctx)"\s*:\s*(\d+)', body))
+    asked, limit = asked or fields.get("n_prompt_tokens"), limit or fields.get("n_ctx")
+    return int(asked) if asked else None, int(limit) if limit else None
+
+
+def _read(body: str) -> tuple[str, str, str]:
+    try:
+        raw: Any = json.loads(body)
+    except ValueError:
+        return "", "", ""
+    error = raw.get("error") if isinstance(raw, dict) else None
+    if not isinstance(error, dict):
+        return "", str(error or ""), ""
+    details = error.get("details")
+    code = details.get("error_code", "") if isinstance(details, dict) else ""
+    return str(error.get("type", "")), str(error.get("message", "")), str(code)
+
+
+def _line(status: int, kind: str, text: str) -> str:
+    first = re.sub(r"<[^>]*>|\s+", " ", text).strip()[:300] or "no text"
+    name = kind or ("captive portal or proxy?" if status == 200 else "")
+    return f"{status} {name}: {first}" if name else f"{status}: {first}"

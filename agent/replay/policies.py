@@ -1,0 +1,46 @@
+"""What a policy's name means in replay: `thrifty`, `classic` and `off` as in the settings, and `summary`.
+
+`summary` is the summary alone, due at the size at which thrifty would make one and with nothing before it:
+what most agents do. It is there to be compared with and cannot be set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from compact.layers.summary import plan_summary
+from compact.pipeline import plan
+from compact.plan import Answer, AskSummary, Plan, Situation, Trigger
+from compact.prices import TIERS as PRICES
+from compact.settings import Settings
+from compact.tokens import Counter
+from compact.window import Window, trigger_of
+
+from .cost import TIERS
+from .simulation import WINDOW, Setup
+
+POLICIES = ("thrifty", "classic", "off", "summary")
+MAX_OUTPUT = 32_000  # tokens of one reply, as the agent asks for by default
+
+
+def setup_of(policy: str, tier: str, counter: Counter) -> Setup:
+    """Under what a policy is replayed. Raises KeyError for a name that is none."""
+    window, priced = Window(WINDOW, MAX_OUTPUT), TIERS[tier]
+    thrifty = Settings(cache_ttl=int(priced.ttl))
+    settings = {
+        "thrifty": thrifty,
+        "classic": Settings(policy="classic", cache_ttl=int(priced.ttl)),
+        "off": Settings(policy="off", cache_ttl=int(priced.ttl)),
+        "summary": Settings(policy="classic", cache_ttl=int(priced.ttl), trigger=trigger_of(window, thrifty)),
+    }[policy]
+    planner = summary_alone if policy == "summary" else plan
+    return Setup(settings, window, PRICES[tier], priced, counter, planner=planner)
+
+
+def summary_alone(
+    situation: Situation, trigger: Trigger, focus: str, rung: int
+) -> Generator[AskSummary, Answer, Plan]:
+    """The pipeline with nothing before its summary."""
+    if trigger == "auto":
+        return (yield from plan_summary(situation))
+    return (yield from plan(situation, trigger, focus, rung))

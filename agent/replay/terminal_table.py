@@ -1,0 +1,110 @@
+"""A replay in the terminal: the policies side by side, and a small chart of the context over the calls."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import shutil
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agent.ui.escape import one_line
+
+from .cost import Figures, Run, totals
+from .simulation import WINDOW
+
+BARS = "▁▂▃▄▅▆▇█"
+PLAIN_BARS = "_.,-=+*#"  # where the terminal cannot show the blocks
+CHART = 60  # calls are drawn into at most as many cells
+CHARTED = 3  # files with a chart of their own; of more, only the longest
+
+ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
+    ("cost", lambda f: f"{f.cost_ratio:.3f}"),
+    ("cost with re-reads", lambda f: f"{f.cost_with_rereads:.3f}"),
+    ("references lost", lambda f: f"{f.lost_references:.2%}"),
+    ("references recoverable", lambda f: f"{f.recoverable_references:.2%}"),
+    ("cache breaks per 100 calls", lambda f: f"{f.cache_breaks_per_100:.1f}"),
+    ("summaries", lambda f: f"{f.summaries}"),
+    ("peak tokens", lambda f: f"{f.peak_tokens:,}"),
+    ("invalid views", lambda f: f"{f.invalid_views}"),
+)
+MEANING = (
+    "references: later uses of text that had left the context; recoverable: an id in the context brings it "
+    "back; lost: none does. A cache break is a request that writes history to the cache anew."
+)
+
+
+def draw(runs: Sequence[Run], tier: str, out: TextIO) -> str:
+    """Everything that is shown of a replay, as text for `out` (with colour only where it is a terminal)."""
+    text = io.StringIO()
+    width = shutil.get_terminal_size((100, 24)).columns if out.isatty() else 100
+    colour = out.isatty()
+    console = Console(file=text, width=max(40, width), force_terminal=colour, highlight=False)
+    if not colour:
+        console = Console(file=text, width=max(40, width), no_color=True, highlight=False)
+    files = list(dict.fromkeys(run.file for run in runs))
+    if len(files) > 1:
+        console.print(_by_file(runs, files))
+    console.print(_side_by_side(runs, tier, len(files)))
+    blocks = (getattr(out, "encoding", None) or "utf-8").lower().startswith("utf")
+    for file in _charted(runs, files):
+        console.print(_chart([run for run in runs if run.file == file], BARS if blocks else PLAIN_BARS))
+    return text.getvalue()
+
+
+def _side_by_side(runs: Sequence[Run], tier: str, files: int) -> Table:
+    sums = totals(runs)
+    what = "1 session" if files == 1 else f"{files} sessions"
+    table = Table(
+        title=Text(f"{what} at {tier} prices; cost relative to only appending"),
+        title_justify="left",
+        caption=Text(MEANING),
+        caption_justify="left",
+    )
+    table.add_column("")
+    for policy in sums:
+        table.add_column(Text(policy), justify="right")
+    for name, show in ROWS:
+        table.add_row(name, *(show(figures) for figures in sums.values()))
+    return table
+
+
+def _by_file(runs: Sequence[Run], files: Sequence[str]) -> Table:
+    policies = list(dict.fromkeys(run.policy for run in runs))
+    table = Table(title=Text("cost of each session (with re-reads)"), title_justify="left")
+    table.add_column("file", overflow="ellipsis", no_wrap=True, ratio=1)
+    table.add_column("calls", justify="right")
+    for policy in policies:
+        table.add_column(Text(policy), justify="right", no_wrap=True)
+    for file in files:
+        own = [run for run in runs if run.file == file]
+        cells = [f"{run.figures.cost_ratio:.2f} ({run.figures.cost_with_rereads:.2f})" for run in own]
+        table.add_row(Text(one_line(file)), str(own[0].tally.calls), *cells)
+    return table
+
+
+def _charted(runs: Sequence[Run], files: Sequence[str]) -> list[str]:
+    if len(files) <= CHARTED:
+        return list(files)
+    return [max(runs, key=lambda run: len(run.requests)).file]
+
+
+def _chart(runs: Sequence[Run], bars: str) -> Text:
+    top = max([WINDOW, *(run.tally.peak for run in runs)])
+    chart = Text(f"{one_line(runs[0].file)}: context over the calls (full bar: {top:,} tokens)\n")
+    room = max(len(run.policy) for run in runs)
+    for run in runs:
+        chart.append(f"  {run.policy:<{room}}  {_bars(run, top, bars)}  {run.tally.peak:,}\n")
+    return chart
+
+
+def _bars(run: Run, top: int, bars: str) -> str:
+    sizes = [request.view_tokens for request in run.requests]
+    cells = min(CHART, len(sizes))
+    edges = [len(sizes) * cell // cells for cell in range(cells + 1)] if cells else [0]
+    peaks = (max(sizes[first:last]) for first, last in itertools.pairwise(edges))
+    return "".join(bars[min(len(bars) - 1, peak * len(bars) // top)] for peak in peaks)

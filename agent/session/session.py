@@ -1,0 +1,211 @@
+"""A session: the record on disk and what it folds to, kept in step. The only maker of facts.
+
+Every method appends one fact, then applies it. Four points are durable before anything is built on them:
+the user's words, the reply before its tools, `started` before a mutating tool acts, results before the
+next request. The caller says when by `sync`; the words of the user sync themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from agent.model.anthropic.accumulator import Draft
+from compact.prices import prices_for
+from transcripts.facts import (
+    Asked,
+    Closed,
+    Compacted,
+    Edit,
+    Fact,
+    Failed,
+    Noted,
+    Opened,
+    Reply,
+    Result,
+    Rewound,
+    Started,
+    Undone,
+    User,
+)
+from transcripts.fold import Folded
+from transcripts.lazy_results import Shelf
+from transcripts.masking import Masks
+from transcripts.messages import Block, Text, ToolUse, Usage, clean, nothing
+
+F = TypeVar("F", bound=Fact)
+
+
+class Record(Protocol):
+    """Where facts go. A full or broken disk raises nothing: what could not be written is kept and told."""
+
+    def append(self, fact: Fact, durable: bool = False) -> None: ...
+
+    def sync(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Count(Protocol):
+    """Counts the tokens of blocks, one number each."""
+
+    def blocks(self, blocks: tuple[Block, ...]) -> tuple[int, ...]: ...
+
+
+class Session:
+    """One conversation. `folded` is what the facts come to; `sid` names the record."""
+
+    def __init__(
+        self, sid: str, record: Record, folded: Folded, count: Count, now: Callable[[], float]
+    ) -> None:
+        self.sid = sid
+        self.folded = folded
+        self.masks = Masks()
+        self.shelf = Shelf()
+        self.spending = spent(folded)  # by model
+        self._record = record
+        self._count = count
+        self._now = now
+        self._unsynced = False
+
+    @property
+    def spent(self) -> Usage:
+        """What the session has used so far, of all models."""
+        return sum(self.spending.values(), Usage())
+
+    @property
+    def cost(self) -> float:
+        """US dollars so far, each model at its list prices."""
+        return sum(prices_for(model).cost(usage) for model, usage in self.spending.items())
+
+    def open(self, system: tuple[str, ...], tools: Sequence[Mapping[str, Any]], **more: Any) -> Opened:
+        """The session begins (or begins anew under other circumstances)."""
+        return self._add(
+            Opened(*self._next(), tuple(map(self.masks.text, system)), tuple(tools), **more), durable=True
+        )
+
+    def user(self, blocks: tuple[Block, ...], source: str = "user") -> User:
+        blocks = self._masked(blocks)
+        return self._add(User(*self._next(), blocks, self._count.blocks(blocks), source), durable=True)
+
+    def asked(self, trigger: str, tokens: int, raw: int, attempt: int) -> Asked:
+        return self._add(Asked(*self._next(), trigger, tokens, raw, attempt))
+
+    def reply(self, draft: Draft, asked: int) -> Reply:
+        blocks = self._masked(draft.kept())
+        fact = Reply(
+            *self._next(),
+            blocks,
+            self._count.blocks(blocks),
+            usage=draft.usage,
+            stop=draft.stop,
+            complete=draft.complete,
+            model=draft.model,
+            asked=asked,
+            partial=self.masks.text(clean(draft.partial)),
+        )
+        self.charge(fact.usage, fact.model)
+        return self._add(fact)
+
+    def charge(self, usage: Usage, answered: str = "") -> None:
+        """Count what a request used, also one that is no part of the conversation (a summary)."""
+        asked = self.folded.opened.model if self.folded.opened else ""
+        model = asked or answered
+        self.spending[model] = self.spending.get(model, Usage()) + usage
+
+    def started(self, of: int, block: int) -> Started:
+        return self._add(Started(*self._next(), of, block), durable=True)
+
+    def result(self, of: int, block: int, content: tuple[Block, ...], **more: Any) -> Result:
+        """`more`: error, human, about, stored."""
+        content = self._masked(content)
+        for name in ("human", "about"):
+            if name in more:
+                more[name] = self.masks.json(more[name])
+        return self._add(Result(*self._next(), of, block, content, self._count.blocks(content), **more))
+
+    def compacted(
+        self,
+        layer: str,
+        trigger: str,
+        edits: tuple[Edit, ...],
+        report: Mapping[str, Any],
+        asked: int | None = None,
+    ) -> Compacted:
+        report = self.masks.json(report)
+        return self._add(Compacted(*self._next(), layer, trigger, edits, asked, report), durable=True)
+
+    def undone(self, id: str, edits: tuple[Edit, ...]) -> Undone:
+        return self._add(Undone(*self._next(), id, edits), durable=True)
+
+    def failed(self, what: str, reason: str, about: Mapping[str, Any] | None = None) -> Failed:
+        about = self.masks.json(about or nothing())
+        return self._add(Failed(*self._next(), what, self.masks.text(reason), about))
+
+    def noted(self, topic: str, about: Mapping[str, Any]) -> Noted:
+        return self._add(Noted(*self._next(), topic, self.masks.json(about)))
+
+    def rewound(self, to: int, about: Mapping[str, Any]) -> Rewound:
+        return self._add(Rewound(*self._next(), to, about), durable=True)
+
+    def close(self, reason: str) -> None:
+        if self.folded.last_seq:
+            self._add(Closed(*self._next(), reason), durable=True)
+        self._record.close()
+
+    def sync(self) -> None:
+        """Everything appended so far is on the disk when this returns (or its loss has been told)."""
+        if self._unsynced:
+            self._record.sync()
+            self._unsynced = False
+
+    def _next(self) -> tuple[int, float]:
+        return self.folded.last_seq + 1, self._now()
+
+    def _add(self, fact: F, durable: bool = False) -> F:
+        self._record.append(fact, durable)
+        self._unsynced = not durable
+        self.folded.apply(fact)
+        return fact
+
+    def _masked(self, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+        """The blocks without the exact values of our own credentials, and without lone surrogates."""
+        return tuple(self.masks.block(sound(block)) for block in blocks)
+
+
+def sound(block: Block) -> Block:
+    """The block without lone surrogates, which no file and no request can carry."""
+    if isinstance(block, Text) and (text := clean(block.text)) != block.text:
+        return Text(text, block.extra)
+    return block
+
+
+def name_of(notes: Sequence[Noted]) -> str:
+    """The name that the person gave the session, or ""."""
+    names = [note.about.get("name", "") for note in notes if note.topic == "name"]
+    return str(names[-1]) if names else ""
+
+
+def calls_of(reply: Reply) -> list[tuple[int, ToolUse]]:
+    """(block index, call) of each call of a reply, in order; none of an incomplete one."""
+    if not reply.complete:
+        return []
+    return [(index, block) for index, block in enumerate(reply.blocks) if isinstance(block, ToolUse)]
+
+
+def words_of(reply: Reply) -> str:
+    """The text of a reply, joined."""
+    return "".join(block.text for block in reply.blocks if isinstance(block, Text))
+
+
+def spent(folded: Folded) -> dict[str, Usage]:
+    """The usage of all replies of the session, added up by the model that was asked."""
+    total: dict[str, Usage] = {}
+    model = ""
+    for fact in folded.facts:
+        if isinstance(fact, Opened):
+            model = fact.model
+        elif isinstance(fact, Reply):
+            asked = model or fact.model
+            total[asked] = total.get(asked, Usage()) + fact.usage
+    return total
