@@ -1,20 +1,20 @@
 """Everything that can go wrong on our side of a port, and what it means for the turn.
 
-AgentError                      a clear line for the person; ends the program or the turn
-├── UsageError                  bad flag, unknown session                            exit 2
-├── NotChosen                       the person was asked and wanted none of it        exit 130
-├── ConfigError                 a settings file or variable that cannot be used      exit 6
-└── ModelError                  a request that did not get its answer
-    ├── Transient               may succeed later: 429, 5xx, connection, stream      exit 75
-    ├── PromptTooLong           400/413 about the size: the reactive ladder          exit 1
-    ├── OutputTooLong           400 about max_tokens: ask for less and retry         exit 1
-    ├── FieldRefused            400 that names an optional field: drop it and retry  exit 1
-    ├── ThinkingRefused         400 about thinking: leave it out and retry once      exit 1
-    ├── BlockRefused            400 about one content block: replace it, retry once  exit 1
-    ├── AuthError               401, 403, 402, no credentials                        exit 5
-    ├── OverBudget              --max-budget-usd is spent: nothing was asked             exit 3
-    └── Rejected                any other refusal; trying again is useless           exit 1
-        └── NotFound            404: no such model, or no such endpoint              exit 1
+AgentError                       a clear line for the person; ends the program or the turn
+├── UsageError                   bad flag, unknown session                            exit 2
+├── ChoiceCancelled              the person was asked and chose nothing               exit 130
+├── ConfigError                  a settings file or variable that cannot be used      exit 6
+└── ModelError                   a request that did not get its answer
+    ├── TransientError           may succeed later: 429, 5xx, connection, stream      exit 75
+    ├── PromptTooLong            400/413 about the size: compact reactively           exit 1
+    ├── OutputTooLong            400 about max_tokens: ask for less and retry         exit 1
+    ├── FieldRejected            400 that names an optional field: drop it and retry  exit 1
+    ├── ThinkingRejected         400 about thinking: leave it out and retry once      exit 1
+    ├── BlockRejected            400 about one content block: replace it, retry once  exit 1
+    ├── AuthenticationError      401, 403, 402, no credentials                        exit 5
+    ├── BudgetExceeded           --max-budget-usd is spent: nothing was sent          exit 3
+    └── RequestRejected          any other error; trying again is useless             exit 1
+        └── ModelNotFound        404: no such model, or no such endpoint              exit 1
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class UsageError(AgentError):
     code = 2
 
 
-class NotChosen(AgentError):
+class ChoiceCancelled(AgentError):
     code = 130
 
 
@@ -42,7 +42,7 @@ class ModelError(AgentError):
     """The request failed."""
 
 
-class Transient(ModelError):
+class TransientError(ModelError):
     """Worth another try. `retry_after` is what the server asked for, in seconds, or None.
 
     `tries` is how often at most, where fewer than usual make sense.
@@ -73,7 +73,7 @@ class OutputTooLong(ModelError):
         self.limit = limit
 
 
-class FieldRefused(ModelError):
+class FieldRejected(ModelError):
     """The server does not take an optional field of the request."""
 
     def __init__(self, text: str, field: str) -> None:
@@ -81,11 +81,11 @@ class FieldRefused(ModelError):
         self.field = field
 
 
-class ThinkingRefused(ModelError):
+class ThinkingRejected(ModelError):
     """The server refused a thinking block that we sent back."""
 
 
-class BlockRefused(ModelError):
+class BlockRejected(ModelError):
     """The server refused one content block: `message` and `block` are its indices in the request.
 
     Both are None where the server did not say which; then it is about an image.
@@ -97,17 +97,17 @@ class BlockRefused(ModelError):
         self.block = block
 
 
-class AuthError(ModelError):
+class AuthenticationError(ModelError):
     code = 5
 
 
-class OverBudget(ModelError):
+class BudgetExceeded(ModelError):
     code = 3
 
 
-class Rejected(ModelError):
+class RequestRejected(ModelError):
     """Trying again unchanged is useless."""
 
 
-class NotFound(Rejected):
+class ModelNotFound(RequestRejected):
     """There is no such model, or no such endpoint."""

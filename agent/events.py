@@ -1,8 +1,8 @@
 """Events: what happens, told to whoever watches. Plain data, a closed union; questions go through ports.
 
-Order within a turn: TurnBegan, then for each request RequestBegan, deltas, ReplyEnded or ReplyLost (with
-Retrying between tries), then CallBegan / CallProgress / CallEnded for each call, and at the very end
-exactly one TurnEnded. The others may come at any time. `emit` is synchronous and quick.
+Order within a turn: TurnStarted, then for each request RequestStarted, deltas, ReplyFinished or StreamAborted
+(with Retrying between tries), then ToolCallStarted, ToolCallProgress, ToolCallFinished for each call, and at
+the very end exactly one TurnFinished. The others may come at any time. `emit` is synchronous and quick.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Level = Literal["info", "warning", "error"]
 
 
 @dataclass(frozen=True, slots=True)
-class TurnBegan:
+class TurnStarted:
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class RequestBegan:
+class RequestStarted:
     """A request goes out: `tokens` is the calibrated size of the prompt, `trigger` "turn" or "summary"."""
 
     trigger: str
@@ -42,7 +42,7 @@ class ThinkingDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class CallDrafted:
+class ToolCallDelta:
     """The model is writing a call; `size` is the number of characters of its input so far."""
 
     name: str
@@ -50,14 +50,14 @@ class CallDrafted:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplyEnded:
+class ReplyFinished:
     """A reply is complete and recorded."""
 
     reply: Reply
 
 
 @dataclass(frozen=True, slots=True)
-class ReplyLost:
+class StreamAborted:
     """The stream broke; `partial` is the text that had been shown, and is not part of the answer."""
 
     reason: str
@@ -75,7 +75,7 @@ class Retrying:
 
 
 @dataclass(frozen=True, slots=True)
-class CallBegan:
+class ToolCallStarted:
     """A call is being prepared and run: `of` the reply's seq, `block` its place there."""
 
     of: int
@@ -85,7 +85,7 @@ class CallBegan:
 
 
 @dataclass(frozen=True, slots=True)
-class CallProgress:
+class ToolCallProgress:
     """The newest output of a running call, raw: whoever shows it escapes control characters."""
 
     of: int
@@ -94,7 +94,7 @@ class CallProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class CallEnded:
+class ToolCallFinished:
     """A call has its result. `denied` tells that permission was refused."""
 
     of: int
@@ -107,7 +107,7 @@ class CallEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class MadeRoom:
+class ContextCompacted:
     """A compaction is in force: `notice` is its line, with the numbers; `ids` undo it."""
 
     notice: str
@@ -125,7 +125,7 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CommandOutput:
     """The output of a command, never for the model. `form` says how it is to be drawn."""
 
     text: str
@@ -133,7 +133,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Charted:
+class ContextChart:
     """A chart of shares: rows of (label, tokens), out of `total`; drawn as a map of the context."""
 
     title: str
@@ -142,7 +142,7 @@ class Charted:
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class ClipboardCopy:
     """A text for the clipboard of the person's terminal; `words` are told once the terminal has it."""
 
     text: str
@@ -150,14 +150,14 @@ class Copied:
 
 
 @dataclass(frozen=True, slots=True)
-class TakenBack:
+class PromptRestored:
     """The conversation went back to before this prompt: its words belong into the input, to be edited."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class TurnEnded:
+class TurnFinished:
     """The turn is over. `code` is the exit code a headless run ends with; `error` one readable line."""
 
     reason: Reason
@@ -167,23 +167,23 @@ class TurnEnded:
 
 
 Event = (
-    TurnBegan
-    | RequestBegan
+    TurnStarted
+    | RequestStarted
     | TextDelta
     | ThinkingDelta
-    | CallDrafted
-    | ReplyEnded
-    | ReplyLost
+    | ToolCallDelta
+    | ReplyFinished
+    | StreamAborted
     | Retrying
-    | CallBegan
-    | CallProgress
-    | CallEnded
-    | MadeRoom
+    | ToolCallStarted
+    | ToolCallProgress
+    | ToolCallFinished
+    | ContextCompacted
     | Notice
-    | Said
-    | Charted
-    | Copied
-    | TakenBack
-    | TurnEnded
+    | CommandOutput
+    | ContextChart
+    | ClipboardCopy
+    | PromptRestored
+    | TurnFinished
 )
 Emit = Callable[[Event], None]

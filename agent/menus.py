@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MenuRow:
     """One thing to choose. `value` is what choosing it comes to; `facts` are small, the weightiest first.
 
     `more` is searched by the filter and not shown. `key` is what the row is known by: it is shown,
@@ -25,14 +25,14 @@ class Menu:
     """A title and its rows. `filters` tells that it is a long list in which typing searches."""
 
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[MenuRow, ...]
     filters: bool = True
 
     def key(self, place: int) -> str:
         """What is typed for the row at a place (from 0)."""
         return self.rows[place].key or str(place + 1)
 
-    def keyed(self, key: str) -> Row | None:
+    def keyed(self, key: str) -> MenuRow | None:
         """The row that a typed key stands for."""
         return next((row for place, row in enumerate(self.rows) if self.key(place) == key), None)
 
@@ -47,4 +47,4 @@ class Menu:
 
 def question(title: str, **answers: str) -> Menu:
     """A question with a few answers: each name is a value, its words are shown."""
-    return Menu(title, tuple(Row(value, words) for value, words in answers.items()), filters=False)
+    return Menu(title, tuple(MenuRow(value, words) for value, words in answers.items()), filters=False)

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from tools.access import Touch
+from tools.access import Access
 
 if TYPE_CHECKING:
-    from agent.model.anthropic.accumulator import Draft
+    from agent.model.anthropic.accumulator import MessageAccumulator
 
-    from .events import Emit, TurnEnded
-    from .menus import Menu, Row
+    from .events import Emit, TurnFinished
+    from .menus import Menu, MenuRow
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PermissionQuestion:
     """May this call go ahead? `why` says which rule asks; `prefix` is what "always" would allow.
 
     `preview` is plain data as in a tool's `human` ({"diff": ...} or {"text": ...}), shown with control
@@ -28,7 +28,7 @@ class Question:
 
     tool: str
     title: str
-    touches: tuple[Touch, ...]
+    touches: tuple[Access, ...]
     why: str
     prefix: str | None
     preview: Mapping[str, Any]
@@ -36,14 +36,14 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Permit:
+class Allow:
     """Yes: once, for this session, or always for the prefix in this project."""
 
     scope: Literal["once", "session", "always"] = "once"
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse:
+class Deny:
     """No; the reason is for the model. `stop` ends the turn as well (the person pressed Esc).
 
     `nobody` tells that no person was there to ask.
@@ -57,20 +57,20 @@ class Refuse:
 class Approver(Protocol):
     """Whoever answers for the person. One question at a time; cancelling the wait withdraws it."""
 
-    async def ask(self, question: Question) -> Permit | Refuse: ...
+    async def ask(self, question: PermissionQuestion) -> Allow | Deny: ...
 
 
 class Chooser(Protocol):
     """Lets the person choose. One menu at a time; cancelling the wait withdraws it."""
 
-    async def choose(self, menu: Menu) -> Row | None:
+    async def choose(self, menu: Menu) -> MenuRow | None:
         """The row that was chosen; None when the person wants none."""
 
 
 class Model(Protocol):
     """Whoever answers requests."""
 
-    async def stream(self, body: bytes, draft: Draft, emit: Emit) -> None:
+    async def stream(self, body: bytes, draft: MessageAccumulator, emit: Emit) -> None:
         """Post one request and feed its events into `draft`, telling deltas as they come.
 
         Returns when the stream is over, whether or not it ended well: `draft.complete` tells. Raises one
@@ -96,7 +96,7 @@ class Hooks(Protocol):
     async def run(self, moment: str, about: Mapping[str, Any]) -> HookAnswer: ...
 
 
-class Keeper(Protocol):
+class CheckpointRecorder(Protocol):
     """Whoever keeps files as they were before they are changed. Raises no OSError."""
 
     async def before(self, path: Path) -> None:
@@ -164,7 +164,7 @@ class Driver(Protocol):
     async def ready(self) -> None:
         """Returns when prompts can be taken; until then they are queued."""
 
-    async def prompt(self, text: str) -> TurnEnded:
+    async def prompt(self, text: str) -> TurnFinished:
         """Run one turn on the person's words. Cancelling interrupts it: the record stays sound."""
 
     async def command(self, line: str) -> bool:

@@ -16,7 +16,7 @@ from transcripts.fold import Folded
 HARMLESS = frozenset({"budget", "unthink", "repair"})  # change what was never sent, or nothing that is cached
 
 
-def marks(folded: Folded) -> tuple[int, ...]:
+def cache_breakpoints(folded: Folded) -> tuple[int, ...]:
     """Indices of the messages with the second and the third mark, in order; none where nothing was edited.
 
     The one is where the newest batch ends, the other where the one before it ended; for a first batch, the

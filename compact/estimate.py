@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from transcripts.facts import Asked, Reply
+from transcripts.facts import Reply, RequestSent
 from transcripts.fold import Folded
 from transcripts.view import MESSAGE_TOKENS
 
@@ -22,7 +22,7 @@ LEAST, MOST = 0.3, 4.0  # slopes beyond these are no tokenizer's
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class Calibration:
     """actual = offset + slope * raw."""
 
     offset: float = 0.0
@@ -33,16 +33,16 @@ class Fit:
         return max(0, round(self.offset + self.slope * raw))
 
 
-def fit(measures: Sequence[tuple[int, int]]) -> Fit:
+def calibrate(measures: Sequence[tuple[int, int]]) -> Calibration:
     """The line through (our count, the usage's prompt tokens), robust against single outliers (Theil-Sen)."""
     points = [(raw, actual) for raw, actual in measures if raw > 0 and actual > 0]
     if not points:
-        return Fit()
+        return Calibration()
     low, high = min(raw for raw, _ in points), max(raw for raw, _ in points)
     if high < low * SPREAD:
-        return Fit(0.0, _bounded(median(actual / raw for raw, actual in points)))
+        return Calibration(0.0, _bounded(median(actual / raw for raw, actual in points)))
     slope = _bounded(median(_slopes(points)))
-    return Fit(median(actual - slope * raw for raw, actual in points), slope)
+    return Calibration(median(actual - slope * raw for raw, actual in points), slope)
 
 
 def _slopes(points: list[tuple[int, int]]) -> list[float]:
@@ -61,24 +61,24 @@ def _bounded(slope: float) -> float:
     return min(MOST, max(LEAST, slope))
 
 
-def context_tokens(folded: Folded, overhead: int, fit: Fit) -> int:
+def context_tokens(folded: Folded, overhead: int, calibrate: Calibration) -> int:
     """The model's tokens of the next request: system and tools (`overhead`, by our count) and the view."""
     raw = overhead + folded.view.tokens
     anchor = _anchor(folded)
     if anchor is None:
-        return fit.tokens(raw)
+        return calibrate.tokens(raw)
     reply, asked = anchor
     then = asked.raw + sum(reply.tokens) + MESSAGE_TOKENS
-    return max(0, reply.usage.total + round(fit.slope * (raw - then)))
+    return max(0, reply.usage.total + round(calibrate.slope * (raw - then)))
 
 
-def _anchor(folded: Folded) -> tuple[Reply, Asked] | None:
+def _anchor(folded: Folded) -> tuple[Reply, RequestSent] | None:
     """The newest reply that has a usage, and its request, if that had a count."""
     reply = folded.reply
     if reply is None or reply.asked is None or not reply.usage.prompt:
         return None
     at = bisect_left(folded.facts, reply.asked, key=lambda fact: fact.seq)
     asked = folded.facts[at] if at < len(folded.facts) else None
-    if isinstance(asked, Asked) and asked.seq == reply.asked and asked.raw > 0:
+    if isinstance(asked, RequestSent) and asked.seq == reply.asked and asked.raw > 0:
         return reply, asked
     return None

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from transcripts.facts import Clear, Compacted, Edit, Fact, Fold, Reply, Result, User
 from transcripts.fold import Folded
-from transcripts.injected_context import spoken
-from transcripts.messages import Block, ToolUse
-from transcripts.render_text import call_of, content_text, speaker
+from transcripts.injected_context import without_injected
+from transcripts.messages import Block, ToolUseBlock
+from transcripts.render_text import call_of, content_text, speaker_of
 
 from .invariants import fact_at
 from .placeholders import describe
@@ -18,7 +18,7 @@ BEGINNING = 60  # characters of what somebody said
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class Evicted:
     """Something that is shown otherwise, or not at all: its recall id, what it was, its size in tokens.
 
     `by` is the id of the compaction that left it out.
@@ -30,9 +30,9 @@ class Gone:
     by: str
 
 
-def gone(folded: Folded) -> list[Gone]:
+def evicted_since(folded: Folded) -> list[Evicted]:
     """What the compactions in force left out: the newest of them first, in each the largest first."""
-    found: dict[str, Gone] = {}
+    found: dict[str, Evicted] = {}
     for made in reversed(folded.compactions):
         if made.id not in folded.undone:
             left = sorted(_left_by(folded, made), key=lambda one: -one.tokens)
@@ -40,11 +40,11 @@ def gone(folded: Folded) -> list[Gone]:
     return list(found.values())
 
 
-def _left_by(folded: Folded, made: Compacted) -> Iterator[Gone]:
+def _left_by(folded: Folded, made: Compacted) -> Iterator[Evicted]:
     for edit in made.edits:
         for fact, id, tokens in _facts(folded, edit):
             if what := _what(folded, fact):
-                yield Gone(id, what, tokens, made.id)
+                yield Evicted(id, what, tokens, made.id)
 
 
 def _facts(folded: Folded, edit: Edit) -> Iterator[tuple[Fact, str, int]]:
@@ -62,14 +62,14 @@ def _what(folded: Folded, fact: Fact) -> str:
     match fact:
         case Result():
             use = call_of(fact_at(folded, fact.of), fact)
-            return describe(use) if use is not None else speaker(fact)
+            return describe(use) if use is not None else speaker_of(fact)
         case User(blocks=blocks) | Reply(blocks=blocks):
-            return f"{speaker(fact)}: {_beginning(spoken(blocks))}"
+            return f"{speaker_of(fact)}: {_beginning(without_injected(blocks))}"
     return ""
 
 
 def _beginning(blocks: tuple[Block, ...]) -> str:
-    calls = [describe(block) for block in blocks if isinstance(block, ToolUse)]
-    words = content_text(tuple(block for block in blocks if not isinstance(block, ToolUse)))
+    calls = [describe(block) for block in blocks if isinstance(block, ToolUseBlock)]
+    words = content_text(tuple(block for block in blocks if not isinstance(block, ToolUseBlock)))
     line = " ".join((words[:400] or ", ".join(calls)).split())
     return line if len(line) <= BEGINNING else f"{line[: BEGINNING - 1]}…"

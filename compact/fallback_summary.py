@@ -7,10 +7,10 @@ the tail gets shorter, and in the end the newest blocks are shrunk to previews, 
 from __future__ import annotations
 
 from transcripts.facts import Edit
-from transcripts.messages import Text
+from transcripts.messages import TextBlock
 
 from .clearing import text_of
-from .folding import Folding, Shrunk, Terms, fold_at, fold_old, shrink
+from .folding import FoldLimits, FoldPlan, ShrinkStep, fold_at, fold_old, shrink
 from .placeholders import head_and_tail
 from .plan import Proposal, Situation, Trigger
 from .report import fits, frees_enough, propose
@@ -19,18 +19,18 @@ from .summary_record import keep_cap, summary_in
 SHORT_TAIL = 2_000  # tokens by our count
 
 
-def floor(situation: Situation, trigger: Trigger, why: str) -> Proposal | None:
+def fallback_summary(situation: Situation, trigger: Trigger, why: str) -> Proposal | None:
     """The first of ever harder foldings that leaves a sendable request and frees a tenth, or None.
 
     What the model has not seen is only touched where the person or the API asked for room.
     """
     forced = trigger != "auto"
     carried = _carried(situation)
-    usual = Terms(trigger, carried)
-    hard = Terms(trigger, carried, SHORT_TAIL, restoring=False)
+    usual = FoldLimits(trigger, carried)
+    hard = FoldLimits(trigger, carried, SHORT_TAIL, restoring=False)
     for terms, unseen in (
         (usual, False),
-        (Terms(trigger, carried, None, False), False),
+        (FoldLimits(trigger, carried, None, False), False),
         (hard, False),
         (hard, True),
     ):
@@ -53,8 +53,8 @@ def ledger_first(situation: Situation, clears: Situation) -> Proposal | None:
     at = sum(1 for entry in situation.folded.entries if entry.seq <= max(cleared))
     if not 0 < at < len(situation.folded.entries):
         return None
-    folding = fold_at(situation, Terms("auto", _carried(situation)), at)
-    proposal = _proposed(situation, "auto", folding, Shrunk(), "ledger first")
+    folding = fold_at(situation, FoldLimits("auto", _carried(situation)), at)
+    proposal = _proposed(situation, "auto", folding, ShrinkStep(), "ledger first")
     enough = situation.settings.ledger_enough * situation.due
     return proposal if accepted(situation, proposal) and proposal.report["after"] <= enough else None
 
@@ -74,10 +74,10 @@ def accepted(situation: Situation, proposal: Proposal) -> bool:
     )
 
 
-def _made(situation: Situation, terms: Terms, unseen: bool, why: str) -> Proposal | None:
+def _made(situation: Situation, terms: FoldLimits, unseen: bool, why: str) -> Proposal | None:
     folding = fold_old(situation, terms)
     now = situation if folding is None else situation.supposing((folding.fold,))
-    shrunk = Shrunk()
+    shrunk = ShrinkStep()
     if now.tokens > goal_of(situation):
         first = folding.tail[0].seq if folding is not None and folding.tail else 0
         before = now.folded.view.tokens_before(now.folded.view.index_of(first))
@@ -91,7 +91,7 @@ def _made(situation: Situation, terms: Terms, unseen: bool, why: str) -> Proposa
 
 
 def _proposed(
-    situation: Situation, trigger: Trigger, folding: Folding | None, shrunk: Shrunk, why: str
+    situation: Situation, trigger: Trigger, folding: FoldPlan | None, shrunk: ShrinkStep, why: str
 ) -> Proposal:
     edits: tuple[Edit, ...] = shrunk.edits if folding is None else (folding.fold, *shrunk.edits)
     restored = [] if folding is None else list(folding.restored.results)
@@ -102,7 +102,7 @@ def _carried(situation: Situation) -> str:
     """The summary of an earlier fold, cut to a third of what a fold may keep: no model writes a new one."""
     for fold in reversed(situation.folded.edits.folds):
         for block in fold.blocks:
-            if isinstance(block, Text) and (text := summary_in(text_of(block))):
+            if isinstance(block, TextBlock) and (text := summary_in(text_of(block))):
                 size, room = situation.count.text(text), keep_cap(situation) // 3
                 if size <= room:
                     return text

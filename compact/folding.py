@@ -13,14 +13,14 @@ from compact.layers.budget import preview
 from transcripts.entries import Entry, Exchange, Prompt
 from transcripts.facts import Clear, Fold
 from transcripts.fold import Folded
-from transcripts.messages import Block, Text, ToolUse
-from transcripts.view import Kind, Part
+from transcripts.messages import Block, TextBlock, ToolUseBlock
+from transcripts.view import Part, PartKind
 
 from .clearing import clear, clear_pasted, shown_by_us, text_of
 from .identifiers import strings
 from .plan import Situation, Trigger
-from .restored_files import Restored, restore
-from .summary_record import Span, keep, keep_cap
+from .restored_files import RestoredFiles, select_restored
+from .summary_record import FoldSpan, keep, keep_cap
 
 LEAST_TAIL = 1_500  # tokens of the newest exchanges that stay whatever the record takes
 SMALL = 300  # tokens below which a block is not worth shrinking
@@ -28,16 +28,16 @@ PREVIEWS = (2_000, 400)  # characters of a preview: at first, and where that is 
 
 
 @dataclass(frozen=True, slots=True)
-class Folding:
+class FoldPlan:
     """A fold, the entries that it leaves, and the files that it restores."""
 
     fold: Fold
     tail: tuple[Entry, ...]
-    restored: Restored
+    restored: RestoredFiles
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class FoldLimits:
     """How to fold: `tail` tokens (our count) stay at most; whether files are restored."""
 
     trigger: Trigger
@@ -46,7 +46,7 @@ class Terms:
     restoring: bool = True
 
 
-def fold_old(situation: Situation, terms: Terms) -> Folding | None:
+def fold_old(situation: Situation, terms: FoldLimits) -> FoldPlan | None:
     """The fold over all but the newest exchanges; None where there is nothing to fold.
 
     Record (but for the summary) and tail together keep within the cap, the words of the person before the
@@ -67,18 +67,18 @@ def fold_old(situation: Situation, terms: Terms) -> Folding | None:
     return fold_at(situation, terms, at)
 
 
-def fold_at(situation: Situation, terms: Terms, at: int) -> Folding:
+def fold_at(situation: Situation, terms: FoldLimits, at: int) -> FoldPlan:
     """The fold over the first `at` entries."""
     tail = tuple(situation.folded.entries[at:])
     span = _span(situation, terms, at)
-    restored = restore(situation, span.last, tail) if terms.restoring else Restored()
+    restored = select_restored(situation, span.last, tail) if terms.restoring else RestoredFiles()
     beside = "\n".join((restored.text, _shown_from(situation, tail[0].seq) if tail else ""))
-    blocks: list[Block] = [Text(keep(situation, span, terms.summary, keep_cap(situation), beside))]
+    blocks: list[Block] = [TextBlock(keep(situation, span, terms.summary, keep_cap(situation), beside))]
     if restored.text:
-        blocks.append(Text(restored.text))
+        blocks.append(TextBlock(restored.text))
     last = min(span.last, tail[0].seq - 1) if tail else span.last
     tokens = sum(situation.count.blocks(tuple(blocks)))
-    return Folding(Fold(span.first, last, tuple(blocks), tokens), tail, restored)
+    return FoldPlan(Fold(span.first, last, tuple(blocks), tokens), tail, restored)
 
 
 def _shown_from(situation: Situation, seq: int) -> str:
@@ -89,12 +89,12 @@ def _shown_from(situation: Situation, seq: int) -> str:
 
 
 def _words(block: Block) -> str:
-    return "\n".join(strings(block.input)) if isinstance(block, ToolUse) else text_of(block)
+    return "\n".join(strings(block.input)) if isinstance(block, ToolUseBlock) else text_of(block)
 
 
-def _span(situation: Situation, terms: Terms, at: int) -> Span:
+def _span(situation: Situation, terms: FoldLimits, at: int) -> FoldSpan:
     entries = situation.folded.entries
-    return Span(tuple(entries[:at]), going_on(situation, terms.trigger, entries[at:]))
+    return FoldSpan(tuple(entries[:at]), going_on(situation, terms.trigger, entries[at:]))
 
 
 def going_on(situation: Situation, trigger: Trigger, tail: Iterable[Entry]) -> bool:
@@ -169,14 +169,14 @@ def _saved(folded: Folded, seq: int, blocks: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Shrunk:
+class ShrinkStep:
     """Edits that shrink single blocks, and the files that they name."""
 
     edits: tuple[Clear, ...] = ()
     files: tuple[tuple[str, str], ...] = ()
 
 
-def shrink(situation: Situation, first: int, room: int, unseen: bool) -> Shrunk:
+def shrink(situation: Situation, first: int, room: int, unseen: bool) -> ShrinkStep:
     """What brings the blocks shown from fact `first` on under `room` tokens (our count), largest first.
 
     Results that the model has seen become placeholders; where `unseen`, the others become previews, and
@@ -199,7 +199,7 @@ def shrink(situation: Situation, first: int, room: int, unseen: bool) -> Shrunk:
             total -= edit.saves - (before.saves if before is not None else 0)
             edits[key] = edit
             files.update(stored)
-    return Shrunk(tuple(edits[key] for key in sorted(edits)), tuple(files.items()))
+    return ShrinkStep(tuple(edits[key] for key in sorted(edits)), tuple(files.items()))
 
 
 def _smaller(
@@ -210,6 +210,6 @@ def _smaller(
         if part.seq <= folded.seen:
             return (None, ()) if shown_by_us(part) else (clear(folded, part, "content", count), ())
         return preview(situation, part, characters) if unseen else (None, ())
-    if part.kind is Kind.USER and unseen:
+    if part.kind is PartKind.USER and unseen:
         return clear_pasted(folded, part, characters, count), ()
     return None, ()

@@ -11,10 +11,10 @@ from transcripts.facts import Clear, Compacted, Fold, Reply, User
 from transcripts.fold import Folded
 
 from .plan import Situation
-from .settings import Settings
+from .settings import CompactSettings
 
 
-def broken(folded: Folded, settings: Settings) -> bool:
+def summaries_broken(folded: Folded, settings: CompactSettings) -> bool:
     """Whether so many summaries in a row have failed that none is asked for until `/compact`."""
     last = max(
         (c.seq for c in folded.compactions if c.layer == "summary" or c.trigger == "manual"), default=0
@@ -23,7 +23,7 @@ def broken(folded: Folded, settings: Settings) -> bool:
     return failures >= settings.breaker
 
 
-def thrashing(folded: Folded, settings: Settings) -> bool:
+def thrashing(folded: Folded, settings: CompactSettings) -> bool:
     """Whether summaries follow each other so closely that another one would not help.
 
     Holds until the person says something: from then on it is another matter.
@@ -44,7 +44,7 @@ def thrashing(folded: Folded, settings: Settings) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Exempt:
+class Exemptions:
     """What the person brought back: automatic layers leave it alone until the window forces them.
 
     clears  (seq, block, field) of single pieces; ranges (first, last) of facts that were folded
@@ -62,15 +62,15 @@ class Exempt:
         return any(start <= last and first <= end for start, end in self.ranges)
 
 
-def exempt(situation: Situation) -> Exempt:
+def exemptions(situation: Situation) -> Exemptions:
     """What is exempt now: nothing where the window leaves no choice."""
     folded = situation.folded
     if not folded.undone or situation.pressed:
-        return Exempt()
+        return Exemptions()
     undone = [edit for made in folded.compactions if made.id in folded.undone for edit in made.edits]
     clears = frozenset((edit.seq, edit.block, edit.field) for edit in undone if isinstance(edit, Clear))
     folds = [edit for edit in undone if isinstance(edit, Fold) and not _folded_again(folded, edit)]
-    return Exempt(clears, tuple((edit.first, edit.last) for edit in folds))
+    return Exemptions(clears, tuple((edit.first, edit.last) for edit in folds))
 
 
 def _folded_again(folded: Folded, fold: Fold) -> bool:

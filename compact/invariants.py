@@ -15,11 +15,11 @@ from collections.abc import Iterable
 from transcripts.entries import Exchange, Prompt
 from transcripts.facts import Clear, Compacted, Edit, Fact, Fold, Result, Unthink
 from transcripts.fold import Folded
-from transcripts.messages import Opaque, Text, ToolResult, ToolUse, is_thinking
+from transcripts.messages import TextBlock, ToolResultBlock, ToolUseBlock, UnknownBlock, is_thinking
 from transcripts.view import Message
 
 
-def unthink(folded: Folded, edits: tuple[Edit, ...], binds: bool) -> tuple[Edit, ...]:
+def drop_thinking(folded: Folded, edits: tuple[Edit, ...], binds: bool) -> tuple[Edit, ...]:
     """The edits, and what they make of the thinking behind them."""
     newest = newest_reply(folded)
     opened = open_turn(folded)
@@ -32,7 +32,9 @@ def unthink(folded: Folded, edits: tuple[Edit, ...], binds: bool) -> tuple[Edit,
     return edits + _leaving_out(folded, min(starts), newest)
 
 
-def unthink_since(folded: Folded, made: Compacted, binds: bool, until: int | None = None) -> tuple[Edit, ...]:
+def drop_thinking_since(
+    folded: Folded, made: Compacted, binds: bool, until: int | None = None
+) -> tuple[Edit, ...]:
     """What the undoing of a compaction does to the thinking: what was produced under it goes.
 
     `until` is the seq of a wider compaction that hides the undone one: what came after it was not under it.
@@ -107,11 +109,11 @@ def problems(view: Iterable[Message]) -> list[str]:
         if not message.parts:
             found.append(f"message {index}: empty")
         if message.role == "user":
-            answered = [p.block.tool_use_id for p in message.parts if isinstance(p.block, ToolResult)]
+            answered = [p.block.tool_use_id for p in message.parts if isinstance(p.block, ToolResultBlock)]
             if answered != waiting:
                 found.append(f"message {index}: results {answered} for calls {waiting}")
             found.extend(_order(index, message))
-        waiting = [p.block.id for p in message.parts if isinstance(p.block, ToolUse)]
+        waiting = [p.block.id for p in message.parts if isinstance(p.block, ToolUseBlock)]
         found.extend(f"message {index}: tool id {ident} again" for ident in waiting if ident in ids)
         ids.update(waiting)
         found.extend(_emptiness(index, message))
@@ -122,15 +124,15 @@ def problems(view: Iterable[Message]) -> list[str]:
 
 
 def _order(index: int, message: Message) -> list[str]:
-    results = [isinstance(part.block, ToolResult) for part in message.parts]
+    results = [isinstance(part.block, ToolResultBlock) for part in message.parts]
     sound = results == sorted(results, reverse=True)
     return [] if sound else [f"message {index}: a result after other blocks"]
 
 
 def _emptiness(index: int, message: Message) -> list[str]:
-    empty = any(isinstance(p.block, Text) and not p.block.text.strip() for p in message.parts)
+    empty = any(isinstance(p.block, TextBlock) and not p.block.text.strip() for p in message.parts)
     thought = message.role == "assistant" and all(is_thinking(part.block) for part in message.parts)
     found = [f"message {index}: an empty text"] if empty else []
-    if thought and not any(isinstance(part.block, Opaque) for part in message.parts):
+    if thought and not any(isinstance(part.block, UnknownBlock) for part in message.parts):
         found.append(f"message {index}: nothing but thinking")
     return found

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from math import log
 
 from transcripts.entries import Entry, Prompt
-from transcripts.facts import Noted, Result
-from transcripts.injected_context import is_ours
-from transcripts.messages import Text, ToolResult, ToolUse
+from transcripts.facts import Metadata, Result
+from transcripts.injected_context import is_injected
+from transcripts.messages import TextBlock, ToolResultBlock, ToolUseBlock
 
 from .clearing import path_in, text_of
 from .identifiers import counted, names, strings
-from .tokens import Counter
+from .tokens import TokenCounter
 
 HALF_LIFE = 60.0  # calls after which one use of a name counts half
 _CONSTRAINT = re.compile(
@@ -60,20 +60,20 @@ def keep_ledger(entries: Iterable[Entry]) -> Ledger:
             calls += 1
             _enter(ledger, use, entry.results.get(index), _weight(calls))
         for block in entry.fact.blocks:
-            if isinstance(block, Text):
+            if isinstance(block, TextBlock):
                 weight = SAID * _weight(calls)
                 _score(ledger.names, names(block.text), weight)
                 _score(ledger.numbers, {n for n in _NUMBER.findall(block.text) if len(n) > 2}, weight)
     return ledger
 
 
-def _enter(ledger: Ledger, use: ToolUse, result: Result | None, weight: float) -> None:
+def _enter(ledger: Ledger, use: ToolUseBlock, result: Result | None, weight: float) -> None:
     path, name = path_in(use), use.name.lower()
     if path:
         _score(ledger.changed if name in _WRITERS else ledger.read, [path], weight)
     _score(ledger.names, names("\n".join(strings(use.input))), weight)
     if result is not None:
-        for seen, times in counted(text_of(ToolResult("", result.content))[:LOOKED_AT]).items():
+        for seen, times in counted(text_of(ToolResultBlock("", result.content))[:LOOKED_AT]).items():
             _score(ledger.names, [seen], SEEN * weight * (1 + log(times)))
     if name in _RUNNERS and isinstance(command := use.input.get("command"), str):
         code = result.about.get("exit") if result is not None else None
@@ -82,7 +82,7 @@ def _enter(ledger: Ledger, use: ToolUse, result: Result | None, weight: float) -
             (" ".join(command.split()), str(code) if code is not None else "error" * failed)
         )
     if result is not None and result.error:
-        text = "\n".join(block.text for block in result.content if isinstance(block, Text))
+        text = "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
         ledger.errors.append(f"{use.name} {path}: {_last_line(text)}"[:_ERROR])
 
 
@@ -117,14 +117,14 @@ def _constraints(entry: Prompt) -> Iterator[tuple[str, str]]:
     if entry.fact.source != "user":
         return
     for index, block in enumerate(entry.fact.blocks):
-        if isinstance(block, Text) and not is_ours(block):
+        if isinstance(block, TextBlock) and not is_injected(block):
             for sentence in _SENTENCE.split(block.text):
                 sentence = " ".join(sentence.split())
                 if 8 < len(sentence) <= _LONGEST and _CONSTRAINT.search(sentence):
                     yield sentence, f"r{entry.seq}.{index}"
 
 
-def pins_of(notes: Iterable[Noted]) -> dict[int, str]:
+def pins_of(notes: Iterable[Metadata]) -> dict[int, str]:
     """What the person pinned, by number."""
     pins: dict[int, str] = {}
     for note in notes:
@@ -135,7 +135,7 @@ def pins_of(notes: Iterable[Noted]) -> dict[int, str]:
     return pins
 
 
-def ledger_text(ledger: Ledger, count: Counter, limit: int, skip: str = "") -> str:
+def ledger_text(ledger: Ledger, count: TokenCounter, limit: int, skip: str = "") -> str:
     """The ledger as text of at most `limit` tokens; names that `skip` holds already are left out.
 
     `skip` is what the model is shown beside it. Files, errors and commands have not quite half of the room,
@@ -160,14 +160,14 @@ def ledger_text(ledger: Ledger, count: Counter, limit: int, skip: str = "") -> s
     return "\n".join(sections)
 
 
-def missing(ledger: Ledger, count: Counter, limit: int, text: str) -> str:
+def missing(ledger: Ledger, count: TokenCounter, limit: int, text: str) -> str:
     """Names and numbers in most and latest use that a text does not hold, in at most `limit` tokens."""
     numbers = [number for number in important(ledger)["numbers"] if number not in text]
     rows = [*numbers[:NUMBERS], *_fresh_names(ledger, text)]
     return _section("Names", rows, count, limit)[0].partition("  ")[2]
 
 
-def _section(title: str, rows: Iterable[str], count: Counter, room: int) -> tuple[str, int]:
+def _section(title: str, rows: Iterable[str], count: TokenCounter, room: int) -> tuple[str, int]:
     joint = ", " if title == "Names" else "\n  "
     kept: list[str] = []
     used = count.text(title) + 3

@@ -16,11 +16,11 @@ from compact.layers.snip import plan_snip
 from compact.layers.summary import on_request, plan_summary, stand_in
 from transcripts.facts import Fold
 
-from .plan import Answer, AskSummary, Plan, Proposal, Situation, Trigger
+from .plan import Plan, Proposal, Situation, SummaryReply, SummaryRequest, Trigger
 from .reactive import ladder
 from .report import biggest
 
-Flow = Generator[AskSummary, Answer, Plan]
+Flow = Generator[SummaryRequest, SummaryReply, Plan]
 Layer = Callable[[Situation], tuple[Proposal, ...] | Flow]
 
 LAYERS: tuple[tuple[str, Layer], ...] = (
@@ -72,7 +72,7 @@ def dry_run(situation: Situation, trigger: Trigger, focus: str = "") -> Plan:
     What would be folded, cleared and kept is exactly what then happens; only the summary's size is a guess.
     """
     flow = plan(situation, trigger, focus)
-    answer = Answer(f"<summary>{stand_in(situation)}</summary>", stop="end_turn")
+    answer = SummaryReply(f"<summary>{stand_in(situation)}</summary>", stop="end_turn")
     try:
         next(flow)
         while True:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from transcripts.messages import ToolUse
+from transcripts.messages import ToolUseBlock
 from transcripts.view import Part
 
 LINE = "[cleared:"
@@ -65,7 +65,7 @@ def _line(what: str, tokens: int, ident: str) -> str:
     return f"{LINE} {what}, {tokens:,} tokens; recall {ident} shows it]"
 
 
-def describe(use: ToolUse) -> str:
+def describe(use: ToolUseBlock) -> str:
     """A call in a few words: its name and its most telling argument, on one line."""
     argument = telling(use.input)
     return f"{use.name} {argument}".strip() if argument else use.name

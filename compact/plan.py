@@ -11,9 +11,9 @@ from transcripts.fold import Folded
 from transcripts.messages import Usage
 
 from .prices import Prices
-from .settings import Settings
-from .tokens import Counter, Fit, context_tokens
-from .window import CRITICAL, Window, percent, trigger_of
+from .settings import CompactSettings
+from .tokens import Calibration, TokenCounter, context_tokens
+from .window import CRITICAL, ContextWindow, percent, trigger_of
 
 Trigger = Literal["auto", "manual", "tool", "reactive"]
 OUTPUTS = ".task_outputs/tool-results/"
@@ -36,14 +36,14 @@ class Situation:
     """
 
     folded: Folded
-    settings: Settings
-    window: Window
+    settings: CompactSettings
+    window: ContextWindow
     prices: Prices
     now: float
     overhead: int
-    fit: Fit
+    fit: Calibration
     binds: bool
-    count: Counter
+    count: TokenCounter
     live: tuple[str, ...] = ()
     outputs: str = OUTPUTS
     reported: int = 0
@@ -105,7 +105,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class AskSummary:
+class SummaryRequest:
     """Ask the model: the view as last sent, less its `leave_out` oldest exchanges, then `instructions`.
 
     `edits` are not in the record yet and change only what was never sent: previews of the newest results.
@@ -118,7 +118,7 @@ class AskSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SummaryReply:
     """What the model answered, or why not. After a failure that begins "too long" less is sent."""
 
     text: str | None

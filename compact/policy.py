@@ -17,14 +17,14 @@ from math import sqrt
 from transcripts.entries import Exchange
 from transcripts.facts import Clear
 from transcripts.fold import Folded
-from transcripts.messages import ToolUse
-from transcripts.view import Kind
+from transcripts.messages import ToolUseBlock
+from transcripts.view import PartKind
 
 from .cache_breakpoints import HARMLESS, frontier
-from .clearing import Candidate, candidates, clear, path_in
-from .guards import exempt
+from .clearing import ClearCandidate, candidates, clear, path_in
+from .guards import exemptions
 from .plan import Situation
-from .prices import Bill, Prices, pays
+from .prices import Prices, RewriteBill, pays
 
 LEAST = 60  # tokens that clearing one block has to free
 RECENT = 12  # calls within which a file's newest read is likely to be looked at again
@@ -36,7 +36,7 @@ USUAL = Prices()  # the settings' sizes are for these prices
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Batch:
     """What to clear, in order, and why: "price", "cold cache" or "window"."""
 
     edits: tuple[Clear, ...]
@@ -53,12 +53,12 @@ class Stretch:
     why: str
 
 
-def choose(situation: Situation) -> Choice | None:
+def choose(situation: Situation) -> Batch | None:
     """The batch to clear before this call, or None, which is the usual answer."""
     stretch = _stretch(situation)
     if stretch is None:
         return None
-    folded, spared = situation.folded, exempt(situation)
+    folded, spared = situation.folded, exemptions(situation)
     found = [
         each for each in candidates(folded, stretch.first, stretch.last, LEAST) if not spared.holds(*each.key)
     ]
@@ -66,7 +66,7 @@ def choose(situation: Situation) -> Choice | None:
     if not _worth(situation, stretch, chosen):
         return None
     edits = (clear(folded, each.part, each.field, situation.count) for each in chosen)
-    return Choice(tuple(edit for edit in edits if edit is not None), stretch.why)
+    return Batch(tuple(edit for edit in edits if edit is not None), stretch.why)
 
 
 def _stretch(situation: Situation) -> Stretch | None:
@@ -134,8 +134,8 @@ def _clearable(situation: Situation, first: int, last: int) -> int:
         return 0
     view = situation.folded.view
     return (
-        view.between(Kind.RESULT, first, last)
-        + view.between(Kind.INPUT, first, last)
+        view.between(PartKind.RESULT, first, last)
+        + view.between(PartKind.INPUT, first, last)
         + _thinking(situation, first)
     )
 
@@ -143,7 +143,7 @@ def _clearable(situation: Situation, first: int, last: int) -> int:
 def _thinking(situation: Situation, first: int) -> int:
     """The thinking that an edit from message `first` on makes unusable."""
     view = situation.folded.view
-    return view.between(Kind.THINKING, first, len(view)) if situation.binds else 0
+    return view.between(PartKind.THINKING, first, len(view)) if situation.binds else 0
 
 
 def _pays(situation: Situation, first: int, freed: int) -> bool:
@@ -156,7 +156,7 @@ def _pays(situation: Situation, first: int, freed: int) -> bool:
     folded, view = situation.folded, situation.folded.view
     prices, settings = situation.prices, situation.settings
     behind = view.tokens - view.tokens_before(first) - freed
-    bill = Bill(0, situation.scaled(max(0, behind)), situation.scaled(freed))
+    bill = RewriteBill(0, situation.scaled(max(0, behind)), situation.scaled(freed))
     if not pays(bill, prices, settings.calls_ahead):
         return False
     debt = bill.extra(prices) - TOLERATED * prices.plain(folded.spent) - _won(situation)
@@ -178,7 +178,7 @@ def _won(situation: Situation) -> float:
     return total
 
 
-def _worth(situation: Situation, stretch: Stretch, chosen: list[Candidate]) -> bool:
+def _worth(situation: Situation, stretch: Stretch, chosen: list[ClearCandidate]) -> bool:
     """Whether the batch is large enough, and pays where it has to."""
     freed = sum(each.gain for each in chosen)
     if not chosen or freed < stretch.least:
@@ -187,7 +187,9 @@ def _worth(situation: Situation, stretch: Stretch, chosen: list[Candidate]) -> b
     return stretch.why != "price" or _pays(situation, stretch.first, freed)
 
 
-def _without_newest_reads(situation: Situation, stretch: Stretch, found: list[Candidate]) -> list[Candidate]:
+def _without_newest_reads(
+    situation: Situation, stretch: Stretch, found: list[ClearCandidate]
+) -> list[ClearCandidate]:
     """Without the newest reads of files in recent use, as far back as the window allows."""
     for calls in (RECENT, RECENT // 4) if stretch.why == "window" else (RECENT,):
         kept = newest_reads(situation.folded, calls)
@@ -197,7 +199,7 @@ def _without_newest_reads(situation: Situation, stretch: Stretch, found: list[Ca
     return found
 
 
-def _enough(situation: Situation, found: Iterable[Candidate]) -> bool:
+def _enough(situation: Situation, found: Iterable[ClearCandidate]) -> bool:
     """Whether clearing these leaves so much room that the next batch is not due after a call or two."""
     left = situation.tokens - situation.scaled(sum(each.gain for each in found))
     return left <= LEFT * situation.due
@@ -226,6 +228,6 @@ def newest_reads(folded: Folded, calls: int) -> set[int]:
     return kept
 
 
-def reads(use: ToolUse) -> bool:
+def reads(use: ToolUseBlock) -> bool:
     """Whether the call reads a file."""
     return use.name.lower() in ("read", "view", "open", "cat")

@@ -70,7 +70,7 @@ def prices_for(model: str, override: Mapping[str, float] | None = None) -> Price
 
 
 @dataclass(frozen=True, slots=True)
-class Bill:
+class RewriteBill:
     """What one change of the history costs and brings, in the model's tokens.
 
     kept      before the change: still read from the cache
@@ -99,6 +99,6 @@ class Bill:
         return prices.dollars((self.kept + self.rewritten) * prices.write)
 
 
-def pays(bill: Bill, prices: Prices, calls: float) -> bool:
+def pays(bill: RewriteBill, prices: Prices, calls: float) -> bool:
     """Whether the change pays within so many calls."""
     return bill.freed > 0 and bill.freed * prices.read * calls >= bill.extra(prices)

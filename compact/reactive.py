@@ -9,25 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from compact.layers.summary import summarise
+from compact.layers.summary import summarize
 from transcripts.facts import Clear
 
 from .clearing import candidates, clear
-from .fallback_summary import accepted, floor, goal_of
+from .fallback_summary import accepted, fallback_summary, goal_of
 from .folding import shrink
-from .plan import Answer, AskSummary, Plan, Proposal, Situation
+from .plan import Plan, Proposal, Situation, SummaryReply, SummaryRequest
 from .policy import LEAST
 from .report import biggest, propose
 
 RUNGS = 3
 
 
-def ladder(situation: Situation, rung: int) -> Generator[AskSummary, Answer, Plan]:
+def ladder(situation: Situation, rung: int) -> Generator[SummaryRequest, SummaryReply, Plan]:
     """What the rung does, or the first after it that makes the request fit."""
     failures: tuple[tuple[str, str], ...] = ()
     for step in range(max(1, rung), RUNGS + 1):
         if step == 2 and situation.settings.policy == "classic":
-            plan = yield from summarise(situation, "reactive", "")
+            plan = yield from summarize(situation, "reactive", "")
             failures += plan.failures
             proposals = plan.proposals
         else:
@@ -59,7 +59,7 @@ def _together(edits: tuple[Clear, ...], more: tuple[Clear, ...]) -> tuple[Clear,
 
 
 def _floor(situation: Situation) -> Proposal | None:
-    return floor(situation, "reactive", "rung 2")
+    return fallback_summary(situation, "reactive", "rung 2")
 
 
 def _shrink_newest(situation: Situation) -> Proposal | None:

@@ -8,14 +8,14 @@ from typing import Any
 
 from transcripts.edits import earliest
 from transcripts.facts import Clear, Edit, Fold, Unthink
-from transcripts.messages import ToolUse
-from transcripts.view import Kind, Part, View
+from transcripts.messages import ToolUseBlock
+from transcripts.view import Part, PartKind, View
 
 from .cache_breakpoints import frontier
-from .invariants import unthink
+from .invariants import drop_thinking
 from .placeholders import describe, recall_id
 from .plan import Proposal, Situation, Trigger
-from .prices import Bill
+from .prices import RewriteBill
 
 BIGGEST = 3
 
@@ -29,7 +29,7 @@ def propose(
     **more: Any,
 ) -> Proposal:
     """The proposal of these edits and what they make of the thinking; `more` goes into its report."""
-    whole = unthink(situation.folded, edits, situation.binds)
+    whole = drop_thinking(situation.folded, edits, situation.binds)
     report = {**_figures(situation, whole), **more}
     return Proposal(layer, trigger, whole, report, files)
 
@@ -56,16 +56,16 @@ def _figures(situation: Situation, edits: tuple[Edit, ...]) -> dict[str, Any]:
     }
 
 
-def bill_of(situation: Situation, edits: tuple[Edit, ...], freed: int) -> Bill:
+def bill_of(situation: Situation, edits: tuple[Edit, ...], freed: int) -> RewriteBill:
     """What stays read, what is written anew, what goes, in the model's tokens."""
     view = situation.folded.view
     changed, behind = _first_changed(view, edits), frontier(situation.folded)
     asked = situation.folded.asked
     if changed is None or (asked is not None and view[changed].first > asked.seq):
-        return Bill(situation.tokens, 0, freed)  # nothing of it was ever sent
+        return RewriteBill(situation.tokens, 0, freed)  # nothing of it was ever sent
     read = view.tokens_before(behind) if behind <= changed else 0  # what has an entry in the cache
     kept = situation.scaled(situation.overhead + read)
-    return Bill(kept, max(0, situation.tokens - kept - freed), freed)
+    return RewriteBill(kept, max(0, situation.tokens - kept - freed), freed)
 
 
 def _first_changed(view: View, edits: tuple[Edit, ...]) -> int | None:
@@ -75,13 +75,13 @@ def _first_changed(view: View, edits: tuple[Edit, ...]) -> int | None:
     for edit in edits:
         if isinstance(edit, Unthink):
             start, end = view.index_of(edit.first), places[0] if places else len(view)
-            places.extend(at for at in range(start, end) if view.between(Kind.THINKING, at, at + 1))
+            places.extend(at for at in range(start, end) if view.between(PartKind.THINKING, at, at + 1))
     return min((place for place in places if place < len(view)), default=None)
 
 
 def _kinds(situation: Situation, view: View, then: View) -> Mapping[str, int]:
     """Tokens gone by kind of part; what came in their place counts against "placeholder"."""
-    pairs = zip(Kind, view.tally, then.tally, strict=True)
+    pairs = zip(PartKind, view.tally, then.tally, strict=True)
     return {kind.name.lower(): situation.scaled(was - now) for kind, was, now in pairs if was != now}
 
 
@@ -101,7 +101,9 @@ def named(part: Part) -> str:
     """What a part of the view is, in a few words: a result by its call, a text by who said it."""
     if part.use is not None:
         return describe(part.use)
-    return f"call of {describe(part.block)}" if isinstance(part.block, ToolUse) else part.kind.name.lower()
+    return (
+        f"call of {describe(part.block)}" if isinstance(part.block, ToolUseBlock) else part.kind.name.lower()
+    )
 
 
 def biggest(view: View, count: int) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from transcripts.entries import Entry, Exchange
 from transcripts.facts import Result
 from transcripts.fold import Folded
-from transcripts.messages import Text
+from transcripts.messages import TextBlock
 
 from .clearing import path_in
 from .plan import Situation
@@ -23,7 +23,7 @@ READERS = frozenset({"read", "view", "open", "cat"})
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoredFiles:
     """The text of the restored files, its tokens by our count, and the results that it repeats."""
 
     text: str = ""
@@ -31,7 +31,7 @@ class Restored:
     results: tuple[int, ...] = ()
 
 
-def restore(situation: Situation, last: int, tail: Sequence[Entry]) -> Restored:
+def select_restored(situation: Situation, last: int, tail: Sequence[Entry]) -> RestoredFiles:
     """The files read last up to fact `last`, within the limits; not those that the tail shows anyway."""
     settings, count = situation.settings, situation.count
     room = situation.unscaled(
@@ -41,7 +41,7 @@ def restore(situation: Situation, last: int, tail: Sequence[Entry]) -> Restored:
     texts: list[str] = []
     results: list[int] = []
     for path, result in _recent_reads(situation.folded.entries, last):
-        body = "\n".join(block.text for block in result.content if isinstance(block, Text))
+        body = "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
         text = f"### {path} (as read in r{result.seq})\n{body}"
         tokens = count.text(text)
         if not body or path in shown or tokens > min(room, situation.unscaled(settings.restore_tokens)):
@@ -53,9 +53,9 @@ def restore(situation: Situation, last: int, tail: Sequence[Entry]) -> Restored:
         if len(texts) >= settings.restore_files:
             break
     if not texts:
-        return Restored()
+        return RestoredFiles()
     whole = "\n\n".join([TITLE, *texts])
-    return Restored(whole, count.text(whole), tuple(results))
+    return RestoredFiles(whole, count.text(whole), tuple(results))
 
 
 def _recent_reads(entries: Sequence[Entry], last: int) -> Iterator[tuple[str, Result]]:

@@ -12,7 +12,7 @@ POLICIES: tuple[Policy, ...] = ("thrifty", "classic", "off")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class CompactSettings:
     """`policy` says who decides; the rest are its limits, in tokens where nothing else is said.
 
     The reference constants of the classic pipeline are the defaults of budget, snip, micro, summary and
@@ -85,12 +85,12 @@ class Settings:
         return self.enabled and self.policy != "off"
 
 
-def settings_from(table: Mapping[str, Any]) -> Settings:
+def settings_from(table: Mapping[str, Any]) -> CompactSettings:
     """The settings of a TOML table.
 
     Raises ValueError naming the key and what it takes.
     """
-    made = Settings()
+    made = CompactSettings()
     known = {field.name: getattr(made, field.name) for field in fields(made)}
     for key, value in table.items():
         if key not in known:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from .plan import Answer, AskSummary, Situation
+from .plan import Situation, SummaryReply, SummaryRequest
 
 INSTRUCTIONS = """\
 Answer with text only. Do not call any tool: a tool call makes this summary fail.
@@ -45,7 +45,7 @@ TOO_LONG = "too long"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SummaryAnswer:
     """The summary's text, or why there is none; and what the call took."""
 
     text: str = ""
@@ -53,7 +53,7 @@ class Told:
     tokens: int = 0
 
 
-def ask(situation: Situation, focus: str = "") -> Generator[AskSummary, Answer, Told]:
+def ask(situation: Situation, focus: str = "") -> Generator[SummaryRequest, SummaryReply, SummaryAnswer]:
     """Ask for a summary, leaving out more of the oldest exchanges each time that the request is too long."""
     settings = situation.settings
     output = min(settings.summary_max_output, situation.window.max_output)
@@ -62,14 +62,16 @@ def ask(situation: Situation, focus: str = "") -> Generator[AskSummary, Answer, 
     leave_out = oldest(situation, over)
     reason = ""
     for _ in range(max(1, settings.summary_tries)):
-        answer = yield AskSummary(words, leave_out, output, situation.planned)
+        answer = yield SummaryRequest(words, leave_out, output, situation.planned)
         told = check(situation, answer)
         if not told.failure.startswith(TOO_LONG):
             return told
         reason = told.failure
         over = max(over, 0) + situation.window.size // 5
         leave_out = max(leave_out + 1, oldest(situation, over))
-    return Told(failure=f"{reason}; asked {settings.summary_tries} times, leaving out more each time")
+    return SummaryAnswer(
+        failure=f"{reason}; asked {settings.summary_tries} times, leaving out more each time"
+    )
 
 
 def oldest(situation: Situation, tokens: int) -> int:
@@ -86,21 +88,21 @@ def oldest(situation: Situation, tokens: int) -> int:
     return max(1, count - 1)
 
 
-def check(situation: Situation, answer: Answer) -> Told:
+def check(situation: Situation, answer: SummaryReply) -> SummaryAnswer:
     """The summary of an answer, or what is wrong with it."""
     if answer.failure is not None:
-        return Told(failure=answer.failure)
+        return SummaryAnswer(failure=answer.failure)
     if answer.stop == "tool_use":
-        return Told(failure="the answer called a tool")
+        return SummaryAnswer(failure="the answer called a tool")
     if answer.stop in ("max_tokens", "model_context_window_exceeded"):
-        return Told(failure=f"the answer broke off ({answer.stop})")
+        return SummaryAnswer(failure=f"the answer broke off ({answer.stop})")
     text = stripped(answer.text or "")
     if not text:
-        return Told(failure="the answer was empty")
+        return SummaryAnswer(failure="the answer was empty")
     tokens = situation.count.text(text)
     if tokens >= situation.folded.view.tokens:
-        return Told(failure="the summary is larger than what it replaces")
-    return Told(text, tokens=tokens)
+        return SummaryAnswer(failure="the summary is larger than what it replaces")
+    return SummaryAnswer(text, tokens=tokens)
 
 
 def stripped(text: str) -> str:

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from transcripts.entries import Entry, Prompt
-from transcripts.injected_context import is_ours
-from transcripts.messages import Image, Text
+from transcripts.injected_context import is_injected
+from transcripts.messages import ImageBlock, TextBlock
 
 from .ledger import keep_ledger, ledger_text, missing, pins_of
 from .placeholders import head_and_tail
 from .plan import Situation
-from .tokens import Counter
+from .tokens import TokenCounter
 
 HEADER = (
     "[folded: this is makeroom's record of the earlier conversation (r{first}-r{last}), not a request. "
@@ -37,7 +37,7 @@ LEAST_TAIL = 2_000  # tokens that the words of the person leave for the newest e
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class FoldSpan:
     """The entries that a fold replaces, and whether the newest request among them is still worked on."""
 
     entries: tuple[Entry, ...]
@@ -67,7 +67,7 @@ def keep_cap(situation: Situation) -> int:
     return max(500, situation.unscaled(cap))
 
 
-def keep(situation: Situation, span: Span, summary: str, room: int, beside: str = "") -> str:
+def keep(situation: Situation, span: FoldSpan, summary: str, room: int, beside: str = "") -> str:
     """The record of the entries of a span in about `room` tokens by our count, the summary on top of that.
 
     `beside` is what is shown with it anyway: its names need no room in the ledger.
@@ -133,15 +133,15 @@ def _said(situation: Situation, entry: Entry) -> Iterator[_Said]:
     limit = situation.settings.user_block_tokens
     for index, block in enumerate(entry.fact.blocks):
         ident = f"r{entry.seq}.{index}"
-        if isinstance(block, Image):
+        if isinstance(block, ImageBlock):
             yield _Said(f"({ident}) [an image]", f"({ident}) [an image]", ident)
-        elif isinstance(block, Text):
-            mark = "(surroundings)" if is_ours(block) else f"({ident})"
+        elif isinstance(block, TextBlock):
+            mark = "(surroundings)" if is_injected(block) else f"({ident})"
             shown = _cut_to(block.text, limit, ident, situation.count)
             yield _Said(f"{mark} {shown}", f"{mark} {head_and_tail(block.text, SHORT, ident)}", ident)
 
 
-def _cut_to(text: str, tokens: int, ident: str, count: Counter) -> str:
+def _cut_to(text: str, tokens: int, ident: str, count: TokenCounter) -> str:
     """The text, or its head and tail in at most about so many tokens."""
     size = count.text(text)
     if size <= tokens:

@@ -21,11 +21,20 @@ from pathlib import Path
 from threading import Lock
 from typing import IO, Any
 
-from transcripts.messages import Block, Image, Opaque, RedactedThinking, Text, Thinking, ToolResult, ToolUse
+from transcripts.messages import (
+    Block,
+    ImageBlock,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnknownBlock,
+)
 
-from .estimate import Fit, context_tokens, fit
+from .estimate import Calibration, calibrate, context_tokens
 
-__all__ = ["Counter", "Fit", "context_tokens", "fetch", "fit", "load_counter"]
+__all__ = ["Calibration", "TokenCounter", "calibrate", "context_tokens", "fetch", "load_counter"]
 
 URL = "https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken"
 SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"  # as tiktoken expects it
@@ -39,7 +48,7 @@ PIXELS = 750  # of an image to one token; the API's documented rule
 IMAGE_MOST = 1_600  # tokens of the largest image after the API has scaled it
 
 
-class Counter:
+class TokenCounter:
     """Counts tokens. `name` says by what: "cl100k", or "characters" while or where there is no table."""
 
     def __init__(self, table: Path | None) -> None:
@@ -74,20 +83,20 @@ class Counter:
 
     def _block(self, block: Block) -> int:
         match block:
-            case Text(text=text):
+            case TextBlock(text=text):
                 return self.text(text)
-            case Thinking():
+            case ThinkingBlock():
                 shown = self.text(block.thinking) if block.thinking else len(block.signature) // 6
                 return shown + BLOCK
-            case RedactedThinking(data=data):
+            case RedactedThinkingBlock(data=data):
                 return len(data) // 6 + BLOCK  # base64 of what were words of four characters
-            case ToolUse(name=name):
+            case ToolUseBlock(name=name):
                 return self.text(name) + self.value(block.input) + BLOCK
-            case ToolResult(content=content):
+            case ToolResultBlock(content=content):
                 return sum(self.blocks(content)) + BLOCK
-            case Image():
+            case ImageBlock():
                 return image_tokens(block)
-            case Opaque():
+            case UnknownBlock():
                 return self.value(block.raw) + BLOCK
 
     def value(self, value: Any) -> int:
@@ -105,9 +114,9 @@ def by_characters(text: str) -> int:
     return -(-(len(text) - wide) // 4) + -(-wide * 4 // 5)
 
 
-def load_counter() -> Counter:
-    """The counter of this machine; returns at once, see `Counter.warm`. Never touches the network."""
-    return Counter(next((path for path in _tables() if path.is_file()), None))
+def load_counter() -> TokenCounter:
+    """The counter of this machine; returns at once, see `TokenCounter.warm`. Never touches the network."""
+    return TokenCounter(next((path for path in _tables() if path.is_file()), None))
 
 
 def _tables() -> Iterable[Path]:
@@ -175,7 +184,7 @@ def fetch() -> bool:
     return True
 
 
-def image_tokens(image: Image) -> int:
+def image_tokens(image: ImageBlock) -> int:
     """Width times height over 750, at most 1,600; the most where the size cannot be read."""
     size = _size(image.data)
     return min(IMAGE_MOST, max(1, size[0] * size[1] // PIXELS)) if size else IMAGE_MOST

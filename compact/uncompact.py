@@ -13,12 +13,12 @@ from transcripts.facts import Clear, Compacted, Edit, Fold, Unthink
 from transcripts.fold import Folded
 
 from .guards import in_force
-from .invariants import unthink_since
+from .invariants import drop_thinking_since
 from .plan import Situation
 
 
 @dataclass(frozen=True, slots=True)
-class Undoing:
+class UndoPlan:
     """What to record as `undone`, and what to tell."""
 
     id: str
@@ -27,38 +27,38 @@ class Undoing:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class CannotUndo:
     """Why it cannot be undone, with the number or the name that says what could be done instead."""
 
     reason: str
 
 
-def plan_undo(situation: Situation, id: str) -> Undoing | Refusal:
+def plan_undo(situation: Situation, id: str) -> UndoPlan | CannotUndo:
     """The undoing of compaction `id`, or of the newest in force where `id` is empty."""
     folded = situation.folded
     known = in_force(folded)
     if not id:
         if not known:
-            return Refusal("there is no compaction to undo")
+            return CannotUndo("there is no compaction to undo")
         id = known[-1].id
     if id in folded.undone:
-        return Refusal(f"{id} is undone already (by fact {folded.undone[id]})")
+        return CannotUndo(f"{id} is undone already (by fact {folded.undone[id]})")
     target = next((made for made in known if made.id == id), None)
     if target is None:
         names = ", ".join(made.id for made in known[-5:]) or "none"
-        return Refusal(f"there is no compaction {id} in force; there are: {names}")
+        return CannotUndo(f"there is no compaction {id} in force; there are: {names}")
     return _undoing(situation, target)
 
 
-def _undoing(situation: Situation, target: Compacted) -> Undoing | Refusal:
+def _undoing(situation: Situation, target: Compacted) -> UndoPlan | CannotUndo:
     folded = situation.folded
     wider = _wider(folded, target)
-    edits = unthink_since(folded, target, situation.binds, wider.seq if wider is not None else None)
+    edits = drop_thinking_since(folded, target, situation.binds, wider.seq if wider is not None else None)
     then = folded.supposing(edits, undone=target.seq)
     after = situation.tokens + situation.scaled(then.view.tokens - folded.view.tokens)
     if after > situation.window.size:
         over = after - situation.window.size
-        return Refusal(
+        return CannotUndo(
             f"without {target.id} the conversation would have {after:,} tokens, {over:,} more than the "
             f"window's {situation.window.size:,}: recall brings back single pieces"
         )
@@ -68,7 +68,7 @@ def _undoing(situation: Situation, target: Compacted) -> Undoing | Refusal:
             f"{target.id} ({target.layer}) lies within the wider {wider.id}: its undoing takes effect when "
             f"{wider.id} is undone too"
         )
-    return Undoing(target.id, edits, gained)
+    return UndoPlan(target.id, edits, gained)
 
 
 def _wider(folded: Folded, target: Compacted) -> Compacted | None:

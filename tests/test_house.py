@@ -17,7 +17,7 @@ MAY_IMPORT = {
 }
 ONLY_IN = {
     "anthropic": ("agent/model/anthropic/client.py",),
-    "rich": ("agent/ui/",),
+    "rich": ("agent/ui/", "agent/replay/"),
     "prompt_toolkit": ("agent/ui/",),
     "pydantic": ("tools/", "agent/session/tool_definitions.py"),
     "tiktoken": ("compact/tokens.py", "compact/vocabulary.py"),

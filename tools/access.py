@@ -7,7 +7,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Touch:
+class Access:
     """One thing a call would do.
 
     kind "read" and "write": `target` is the canonical real path. kind "run": `target` is the command line.

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from .base import ToolError
 from .paths import shown
-from .safe_open import Changed, Loaded, load, safe_open
+from .safe_open import FileChanged, FileContent, load_file, safe_open
 from .write_recovery import fresh, journal, lock, recover
 
 _LITTER = re.compile(r"\.makeroom-[0-9a-f]{16}\.tmp")
@@ -34,16 +34,16 @@ _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC | o
 Check = Callable[[str], None]
 
 
-class CannotKeep(Exception):
+class CannotWriteAtomically(Exception):
     """A new file could not be given everything the old one has."""
 
 
-class Abandoned(Exception):
+class WriteAbandoned(Exception):
     """Nobody waits for the write any more; nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class WriteRequest:
     """One write. `old` None: the file must not exist yet. `spare` is the folder for journals.
 
     `check` is called with the name of each stage that is reached: opened, writing, written, synced,
@@ -52,7 +52,7 @@ class Job:
 
     path: str
     data: bytes
-    old: Loaded | None
+    old: FileContent | None
     spare: Path
     check: Check = lambda stage: None
 
@@ -62,15 +62,15 @@ def stop_when(gone: threading.Event) -> Check:
 
     def check(stage: str) -> None:
         if stage != "placed" and gone.is_set():
-            raise Abandoned
+            raise WriteAbandoned
 
     return check
 
 
-def save(job: Job) -> str:
+def atomic_write(job: WriteRequest) -> str:
     """Do it, durably. Returns a note where the write was not the usual one, else "".
 
-    Raises Changed when the file is not `old` any more, ToolError or OSError when it cannot be done; then
+    Raises FileChanged when the file is not `old` any more, ToolError or OSError when it cannot be done; then
     the file holds what it held and nothing else is left behind.
     """
     recover(job.spare)
@@ -78,12 +78,12 @@ def save(job: Job) -> str:
         _create(job)
         return ""
     with _held(job.path) as descriptor:
-        if load(job.path).data != job.old.data:
-            raise Changed(job.path)
+        if load_file(job.path).data != job.old.data:
+            raise FileChanged(job.path)
         return _replace(job, descriptor)
 
 
-def _replace(job: Job, descriptor: int) -> str:
+def _replace(job: WriteRequest, descriptor: int) -> str:
     effective = os.access in os.supports_effective_ids
     if not os.access(job.path, os.W_OK, effective_ids=effective):
         mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
@@ -97,7 +97,7 @@ def _replace(job: Job, descriptor: int) -> str:
         return f"[written in place: the file has {links} names (hard links), all show the new content]"
     try:
         _swap(job, descriptor)
-    except CannotKeep as error:
+    except CannotWriteAtomically as error:
         _in_place(job, descriptor)
         return f"[written in place to keep {error}]"
     except OSError as error:
@@ -129,7 +129,7 @@ def _still_named(path: str, descriptor: int) -> bool:
     return (mine.st_dev, mine.st_ino) == (named.st_dev, named.st_ino)
 
 
-def _create(job: Job) -> None:
+def _create(job: WriteRequest) -> None:
     folder, name = os.path.split(job.path)
     made: list[str] = []
     with ExitStack() as undo:
@@ -173,7 +173,7 @@ def make_folders(folder: str, made: list[str] | None = None, mode: int = 0o777) 
     return here
 
 
-def _swap(job: Job, old: int) -> None:
+def _swap(job: WriteRequest, old: int) -> None:
     folder, name = os.path.split(job.path)
     descriptor = safe_open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -192,7 +192,7 @@ def _swap(job: Job, old: int) -> None:
 
 
 def _temporary(
-    job: Job, folder: int, old: tuple[int, os.stat_result] | None, place: Callable[[str], None]
+    job: WriteRequest, folder: int, old: tuple[int, os.stat_result] | None, place: Callable[[str], None]
 ) -> None:
     """Write a temporary file in the folder and have it placed; on any error it is removed."""
     name = f".makeroom-{os.urandom(8).hex()}.tmp"
@@ -245,7 +245,7 @@ def _link(temporary: str, name: str, folder: int) -> None:
     try:
         os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
-        raise Changed(name) from None
+        raise FileChanged(name) from None
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
             raise
@@ -261,7 +261,7 @@ def _keep(descriptor: int, old: int, state: os.stat_result) -> None:
         try:
             os.fchown(descriptor, state.st_uid, state.st_gid)
         except OSError as error:
-            raise CannotKeep("its owner and group") from error
+            raise CannotWriteAtomically("its owner and group") from error
     os.fchmod(descriptor, stat.S_IMODE(state.st_mode) & 0o1777)
     if not hasattr(os, "listxattr"):
         return
@@ -272,7 +272,7 @@ def _keep(descriptor: int, old: int, state: os.stat_result) -> None:
         try:
             os.setxattr(descriptor, name, os.getxattr(old, name))
         except OSError as error:
-            raise CannotKeep(f"its attribute {name}") from error
+            raise CannotWriteAtomically(f"its attribute {name}") from error
 
 
 def _attributes(old: int) -> list[str]:
@@ -283,13 +283,13 @@ def _attributes(old: int) -> list[str]:
     return [name for name in names if name not in _DROPPED]
 
 
-def _in_place(job: Job, held: int) -> None:
+def _in_place(job: WriteRequest, held: int) -> None:
     """Overwrite the file itself, with old and new safe in a journal until the new is on disk."""
     assert job.old is not None
     descriptor = safe_open(job.path, os.O_WRONLY | os.O_NONBLOCK)
     try:
         if os.fstat(descriptor).st_ino != os.fstat(held).st_ino:
-            raise Changed(job.path)
+            raise FileChanged(job.path)
         job.check("opened")
         spare = make_folders(str(job.spare), mode=0o700)
         try:

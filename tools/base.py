@@ -14,13 +14,24 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from transcripts.facts import Stored
-from transcripts.masking import Masks
-from transcripts.messages import Block, Text, nothing
+from transcripts.facts import StoredOutput
+from transcripts.masking import SecretMasks
+from transcripts.messages import Block, TextBlock, empty_mapping
 
-from .access import Touch
+from .access import Access
 
-__all__ = ["Arguments", "Call", "Library", "Outcome", "Place", "Seen", "Tool", "ToolError", "Touch", "say"]
+__all__ = [
+    "Access",
+    "Arguments",
+    "RecordLookup",
+    "SeenFile",
+    "Tool",
+    "ToolCall",
+    "ToolContext",
+    "ToolError",
+    "ToolResult",
+    "text_result",
+]
 
 
 class ToolError(Exception):
@@ -34,7 +45,7 @@ class Arguments(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ToolResult:
     """What a call came to.
 
     `content` goes to the model. `human` is plain data for the person's screen, drawn without knowing the
@@ -45,18 +56,18 @@ class Outcome:
 
     content: tuple[Block, ...]
     error: bool = False
-    human: Mapping[str, Any] = field(default_factory=nothing)
-    about: Mapping[str, Any] = field(default_factory=nothing)
-    stored: Stored | None = None
+    human: Mapping[str, Any] = field(default_factory=empty_mapping)
+    about: Mapping[str, Any] = field(default_factory=empty_mapping)
+    stored: StoredOutput | None = None
 
 
-def say(text: str, *, error: bool = False, **more: Any) -> Outcome:
+def text_result(text: str, *, error: bool = False, **more: Any) -> ToolResult:
     """An outcome of one text."""
-    return Outcome((Text(text),), error=error, **more)
+    return ToolResult((TextBlock(text),), error=error, **more)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenFile:
     """A file as the model last saw it: the hash of all its bytes, and the lines shown (None: all)."""
 
     sha256: str
@@ -64,7 +75,7 @@ class Seen:
     result: int | None = None  # seq of the result that shows it, once it is recorded
 
 
-class Library(Protocol):
+class RecordLookup(Protocol):
     """The record as the recall tool sees it."""
 
     def original(self, id: str) -> str:
@@ -75,7 +86,7 @@ class Library(Protocol):
 
 
 @dataclass(slots=True)
-class Place:
+class ToolContext:
     """Where a session's tools work. One for each session; only tools change what is in it.
 
     folder    the project's root, a real path
@@ -93,20 +104,20 @@ class Place:
     cwd: Path
     outputs: Path
     journals: Path
-    seen: dict[str, Seen] = field(default_factory=dict)
+    seen: dict[str, SeenFile] = field(default_factory=dict)
     in_view: Callable[[int], bool] = lambda seq: False
-    library: Library | None = None
+    library: RecordLookup | None = None
     compact: Callable[[str], None] = lambda focus: None
     environ: Mapping[str, str] = field(default_factory=dict)
     name: str = "session"
     passed: frozenset[str] = frozenset()  # variables that commands get though they look like credentials
     locks: dict[str, Any] = field(default_factory=dict)  # real path -> asyncio.Lock: changes queue up
-    masks: Masks = field(default_factory=Masks)  # values that no kept output may hold
+    masks: SecretMasks = field(default_factory=SecretMasks)  # values that no kept output may hold
     jobs: Any = None  # tools.jobs.Jobs: the background commands, made by the bash tool on first use
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ToolCall:
     """One call on its way: its place, its number in the record, and where it shows its progress.
 
     `progress` takes the newest output of long work, as raw text; it is quick and never raises.
@@ -114,7 +125,7 @@ class Call:
     path before a file is changed (None where nobody keeps checkpoints).
     """
 
-    place: Place
+    context: ToolContext
     ident: str = "0.0"
     progress: Callable[[str], None] = lambda text: None
     checkpoint: Callable[[Path], Awaitable[None]] | None = None
@@ -139,8 +150,8 @@ class Tool(Protocol):
     def title(self, arguments: Any) -> str:
         """One readable line for the screen, without the tool's name: the path, the command."""
 
-    def touches(self, arguments: Any, place: Place) -> tuple[Touch, ...]:
+    def touches(self, arguments: Any, context: ToolContext) -> tuple[Access, ...]:
         """What the call would do, judged before it runs, with canonical paths. May raise ToolError."""
 
-    async def run(self, arguments: Any, call: Call) -> Outcome:
+    async def run(self, arguments: Any, call: ToolCall) -> ToolResult:
         """Do it. Cancellation must end everything it started within 0.3 s and be raised on."""

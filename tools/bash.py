@@ -1,7 +1,7 @@
 """The bash tool: command lines in the project's folder, in the foreground or the background.
 
-This file says what the model may ask for and joins the parts: shell.py reads command lines, bash_run.py
-runs one, bash_result.py words the outcome, jobs.py keeps what runs, process.py and warden/ hold the
+This file says what the model may ask for and joins the parts: shell.py reads command lines, bash_run.py runs
+one, bash_result.py words the outcome, jobs.py keeps what runs, process.py and process_supervisor/ hold the
 processes. Variables and functions do not outlive a command; the folder does. A command that replaces its
 shell (`exec`) or sets an EXIT trap of its own leaves the folder as it was.
 """
@@ -17,13 +17,13 @@ from pydantic import Field
 
 from transcripts.outputs import settle
 
-from .base import Arguments, Call, Outcome, Place, ToolError, Touch, say
+from .base import Access, Arguments, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from .bash_result import job_outcome, outcome
-from .bash_run import End, Limits, Show, run
+from .bash_run import CommandEnd, CommandLimits, ProgressThrottle, run_foreground
 from .command_hints import normalise
-from .jobs import Jobs, jobs_of
+from .jobs import CommandRunner, jobs_of
 from .spool import Spool
-from .supervisor_client import LostError
+from .supervisor_client import SupervisorLost
 
 _DESCRIPTION = """\
 Runs a command line with bash and returns its output, stdout and stderr together.
@@ -64,55 +64,57 @@ class Bash:
     description: str = _DESCRIPTION
     arguments: type[BashArguments] = BashArguments
     parallel: bool = False
-    limits: Limits = field(default_factory=Limits)
+    limits: CommandLimits = field(default_factory=CommandLimits)
 
     def title(self, arguments: BashArguments) -> str:
         if arguments.job is not None:
             return f"{'stop' if arguments.kill else 'look at'} {arguments.job}"
         return " ⏎ ".join(arguments.command.strip().splitlines()) or "restart"
 
-    def touches(self, arguments: BashArguments, place: Place) -> tuple[Touch, ...]:
+    def touches(self, arguments: BashArguments, context: ToolContext) -> tuple[Access, ...]:
         if arguments.job is not None or not arguments.command.strip():
-            return (Touch("none"),)
-        return (Touch("run", normalise(arguments.command)),)
+            return (Access("none"),)
+        return (Access("run", normalise(arguments.command)),)
 
-    async def run(self, arguments: BashArguments, call: Call) -> Outcome:
-        place, jobs = call.place, jobs_of(call.place)
+    async def run(self, arguments: BashArguments, call: ToolCall) -> ToolResult:
+        context, jobs = call.context, jobs_of(call.context)
         if arguments.job is not None:
             return await _ask(jobs, arguments, self.limits)
         if arguments.restart:
-            place.cwd = place.folder
+            context.cwd = context.folder
         line = normalise(arguments.command)
         if not line.strip():
             if arguments.restart:
-                return say(f"Commands run in {place.folder} again.")
+                return text_result(f"Commands run in {context.folder} again.")
             raise ToolError(
                 "There is no command.\nGive one as `command`, or the id of a background one as `job`."
             )
-        lost = _return_from_nowhere(place)
-        limits = timed(self.limits, arguments.timeout, place)
+        lost = _return_from_nowhere(context)
+        limits = timed(self.limits, arguments.timeout, context)
         try:
             if arguments.run_in_background:
                 return _with_note(await _start(jobs, line, call, limits), lost)
             spool = _spool(call, limits)
             end = await _foreground(jobs, line, spool, limits, call)
-        except (LostError, OSError) as error:
-            raise ToolError(_cannot_start(error, place)) from error
-        told = outcome(end, line, spool, place, limits)
-        for note in (lost, _follow(place, end.folder), await _settled(told, spool)):
+        except (SupervisorLost, OSError) as error:
+            raise ToolError(_cannot_start(error, context)) from error
+        told = outcome(end, line, spool, context, limits)
+        for note in (lost, _follow(context, end.folder), await _settled(told, spool)):
             told = _with_note(told, note)
         return told
 
 
-async def _foreground(jobs: Jobs, line: str, spool: Spool, limits: Limits, call: Call) -> End:
+async def _foreground(
+    jobs: CommandRunner, line: str, spool: Spool, limits: CommandLimits, call: ToolCall
+) -> CommandEnd:
     try:
-        return await run(jobs, line, spool, limits, Show(call.progress))
-    except (asyncio.CancelledError, LostError, OSError):
+        return await run_foreground(jobs, line, spool, limits, ProgressThrottle(call.progress))
+    except (asyncio.CancelledError, SupervisorLost, OSError):
         spool.drop()
         raise
 
 
-async def _settled(told: Outcome, spool: Spool) -> str | None:
+async def _settled(told: ToolResult, spool: Spool) -> str | None:
     """Have the file that a result names on the disk before the record names it; a note where that fails."""
     if told.stored is None:
         return None
@@ -123,16 +125,16 @@ async def _settled(told: Outcome, spool: Spool) -> str | None:
     return None
 
 
-def timed(limits: Limits, wanted: int | None, place: Place) -> Limits:
+def timed(limits: CommandLimits, wanted: int | None, context: ToolContext) -> CommandLimits:
     """The limits for one command: its own wish (milliseconds) within what the environment allows."""
-    longest = _seconds(place, "BASH_MAX_TIMEOUT_MS") or limits.longest
-    usual = _seconds(place, "BASH_DEFAULT_TIMEOUT_MS") or limits.timeout
+    longest = _seconds(context, "BASH_MAX_TIMEOUT_MS") or limits.longest
+    usual = _seconds(context, "BASH_DEFAULT_TIMEOUT_MS") or limits.timeout
     seconds = usual if wanted is None else wanted / 1000
     return replace(limits, timeout=min(seconds, longest), longest=longest)
 
 
-def _seconds(place: Place, name: str) -> float | None:
-    text = place.environ.get(name, "").strip()
+def _seconds(context: ToolContext, name: str) -> float | None:
+    text = context.environ.get(name, "").strip()
     if not text:
         return None
     try:
@@ -146,14 +148,14 @@ def _seconds(place: Place, name: str) -> float | None:
     return value / 1000
 
 
-def _spool(call: Call, limits: Limits) -> Spool:
-    name = f"{call.place.name}-{call.ident}.txt".replace(os.sep, "_")
-    return Spool(call.place.outputs / name, cap=limits.output, masks=call.place.masks)
+def _spool(call: ToolCall, limits: CommandLimits) -> Spool:
+    name = f"{call.context.name}-{call.ident}.txt".replace(os.sep, "_")
+    return Spool(call.context.outputs / name, cap=limits.output, masks=call.context.masks)
 
 
-async def _start(jobs: Jobs, line: str, call: Call, limits: Limits) -> Outcome:
+async def _start(jobs: CommandRunner, line: str, call: ToolCall, limits: CommandLimits) -> ToolResult:
     spool = _spool(call, limits)
-    command, _ = await jobs.start(line, call.place.cwd, spool.feed)
+    command, _ = await jobs.start(line, call.context.cwd, spool.feed)
     try:
         pid = await command.pid
     except asyncio.CancelledError:
@@ -163,18 +165,18 @@ async def _start(jobs: Jobs, line: str, call: Call, limits: Limits) -> Outcome:
         raise pid
     job = jobs.add(line, command, spool)
     stored = (
-        spool.path.relative_to(call.place.folder)
-        if spool.path.is_relative_to(call.place.folder)
+        spool.path.relative_to(call.context.folder)
+        if spool.path.is_relative_to(call.context.folder)
         else spool.path
     )
     text = (
         f"Started in the background as job {job.id} (pid {pid}). Its output goes to {stored}.\n"
         f'Look: bash(job="{job.id}"). End: bash(job="{job.id}", kill=true). You are told when it finishes.'
     )
-    return say(text, human={"note": f"{job.id} runs in the background"}, about={"job": job.id})
+    return text_result(text, human={"note": f"{job.id} runs in the background"}, about={"job": job.id})
 
 
-async def _ask(jobs: Jobs, arguments: BashArguments, limits: Limits) -> Outcome:
+async def _ask(jobs: CommandRunner, arguments: BashArguments, limits: CommandLimits) -> ToolResult:
     if arguments.command.strip():
         raise ToolError("`command` and `job` were both given.\nSend them as two calls.")
     job = jobs.jobs.get(arguments.job or "")
@@ -184,11 +186,11 @@ async def _ask(jobs: Jobs, arguments: BashArguments, limits: Limits) -> Outcome:
     if arguments.kill:
         job.announced = True
         await jobs.stop(job)
-    return job_outcome(job, jobs.place, asyncio.get_running_loop().time(), limits)
+    return job_outcome(job, jobs.context, asyncio.get_running_loop().time(), limits)
 
 
-def _cannot_start(error: Exception, place: Place) -> str:
-    if isinstance(error, FileNotFoundError) and place.cwd.is_dir():
+def _cannot_start(error: Exception, context: ToolContext) -> str:
+    if isinstance(error, FileNotFoundError) and context.cwd.is_dir():
         return "bash was not found on PATH.\nThe person has to install it, or to put its folder on PATH."
     if isinstance(error, OSError):
         what = error.strerror or error
@@ -196,43 +198,43 @@ def _cannot_start(error: Exception, place: Place) -> str:
     return f"{error}.\nTry again; if it stays so, tell the person."
 
 
-def _return_from_nowhere(place: Place) -> str | None:
+def _return_from_nowhere(context: ToolContext) -> str | None:
     """Go back to the project where the current folder is gone. Raises ToolError when that is gone too."""
-    if place.cwd.is_dir():
+    if context.cwd.is_dir():
         return None
-    gone, place.cwd = place.cwd, place.folder
-    if not place.folder.is_dir():
-        raise ToolError(f"The project's folder {place.folder} is gone.\nThe person has to bring it back.")
-    return f"[{gone} is gone; this command ran in {place.folder}]"
+    gone, context.cwd = context.cwd, context.folder
+    if not context.folder.is_dir():
+        raise ToolError(f"The project's folder {context.folder} is gone.\nThe person has to bring it back.")
+    return f"[{gone} is gone; this command ran in {context.folder}]"
 
 
-def _follow(place: Place, folder: str | None) -> str | None:
+def _follow(context: ToolContext, folder: str | None) -> str | None:
     """Let the next command run where this one ended, if that is within the project."""
     if folder is None:
-        return _forget_gone(place)
+        return _forget_gone(context)
     there = Path(folder)
     if not there.is_dir():
-        return _forget_gone(place)
-    if there != place.folder and place.folder not in there.parents:
-        place.cwd = place.folder
-        return f"[the command ended in {there}, outside the project; the next one runs in {place.folder}]"
-    place.cwd = there
+        return _forget_gone(context)
+    if there != context.folder and context.folder not in there.parents:
+        context.cwd = context.folder
+        return f"[the command ended in {there}, outside the project; the next one runs in {context.folder}]"
+    context.cwd = there
     return None
 
 
-def _forget_gone(place: Place) -> str | None:
-    if place.cwd.is_dir() or not place.folder.is_dir():
+def _forget_gone(context: ToolContext) -> str | None:
+    if context.cwd.is_dir() or not context.folder.is_dir():
         return None
-    gone, place.cwd = place.cwd, place.folder
-    return f"[{gone} is gone; the next command runs in {place.folder}]"
+    gone, context.cwd = context.cwd, context.folder
+    return f"[{gone} is gone; the next command runs in {context.folder}]"
 
 
-def _with_note(told: Outcome, note: str | None) -> Outcome:
+def _with_note(told: ToolResult, note: str | None) -> ToolResult:
     if note is None:
         return told
     text = "\n".join(getattr(block, "text", "") for block in told.content)
     text = note if text == "[no output]" else f"{text}\n{note}"
-    return replace(told, content=say(text).content)
+    return replace(told, content=text_result(text).content)
 
 
 BASH = Bash()

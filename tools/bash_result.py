@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from .base import Outcome, Place, say
-from .bash_run import End, Limits
+from .base import ToolContext, ToolResult, text_result
+from .bash_run import CommandEnd, CommandLimits
 from .command_hints import hint, is_answer, looks_like_prompt
-from .jobs import Job
+from .jobs import BackgroundJob
 from .spool import Spool
-from .text_encoding import counted
+from .text_encoding import pluralize
 from .truncate import escaped, printable, unseen
 
 WHOLE = 30_000  # characters up to which an output is shown whole, as Claude Code does
@@ -38,7 +38,7 @@ def output_text(spool: Spool, folder: Path) -> str:
         spool.keep()
         head = tail
     first, last = _cut(plain(head[: 4 * _HEAD])[:_HEAD], plain(tail)[-_TAIL:])
-    lines = f"{counted(spool.lines, 'line')}, {counted(spool.total, 'byte')}"
+    lines = f"{pluralize(spool.lines, 'line')}, {pluralize(spool.total, 'byte')}"
     if spool.written:
         gap = f"the middle is left out; all of it ({lines}) is in {_where(spool, folder)}: page it with read"
     else:
@@ -80,18 +80,20 @@ def _where(spool: Spool, folder: Path) -> str:
     return stored.path if stored else "no file"
 
 
-def outcome(end: End, line: str, spool: Spool, place: Place, limits: Limits) -> Outcome:
+def outcome(
+    end: CommandEnd, line: str, spool: Spool, context: ToolContext, limits: CommandLimits
+) -> ToolResult:
     """The result of a command in the foreground."""
     spool.flush()
-    text = output_text(spool, place.folder)
+    text = output_text(spool, context.folder)
     fine = is_answer(line, end.code or 0)
-    notes = [*_ending(end, limits, spool), *_left(end, spool, place)]
+    notes = [*_ending(end, limits, spool), *_left(end, spool, context)]
     if advice := _advice(end, line, text):
         notes.append(f"[hint: {advice}]")
     if end.used >= limits.disk:
         notes.append(f"[{end.used / 1e9:.1f} GB less disk is free than before this command]")
     if hidden := unseen(_decoded(spool.tail())):
-        notes.append(f"[{counted(hidden, 'invisible character')} were taken out of this output]")
+        notes.append(f"[{pluralize(hidden, 'invisible character')} were taken out of this output]")
     if text and notes:
         text += "\n"
     error = bool(end.why) or (end.code != 0 and not fine)
@@ -99,16 +101,16 @@ def outcome(end: End, line: str, spool: Spool, place: Place, limits: Limits) -> 
         spool.close()
         if spool.written and spool.whole and len(plain(_decoded(spool.tail()))) <= WHOLE:
             spool.drop()
-    return say(
+    return text_result(
         (text + "\n".join(notes)) or "[no output]",
         error=error,
         human={"text": escaped(_screen(spool)), "note": _note(end)},
         about={"exit": end.code, **({"signal": end.signal} if end.signal else {})},
-        stored=spool.stored(place.folder) if end.job is None else None,
+        stored=spool.stored(context.folder) if end.job is None else None,
     )
 
 
-def _ending(end: End, limits: Limits, spool: Spool) -> list[str]:
+def _ending(end: CommandEnd, limits: CommandLimits, spool: Spool) -> list[str]:
     notes = []
     if end.why == "timeout":
         notes.append(
@@ -132,17 +134,17 @@ def _ending(end: End, limits: Limits, spool: Spool) -> list[str]:
     return notes
 
 
-def _left(end: End, spool: Spool, place: Place) -> list[str]:
+def _left(end: CommandEnd, spool: Spool, context: ToolContext) -> list[str]:
     if end.job is None:
         return []
     named = ", ".join(f"pid {pid} ({' '.join(words.split())[:80]})" for pid, words in end.left[:8])
     more = f" and {len(end.left) - 8} more" if len(end.left) > 8 else ""
-    stored = spool.stored(place.folder)
+    stored = spool.stored(context.folder)
     where = f", its output goes on in {stored.path}" if stored else ""
     return [f"[still running in the background as job {end.job.id}: {named}{more}{where}]"]
 
 
-def _advice(end: End, line: str, text: str) -> str | None:
+def _advice(end: CommandEnd, line: str, text: str) -> str | None:
     if end.prompted:
         return "the last line looks like a question, and nobody can answer: use an option that answers it"
     if end.why == "editor":
@@ -156,21 +158,21 @@ def _screen(spool: Spool) -> str:
     return _decoded(spool.tail(4 * _ON_SCREEN)).replace("\r\n", "\n")[-_ON_SCREEN:]
 
 
-def _note(end: End) -> str:
+def _note(end: CommandEnd) -> str:
     how = {"timeout": "timed out", "output": "too much output", "editor": "waits for keys", "lost": "lost"}
     word = how.get(end.why) or (f"killed by {end.signal}" if end.signal else f"exit {end.code}")
     return f"{word}, {end.took:.1f} s"
 
 
-def job_outcome(job: Job, place: Place, now: float, limits: Limits) -> Outcome:
+def job_outcome(job: BackgroundJob, context: ToolContext, now: float, limits: CommandLimits) -> ToolResult:
     """Status and new output of a background command."""
     job.spool.flush()
     data, missing = job.spool.since(job.seen)
     text = _decoded(data)
     job.seen = job.spool.total
     shown = f"[binary output, {len(data):,} bytes]" if is_binary(text[:8_000]) else plain(text).rstrip("\n")
-    stored = job.spool.stored(place.folder)
-    size = f"{counted(job.spool.lines, 'line')}, {counted(stored.size, 'byte')}" if stored else ""
+    stored = job.spool.stored(context.folder)
+    size = f"{pluralize(job.spool.lines, 'line')}, {pluralize(stored.size, 'byte')}" if stored else ""
     where = f" in {stored.path} ({size})" if stored else ""
     if len(shown) > WHOLE or missing:
         first, last = _cut(shown[:_HEAD], shown[-_TAIL:])
@@ -189,9 +191,9 @@ def job_outcome(job: Job, place: Place, now: float, limits: Limits) -> Outcome:
     code = job.command.exited.result() if job.command.exited.done() else None
     human = {"text": escaped(_screen(job.spool)), "note": f"{job.id} {job.state}"}
     failed = job.ended is not None and job.stopped != "asked" and not job.left_over and code != 0
-    return say(body, error=failed, human=human, about={"job": job.id})
+    return text_result(body, error=failed, human=human, about={"job": job.id})
 
 
-def looks_stuck(job: Job, now: float, quiet: float) -> bool:
+def looks_stuck(job: BackgroundJob, now: float, quiet: float) -> bool:
     """Whether a background command is silent for `quiet` seconds behind an unfinished line that asks."""
     return now - job.last_output >= quiet and looks_like_prompt(_decoded(job.spool.tail(2_000)))

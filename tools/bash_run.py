@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .command_hints import looks_like_prompt, opens_editor
-from .jobs import DRAIN, Job, Jobs, code_of
+from .jobs import DRAIN, BackgroundJob, CommandRunner, code_of
 from .spool import CAP, Spool
-from .supervisor_client import Command
+from .supervisor_client import CommandHandle
 
 SHOWN = 8_192  # bytes of new output shown at once while a command runs
 PACE = 0.1  # seconds between two showings
@@ -24,7 +24,7 @@ _WINDING_UP = 0.05  # seconds for processes that end together with their shell (
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CommandLimits:
     """What a command may take. Times in seconds, sizes in bytes.
 
     120 s and 600 s are Claude Code's; `editor` is the patience with a program that would wait for keys;
@@ -40,7 +40,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class CommandEnd:
     """How a command came out. `code` is as a shell tells it (128 + n for a signal), None when not known.
 
     `why` says what ended it if it did not end by itself. `folder` is where its shell was at last, None when
@@ -53,13 +53,13 @@ class End:
     took: float
     limit: float
     folder: str | None = None
-    job: Job | None = None
+    job: BackgroundJob | None = None
     left: tuple[tuple[int, str], ...] = ()
     prompted: bool = False
     used: int = 0  # bytes of disk that were free before and are not now
 
 
-class Show:
+class ProgressThrottle:
     """Passes new output on while a command runs, at a human pace and never more than can be seen."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
@@ -91,14 +91,16 @@ class Show:
             self._timer = None
 
 
-async def run(jobs: Jobs, line: str, spool: Spool, limits: Limits, show: Show) -> End:
+async def run_foreground(
+    jobs: CommandRunner, line: str, spool: Spool, limits: CommandLimits, show: ProgressThrottle
+) -> CommandEnd:
     """Run a command line in the session's folder. `limits.timeout` is this command's time.
 
-    Raises LostError or OSError when it cannot be started. When cancelled, everything that it started is
+    Raises SupervisorLost or OSError when it cannot be started. When cancelled, everything that it started is
     sent TERM before this returns, and KILL half a second later.
     """
     loop = asyncio.get_running_loop()
-    began, free = loop.time(), free_bytes(jobs.place.folder)
+    began, free = loop.time(), free_bytes(jobs.context.folder)
     full: asyncio.Future[None] = loop.create_future()
     last = began
 
@@ -109,7 +111,7 @@ async def run(jobs: Jobs, line: str, spool: Spool, limits: Limits, show: Show) -
             full.set_result(None)
         show.take(data)
 
-    command, report = await jobs.start(line, jobs.place.cwd, take)
+    command, report = await jobs.start(line, jobs.context.cwd, take)
     done = False
     try:
         pid = await command.pid
@@ -127,8 +129,8 @@ async def run(jobs: Jobs, line: str, spool: Spool, limits: Limits, show: Show) -
             jobs.drop(command)
     code, name = code_of(command.exited.result() if command.exited.done() else None)
     prompted = bool(why == "timeout" and asleep >= min(limits.quiet, patience / 2) and _asks(spool))
-    used = free - free_bytes(jobs.place.folder)
-    return End(code, name, why, took, patience, _reported(report), job, left, prompted, used)
+    used = free - free_bytes(jobs.context.folder)
+    return CommandEnd(code, name, why, took, patience, _reported(report), job, left, prompted, used)
 
 
 async def _either(one: asyncio.Future[Any], other: asyncio.Future[Any], timeout: float) -> None:
@@ -137,7 +139,7 @@ async def _either(one: asyncio.Future[Any], other: asyncio.Future[Any], timeout:
 
 
 async def _finish(
-    jobs: Jobs, command: Command, full: asyncio.Future[None], editor: bool
+    jobs: CommandRunner, command: CommandHandle, full: asyncio.Future[None], editor: bool
 ) -> Literal["", "timeout", "output", "editor", "lost"]:
     """End what is not over, and take the last of its output."""
     why: Literal["", "timeout", "output", "editor", "lost"] = ""
@@ -158,8 +160,8 @@ async def _finish(
 
 
 async def _leave(
-    jobs: Jobs, line: str, command: Command, spool: Spool
-) -> tuple[Job | None, tuple[tuple[int, str], ...]]:
+    jobs: CommandRunner, line: str, command: CommandHandle, spool: Spool
+) -> tuple[BackgroundJob | None, tuple[tuple[int, str], ...]]:
     """What the command left running becomes a command in the background, so that it can be seen and ended."""
     if command.strays and not command.over.done():
         await asyncio.wait({command.over}, timeout=_WINDING_UP)

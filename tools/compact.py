@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from .base import Arguments, Call, Outcome, Place, Touch, say
+from .base import Access, Arguments, ToolCall, ToolContext, ToolResult, text_result
 
 _DESCRIPTION = """\
 Makes room in the conversation: what is older is shortened or summarised before the next request.
@@ -31,12 +31,12 @@ class Compact:
     def title(self, arguments: CompactArguments) -> str:
         return arguments.focus.strip() or "make room"
 
-    def touches(self, arguments: CompactArguments, place: Place) -> tuple[Touch, ...]:
-        return (Touch("none"),)
+    def touches(self, arguments: CompactArguments, context: ToolContext) -> tuple[Access, ...]:
+        return (Access("none"),)
 
-    async def run(self, arguments: CompactArguments, call: Call) -> Outcome:
-        call.place.compact(arguments.focus.strip())
-        return say(
+    async def run(self, arguments: CompactArguments, call: ToolCall) -> ToolResult:
+        call.context.compact(arguments.focus.strip())
+        return text_result(
             "The conversation will be compacted before the next request. Go on with the work.",
             human={"note": "before the next request"},
         )

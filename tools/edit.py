@@ -9,14 +9,14 @@ from typing import Any
 
 from pydantic import Field
 
-from .atomic_write import Job
-from .base import Call, Outcome, Place, Seen, ToolError, Touch, say
-from .edit_diagnostics import diagnose
+from .atomic_write import WriteRequest
+from .base import Access, SeenFile, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from .edit_diagnostics import diagnose_mismatch
 from .file_target import STALE, FileArguments, change, check_text, known
-from .patch import Source, Unfaithful, diff, line_numbers, matches, overlap, snippet, source, splice
+from .patch import NotRepresentable, Source, diff, line_numbers, matches, overlap, snippet, source, splice
 from .paths import shown
-from .safe_open import Loaded, explain, load
-from .text_encoding import Form, decode, presentable, unified_ends
+from .safe_open import FileContent, explain, load_file
+from .text_encoding import TextForm, decode, presentable, unified_ends
 
 _LISTED = 20  # line numbers named when there are several matches
 _DESCRIPTION = """\
@@ -41,7 +41,7 @@ class EditArguments(FileArguments):
 class _Plan:
     """What an edit comes to: the texts before and after, where it is, and what there is to say."""
 
-    loaded: Loaded | None
+    loaded: FileContent | None
     data: bytes
     before: str
     after: str
@@ -60,43 +60,43 @@ class Edit:
     def title(self, arguments: EditArguments) -> str:
         return arguments.title()
 
-    def touches(self, arguments: EditArguments, place: Place) -> tuple[Touch, ...]:
-        return (arguments.aim(place, "write", new=not arguments.old_string),)
+    def touches(self, arguments: EditArguments, context: ToolContext) -> tuple[Access, ...]:
+        return (arguments.aim(context, "write", new=not arguments.old_string),)
 
-    def preview(self, arguments: EditArguments, place: Place) -> Mapping[str, Any]:
+    def preview(self, arguments: EditArguments, context: ToolContext) -> Mapping[str, Any]:
         """What the edit would change, for the person who is asked; the edit is then bound to this content.
 
         Raises ToolError when it cannot be done anyway.
         """
-        path = arguments.target(place, "write", new=not arguments.old_string)
+        path = arguments.target(context, "write", new=not arguments.old_string)
         try:
-            plan = _plan(path, arguments, place)
+            plan = _plan(path, arguments, context)
         except OSError as error:
-            raise explain(error, path, place.folder) from error
+            raise explain(error, path, context.folder) from error
         arguments.bind(plan.loaded)
-        return _human(plan, path, place)
+        return _human(plan, path, context)
 
-    async def run(self, arguments: EditArguments, call: Call) -> Outcome:
-        place = call.place
-        path = arguments.target(place, "write", new=not arguments.old_string)
+    async def run(self, arguments: EditArguments, call: ToolCall) -> ToolResult:
+        context = call.context
+        path = arguments.target(context, "write", new=not arguments.old_string)
         plans: list[_Plan] = []
 
-        def work() -> Job:
-            plan = _plan(path, arguments, place)
+        def work() -> WriteRequest:
+            plan = _plan(path, arguments, context)
             arguments.check_bound(plan.loaded)
             plans.append(plan)
-            return Job(path, plan.data, plan.loaded, place.journals)
+            return WriteRequest(path, plan.data, plan.loaded, context.journals)
 
         note = await change(call, path, work)
         plan = plans[-1]
         sha256 = hashlib.sha256(plan.data).hexdigest()
-        place.seen[path] = Seen(sha256)
-        text = _told(plan, path, place, arguments, note)
+        context.seen[path] = SeenFile(sha256)
+        text = _told(plan, path, context, arguments, note)
         about = {"path": path, "sha256": sha256, "count": plan.count}
-        return say(text, human=_human(plan, path, place), about=about)
+        return text_result(text, human=_human(plan, path, context), about=about)
 
 
-def _plan(path: str, arguments: EditArguments, place: Place) -> _Plan:
+def _plan(path: str, arguments: EditArguments, context: ToolContext) -> _Plan:
     """Work out the new bytes. Raises ToolError with the reason why not, OSError."""
     old, new = unified_ends(arguments.old_string), unified_ends(arguments.new_string)
     check_text(arguments.old_string, "old_string")
@@ -104,7 +104,7 @@ def _plan(path: str, arguments: EditArguments, place: Place) -> _Plan:
     if old == new:
         raise ToolError(_same(arguments))
     try:
-        loaded = load(path)
+        loaded = load_file(path)
     except FileNotFoundError:
         if old:
             raise
@@ -116,7 +116,7 @@ def _plan(path: str, arguments: EditArguments, place: Place) -> _Plan:
                 "Cannot create new file - file already exists.\nGive the text to replace as old_string."
             )
         return _Plan(loaded, loaded.data + form.encode(arguments.new_string), "", new, 0, 1)
-    changed = known(place, loaded).sha256 != loaded.sha256
+    changed = known(context, loaded).sha256 != loaded.sha256
     origin = source(loaded.data, text, form)
     places = _places(origin, old, new, arguments, changed)
     data = _spliced(origin, places, old, new, path)
@@ -130,7 +130,7 @@ def _same(arguments: EditArguments) -> str:
     return "Only line ends differ between the two strings, and edit keeps these.\nConvert the file with bash."
 
 
-def _decoded(loaded: Loaded) -> tuple[str, Form]:
+def _decoded(loaded: FileContent) -> tuple[str, TextForm]:
     decoded = decode(loaded.data)
     if decoded is None:
         raise ToolError(f"{shown(loaded.path)} is a binary file and cannot be edited as text.\nUse bash.")
@@ -141,7 +141,7 @@ def _places(origin: Source, old: str, new: str, arguments: EditArguments, change
     """Where to replace: one place, or with replace_all every one. Raises ToolError."""
     places = matches(origin.flat, old)
     if not places:
-        reason = diagnose(origin.flat, old, new)
+        reason = diagnose_mismatch(origin.flat, old, new)
         since = "\nThe file changed on disk since you read it: read it again." if changed else ""
         raise ToolError(
             f"String to replace not found in file.\nString: {_cut(arguments.old_string)}\n{reason}{since}"
@@ -178,7 +178,7 @@ def _spliced(origin: Source, places: list[int], old: str, new: str, path: str) -
             f"{shown(path)} is written in {origin.form.codec}, which has no {wrong!r}.\n"
             "Use other characters, or convert the file to UTF-8 with bash (iconv) first."
         ) from error
-    except Unfaithful:
+    except NotRepresentable:
         raise ToolError(
             f"This place of {shown(path)} cannot be changed without touching bytes around it "
             f"({origin.form.codec}, mixed line ends).\nTake in the whole lines around, or use bash."
@@ -191,13 +191,13 @@ def _replaced(flat: str, places: list[int], old: str, new: str) -> str:
     return flat.replace(old, new)
 
 
-def _human(plan: _Plan, path: str, place: Place) -> Mapping[str, Any]:
-    changes = diff(presentable(plan.before), presentable(plan.after), shown(path, place.folder))
+def _human(plan: _Plan, path: str, context: ToolContext) -> Mapping[str, Any]:
+    changes = diff(presentable(plan.before), presentable(plan.after), shown(path, context.folder))
     return {"diff": changes.text, "note": changes.note}
 
 
-def _told(plan: _Plan, path: str, place: Place, arguments: EditArguments, note: str) -> str:
-    name = shown(path, place.folder)
+def _told(plan: _Plan, path: str, context: ToolContext, arguments: EditArguments, note: str) -> str:
+    name = shown(path, context.folder)
     new = unified_ends(arguments.new_string)
     if plan.loaded is None:
         lines = [f"File created successfully at: {name}"]

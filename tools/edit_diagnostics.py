@@ -14,7 +14,7 @@ _NUMBERED = re.compile(r"^ *\d+(?:\t|→|\|| \| |: ?)", re.MULTILINE)
 _TYPOGRAPHY = str.maketrans("‘’‚‛“”„‟′″‐‑‒–—―−\u00a0\u202f", "''''\"\"\"\"'\"-------  ")
 
 
-def diagnose(flat: str, old: str, new: str) -> str:
+def diagnose_mismatch(flat: str, old: str, new: str) -> str:
     """One or two lines that say why `old` is not in the file's text, and the lines that come nearest.
 
     All three have unified line ends.

@@ -46,7 +46,7 @@ def is_secret(name: str, value: str = "") -> bool:
     return bool(_SECRET_NAME.search(name) or _SECRET_VALUE.search(value))
 
 
-def scrub(environ: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:
+def filter_environment(environ: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:
     """The environment for commands. `passed` names variables that a person wants there all the same.
 
     A value that an own credential also has under another, innocent name goes with it.

@@ -9,11 +9,11 @@ from typing import Literal
 
 from pydantic import Field, PrivateAttr
 
-from .atomic_write import Job, save, stop_when
-from .base import Arguments, Call, Place, Seen, ToolError, Touch
+from .atomic_write import WriteRequest, atomic_write, stop_when
+from .base import Access, Arguments, SeenFile, ToolCall, ToolContext, ToolError
 from .patch import holds_placeholder
 from .paths import expand, judge_path, shown
-from .safe_open import PATIENCE, Changed, Loaded, explain, within
+from .safe_open import PATIENCE, FileChanged, FileContent, explain, within
 from .text_encoding import has_surrogate
 
 UNREAD = "File has not been read yet. Read it first before writing to it."
@@ -35,21 +35,21 @@ class FileArguments(Arguments):
     _target: str | None = PrivateAttr(default=None)
     _asked_about: str | None = PrivateAttr(default=None)
 
-    def aim(self, place: Place, kind: Literal["read", "write"], new: bool = False) -> Touch:
+    def aim(self, context: ToolContext, kind: Literal["read", "write"], new: bool = False) -> Access:
         """Judge the path and hold on to it. Raises ToolError."""
-        touch = judge_path(place, self.file_path, kind, new)
+        touch = judge_path(context, self.file_path, kind, new)
         self._target = touch.target
         return touch
 
-    def target(self, place: Place, kind: Literal["read", "write"], new: bool = False) -> str:
+    def target(self, context: ToolContext, kind: Literal["read", "write"], new: bool = False) -> str:
         """The real path that was judged; it is judged now where nobody did."""
-        return self._target or self.aim(place, kind, new).target
+        return self._target or self.aim(context, kind, new).target
 
-    def bind(self, loaded: Loaded | None) -> None:
+    def bind(self, loaded: FileContent | None) -> None:
         """The person is asked about a change of this content (None: there is no file)."""
         self._asked_about = loaded.sha256 if loaded is not None else ""
 
-    def check_bound(self, loaded: Loaded | None) -> None:
+    def check_bound(self, loaded: FileContent | None) -> None:
         """Raises ToolError when the file is not any more what the person was asked about."""
         if self._asked_about not in (None, loaded.sha256 if loaded is not None else ""):
             raise ToolError(f"{STALE}\nIt changed while permission was asked for; nothing was written.")
@@ -75,47 +75,49 @@ def check_text(text: str, name: str) -> None:
         )
 
 
-def known(place: Place, loaded: Loaded) -> Seen:
+def known(context: ToolContext, loaded: FileContent) -> SeenFile:
     """What the model saw of the file. Raises ToolError where it never read it."""
-    seen = place.seen.get(loaded.path)
+    seen = context.seen.get(loaded.path)
     if seen is None:
         raise ToolError(UNREAD)
     return seen
 
 
-async def change(call: Call, path: str, plan: Callable[[], Job | None]) -> str:
+async def change(call: ToolCall, path: str, plan: Callable[[], WriteRequest | None]) -> str:
     """Work a change out and save it, one after another for each file. Returns a note or "".
 
     `plan` does blocking work; it is asked again when another program changed the file in between, and may
     say None: nothing is to be written. Raises ToolError.
     """
-    lock: asyncio.Lock = call.place.locks.setdefault(path, asyncio.Lock())
+    lock: asyncio.Lock = call.context.locks.setdefault(path, asyncio.Lock())
     async with lock:
         for _ in range(_TRIES):
-            job = await _quick(path, plan, call.place)
+            job = await _quick(path, plan, call.context)
             if job is None:
                 return ""
             if call.checkpoint is not None:
                 await call.checkpoint(Path(path))
             try:
-                return await _saved(path, job, call.place)
-            except Changed:
+                return await _saved(path, job, call.context)
+            except FileChanged:
                 continue
     raise ToolError(f"{shown(path)} keeps being changed by another program.\nRead it again, then retry.")
 
 
-async def _quick(path: str, plan: Callable[[], Job | None], place: Place) -> Job | None:
+async def _quick(
+    path: str, plan: Callable[[], WriteRequest | None], context: ToolContext
+) -> WriteRequest | None:
     try:
         return await within(PATIENCE, lambda gone: plan())
     except OSError as error:
-        raise explain(error, path, place.folder) from error
+        raise explain(error, path, context.folder) from error
 
 
-async def _saved(path: str, job: Job, place: Place) -> str:
+async def _saved(path: str, job: WriteRequest, context: ToolContext) -> str:
     def work(gone: object) -> str:
-        return save(Job(job.path, job.data, job.old, job.spare, stop_when(gone)))  # type: ignore[arg-type]
+        return atomic_write(WriteRequest(job.path, job.data, job.old, job.spare, stop_when(gone)))  # type: ignore[arg-type]
 
     try:
         return await within(PATIENCE, work)
     except OSError as error:
-        raise explain(error, path, place.folder) from error
+        raise explain(error, path, context.folder) from error

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from transcripts.messages import Image
+from transcripts.messages import ImageBlock
 
 SIDE = 1_568  # pixels of the longer side; larger ones are scaled by the API anyway and cost time
 BASE64 = 5 * 1024 * 1024  # characters of one image that the API takes
@@ -23,7 +23,7 @@ LARGEST = 64 * 1024 * 1024  # bytes of an image file that is opened
 _HINT = "Install the extra (pip install 'makeroom[images]') or make it smaller with bash."
 
 
-class Broken(Exception):
+class BadImage(Exception):
     """The bytes begin like an image but are none, or not one that can be shown; the text says why."""
 
 
@@ -31,7 +31,7 @@ class Broken(Exception):
 class Picture:
     """An image for the model; `note` tells its size and what was done to it."""
 
-    image: Image
+    image: ImageBlock
     note: str
 
 
@@ -51,7 +51,7 @@ def media_type(head: bytes) -> str | None:
 def picture(data: bytes, kind: str) -> Picture:
     """The image as a block, scaled where needed. Raises Broken."""
     try:
-        from PIL import Image as pillow
+        import PIL.Image as pillow
     except ImportError:
         return _unscaled(data, kind)
     return _scaled(data, kind, pillow)
@@ -60,12 +60,12 @@ def picture(data: bytes, kind: str) -> Picture:
 def _scaled(data: bytes, kind: str, pillow: Any) -> Picture:
     width, height = _size(data, kind)
     if width * height > PIXELS:
-        raise Broken(f"it has {width}x{height} pixels, too many to be shown")
+        raise BadImage(f"it has {width}x{height} pixels, too many to be shown")
     try:
         image = pillow.open(io.BytesIO(data), formats=[kind.rpartition("/")[2].upper()])
         image.load()
     except (OSError, ValueError, SyntaxError, EOFError, struct.error, zlib.error) as error:
-        raise Broken(f"it cannot be decoded ({error})") from error
+        raise BadImage(f"it cannot be decoded ({error})") from error
     small = max(width, height) <= SIDE
     if small and _encoded_size(len(data)) <= BASE64:
         return Picture(_block(kind, data), f"{width}x{height}")
@@ -76,7 +76,7 @@ def _scaled(data: bytes, kind: str, pillow: Any) -> Picture:
             if _encoded_size(len(content)) <= BASE64:
                 note = f"{width}x{height}, shown as {shrunk.width}x{shrunk.height}"
                 return Picture(_block(new_kind, content), note)
-    raise Broken("it stays too large however much it is scaled")
+    raise BadImage("it stays too large however much it is scaled")
 
 
 def _encodings(image: Any) -> list[tuple[str, bytes]]:
@@ -95,16 +95,16 @@ def _unscaled(data: bytes, kind: str) -> Picture:
     width, height = _size(data, kind)
     _CHECKS[kind](data)
     if max(width, height) > SIDE:
-        raise Broken(
+        raise BadImage(
             f"it has {width}x{height} pixels and Pillow is missing, which scales it to {SIDE}. {_HINT}"
         )
     if _encoded_size(len(data)) > BASE64:
-        raise Broken(f"it has {len(data):,} bytes, more than a request may hold. {_HINT}")
+        raise BadImage(f"it has {len(data):,} bytes, more than a request may hold. {_HINT}")
     return Picture(_block(kind, data), f"{width}x{height}")
 
 
-def _block(kind: str, data: bytes) -> Image:
-    return Image(kind, base64.b64encode(data).decode("ascii"))
+def _block(kind: str, data: bytes) -> ImageBlock:
+    return ImageBlock(kind, base64.b64encode(data).decode("ascii"))
 
 
 def _encoded_size(size: int) -> int:
@@ -116,9 +116,9 @@ def _size(data: bytes, kind: str) -> tuple[int, int]:
     try:
         width, height = _SIZES[kind](data)
     except (struct.error, IndexError, ValueError) as error:
-        raise Broken("its header is cut off") from error
+        raise BadImage("its header is cut off") from error
     if width < 1 or height < 1:
-        raise Broken(f"its header says {width}x{height} pixels")
+        raise BadImage(f"its header says {width}x{height} pixels")
     return width, height
 
 
@@ -165,29 +165,29 @@ def _check_png(data: bytes) -> None:
     while name != b"IEND":
         head = data[place : place + 8]
         if len(head) < 8:
-            raise Broken("it is cut off")
+            raise BadImage("it is cut off")
         length, name = struct.unpack(">I4s", head)
         body = data[place + 8 : place + 12 + length]
         if len(body) != length + 4:
-            raise Broken("it is cut off")
+            raise BadImage("it is cut off")
         if zlib.crc32(name + body[:-4]) != int.from_bytes(body[-4:], "big"):
-            raise Broken("its checksums are wrong")
+            raise BadImage("its checksums are wrong")
         place += 12 + length
 
 
 def _check_jpeg(data: bytes) -> None:
     if b"\xff\xd9" not in data[-32:]:
-        raise Broken("it is cut off")
+        raise BadImage("it is cut off")
 
 
 def _check_gif(data: bytes) -> None:
     if not data.rstrip(b"\0").endswith(b";"):
-        raise Broken("it is cut off")
+        raise BadImage("it is cut off")
 
 
 def _check_webp(data: bytes) -> None:
     if int.from_bytes(data[4:8], "little") + 8 > len(data):
-        raise Broken("it is cut off")
+        raise BadImage("it is cut off")
 
 
 _SIZES: dict[str, Callable[[bytes], tuple[int, int]]] = {

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-class Link:
+class JsonSocket:
     """One end of a socket pair within an event loop. `hear` gets every message, `ended` is told once.
 
     A message is JSON after four bytes of its length, big-endian.

@@ -1,4 +1,4 @@
-"""A session's commands: the warden that runs them, made when first needed, and those in the background.
+"""A session's commands: the supervisor that runs them, made when first needed, and those in the background.
 
 How a command line is judged, limited and reported is bash.py's; how processes are held is process.py's.
 """
@@ -16,13 +16,20 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .base import Place
-from .env_filter import scrub
+from .base import ToolContext
+from .env_filter import filter_environment
 from .spool import Spool
-from .supervisor_client import Command, LostError, Start, Warden, hide_environment, start
+from .supervisor_client import (
+    CommandHandle,
+    CommandStart,
+    SupervisorClient,
+    SupervisorLost,
+    hide_own_environment,
+    start,
+)
 
 DRAIN = 0.3  # seconds that output may still come after the shell ended
-_ENDS_IN = 3.0  # seconds in which the warden ends a tree; past it everything is ended
+_ENDS_IN = 3.0  # seconds in which the supervisor ends a tree; past it everything is ended
 _LAST_WORDS = 2.0  # seconds in which the output of a command that was ended is over
 _LONG = 100_000  # bytes; Linux takes at most 131,072 for one argument
 # Run by bash before the command (BASH_ENV): the shell reports its last folder through a private file, which
@@ -50,7 +57,7 @@ def code_of(status: int | None) -> tuple[int | None, str | None]:
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class BackgroundJob:
     """A command in the background. `seen` is how much of its output the model was shown, in bytes.
 
     `left_over` marks what a command in the foreground left running: it has ended when all of it has.
@@ -58,7 +65,7 @@ class Job:
 
     id: str
     line: str
-    command: Command
+    command: CommandHandle
     spool: Spool
     began: float
     left_over: bool = False
@@ -68,7 +75,7 @@ class Job:
     announced: bool = False
     stopped: str | None = None  # why we ended it: "asked", "output"
     changed: asyncio.Event = field(default_factory=asyncio.Event)
-    tell: Callable[[Job], None] = lambda job: None  # that it ended
+    tell: Callable[[BackgroundJob], None] = lambda job: None  # that it ended
     end: Callable[[], None] = lambda: None  # ends it, without waiting
 
     @property
@@ -120,23 +127,26 @@ class Job:
         self.spool.close()
 
 
-class Jobs:
+class CommandRunner:
     """What a session has running. `on_finish` is told of a background command at the moment it ends."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self.on_finish: Callable[[Job], None] = lambda job: None
-        self.jobs: dict[str, Job] = {}
-        self._warden: Warden | None = None
-        self._starting: asyncio.Task[Warden] | None = None
+    def __init__(self, context: ToolContext) -> None:
+        self.context = context
+        self.on_finish: Callable[[BackgroundJob], None] = lambda job: None
+        self.jobs: dict[str, BackgroundJob] = {}
+        self._supervisor: SupervisorClient | None = None
+        self._starting: asyncio.Task[SupervisorClient] | None = None
         self._private: Path | None = None
         self._count = 0
 
-    async def warden(self) -> Warden:
-        """The running warden; a new one where there is none, or its event loop is gone. Raises LostError."""
+    async def supervisor(self) -> SupervisorClient:
+        """The running supervisor; a new one where there is none, or its event loop is gone.
+
+        Raises SupervisorLost.
+        """
         loop = asyncio.get_running_loop()
-        if self._warden is not None and self._warden.alive and self._warden.loop is loop:
-            return self._warden
+        if self._supervisor is not None and self._supervisor.alive and self._supervisor.loop is loop:
+            return self._supervisor
         if self._starting is None or self._starting.get_loop() is not loop:
             self._starting = loop.create_task(self._start())
         try:
@@ -145,29 +155,31 @@ class Jobs:
             if self._starting is not None and self._starting.done():
                 self._starting = None
 
-    async def _start(self) -> Warden:
-        if self._warden is not None:
-            self._warden.abandon()
+    async def _start(self) -> SupervisorClient:
+        if self._supervisor is not None:
+            self._supervisor.abandon()
         self._private = Path(tempfile.mkdtemp(prefix="makeroom-"))
         (self._private / "prelude").write_text(_PRELUDE)
-        wanted = self.place.environ.get("MAKEROOM_NAMESPACE", "").lower() not in ("off", "0", "no", "false")
+        wanted = self.context.environ.get("MAKEROOM_NAMESPACE", "").lower() not in ("off", "0", "no", "false")
         try:
-            self._warden = await start(self._private, enclose=wanted)
-        except LostError:
+            self._supervisor = await start(self._private, enclose=wanted)
+        except SupervisorLost:
             shutil.rmtree(self._private, ignore_errors=True)
             raise
-        if self._warden.how.result() != "namespace":
-            hide_environment()
-        return self._warden
+        if self._supervisor.how.result() != "namespace":
+            hide_own_environment()
+        return self._supervisor
 
-    async def start(self, line: str, cwd: Path, take: Callable[[bytes], object]) -> tuple[Command, Path]:
+    async def start(
+        self, line: str, cwd: Path, take: Callable[[bytes], object]
+    ) -> tuple[CommandHandle, Path]:
         """Start a command line; (the command, the file where its shell will write its last folder).
 
-        Raises LostError, OSError (no bash, no such folder).
+        Raises SupervisorLost, OSError (no bash, no such folder).
         """
-        environ = scrub(self.place.environ, self.place.passed)
+        environ = filter_environment(self.context.environ, self.context.passed)
         path = shutil.which("bash", path=environ["PATH"]) or "/bin/bash"
-        warden = await self.warden()
+        supervisor = await self.supervisor()
         assert self._private is not None
         self._count += 1
         report = self._private / f"cwd-{self._count}"
@@ -178,19 +190,19 @@ class Jobs:
             argv[3:] = [str(script)]
         environ["BASH_ENV"] = str(self._private / "prelude")
         environ["MAKEROOM_CWD"] = shlex.quote(str(report))
-        return warden.run(Start(path, argv, environ, cwd), take), report
+        return supervisor.run(CommandStart(path, argv, environ, cwd), take), report
 
-    async def end(self, command: Command) -> bool:
+    async def end(self, command: CommandHandle) -> bool:
         """End a command and everything it started, now. False: only the end of all commands did it."""
-        if self._warden is not None:
-            self._warden.end(command)
+        if self._supervisor is not None:
+            self._supervisor.end(command)
         await asyncio.wait({command.over}, timeout=_ENDS_IN)
         if command.over.done():
             return True
         await self.close()
         return False
 
-    async def stop(self, job: Job) -> None:
+    async def stop(self, job: BackgroundJob) -> None:
         """End a background command and everything it started; its last output is taken first."""
         if job.ended is None and job.stopped is None:
             job.stopped = "asked"
@@ -198,19 +210,21 @@ class Jobs:
         if job.ended is None:
             await asyncio.wait_for(job.changed.wait(), _LAST_WORDS)
 
-    def drop(self, command: Command) -> None:
-        """As `end`, without waiting: the warden does the rest. For a call that was cancelled."""
+    def drop(self, command: CommandHandle) -> None:
+        """As `end`, without waiting: the supervisor does the rest. For a call that was cancelled."""
         command.close()
-        if self._warden is not None:
-            self._warden.end(command)
+        if self._supervisor is not None:
+            self._supervisor.end(command)
 
-    async def left(self, command: Command) -> list[tuple[int, str]]:
-        return await self._warden.left(command) if self._warden is not None else []
+    async def left(self, command: CommandHandle) -> list[tuple[int, str]]:
+        return await self._supervisor.left(command) if self._supervisor is not None else []
 
-    def add(self, line: str, command: Command, spool: Spool, *, left_over: bool = False) -> Job:
+    def add(
+        self, line: str, command: CommandHandle, spool: Spool, *, left_over: bool = False
+    ) -> BackgroundJob:
         """Keep a command as one in the background; its output is in a file from now on."""
         loop = asyncio.get_running_loop()
-        job = Job(f"b{len(self.jobs) + 1}", line, command, spool, loop.time(), left_over)
+        job = BackgroundJob(f"b{len(self.jobs) + 1}", line, command, spool, loop.time(), left_over)
         job.last_output = loop.time()
         job.seen = spool.total if left_over else 0
         self.jobs[job.id] = job
@@ -221,7 +235,7 @@ class Jobs:
         job.watch()
         return job
 
-    def finished(self) -> list[Job]:
+    def finished(self) -> list[BackgroundJob]:
         """The background commands that ended since the last question and that the model was not told of."""
         news = [job for job in self.jobs.values() if job.ended is not None and not job.announced]
         for job in news:
@@ -229,42 +243,42 @@ class Jobs:
         return news
 
     @property
-    def running(self) -> list[Job]:
+    def running(self) -> list[BackgroundJob]:
         return [job for job in self.jobs.values() if job.ended is None]
 
     async def close(self) -> None:
         """End every command, background ones and what they left; nothing of them lives afterwards."""
         if self._starting is not None and self._starting.get_loop() is asyncio.get_running_loop():
-            with suppress(LostError, asyncio.CancelledError):
+            with suppress(SupervisorLost, asyncio.CancelledError):
                 await self._starting
-        if self._warden is not None:
-            await self._warden.close()
+        if self._supervisor is not None:
+            await self._supervisor.close()
         for job in self.jobs.values():
             job.spool.close()
 
 
-def jobs_of(place: Place) -> Jobs:
+def jobs_of(context: ToolContext) -> CommandRunner:
     """The session's commands, made on first use."""
-    if place.jobs is None:
-        place.jobs = Jobs(place)
-    jobs: Jobs = place.jobs
+    if context.jobs is None:
+        context.jobs = CommandRunner(context)
+    jobs: CommandRunner = context.jobs
     return jobs
 
 
-def announcement(job: Job, place: Place) -> str:
+def announcement(job: BackgroundJob, context: ToolContext) -> str:
     """What the model is told when a background command ended by itself."""
     took = (job.ended or job.began) - job.began
-    stored = job.spool.stored(place.folder)
+    stored = job.spool.stored(context.folder)
     where = f" Output: {stored.path} ({stored.size:,} bytes)." if stored else " It wrote nothing."
     return f"Background command {job.id} ({job.line.strip()[:200]}) {job.state}, after {took:.1f} s.{where}"
 
 
-async def close(place: Place) -> None:
+async def close(context: ToolContext) -> None:
     """End everything that the session's commands started. For the agent's way out, signals included."""
-    if place.jobs is not None:
-        await jobs_of(place).close()
+    if context.jobs is not None:
+        await jobs_of(context).close()
 
 
-async def warm(place: Place) -> None:
+async def warm(context: ToolContext) -> None:
     """Start what runs commands before the first command needs it (0.05 s in the background)."""
-    await jobs_of(place).warden()
+    await jobs_of(context).supervisor()

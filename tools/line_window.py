@@ -19,7 +19,7 @@ from itertools import accumulate
 from time import monotonic
 
 from .safe_open import WHOLE
-from .text_encoding import Form, decode, unified_ends
+from .text_encoding import TextForm, decode, unified_ends
 
 LINES = 2_000  # lines shown at once
 WIDTH = 2_000  # characters of a line that are shown
@@ -32,7 +32,7 @@ _END = 1024 * 1024  # bytes at the end of a huge file in which its last lines ar
 
 
 @dataclass(slots=True)
-class Window:
+class LineWindow:
     """Lines first.. of a file. `total` is None where nobody counted to the end.
 
     `first` is negative where it counts from the end of a file too large to be counted. `more` tells that
@@ -43,7 +43,7 @@ class Window:
     lines: list[str]
     total: int | None
     more: bool
-    form: Form
+    form: TextForm
     sha256: str | None = None
     stopped: bool = False
     long: bool = True  # whether some lines may be longer than WIDTH
@@ -54,7 +54,7 @@ class Window:
         return self.first + len(self.lines) - 1
 
 
-def window(text: str, form: Form, offset: int, limit: int) -> Window:
+def window(text: str, form: TextForm, offset: int, limit: int) -> LineWindow:
     """The window of a whole text. `offset` counts from 1, or from the end where it is negative."""
     flat = unified_ends(text)
     if offset == 1 and flat.isascii():
@@ -65,10 +65,10 @@ def window(text: str, form: Form, offset: int, limit: int) -> Window:
     total = len(lines)
     first = max(1, total + offset + 1 if offset < 0 else offset)
     shown = _within_size(lines[first - 1 : first - 1 + limit])
-    return Window(first, shown, total, first + len(shown) <= total, form)
+    return LineWindow(first, shown, total, first + len(shown) <= total, form)
 
 
-def _beginning(flat: str, form: Form, limit: int) -> Window:
+def _beginning(flat: str, form: TextForm, limit: int) -> LineWindow:
     """The usual window: from the first line on, each character one byte. Does not look at what follows."""
     total = flat.count("\n") + (not flat.endswith("\n"))
     end = len(flat) if len(flat) <= SIZE else flat.rfind("\n", 0, SIZE) + 1
@@ -79,7 +79,7 @@ def _beginning(flat: str, form: Form, limit: int) -> Window:
     shown = shown[:limit]
     if long:
         shown = _within_size(flat.split("\n", limit)[: min(limit, total)])
-    return Window(1, shown, total, len(shown) < total, form, long=long)
+    return LineWindow(1, shown, total, len(shown) < total, form, long=long)
 
 
 def _has_long(flat: str, end: int) -> bool:
@@ -93,7 +93,7 @@ def _has_long(flat: str, end: int) -> bool:
     return False
 
 
-def numbered(view: Window) -> str:
+def numbered(view: LineWindow) -> str:
     """The lines as `cat -n` shows them; what is cut off a long one is counted."""
     lines = view.lines
     if not lines:
@@ -112,7 +112,7 @@ def _numbers(first: int, count: int) -> list[str]:
     return [f"\n{number:6d}\t" for number in range(first, first + count)]
 
 
-def scan(descriptor: int, size: int, offset: int, limit: int, gone: threading.Event) -> Window | None:
+def scan(descriptor: int, size: int, offset: int, limit: int, gone: threading.Event) -> LineWindow | None:
     """The window of a file too large to be held; None where it holds no text.
 
     `size` is what stat said. A file of at most WHOLE bytes is read to its end, counted and hashed.
@@ -171,7 +171,7 @@ class _Sieve:
             self._close()
             place = end + 1
 
-    def window(self, form: Form, sha256: str | None, ended: bool) -> Window:
+    def window(self, form: TextForm, sha256: str | None, ended: bool) -> LineWindow:
         if self._open:
             self._close()
         total = self._line - 1 if ended else None
@@ -180,7 +180,7 @@ class _Sieve:
         shown = _within_size([line for line, _ in kept])
         cut = {index: left for index, (_, left) in enumerate(kept[: len(shown)]) if left}
         more = not ended or first + len(shown) < self._line
-        return Window(first, shown, total, more, form, sha256, not ended and not self.full, cut=cut)
+        return LineWindow(first, shown, total, more, form, sha256, not ended and not self.full, cut=cut)
 
     def _skipping(self) -> bool:
         return self._first > 0 and (self._line < self._first or self.full)
@@ -214,7 +214,7 @@ class _Sieve:
         self._line += 1
 
 
-def _end_of(descriptor: int, size: int, form: Form, wanted: int, limit: int) -> Window:
+def _end_of(descriptor: int, size: int, form: TextForm, wanted: int, limit: int) -> LineWindow:
     """The last lines of a huge file, numbered from its end: -1 is the last one."""
     start = len(form.mark) + (size - len(form.mark) - _END) // form.unit * form.unit
     data = os.pread(descriptor, _END, start)
@@ -224,10 +224,10 @@ def _end_of(descriptor: int, size: int, form: Form, wanted: int, limit: int) -> 
         lines.pop()
     count = min(wanted, len(lines))
     shown = _within_size(lines[len(lines) - count :][:limit])
-    return Window(-count, shown, None, len(shown) < count, form)
+    return LineWindow(-count, shown, None, len(shown) < count, form)
 
 
-def _form(head: bytes) -> Form | None:
+def _form(head: bytes) -> TextForm | None:
     """The form of a large file by its beginning, which may end within a character."""
     for less in range(4):
         found = decode(head[: len(head) - less] if less else head)

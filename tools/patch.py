@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from .text_encoding import Form, unified_ends
+from .text_encoding import TextForm, unified_ends
 
 _CONTEXT = 3  # lines shown around a change in a diff, as diff -u does
 _DIFF_LINES = 1_500  # changed lines on both sides up to which the two are compared line by line
@@ -21,7 +21,7 @@ _PLACEHOLDER = re.compile(r"\[(?:cleared|snipped|folded|persisted)\b[^\]\n]*\br\
 _TAG = "<persisted-output"
 
 
-class Unfaithful(Exception):
+class NotRepresentable(Exception):
     """A place in the text cannot be found in the bytes: the encoding does not say it back exactly."""
 
 
@@ -32,7 +32,7 @@ class Source:
     data: bytes
     text: str
     flat: str
-    form: Form
+    form: TextForm
     pairs: tuple[int, ...]  # where in `flat` a line end stands for two characters (CR LF)
 
     def raw(self, place: int) -> int:
@@ -53,7 +53,7 @@ class Diff:
         return f"+{self.added} -{self.removed}"
 
 
-def source(data: bytes, text: str, form: Form) -> Source:
+def source(data: bytes, text: str, form: TextForm) -> Source:
     """The bytes and the text that `text.decode` found in them, ready to be searched."""
     pairs = [found.start() for found in re.finditer("\r\n", text)] if "\r" in text else []
     places = tuple(place - index for index, place in enumerate(pairs))
@@ -88,8 +88,8 @@ def splice(origin: Source, places: list[int], old: str, new: str) -> bytes:
     """The bytes with `new` instead of `old` (both with unified line ends) at places that do not overlap.
 
     Lines that stay as they are keep their line end, new ones get the one that is most frequent in the file.
-    Raises UnicodeEncodeError where `new` does not exist in the file's encoding, Unfaithful where the place
-    cannot be told in the bytes, or where a line end would grow together with one outside.
+    Raises UnicodeEncodeError where `new` does not exist in the file's encoding, NotRepresentable where the
+    place cannot be told in the bytes, or where a line end would grow together with one outside.
     """
     pieces: list[bytes] = []
     done = 0
@@ -102,7 +102,7 @@ def splice(origin: Source, places: list[int], old: str, new: str) -> bytes:
         text = origin.form.decode(origin.form.body(spliced))
         lines = origin.flat.count("\n") + len(places) * (new.count("\n") - old.count("\n"))
         if unified_ends(text).count("\n") != lines:
-            raise Unfaithful
+            raise NotRepresentable
     return spliced
 
 
@@ -215,12 +215,12 @@ def _byte_spans(origin: Source, spans: list[tuple[int, int]]) -> Iterator[tuple[
         except UnicodeDecodeError:
             faithful = False
         if not faithful:
-            raise Unfaithful
+            raise NotRepresentable
         yield begin, finish
         at, last = finish, raw_end
 
 
-def _size(form: Form, text: str) -> int:
+def _size(form: TextForm, text: str) -> int:
     if form.codec == "utf-8" and text.isascii():
         return len(text)
     return len(form.encode(text))

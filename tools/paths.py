@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from .base import Place, ToolError, Touch
+from .base import Access, ToolContext, ToolError
 from .protected_paths import is_link_to_protected, is_protected
 from .truncate import escaped
 
@@ -28,30 +28,30 @@ _MAGIC = re.compile(r"/proc/\d+(?:/task/\d+)?/(?:fd|map_files|ns)/")
 _LOOKALIKE = str.maketrans("\u202f\u00a0\u2009\u2018\u2019\u201c\u201d\u2013\u2014", "   ''\"\"--")
 
 
-def judge_path(place: Place, text: str, kind: Literal["read", "write"], new: bool = False) -> Touch:
+def judge_path(context: ToolContext, text: str, kind: Literal["read", "write"], new: bool = False) -> Access:
     """What using this path would touch. Unless `new`, a missing name is looked for under a lookalike.
 
     Raises ToolError where the text is no path, or leads in circles.
     """
-    real = resolve(place, text, new)
-    protected = is_protected(real, kind) or (kind == "write" and _is_ours(place, real))
+    real = resolve(context, text, new)
+    protected = is_protected(real, kind) or (kind == "write" and _is_ours(context, real))
     if kind == "write" and not protected:
-        home = Path(place.environ.get("HOME") or Path.home())
-        protected = is_link_to_protected(real, (place.folder, home))
-    return Touch(kind, real, outside=not is_inside(real, str(place.folder)), protected=protected)
+        home = Path(context.environ.get("HOME") or Path.home())
+        protected = is_link_to_protected(real, (context.folder, home))
+    return Access(kind, real, outside=not is_inside(real, str(context.folder)), protected=protected)
 
 
-def resolve(place: Place, text: str, new: bool = False) -> str:
+def resolve(context: ToolContext, text: str, new: bool = False) -> str:
     """The canonical path of a text, relative to the session's current folder. Nothing need exist there."""
-    path = expand(text, place)
+    path = expand(text, context)
     if not path.startswith("/"):
-        path = _beneath(place, path)
+        path = _beneath(context, path)
     if not new and not os.path.lexists(path):
         path = lookalike(path) or path
     return canonical(path)
 
 
-def expand(text: str, place: Place | None = None) -> str:
+def expand(text: str, context: ToolContext | None = None) -> str:
     """`~` at the start, once; everything else is literal. Raises ToolError for what no path can hold."""
     if not text.strip():
         raise ToolError("The path is empty.\nGive the path of a file.")
@@ -65,25 +65,25 @@ def expand(text: str, place: Place | None = None) -> str:
         raise ToolError(
             f"The path is too long: {size:,} bytes, at most {_LONGEST:,} are possible.\nGive a shorter one."
         )
-    home = place.environ.get("HOME") if place is not None else None
+    home = context.environ.get("HOME") if context is not None else None
     if home and (text == "~" or text.startswith("~/")):
         return home + text[1:]
     return os.path.expanduser(text)
 
 
-def _beneath(place: Place, path: str) -> str:
+def _beneath(context: ToolContext, path: str) -> str:
     """A relative path in the current folder; `@src/a.py`, as people mention files, is src/a.py."""
-    if not place.cwd.is_dir():
+    if not context.cwd.is_dir():
         raise ToolError(
-            f"The current folder {shown(place.cwd)} is gone.\n"
-            f"Give an absolute path; the project is {place.folder}."
+            f"The current folder {shown(context.cwd)} is gone.\n"
+            f"Give an absolute path; the project is {context.folder}."
         )
     first = path.split("/", 1)[0]
-    if path.startswith("@") and len(path) > 1 and not os.path.lexists(place.cwd / first):
+    if path.startswith("@") and len(path) > 1 and not os.path.lexists(context.cwd / first):
         path = path[1:]
         if path.startswith(("/", "~")):
-            return expand(path, place)
-    return f"{place.cwd}/{path}"
+            return expand(path, context)
+    return f"{context.cwd}/{path}"
 
 
 def canonical(path: str) -> str:
@@ -160,10 +160,10 @@ def shown(path: str | Path, folder: str | Path | None = None) -> str:
     return escaped(text, keep="")
 
 
-def _is_ours(place: Place, real: str) -> bool:
+def _is_ours(context: ToolContext, real: str) -> bool:
     """The program's own settings, and the outputs it keeps, wherever they were put."""
-    settings = place.environ.get("XDG_CONFIG_HOME")
-    ours = [str(place.outputs)] + ([canonical(f"{settings}/makeroom")] if settings else [])
+    settings = context.environ.get("XDG_CONFIG_HOME")
+    ours = [str(context.outputs)] + ([canonical(f"{settings}/makeroom")] if settings else [])
     return any(is_inside(real, folder) for folder in ours)
 
 

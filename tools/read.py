@@ -13,15 +13,15 @@ from typing import Any
 
 from pydantic import Field
 
-from transcripts.messages import Text
+from transcripts.messages import TextBlock
 
-from .base import Call, Outcome, Place, Seen, ToolError, Touch, say
+from .base import Access, SeenFile, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from .file_target import FileArguments
-from .images import LARGEST, Broken, media_type, picture
-from .line_window import LINES, Window, numbered, scan, window
+from .images import LARGEST, BadImage, media_type, picture
+from .line_window import LINES, LineWindow, numbered, scan, window
 from .paths import shown
 from .safe_open import PATIENCE, explain, open_regular, read_at_most, within
-from .text_encoding import counted, decode, presentable
+from .text_encoding import decode, pluralize, presentable
 from .truncate import unseen, untagged
 
 _SMALL = 4 * 1024 * 1024  # bytes up to which a file is read at once
@@ -66,7 +66,7 @@ class ReadArguments(FileArguments):
 class Page:
     """What was found in a file: its outcome, its hash (None: not read to the end), the lines shown."""
 
-    outcome: Outcome
+    outcome: ToolResult
     sha256: str | None = None
     lines: tuple[int, int] | None = None
 
@@ -83,34 +83,34 @@ class Read:
         first = arguments.offset
         return arguments.title() if first is None else f"{arguments.title()} from line {first}"
 
-    def touches(self, arguments: ReadArguments, place: Place) -> tuple[Touch, ...]:
-        return (arguments.aim(place, "read"),)
+    def touches(self, arguments: ReadArguments, context: ToolContext) -> tuple[Access, ...]:
+        return (arguments.aim(context, "read"),)
 
-    async def run(self, arguments: ReadArguments, call: Call) -> Outcome:
-        place = call.place
-        path = arguments.target(place, "read")
-        seen = place.seen.get(path)
-        in_view = seen is not None and seen.result is not None and place.in_view(seen.result)
+    async def run(self, arguments: ReadArguments, call: ToolCall) -> ToolResult:
+        context = call.context
+        path = arguments.target(context, "read")
+        seen = context.seen.get(path)
+        in_view = seen is not None and seen.result is not None and context.in_view(seen.result)
         old = seen if in_view else None
         offset, limit = arguments.offset or 1, min(arguments.limit or LINES, LINES)
         try:
             page = await within(self.patience, lambda gone: look(path, (offset, limit), old, gone))
         except OSError as error:
-            raise explain(error, path, place.folder) from error
+            raise explain(error, path, context.folder) from error
         if page.sha256 is not None and not (seen and (seen.sha256, seen.lines) == (page.sha256, page.lines)):
-            place.seen[path] = Seen(page.sha256, page.lines)
+            context.seen[path] = SeenFile(page.sha256, page.lines)
         return page.outcome
 
-    def recorded(self, outcome: Outcome, place: Place, seq: int) -> None:
+    def recorded(self, outcome: ToolResult, context: ToolContext, seq: int) -> None:
         """The result that shows a file is in the record: a repeated read may now point to it."""
         path, seen = outcome.about.get("path"), None
         if isinstance(path, str) and "unchanged" not in outcome.about:
-            seen = place.seen.get(path)
+            seen = context.seen.get(path)
         if seen is not None and seen.sha256 == outcome.about.get("sha256"):
-            place.seen[str(path)] = replace(seen, result=seq)
+            context.seen[str(path)] = replace(seen, result=seq)
 
 
-def remember(place: Place, about: Mapping[str, Any], seq: int) -> None:
+def remember(context: ToolContext, about: Mapping[str, Any], seq: int) -> None:
     """Learn from a recorded result of read, write or edit (its `about`, its seq) what the model has seen.
 
     For a session that is opened again: give it the results of its conversation in their order.
@@ -121,10 +121,10 @@ def remember(place: Place, about: Mapping[str, Any], seq: int) -> None:
     first, last = about.get("first"), about.get("last")
     whole = first is None or (first == 1 and last == about.get("total"))
     lines = None if whole else (int(first or 0), int(last or 0))
-    place.seen[path] = Seen(sha256, lines, None if first is None else seq)
+    context.seen[path] = SeenFile(sha256, lines, None if first is None else seq)
 
 
-def look(path: str, wanted: tuple[int, int], seen: Seen | None, gone: threading.Event) -> Page:
+def look(path: str, wanted: tuple[int, int], seen: SeenFile | None, gone: threading.Event) -> Page:
     """What a read of `wanted` (offset, limit) shows. `seen` is given where its result is still in view.
 
     Blocking work. Raises ToolError, OSError.
@@ -148,38 +148,42 @@ def look(path: str, wanted: tuple[int, int], seen: Seen | None, gone: threading.
     return _small(path, data, wanted, seen)
 
 
-def _small(path: str, data: bytes, wanted: tuple[int, int], seen: Seen | None) -> Page:
+def _small(path: str, data: bytes, wanted: tuple[int, int], seen: SeenFile | None) -> Page:
     sha256 = hashlib.sha256(data).hexdigest()
     decoded = decode(data)
     if decoded is None:
         raise _binary(path, data, len(data))
     if not decoded[0]:
-        empty = say("[file is empty]", human={"note": "empty"}, about={"path": path, "sha256": sha256})
+        empty = text_result(
+            "[file is empty]", human={"note": "empty"}, about={"path": path, "sha256": sha256}
+        )
         return Page(empty, sha256)
     found = window(*decoded, *wanted)
     found.sha256 = sha256
     return _page(path, found, seen)
 
 
-def _page(path: str, found: Window, seen: Seen | None) -> Page:
+def _page(path: str, found: LineWindow, seen: SeenFile | None) -> Page:
     whole = found.first == 1 and not found.more
     lines = None if whole else (found.first, found.last)
     about = {"path": path, "first": found.first, "last": found.last, "total": found.total}
     if found.sha256 is not None:
         about["sha256"] = found.sha256
         if seen is not None and (seen.sha256, seen.lines) == (found.sha256, lines):
-            told = say(_UNCHANGED, human={"note": "unchanged"}, about={**about, "unchanged": True})
+            told = text_result(_UNCHANGED, human={"note": "unchanged"}, about={**about, "unchanged": True})
             return Page(told, found.sha256, lines)
     if not found.lines:
-        return Page(say(_past(found), human={"note": "past the end"}, about=about), found.sha256, lines)
+        return Page(
+            text_result(_past(found), human={"note": "past the end"}, about=about), found.sha256, lines
+        )
     text = presentable(numbered(found))
     notes = list(_notes(found, text))
     body = "\n".join([untagged(text), *notes]) if notes else text
-    note = counted(len(found.lines), "line") if whole else _range(found)
-    return Page(Outcome((Text(body),), human={"note": note}, about=about), found.sha256, lines)
+    note = pluralize(len(found.lines), "line") if whole else _range(found)
+    return Page(ToolResult((TextBlock(body),), human={"note": note}, about=about), found.sha256, lines)
 
 
-def _notes(found: Window, text: str) -> list[str]:
+def _notes(found: LineWindow, text: str) -> list[str]:
     notes = []
     if found.first != 1 or found.more:
         notes.append(f"[lines {_range(found)}{_next(found)}]")
@@ -198,21 +202,21 @@ def _notes(found: Window, text: str) -> list[str]:
     return notes
 
 
-def _range(found: Window) -> str:
+def _range(found: LineWindow) -> str:
     total = "more" if found.total is None else str(found.total)
     if found.first < 0:
         return f"{found.first} to {found.last}, counted from the end"
     return f"{found.first}-{found.last} of {total}"
 
 
-def _next(found: Window) -> str:
+def _next(found: LineWindow) -> str:
     return f"; continue with offset={found.last + 1}" if found.more and not found.stopped else ""
 
 
-def _past(found: Window) -> str:
+def _past(found: LineWindow) -> str:
     if found.total is None:
         return f"[line {found.first} was not reached: the file is too large; use bash (sed, tail)]"
-    return f"[offset {found.first} is past the end: the file has {counted(found.total, 'line')}]"
+    return f"[offset {found.first} is past the end: the file has {pluralize(found.total, 'line')}]"
 
 
 def _image(path: str, data: bytes, kind: str) -> Page:
@@ -220,12 +224,12 @@ def _image(path: str, data: bytes, kind: str) -> Page:
     about = {"path": path, "sha256": sha256}
     try:
         shown_as = picture(data, kind)
-    except Broken as error:
+    except BadImage as error:
         text = f"[{shown(path)} is not shown: it begins like {kind}, but {error}]"
-        return Page(say(text, human={"note": "broken image"}, about=about))
+        return Page(text_result(text, human={"note": "broken image"}, about=about))
     note = f"{kind}, {shown_as.note}"
-    content = (shown_as.image, Text(f"[{shown(path)}: {note}]"))
-    return Page(Outcome(content, human={"note": note}, about=about), sha256)
+    content = (shown_as.image, TextBlock(f"[{shown(path)}: {note}]"))
+    return Page(ToolResult(content, human={"note": note}, about=about), sha256)
 
 
 def _binary(path: str, head: bytes, size: int) -> ToolError:
@@ -236,12 +240,12 @@ def _binary(path: str, head: bytes, size: int) -> ToolError:
     )
 
 
-def _listing(path: str) -> Outcome:
+def _listing(path: str) -> ToolResult:
     with os.scandir(path) as entries:
         found = sorted(_entry(entry) for entry in islice(entries, 10_000))
     text = "\n".join(found[:_LISTED])
     more = f"\n… and {len(found) - _LISTED:,} more; list them with bash" if len(found) > _LISTED else ""
-    return say(
+    return text_result(
         f"{shown(path)} is a folder, not a file. It holds {len(found):,} entries:\n{text}{more}",
         error=True,
         human={"note": f"folder, {len(found):,} entries"},

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from transcripts.messages import Text
+from transcripts.messages import TextBlock
 
-from .base import Arguments, Call, Library, Outcome, Place, ToolError, Touch, say
+from .base import Access, Arguments, RecordLookup, ToolCall, ToolContext, ToolError, ToolResult, text_result
 
 PAGE = 30_000  # characters; what one result of the bash tool may have
 _FOUND = 10  # hits of a search that are shown
@@ -40,11 +40,11 @@ class Recall:
     def title(self, arguments: RecallArguments) -> str:
         return (arguments.id or arguments.query or "").strip()
 
-    def touches(self, arguments: RecallArguments, place: Place) -> tuple[Touch, ...]:
-        return (Touch("none"),)
+    def touches(self, arguments: RecallArguments, context: ToolContext) -> tuple[Access, ...]:
+        return (Access("none"),)
 
-    async def run(self, arguments: RecallArguments, call: Call) -> Outcome:
-        library = call.place.library
+    async def run(self, arguments: RecallArguments, call: ToolCall) -> ToolResult:
+        library = call.context.library
         if library is None:
             raise ToolError("There is no record to recall from.\nRead the files, or run the command again.")
         if arguments.id is not None and arguments.id.strip():
@@ -54,7 +54,7 @@ class Recall:
         raise ToolError("Neither `id` nor `query` was given.\nGive the id of a placeholder, or words.")
 
 
-def _original(library: Library, id: str, arguments: RecallArguments) -> Outcome:
+def _original(library: RecordLookup, id: str, arguments: RecallArguments) -> ToolResult:
     try:
         text = library.original(id)
     except KeyError as error:
@@ -62,29 +62,29 @@ def _original(library: Library, id: str, arguments: RecallArguments) -> Outcome:
         hint = f"Ids near it: {near}." if near else "Look for it with `query`."
         raise ToolError(f"There is nothing with the id {id} in this session.\n{hint}") from error
     if not text:
-        return say(f"[{id} is empty]")
+        return text_result(f"[{id} is empty]")
     first = arguments.offset
     if first >= len(text):
-        return say(f"[offset {first} is past the end: {id} has {len(text)} characters]")
+        return text_result(f"[offset {first} is past the end: {id} has {len(text)} characters]")
     last = min(len(text), first + min(arguments.limit, PAGE))
-    page = Text(text[first:last])
+    page = TextBlock(text[first:last])
     if first == 0 and last == len(text):
-        return Outcome((page,), human={"note": f"{len(text):,} characters"})
+        return ToolResult((page,), human={"note": f"{len(text):,} characters"})
     more = f"; continue with offset={last}" if last < len(text) else ""
     where = f"[characters {first}-{last} of {len(text)} of {id}{more}]"
-    return Outcome((page, Text(where)), human={"note": where[1:-1]})
+    return ToolResult((page, TextBlock(where)), human={"note": where[1:-1]})
 
 
-def _found(library: Library, words: str, offset: int) -> Outcome:
+def _found(library: RecordLookup, words: str, offset: int) -> ToolResult:
     hits = library.find(words)
     if not hits:
-        return say(f"Nothing in this session holds: {words}", human={"note": "nothing found"})
+        return text_result(f"Nothing in this session holds: {words}", human={"note": "nothing found"})
     shown = hits[offset : offset + _FOUND]
     lines = [f"{id}: {excerpt}" for id, excerpt in shown]
     if offset + len(shown) < len(hits):
         after = offset + len(shown)
         lines.append(f"[{after} of {len(hits)} shown; continue with offset={after}]")
-    return say("\n".join(lines), human={"note": f"{len(hits)} found"})
+    return text_result("\n".join(lines), human={"note": f"{len(hits)} found"})
 
 
 RECALL = Recall()

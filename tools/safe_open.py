@@ -58,12 +58,12 @@ _REASONS = {
 }
 
 
-class Changed(Exception):
+class FileChanged(Exception):
     """The file is not any more what it was when the change was worked out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class FileContent:
     """All bytes of a file at one moment."""
 
     path: str
@@ -222,13 +222,15 @@ def open_regular(path: str) -> tuple[int, os.stat_result]:
     return descriptor, state
 
 
-def load(path: str, limit: int = WHOLE) -> Loaded:
+def load_file(path: str, limit: int = WHOLE) -> FileContent:
     """The whole file. Raises ToolError where it is no regular file or larger than `limit`, else OSError."""
     descriptor, state = open_regular(path)
     try:
         if state.st_size > limit:
             raise too_large(path, state.st_size, limit)
-        return Loaded(path, data := read_at_most(descriptor, limit), hashlib.sha256(data).hexdigest(), state)
+        return FileContent(
+            path, data := read_at_most(descriptor, limit), hashlib.sha256(data).hexdigest(), state
+        )
     finally:
         os.close(descriptor)
 

@@ -12,27 +12,27 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from transcripts.facts import Stored
-from transcripts.masking import Masks
+from transcripts.facts import StoredOutput
+from transcripts.masking import SecretMasks
 from transcripts.outputs import make
 
-from .stream_redactor import Veil
+from .stream_redactor import StreamRedactor
 
 HEAD = 64 * 1024  # bytes kept of the beginning; a head of 4,000 characters is at most 16,000 of them
 TAIL = (
     256 * 1024
 )  # bytes kept of the end, up to twice as many for a moment; 26,000 characters and their colours
 CAP = 50 * 1024 * 1024  # bytes on disk
-NONE = Masks()
+NONE = SecretMasks()
 IN_MEMORY = 128 * 1024  # bytes up to which there is no file before the end
 
 
 class Spool:
     """What one command wrote: `total` bytes with `lines` line ends; `error` says why the file stopped."""
 
-    def __init__(self, path: Path, *, cap: int = CAP, masks: Masks = NONE) -> None:
+    def __init__(self, path: Path, *, cap: int = CAP, masks: SecretMasks = NONE) -> None:
         self.path, self.cap = path, cap
-        self._veil = Veil(masks) if masks.values else None
+        self._veil = StreamRedactor(masks) if masks.values else None
         self.total = self.lines = self.written = 0
         self.error: str | None = None
         self._head, self._tail = bytearray(), bytearray()
@@ -119,12 +119,12 @@ class Spool:
             self._file.close()
             self._file = None
 
-    def stored(self, folder: Path) -> Stored | None:
+    def stored(self, folder: Path) -> StoredOutput | None:
         """The file, named relative to the project's folder where it is below; None when there is none."""
         if not self.written:
             return None
         place = self.path.relative_to(folder) if self.path.is_relative_to(folder) else self.path
-        return Stored(str(place), self._hash.hexdigest(), self.written)
+        return StoredOutput(str(place), self._hash.hexdigest(), self.written)
 
     def close(self) -> None:
         """Keep what is left and close the file; what comes later is kept in memory only."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from transcripts.masking import HIDDEN, SHORTEST, Masks
+from transcripts.masking import HIDDEN, SHORTEST, SecretMasks
 
 
-class Veil:
+class StreamRedactor:
     """Holds back the end of what came as long as a hidden value may begin there."""
 
-    def __init__(self, masks: Masks) -> None:
+    def __init__(self, masks: SecretMasks) -> None:
         values = {
             value.encode("utf-8", "surrogateescape") for value in masks.values if len(value) >= SHORTEST
         }

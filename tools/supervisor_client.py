@@ -1,7 +1,7 @@
-"""Start, watch and end commands, whole trees of them: the agent's side of the warden.
+"""Start, watch and end commands, whole trees of them: the agent's side of the supervisor.
 
-One warden serves a session; what it does, and what a message means, stands in warden/. What a command's
-output becomes, how long it may run and what the model is told are for those who call.
+One supervisor serves a session; what it does, and what a message means, stands in process_supervisor/. What a
+command's output becomes, how long it may run and what the model is told are for those who call.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from .ipc import Link
+from .ipc import JsonSocket
 from .process_supervisor import BOOT, CANNOT_ENCLOSE
 
 _SET_DUMPABLE = 4  # linux/prctl.h
 _CHUNK = 64 * 1024  # bytes read at once: the size of a pipe
-_FIRST_WORD = 10.0  # seconds that a warden may take to answer; it takes 0.05
+_FIRST_WORD = 10.0  # seconds that a supervisor may take to answer; it takes 0.05
 _LAST_WORD = 5.0  # seconds that it may take to end everything; it takes 0.6 where TERM is ignored
 
 
-class LostError(Exception):
+class SupervisorLost(Exception):
     """Commands cannot be started, or the process that watched them is gone; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class CommandStart:
     """What to start: the program's file, its arguments with its name first, its environment and folder."""
 
     path: str
@@ -44,12 +44,12 @@ class Start:
 
 
 @dataclass(slots=True, eq=False)
-class Command:
+class CommandHandle:
     """A command under way.
 
-    `exited` becomes the raw wait status of its shell (None: its warden was lost), `closed` done when nobody
-    holds its output any more, `over` done when no process of it is left. `strays` are processes that were
-    alive when the shell ended. `take` gets the output as it comes.
+    `exited` becomes the raw wait status of its shell (None: its supervisor was lost), `closed` done when
+    nobody holds its output any more, `over` done when no process of it is left. `strays` are processes that
+    were alive when the shell ended. `take` gets the output as it comes.
     """
 
     number: int
@@ -88,7 +88,7 @@ def _future() -> asyncio.Future[Any]:
     return asyncio.get_running_loop().create_future()
 
 
-class Warden:
+class SupervisorClient:
     """The process that watches a session's commands. Made by `start`; belongs to one event loop.
 
     `how` says what holds the commands: "namespace", "subreaper" or "group".
@@ -99,23 +99,23 @@ class Warden:
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.how: asyncio.Future[str] = self.loop.create_future()
-        self.commands: dict[int, Command] = {}
+        self.commands: dict[int, CommandHandle] = {}
         self._process, self._log, self._private = process, log, private
-        self._link = Link(end, self._hear, self._ended)
+        self._link = JsonSocket(end, self._hear, self._ended)
         self._count = 0
 
     @property
     def alive(self) -> bool:
         return self._link.open
 
-    def run(self, start: Start, take: Callable[[bytes], object]) -> Command:
+    def run(self, start: CommandStart, take: Callable[[bytes], object]) -> CommandHandle:
         """Start a command without waiting: it is under way when `pid` is known. `take` gets its output."""
         if not self.alive:
-            raise LostError("the process that runs commands is gone")
+            raise SupervisorLost("the process that runs commands is gone")
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         self._count += 1
-        command = Command(self._count, take, reader)
+        command = CommandHandle(self._count, take, reader)
         self.commands[command.number] = command
         self.loop.add_reader(reader, command.read)
         request = {
@@ -129,12 +129,12 @@ class Warden:
         self._link.tell(request, writer)
         return command
 
-    def end(self, command: Command) -> None:
+    def end(self, command: CommandHandle) -> None:
         """TERM to everything the command started, KILL after half a second; `over` tells when it is done."""
         if self.alive and not command.over.done():
             self._link.tell({"op": "end", "n": command.number})
 
-    async def left(self, command: Command) -> list[tuple[int, str]]:
+    async def left(self, command: CommandHandle) -> list[tuple[int, str]]:
         """(pid, command line) of what a command left running."""
         if not self.alive or command.over.done():
             return []
@@ -170,7 +170,7 @@ class Warden:
             shutil.rmtree(self._private, ignore_errors=True)  # where it was killed
 
     def why(self) -> str:
-        """What the warden said last, or how it ended."""
+        """What the supervisor said last, or how it ended."""
         with suppress(OSError, ValueError):
             self._log.seek(0)
             lines = self._log.read()[-4000:].decode("utf-8", "replace").strip().splitlines()
@@ -179,7 +179,7 @@ class Warden:
         return f"exit status {self._process.poll()}"
 
     def _ended(self) -> None:
-        """The link is closed, by us or by the warden's end: settle what waits for an answer."""
+        """The link is closed, by us or by the supervisor's end: settle what waits for an answer."""
         for command in list(self.commands.values()):
             _lose(command, self.how.done() and self.how.result() == "namespace")
         self.commands.clear()
@@ -209,7 +209,7 @@ class Warden:
             self.commands.pop(command.number, None)
 
 
-def _lose(command: Command, enclosed: bool) -> None:
+def _lose(command: CommandHandle, enclosed: bool) -> None:
     """Nobody watches the command any more."""
     pid = command.pid.result() if command.pid.done() and not command.pid.cancelled() else None
     if isinstance(pid, int) and not enclosed and not command.exited.done():
@@ -228,28 +228,28 @@ def _settle(future: asyncio.Future[Any], value: Any) -> None:
         future.set_result(value)
 
 
-async def start(private: Path, *, enclose: bool = True) -> Warden:
-    """Start a warden. It removes the folder `private` when it ends. Raises LostError.
+async def start(private: Path, *, enclose: bool = True) -> SupervisorClient:
+    """Start a supervisor. It removes the folder `private` when it ends. Raises SupervisorLost.
 
     With `enclose` it tries for a PID namespace first (0.03 s more where that is denied).
     """
     if enclose and sys.platform == "linux":
-        warden = _spawn(private, "enclose")
-        if await _first_word(warden):
-            return warden
-        why = warden.why()
-        await warden.close()
-        if not warden.refused:
-            raise LostError(f"commands cannot be run: {why}")
-    warden = _spawn(private, "plain")
-    if not await _first_word(warden):
-        why = warden.why()
-        await warden.close()
-        raise LostError(f"commands cannot be run: {why}")
-    return warden
+        supervisor = _spawn(private, "enclose")
+        if await _first_word(supervisor):
+            return supervisor
+        why = supervisor.why()
+        await supervisor.close()
+        if not supervisor.refused:
+            raise SupervisorLost(f"commands cannot be run: {why}")
+    supervisor = _spawn(private, "plain")
+    if not await _first_word(supervisor):
+        why = supervisor.why()
+        await supervisor.close()
+        raise SupervisorLost(f"commands cannot be run: {why}")
+    return supervisor
 
 
-def hide_environment() -> None:
+def hide_own_environment() -> None:
     """Make our /proc/<pid>/environ unreadable for other processes of the same user (but not for root).
 
     For where commands share our process numbers: the key that we were started with stands there.
@@ -260,21 +260,21 @@ def hide_environment() -> None:
         ctypes.CDLL(None).prctl(_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-async def _first_word(warden: Warden) -> bool:
+async def _first_word(supervisor: SupervisorClient) -> bool:
     try:
-        return bool(await asyncio.wait_for(asyncio.shield(warden.how), _FIRST_WORD))
+        return bool(await asyncio.wait_for(asyncio.shield(supervisor.how), _FIRST_WORD))
     except TimeoutError:
-        await warden.close()
+        await supervisor.close()
         return False
     except asyncio.CancelledError:
-        warden.abandon()
+        supervisor.abandon()
         raise
 
 
-def _spawn(private: Path, how: str) -> Warden:
+def _spawn(private: Path, how: str) -> SupervisorClient:
     """The process itself: no secret in its environment, no terminal, no folder held."""
     ours, theirs = socket.socketpair()
-    log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the warden
+    log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the supervisor
     try:
         mode = f"utf8={int(sys.getfilesystemencoding() == 'utf-8')}"  # it shall make the bytes that we would
         argv = [sys.executable, "-I", "-S", "-X", mode, "-c", BOOT]
@@ -293,7 +293,7 @@ def _spawn(private: Path, how: str) -> Warden:
     except OSError as error:
         ours.close()
         log.close()
-        raise LostError(f"commands cannot be run: {error}") from error
+        raise SupervisorLost(f"commands cannot be run: {error}") from error
     finally:
         theirs.close()
-    return Warden(process, ours, log, private)
+    return SupervisorClient(process, ours, log, private)

@@ -1,6 +1,6 @@
 """What the bytes of a file mean as text, and back, so that nothing is lost on the way.
 
-`decode` finds the encoding; `Form` says how the file is written: encoding, byte order mark, line ends.
+`decode` finds the encoding; `TextForm` says how the file is written: encoding, byte order mark, line ends.
 Bytes that are no text become lone surrogates (surrogateescape) and come out again as they were.
 """
 
@@ -25,13 +25,13 @@ _LINE_END = re.compile("\r\n|\n|\r")
 _BYTE_RANGE = 64 * 1024  # bytes that are enough to tell an encoding that has no mark
 
 
-def counted(number: int, noun: str) -> str:
+def pluralize(number: int, noun: str) -> str:
     """A number with its noun: `1 line`, `2,000 lines`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class TextForm:
     """How a file's text is written. `newline` is the most frequent line end, "" where there is none."""
 
     codec: str = "utf-8"
@@ -65,18 +65,18 @@ class Form:
         return data.decode(self.codec, self.errors)
 
 
-def decode(data: bytes) -> tuple[str, Form] | None:
+def decode(data: bytes) -> tuple[str, TextForm] | None:
     """The text without its byte order mark, and its form; None where the bytes are no text."""
     for mark, codec, errors in _MARKS:
         if data.startswith(mark):
-            return _marked(data, Form(codec, errors, mark))
+            return _marked(data, TextForm(codec, errors, mark))
     if b"\0" in data:
         return None
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         return _guess(data)
-    return text, Form(newline=majority(text))
+    return text, TextForm(newline=majority(text))
 
 
 def majority(text: str) -> str:
@@ -107,7 +107,7 @@ def has_surrogate(text: str) -> bool:
     return not text.isascii() and _SURROGATES.search(text) is not None
 
 
-def _marked(data: bytes, form: Form) -> tuple[str, Form] | None:
+def _marked(data: bytes, form: TextForm) -> tuple[str, TextForm] | None:
     body = form.body(data)
     if form.codec == "utf-8" and b"\0" in body:
         return None
@@ -116,10 +116,10 @@ def _marked(data: bytes, form: Form) -> tuple[str, Form] | None:
     except UnicodeDecodeError:
         return None
     strays = len(_ESCAPED.findall(text)) if form.codec == "utf-8" and not text.isascii() else 0
-    return text, Form(form.codec, form.errors, form.mark, majority(text), strays)
+    return text, TextForm(form.codec, form.errors, form.mark, majority(text), strays)
 
 
-def _guess(data: bytes) -> tuple[str, Form] | None:
+def _guess(data: bytes) -> tuple[str, TextForm] | None:
     """Text that is not quite UTF-8: mostly so, or Shift-JIS, or the encoding of Western Windows."""
     text = data.decode("utf-8", "surrogateescape")
     strays = len(_ESCAPED.findall(text))
@@ -128,8 +128,8 @@ def _guess(data: bytes) -> tuple[str, Form] | None:
         for codec in ("cp932", "cp1252"):
             legacy = _strictly(data, codec)
             if legacy is not None and (codec != "cp932" or _looks_japanese(legacy)):
-                return legacy, Form(codec, "strict", newline=majority(legacy))
-    return text, Form(newline=majority(text), strays=strays)
+                return legacy, TextForm(codec, "strict", newline=majority(legacy))
+    return text, TextForm(newline=majority(text), strays=strays)
 
 
 def _strictly(data: bytes, codec: str) -> str | None:

@@ -31,7 +31,7 @@ _UNSAFE = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{_INVISIBLE}]
 
 
 @dataclass(frozen=True, slots=True)
-class Clipped:
+class Truncated:
     """Shortened text, a line in its middle that says so, and how much is not in it (0, 0: whole)."""
 
     text: str
@@ -39,13 +39,13 @@ class Clipped:
     omitted_lines: int = 0
 
 
-def clip(text: str, head: int = HEAD, tail: int = TAIL) -> Clipped:
+def truncate(text: str, head: int = HEAD, tail: int = TAIL) -> Truncated:
     """Keep at most `head` characters of the beginning and `tail` of the end, in whole lines where cheap.
 
     The line that tells of the gap comes on top; it counts the characters and the line ends left out.
     """
     if len(text) <= head + tail:
-        return Clipped(text)
+        return Truncated(text)
     first = text[:head]
     last = text[len(text) - tail :] if tail else ""
     cut = first.rfind("\n")
@@ -58,7 +58,7 @@ def clip(text: str, head: int = HEAD, tail: int = TAIL) -> Clipped:
     lines = text.count("\n", len(first), len(text) - len(last))
     gap = f"[... {omitted:,} characters, {lines:,} lines left out here ...]"
     before = "" if not first or first.endswith("\n") else "\n"
-    return Clipped(f"{first}{before}{gap}\n{last}", omitted, lines)
+    return Truncated(f"{first}{before}{gap}\n{last}", omitted, lines)
 
 
 def printable(text: str) -> str:

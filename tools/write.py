@@ -9,13 +9,13 @@ from typing import Any
 
 from pydantic import Field
 
-from .atomic_write import Job
-from .base import Call, Outcome, Place, Seen, ToolError, Touch, say
+from .atomic_write import WriteRequest
+from .base import Access, SeenFile, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from .file_target import STALE, FileArguments, change, check_text, known
 from .patch import diff
 from .paths import shown
-from .safe_open import Loaded, explain, load
-from .text_encoding import Form, counted, decode, presentable, unified_ends
+from .safe_open import FileContent, explain, load_file
+from .text_encoding import TextForm, decode, pluralize, presentable, unified_ends
 
 _DESCRIPTION = """\
 Writes a file: creates it, with the folders above it, or replaces all of its content.
@@ -35,11 +35,11 @@ class WriteArguments(FileArguments):
 class _Plan:
     """What a write comes to; `form` is that of the file that is replaced."""
 
-    loaded: Loaded | None
+    loaded: FileContent | None
     data: bytes
     before: str
     after: str
-    form: Form
+    form: TextForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,53 +52,53 @@ class Write:
     def title(self, arguments: WriteArguments) -> str:
         return arguments.title()
 
-    def touches(self, arguments: WriteArguments, place: Place) -> tuple[Touch, ...]:
-        return (arguments.aim(place, "write", new=True),)
+    def touches(self, arguments: WriteArguments, context: ToolContext) -> tuple[Access, ...]:
+        return (arguments.aim(context, "write", new=True),)
 
-    def preview(self, arguments: WriteArguments, place: Place) -> Mapping[str, Any]:
+    def preview(self, arguments: WriteArguments, context: ToolContext) -> Mapping[str, Any]:
         """What the write would change, for the person who is asked; the write is then bound to this content.
 
         Raises ToolError when it cannot be done anyway.
         """
-        path = arguments.target(place, "write", new=True)
+        path = arguments.target(context, "write", new=True)
         try:
-            plan = _plan(path, arguments, place)
+            plan = _plan(path, arguments, context)
         except OSError as error:
             raise explain(error, path) from error
         arguments.bind(plan.loaded)
-        return _human(plan, path, place)
+        return _human(plan, path, context)
 
-    async def run(self, arguments: WriteArguments, call: Call) -> Outcome:
-        place = call.place
-        path = arguments.target(place, "write", new=True)
+    async def run(self, arguments: WriteArguments, call: ToolCall) -> ToolResult:
+        context = call.context
+        path = arguments.target(context, "write", new=True)
         plans: list[_Plan] = []
 
-        def work() -> Job | None:
-            plan = _plan(path, arguments, place)
+        def work() -> WriteRequest | None:
+            plan = _plan(path, arguments, context)
             arguments.check_bound(plan.loaded)
             plans.append(plan)
             same = plan.loaded is not None and plan.loaded.data == plan.data
-            return None if same else Job(path, plan.data, plan.loaded, place.journals)
+            return None if same else WriteRequest(path, plan.data, plan.loaded, context.journals)
 
         note = await change(call, path, work)
         plan = plans[-1]
         sha256 = hashlib.sha256(plan.data).hexdigest()
-        place.seen[path] = Seen(sha256)
-        told = _told(plan, shown(path, place.folder))
+        context.seen[path] = SeenFile(sha256)
+        told = _told(plan, shown(path, context.folder))
         text = f"{told}\n{note}" if note else told
-        return say(text, human=_human(plan, path, place), about={"path": path, "sha256": sha256})
+        return text_result(text, human=_human(plan, path, context), about={"path": path, "sha256": sha256})
 
 
-def _plan(path: str, arguments: WriteArguments, place: Place) -> _Plan:
+def _plan(path: str, arguments: WriteArguments, context: ToolContext) -> _Plan:
     """Work out the bytes. Raises ToolError with the reason why not, OSError."""
     check_text(arguments.content, "content")
     if arguments.file_path.endswith("/"):
         raise ToolError(f"{shown(arguments.file_path)} names a folder.\nGive the path of a file.")
     try:
-        loaded = load(path)
+        loaded = load_file(path)
     except FileNotFoundError:
-        return _Plan(None, arguments.content.encode(), "", unified_ends(arguments.content), Form())
-    if loaded.data and known(place, loaded).sha256 != loaded.sha256:
+        return _Plan(None, arguments.content.encode(), "", unified_ends(arguments.content), TextForm())
+    if loaded.data and known(context, loaded).sha256 != loaded.sha256:
         raise ToolError(STALE)
     decoded = decode(loaded.data)
     if decoded is None:
@@ -113,7 +113,7 @@ def _plan(path: str, arguments: WriteArguments, place: Place) -> _Plan:
     return _Plan(loaded, data, unified_ends(before), unified_ends(arguments.content), form)
 
 
-def _encoded(content: str, form: Form, path: str) -> bytes:
+def _encoded(content: str, form: TextForm, path: str) -> bytes:
     """The content as the old file would say it. Carriage returns that the model wrote itself are meant."""
     if form.mark:
         content = content.removeprefix("\ufeff")
@@ -129,14 +129,14 @@ def _encoded(content: str, form: Form, path: str) -> bytes:
         ) from error
 
 
-def _human(plan: _Plan, path: str, place: Place) -> Mapping[str, Any]:
-    changes = diff(presentable(plan.before), plan.after, shown(path, place.folder))
+def _human(plan: _Plan, path: str, context: ToolContext) -> Mapping[str, Any]:
+    changes = diff(presentable(plan.before), plan.after, shown(path, context.folder))
     return {"diff": changes.text, "note": changes.note}
 
 
 def _told(plan: _Plan, name: str) -> str:
     lines = plan.after.count("\n") + (not plan.after.endswith("\n") and bool(plan.after))
-    size = f"{counted(lines, 'line')}, {counted(len(plan.data), 'byte')}"
+    size = f"{pluralize(lines, 'line')}, {pluralize(len(plan.data), 'byte')}"
     if plan.loaded is None:
         return f"File created successfully at: {name} ({size})"
     if plan.loaded.data == plan.data:

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .base import ToolError
-from .safe_open import load, read_at_most, safe_open
+from .safe_open import load_file, read_at_most, safe_open
 
 _MOST = 512 * 1024 * 1024  # bytes: more than two files of the largest size that is written in place
 
@@ -108,7 +108,7 @@ def _entry(data: bytes) -> tuple[str, bytes, bytes] | None:
 
 def _restore(path: str, old: bytes, new: bytes) -> bool:
     try:
-        current = load(path, _MOST).data
+        current = load_file(path, _MOST).data
     except (OSError, ToolError):
         return False
     if current in (old, new) or not _torn(current, old, new):

@@ -3,7 +3,7 @@
     {"v":1,"seq":7,"ts":"2026-11-21T09:30:00.125Z","sid":"...","kind":"user",...,"crc":"9f3a01bc"}
 
 Fields that hold their default are left out, so that a line stays readable by eye. A line of a newer
-version or of an unknown kind comes back as `Unknown` and is kept as it was.
+version or of an unknown kind comes back as `UnknownFact` and is kept as it was.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import MISSING, fields
 from datetime import UTC, datetime
 from typing import Any
 
-from .facts import KIND_OF, KINDS, Clear, Edit, Fact, Fold, Stored, Unknown, Unthink
-from .messages import Block, Usage, blocks_from_api, clean_json, to_api
+from .facts import KIND_OF, KINDS, Clear, Edit, Fact, Fold, StoredOutput, UnknownFact, Unthink
+from .messages import Block, Usage, block_to_json, blocks_from_json, replace_surrogates_in_json
 
 VERSION = 1
 _PARSE = json.JSONDecoder().raw_decode
@@ -30,7 +30,7 @@ class BadLine(ValueError):
 
 def encode(fact: Fact, sid: str) -> bytes:
     """The fact as one line, newline included. Lone surrogates are replaced: no file can hold them."""
-    if isinstance(fact, Unknown):
+    if isinstance(fact, UnknownFact):
         payload = dict(fact.raw)
     else:
         payload = {"v": VERSION, "seq": fact.seq, "ts": _stamp(fact.ts), "sid": sid}
@@ -44,7 +44,9 @@ def seal(payload: Mapping[str, Any]) -> bytes:
     try:
         body = json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
-        body = json.dumps(clean_json(payload), ensure_ascii=False, separators=(",", ":")).encode()
+        body = json.dumps(
+            replace_surrogates_in_json(payload), ensure_ascii=False, separators=(",", ":")
+        ).encode()
     head = body[:-1]
     return b'%b%b%08x"}\n' % (head, _CRC, zlib.crc32(head))
 
@@ -65,7 +67,7 @@ def decode(line: bytes) -> tuple[Fact, str]:
 
 
 def from_raw(raw: Any) -> tuple[Fact, str]:
-    """The fact of a parsed line; one whose fields we cannot read is `Unknown` and kept as it is.
+    """The fact of a parsed line; one whose fields we cannot read is `UnknownFact` and kept as it is.
 
     Raises BadLine where there is no number, time, session or kind.
     """
@@ -83,7 +85,7 @@ def from_raw(raw: Any) -> tuple[Fact, str]:
             return _build(KINDS[kind], seq, ts, raw), sid
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
             pass  # as unreadable as a kind that we do not know, and kept in the same way
-    return Unknown(seq, ts, kind, {key: value for key, value in raw.items() if key != "crc"}), sid
+    return UnknownFact(seq, ts, kind, {key: value for key, value in raw.items() if key != "crc"}), sid
 
 
 def parse(line: bytes) -> Any:
@@ -135,7 +137,7 @@ def _seconds(stamp: str) -> float:
 
 
 def _blocks(blocks: tuple[Block, ...]) -> list[dict[str, Any]]:
-    return [to_api(block) for block in blocks]
+    return [block_to_json(block) for block in blocks]
 
 
 def _edit(edit: Edit) -> dict[str, Any]:
@@ -155,7 +157,7 @@ def _read_edit(raw: Mapping[str, Any]) -> Edit:
         case "clear":
             return Clear(raw["seq"], raw["block"], raw["field"], raw["text"], raw.get("saves", 0))
         case "fold":
-            return Fold(raw["first"], raw["last"], blocks_from_api(raw["blocks"]), raw.get("tokens", 0))
+            return Fold(raw["first"], raw["last"], blocks_from_json(raw["blocks"]), raw.get("tokens", 0))
         case "unthink":
             return Unthink(raw["first"], raw["last"])
     raise BadLine(f"unknown edit {raw['edit']!r}")
@@ -170,7 +172,7 @@ _DEFAULTS = {
     for made in KINDS.values()
 }
 _USAGE = tuple(f.name for f in fields(Usage))
-_STORED = tuple(f.name for f in fields(Stored))
+_STORED = tuple(f.name for f in fields(StoredOutput))
 
 _ENCODE: dict[str, Callable[[Any], Any]] = {
     "blocks": _blocks,
@@ -183,11 +185,11 @@ _ENCODE: dict[str, Callable[[Any], Any]] = {
     "tools": lambda tools: [dict(tool) for tool in tools],
 }
 _DECODE: dict[str, Callable[[Any], Any]] = {
-    "blocks": blocks_from_api,
-    "content": blocks_from_api,
+    "blocks": blocks_from_json,
+    "content": blocks_from_json,
     "edits": lambda raw: tuple(_read_edit(edit) for edit in raw),
     "usage": lambda raw: Usage(**{name: int(raw[name]) for name in _USAGE if name in raw}),
-    "stored": lambda raw: Stored(**{name: raw[name] for name in _STORED}),
+    "stored": lambda raw: StoredOutput(**{name: raw[name] for name in _STORED}),
     "tools": tuple,
     "system": tuple,
     "tokens": lambda raw: tuple(raw) if isinstance(raw, list) else raw,

@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from .facts import Clear, Edit, Fold, Unthink
-from .messages import Block, Image, Text, ToolResult, ToolUse
-from .view import Kind, Part
+from .messages import Block, ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock
+from .view import Part, PartKind
 
 Fields = Mapping[str, Clear]
 LEFT_OUT = "[left out]"
 
 
 @dataclass(slots=True)
-class Edits:
+class ActiveEdits:
     """Active edits by origin. `clears` maps (seq, block) to the clear in force for each field."""
 
     origins: dict[int, tuple[Edit, ...]] = field(default_factory=dict)
@@ -29,10 +29,10 @@ class Edits:
     _unthinks: list[tuple[int, int]] = field(default_factory=list)
     _hole: int | None = None
 
-    def copy(self) -> Edits:
+    def copy(self) -> ActiveEdits:
         """An independent set with the same edits."""
         clears = {key: dict(fields) for key, fields in self.clears.items()}
-        return Edits(
+        return ActiveEdits(
             dict(self.origins),
             clears,
             list(self.folds),
@@ -135,23 +135,23 @@ def cleared(part: Part, fields: Fields) -> Part:
     """The part with each cleared field replaced by its text."""
     tokens = max(1, part.tokens - sum(clear.saves for clear in fields.values()))
     block = _without(part.block, fields)
-    kind = part.kind if part.kind is Kind.INPUT else Kind.PLACEHOLDER
+    kind = part.kind if part.kind is PartKind.INPUT else PartKind.PLACEHOLDER
     return replace(part, block=block, tokens=tokens, kind=kind)
 
 
 def _without(block: Block, fields: Fields) -> Block:
     match block:
-        case ToolResult() if "content" in fields:
+        case ToolResultBlock() if "content" in fields:
             return replace(block, content=(_text(fields["content"]),))
-        case ToolUse():
+        case ToolUseBlock():
             texts = {name: clear.text for name, clear in fields.items() if name in block.input}
             return replace(block, input={**block.input, **texts})
-        case Text() if "text" in fields:
+        case TextBlock() if "text" in fields:
             return _text(fields["text"])
-        case Image() if "source" in fields:
+        case ImageBlock() if "source" in fields:
             return _text(fields["source"])
     return block
 
 
-def _text(clear: Clear) -> Text:
-    return Text(clear.text if clear.text.strip() else LEFT_OUT)  # the API takes no empty text
+def _text(clear: Clear) -> TextBlock:
+    return TextBlock(clear.text if clear.text.strip() else LEFT_OUT)  # the API takes no empty text

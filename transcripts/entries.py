@@ -12,8 +12,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from .facts import Reply, Result, User
-from .messages import Block, Opaque, Text, Thinking, ToolResult, ToolUse, is_thinking
-from .view import Kind, Part
+from .messages import (
+    Block,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnknownBlock,
+    is_thinking,
+)
+from .view import Part, PartKind
 
 INTERRUPTED = "[interrupted; may have run: check before you do it again]"
 NOT_RUN = "[not run: the turn was interrupted before this call]"
@@ -41,7 +49,7 @@ class Exchange:
     """A reply, the results of its calls by block index, and which of them had started."""
 
     fact: Reply
-    uses: dict[int, ToolUse]  # block index -> the call, its id unique in the session
+    uses: dict[int, ToolUseBlock]  # block index -> the call, its id unique in the session
     results: dict[int, Result] = field(default_factory=dict)
     started: set[int] = field(default_factory=set)
     superseded: bool = False  # an unfinished reply that another try replaced
@@ -64,22 +72,22 @@ Entry = Prompt | Exchange
 
 def exchange(fact: Reply, taken: set[str]) -> Exchange:
     """The exchange that a reply begins. `taken` holds the tool ids used so far and gains the new ones."""
-    uses: dict[int, ToolUse] = {}
+    uses: dict[int, ToolUseBlock] = {}
     if fact.complete:
         for index, block in enumerate(fact.blocks):
-            if isinstance(block, ToolUse):
+            if isinstance(block, ToolUseBlock):
                 uses[index] = _sound_use(block, fact.seq, index, taken)
     return Exchange(fact, uses)
 
 
-def _sound_use(use: ToolUse, seq: int, index: int, taken: set[str]) -> ToolUse:
+def _sound_use(use: ToolUseBlock, seq: int, index: int, taken: set[str]) -> ToolUseBlock:
     ident, name = _BAD.sub("_", use.id), _BAD.sub("_", use.name)[:128] or "unnamed"
     if not ident or ident in taken:
         ident = f"{ident}_{seq}_{index}"
     taken.add(ident)
     if ident == use.id and name == use.name:
         return use
-    return ToolUse(ident, name, use.input, use.extra)
+    return ToolUseBlock(ident, name, use.input, use.extra)
 
 
 def said(entry: Exchange, thinks: bool) -> list[Part]:
@@ -98,19 +106,19 @@ def said(entry: Exchange, thinks: bool) -> list[Part]:
 def _said_part(entry: Exchange, index: int, block: Block) -> Part | None:
     fact = entry.fact
     match block:
-        case ToolUse():
+        case ToolUseBlock():
             use = entry.uses.get(index)
-            return None if use is None else Part(use, fact.seq, index, Kind.INPUT, count(fact, index))
-        case Text():
-            kind = Kind.ASSISTANT
+            return None if use is None else Part(use, fact.seq, index, PartKind.INPUT, count(fact, index))
+        case TextBlock():
+            kind = PartKind.ASSISTANT
             if not block.text.strip():
                 return None
-        case Thinking(signature=""):
+        case ThinkingBlock(signature=""):
             return None
-        case ToolResult():
+        case ToolResultBlock():
             return None
         case _:
-            kind = Kind.THINKING if is_thinking(block) else Kind.ASSISTANT
+            kind = PartKind.THINKING if is_thinking(block) else PartKind.ASSISTANT
     return Part(block, fact.seq, index, kind, count(fact, index))
 
 
@@ -120,28 +128,28 @@ def answers(entry: Exchange) -> Iterator[Part]:
         result = entry.results.get(index)
         if result is None:
             text = INTERRUPTED if index in entry.started else NOT_RUN
-            block = ToolResult(use.id, (Text(text),), is_error=True)
-            yield Part(block, entry.seq, index, Kind.RESULT, 12, use)
+            block = ToolResultBlock(use.id, (TextBlock(text),), is_error=True)
+            yield Part(block, entry.seq, index, PartKind.RESULT, 12, use)
         else:
             content = sound_content(result.content)
-            block = ToolResult(use.id, content, is_error=result.error)
-            yield Part(block, result.seq, 0, Kind.RESULT, sum(result.tokens) or rough(content), use)
+            block = ToolResultBlock(use.id, content, is_error=result.error)
+            yield Part(block, result.seq, 0, PartKind.RESULT, sum(result.tokens) or rough(content), use)
 
 
 def prompted(entry: Prompt) -> Iterator[Part]:
     """The user's parts of a prompt; empty texts are left out."""
     for index, block in enumerate(entry.fact.blocks):
-        if isinstance(block, Text) and not block.text.strip():
+        if isinstance(block, TextBlock) and not block.text.strip():
             continue
-        if isinstance(block, ToolUse | ToolResult) or is_thinking(block):
+        if isinstance(block, ToolUseBlock | ToolResultBlock) or is_thinking(block):
             continue
-        yield Part(block, entry.seq, index, Kind.USER, count(entry.fact, index))
+        yield Part(block, entry.seq, index, PartKind.USER, count(entry.fact, index))
 
 
 def sound_content(content: tuple[Block, ...]) -> tuple[Block, ...]:
     """The content of a result as the API takes it: no empty text, never nothing at all."""
-    kept = tuple(b for b in content if not (isinstance(b, Text) and not b.text.strip()))
-    return kept or (Text(NO_OUTPUT),)
+    kept = tuple(b for b in content if not (isinstance(b, TextBlock) and not b.text.strip()))
+    return kept or (TextBlock(NO_OUTPUT),)
 
 
 def count(fact: User | Reply, index: int) -> int:
@@ -156,13 +164,13 @@ def rough(blocks: tuple[Block, ...]) -> int:
     total = 0
     for block in blocks:
         match block:
-            case Text(text=text) | Thinking(thinking=text):
+            case TextBlock(text=text) | ThinkingBlock(thinking=text):
                 total += len(text) // 4 + 1
-            case ToolResult(content=content):
+            case ToolResultBlock(content=content):
                 total += rough(content)
-            case ToolUse():
+            case ToolUseBlock():
                 total += len(str(block.input)) // 4 + 8
-            case Opaque():
+            case UnknownBlock():
                 total += len(str(block.raw)) // 4 + 1
             case _:
                 total += 1600

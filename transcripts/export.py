@@ -16,22 +16,26 @@ from .codec import BadLine, encode, from_raw
 from .export_words import moment, shortened, title
 from .facts import Compacted, Fact, Opened, Reply, Result, User
 from .fold import Folded, fold
-from .injected_context import beside, spoken
-from .lazy_results import Shelf, whole
-from .masking import Masks, mask_json
-from .messages import Block, Image, Text, ToolUse, is_thinking
+from .injected_context import injected_texts, without_injected
+from .lazy_results import LazyResults, whole
+from .masking import SecretMasks, mask_json
+from .messages import Block, ImageBlock, TextBlock, ToolUseBlock, is_thinking
 from .render_text import block_text, content_text
 
-NONE = Masks()
+NONE = SecretMasks()
 ENDINGS = (".md", ".html", ".json", ".jsonl")
 
 
 def export_text(
-    folded: Folded, sid: str, suffix: str = ".md", shelf: Shelf | None = None, masks: Masks = NONE
+    folded: Folded,
+    sid: str,
+    suffix: str = ".md",
+    deferred: LazyResults | None = None,
+    masks: SecretMasks = NONE,
 ) -> str:
     """The session as text in the form that a file's ending names.
 
-    `shelf` is the one that the session was loaded with, `masks` hides exact values besides the known shapes
+    `deferred` are those that the session was loaded with, `masks` hides exact values besides the known forms
     of secrets. Raises ValueError for another ending.
     """
     from .export_html import page  # a third of the time it takes to list sessions, and rarely needed
@@ -45,7 +49,7 @@ def export_text(
     if suffix not in makers:
         raise ValueError(f"no export for {suffix or 'a file without an ending'}: use {', '.join(ENDINGS)}")
     with suppress(OSError, BadLine):  # the record went away while it was in use: what is left is exported
-        folded = whole(folded, shelf)
+        folded = whole(folded, deferred)
     return makers[suffix](masked(folded, sid, masks), sid)
 
 
@@ -59,7 +63,7 @@ def write_private(path: Path, text: str) -> None:
         file.write(text)
 
 
-def masked(folded: Folded, sid: str, masks: Masks) -> Folded:
+def masked(folded: Folded, sid: str, masks: SecretMasks) -> Folded:
     """The session without what `masks` hides and without known shapes of secrets."""
     return fold(from_raw(mask_json(_payload(fact, sid), masks.all))[0] for fact in folded.facts)
 
@@ -102,8 +106,8 @@ def _markdown(folded: Folded, sid: str) -> Iterable[str]:
     for fact in folded.facts:
         match fact:
             case User(source="user"):
-                yield from map(quoted, beside(fact.blocks))
-                yield f"## You\n\n{content_text(spoken(fact.blocks))}"
+                yield from map(quoted, injected_texts(fact.blocks))
+                yield f"## You\n\n{content_text(without_injected(fact.blocks))}"
             case User():
                 yield from map(quoted, fact.blocks)
             case Reply():
@@ -120,11 +124,11 @@ def _markdown(folded: Folded, sid: str) -> Iterable[str]:
 def _reply(fact: Reply) -> Iterable[str]:
     for index, block in enumerate(fact.blocks):
         match block:
-            case Text(text=text):
+            case TextBlock(text=text):
                 yield text
-            case ToolUse():
+            case ToolUseBlock():
                 yield f"Call `r{fact.seq}.{index}`\n\n{fenced(shortened(block_text(block)))}"
-            case Image():
+            case ImageBlock():
                 yield block_text(block)
             case _ if is_thinking(block) and block_text(block):
                 yield quoted(block)

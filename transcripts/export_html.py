@@ -16,8 +16,8 @@ from .export_style import SCRIPT, STYLE
 from .export_words import moment, shortened, title
 from .facts import Clear, Compacted, Edit, Failed, Fold, Opened, Reply, Result, Unthink, User
 from .fold import Folded
-from .injected_context import is_ours
-from .messages import Block, Image, Text, ToolUse, is_thinking
+from .injected_context import is_injected
+from .messages import Block, ImageBlock, TextBlock, ToolUseBlock, is_thinking
 from .render_text import block_text, call_of, content_text
 
 PROGRAM = "From the program"
@@ -108,12 +108,12 @@ def _article(kind: str, seq: int, who: str, ts: float, inside: Iterable[str]) ->
 
 def _reply(fact: Reply) -> Iterator[str]:
     for block in fact.blocks:
-        if isinstance(block, ToolUse):
+        if isinstance(block, ToolUseBlock):
             yield _folded(_call(block), _plain(block_text(block)), "call")
         elif is_thinking(block):
             if thought := block_text(block):
                 yield _folded("thinking", _plain(thought), "thinking")
-        elif isinstance(block, Text):
+        elif isinstance(block, TextBlock):
             yield drawn(_visible(block.text))
         else:
             yield _block(block)
@@ -123,20 +123,20 @@ def _reply(fact: Reply) -> Iterator[str]:
 
 def _said(block: Block) -> str:
     """A block of a prompt; what we put beside the person's words is folded and named as ours."""
-    return _folded(PROGRAM, _plain(block_text(block)), "about") if is_ours(block) else _block(block)
+    return _folded(PROGRAM, _plain(block_text(block)), "about") if is_injected(block) else _block(block)
 
 
-def _call(use: ToolUse) -> str:
+def _call(use: ToolUseBlock) -> str:
     """The tool and its first argument that is a text, on one line: the path, the command."""
     first = next((value for value in use.input.values() if isinstance(value, str)), "")
     return f"{use.name} {' '.join(first.split())[:120]}"
 
 
 def _block(block: Block) -> str:
-    if isinstance(block, Image) and block.media_type in _IMAGES and _is_base64(block.data):
+    if isinstance(block, ImageBlock) and block.media_type in _IMAGES and _is_base64(block.data):
         return f'<img alt="image" src="data:{block.media_type};base64,{block.data}">'
     words = block_text(block)
-    return f"<p>{text(words.strip())}</p>" if isinstance(block, Text) else _plain(words)
+    return f"<p>{text(words.strip())}</p>" if isinstance(block, TextBlock) else _plain(words)
 
 
 def _is_base64(data: str) -> bool:
@@ -150,8 +150,8 @@ def _result(fact: Result, reply: Reply | None) -> str:
     inside = []
     if diff := fact.human.get("diff"):
         inside.append(f"<pre class=diff>{''.join(_diff_lines(str(diff)))}</pre>")
-    inside += [_block(block) for block in fact.content if isinstance(block, Image)]
-    words = content_text(tuple(block for block in fact.content if not isinstance(block, Image)))
+    inside += [_block(block) for block in fact.content if isinstance(block, ImageBlock)]
+    words = content_text(tuple(block for block in fact.content if not isinstance(block, ImageBlock)))
     gist = f"of {_call(use)}" if use is not None else " ".join(words[:400].split())[:120]
     inside.append(_plain(words))
     if fact.stored is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from .facts import Noted
+from .facts import Metadata
 from .fold import Folded
 
 LONG = 20_000  # characters of one output in a page for people
@@ -21,7 +21,7 @@ def shortened(text: str) -> str:
 
 def title(folded: Folded, sid: str) -> str:
     """The session's name, else its id."""
-    names = [note for note in folded.notes if isinstance(note, Noted) and note.topic == "name"]
+    names = [note for note in folded.notes if isinstance(note, Metadata) and note.topic == "name"]
     return str(names[-1].about.get("name") or sid) if names else f"Session {sid}"
 
 

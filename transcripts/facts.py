@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .messages import Block, Usage, nothing
+from .messages import Block, Usage, empty_mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ Edit = Clear | Fold | Unthink
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredOutput:
     """An output kept outside the record: where (relative to the project), its hash and its size in bytes."""
 
     path: str
@@ -76,7 +76,7 @@ class Opened:
     folder: str
     parent: str | None = None
     edits: tuple[Edit, ...] = ()
-    about: Mapping[str, Any] = field(default_factory=nothing)
+    about: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestSent:
     """A request was sent: why, how large we took it to be, which try it was.
 
     `tokens` is the calibrated estimate of the whole prompt, `raw` our uncorrected count of the same view.
@@ -149,9 +149,9 @@ class Result:
     content: tuple[Block, ...]
     tokens: tuple[int, ...] = ()
     error: bool = False
-    human: Mapping[str, Any] = field(default_factory=nothing)
-    about: Mapping[str, Any] = field(default_factory=nothing)
-    stored: Stored | None = None
+    human: Mapping[str, Any] = field(default_factory=empty_mapping)
+    about: Mapping[str, Any] = field(default_factory=empty_mapping)
+    stored: StoredOutput | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class Compacted:
     trigger: str
     edits: tuple[Edit, ...]
     asked: int | None = None
-    report: Mapping[str, Any] = field(default_factory=nothing)
+    report: Mapping[str, Any] = field(default_factory=empty_mapping)
 
     @property
     def id(self) -> str:
@@ -189,7 +189,7 @@ class Failed:
     ts: float
     what: str
     reason: str
-    about: Mapping[str, Any] = field(default_factory=nothing)
+    about: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,17 +199,17 @@ class Rewound:
     seq: int
     ts: float
     to: int
-    about: Mapping[str, Any] = field(default_factory=nothing)
+    about: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class Metadata:
     """State beside the conversation: a pin, a name, a permission mode, a checkpoint of files."""
 
     seq: int
     ts: float
     topic: str
-    about: Mapping[str, Any] = field(default_factory=nothing)
+    about: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ class Closed:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class UnknownFact:
     """A line of a kind that this version does not know, kept as it was."""
 
     seq: int
@@ -232,7 +232,7 @@ class Unknown:
 Fact = (
     Opened
     | User
-    | Asked
+    | RequestSent
     | Reply
     | Started
     | Result
@@ -240,14 +240,14 @@ Fact = (
     | Undone
     | Failed
     | Rewound
-    | Noted
+    | Metadata
     | Closed
-    | Unknown
+    | UnknownFact
 )
 KINDS: dict[str, type[Any]] = {
     "opened": Opened,
     "user": User,
-    "asked": Asked,
+    "asked": RequestSent,
     "reply": Reply,
     "started": Started,
     "result": Result,
@@ -255,7 +255,7 @@ KINDS: dict[str, type[Any]] = {
     "undone": Undone,
     "failed": Failed,
     "rewound": Rewound,
-    "noted": Noted,
+    "noted": Metadata,
     "closed": Closed,
 }
 KIND_OF = {made: name for name, made in KINDS.items()}

@@ -15,25 +15,25 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from .edits import Edits, cleared
+from .edits import ActiveEdits, cleared
 from .entries import Entry, Exchange, Prompt, answers, exchange, prompted, said
 from .facts import (
-    Asked,
     Compacted,
     Edit,
     Fact,
     Failed,
-    Noted,
+    Metadata,
     Opened,
     Reply,
+    RequestSent,
     Result,
     Rewound,
     Started,
     Undone,
     User,
 )
-from .messages import Text, Usage
-from .view import Kind, Message, Part, View
+from .messages import TextBlock, Usage
+from .view import Message, Part, PartKind, View
 
 MEASURES = 64  # as many (raw, actual) pairs as the fit of the estimate looks at
 LOST_START = "[the beginning of this session could not be read]"
@@ -56,14 +56,14 @@ class Folded:
 
     facts: list[Fact] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
-    edits: Edits = field(default_factory=Edits)
+    edits: ActiveEdits = field(default_factory=ActiveEdits)
     opened: Opened | None = None
-    asked: Asked | None = None
+    asked: RequestSent | None = None
     reply: Reply | None = None
     compactions: list[Compacted] = field(default_factory=list)
     undone: dict[str, int] = field(default_factory=dict)
     failures: list[Failed] = field(default_factory=list)
-    notes: list[Noted] = field(default_factory=list)
+    notes: list[Metadata] = field(default_factory=list)
     holes: list[int] = field(default_factory=list)
     last_seq: int = 0
     measures: list[tuple[int, int]] = field(default_factory=list)
@@ -153,7 +153,7 @@ class Folded:
                 if (entry := self.find(fact.of)) is not None:
                     entry.started.add(fact.block)
                     self._change(fact.of)
-            case Asked():
+            case RequestSent():
                 self.asked = fact
             case Opened():
                 self.opened = fact
@@ -168,7 +168,7 @@ class Folded:
             case Failed():
                 self.failures.append(fact)
                 self._measure(fact.about.get("raw"), fact.about.get("actual"))
-            case Noted():
+            case Metadata():
                 self.notes.append(fact)
             case _:
                 pass
@@ -264,7 +264,7 @@ class Folded:
         if not parts:
             return
         if not len(self._view):
-            lost = Part(Text(LOST_START), 0, 0, Kind.PLACEHOLDER, 12)
+            lost = Part(TextBlock(LOST_START), 0, 0, PartKind.PLACEHOLDER, 12)
             self._put("user", (lost,), 0, 0)
         self._put("assistant", parts, entry.seq, entry.seq)
         if entry.uses:
@@ -285,9 +285,9 @@ class Folded:
 def _fold_parts(first: int, blocks: tuple[object, ...], tokens: int) -> tuple[Part, ...]:
     each, rest = divmod(tokens, max(1, len(blocks)))
     return tuple(
-        Part(block, first, i, Kind.PLACEHOLDER, each + (rest if i == 0 else 0))  # type: ignore[arg-type]
+        Part(block, first, i, PartKind.PLACEHOLDER, each + (rest if i == 0 else 0))  # type: ignore[arg-type]
         for i, block in enumerate(blocks)
-        if not (isinstance(block, Text) and not block.text.strip())
+        if not (isinstance(block, TextBlock) and not block.text.strip())
     )
 
 

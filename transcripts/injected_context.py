@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from .messages import Block, Text
+from .messages import Block, TextBlock
 
 OPENING = "<surroundings>"
 CLOSING = "</surroundings>"
 
 
-def is_ours(block: Block) -> bool:
+def is_injected(block: Block) -> bool:
     """Whether a block of a prompt is the program's own: where and when the session takes place."""
     return (
-        isinstance(block, Text) and block.text.startswith(OPENING) and block.text.rstrip().endswith(CLOSING)
+        isinstance(block, TextBlock)
+        and block.text.startswith(OPENING)
+        and block.text.rstrip().endswith(CLOSING)
     )
 
 
-def spoken(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+def without_injected(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     """The blocks of a prompt that are the person's."""
-    return tuple(block for block in blocks if not is_ours(block))
+    return tuple(block for block in blocks if not is_injected(block))
 
 
-def beside(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+def injected_texts(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     """The blocks of a prompt that are ours."""
-    return tuple(block for block in blocks if is_ours(block))
+    return tuple(block for block in blocks if is_injected(block))

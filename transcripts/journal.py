@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from .disk import Disk, append_whole, sync_folders
-from .record_errors import Refused
-from .session_lock import ensure, held, lock, unlock
+from .record_errors import RecordUnreadable
+from .session_lock import ensure_private_folder, held, lock, unlock
 
 _CHUNK = 1 << 20
 
@@ -44,8 +44,8 @@ class Journal:
         self._lock: int | None = None
 
     def enter(self) -> None:
-        """Take the folder and the lock. Raises also Refused and InUse."""
-        ensure(self.path.parent, self.disk)
+        """Take the folder and the lock. Raises also Refused and SessionInUse."""
+        ensure_private_folder(self.path.parent, self.disk)
         self._lock = lock(self.path, self.disk)
 
     def release(self) -> None:
@@ -57,7 +57,7 @@ class Journal:
         self._fd = self._lock = None
 
     def ready(self) -> None:
-        """Have the file open, whole and in its place. Raises also Refused and InUse."""
+        """Have the file open, whole and in its place. Raises also Refused and SessionInUse."""
         if self._lock is None:
             self.enter()
         if self._fd is None:
@@ -69,7 +69,7 @@ class Journal:
         """Append one line with one write. Raises also Refused, where somebody else wrote to the file."""
         assert self._fd is not None, "ready() comes first"
         if not self.broken and self.disk.stat(self._fd).st_size != self.good:
-            raise Refused(f"something else writes to {self.path}: nothing of that is cut off")
+            raise RecordUnreadable(f"something else writes to {self.path}: nothing of that is cut off")
         self.broken = True
         piece = line if self.ended else b"\n" + line
         self.good = append_whole(self.disk, self._fd, piece, self.good)
@@ -94,11 +94,13 @@ class Journal:
         try:
             found = self.disk.stat(fd)
             if not stat.S_ISREG(found.st_mode):
-                raise Refused(f"{self.path} is no regular file: nothing is written there")
+                raise RecordUnreadable(f"{self.path} is no regular file: nothing is written there")
             with suppress(PermissionError):  # some file systems have no modes
                 os.fchmod(fd, 0o600)
             if found.st_size != self.size:
-                raise Refused(f"{self.path} was written to since it was read: resume the session once more")
+                raise RecordUnreadable(
+                    f"{self.path} was written to since it was read: resume the session once more"
+                )
             if self.size > self.good:
                 _keep_aside(self.disk, fd, self.good, self.path.with_suffix(".torn"))
                 self.size = self.good
@@ -112,7 +114,7 @@ class Journal:
     def _rebuild(self, old: int) -> int:
         """Put a new file in the place of one that cannot be trusted, or that somebody removed."""
         disk, temporary = self.disk, f"{self.path}.new"
-        ensure(self.path.parent, disk)
+        ensure_private_folder(self.path.parent, disk)
         if not held(self.path, self._lock):
             again = lock(self.path, disk)
             if self._lock is not None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from .codec import VERSION, BadLine, decode, from_raw, parse
 from .disk import DISK, Disk
-from .edits import Edits
+from .edits import ActiveEdits
 from .facts import Compacted, Fact, Opened, Result, Rewound, Undone
 from .fold import Folded, replaced
 
@@ -33,7 +33,7 @@ _FIELDS = {"v", "ts", "sid", "kind", *(field.name for field in fields(Result))}
 
 
 @dataclass(slots=True)
-class Shelf:
+class LazyResults:
     """Where the facts stand that have no content in memory: seq -> (offset, length) in bytes."""
 
     path: Path | None = None
@@ -94,25 +94,25 @@ def _counted(tokens: Any) -> bool:
     return isinstance(tokens, list) and all(type(n) is int for n in tokens) and sum(tokens) > 0
 
 
-def reveal(facts: list[Fact], shelf: Shelf) -> list[Fact]:
+def reveal(facts: list[Fact], deferred: LazyResults) -> list[Fact]:
     """The facts with every output in place that the conversation shows; those are taken off the shelf."""
     edits, gone = _in_force(facts)
     shown = [
         fact.seq
         for fact in facts
         if isinstance(fact, Result)
-        and fact.seq in shelf
+        and fact.seq in deferred
         and not any(first <= fact.seq < last for first, last in gone)
         and edits.covering(fact.of) is None
         and "content" not in edits.clears.get((fact.seq, 0), ())
     ]
-    whole = dict(zip(shown, shelf.fetch_all(shown), strict=True))
+    whole = dict(zip(shown, deferred.fetch_all(shown), strict=True))
     for seq in shown:
-        del shelf.places[seq]
+        del deferred.places[seq]
     return [whole.get(fact.seq, fact) for fact in facts] if whole else facts
 
 
-def _in_force(facts: list[Fact]) -> tuple[Edits, list[tuple[int, int]]]:
+def _in_force(facts: list[Fact]) -> tuple[ActiveEdits, list[tuple[int, int]]]:
     """The edits that hold at the end, and the stretches first..last - 1 that were rewound away."""
     made: list[Opened | Compacted | Undone] = []
     gone: list[tuple[int, int]] = []
@@ -123,7 +123,7 @@ def _in_force(facts: list[Fact]) -> tuple[Edits, list[tuple[int, int]]]:
             case Rewound():
                 made = [one for one in made if one.seq < fact.to]
                 gone.append((fact.to, fact.seq))
-    edits, open_ones = Edits(), dict[str, int]()
+    edits, open_ones = ActiveEdits(), dict[str, int]()
     for one in made:
         if isinstance(one, Compacted):
             open_ones[one.id] = one.seq
@@ -135,10 +135,10 @@ def _in_force(facts: list[Fact]) -> tuple[Edits, list[tuple[int, int]]]:
     return edits, gone
 
 
-def whole(folded: Folded, shelf: Shelf | None) -> Folded:
+def whole(folded: Folded, deferred: LazyResults | None) -> Folded:
     """The session with everything in place. Raises OSError and BadLine where the record lost something."""
-    if not shelf:
+    if not deferred:
         return folded
-    away = [fact.seq for fact in folded.facts if fact.seq in shelf]
-    fetched = dict(zip(away, shelf.fetch_all(away), strict=True))
+    away = [fact.seq for fact in folded.facts if fact.seq in deferred]
+    fetched = dict(zip(away, deferred.fetch_all(away), strict=True))
     return replaced(folded, fetched)

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from .codec import BadLine, decode
-from .facts import Fact, Noted, Opened, User
-from .injected_context import spoken
-from .messages import Text
-from .record_errors import Ambiguous, NoSuchSession
-from .session_lock import FOLDER
+from .facts import Fact, Metadata, Opened, User
+from .injected_context import without_injected
+from .messages import TextBlock
+from .record_errors import AmbiguousSession, NoSuchSession
+from .session_lock import RECORDS_FOLDER
 
 END = 1 << 16  # bytes read of the end
 HEAD_LINES, HEAD = 12, 1 << 21  # as much is read of the beginning, to find the first prompt
@@ -28,7 +28,7 @@ _USER, _NAME = b'"kind":"user"', b'"kind":"noted"'
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class SessionSummary:
     """A session in a list. `first` is the first prompt, `at` the last activity (seconds since the epoch).
 
     `turns` counts prompts; for a file too large to look through it is at least that many. `folder` is
@@ -45,9 +45,9 @@ class Summary:
     folder: str
 
 
-def sessions(project: Path) -> list[Summary]:
+def sessions(project: Path) -> list[SessionSummary]:
     """The sessions kept in a project's folder, the newest activity first. An unreadable file is left out."""
-    found = sorted(_files(project / FOLDER), key=lambda each: -each[1].st_mtime)
+    found = sorted(_files(project / RECORDS_FOLDER), key=lambda each: -each[1].st_mtime)
     left, listed = BUDGET, []
     for path, about in found:
         whole = about.st_size <= left
@@ -69,7 +69,7 @@ def newest(project: Path) -> Path | None:
 def resolve(project: Path, wanted: str) -> Path:
     """The file of the session with this id, name, or unique beginning of an id.
 
-    Raises NoSuchSession, Ambiguous.
+    Raises NoSuchSession, AmbiguousSession.
     """
     listed = sessions(project)
     exact = [one for one in listed if wanted == one.sid]
@@ -77,14 +77,14 @@ def resolve(project: Path, wanted: str) -> Path:
     fits = fits or [one for one in listed if wanted and one.sid.startswith(wanted)]
     fits = fits or [one for one in listed if wanted and one.name.casefold() == wanted.casefold()]
     if not fits:
-        there = f"the newest is {listed[0].sid}" if listed else f"none are kept in {project / FOLDER}"
+        there = f"the newest is {listed[0].sid}" if listed else f"none are kept in {project / RECORDS_FOLDER}"
         raise NoSuchSession(f"no session {wanted!r} here: {there}")
     if len(fits) > 1:
-        raise Ambiguous(wanted, tuple(one.sid for one in fits))
+        raise AmbiguousSession(wanted, tuple(one.sid for one in fits))
     return fits[0].path
 
 
-def summary(path: Path, about: os.stat_result, *, whole: bool) -> Summary | None:
+def summary(path: Path, about: os.stat_result, *, whole: bool) -> SessionSummary | None:
     """What a list says of one file; None where it cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -96,7 +96,7 @@ def summary(path: Path, about: os.stat_result, *, whole: bool) -> Summary | None
         return None
     opened = next((fact for fact in head if isinstance(fact, Opened)), None)
     prompts = {fact.seq: fact for fact in head + rest if _is_prompt(fact)}
-    return Summary(
+    return SessionSummary(
         sid=path.stem,
         path=path,
         name=_name(head + rest),
@@ -111,7 +111,7 @@ def summary(path: Path, about: os.stat_result, *, whole: bool) -> Summary | None
 def first_words(fact: Fact) -> str:
     """The words of a prompt, without the surroundings that we put before them."""
     blocks = getattr(fact, "blocks", ())
-    texts = [block.text for block in spoken(blocks) or blocks if isinstance(block, Text)]
+    texts = [block.text for block in without_injected(blocks) or blocks if isinstance(block, TextBlock)]
     return " ".join((texts or [""])[0].split())
 
 
@@ -163,5 +163,5 @@ def _is_prompt(fact: Fact) -> bool:
 
 
 def _name(facts: list[Fact]) -> str:
-    names = [fact for fact in facts if isinstance(fact, Noted) and fact.topic == "name"]
+    names = [fact for fact in facts if isinstance(fact, Metadata) and fact.topic == "name"]
     return str(max(names, key=lambda fact: fact.seq).about.get("name", "")) if names else ""

@@ -19,15 +19,15 @@ from typing import BinaryIO
 
 from .codec import VERSION, BadLine, decode
 from .disk import DISK, Disk
-from .facts import Fact, Unknown
-from .lazy_results import Shelf, reveal, stub
-from .record_errors import NoSuchSession, Refused, StoreError
+from .facts import Fact, UnknownFact
+from .lazy_results import LazyResults, reveal, stub
+from .record_errors import NoSuchSession, RecordUnreadable, StoreError
 
 LONGEST = 1 << 28  # a line longer than this is no record: 50 MB is the largest that we write
 
 
 @dataclass(frozen=True, slots=True)
-class Bad:
+class DamagedLine:
     """A line that is no record: its number from 1, its place in the file in bytes, what is wrong."""
 
     line: int
@@ -37,7 +37,7 @@ class Bad:
 
 
 @dataclass(slots=True)
-class Loaded:
+class LoadedRecord:
     """What a file holds. `facts` are in the order of `seq`, each number once.
 
     good     where the good part ends, in bytes; `size` of the file. What is between them is torn
@@ -53,9 +53,9 @@ class Loaded:
     good: int = 0
     size: int = 0
     ended: bool = True
-    bad: tuple[Bad, ...] = ()
+    bad: tuple[DamagedLine, ...] = ()
     version: int = VERSION
-    shelf: Shelf = field(default_factory=Shelf)
+    shelf: LazyResults = field(default_factory=LazyResults)
 
     @property
     def torn(self) -> int:
@@ -63,7 +63,7 @@ class Loaded:
         return self.size - self.good
 
 
-def read(path: Path, disk: Disk = DISK, *, shelve: bool = False) -> Loaded:
+def read_record(path: Path, disk: Disk = DISK, *, shelve: bool = False) -> LoadedRecord:
     """Load a record.
 
     Raises:
@@ -75,14 +75,14 @@ def read(path: Path, disk: Disk = DISK, *, shelve: bool = False) -> Loaded:
         fd = disk.open(str(path), os.O_RDONLY | os.O_NONBLOCK, 0)
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
-            raise Refused(f"{path} is no regular file: it is not read")
+            raise RecordUnreadable(f"{path} is no regular file: it is not read")
         with os.fdopen(fd, "rb", buffering=1 << 20) as file, _uncollected():
             return _read(file, path, shelve)
     except FileNotFoundError as error:
         raise NoSuchSession(f"there is no session file {path}") from error
     except OSError as error:
         if path.is_symlink():
-            raise Refused(f"{path} is a link: it is not followed, give the file itself") from error
+            raise RecordUnreadable(f"{path} is a link: it is not followed, give the file itself") from error
         raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
@@ -98,10 +98,10 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _read(file: BinaryIO, path: Path, shelve: bool) -> Loaded:
-    loaded = Loaded(path, path.stem, shelf=Shelf(path))
+def _read(file: BinaryIO, path: Path, shelve: bool) -> LoadedRecord:
+    loaded = LoadedRecord(path, path.stem, shelf=LazyResults(path))
     sids: list[str] = []
-    bad: list[Bad] = []
+    bad: list[DamagedLine] = []
     for number, offset, line in _lines(file):
         loaded.size = offset + len(line)
         if line.isspace() and line.endswith(b"\n"):
@@ -110,13 +110,13 @@ def _read(file: BinaryIO, path: Path, shelve: bool) -> Loaded:
         try:
             fact, sid = _fact(line, offset, loaded.shelf if shelve else None)
         except BadLine as error:
-            bad.append(Bad(number, offset, len(line), str(error)))
+            bad.append(DamagedLine(number, offset, len(line), str(error)))
             if (found := salvage(line)) is None:
                 continue
             fact, sid = found
         loaded.facts.append(fact)
         sids = sids or [sid]
-        if isinstance(fact, Unknown):
+        if isinstance(fact, UnknownFact):
             loaded.version = max(loaded.version, _version(fact))
         loaded.good, loaded.ended = loaded.size, line.endswith(b"\n")
     loaded.sid = sids[0] if sids else loaded.sid
@@ -135,9 +135,9 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
         number += line.endswith(b"\n")
 
 
-def _fact(line: bytes, offset: int, shelf: Shelf | None) -> tuple[Fact, str]:
-    if shelf is not None and (found := stub(line)) is not None:
-        shelf.places[found[0].seq] = (offset, len(line))
+def _fact(line: bytes, offset: int, deferred: LazyResults | None) -> tuple[Fact, str]:
+    if deferred is not None and (found := stub(line)) is not None:
+        deferred.places[found[0].seq] = (offset, len(line))
         return found
     return decode(line)
 
@@ -160,18 +160,18 @@ def salvage(line: bytes) -> tuple[Fact, str] | None:
     return None
 
 
-def _version(fact: Unknown) -> int:
+def _version(fact: UnknownFact) -> int:
     version = fact.raw.get("v")
     return version if isinstance(version, int) else VERSION
 
 
-def _put_in_order(loaded: Loaded, bad: list[Bad]) -> None:
+def _put_in_order(loaded: LoadedRecord, bad: list[DamagedLine]) -> None:
     """Sort by number where lines were moved, drop a number that comes again, tell torn from damaged."""
     facts = loaded.facts
     if any(after.seq <= before.seq for before, after in pairwise(facts)):
         unique: dict[int, Fact] = {}
         for fact in facts:
             if unique.setdefault(fact.seq, fact) is not fact:
-                bad.append(Bad(0, 0, 0, f"record {fact.seq} comes again: the first one counts"))
+                bad.append(DamagedLine(0, 0, 0, f"record {fact.seq} comes again: the first one counts"))
         loaded.facts = [unique[seq] for seq in sorted(unique)]
     loaded.bad = tuple(each for each in bad if each.offset < loaded.good)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .messages import Block, Opaque, Text, ToolResult, ToolUse
+from .messages import Block, TextBlock, ToolResultBlock, ToolUseBlock, UnknownBlock
 
 HIDDEN = "****"
 SHORTEST = 8  # characters; a shorter value would be found in innocent text
@@ -69,7 +69,7 @@ def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Masks:
+class SecretMasks:
     """Exact values that must not stand in the record. Those under 8 characters are not looked for."""
 
     values: tuple[str, ...] = ()
@@ -97,13 +97,13 @@ class Masks:
         """The block without the values; the same object where it holds none. Thinking stays as it is."""
         made = block
         match block:
-            case Text():
+            case TextBlock():
                 made = replace(block, text=self.text(block.text), extra=self.json(block.extra))
-            case ToolUse():
+            case ToolUseBlock():
                 name, arguments = self.text(block.name), self.json(block.input)
                 made = replace(block, name=name, input=arguments, extra=self.json(block.extra))
-            case ToolResult():
+            case ToolResultBlock():
                 made = replace(block, content=tuple(self.block(part) for part in block.content))
-            case Opaque():
+            case UnknownBlock():
                 made = replace(block, raw=self.json(block.raw))
         return block if made == block else made

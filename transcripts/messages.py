@@ -14,44 +14,44 @@ from typing import Any
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-def nothing() -> Mapping[str, Any]:
+def empty_mapping() -> Mapping[str, Any]:
     """The empty mapping that all values share."""
     return _NOTHING
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextBlock:
     text: str
-    extra: Mapping[str, Any] = field(default_factory=nothing)
+    extra: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
 @dataclass(frozen=True, slots=True)
-class Thinking:
+class ThinkingBlock:
     """Reasoning of the model; `signature` binds it to everything sent before it, `thinking` may be empty."""
 
     thinking: str
     signature: str
-    extra: Mapping[str, Any] = field(default_factory=nothing)
+    extra: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
 @dataclass(frozen=True, slots=True)
-class RedactedThinking:
+class RedactedThinkingBlock:
     data: str
-    extra: Mapping[str, Any] = field(default_factory=nothing)
+    extra: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
 @dataclass(frozen=True, slots=True)
-class ToolUse:
+class ToolUseBlock:
     """A call of a tool. `input` is always an object; text that was no JSON object is under INVALID_JSON."""
 
     id: str
     name: str
     input: Mapping[str, Any]
-    extra: Mapping[str, Any] = field(default_factory=nothing)
+    extra: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class ImageBlock:
     """An image of the user or of a result: `data` is base64, `media_type` one of png, jpeg, gif, webp."""
 
     media_type: str
@@ -59,20 +59,28 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResultBlock:
     tool_use_id: str
     content: tuple[Block, ...]
     is_error: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Opaque:
+class UnknownBlock:
     """A block of a type that we do not know, as it came."""
 
     raw: Mapping[str, Any]
 
 
-Block = Text | Thinking | RedactedThinking | ToolUse | Image | ToolResult | Opaque
+Block = (
+    TextBlock
+    | ThinkingBlock
+    | RedactedThinkingBlock
+    | ToolUseBlock
+    | ImageBlock
+    | ToolResultBlock
+    | UnknownBlock
+)
 INVALID_JSON = "INVALID_JSON"
 
 
@@ -105,72 +113,72 @@ class Usage:
 
 
 def is_thinking(block: Block) -> bool:
-    return isinstance(block, Thinking | RedactedThinking)
+    return isinstance(block, ThinkingBlock | RedactedThinkingBlock)
 
 
-def clean(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Replace lone surrogates, which no UTF-8 file and no API request can carry."""
     if text.isascii():
         return text
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def clean_json(value: Any) -> Any:
+def replace_surrogates_in_json(value: Any) -> Any:
     """`clean`, for every string within a JSON value."""
     if isinstance(value, str):
-        return clean(value)
+        return replace_surrogates(value)
     if isinstance(value, Mapping):
-        return {clean(str(key)): clean_json(item) for key, item in value.items()}
+        return {replace_surrogates(str(key)): replace_surrogates_in_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [clean_json(item) for item in value]
+        return [replace_surrogates_in_json(item) for item in value]
     return value
 
 
-def to_api(block: Block) -> dict[str, Any]:
+def block_to_json(block: Block) -> dict[str, Any]:
     """The block as the JSON object that the API takes, fields in a fixed order."""
     match block:
-        case Text():
+        case TextBlock():
             return {"type": "text", "text": block.text, **block.extra}
-        case Thinking():
+        case ThinkingBlock():
             head = {"type": "thinking", "thinking": block.thinking, "signature": block.signature}
             return {**head, **block.extra}
-        case RedactedThinking():
+        case RedactedThinkingBlock():
             return {"type": "redacted_thinking", "data": block.data, **block.extra}
-        case ToolUse():
+        case ToolUseBlock():
             use = {"type": "tool_use", "id": block.id, "name": block.name, "input": dict(block.input)}
             return {**use, **block.extra}
-        case Image():
+        case ImageBlock():
             source = {"type": "base64", "media_type": block.media_type, "data": block.data}
             return {"type": "image", "source": source}
-        case ToolResult():
+        case ToolResultBlock():
             return _result_to_api(block)
-        case Opaque():
+        case UnknownBlock():
             return dict(block.raw)
 
 
-def _result_to_api(block: ToolResult) -> dict[str, Any]:
+def _result_to_api(block: ToolResultBlock) -> dict[str, Any]:
     answer: dict[str, Any] = {"type": "tool_result", "tool_use_id": block.tool_use_id}
-    answer["content"] = [to_api(part) for part in block.content]
+    answer["content"] = [block_to_json(part) for part in block.content]
     if block.is_error:
         answer["is_error"] = True
     return answer
 
 
-def from_api(raw: Mapping[str, Any]) -> Block:
-    """The block that a JSON object stands for; what we cannot read whole becomes `Opaque`."""
+def block_from_json(raw: Mapping[str, Any]) -> Block:
+    """The block that a JSON object stands for; what we cannot read whole becomes `UnknownBlock`."""
     try:
         return _READERS[raw["type"]](raw)
     except (AttributeError, KeyError, TypeError, ValueError):
-        return Opaque(dict(raw))
+        return UnknownBlock(dict(raw))
 
 
-def blocks_from_api(content: str | Iterable[Mapping[str, Any]] | None) -> tuple[Block, ...]:
+def blocks_from_json(content: str | Iterable[Mapping[str, Any]] | None) -> tuple[Block, ...]:
     """Message content as the API has it: a string or a list of blocks."""
     if content is None:
         return ()
     if isinstance(content, str):
-        return (Text(content),) if content else ()
-    return tuple(map(from_api, content))
+        return (TextBlock(content),) if content else ()
+    return tuple(map(block_from_json, content))
 
 
 def _extra(raw: Mapping[str, Any], *known: str) -> Mapping[str, Any]:
@@ -190,28 +198,28 @@ def _read_tool_use(raw: Mapping[str, Any]) -> Block:
     if not isinstance(arguments, Mapping):
         arguments = {INVALID_JSON: arguments if isinstance(arguments, str) else repr(arguments)}
     extra = _NOTHING if len(raw) == 4 else _extra(raw, "id", "name", "input")
-    return ToolUse(str(raw["id"]), str(raw["name"]), arguments, extra)
+    return ToolUseBlock(str(raw["id"]), str(raw["name"]), arguments, extra)
 
 
 def _read_image(raw: Mapping[str, Any]) -> Block:
     source = raw["source"]
     if source.get("type") != "base64":
-        return Opaque(dict(raw))
-    return Image(_string(source["media_type"]), _string(source["data"]))
+        return UnknownBlock(dict(raw))
+    return ImageBlock(_string(source["media_type"]), _string(source["data"]))
 
 
 def _read_result(raw: Mapping[str, Any]) -> Block:
-    return ToolResult(
-        str(raw["tool_use_id"]), blocks_from_api(raw.get("content")), bool(raw.get("is_error", False))
+    return ToolResultBlock(
+        str(raw["tool_use_id"]), blocks_from_json(raw.get("content")), bool(raw.get("is_error", False))
     )
 
 
 _READERS: dict[str, Callable[[Mapping[str, Any]], Block]] = {
-    "text": lambda raw: Text(_string(raw["text"]), _NOTHING if len(raw) == 2 else _extra(raw, "text")),
-    "thinking": lambda raw: Thinking(
+    "text": lambda raw: TextBlock(_string(raw["text"]), _NOTHING if len(raw) == 2 else _extra(raw, "text")),
+    "thinking": lambda raw: ThinkingBlock(
         _string(raw["thinking"]), _string(raw.get("signature") or ""), _extra(raw, "thinking", "signature")
     ),
-    "redacted_thinking": lambda raw: RedactedThinking(_string(raw["data"]), _extra(raw, "data")),
+    "redacted_thinking": lambda raw: RedactedThinkingBlock(_string(raw["data"]), _extra(raw, "data")),
     "tool_use": _read_tool_use,
     "image": _read_image,
     "tool_result": _read_result,

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .codec import BadLine
-from .facts import Clear, Compacted, Fact, Fold, Result, Stored
+from .facts import Clear, Compacted, Fact, Fold, Result, StoredOutput
 from .fold import Folded
-from .lazy_results import Shelf
-from .render_text import block_text, fact_text, speaker
+from .lazy_results import LazyResults
+from .render_text import block_text, fact_text, speaker_of
 
 _ID = re.compile(r"r(\d{1,15})(?:\.(\d{1,9}))?(?:-r(\d{1,15}))?\Z|c(\d{1,15})\Z")
 PIECE = 4_000  # characters of one fact in a stretch; `r<seq>` gives the rest
@@ -32,12 +32,12 @@ LARGEST = 64 << 20  # bytes; outputs are kept up to 50 MB
 
 
 @dataclass(frozen=True, slots=True)
-class Recall:
+class Originals:
     """The record of a running session. `folded` is the live one; `outputs` the folder of stored outputs."""
 
     folded: Folded
     outputs: Path
-    shelf: Shelf = field(default_factory=Shelf)
+    shelf: LazyResults = field(default_factory=LazyResults)
 
     def original(self, id: str) -> str:
         """The original text of a recall id. Raises KeyError with the ids that are near."""
@@ -82,7 +82,7 @@ class Recall:
         at = bisect_left(facts, seq, key=lambda fact: fact.seq)
         if at < len(facts) and facts[at].seq == seq:
             return self._fetched(facts[at])
-        near = [f"r{fact.seq}" for fact in facts[max(0, at - 3) : at + 3] if speaker(fact)]
+        near = [f"r{fact.seq}" for fact in facts[max(0, at - 3) : at + 3] if speaker_of(fact)]
         raise KeyError(f"there is no r{seq}; near it are {', '.join(near) or 'none'}")
 
     def _fetched(self, fact: Fact) -> Fact:
@@ -94,7 +94,7 @@ class Recall:
             raise KeyError(f"r{fact.seq} cannot be read from the record any more: {error}") from error
 
     def _between(self, first: int, last: int) -> list[Fact]:
-        return [fact for fact in self.folded.facts if first <= fact.seq <= last and speaker(fact)]
+        return [fact for fact in self.folded.facts if first <= fact.seq <= last and speaker_of(fact)]
 
     def _whole(self, fact: Fact) -> str:
         if isinstance(fact, Compacted):
@@ -116,7 +116,7 @@ class Recall:
             text = fact_text(self._fetched(fact))
             if len(text) > PIECE:
                 text = f"{text[:PIECE]}\n[... {len(text) - PIECE:,} more characters: recall r{fact.seq}]"
-            pieces.append(f"[r{fact.seq} {speaker(fact)}]\n{text}")
+            pieces.append(f"[r{fact.seq} {speaker_of(fact)}]\n{text}")
             size += len(text)
             if size > STRETCH:
                 pieces.append(f"[... and more: recall the stretch behind r{fact.seq}]")
@@ -133,11 +133,11 @@ class Recall:
         return self._stretch(
             fact
             for fact in self.folded.facts
-            if speaker(fact) and (fact.seq in seqs or any(f.first <= fact.seq <= f.last for f in folds))
+            if speaker_of(fact) and (fact.seq in seqs or any(f.first <= fact.seq <= f.last for f in folds))
         )
 
 
-def stored_text(stored: Stored, outputs: Path) -> str | None:
+def stored_text(stored: StoredOutput, outputs: Path) -> str | None:
     """A whole output from the folder of outputs; None where it is missing, elsewhere, or has changed."""
     path = outputs / Path(stored.path).name
     try:
@@ -154,7 +154,7 @@ def stored_text(stored: Stored, outputs: Path) -> str | None:
     return content.decode("utf-8", "replace")
 
 
-def _missing(stored: Stored) -> str:
+def _missing(stored: StoredOutput) -> str:
     return f"[the whole output, {stored.size:,} bytes, is not in {stored.path} any more, or has changed]"
 
 

@@ -2,10 +2,10 @@
 
     StoreError          the text names what is wrong and what to do about it
     ├── Refused         a folder or file that is not plainly ours: a link, another owner, no regular file
-    ├── InUse           another process writes this session: `pid`, where it is known
+    ├── SessionInUse           another process writes this session: `pid`, where it is known
     ├── Newer           written by a newer version: may be looked at, not continued
     ├── NoSuchSession   nothing goes by that id or name
-    └── Ambiguous       several do: `candidates`
+    └── AmbiguousSession       several do: `candidates`
 
 A disk that fails while a session runs is no error: the store keeps the records and says so (see store.py).
 """
@@ -17,11 +17,11 @@ class StoreError(Exception):
     """The record cannot be opened as asked."""
 
 
-class Refused(StoreError):
+class RecordUnreadable(StoreError):
     """What stands there is not plainly ours."""
 
 
-class InUse(StoreError):
+class SessionInUse(StoreError):
     """Another process has the session open. `pid` is None where it could not be read."""
 
     def __init__(self, sid: str, pid: int | None) -> None:
@@ -34,7 +34,7 @@ class InUse(StoreError):
         self.pid = pid
 
 
-class Newer(StoreError):
+class RecordTooNew(StoreError):
     """A newer major version wrote it."""
 
     def __init__(self, sid: str, version: int) -> None:
@@ -49,7 +49,7 @@ class NoSuchSession(StoreError):
     """No session has that id, prefix or name."""
 
 
-class Ambiguous(StoreError):
+class AmbiguousSession(StoreError):
     """More than one session fits. `candidates` are their ids."""
 
     def __init__(self, wanted: str, candidates: tuple[str, ...]) -> None:

@@ -5,23 +5,32 @@ from __future__ import annotations
 import json
 
 from .facts import Fact, Reply, Result, User
-from .messages import Block, Image, Opaque, RedactedThinking, Text, Thinking, ToolResult, ToolUse
+from .messages import (
+    Block,
+    ImageBlock,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnknownBlock,
+)
 
 
 def block_text(block: Block) -> str:
     """The block as text: the words as they are, arguments as indented JSON, an image by type and size."""
     match block:
-        case Text(text=text) | Thinking(thinking=text):
+        case TextBlock(text=text) | ThinkingBlock(thinking=text):
             return text
-        case ToolUse():
+        case ToolUseBlock():
             return f"{block.name} {json.dumps(dict(block.input), ensure_ascii=False, indent=2)}"
-        case ToolResult():
+        case ToolResultBlock():
             return content_text(block.content)
-        case Image():
+        case ImageBlock():
             return f"[image, {block.media_type}, {len(block.data) * 3 // 4:,} bytes]"
-        case RedactedThinking():
+        case RedactedThinkingBlock():
             return ""
-        case Opaque():
+        case UnknownBlock():
             return json.dumps(dict(block.raw), ensure_ascii=False)
 
 
@@ -38,14 +47,14 @@ def fact_text(fact: Fact) -> str:
     return ""
 
 
-def call_of(reply: Fact | None, result: Result) -> ToolUse | None:
+def call_of(reply: Fact | None, result: Result) -> ToolUseBlock | None:
     """The call that a result answers, from the reply that holds it; None where the record lost it."""
     blocks = reply.blocks if isinstance(reply, Reply) else ()
     use = blocks[result.block] if result.block < len(blocks) else None
-    return use if isinstance(use, ToolUse) else None
+    return use if isinstance(use, ToolUseBlock) else None
 
 
-def speaker(fact: Fact) -> str:
+def speaker_of(fact: Fact) -> str:
     """Who says it, in one word."""
     match fact:
         case User(source="user"):

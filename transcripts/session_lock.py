@@ -17,9 +17,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from .disk import DISK, Disk
-from .record_errors import InUse, Refused
+from .record_errors import RecordUnreadable, SessionInUse
 
-FOLDER = ".transcripts"
+RECORDS_FOLDER = ".transcripts"
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 
 
@@ -31,21 +31,23 @@ def new_sid(now: float, token: str) -> str:
 def path_of(project: Path, sid: str) -> Path:
     """The file of a session. Raises Refused for an id that could lead elsewhere."""
     if not _SAFE.match(sid):
-        raise Refused(f"{sid!r} is no session id: letters, digits, dots and dashes only")
-    return project / FOLDER / f"{sid}.jsonl"
+        raise RecordUnreadable(f"{sid!r} is no session id: letters, digits, dots and dashes only")
+    return project / RECORDS_FOLDER / f"{sid}.jsonl"
 
 
-def ensure(folder: Path, disk: Disk = DISK) -> None:
+def ensure_private_folder(folder: Path, disk: Disk = DISK) -> None:
     """Make the folder, or make sure that the one that stands there is ours. Raises Refused, OSError."""
     with suppress(FileExistsError):
         disk.mkdir(str(folder), 0o700)
     found = folder.lstat()
     if stat.S_ISLNK(found.st_mode):
-        raise Refused(f"{folder} is a link: remove it, sessions are kept in a folder of their own")
+        raise RecordUnreadable(f"{folder} is a link: remove it, sessions are kept in a folder of their own")
     if not stat.S_ISDIR(found.st_mode):
-        raise Refused(f"{folder} is no folder: move it away, sessions are kept there")
+        raise RecordUnreadable(f"{folder} is no folder: move it away, sessions are kept there")
     if found.st_uid != os.geteuid():
-        raise Refused(f"{folder} belongs to another user (uid {found.st_uid}): sessions are not kept there")
+        raise RecordUnreadable(
+            f"{folder} belongs to another user (uid {found.st_uid}): sessions are not kept there"
+        )
     if stat.S_IMODE(found.st_mode) != 0o700:
         with suppress(PermissionError):  # some file systems have no modes
             folder.chmod(0o700)
@@ -68,7 +70,7 @@ def ignore(folder: Path, disk: Disk = DISK) -> None:
 def lock(path: Path, disk: Disk = DISK) -> int:
     """Take the lock of the session whose record is at `path`: the descriptor that holds it.
 
-    Raises InUse where another process (or another part of this one) has it, OSError.
+    Raises SessionInUse where another process (or another part of this one) has it, OSError.
     """
     name = str(path.with_suffix(".lock"))
     while True:
@@ -82,7 +84,7 @@ def lock(path: Path, disk: Disk = DISK) -> int:
         except BlockingIOError as error:
             pid = _pid(fd)
             os.close(fd)
-            raise InUse(path.stem, pid) from error
+            raise SessionInUse(path.stem, pid) from error
         except BaseException:
             os.close(fd)
             raise

@@ -2,7 +2,7 @@
 
 The errors that can keep a store from being opened are drawn in errors.py:
 
-    StoreError: Refused   InUse   Newer   NoSuchSession   Ambiguous
+    StoreError: Refused   SessionInUse   Newer   NoSuchSession   AmbiguousSession
 
 A disk that fails while the session runs raises nothing: the records stay in memory, the person is told
 once, and every append tries again.
@@ -17,32 +17,39 @@ from pathlib import Path
 
 from .codec import VERSION, encode
 from .disk import DISK, Disk
-from .facts import Closed, Fact, Noted, Opened
+from .facts import Closed, Fact, Metadata, Opened
 from .journal import Journal
-from .listing import Summary, newest, resolve, sessions
-from .load import Loaded, read
-from .record_errors import Ambiguous, InUse, Newer, NoSuchSession, Refused, StoreError
-from .session_lock import FOLDER, holder, new_sid, path_of
+from .listing import SessionSummary, newest, resolve, sessions
+from .load import LoadedRecord, read_record
+from .record_errors import (
+    AmbiguousSession,
+    NoSuchSession,
+    RecordTooNew,
+    RecordUnreadable,
+    SessionInUse,
+    StoreError,
+)
+from .session_lock import RECORDS_FOLDER, holder, new_sid, path_of
 
 __all__ = [
     "DISK",
-    "FOLDER",
-    "Ambiguous",
+    "RECORDS_FOLDER",
+    "AmbiguousSession",
     "Disk",
-    "InUse",
-    "Loaded",
-    "Newer",
+    "LoadedRecord",
     "NoSuchSession",
-    "Refused",
+    "RecordTooNew",
+    "RecordUnreadable",
+    "SessionInUse",
+    "SessionSummary",
     "Store",
     "StoreError",
-    "Summary",
     "create",
     "holder",
     "new_sid",
     "newest",
     "path_of",
-    "read",
+    "read_record",
     "resolve",
     "resume",
     "sessions",
@@ -54,26 +61,27 @@ Warn = Callable[[str], None]
 def create(project: Path, sid: str, warn: Warn, disk: Disk = DISK) -> Store:
     """A new session of a project. Its file comes into being with the first fact that is worth keeping.
 
-    `warn` takes one line for the person. Raises Refused and InUse; a disk that fails is told to `warn`.
+    `warn` takes one line for the person. Raises RecordUnreadable and SessionInUse;
+    a disk that fails is reported to `warn`.
     """
     path = path_of(project, sid)
     if os.path.lexists(path):
-        raise Refused(f"{path} is there already: take another session id")
+        raise RecordUnreadable(f"{path} is there already: take another session id")
     return _entered(Store(Journal(path, disk), sid, warn))
 
 
-def resume(path: Path, warn: Warn, disk: Disk = DISK, *, shelve: bool = True) -> tuple[Store, Loaded]:
+def resume(path: Path, warn: Warn, disk: Disk = DISK, *, shelve: bool = True) -> tuple[Store, LoadedRecord]:
     """An earlier session, to be continued: locked first, then read.
 
     A torn tail is kept aside in `<sid>.torn` and cut off before the first append.
-    Raises every StoreError: with Newer and InUse, `read` still shows the session.
+    Raises every StoreError: with Newer and SessionInUse, `read` still shows the session.
     """
     journal = Journal(path, disk)
     store = _entered(Store(journal, path.stem, warn))
     try:
-        loaded = read(path, disk, shelve=shelve)
+        loaded = read_record(path, disk, shelve=shelve)
         if loaded.version > VERSION:
-            raise Newer(loaded.sid, loaded.version)
+            raise RecordTooNew(loaded.sid, loaded.version)
     except BaseException:
         journal.release()
         raise
@@ -114,7 +122,7 @@ class Store:
     def append(self, fact: Fact, durable: bool = False) -> None:
         """Add one record; with `durable` it is on the disk when this returns, or its delay was told."""
         self.pending.append(encode(fact, self.sid))
-        self.begun = self.begun or not isinstance(fact, Opened | Noted | Closed)
+        self.begun = self.begun or not isinstance(fact, Opened | Metadata | Closed)
         if self.begun:
             self._flush(durable)
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Literal
 
-from .messages import Block, Opaque, ToolUse, clean_json, to_api
+from .messages import Block, ToolUseBlock, UnknownBlock, block_to_json, replace_surrogates_in_json
 
 
-class Kind(IntEnum):
+class PartKind(IntEnum):
     """What a part is, for the map of the context; also its place in a tally."""
 
     USER = 0
@@ -43,9 +43,9 @@ class Part:
     block: Block
     seq: int
     index: int
-    kind: Kind
+    kind: PartKind
     tokens: int
-    use: ToolUse | None = None
+    use: ToolUseBlock | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Message:
 
     def encode(self, mark: dict[str, Any] | None = None) -> bytes:
         """The message as JSON; `mark` is a cache_control that goes on its last block that may carry one."""
-        content = [to_api(part.block) for part in self.parts]
+        content = [block_to_json(part.block) for part in self.parts]
         if mark is not None and (place := markable(self)) is not None:
             content[place] = {**content[place], "cache_control": mark}
         return dump({"role": self.role, "content": content})
@@ -85,14 +85,16 @@ def dump(value: Any) -> bytes:
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
-        return json.dumps(clean_json(value), ensure_ascii=False, separators=(",", ":")).encode()
+        return json.dumps(
+            replace_surrogates_in_json(value), ensure_ascii=False, separators=(",", ":")
+        ).encode()
 
 
 def markable(message: Message) -> int | None:
     """Index of the last part that may carry a cache mark (thinking may not), or None."""
     for index in range(len(message.parts) - 1, -1, -1):
-        if message.parts[index].kind is not Kind.THINKING and not isinstance(
-            message.parts[index].block, Opaque
+        if message.parts[index].kind is not PartKind.THINKING and not isinstance(
+            message.parts[index].block, UnknownBlock
         ):
             return index
     return None
@@ -129,7 +131,7 @@ class View(Sequence[Message]):
         """Our count of the messages before `index`."""
         return sum(self._tallies[index - 1]) + index * MESSAGE_TOKENS if index > 0 else 0
 
-    def between(self, kind: Kind, first: int, last: int) -> int:
+    def between(self, kind: PartKind, first: int, last: int) -> int:
         """Our count of the parts of one kind in the messages first..last-1."""
         if last <= first:
             return 0

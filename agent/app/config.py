@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from agent.errors import ConfigError
-from agent.permissions.permission_store import grants_path
+from agent.permissions.permission_store import permissions_path
 from agent.permissions.rules import MODES, Rule, parse_rules
 from compact.settings import settings_from
 from transcripts.masking import SHORTEST
@@ -209,7 +209,7 @@ def load(environ: Mapping[str, str], folder: Path, home: Path) -> Config:
     )
     config = _with_file(config, user_dir / "settings.toml", _FIELDS)
     config = _with_file(config, folder / ".makeroom" / "settings.toml", _PROJECT)
-    config = _with_file(config, grants_path(user_dir, folder), {"allow": _rules})
+    config = _with_file(config, permissions_path(user_dir, folder), {"allow": _rules})
     return _with_environment(config, environ)
 
 

@@ -11,27 +11,27 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from agent.events import Emit, Event, Notice, TurnBegan, TurnEnded
-from agent.loop.context import Parts
-from agent.loop.model_call import size
+from agent.events import Emit, Event, Notice, TurnFinished, TurnStarted
+from agent.loop.context import TurnContext
+from agent.loop.model_call import prompt_tokens
 from agent.loop.turn import run_turn
 from agent.permissions.rules import Mode
 from agent.ports import Approver, Chooser, Status
-from agent.session.environment_context import surroundings
+from agent.session.environment_context import environment_context
 from agent.session.scrollback import show_briefly
 from agent.session.session import Session
 from agent.version import __version__
-from compact.window import State, state_of
-from transcripts.messages import Block, Text
+from compact.window import WindowState, state_of
+from transcripts.messages import Block, TextBlock
 
-from .composition import Workshop, news, running_jobs, warm_commands
-from .setup import Setup
+from .composition import SessionFactory, finished_jobs, running_jobs, warm_commands
+from .setup import RunSetup
 
 BLOCKED = "the context is full and automatic compaction is off: /compact makes room, /clear starts anew"
 CYCLE: tuple[Mode, ...] = ("manual", "acceptEdits", "dontAsk")
 
 
-class Orders(Protocol):
+class CommandTable(Protocol):
     """The slash commands. The module agent.commands is one; handed in, because commands work on the agent."""
 
     def described(self) -> Sequence[tuple[str, str]]:
@@ -40,21 +40,26 @@ class Orders(Protocol):
     def may_run_beside(self, line: str) -> bool:
         """Whether a command line may run while a turn runs."""
 
-    async def run_command(self, agent: Agent, line: str) -> None:
+    async def run_command(self, agent: Controller, line: str) -> None:
         """Run a command line. What goes wrong is told, never raised."""
 
 
-class Agent:
+class Controller:
     """One conversation partner; implements ports.Driver. Where nobody can choose there is no `chooser`."""
 
     def __init__(
-        self, setup: Setup, emit: Emit, approver: Approver, orders: Orders, chooser: Chooser | None = None
+        self,
+        setup: RunSetup,
+        emit: Emit,
+        approver: Approver,
+        orders: CommandTable,
+        chooser: Chooser | None = None,
     ) -> None:
         self.setup = setup
         self.chooser = chooser
-        self.workshop = Workshop(setup, emit, approver)
+        self.factory = SessionFactory(setup, emit, approver)
         self.session: Session | None = None
-        self.parts: Parts | None = None
+        self.context: TurnContext | None = None
         self.ended = False
         self.ran = 0  # commands that the person ran
         self.aside: list[str] = []  # what the person ran since the last prompt, for the next one
@@ -64,11 +69,11 @@ class Agent:
         self._warming: asyncio.Future[None] | None = None
 
     @property
-    def in_use(self) -> tuple[Session, Parts]:
+    def in_use(self) -> tuple[Session, TurnContext]:
         """The session and its parts; `ready` must have returned."""
-        if self.session is None or self.parts is None:
+        if self.session is None or self.context is None:
             raise RuntimeError("the agent is not ready yet")
-        return self.session, self.parts
+        return self.session, self.context
 
     def emit(self, event: Event) -> None:
         self._emit(event)
@@ -79,11 +84,11 @@ class Agent:
         await asyncio.shield(self._ready)
 
     async def _get_ready(self) -> None:
-        await self.workshop.warm()
+        await self.factory.warm()
         for warning in self.setup.config.warnings:
             self.emit(Notice(warning, "warning"))
-        self.session, self.parts = await self.workshop.first_session()
-        self._warming = asyncio.ensure_future(warm_commands(self.parts))
+        self.session, self.context = await self.factory.first_session()
+        self._warming = asyncio.ensure_future(warm_commands(self.context))
         if self.setup.options.headless:
             return
         if self.session.folded.entries:
@@ -93,31 +98,31 @@ class Agent:
 
     def _welcome(self) -> str:
         demo = (
-            "the built-in rule-based demo" if self.setup.options.offline else self.workshop.provider.facts.id
+            "the built-in rule-based demo" if self.setup.options.offline else self.factory.provider.facts.id
         )
         return f"makeroom {__version__} with {demo} in {self.setup.folder}. /help lists commands and keys."
 
-    async def take(self, session: Session, parts: Parts) -> None:
+    async def take(self, session: Session, context: TurnContext) -> None:
         """Use another session from now on; the one before is closed and can be resumed."""
-        await self.workshop.leave(self.session, self.parts)
-        self.session, self.parts = session, parts
-        await warm_commands(parts)
+        await self.factory.leave(self.session, self.context)
+        self.session, self.context = session, context
+        await warm_commands(context)
 
-    async def prompt(self, text: str) -> TurnEnded:
+    async def prompt(self, text: str) -> TurnFinished:
         """See ports.Driver."""
         await self.ready()
-        session, parts = self.in_use
+        session, context = self.in_use
         if self.blocked():
-            ended = TurnEnded("failed", 0, BLOCKED, 1)
+            ended = TurnFinished("failed", 0, BLOCKED, 1)
             self.emit(ended)
             return ended
-        self.emit(TurnBegan(text))
+        self.emit(TurnStarted(text))
         before = session.folded.opened
         arrived = before is None or before.folder != str(self.setup.folder) or not session.folded.entries
-        self.workshop.begin(session, parts)
+        self.factory.begin(session, context)
         said = session.user(self._blocks(text, arrived))
         try:
-            return await run_turn(session, parts, self.emit)
+            return await run_turn(session, context, self.emit)
         except asyncio.CancelledError:
             last = session.folded.entries[-1]
             if last.seq == said.seq and not self.setup.options.headless:
@@ -126,26 +131,26 @@ class Agent:
             task = asyncio.current_task()
             if task is not None:
                 task.uncancel()
-            return TurnEnded("interrupted", 0, "interrupted", 130)
+            return TurnFinished("interrupted", 0, "interrupted", 130)
 
     def blocked(self) -> bool:
         """Whether nothing but /compact goes on: the context is full and automatic compaction is off."""
-        session, parts = self.in_use
-        settings = parts.room.settings
+        session, context = self.in_use
+        settings = context.compaction.settings
         if settings.automatic or not session.folded.entries:
             return False
-        state = state_of(size(session, parts), parts.room.window, settings)
-        return state in (State.BLOCKING, State.EXHAUSTED)
+        state = state_of(prompt_tokens(session, context), context.compaction.window, settings)
+        return state in (WindowState.BLOCKING, WindowState.EXHAUSTED)
 
     def _blocks(self, text: str, arrived: bool) -> tuple[Block, ...]:
         """A prompt and what stands before it: where we are, if we have just arrived, and what happened."""
-        _, parts = self.in_use
+        _, context = self.in_use
         blocks: list[Block] = []
         if arrived:
-            blocks.append(Text(surroundings(self.setup.folder, parts.clock.now())))
-        blocks.extend(Text(line) for line in [*news(parts), *self.aside])
+            blocks.append(TextBlock(environment_context(self.setup.folder, context.clock.now())))
+        blocks.extend(TextBlock(line) for line in [*finished_jobs(context), *self.aside])
         self.aside.clear()
-        blocks.append(Text(text))
+        blocks.append(TextBlock(text))
         return tuple(blocks)
 
     async def command(self, line: str) -> bool:
@@ -168,9 +173,9 @@ class Agent:
         return self.session.cost
 
     def cycle_mode(self) -> str:
-        if self.parts is None:
+        if self.context is None:
             return self.setup.mode
-        grants = self.parts.grants
+        grants = self.context.permissions
         at = CYCLE.index(grants.rules.mode) if grants.rules.mode in CYCLE else -1
         grants.set_mode(CYCLE[(at + 1) % len(CYCLE)])
         return grants.rules.mode
@@ -178,23 +183,23 @@ class Agent:
     def status(self) -> Status:
         """See ports.Driver."""
         folder = str(self.setup.folder)
-        if self.session is None or self.parts is None:
+        if self.session is None or self.context is None:
             return Status(
                 self.setup.model, None, 0, "NORMAL", 0.0, self.setup.mode, "", folder, note="starting"
             )
-        room = self.parts.room
-        tokens = size(self.session, self.parts) if self.session.folded.entries else None
+        room = self.context.compaction
+        tokens = prompt_tokens(self.session, self.context) if self.session.folded.entries else None
         state = state_of(tokens or 0, room.window, room.settings)
         return Status(
-            self.parts.frame.model,
+            self.context.frame.model,
             tokens,
             room.window.size,
             state.name,
             self.cost(),
-            self.parts.grants.rules.mode,
+            self.context.permissions.rules.mode,
             self.session.sid,
             folder,
-            jobs=running_jobs(self.parts),
+            jobs=running_jobs(self.context),
         )
 
     async def close(self) -> None:
@@ -202,5 +207,5 @@ class Agent:
             self._ready.cancel()
         if self._warming is not None:
             await asyncio.gather(self._warming, return_exceptions=True)
-        await self.workshop.leave(self.session, self.parts)
-        await self.workshop.close()
+        await self.factory.leave(self.session, self.context)
+        await self.factory.close()

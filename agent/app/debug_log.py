@@ -7,13 +7,13 @@ import os
 from collections.abc import Mapping
 
 from agent.errors import UsageError
-from transcripts.masking import Masks, secret_values
+from transcripts.masking import SecretMasks, secret_values
 
 
-class Masked(logging.Formatter):
+class MaskedFormatter(logging.Formatter):
     """Lines with their time, traceback and all, without the values in `masks` and known shapes of secrets."""
 
-    def __init__(self, masks: Masks) -> None:
+    def __init__(self, masks: SecretMasks) -> None:
         super().__init__("%(asctime)s %(name)s %(message)s")
         self._masks = masks
 
@@ -21,12 +21,12 @@ class Masked(logging.Formatter):
         return self._masks.all(super().format(record))
 
 
-def begin(path: str, own: Masks, environ: Mapping[str, str]) -> None:
+def begin(path: str, own: SecretMasks, environ: Mapping[str, str]) -> None:
     """Log to the file from now on; `own` are our credentials. Raises UsageError."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise UsageError(f"cannot write the debug log {path}: {error.strerror}; name another file") from error
     handler = logging.StreamHandler(os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace"))
-    handler.setFormatter(Masked(Masks((*own.values, *secret_values(environ)))))
+    handler.setFormatter(MaskedFormatter(SecretMasks((*own.values, *secret_values(environ)))))
     logging.basicConfig(level=logging.DEBUG, handlers=[handler])

@@ -11,20 +11,20 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent.checkpoints.file_restore import Action, Step
+from agent.checkpoints.file_restore import Action, RestoreStep
 from agent.checkpoints.recorder import Checkpoints
 from agent.dates import when
-from agent.events import Notice, Said, TakenBack
-from agent.menus import Menu, Row, question
+from agent.events import CommandOutput, Notice, PromptRestored
+from agent.menus import Menu, MenuRow, question
 from agent.session.scrollback import prompt_texts
-from tools.text_encoding import counted
+from tools.text_encoding import pluralize
 from transcripts.entries import Prompt
 from transcripts.fold import Folded
 
 if TYPE_CHECKING:
     from agent.ports import Chooser
 
-    from .controller import Agent
+    from .controller import Controller
 
 WHAT = ("conversation", "files", "both")
 SHOWN = 200  # files of a plan that are listed
@@ -40,7 +40,7 @@ NO_CHECKPOINTS = "there are no checkpoints of files without a record (--no-sessi
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class RewindPoint:
     """A prompt that one can go back to before. `at` in seconds since the epoch, `number` from 1."""
 
     number: int
@@ -53,21 +53,21 @@ class Point:
         return " ".join(self.text[:TITLE].split())
 
 
-def points(folded: Folded) -> list[Point]:
+def points(folded: Folded) -> list[RewindPoint]:
     """The prompts that one can go back to before, oldest first."""
-    found: list[Point] = []
+    found: list[RewindPoint] = []
     for entry in folded.entries:
         if isinstance(entry, Prompt) and (texts := prompt_texts(entry)):
-            found.append(Point(len(found) + 1, entry.seq, entry.fact.ts, texts[-1]))
+            found.append(RewindPoint(len(found) + 1, entry.seq, entry.fact.ts, texts[-1]))
     return found
 
 
-def menu(agent: Agent, listed: list[Point]) -> Menu:
+def menu(agent: Controller, listed: list[RewindPoint]) -> Menu:
     """The points to choose from, the newest first; values are their numbers."""
     keeper, now = _keeper(agent), agent.in_use[1].clock.now()
     touched = keeper.touched(point.seq for point in listed) if keeper else {}
     rows = [
-        Row(
+        MenuRow(
             str(point.number),
             point.title,
             (when(point.at, now), *([_files_since(touched[point.seq])] if keeper else [])),
@@ -78,7 +78,7 @@ def menu(agent: Agent, listed: list[Point]) -> Menu:
     return Menu("Go back to before which prompt?", tuple(rows))
 
 
-async def rewind_by_choice(agent: Agent, chooser: Chooser, listed: list[Point]) -> None:
+async def rewind_by_choice(agent: Controller, chooser: Chooser, listed: list[RewindPoint]) -> None:
     """Let the person choose the point and what goes back, and do it."""
     row = await chooser.choose(menu(agent, listed))
     if row is None:
@@ -86,7 +86,7 @@ async def rewind_by_choice(agent: Agent, chooser: Chooser, listed: list[Point]) 
     point = listed[int(row.value) - 1]
     plan = await _plan(agent, point)
     if plan:
-        agent.emit(Said("\n".join(_listed(agent, plan))))
+        agent.emit(CommandOutput("\n".join(_listed(agent, plan))))
     answer = await chooser.choose(_what(point, plan))
     if answer is None or answer.value == "cancel":
         return
@@ -102,7 +102,7 @@ async def rewind_by_choice(agent: Agent, chooser: Chooser, listed: list[Point]) 
         _take_back(agent, point)
 
 
-async def rewind_to(agent: Agent, argument: str, listed: list[Point]) -> None:
+async def rewind_to(agent: Controller, argument: str, listed: list[RewindPoint]) -> None:
     """Go back to before a prompt: `N [conversation|files|both] [yes] [theirs]`."""
     number, *words = argument.split()
     what = next((word for word in words if word in WHAT), "conversation")
@@ -129,26 +129,26 @@ async def rewind_to(agent: Agent, argument: str, listed: list[Point]) -> None:
         _take_back(agent, point)
 
 
-def _take_back(agent: Agent, point: Point) -> None:
+def _take_back(agent: Controller, point: RewindPoint) -> None:
     session, _ = agent.in_use
-    agent.workshop.records.make_whole(session)
+    agent.factory.records.make_whole(session)
     session.rewound(point.seq, {"prompt": point.text[:200]})
     agent.emit(Notice(f"the conversation is as it was before: {point.title[:60]!r}"))
-    agent.emit(TakenBack(point.text))
+    agent.emit(PromptRestored(point.text))
 
 
-def _keeper(agent: Agent) -> Checkpoints | None:
-    keeper = agent.in_use[1].keeper
+def _keeper(agent: Controller) -> Checkpoints | None:
+    keeper = agent.in_use[1].checkpoints
     return keeper if isinstance(keeper, Checkpoints) else None
 
 
-async def _plan(agent: Agent, point: Point) -> list[Step]:
+async def _plan(agent: Controller, point: RewindPoint) -> list[RestoreStep]:
     """What has to happen to the files; nothing without checkpoints."""
     keeper = _keeper(agent)
     return await asyncio.to_thread(keeper.plan_restore, point.seq) if keeper else []
 
 
-async def _restore(agent: Agent, plan: list[Step], theirs: bool) -> None:
+async def _restore(agent: Controller, plan: list[RestoreStep], theirs: bool) -> None:
     keeper = _keeper(agent)
     if keeper is None or not plan:
         agent.emit(Notice("no file had to change"))
@@ -157,24 +157,24 @@ async def _restore(agent: Agent, plan: list[Step], theirs: bool) -> None:
     for step, why in left:
         agent.emit(Notice(f"{step.path}: {why}", "warning"))
     done = len(plan) - len(left)
-    told = f"{counted(done, 'file')} {'is' if done == 1 else 'are'} as before"
+    told = f"{pluralize(done, 'file')} {'is' if done == 1 else 'are'} as before"
     agent.emit(Notice(told if done else "no file was changed"))
 
 
-def _tell(agent: Agent, plan: list[Step], command: str) -> None:
+def _tell(agent: Controller, plan: list[RestoreStep], command: str) -> None:
     theirs = " (add theirs for the files that were changed since)" if any(s.by_user for s in plan) else ""
-    agent.emit(Said("\n".join(_listed(agent, plan))))
+    agent.emit(CommandOutput("\n".join(_listed(agent, plan))))
     agent.emit(Notice(f"{command} yes does this{theirs}"))
 
 
-def _listed(agent: Agent, plan: list[Step]) -> list[str]:
+def _listed(agent: Controller, plan: list[RestoreStep]) -> list[str]:
     keeper = _keeper(agent)
     more = [f"... and {len(plan) - SHOWN} more"] if len(plan) > SHOWN else []
     uncovered = keeper.uncovered() if keeper else []
     return [*map(_line, plan[:SHOWN]), *more, *(f"not covered: {line}" for line in uncovered)]
 
 
-def _what(point: Point, plan: list[Step]) -> Menu:
+def _what(point: RewindPoint, plan: list[RestoreStep]) -> Menu:
     """What is to go back. Without files to change only the conversation can."""
     title = f"Back to before: {point.title}"
     if not plan:
@@ -183,7 +183,7 @@ def _what(point: Point, plan: list[Step]) -> Menu:
             conversation="The conversation (no file has to change); the prompt comes back to be edited",
             cancel="Cancel",
         )
-    files = f"{counted(len(plan), 'file')}, +{sum(s.added for s in plan)} -{sum(s.removed for s in plan)}"
+    files = f"{pluralize(len(plan), 'file')}, +{sum(s.added for s in plan)} -{sum(s.removed for s in plan)}"
     return question(
         title,
         conversation="The conversation; the prompt comes back to be edited",
@@ -196,18 +196,18 @@ def _what(point: Point, plan: list[Step]) -> Menu:
 def _whose(count: int) -> Menu:
     verb = "was" if count == 1 else "were"
     return question(
-        f"{counted(count, 'file')} {verb} changed by somebody else since",
+        f"{pluralize(count, 'file')} {verb} changed by somebody else since",
         keep="Leave those as they are now",
         theirs="Bring those back as well: what was changed in them since is lost from the files",
         cancel="Cancel",
     )
 
 
-def _line(step: Step) -> str:
+def _line(step: RestoreStep) -> str:
     counts = f"+{step.added} -{step.removed}" if step.added or step.removed else ""
     mark = "  changed by somebody else since" if step.by_user else ""
     return f"{WOULD[step.action]:<14} {step.path}  {counts}{mark}"
 
 
 def _files_since(count: int) -> str:
-    return f"{counted(count, 'file')} changed since" if count else "no files changed since"
+    return f"{pluralize(count, 'file')} changed since" if count else "no files changed since"

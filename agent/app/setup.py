@@ -13,8 +13,8 @@ from agent.errors import ConfigError
 from agent.model.catalog import DEFAULT, resolve
 from agent.permissions.rules import Mode
 from agent.ports import Clock, SystemClock
-from compact.settings import Settings, settings_from
-from transcripts.masking import Masks
+from compact.settings import CompactSettings, settings_from
+from transcripts.masking import SecretMasks
 
 from .config import Config
 
@@ -22,7 +22,7 @@ OFFLINE_MODEL = "makeroom-offline"
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
+class RunSetup:
     """What the program was started with. `folder` is the project's real path."""
 
     options: Options
@@ -32,9 +32,9 @@ class Setup:
     clock: Clock = dataclasses.field(default_factory=SystemClock)
 
     @property
-    def masks(self) -> Masks:
+    def masks(self) -> SecretMasks:
         """Our own credentials, which no record may hold."""
-        return Masks(self.config.secrets)
+        return SecretMasks(self.config.secrets)
 
     @property
     def model(self) -> str:
@@ -46,7 +46,7 @@ class Setup:
     def mode(self) -> Mode:
         return cast("Mode", self.options.permission_mode or self.config.permission_mode)
 
-    def settings(self) -> Settings:
+    def settings(self) -> CompactSettings:
         """The pipeline's settings: the [compact] tables, then the flags. Raises ConfigError."""
         values = dict(self.config.compact)
         if self.options.policy is not None:

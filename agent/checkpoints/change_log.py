@@ -11,23 +11,23 @@ from typing import Any
 
 from transcripts.disk import add_line
 
-from .snapshot import Look, State
+from .snapshot import PathState, ProjectSnapshot
 
 
 @dataclass(slots=True)
-class Change:
+class FileChange:
     """What happened to a path in one stretch of work: as it was, as it was left (None: interrupted)."""
 
     seq: int
     path: str
-    before: State
-    after: State | None = None
+    before: PathState
+    after: PathState | None = None
 
 
-def read(path: Path) -> list[Change]:
+def read(path: Path) -> list[FileChange]:
     """The changes of a log. A later line about the same work says how it ended; a torn line is left out."""
-    found: list[Change] = []
-    begun: dict[tuple[int, str], Change] = {}
+    found: list[FileChange] = []
+    begun: dict[tuple[int, str], FileChange] = {}
     try:
         lines = path.read_text("utf-8", "surrogateescape").splitlines()
     except OSError:
@@ -35,7 +35,7 @@ def read(path: Path) -> list[Change]:
     for line in lines:
         with suppress(ValueError, TypeError):
             seq, name, before, after = json.loads(line)
-            change = Change(int(seq), str(name), _state(before), _state(after) if after else None)
+            change = FileChange(int(seq), str(name), _state(before), _state(after) if after else None)
             if change.path.startswith("/") or ".." in change.path.split("/"):
                 continue  # nothing that we wrote: the log lies in the project, and may have come with it
             earlier = begun.pop((change.seq, change.path), None)
@@ -48,7 +48,7 @@ def read(path: Path) -> list[Change]:
     return found
 
 
-def append(path: Path, change: Change) -> None:
+def append(path: Path, change: FileChange) -> None:
     """Add a line. Raises OSError."""
     after = astuple(change.after) if change.after else None
     line = json.dumps([change.seq, change.path, astuple(change.before), after])
@@ -65,7 +65,7 @@ def copy_log(path: Path, fresh: Path) -> None:
         file.write(path.read_bytes())
 
 
-def save_look(path: Path, seq: int, look: Look) -> None:
+def save_look(path: Path, seq: int, look: ProjectSnapshot) -> None:
     """Keep a look while a command runs, so that a crash does not lose it. Raises OSError."""
     states = {name: astuple(state) for name, state in look.states.items()}
     fresh = path.with_suffix(".new")
@@ -74,18 +74,18 @@ def save_look(path: Path, seq: int, look: Look) -> None:
     fresh.replace(path)
 
 
-def load_look(path: Path) -> tuple[int, Look] | None:
+def load_look(path: Path) -> tuple[int, ProjectSnapshot] | None:
     """The look of a command that never finished, and when it was taken; None where there is none."""
     try:
         seq, complete, states = json.loads(path.read_text("utf-8"))
-        return int(seq), Look({name: _state(raw) for name, raw in states.items()}, bool(complete))
+        return int(seq), ProjectSnapshot({name: _state(raw) for name, raw in states.items()}, bool(complete))
     except (OSError, ValueError, TypeError, AttributeError):
         return None
 
 
-def _state(raw: Any) -> State:
+def _state(raw: Any) -> PathState:
     kind, mode, value, stamp = raw
-    return State(kind, int(mode), str(value), str(stamp))
+    return PathState(kind, int(mode), str(value), str(stamp))
 
 
 def _private(path: Path, flags: int) -> int:

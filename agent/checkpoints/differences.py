@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from tools.patch import diff
 
 from .recorder import Checkpoints
-from .snapshot import State
+from .snapshot import PathState
 
 MOST = 4 << 20  # bytes of a file that is compared line by line
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class FileDifference:
     """One changed path. `how` is new, changed or gone; `text` a unified diff, or "" where `why` says why."""
 
     path: str
@@ -29,16 +29,16 @@ class Difference:
     why: str = ""
 
 
-def differences(keeper: Checkpoints) -> list[Difference]:
+def differences(keeper: Checkpoints) -> list[FileDifference]:
     """All that the session changed and that is not as it was, by path. Reads files: call it in a thread."""
-    first: dict[str, State] = {}
+    first: dict[str, PathState] = {}
     for change in list(keeper.changes):
         first.setdefault(change.path, change.before)
     found = (_difference(keeper, path, before) for path, before in sorted(first.items()))
     return [difference for difference in found if difference is not None]
 
 
-def _difference(keeper: Checkpoints, path: str, before: State) -> Difference | None:
+def _difference(keeper: Checkpoints, path: str, before: PathState) -> FileDifference | None:
     kind, new = _now(keeper, path)
     if before.kind == "dir" or kind == "dir":
         return None  # a folder shows in its files
@@ -47,11 +47,13 @@ def _difference(keeper: Checkpoints, path: str, before: State) -> Difference | N
     if before.kind == kind == "none" or (old is not None and old == new and before.kind == kind):
         return None
     if old is None or new is None:
-        return Difference(path, how, why="too large to compare, or not kept")
+        return FileDifference(path, how, why="too large to compare, or not kept")
     if b"\0" in old[:8192] or b"\0" in new[:8192]:
-        return Difference(path, how, why=f"binary, {len(old):,} -> {len(new):,} bytes")
+        return FileDifference(path, how, why=f"binary, {len(old):,} -> {len(new):,} bytes")
     made = diff(_text(old), _text(new), path)
-    return Difference(path, how, made.added, made.removed, made.text, "" if made.text else "line ends only")
+    return FileDifference(
+        path, how, made.added, made.removed, made.text, "" if made.text else "line ends only"
+    )
 
 
 def _now(keeper: Checkpoints, path: str) -> tuple[str, bytes | None]:

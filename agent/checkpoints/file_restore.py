@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from .snapshot import State
+from .snapshot import PathState
 
 Action = Literal["restore", "create", "remove", "mode", "lost"]
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -26,7 +26,7 @@ _DIFF = 2_000  # lines; above, moved lines are not told apart
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RestoreStep:
     """One path on the way back, relative to the project.
 
     `action` is "lost" where the contents were not kept. `added` and `removed` count the lines that going
@@ -38,10 +38,10 @@ class Step:
     added: int
     removed: int
     by_user: bool
-    target: State
+    target: PathState
 
 
-def action_of(now: State, target: State) -> Action:
+def action_of(now: PathState, target: PathState) -> Action:
     """What has to be done to come from one state to another that differs."""
     if target.kind == "none":
         return "remove"
@@ -64,9 +64,11 @@ def line_counts(old: bytes, new: bytes) -> tuple[int, int]:
     return added, removed
 
 
-def apply(root: Path, steps: Iterable[Step], get: Callable[[str], bytes | None]) -> list[tuple[Step, str]]:
+def apply(
+    root: Path, steps: Iterable[RestoreStep], get: Callable[[str], bytes | None]
+) -> list[tuple[RestoreStep, str]]:
     """Carry steps out. `get` gives contents by hash. Returns those that could not be done, and why."""
-    left: list[tuple[Step, str]] = []
+    left: list[tuple[RestoreStep, str]] = []
     todo = []
     for step in steps:
         if step.action == "lost":
@@ -89,7 +91,7 @@ def apply(root: Path, steps: Iterable[Step], get: Callable[[str], bytes | None])
     return left
 
 
-def _try(left: list[tuple[Step, str]], step: Step, work: Callable[[], None]) -> None:
+def _try(left: list[tuple[RestoreStep, str]], step: RestoreStep, work: Callable[[], None]) -> None:
     try:
         work()
     except OSError as error:
@@ -125,7 +127,7 @@ def _kind(fd: int, name: str) -> str:
     return kinds.get(stat.S_IFMT(mode), "other")
 
 
-def _clear(top: int, step: Step) -> None:
+def _clear(top: int, step: RestoreStep) -> None:
     """Take away what stands in the way: all of it, or what is of another kind than what comes back."""
     with suppress(FileNotFoundError, NotADirectoryError), _parent(top, step.path) as (fd, name):
         kind = _kind(fd, name)
@@ -137,7 +139,7 @@ def _clear(top: int, step: Step) -> None:
             os.unlink(name, dir_fd=fd)
 
 
-def _put(top: int, step: Step, get: Callable[[str], bytes | None]) -> None:
+def _put(top: int, step: RestoreStep, get: Callable[[str], bytes | None]) -> None:
     with _parent(top, step.path) as (fd, name):
         match step.target.kind:
             case "dir":
@@ -175,7 +177,7 @@ def _write(fd: int, name: str, content: bytes, mode: int) -> None:
         raise
 
 
-def _mode(top: int, step: Step) -> None:
+def _mode(top: int, step: RestoreStep) -> None:
     with _parent(top, step.path) as (fd, name):
         inner = os.open(name, _FOLDER, dir_fd=fd)
         try:

@@ -19,7 +19,7 @@ RECENT = (
 _NAME = re.compile(rb'"([0-9a-f]{64})"')
 
 
-def tidy(objects: Path, most: int) -> int:
+def prune(objects: Path, most: int) -> int:
     """The bytes in the store, after making room if there were more than `most`.
 
     `objects` is the folder of the contents; the logs and looks of the sessions lie beside it.

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from transcripts.record_errors import StoreError
-from transcripts.session_lock import FOLDER, ensure
+from transcripts.session_lock import RECORDS_FOLDER, ensure_private_folder
 
-from .change_log import Change, append, copy_log, load_look, read, save_look
-from .file_restore import Step, action_of, apply, line_counts
-from .snapshot import NOTHING, UNSEEN, Limits, Look, Shadow, State
+from .change_log import FileChange, append, copy_log, load_look, read, save_look
+from .file_restore import RestoreStep, action_of, apply, line_counts
+from .snapshot import NOTHING, UNSEEN, ContentStore, PathState, ProjectSnapshot, SnapshotLimits
 
 SINGLE = 16 << 20  # bytes of a file that write or edit announced
 PATIENCE = 3  # looks that did not get to the end; then commands are not covered any more
@@ -38,19 +38,19 @@ class Checkpoints:
     root: Path
     sid: str
     seq: Callable[[], int]
-    limits: Limits = field(default_factory=Limits)
-    changes: list[Change] = field(default_factory=list)
+    limits: SnapshotLimits = field(default_factory=SnapshotLimits)
+    changes: list[FileChange] = field(default_factory=list)
     clock: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
-    _shadow: Shadow = field(init=False)
-    _open: dict[str, Change] = field(default_factory=dict)
-    _look: tuple[int, Look] | None = None
+    _shadow: ContentStore = field(init=False)
+    _open: dict[str, FileChange] = field(default_factory=dict)
+    _look: tuple[int, ProjectSnapshot] | None = None
     _interrupted: bool = False  # the look is that of a command which an earlier run never saw the end of
     _missed: set[str] = field(default_factory=set)
     _patience: int = PATIENCE
 
     def __post_init__(self) -> None:
-        self._shadow = Shadow(self._home / "objects", self.limits)
+        self._shadow = ContentStore(self._home / "objects", self.limits)
         self.changes = read(self._home / f"{self.sid}.jsonl")
         self._look = load_look(self._home / f"{self.sid}.look")
         self._interrupted = self._look is not None
@@ -67,9 +67,9 @@ class Checkpoints:
             return
         for folder in _parents(name):
             if folder not in self._open and self._state(folder) == NOTHING:
-                self._note(Change(self.seq(), folder, NOTHING))
+                self._note(FileChange(self.seq(), folder, NOTHING))
         if name not in self._open:
-            self._note(Change(self.seq(), name, self._state(name)))
+            self._note(FileChange(self.seq(), name, self._state(name)))
 
     def begin(self) -> None:
         """Look at the whole project: a command is about to run that may change anything."""
@@ -99,11 +99,11 @@ class Checkpoints:
             before, after = was.at(name), now.at(name)
             after = self._state(name, self.limits.each) if after == UNSEEN else after
             if before not in (after, UNSEEN):
-                self._note(Change(seq, name, before, UNSEEN if interrupted else after))
+                self._note(FileChange(seq, name, before, UNSEEN if interrupted else after))
         with suppress(OSError):
             (self._home / f"{self.sid}.look").unlink(missing_ok=True)
 
-    def content(self, state: State) -> bytes | None:
+    def content(self, state: PathState) -> bytes | None:
         """What was kept of a file or link; None where nothing was."""
         if state.kind == "link":
             return os.fsencode(state.value)
@@ -133,11 +133,11 @@ class Checkpoints:
             found[seq] = len(paths)
         return found
 
-    def plan_restore(self, to_seq: int) -> list[Step]:
+    def plan_restore(self, to_seq: int) -> list[RestoreStep]:
         """What going back to before `to_seq` would do to the files, by path. Nothing is changed."""
         self.finish()
-        first: dict[str, Change] = {}
-        last: dict[str, Change] = {}
+        first: dict[str, FileChange] = {}
+        last: dict[str, FileChange] = {}
         for change in self.changes:
             if change.seq >= to_seq:
                 first.setdefault(change.path, change)
@@ -145,14 +145,16 @@ class Checkpoints:
         steps = (self._step(first[path].before, last[path]) for path in sorted(first))
         return [step for step in steps if step is not None]
 
-    def restore(self, plan: Iterable[Step], confirm: Callable[[Step], bool]) -> list[tuple[Step, str]]:
+    def restore(
+        self, plan: Iterable[RestoreStep], confirm: Callable[[RestoreStep], bool]
+    ) -> list[tuple[RestoreStep, str]]:
         """Carry a plan out. Returns (step, what kept it from being done) of those that were not.
 
         `confirm` is asked for each file that somebody else changed since. What is replaced is kept first,
         so that going back can be gone back on.
         """
-        wanted: list[Step] = []
-        left: list[tuple[Step, str]] = []
+        wanted: list[RestoreStep] = []
+        left: list[tuple[RestoreStep, str]] = []
         for step in plan:
             if step.by_user and not confirm(step):
                 left.append((step, "somebody else changed it since: kept"))
@@ -166,20 +168,20 @@ class Checkpoints:
 
     @property
     def _home(self) -> Path:
-        return self.root / FOLDER / "checkpoints"
+        return self.root / RECORDS_FOLDER / "checkpoints"
 
-    def _step(self, target: State, last: Change) -> Step | None:
+    def _step(self, target: PathState, last: FileChange) -> RestoreStep | None:
         now, get = self._state(last.path), self._shadow.get
         if now == target:
             return None
         by_user = now != last.after  # or nobody knows: the work was interrupted
         new = get(target.value) if target.kind == "file" else b""
         if not target.known or new is None:
-            return Step(last.path, "lost", 0, 0, by_user, target)
+            return RestoreStep(last.path, "lost", 0, 0, by_user, target)
         old = (get(now.value) if now.kind == "file" else None) or b""
-        return Step(last.path, action_of(now, target), *line_counts(old, new), by_user, target)
+        return RestoreStep(last.path, action_of(now, target), *line_counts(old, new), by_user, target)
 
-    def _state(self, name: str, most: int = SINGLE) -> State:
+    def _state(self, name: str, most: int = SINGLE) -> PathState:
         if any((self.root / folder).is_symlink() for folder in _parents(name)):
             return NOTHING  # what a link leads to is no part of the project
         path = self.root / name
@@ -188,9 +190,9 @@ class Checkpoints:
         except (FileNotFoundError, NotADirectoryError):
             return NOTHING
         except OSError:
-            return State("other")
+            return PathState("other")
 
-    def _note(self, change: Change) -> None:
+    def _note(self, change: FileChange) -> None:
         """Log a change: one that begins is open until it is finished."""
         if self._open.get(change.path) is not change:
             self.changes.append(change)
@@ -200,20 +202,20 @@ class Checkpoints:
 
     def _saving(self, work: Callable[[], None]) -> None:
         try:
-            ensure(self.root / FOLDER)
-            ensure(self._home)
+            ensure_private_folder(self.root / RECORDS_FOLDER)
+            ensure_private_folder(self._home)
             work()
         except (OSError, StoreError) as error:
             self._missed.add(f"checkpoints cannot be saved ({error}): they end with this run")
 
 
-def _kind(state: State | None) -> str:
+def _kind(state: PathState | None) -> str:
     return state.kind if state else "none"
 
 
 def inherit(root: Path, old: str, new: str) -> None:
     """Let the copy `new` of a session go back to the files of `old`. Raises OSError."""
-    home = root / FOLDER / "checkpoints"
+    home = root / RECORDS_FOLDER / "checkpoints"
     if (home / f"{old}.jsonl").exists():
         copy_log(home / f"{old}.jsonl", home / f"{new}.jsonl")
 
@@ -223,7 +225,7 @@ def _name(root: Path, path: Path) -> str | None:
     if not path.is_relative_to(root) or ".." in path.parts or path == root:
         return None
     name = path.relative_to(root).as_posix()
-    return None if name.split("/")[0] == FOLDER else name
+    return None if name.split("/")[0] == RECORDS_FOLDER else name
 
 
 def _parents(name: str) -> list[str]:

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Literal
 
 from transcripts.record_errors import StoreError
-from transcripts.session_lock import ensure
+from transcripts.session_lock import ensure_private_folder
 
-from .pruning import tidy
+from .pruning import prune
 
 SKIPPED = {
     *(".git", ".hg", ".svn", ".jj", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox"),
@@ -31,7 +31,7 @@ TICK = 50_000_000  # nanoseconds: five times the coarsest clock of a file's time
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SnapshotLimits:
     """How much is looked at and kept: files, seconds for one look, bytes of one file, bytes in all."""
 
     files: int = 20_000
@@ -41,7 +41,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class PathState:
     """What stands at a path. `value` is the hash of a file's contents, or the target of a link.
 
     kind "none" is nothing, "other" a pipe, socket or device, "unseen" what was not looked at. A file whose
@@ -59,35 +59,35 @@ class State:
         return self.kind in ("none", "link", "dir") or (self.kind == "file" and bool(self.value))
 
 
-NOTHING, UNSEEN = State("none"), State("unseen")
+NOTHING, UNSEEN = PathState("none"), PathState("unseen")
 
 
 @dataclass(slots=True)
-class Look:
+class ProjectSnapshot:
     """One look at the project: the state of each path, and whether everything was seen."""
 
-    states: dict[str, State] = field(default_factory=dict)
+    states: dict[str, PathState] = field(default_factory=dict)
     complete: bool = True
 
-    def at(self, path: str) -> State:
+    def at(self, path: str) -> PathState:
         """The state of a path; unseen where the look did not get that far."""
         return self.states.get(path, NOTHING if self.complete else UNSEEN)
 
 
 @dataclass(slots=True)
-class Shadow:
+class ContentStore:
     """The contents put aside, under `folder`, and the stamps by which unchanged files are known."""
 
     folder: Path
-    limits: Limits = field(default_factory=Limits)
-    stamps: dict[str, tuple[tuple[int, ...], State]] = field(default_factory=dict)
+    limits: SnapshotLimits = field(default_factory=SnapshotLimits)
+    stamps: dict[str, tuple[tuple[int, ...], PathState]] = field(default_factory=dict)
     size: int = -1
     full: bool = False  # the store is
 
-    def look(self, root: Path, now: Callable[[], float], wall: Callable[[], float]) -> Look:
+    def look(self, root: Path, now: Callable[[], float], wall: Callable[[], float]) -> ProjectSnapshot:
         """Look at the whole project. `now` is a clock for the limit in seconds, `wall` that of the files."""
         began, end = int(wall() * 1e9), now() + self.limits.seconds
-        found, stamps = Look(), {}
+        found, stamps = ProjectSnapshot(), {}
         for name, entry in _walk(root):
             if len(found.states) >= self.limits.files or now() > end:
                 found.complete = False
@@ -101,16 +101,16 @@ class Shadow:
         self.stamps = stamps
         return found
 
-    def keep(self, path: Path, about: os.stat_result, most: int) -> State:
+    def keep(self, path: Path, about: os.stat_result, most: int) -> PathState:
         """The state of one path, the contents of a file put aside if it has at most `most` bytes."""
         mode = stat.S_IMODE(about.st_mode)
         if stat.S_ISLNK(about.st_mode):
-            return State("link", 0, str(path.readlink()))
+            return PathState("link", 0, str(path.readlink()))
         if stat.S_ISDIR(about.st_mode):
-            return State("dir", mode)
+            return PathState("dir", mode)
         if not stat.S_ISREG(about.st_mode):
-            return State("other")
-        unkept = State("file", mode, stamp=f"{about.st_size} {about.st_mtime_ns}")
+            return PathState("other")
+        unkept = PathState("file", mode, stamp=f"{about.st_size} {about.st_mtime_ns}")
         if about.st_size > most:
             return unkept
         try:
@@ -120,7 +120,7 @@ class Shadow:
         except OSError:
             return unkept
         kept = self.put(content) if len(content) <= most else ""
-        return State("file", mode, kept) if kept else unkept
+        return PathState("file", mode, kept) if kept else unkept
 
     def put(self, content: bytes) -> str:
         """Put contents aside. Returns their hash, or "" when there is no more room."""
@@ -133,7 +133,7 @@ class Shadow:
         if self.size < 0:
             if not self._made():
                 return ""
-            self.size = tidy(self.folder, self.limits.total // 2)
+            self.size = prune(self.folder, self.limits.total // 2)
         if self.size + len(packed) > self.limits.total:
             self.full = True
             return ""
@@ -153,8 +153,8 @@ class Shadow:
     def _made(self) -> bool:
         """Make the folders, all of them private. False where that cannot be."""
         try:
-            ensure(self.folder.parents[1])
-            ensure(self.folder.parent)
+            ensure_private_folder(self.folder.parents[1])
+            ensure_private_folder(self.folder.parent)
             self.folder.mkdir(mode=0o700, exist_ok=True)
         except (OSError, StoreError):
             return False
@@ -171,7 +171,7 @@ class Shadow:
     def _path(self, name: str) -> Path:
         return self.folder / name[:2] / name[2:]
 
-    def _known(self, name: str, about: os.stat_result) -> State | None:
+    def _known(self, name: str, about: os.stat_result) -> PathState | None:
         stamp, state = self.stamps.get(name, ((), NOTHING))
         return (
             state

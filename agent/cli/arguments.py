@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from agent.permissions.modes import MODES
 from agent.version import __version__
 
-FORMATS = ("text", "json", "stream-json")
+OUTPUT_FORMAT_NAMES = ("text", "json", "stream-json")
 POLICIES = ("thrifty", "classic", "off")
 EXIT_CODES = """\
 exit codes:
@@ -74,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_run(group: argparse._ArgumentGroup) -> None:
     group.add_argument("-p", "--print", dest="headless", action="store_true", help="answer once and leave")
-    group.add_argument("--output-format", choices=FORMATS, default="text", help="what -p prints")
+    group.add_argument("--output-format", choices=OUTPUT_FORMAT_NAMES, default="text", help="what -p prints")
     group.add_argument("-m", "--model", help="a model id, or opus, sonnet, haiku")
     group.add_argument("--max-turns", type=_count, metavar="N", help="stop after N requests")
     group.add_argument(

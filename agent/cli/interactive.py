@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from agent.app.setup import Setup
+from agent.app.setup import RunSetup
 from agent.ui.repl_options import ReplOptions, run
 
 if TYPE_CHECKING:  # not before the first paint
@@ -13,14 +13,14 @@ if TYPE_CHECKING:  # not before the first paint
     from agent.ports import Approver, Chooser, Driver
 
 
-def run_interactive(setup: Setup) -> int:
+def run_interactive(setup: RunSetup) -> int:
     """Run the REPL until the person leaves; returns the exit code."""
 
     def make(emit: Emit, approver: Approver, chooser: Chooser | None) -> Driver:
         from agent import commands
-        from agent.app.controller import Agent
+        from agent.app.controller import Controller
 
-        return Agent(setup, emit, approver, commands, chooser)
+        return Controller(setup, emit, approver, commands, chooser)
 
     options = ReplOptions(
         folder=setup.folder,

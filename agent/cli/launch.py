@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent.app import debug_log
 from agent.app.config import has_credentials, load
-from agent.app.setup import Setup
+from agent.app.setup import RunSetup
 from agent.errors import AgentError, UsageError
 from transcripts.record_errors import StoreError
 
@@ -47,9 +47,9 @@ def run(options: Options) -> int:
         return 130
 
 
-def _setup(options: Options) -> Setup:
+def _setup(options: Options) -> RunSetup:
     folder = _folder(options)
-    setup = Setup(options, load(os.environ, folder, Path.home()), folder, dict(os.environ))
+    setup = RunSetup(options, load(os.environ, folder, Path.home()), folder, dict(os.environ))
     if options.debug_file:
         debug_log.begin(options.debug_file, setup.masks, os.environ)
     else:
@@ -73,7 +73,7 @@ def _explain(options: Options) -> int:
     return 5
 
 
-def _interactive(setup: Setup) -> int:
+def _interactive(setup: RunSetup) -> int:
     from .interactive import run_interactive
 
     return run_interactive(setup)

@@ -19,11 +19,11 @@ from agent.session.session_rows import line
 from tools.truncate import escaped
 from transcripts.facts import Compacted, Fact, Reply, Result, User
 from transcripts.fold import Folded, fold
-from transcripts.injected_context import spoken
-from transcripts.masking import Masks, secret_values
-from transcripts.messages import Block, Text, ToolUse
-from transcripts.render_text import block_text, content_text, fact_text, speaker
-from transcripts.store import StoreError, read, resolve, sessions
+from transcripts.injected_context import without_injected
+from transcripts.masking import SecretMasks, secret_values
+from transcripts.messages import Block, TextBlock, ToolUseBlock
+from transcripts.render_text import block_text, content_text, fact_text, speaker_of
+from transcripts.store import StoreError, read_record, resolve, sessions
 
 FOUND = 50  # hits of a search
 WIDTH = 100
@@ -72,8 +72,8 @@ def search(words: list[str], folder: Path) -> int:
         return _complain("sessions search takes the words to look for")
     hits = 0
     for one in sessions(folder):
-        for fact, excerpt in _hits(read(one.path).facts, wanted):
-            _say(f"{one.sid}  r{fact.seq:<5} {speaker(fact):<9}  {excerpt}")
+        for fact, excerpt in _hits(read_record(one.path).facts, wanted):
+            _say(f"{one.sid}  r{fact.seq:<5} {speaker_of(fact):<9}  {excerpt}")
             hits += 1
             if hits >= FOUND:
                 return _say("... and more: give more words")
@@ -109,9 +109,9 @@ ACTIONS: dict[str, Callable[[list[str], Path], int]] = {
 }
 
 
-def _masks() -> Masks:
+def _masks() -> SecretMasks:
     """What the variables with secret names hold: it is shown nowhere."""
-    return Masks(secret_values(os.environ))
+    return SecretMasks(secret_values(os.environ))
 
 
 def shown(wanted: str, folder: Path) -> str:
@@ -132,7 +132,7 @@ def _session(wanted: str, folder: Path) -> tuple[str, Folded]:
             return path.stem, fold(load(raw, lambda blocks: ()).facts)
     else:
         path = resolve(folder, wanted)
-    loaded = read(path)
+    loaded = read_record(path)
     return loaded.sid, fold(loaded.facts)
 
 
@@ -140,20 +140,22 @@ def _told(folded: Folded) -> Iterator[str]:
     for fact in folded.facts:
         match fact:
             case User():
-                if said := content_text(spoken(fact.blocks)):
+                if said := content_text(without_injected(fact.blocks)):
                     yield f"> {said}".replace("\n", "\n> ")
             case Reply():
-                yield from (_block(block) for block in fact.blocks if isinstance(block, Text | ToolUse))
+                yield from (
+                    _block(block) for block in fact.blocks if isinstance(block, TextBlock | ToolUseBlock)
+                )
             case Result():
                 text = content_text(fact.content)
                 more = f"\n... {len(text) - SHOWN:,} more characters" if len(text) > SHOWN else ""
-                yield f"[{speaker(fact)} r{fact.seq}]\n{text[:SHOWN]}{more}"
+                yield f"[{speaker_of(fact)} r{fact.seq}]\n{text[:SHOWN]}{more}"
             case Compacted():
                 yield f"--- room was made: {fact.id} ({fact.layer}, {fact.trigger}) ---"
 
 
 def _block(block: Block) -> str:
-    return f"[call] {block_text(block)[:SHOWN]}" if isinstance(block, ToolUse) else block_text(block)
+    return f"[call] {block_text(block)[:SHOWN]}" if isinstance(block, ToolUseBlock) else block_text(block)
 
 
 def _hits(facts: list[Fact], wanted: list[str]) -> Iterator[tuple[Fact, str]]:
@@ -161,7 +163,7 @@ def _hits(facts: list[Fact], wanted: list[str]) -> Iterator[tuple[Fact, str]]:
     for fact in facts:
         match fact:
             case User():
-                text = content_text(spoken(fact.blocks))
+                text = content_text(without_injected(fact.blocks))
             case Reply() | Result():
                 text = fact_text(fact)
             case _:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from agent.errors import AgentError
-from agent.events import Notice, Said
+from agent.events import CommandOutput, Notice
 from transcripts.record_errors import StoreError
 
 from . import about, copying, making_room, permissions, project, sessions, tasks
@@ -20,7 +20,7 @@ from . import configuration as settings
 from .own import run_own
 
 if TYPE_CHECKING:
-    from agent.app.controller import Agent
+    from agent.app.controller import Controller
 
 
 Beside = Literal["never", "bare", "always"]
@@ -34,7 +34,7 @@ class Command:
     """
 
     name: str
-    run: Callable[[Agent, str], Awaitable[None]]
+    run: Callable[[Controller, str], Awaitable[None]]
     aliases: tuple[str, ...] = ()
     beside: Beside = "never"
 
@@ -47,18 +47,20 @@ class Command:
         return self.help.split(". ")[0].rstrip(".")
 
 
-async def help_(agent: Agent, argument: str) -> None:
+async def help_(agent: Controller, argument: str) -> None:
     """Show the commands and keys. With a name, show the help of that command."""
     if argument:
         command = find(argument.lstrip("/"))
-        agent.emit(Said(f"/{command.name}: {command.help}") if command else unknown(argument.lstrip("/")))
+        agent.emit(
+            CommandOutput(f"/{command.name}: {command.help}") if command else unknown(argument.lstrip("/"))
+        )
         return
     width = max(len(command.name) for command in COMMANDS)
     lines = [f"  /{command.name:<{width}}  {command.summary}" for command in COMMANDS]
-    agent.emit(Said("\n".join(["Commands", *lines, "", "Keys", *(f"  {line}" for line in KEYS)])))
+    agent.emit(CommandOutput("\n".join(["Commands", *lines, "", "Keys", *(f"  {line}" for line in KEYS)])))
 
 
-async def exit_(agent: Agent, argument: str) -> None:
+async def exit_(agent: Controller, argument: str) -> None:
     """Leave. The session can be continued with --continue."""
     agent.ended = True
 
@@ -133,7 +135,7 @@ def unknown(name: str) -> Notice:
     return Notice(f"Unknown command /{name}{hint}", "warning")
 
 
-async def run_command(agent: Agent, line: str) -> None:
+async def run_command(agent: Controller, line: str) -> None:
     """Run one command line, `/name argument`. What goes wrong is told, never raised."""
     if line.startswith("!"):
         await run_own(agent, line)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from agent.app.config import HOOKS
-from agent.events import Notice, Said
+from agent.events import CommandOutput, Notice
 
 if TYPE_CHECKING:
-    from agent.app.controller import Agent
+    from agent.app.controller import Controller
 
 FLAGS = ("model", "effort", "context_window", "permission_mode")
 HIDDEN = ("key", "token", "custom_headers")
@@ -18,31 +18,31 @@ OPEN = ("max_tokens", "cache", "base_url", "timeout", "allow", "deny", "pass_env
 Row = tuple[str, Any, str]  # name, value, where it was set
 
 
-async def config(agent: Agent, argument: str) -> None:
+async def config(agent: Controller, argument: str) -> None:
     """Show the settings in force and where each was set. A file, the environment, a flag, or here."""
     rows = [*_rows(agent), *_compact(agent)]
     wide = max(len(name) for name, _, _ in rows)
     lines = [f"{name:<{wide}}  {_words(name, value)}  ({where})" for name, value, where in rows]
     user_dir = agent.setup.config.user_dir
-    agent.emit(Said("\n".join(lines)))
+    agent.emit(CommandOutput("\n".join(lines)))
     agent.emit(Notice(f"to change them for good: {user_dir / 'settings.toml'}; the README lists the names"))
 
 
-async def hooks(agent: Agent, argument: str) -> None:
+async def hooks(agent: Controller, argument: str) -> None:
     """Show the hooks: which command runs at which moment."""
     config = agent.setup.config
     wide = max(map(len, HOOKS))
     lines = [f"{moment:<{wide}}  {config.hooks.get(moment, '-')}" for moment in HOOKS]
-    agent.emit(Said("\n".join(lines)))
+    agent.emit(CommandOutput("\n".join(lines)))
     agent.emit(Notice(f"[hooks] in {config.user_dir / 'settings.toml'} sets them"))
 
 
-def _rows(agent: Agent) -> Iterator[Row]:
-    setup, (_, parts) = agent.setup, agent.in_use
+def _rows(agent: Controller) -> Iterator[Row]:
+    setup, (_, context) = agent.setup, agent.in_use
     here = {  # what may have been changed since the start: as it is, as it was then, by what
-        "model": (parts.frame.model, setup.model, "/model"),
-        "effort": (agent.workshop.setup.options.effort, setup.options.effort, "/effort"),
-        "permission_mode": (parts.grants.rules.mode, setup.mode, "Shift+Tab or /permissions"),
+        "model": (context.frame.model, setup.model, "/model"),
+        "effort": (agent.factory.setup.options.effort, setup.options.effort, "/effort"),
+        "permission_mode": (context.permissions.rules.mode, setup.mode, "Shift+Tab or /permissions"),
     }
     for name in (*FLAGS, *OPEN, *HIDDEN):
         value, where = getattr(setup.config, name), setup.config.origins.get(name, "default")
@@ -56,10 +56,10 @@ def _rows(agent: Agent) -> Iterator[Row]:
         yield name, value, where
 
 
-def _compact(agent: Agent) -> Iterator[Row]:
+def _compact(agent: Controller) -> Iterator[Row]:
     """The entries of [compact] that are not as they are by default, and always the policy."""
     setup, origins = agent.setup, agent.setup.config.origins
-    settings = agent.in_use[1].room.settings
+    settings = agent.in_use[1].compaction.settings
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         if value == field.default and field.name != "policy":

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.events import Copied, Notice
+from agent.events import ClipboardCopy, Notice
 from agent.session.session import words_of
 from transcripts.entries import Exchange
 
 from .clipboard import OSC52_MOST, hand_over
 
 if TYPE_CHECKING:
-    from agent.app.controller import Agent
+    from agent.app.controller import Controller
 
 NOTHING = "If pasting brings nothing, the terminal does not take that; tmux needs `set -g set-clipboard on`"
 
 
-async def copy(agent: Agent, argument: str) -> None:
+async def copy(agent: Controller, argument: str) -> None:
     """Copy the newest answer to the clipboard. With a number, the N-th newest."""
     entries = agent.in_use[0].folded.entries
     answers = [words_of(one.fact).strip() for one in entries if isinstance(one, Exchange) and not one.uses]
@@ -33,7 +33,7 @@ async def copy(agent: Agent, argument: str) -> None:
     if by := await hand_over(text, agent.setup.environ):
         agent.emit(Notice(f"copied {what} with {by}"))
     elif len(text.encode()) <= OSC52_MOST:
-        agent.emit(Copied(text, f"gave {what} to the terminal's clipboard (OSC 52). {NOTHING}"))
+        agent.emit(ClipboardCopy(text, f"gave {what} to the terminal's clipboard (OSC 52). {NOTHING}"))
     else:
         words = f"{what} are too long for a terminal's clipboard; /export writes the session to a file"
         agent.emit(Notice(words, "warning"))

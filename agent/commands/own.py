@@ -4,31 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.events import Notice, Said
+from agent.events import CommandOutput, Notice
 from agent.loop.tool_executor import text_of
 from tools.arguments import parse
-from tools.base import Call, ToolError
+from tools.base import ToolCall, ToolError
 
 if TYPE_CHECKING:
-    from agent.app.controller import Agent
+    from agent.app.controller import Controller
 
 
-async def run_own(agent: Agent, line: str) -> None:
+async def run_own(agent: Controller, line: str) -> None:
     """Run a command line of the person's; no permission is needed for one's own words."""
     private = line.startswith("!!")
     command = line.lstrip("!").strip()
-    _, parts = agent.in_use
-    tool = parts.tools["bash"]
+    _, context = agent.in_use
+    tool = context.tools["bash"]
     if not command:
         agent.emit(Notice("write the command behind the !"))
         return
     agent.ran += 1
     try:
-        outcome = await tool.run(parse(tool, {"command": command}), Call(parts.place, f"own.{agent.ran}"))
+        outcome = await tool.run(
+            parse(tool, {"command": command}), ToolCall(context.tool_context, f"own.{agent.ran}")
+        )
     except ToolError as error:
         agent.emit(Notice(str(error), "error"))
         return
     text = text_of(outcome.content)
-    agent.emit(Said(text))
+    agent.emit(CommandOutput(text))
     if not private:
         agent.aside.append(f"<command-of-the-user>\n$ {command}\n{text}\n</command-of-the-user>")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from agent.checkpoints.differences import Difference, differences
+from agent.checkpoints.differences import FileDifference, differences
 from agent.checkpoints.recorder import Checkpoints
-from agent.events import Notice, Said
+from agent.events import CommandOutput, Notice
 from agent.session.system_prompt import MEMORY_NAMES, memory_of, memory_paths, read_memory, system_prompt
-from tools.text_encoding import counted
+from tools.text_encoding import pluralize
 
 if TYPE_CHECKING:
-    from agent.app.controller import Agent
+    from agent.app.controller import Controller
 
 INIT = """\
 Study this project and write {name} at its root: what every agent that works here must know, and cannot \
@@ -25,7 +25,7 @@ IMPROVE = "\nThere is {name} already: keep what is still true, correct what is n
 EACH, WHOLE = 60, 600  # lines of diff shown of a file, and in all
 
 
-async def init(agent: Agent, argument: str) -> None:
+async def init(agent: Controller, argument: str) -> None:
     """Have the model write AGENTS.md, or improve it. It studies the project first; words are passed on."""
     folder = agent.setup.folder
     there = next((name for name in MEMORY_NAMES if (folder / name).is_file()), None)
@@ -34,14 +34,14 @@ async def init(agent: Agent, argument: str) -> None:
     await agent.prompt(f"{words}\n{argument}" if argument else words)
 
 
-async def memory(agent: Agent, argument: str) -> None:
+async def memory(agent: Controller, argument: str) -> None:
     """Show the memory files and what each costs. They are those that this session began with."""
-    _, parts = agent.in_use
+    _, context = agent.in_use
     folder, user_dir = agent.setup.folder, agent.setup.config.user_dir
-    used = memory_of(parts.frame.system)
+    used = memory_of(context.frame.system)
     now = memory_of(system_prompt(read_memory(memory_paths(folder, user_dir), user_dir)))
     lines = [
-        f"{parts.room.counter.text(text):>8,} tokens  {path}{_since(text, now.get(path))}"
+        f"{context.compaction.counter.text(text):>8,} tokens  {path}{_since(text, now.get(path))}"
         for path, text in used.items()
     ]
     lines += [f"     not read  {path}  (made since)" for path in now if path not in used]
@@ -51,7 +51,7 @@ async def memory(agent: Agent, argument: str) -> None:
             Notice(f"no memory file: put {' or '.join(MEMORY_NAMES)} in {places}, or let /init write one")
         )
         return
-    agent.emit(Said("\n".join(lines)))
+    agent.emit(CommandOutput("\n".join(lines)))
     agent.emit(
         Notice("memory files are read when a session begins: /clear begins one with what they say now")
     )
@@ -63,9 +63,9 @@ def _since(text: str, now: str | None) -> str:
     return "" if now == text else "  (changed since)"
 
 
-async def diff(agent: Agent, argument: str) -> None:
+async def diff(agent: Controller, argument: str) -> None:
     """Show what this session changed in the project. With a path, show that file's changes whole."""
-    keeper = agent.in_use[1].keeper
+    keeper = agent.in_use[1].checkpoints
     if not isinstance(keeper, Checkpoints):
         agent.emit(Notice("there are no checkpoints of files without a record (--no-session)", "warning"))
         return
@@ -80,17 +80,17 @@ async def diff(agent: Agent, argument: str) -> None:
     for one in shown:
         left = _show(agent, one, left if path else min(left, EACH), left)
     added, removed = sum(one.added for one in shown), sum(one.removed for one in shown)
-    agent.emit(Notice(f"{counted(len(shown), 'file')}, +{added} -{removed}"))
+    agent.emit(Notice(f"{pluralize(len(shown), 'file')}, +{added} -{removed}"))
     for line in keeper.uncovered():
         agent.emit(Notice(f"not covered: {line}", "warning"))
 
 
-def _show(agent: Agent, one: Difference, most: int, left: int) -> int:
+def _show(agent: Controller, one: FileDifference, most: int, left: int) -> int:
     """Tell of one file in at most `most` lines of diff; returns what is left for the others."""
-    agent.emit(Said(f"{one.how:<8} {one.path}  {one.why or f'+{one.added} -{one.removed}'}"))
+    agent.emit(CommandOutput(f"{one.how:<8} {one.path}  {one.why or f'+{one.added} -{one.removed}'}"))
     lines = one.text.splitlines()
     if lines and most > 0:
-        agent.emit(Said("\n".join(lines[:most]) + "\n", "diff"))
+        agent.emit(CommandOutput("\n".join(lines[:most]) + "\n", "diff"))
     if len(lines) > most:
-        agent.emit(Notice(f"{counted(len(lines) - most, 'more line')}; /diff {one.path} shows all"))
+        agent.emit(Notice(f"{pluralize(len(lines) - most, 'more line')}; /diff {one.path} shows all"))
     return left - min(len(lines), most)

@@ -6,64 +6,64 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from agent.cli.session_choice import asked
-from agent.events import Notice, Said
+from agent.events import CommandOutput, Notice
 from agent.session.scrollback import show_briefly
 from agent.session.session_rows import line, menu
-from transcripts.masking import Masks, secret_values
-from transcripts.record_errors import InUse
+from transcripts.masking import SecretMasks, secret_values
+from transcripts.record_errors import SessionInUse
 
 if TYPE_CHECKING:
-    from agent.app.controller import Agent
+    from agent.app.controller import Controller
 
 SHOWN = 20
 
 
-async def list_sessions(agent: Agent) -> None:
+async def list_sessions(agent: Controller) -> None:
     """Tell the newest sessions, a line each."""
     masks = _masks(agent)
-    lines = [line(one, masks) for one in await asyncio.to_thread(agent.workshop.records.listed)]
+    lines = [line(one, masks) for one in await asyncio.to_thread(agent.factory.records.listed)]
     more = [f"and {len(lines) - SHOWN} older ones: makeroom sessions"] if len(lines) > SHOWN else []
-    agent.emit(Said("\n".join([*lines[:SHOWN], *more])) if lines else Notice("no sessions yet"))
+    agent.emit(CommandOutput("\n".join([*lines[:SHOWN], *more])) if lines else Notice("no sessions yet"))
 
 
-async def chosen_session(agent: Agent) -> str | None:
+async def chosen_session(agent: Controller) -> str | None:
     """The id of another session that the person chooses; where nobody can, they are listed."""
-    session, parts = agent.in_use
+    session, context = agent.in_use
     if agent.chooser is None:
         await list_sessions(agent)
         agent.emit(Notice("/resume ID goes on with one of these"))
         return None
-    listed = await asyncio.to_thread(agent.workshop.records.listed)
+    listed = await asyncio.to_thread(agent.factory.records.listed)
     others = [one for one in listed if one.sid != session.sid]
     if not others:
         agent.emit(Notice("there is no other session in this folder"))
         return None
-    row = await agent.chooser.choose(menu(others, parts.clock.now(), _masks(agent)))
+    row = await agent.chooser.choose(menu(others, context.clock.now(), _masks(agent)))
     return row.value if row else None
 
 
-async def go_on_with(agent: Agent, wanted: str) -> None:
+async def go_on_with(agent: Controller, wanted: str) -> None:
     """Use another session from now on, by id or name. Raises StoreError, UsageError."""
     session, _ = agent.in_use
-    workshop = agent.workshop
+    workshop = agent.factory
     if not workshop.records.is_recording(wanted) and workshop.records.named(wanted).stem == session.sid:
         agent.emit(Notice(f"{session.sid} is the session that you are in"))
         return
     try:
         await agent.take(*workshop.resume(wanted))
-    except InUse as error:
+    except SessionInUse as error:
         if agent.chooser is None:
             raise
         row = await agent.chooser.choose(asked(error, "Stay in this session"))
         if row is not None and row.value == "view":
             from agent.cli.sessions_command import shown
 
-            agent.emit(Said(await asyncio.to_thread(shown, error.sid, agent.setup.folder)))
+            agent.emit(CommandOutput(await asyncio.to_thread(shown, error.sid, agent.setup.folder)))
         if row is None or row.value != "fork":
             return
         await agent.take(*workshop.fork_of(error.sid))
     show_briefly(agent.in_use[0], agent.emit)
 
 
-def _masks(agent: Agent) -> Masks:
-    return Masks(secret_values(agent.setup.environ))
+def _masks(agent: Controller) -> SecretMasks:
+    return SecretMasks(secret_values(agent.setup.environ))

@@ -12,18 +12,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent.errors import PromptTooLong
-from agent.events import Emit, MadeRoom, Notice
+from agent.events import ContextCompacted, Emit, Notice
 from agent.ports import HookAnswer
 from agent.session.session import Session
 from compact import report
 from compact.notice import notice
 from compact.pipeline import Flow, plan
-from compact.plan import Answer, AskSummary, Plan, Proposal, Trigger
-from compact.window import Window
+from compact.plan import Plan, Proposal, SummaryReply, SummaryRequest, Trigger
+from compact.window import ContextWindow
 from transcripts.outputs import store
 
-from .context import Parts
-from .model_call import ask_summary, size
+from .context import TurnContext
+from .model_call import call_summarizer, prompt_tokens
 
 RUNGS = 3
 HOOK = "pre_compact"
@@ -31,7 +31,7 @@ QUIET = 0.05  # of the context: an automatic compaction that frees less is not t
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class CompactionOutcome:
     """What came of making room: the ids of the compactions, and the line that tells of it."""
 
     ids: tuple[str, ...] = ()
@@ -39,48 +39,50 @@ class Made:
     report: Mapping[str, Any] = field(default_factory=dict)
 
 
-async def make_room(
-    session: Session, parts: Parts, emit: Emit, trigger: Trigger, focus: str = "", rung: int = 0
-) -> Made:
-    """Plan and apply one compaction. `Made()` when there was nothing to do."""
-    made_plan = await _planned(session, parts, emit, trigger, (focus, rung))
+async def compact_context(
+    session: Session, context: TurnContext, emit: Emit, trigger: Trigger, focus: str = "", rung: int = 0
+) -> CompactionOutcome:
+    """Plan and apply one compaction. `CompactionOutcome()` when there was nothing to do."""
+    made_plan = await _planned(session, context, emit, trigger, (focus, rung))
     for what, reason in made_plan.failures:
         session.failed(what, reason)
         if what != HOOK:
             emit(Notice(f"[{trigger} compact] {what}: {reason}", "warning"))
-    _say_why(parts, emit, trigger, made_plan)
+    _say_why(context, emit, trigger, made_plan)
     if not made_plan.proposals:
-        return Made(line=made_plan.note)
-    return await _apply(session, parts, emit, trigger, made_plan)
+        return CompactionOutcome(line=made_plan.note)
+    return await _apply(session, context, emit, trigger, made_plan)
 
 
-def _say_why(parts: Parts, emit: Emit, trigger: Trigger, made_plan: Plan) -> None:
+def _say_why(context: TurnContext, emit: Emit, trigger: Trigger, made_plan: Plan) -> None:
     """Tell why nothing was made, or why not by a summary; before calls only what is news."""
     note = made_plan.note
     if trigger != "auto":
         if note and not made_plan.proposals:
             emit(Notice(note))
-    elif note and (reason := note.partition(". ")[0]) != parts.room.told:  # the blocks it names change
-        parts.room.told = reason
+    elif (
+        note and (reason := note.partition(". ")[0]) != context.compaction.told
+    ):  # the blocks it names change
+        context.compaction.told = reason
         if not any(what != HOOK for what, _ in made_plan.failures):  # those are told already
             emit(Notice(f"[auto compact] {note}", "warning"))
 
 
 async def _planned(
-    session: Session, parts: Parts, emit: Emit, trigger: Trigger, asked: tuple[str, int]
+    session: Session, context: TurnContext, emit: Emit, trigger: Trigger, asked: tuple[str, int]
 ) -> Plan:
-    (focus, rung), situation = asked, parts.situation(session)
+    (focus, rung), situation = asked, context.situation(session)
     if trigger != "auto":
-        focus = "\n".join(filter(None, (focus, (await _before(session, parts, trigger)).words)))
+        focus = "\n".join(filter(None, (focus, (await _before(session, context, trigger)).words)))
     flow = plan(situation, trigger, focus, rung)
     step, said = _advance(flow), HookAnswer()
     if trigger == "auto" and _folds(step):
-        said = await _before(session, parts, trigger)
+        said = await _before(session, context, trigger)
         if said.veto is not None or said.words:
             flow = plan(replace(situation, held=said.veto is not None, focus=said.words), trigger)
             step = _advance(flow)
-    while isinstance(step, AskSummary):
-        answer = await ask_summary(session, parts, step, emit)
+    while isinstance(step, SummaryRequest):
+        answer = await call_summarizer(session, context, step, emit)
         session.charge(answer.usage)
         step = _advance(flow, answer)
     if said.veto is not None:
@@ -89,7 +91,7 @@ async def _planned(
     return step
 
 
-def _advance(flow: Flow, answer: Answer | None = None) -> AskSummary | Plan:
+def _advance(flow: Flow, answer: SummaryReply | None = None) -> SummaryRequest | Plan:
     """The next question of a plan, or the plan when it is whole."""
     try:
         return next(flow) if answer is None else flow.send(answer)
@@ -98,44 +100,50 @@ def _advance(flow: Flow, answer: Answer | None = None) -> AskSummary | Plan:
         return made
 
 
-def _folds(step: AskSummary | Plan) -> bool:
+def _folds(step: SummaryRequest | Plan) -> bool:
     """Whether history is about to be replaced, by a summary or by the ledger: hooks have a say in that."""
-    return isinstance(step, AskSummary) or any(each.layer == "ledger" for each in step.proposals)
+    return isinstance(step, SummaryRequest) or any(each.layer == "ledger" for each in step.proposals)
 
 
-async def _before(session: Session, parts: Parts, trigger: str) -> HookAnswer:
-    about = {"trigger": trigger, "tokens": size(session, parts), "budget": parts.room.window.size}
-    return await parts.hooks.run(HOOK, about)
+async def _before(session: Session, context: TurnContext, trigger: str) -> HookAnswer:
+    about = {
+        "trigger": trigger,
+        "tokens": prompt_tokens(session, context),
+        "budget": context.compaction.window.size,
+    }
+    return await context.hooks.run(HOOK, about)
 
 
-async def _apply(session: Session, parts: Parts, emit: Emit, trigger: Trigger, made_plan: Plan) -> Made:
+async def _apply(
+    session: Session, context: TurnContext, emit: Emit, trigger: Trigger, made_plan: Plan
+) -> CompactionOutcome:
     ids, applied = [], []
     for proposal in made_plan.proposals:
-        if error := _not_kept(proposal, parts):
+        if error := _not_kept(proposal, context):
             session.failed(proposal.layer, error)
             emit(Notice(f"[{trigger} compact] {proposal.layer}: outputs cannot be kept: {error}", "warning"))
             break  # what comes later was planned on top of it
         ids.append(session.compacted(proposal.layer, trigger, proposal.edits, proposal.report).id)
         applied.append(proposal)
     if not applied:
-        return Made()
+        return CompactionOutcome()
     line = notice(applied)
     report = applied[-1].report
     if trigger != "auto" or _telling(report):
-        emit(MadeRoom(line, trigger, tuple(ids), report))
+        emit(ContextCompacted(line, trigger, tuple(ids), report))
     before, after = applied[0].report["before"], report["after"]
     figures = {"before": before, "after": after, "reclaimed": before - after}
-    await parts.hooks.run("post_compact", {**report, "trigger": trigger, **figures})
-    return Made(tuple(ids), line, report)
+    await context.hooks.run("post_compact", {**report, "trigger": trigger, **figures})
+    return CompactionOutcome(tuple(ids), line, report)
 
 
-def _not_kept(proposal: Proposal, parts: Parts) -> str:
+def _not_kept(proposal: Proposal, context: TurnContext) -> str:
     """Write the files that a proposal names. Why that failed, or ""."""
     try:
         for name, text in proposal.files:
-            store(parts.place.outputs, name, text)
+            store(context.tool_context.outputs, name, text)
     except OSError as error:
-        return f"{error.strerror or error}, {parts.place.outputs}"
+        return f"{error.strerror or error}, {context.tool_context.outputs}"
     return ""
 
 
@@ -145,21 +153,25 @@ def _telling(report: Mapping[str, Any]) -> bool:
     return before - after >= QUIET * before
 
 
-async def react(session: Session, parts: Parts, emit: Emit, error: PromptTooLong, rung: int) -> None:
+async def compact_reactively(
+    session: Session, context: TurnContext, emit: Emit, error: PromptTooLong, rung: int
+) -> None:
     """One rung of the ladder after the API said that the prompt is too long.
 
     Raises the error again, naming the biggest blocks, when no rung is left or reacting is off.
     """
-    if error.limit is not None and error.limit < parts.room.window.size:
-        parts.room.window = Window(error.limit, min(parts.room.window.max_output, error.limit // 2))
-        parts.room.learned(error.limit)
-    if rung > RUNGS or not parts.room.settings.reactive:
+    if error.limit is not None and error.limit < context.compaction.window.size:
+        context.compaction.window = ContextWindow(
+            error.limit, min(context.compaction.window.max_output, error.limit // 2)
+        )
+        context.compaction.learned(error.limit)
+    if rung > RUNGS or not context.compaction.settings.reactive:
         raise PromptTooLong(f"{error}. {biggest(session)}", error.actual, error.limit)
-    parts.room.reported = error.actual or 0
+    context.compaction.reported = error.actual or 0
     try:
-        made = await make_room(session, parts, emit, "reactive", rung=rung)
+        made = await compact_context(session, context, emit, "reactive", rung=rung)
     finally:
-        parts.room.reported = 0
+        context.compaction.reported = 0
     if not made.ids and rung == RUNGS:
         raise PromptTooLong(f"{error}. {biggest(session)}", error.actual, error.limit)
 

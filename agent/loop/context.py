@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from agent.model.anthropic.request import Frame
-from agent.permissions.permission_store import Grants
-from agent.ports import Approver, Clock, Hooks, Keeper, Model
+from agent.model.anthropic.request import RequestFrame
+from agent.permissions.permission_store import PermissionStore
+from agent.ports import Approver, CheckpointRecorder, Clock, Hooks, Model
 from agent.session.session import Session
 from compact.plan import Situation
 from compact.prices import Prices
-from compact.settings import Settings
-from compact.tokens import Counter, fit
-from compact.window import Window
-from tools.base import Place, Tool
+from compact.settings import CompactSettings
+from compact.tokens import TokenCounter, calibrate
+from compact.window import ContextWindow
+from tools.base import Tool, ToolContext
 
 
 @dataclass(slots=True)
-class Room:
+class CompactionState:
     """What the pipeline needs to know beside the conversation. Changes when the server teaches us.
 
     overhead  our count of system prompt and tools, in tokens
@@ -26,10 +26,10 @@ class Room:
     learned   called with a window that an error told, to remember it for this model and base URL
     """
 
-    settings: Settings
-    window: Window
+    settings: CompactSettings
+    window: ContextWindow
     prices: Prices
-    counter: Counter
+    counter: TokenCounter
     overhead: int
     binds: bool
     learned: Callable[[int], None] = lambda window: None
@@ -40,26 +40,26 @@ class Room:
 
 
 @dataclass(slots=True)
-class Parts:
+class TurnContext:
     """Everything a turn needs of the world. `frame` changes only when the server refuses a field."""
 
     model: Model
-    frame: Frame
+    frame: RequestFrame
     tools: Mapping[str, Tool]
-    place: Place
+    tool_context: ToolContext
     approver: Approver
     hooks: Hooks
     clock: Clock
-    grants: Grants
-    room: Room
+    permissions: PermissionStore
+    compaction: CompactionState
     max_turns: int | None = None
     max_cost: float | None = None  # dollars that the session may have cost before another request goes out
     jitter: Callable[[], float] = lambda: 0.5
-    keeper: Keeper | None = None
+    checkpoints: CheckpointRecorder | None = None
 
     def situation(self, session: Session) -> Situation:
         """The session as the pipeline sees it now."""
-        room = self.room
+        room = self.compaction
         return Situation(
             folded=session.folded,
             settings=room.settings,
@@ -67,7 +67,7 @@ class Parts:
             prices=room.prices,
             now=self.clock.now(),
             overhead=room.overhead,
-            fit=fit(session.folded.measures),
+            fit=calibrate(session.folded.measures),
             binds=room.binds,
             count=room.counter,
             live=room.live(),
@@ -80,6 +80,6 @@ class Parts:
 
         Numbers of facts begin anew in each session, and all sessions of a project share the folder.
         """
-        folder, ours = self.place.folder, self.place.outputs
+        folder, ours = self.tool_context.folder, self.tool_context.outputs
         shown = ours.relative_to(folder) if ours.is_relative_to(folder) else ours
         return f"{shown / sid}-"

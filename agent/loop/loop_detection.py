@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from transcripts.entries import Exchange
 from transcripts.fold import Folded
-from transcripts.messages import Block, Text, ToolUse
+from transcripts.messages import Block, TextBlock, ToolUseBlock
 
 TIMES = 3
 NOTE = (
@@ -15,7 +15,7 @@ NOTE = (
 )
 
 
-def noted(folded: Folded, use: ToolUse, content: tuple[Block, ...]) -> tuple[Block, ...]:
+def with_repeat_note(folded: Folded, use: ToolUseBlock, content: tuple[Block, ...]) -> tuple[Block, ...]:
     """What a call came to; with a note where the calls before it were the same and ended so."""
     times = 1
     for before, outcome in _latest(folded):
@@ -23,10 +23,10 @@ def noted(folded: Folded, use: ToolUse, content: tuple[Block, ...]) -> tuple[Blo
         if not same:
             break
         times += 1
-    return content if times < TIMES else (*content, Text(NOTE.format(times=times)))
+    return content if times < TIMES else (*content, TextBlock(NOTE.format(times=times)))
 
 
-def _latest(folded: Folded) -> Iterator[tuple[ToolUse, tuple[Block, ...]]]:
+def _latest(folded: Folded) -> Iterator[tuple[ToolUseBlock, tuple[Block, ...]]]:
     """Calls with their results, the newest first."""
     for entry in reversed(folded.entries):
         if isinstance(entry, Exchange):
@@ -39,5 +39,5 @@ def _latest(folded: Folded) -> Iterator[tuple[ToolUse, tuple[Block, ...]]]:
 
 def _bare(content: tuple[Block, ...]) -> tuple[Block, ...]:
     last = content[-1] if content else None
-    told = isinstance(last, Text) and last.text.startswith(NOTE[: NOTE.index("{")])
+    told = isinstance(last, TextBlock) and last.text.startswith(NOTE[: NOTE.index("{")])
     return content[:-1] if told else content

@@ -17,17 +17,17 @@ from glob import escape
 from typing import Any
 
 from agent.errors import AgentError
-from agent.events import CallBegan, CallEnded, CallProgress, Emit, Notice
+from agent.events import Emit, Notice, ToolCallFinished, ToolCallProgress, ToolCallStarted
 from agent.permissions.rules import Rule, Verdict, judge
-from agent.permissions.shell_syntax import only_looks
-from agent.ports import Keeper, Permit, Question, Refuse
+from agent.permissions.shell_syntax import is_read_only
+from agent.ports import Allow, CheckpointRecorder, Deny, PermissionQuestion
 from agent.session.session import Session
 from tools.arguments import parse
-from tools.base import Call, Outcome, Tool, ToolError, say
-from transcripts.messages import INVALID_JSON, Block, Text, ToolUse, clean_json
+from tools.base import Tool, ToolCall, ToolError, ToolResult, text_result
+from transcripts.messages import INVALID_JSON, Block, TextBlock, ToolUseBlock, replace_surrogates_in_json
 
-from .context import Parts
-from .loop_detection import noted
+from .context import TurnContext
+from .loop_detection import with_repeat_note
 
 log = logging.getLogger(__name__)
 INTERRUPTED = "[interrupted by the user; it may have run in part: check before you do it again]"
@@ -36,41 +36,41 @@ HINT = "Do not try to reach the same end another way; say what you would need, o
 CUT = "The reply was cut at max_tokens within this call, so it was not run. Do it again in smaller pieces."
 
 
-class Stopped(Exception):
+class TurnStopped(Exception):
     """The person refused a call and wants the turn to end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PreparedCall:
     """A call that is ready to run, or already has its outcome."""
 
     block: int
-    use: ToolUse
+    use: ToolUseBlock
     name: str
     title: str
     tool: Tool | None = None
     arguments: Any = None
-    outcome: Outcome | None = None
+    outcome: ToolResult | None = None
     denied: bool = False
     runs: bool = False  # it runs a command that may change files
 
 
 @dataclass(frozen=True, slots=True)
-class Corridor:
+class ReplyCalls:
     """The calls of one reply on their way; `of` is the reply's seq."""
 
     session: Session
-    parts: Parts
+    context: TurnContext
     emit: Emit
     of: int
 
 
-async def walk(way: Corridor, calls: Sequence[tuple[int, ToolUse]], cut: bool) -> None:
+async def run_tool_calls(way: ReplyCalls, calls: Sequence[tuple[int, ToolUseBlock]], cut: bool) -> None:
     """Run the calls of a reply; every one of them has a result in the record when this returns.
 
     `cut` tells that the reply ended at max_tokens: its last call may be unfinished and is not run.
 
-    Raises Stopped after the person refused with Esc, CancelledError when the turn is interrupted.
+    Raises TurnStopped after the person refused with Esc, CancelledError when the turn is interrupted.
     """
     left = list(calls)
     try:
@@ -81,18 +81,24 @@ async def walk(way: Corridor, calls: Sequence[tuple[int, ToolUse]], cut: bool) -
                 await _act(way, group[0])
             else:
                 await _act_together(way, group)
-    except (asyncio.CancelledError, Stopped):
+    except (asyncio.CancelledError, TurnStopped):
         for block, use in left:
             if not _answered(way, block):
-                _skip(way, Step(block, use, use.name, _rough_title(use)), say(NOT_BEGUN, error=True))
+                _skip(
+                    way,
+                    PreparedCall(block, use, use.name, _rough_title(use)),
+                    text_result(NOT_BEGUN, error=True),
+                )
         raise
 
 
-async def _next_group(way: Corridor, left: Sequence[tuple[int, ToolUse]], cut: bool) -> list[Step]:
+async def _next_group(
+    way: ReplyCalls, left: Sequence[tuple[int, ToolUseBlock]], cut: bool
+) -> list[PreparedCall]:
     """The next call, or as many neighbouring ones as may run together."""
-    group: list[Step] = []
+    group: list[PreparedCall] = []
     for index, (block, use) in enumerate(left):
-        tool = _find(way.parts.tools, use.name)
+        tool = _find(way.context.tools, use.name)
         if group and (tool is None or not tool.parallel):
             break
         last = index == len(left) - 1
@@ -107,74 +113,78 @@ def _find(tools: Mapping[str, Tool], name: str) -> Tool | None:
     return tools.get(name) or tools.get(name.lower())
 
 
-async def _prepare(way: Corridor, block: int, use: ToolUse, cut: bool) -> Step:
-    tool = _find(way.parts.tools, use.name)
+async def _prepare(way: ReplyCalls, block: int, use: ToolUseBlock, cut: bool) -> PreparedCall:
+    tool = _find(way.context.tools, use.name)
     title = _rough_title(use)
     if tool is None:
-        known = ", ".join(way.parts.tools)
-        error = say(f"There is no tool named {use.name!r}. The tools are: {known}.", error=True)
-        return Step(block, use, use.name, title, outcome=error)
-    step = Step(block, use, tool.name, title, tool)
+        known = ", ".join(way.context.tools)
+        error = text_result(f"There is no tool named {use.name!r}. The tools are: {known}.", error=True)
+        return PreparedCall(block, use, use.name, title, outcome=error)
+    step = PreparedCall(block, use, tool.name, title, tool)
     if cut:
-        return _with(step, say(CUT, error=True))
+        return _with(step, text_result(CUT, error=True))
     if INVALID_JSON in use.input:
-        error = say(f"The input was no valid JSON object: {str(use.input[INVALID_JSON])[:200]}", error=True)
+        error = text_result(
+            f"The input was no valid JSON object: {str(use.input[INVALID_JSON])[:200]}", error=True
+        )
         return _with(step, error)
     try:
         arguments = parse(tool, use.input)
-        step = Step(block, use, tool.name, tool.title(arguments), tool, arguments)
+        step = PreparedCall(block, use, tool.name, tool.title(arguments), tool, arguments)
         return await _permitted(way, step)
     except ToolError as error:
-        return _with(step, say(str(error), error=True))
+        return _with(step, text_result(str(error), error=True))
 
 
-async def _permitted(way: Corridor, step: Step) -> Step:
+async def _permitted(way: ReplyCalls, step: PreparedCall) -> PreparedCall:
     """The step with leave to run, or with the outcome that refuses it."""
     assert step.tool is not None
-    parts = way.parts
-    touches = step.tool.touches(step.arguments, parts.place)
-    runs = any(touch.kind == "run" and not only_looks(touch.target) for touch in touches)
+    context = way.context
+    touches = step.tool.touches(step.arguments, context.tool_context)
+    runs = any(touch.kind == "run" and not is_read_only(touch.target) for touch in touches)
     step = replace(step, runs=runs)
-    hooked = await parts.hooks.run("pre_tool", {"tool": step.name, "input": dict(step.use.input)})
+    hooked = await context.hooks.run("pre_tool", {"tool": step.name, "input": dict(step.use.input)})
     if hooked.veto is not None:
         return _denied(way, step, f"A hook refused this call: {hooked.veto}")
-    verdict = judge(step.name, touches, parts.grants.rules)
+    verdict = judge(step.name, touches, context.permissions.rules)
     if verdict.answer == "allow":
         return step
     if verdict.answer == "deny":
         return _denied(way, step, f"Permission denied: {verdict.why}.")
     question = _question(way, step, touches, verdict)
-    answer = await parts.approver.ask(question)
-    if isinstance(answer, Refuse):
+    answer = await context.approver.ask(question)
+    if isinstance(answer, Deny):
         reason = f": {answer.reason}" if answer.reason else "."
         whose = "Permission denied" if answer.nobody else "The user refused this call"
         denied = _denied(way, step, f"{whose}{reason}", bool(answer.reason) and not answer.nobody)
         if answer.stop:
-            _skip(way, denied, denied.outcome or say("", error=True))
-            raise Stopped
+            _skip(way, denied, denied.outcome or text_result("", error=True))
+            raise TurnStopped
         return denied
     _grant(way, question, verdict, answer)
     return step
 
 
-def _question(way: Corridor, step: Step, touches: tuple[Any, ...], verdict: Verdict) -> Question:
+def _question(
+    way: ReplyCalls, step: PreparedCall, touches: tuple[Any, ...], verdict: Verdict
+) -> PermissionQuestion:
     preview = getattr(step.tool, "preview", None)
-    shown = preview(step.arguments, way.parts.place) if preview is not None else {"text": step.title}
+    shown = preview(step.arguments, way.context.tool_context) if preview is not None else {"text": step.title}
     key = hashlib.sha256(repr((step.name, step.use.input, touches)).encode("utf-8", "replace")).hexdigest()
     prefix = str(verdict.prefix) if verdict.prefix is not None else None
-    return Question(step.name, step.title, touches, verdict.why, prefix, shown, key)
+    return PermissionQuestion(step.name, step.title, touches, verdict.why, prefix, shown, key)
 
 
-def _grant(way: Corridor, question: Question, verdict: Verdict, answer: Permit) -> None:
+def _grant(way: ReplyCalls, question: PermissionQuestion, verdict: Verdict, answer: Allow) -> None:
     if answer.scope == "session":
         for rule in _for_session(question, verdict):
-            way.parts.grants.allow(rule)
+            way.context.permissions.allow(rule)
     elif answer.scope == "always" and verdict.prefix is not None:
         _grant_for_good(way, verdict.prefix)
 
 
-def _grant_for_good(way: Corridor, rule: Rule) -> None:
-    grants = way.parts.grants
+def _grant_for_good(way: ReplyCalls, rule: Rule) -> None:
+    grants = way.context.permissions
     try:
         grants.allow_for_good(rule)
     except (AgentError, OSError) as error:
@@ -183,7 +193,7 @@ def _grant_for_good(way: Corridor, rule: Rule) -> None:
         way.emit(Notice(f"{rule} is allowed in this project from now on: {grants.path} keeps it"))
 
 
-def _for_session(question: Question, verdict: Verdict) -> list[Rule]:
+def _for_session(question: PermissionQuestion, verdict: Verdict) -> list[Rule]:
     """What "for this session" grants: the rule that was shown; else just the place, or the tool."""
     if verdict.prefix is not None:
         return [verdict.prefix]
@@ -191,19 +201,19 @@ def _for_session(question: Question, verdict: Verdict) -> list[Rule]:
     return [Rule(question.tool, place) for place in places] or [Rule(question.tool)]
 
 
-def _denied(way: Corridor, step: Step, text: str, reasoned: bool = False) -> Step:
-    way.parts.grants.denied.append(
+def _denied(way: ReplyCalls, step: PreparedCall, text: str, reasoned: bool = False) -> PreparedCall:
+    way.context.permissions.denied.append(
         {"tool_name": step.name, "tool_use_id": step.use.id, "tool_input": dict(step.use.input)}
     )
     hint = "Follow what the user said." if reasoned else HINT
-    return _with(step, say(f"{text}\n{hint}", error=True, human={"text": text}), denied=True)
+    return _with(step, text_result(f"{text}\n{hint}", error=True, human={"text": text}), denied=True)
 
 
-def _with(step: Step, outcome: Outcome, denied: bool = False) -> Step:
+def _with(step: PreparedCall, outcome: ToolResult, denied: bool = False) -> PreparedCall:
     return replace(step, outcome=outcome, denied=denied)
 
 
-async def _act_together(way: Corridor, group: Sequence[Step]) -> None:
+async def _act_together(way: ReplyCalls, group: Sequence[PreparedCall]) -> None:
     tasks = [asyncio.ensure_future(_act(way, step)) for step in group]
     try:
         await asyncio.gather(*tasks)
@@ -214,14 +224,14 @@ async def _act_together(way: Corridor, group: Sequence[Step]) -> None:
         raise
 
 
-async def _act(way: Corridor, step: Step) -> None:
+async def _act(way: ReplyCalls, step: PreparedCall) -> None:
     """Run one step and record its result."""
-    began = way.parts.clock.monotonic()
+    began = way.context.clock.monotonic()
     if step.outcome is not None:
         _skip(way, step, step.outcome)
         return
     assert step.tool is not None
-    way.emit(CallBegan(way.of, step.block, step.name, step.title))
+    way.emit(ToolCallStarted(way.of, step.block, step.name, step.title))
     if step.tool.parallel:
         way.session.sync()  # the reply is durable before its tools run
     else:
@@ -229,80 +239,82 @@ async def _act(way: Corridor, step: Step) -> None:
     try:
         outcome = await _run(way, step)
     except asyncio.CancelledError:
-        _finish(way, step, say(INTERRUPTED, error=True), way.parts.clock.monotonic() - began)
+        _finish(way, step, text_result(INTERRUPTED, error=True), way.context.clock.monotonic() - began)
         raise
-    _finish(way, step, outcome, way.parts.clock.monotonic() - began)
+    _finish(way, step, outcome, way.context.clock.monotonic() - began)
 
 
-async def _run(way: Corridor, step: Step) -> Outcome:
+async def _run(way: ReplyCalls, step: PreparedCall) -> ToolResult:
     assert step.tool is not None
 
     def progress(text: str) -> None:
-        way.emit(CallProgress(way.of, step.block, text))
+        way.emit(ToolCallProgress(way.of, step.block, text))
 
-    keeper = way.parts.keeper
-    call = Call(way.parts.place, f"{way.of}.{step.block}", progress, keeper.before if keeper else None)
+    keeper = way.context.checkpoints
+    call = ToolCall(
+        way.context.tool_context, f"{way.of}.{step.block}", progress, keeper.before if keeper else None
+    )
     try:
         async with _kept(keeper, step):
             return await step.tool.run(step.arguments, call)
     except ToolError as error:
-        return say(str(error), error=True)
+        return text_result(str(error), error=True)
     except OSError as error:
         log.warning("tool %s failed", step.name, exc_info=True)
-        return say(f"{step.name} failed: {error}", error=True)
+        return text_result(f"{step.name} failed: {error}", error=True)
     except Exception as error:
         log.exception("tool %s raised", step.name)
-        return say(
+        return text_result(
             f"{step.name} failed inside: {error!r}. This is a fault of the tool, not of the call.", error=True
         )
 
 
 @asynccontextmanager
-async def _kept(keeper: Keeper | None, step: Step) -> AsyncIterator[None]:
+async def _kept(checkpoints: CheckpointRecorder | None, step: PreparedCall) -> AsyncIterator[None]:
     """Let the keeper look before and after a call that changes things; a command may change anything."""
-    if keeper is None or step.tool is None or step.tool.parallel:
+    if checkpoints is None or step.tool is None or step.tool.parallel:
         yield
         return
     if step.runs:
-        await asyncio.to_thread(keeper.begin)
+        await asyncio.to_thread(checkpoints.begin)
     try:
         yield
     finally:
-        await asyncio.shield(asyncio.to_thread(keeper.finish))
+        await asyncio.shield(asyncio.to_thread(checkpoints.finish))
 
 
-def _skip(way: Corridor, step: Step, outcome: Outcome) -> None:
+def _skip(way: ReplyCalls, step: PreparedCall, outcome: ToolResult) -> None:
     """Answer a call that does not run."""
-    way.emit(CallBegan(way.of, step.block, step.name, step.title))
+    way.emit(ToolCallStarted(way.of, step.block, step.name, step.title))
     _finish(way, step, outcome, 0.0)
 
 
-def _finish(way: Corridor, step: Step, outcome: Outcome, seconds: float) -> None:
+def _finish(way: ReplyCalls, step: PreparedCall, outcome: ToolResult, seconds: float) -> None:
     fact = way.session.result(
         way.of,
         step.block,
-        noted(way.session.folded, step.use, outcome.content),
+        with_repeat_note(way.session.folded, step.use, outcome.content),
         error=outcome.error,
-        human=clean_json(outcome.human),
-        about=clean_json(outcome.about),
+        human=replace_surrogates_in_json(outcome.human),
+        about=replace_surrogates_in_json(outcome.about),
         stored=outcome.stored,
     )
     noticed = getattr(step.tool, "recorded", None)
     if noticed is not None:
-        noticed(outcome, way.parts.place, fact.seq)
-    way.emit(CallEnded(way.of, step.block, step.name, step.title, fact, seconds, step.denied))
+        noticed(outcome, way.context.tool_context, fact.seq)
+    way.emit(ToolCallFinished(way.of, step.block, step.name, step.title, fact, seconds, step.denied))
 
 
-def _answered(way: Corridor, block: int) -> bool:
+def _answered(way: ReplyCalls, block: int) -> bool:
     exchange = way.session.folded.find(way.of)
     return exchange is not None and block in exchange.results
 
 
-def _rough_title(use: ToolUse) -> str:
+def _rough_title(use: ToolUseBlock) -> str:
     """A title for a call that could not be read: its first string."""
     return next((str(value) for value in use.input.values() if isinstance(value, str)), "")[:200]
 
 
 def text_of(content: Sequence[Block]) -> str:
     """The texts of a result, joined."""
-    return "\n".join(block.text for block in content if isinstance(block, Text))
+    return "\n".join(block.text for block in content if isinstance(block, TextBlock))

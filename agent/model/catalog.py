@@ -120,7 +120,7 @@ def _under(raw: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ModelFactsCache:
     """The cache of model facts: one JSON file; a broken or missing one is empty."""
 
     path: Path

@@ -6,11 +6,11 @@ import asyncio
 import dataclasses
 
 from agent.app.config import OFFICIAL
-from agent.app.setup import Setup
-from agent.errors import ModelError, NotFound, UsageError
-from agent.model.anthropic.client import Api
+from agent.app.setup import RunSetup
+from agent.errors import ModelError, ModelNotFound, UsageError
+from agent.model.anthropic.client import AnthropicModel
 
-from .catalog import ALIASES, Known, ModelFacts, from_endpoint, from_table, nearest, resolve
+from .catalog import ALIASES, ModelFacts, ModelFactsCache, from_endpoint, from_table, nearest, resolve
 from .offline_model import OfflineModel
 
 ASKING = 5.0  # seconds that the models endpoint may take; the table is good enough to go on without
@@ -19,13 +19,13 @@ ASKING = 5.0  # seconds that the models endpoint may take; the table is good eno
 class Provider:
     """One client for one run. `facts` are those of the model in use; `server` is its base URL."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: RunSetup) -> None:
         self.facts: ModelFacts = from_table(setup.model, setup.config.official)
         self.server = setup.config.base_url or OFFICIAL
-        self.api = Api()
+        self.api = AnthropicModel()
         self._setup = setup
         self._offline: OfflineModel | None = None
-        self._known = Known(setup.config.cache_dir / "models.json")
+        self._known = ModelFactsCache(setup.config.cache_dir / "models.json")
 
     @property
     def official(self) -> bool:
@@ -33,7 +33,10 @@ class Provider:
         return self._setup.config.official or self._offline is not None
 
     def connect(self) -> None:
-        """Start the demo if it was asked for, and make the client (see Api.warm). Raises AuthError."""
+        """Start the demo if it was asked for, and make the client (see AnthropicModel.warm).
+
+        Raises AuthenticationError.
+        """
         config = self._setup.config
         if self._setup.options.offline:
             self._offline = OfflineModel.start(self._setup.options.context_window)
@@ -42,7 +45,7 @@ class Provider:
         if key is None and config.token is None and not config.official:
             key = "none"  # a local server asks for no key, the SDK does
         url = None if config.official and not self._offline else self.server
-        self.api = Api(url, key, config.token, config.timeout, headers=config.custom_headers)
+        self.api = AnthropicModel(url, key, config.token, config.timeout, headers=config.custom_headers)
         self.api.warm()
 
     async def choose(self, name: str) -> None:
@@ -57,7 +60,7 @@ class Provider:
     async def _ask(self, model: str, now: float) -> ModelFacts:
         try:
             raw = await asyncio.wait_for(self.api.model_facts(model), ASKING)
-        except NotFound as error:
+        except ModelNotFound as error:
             facts = from_table(model, self.official)
             if self.official and not facts.known:
                 raise UsageError(unknown_model(model)) from error

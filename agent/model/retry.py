@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
-from agent.errors import ModelError, Transient
+from agent.errors import ModelError, TransientError
 
 TRIES = 10
 FIRST, LONGEST = 0.5, 60.0
@@ -22,7 +22,7 @@ def wait_before(error: ModelError, attempt: int, jitter: float) -> float | None:
 
     `attempt` is the number of tries made (1 after the first); `jitter` is in 0..1.
     """
-    if not isinstance(error, Transient) or attempt >= (error.tries or TRIES):
+    if not isinstance(error, TransientError) or attempt >= (error.tries or TRIES):
         return None
     asked = error.retry_after
     if asked is not None and asked > PATIENCE:

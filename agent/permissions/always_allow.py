@@ -48,7 +48,7 @@ _SCRIPTS = {(name, "run") for name in ("npm", "pnpm", "yarn", "bun")}  # the pro
 _PLAIN = re.compile(r"[A-Za-z][\w.+-]*\Z", re.ASCII)
 
 
-def shortest_safe(command: str) -> str | None:
+def safe_prefix(command: str) -> str | None:
     """The words that "always" would allow, or None where anything shorter than once is too much."""
     simple = simple_commands(command)
     if not simple or len(simple) > 1:

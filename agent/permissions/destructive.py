@@ -21,7 +21,7 @@ _WHOLE = re.compile(
 _INSIDE = re.compile(r"(?:/(?:\*+|\.|\.\*|))+\Z")  # what stands for everything in the folder before it
 
 
-def ruins(line: str) -> bool:
+def is_destructive(line: str) -> bool:
     """Whether `rm -r`, or a find that deletes, is aimed at such a place."""
     there = False  # the line went to such a place
     for words in rough_commands(line):

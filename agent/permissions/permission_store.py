@@ -11,16 +11,16 @@ from pathlib import Path
 from agent.errors import ConfigError
 from transcripts.disk import make_private, put
 
-from .rules import Mode, Rule, Rules, parse_rules
+from .rules import Mode, PermissionRules, Rule, parse_rules
 
 HERE = "this session"
 
 
 @dataclass(slots=True)
-class Grants:
+class PermissionStore:
     """The permission mode and rules now in force; `path` is where an "always" is kept, None for nowhere."""
 
-    rules: Rules
+    rules: PermissionRules
     path: Path | None = None
     denied: list[dict[str, object]] = field(default_factory=list)
 
@@ -39,14 +39,14 @@ class Grants:
         """Allow from now on in this project. Raises as `keep_grant`, having allowed it for this session."""
         self.allow(rule)
         if self.path is not None:
-            keep_grant(self.path, rule)
+            store_rule(self.path, rule)
             kept = replace(rule, origin=str(self.path))
             self.rules = replace(self.rules, allow=(*self.rules.allow[:-1], kept))
 
     def remove(self, rule: Rule) -> None:
         """Take off a rule, from the file too where it was granted for good. Raises as `keep_grant`."""
         if self.for_good(rule) and self.path is not None:
-            drop_grant(self.path, rule)
+            drop_rule(self.path, rule)
         allow = tuple(each for each in self.rules.allow if each is not rule)
         deny = tuple(each for each in self.rules.deny if each is not rule)
         self.rules = replace(self.rules, allow=allow, deny=deny)
@@ -56,13 +56,13 @@ class Grants:
         return self.path is not None and rule.origin == str(self.path)
 
 
-def grants_path(user_dir: Path, folder: Path) -> Path:
+def permissions_path(user_dir: Path, folder: Path) -> Path:
     """Where the rules are kept that a person granted for good in a project."""
     name = hashlib.sha256(str(folder).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return user_dir / "projects" / f"{name}.toml"
 
 
-def kept_grants(path: Path) -> tuple[Rule, ...]:
+def stored_rules(path: Path) -> tuple[Rule, ...]:
     """The rules kept there now; what is no rule was told of when the settings were read."""
     found: list[Rule] = []
     for text in _texts(path):
@@ -71,7 +71,7 @@ def kept_grants(path: Path) -> tuple[Rule, ...]:
     return tuple(found)
 
 
-def keep_grant(path: Path, rule: Rule) -> None:
+def store_rule(path: Path, rule: Rule) -> None:
     """Write one more allow rule down for a project, the file whole or as it was.
 
     Raises ConfigError for a file that cannot be read, OSError for one that cannot be written.
@@ -82,7 +82,7 @@ def keep_grant(path: Path, rule: Rule) -> None:
         _write(path, [*known, str(rule)])
 
 
-def drop_grant(path: Path, rule: Rule) -> None:
+def drop_rule(path: Path, rule: Rule) -> None:
     """Take an allow rule out of the file, the others stay. Raises as `keep_grant`."""
     left: list[str] = []
     for text in _texts(path):

@@ -14,14 +14,24 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from tools.access import Touch
+from tools.access import Access
 
-from .always_allow import RUNNERS, shortest_safe
-from .destructive import ruins
+from .always_allow import RUNNERS, safe_prefix
+from .destructive import is_destructive
 from .modes import MODES
 from .shell_syntax import rough_commands, simple_commands
 
-__all__ = ["MODES", "Mode", "Rule", "Rules", "Verdict", "judge", "parse_rule", "parse_rules", "prefix_of"]
+__all__ = [
+    "MODES",
+    "Mode",
+    "PermissionRules",
+    "Rule",
+    "Verdict",
+    "judge",
+    "parse_rule",
+    "parse_rules",
+    "prefix_of",
+]
 
 KNOWN = {"bash", "read", "write", "edit", "compact", "recall"}
 Mode = Literal["manual", "acceptEdits", "dontAsk", "bypassPermissions"]
@@ -41,7 +51,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class PermissionRules:
     """What was granted and what was forbidden; `session` tells that edits were allowed for the session."""
 
     mode: Mode = "manual"
@@ -94,7 +104,7 @@ def _nearest(text: str) -> str:
     return f"the tools are {', '.join(sorted(KNOWN))}"
 
 
-def judge(tool: str, touches: Sequence[Touch], rules: Rules) -> Verdict:
+def judge(tool: str, touches: Sequence[Access], rules: PermissionRules) -> Verdict:
     """The verdict on one call: the strictest over everything that it touches."""
     order = {"allow": 0, "ask": 1, "deny": 2}
     verdicts = [_judge_one(tool, touch, rules) for touch in touches] or [Verdict("allow")]
@@ -104,7 +114,7 @@ def judge(tool: str, touches: Sequence[Touch], rules: Rules) -> Verdict:
     return verdict
 
 
-def _judge_one(tool: str, touch: Touch, rules: Rules) -> Verdict:
+def _judge_one(tool: str, touch: Access, rules: PermissionRules) -> Verdict:
     if touch.kind == "none":
         return Verdict("allow")
     for rule in rules.deny:
@@ -115,8 +125,8 @@ def _judge_one(tool: str, touch: Touch, rules: Rules) -> Verdict:
     return _judge_path(tool, touch, rules)
 
 
-def _judge_run(tool: str, touch: Touch, rules: Rules) -> Verdict:
-    if ruins(touch.target):
+def _judge_run(tool: str, touch: Access, rules: PermissionRules) -> Verdict:
+    if is_destructive(touch.target):
         return Verdict("ask", "it removes a whole home, or a folder of the system")
     if rules.mode == "bypassPermissions" or any(
         _fits(rule, tool, touch, rules.folder) for rule in rules.allow
@@ -125,7 +135,7 @@ def _judge_run(tool: str, touch: Touch, rules: Rules) -> Verdict:
     return Verdict("ask", "it runs a command", prefix_of(tool, touch.target))
 
 
-def _judge_path(tool: str, touch: Touch, rules: Rules) -> Verdict:
+def _judge_path(tool: str, touch: Access, rules: PermissionRules) -> Verdict:
     inside = not touch.outside and not touch.protected
     if rules.mode == "bypassPermissions" or (touch.kind == "read" and inside):
         return Verdict("allow")
@@ -145,7 +155,7 @@ def _judge_path(tool: str, touch: Touch, rules: Rules) -> Verdict:
     return Verdict("ask", why, Rule(tool, None) if inside else None)
 
 
-def _fits(rule: Rule, tool: str, touch: Touch, folder: str, any_part: bool = False) -> bool:
+def _fits(rule: Rule, tool: str, touch: Access, folder: str, any_part: bool = False) -> bool:
     if rule.tool != tool:
         return False
     if touch.kind == "run":
@@ -214,5 +224,5 @@ def _wanted(pattern: str) -> list[str]:
 
 def prefix_of(tool: str, command: str) -> Rule | None:
     """The rule that "always" adds: the first word or two; None where that would be too broad."""
-    words = shortest_safe(command)
+    words = safe_prefix(command)
     return None if words is None else Rule(tool, words)

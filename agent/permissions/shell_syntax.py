@@ -106,7 +106,7 @@ _ACTS = {
 }
 
 
-def only_looks(line: str) -> bool:
+def is_read_only(line: str) -> bool:
     """Whether a command line surely changes no file: every simple command in it is known to only look."""
     found = simple_commands(line)
     return found is not None and all(_looks(words) for words in found)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from transcripts.messages import to_api
+from transcripts.messages import block_to_json
 from transcripts.view import MESSAGE_TOKENS, Message, dump, markable
 
 LOOK_BACK = 20  # positions, from the API's documentation of prompt caching
@@ -156,7 +156,7 @@ def _row(message: Message) -> _Row:
     ends: list[int] = []  # the position of each part
     run = ""
     for part in message.parts:
-        raw = to_api(part.block)
+        raw = block_to_json(part.block)
         kind, key = str(raw.get("type")), hash((message.role, dump(raw)))
         if kind in _RUNS and kind == run:
             last = positions[-1]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from compact.identifiers import strings
 from transcripts.entries import Exchange, Prompt
 from transcripts.fold import Folded
-from transcripts.messages import Text
+from transcripts.messages import TextBlock
 
 TOKENS = 1_800  # between 1.5k and 2k, the size of a usual summary
 USER_CHARS = 200
@@ -56,7 +56,7 @@ def _lines(folded: Folded) -> Iterator[tuple[int, str]]:
     for entry in folded.entries:
         if isinstance(entry, Prompt):
             for block in entry.fact.blocks:
-                if isinstance(block, Text):
+                if isinstance(block, TextBlock):
                     yield 5, _one_line(block.text, USER_CHARS)
     turns = (0, 2, 3, 4, 7)
     number = 0

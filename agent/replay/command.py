@@ -1,6 +1,6 @@
 """`makeroom replay FILE...`: judge compaction policies on recorded sessions, without a model.
 
-Reads the files, runs agent.replay.simulation for each policy, and shows the figures as a table, as JSON, as a page or
+Reads the files, runs each policy (see simulation.py), and shows the figures as a table, as JSON, as a page or
 as request bodies. A file that cannot be read is named, the others are still replayed, and the exit code is 2.
 """
 
@@ -13,8 +13,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from compact.tokens import Counter, load_counter
-from transcripts.importers import Unreadable, load
+from compact.tokens import TokenCounter, load_counter
+from transcripts.importers import UnreadableRecording, load
 
 from .cost import TIERS, Run
 from .policies import POLICIES, setup_of
@@ -106,7 +106,7 @@ def _inside(path: Path) -> Iterator[Path]:
     yield from sorted(file for file in path.iterdir() if file.suffix in SUFFIXES and file.is_file())
 
 
-def read(files: Iterable[Path], counter: Counter) -> tuple[list[Recording], list[str]]:
+def read(files: Iterable[Path], counter: TokenCounter) -> tuple[list[Recording], list[str]]:
     """The recordings, and a line for every file that is none."""
     found: list[Recording] = []
     troubles: list[str] = []
@@ -117,7 +117,7 @@ def read(files: Iterable[Path], counter: Counter) -> tuple[list[Recording], list
             troubles.append(f"{path}: no such file. Check the path")
         except OSError as error:
             troubles.append(f"{path}: cannot be read ({error.strerror}). Check its kind and permissions")
-        except Unreadable as error:
+        except UnreadableRecording as error:
             troubles.append(f"{path}: {error}")
         else:
             if imported.damaged:
@@ -131,7 +131,9 @@ def tokens_of(one: Recording) -> int:
     return sum(sum(getattr(fact, "tokens", ())) for fact in one.facts)
 
 
-def replay_all(wanted: Wanted, recordings: Sequence[Recording], tier: str, counter: Counter) -> list[Run]:
+def replay_all(
+    wanted: Wanted, recordings: Sequence[Recording], tier: str, counter: TokenCounter
+) -> list[Run]:
     """Every recording under every policy, file by file."""
     runs: list[Run] = []
     taken: set[Path] = set()
@@ -150,7 +152,7 @@ def replay_all(wanted: Wanted, recordings: Sequence[Recording], tier: str, count
     return runs
 
 
-def _show(wanted: Wanted, recordings: Sequence[Recording], counter: Counter) -> None:
+def _show(wanted: Wanted, recordings: Sequence[Recording], counter: TokenCounter) -> None:
     if wanted.prices == ALL:
         by_tier = {tier: replay_all(wanted, recordings, tier, counter) for tier in TIERS}
         sys.stdout.write(as_markdown(by_tier))

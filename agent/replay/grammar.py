@@ -10,7 +10,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from transcripts.messages import Image, Text, Thinking, ToolResult, ToolUse, is_thinking
+from transcripts.messages import (
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    is_thinking,
+)
 from transcripts.view import Message
 
 
@@ -61,8 +68,8 @@ class Grammar:
 
 def _check(message: Message) -> _Checked:
     blocks = [part.block for part in message.parts]
-    uses = tuple(block.id for block in blocks if isinstance(block, ToolUse))
-    results = tuple(block.tool_use_id for block in blocks if isinstance(block, ToolResult))
+    uses = tuple(block.id for block in blocks if isinstance(block, ToolUseBlock))
+    results = tuple(block.tool_use_id for block in blocks if isinstance(block, ToolResultBlock))
     return _Checked(message, uses, results, tuple(_faults(message)))
 
 
@@ -73,19 +80,19 @@ def _faults(message: Message) -> Iterator[str]:
     words = False
     for block in blocks:
         match block:
-            case Text() if not block.text.strip():
+            case TextBlock() if not block.text.strip():
                 yield "an empty text block"
-            case ToolResult() if message.role != "user" or words:
+            case ToolResultBlock() if message.role != "user" or words:
                 yield "a result behind other content, or said by the assistant"
-            case ToolResult(content=()):
+            case ToolResultBlock(content=()):
                 yield "a result without content"
-            case ToolUse() if message.role != "assistant":
+            case ToolUseBlock() if message.role != "assistant":
                 yield "a call by the user"
-            case Thinking(signature=""):
+            case ThinkingBlock(signature=""):
                 yield "thinking without its signature"
             case _:
                 pass
-        words = words or isinstance(block, Text | Image)
+        words = words or isinstance(block, TextBlock | ImageBlock)
     if message.role == "user" and any(is_thinking(block) for block in blocks):
         yield "thinking of the user"
     if message.role == "assistant" and blocks and all(is_thinking(block) for block in blocks):

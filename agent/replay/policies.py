@@ -10,11 +10,11 @@ from collections.abc import Generator
 
 from compact.layers.summary import plan_summary
 from compact.pipeline import plan
-from compact.plan import Answer, AskSummary, Plan, Situation, Trigger
+from compact.plan import Plan, Situation, SummaryReply, SummaryRequest, Trigger
 from compact.prices import TIERS as PRICES
-from compact.settings import Settings
-from compact.tokens import Counter
-from compact.window import Window, trigger_of
+from compact.settings import CompactSettings
+from compact.tokens import TokenCounter
+from compact.window import ContextWindow, trigger_of
 
 from .cost import TIERS
 from .simulation import WINDOW, Setup
@@ -23,15 +23,17 @@ POLICIES = ("thrifty", "classic", "off", "summary")
 MAX_OUTPUT = 32_000  # tokens of one reply, as the agent asks for by default
 
 
-def setup_of(policy: str, tier: str, counter: Counter) -> Setup:
+def setup_of(policy: str, tier: str, counter: TokenCounter) -> Setup:
     """Under what a policy is replayed. Raises KeyError for a name that is none."""
-    window, priced = Window(WINDOW, MAX_OUTPUT), TIERS[tier]
-    thrifty = Settings(cache_ttl=int(priced.ttl))
+    window, priced = ContextWindow(WINDOW, MAX_OUTPUT), TIERS[tier]
+    thrifty = CompactSettings(cache_ttl=int(priced.ttl))
     settings = {
         "thrifty": thrifty,
-        "classic": Settings(policy="classic", cache_ttl=int(priced.ttl)),
-        "off": Settings(policy="off", cache_ttl=int(priced.ttl)),
-        "summary": Settings(policy="classic", cache_ttl=int(priced.ttl), trigger=trigger_of(window, thrifty)),
+        "classic": CompactSettings(policy="classic", cache_ttl=int(priced.ttl)),
+        "off": CompactSettings(policy="off", cache_ttl=int(priced.ttl)),
+        "summary": CompactSettings(
+            policy="classic", cache_ttl=int(priced.ttl), trigger=trigger_of(window, thrifty)
+        ),
     }[policy]
     planner = summary_alone if policy == "summary" else plan
     return Setup(settings, window, PRICES[tier], priced, counter, planner=planner)
@@ -39,7 +41,7 @@ def setup_of(policy: str, tier: str, counter: Counter) -> Setup:
 
 def summary_alone(
     situation: Situation, trigger: Trigger, focus: str, rung: int
-) -> Generator[AskSummary, Answer, Plan]:
+) -> Generator[SummaryRequest, SummaryReply, Plan]:
     """The pipeline with nothing before its summary."""
     if trigger == "auto":
         return (yield from plan_summary(situation))

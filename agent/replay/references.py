@@ -26,8 +26,8 @@ from enum import Enum
 from compact.identifiers import names, strings
 from transcripts.facts import Fact, Fold, Reply, Result, User
 from transcripts.fold import Folded
-from transcripts.messages import Block, Text, ToolResult, ToolUse
-from transcripts.view import Kind, Message
+from transcripts.messages import Block, TextBlock, ToolResultBlock, ToolUseBlock
+from transcripts.view import Message, PartKind
 
 _ID = re.compile(
     r"\b(?P<kind>[rc])(?P<first>\d+)(?:\.\d+)?(?:\s*(?:-|–|\.\.\.?|to)\s*(?P=kind)?(?P<last>\d+)\b)?"
@@ -73,11 +73,11 @@ def references(facts: Iterable[Fact]) -> dict[int, tuple[Reference, ...]]:
 def _texts(blocks: Iterable[Block]) -> Iterator[str]:
     for block in blocks:
         match block:
-            case Text():
+            case TextBlock():
                 yield block.text
-            case ToolUse():
+            case ToolUseBlock():
                 yield from strings(block.input)
-            case ToolResult():
+            case ToolResultBlock():
                 yield from _texts(block.content)
             case _:
                 pass
@@ -98,7 +98,7 @@ class Shown:
             text
             for message in messages
             for part in message.parts
-            if part.kind is Kind.PLACEHOLDER
+            if part.kind is PartKind.PLACEHOLDER
             for text in _texts((part.block,))
         ]
         self.text = "\n".join(texts)

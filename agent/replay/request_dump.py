@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from agent.model.anthropic.request import Frame, build
-from compact.tokens import Counter
+from agent.model.anthropic.request import RequestFrame, build
+from compact.tokens import TokenCounter
 from transcripts.facts import Reply
-from transcripts.messages import ToolUse
+from transcripts.messages import ToolUseBlock
 from transcripts.view import Message
 
 from .policies import MAX_OUTPUT
@@ -27,15 +27,17 @@ STANDS_FOR = "This stands for the system prompt of the recorded agent, which the
 WORD = " a"  # one token of cl100k, also behind itself
 
 
-def frame_of(recording: Recording, counter: Counter, ttl: float) -> Frame:
+def frame_of(recording: Recording, counter: TokenCounter, ttl: float) -> RequestFrame:
     """The frame of every request of a recording."""
     tools = tuple(_tool(name) for name in _names(recording))
     room = OVERHEAD - counter.value(list(tools))
     cache = "1h" if ttl > 300 else "5m"
-    return Frame(MODEL, MAX_OUTPUT, (_filler(room, counter),), tools, {"type": "adaptive"}, cache=cache)
+    return RequestFrame(
+        MODEL, MAX_OUTPUT, (_filler(room, counter),), tools, {"type": "adaptive"}, cache=cache
+    )
 
 
-def sink(file: BinaryIO, frame: Frame) -> Sink:
+def sink(file: BinaryIO, frame: RequestFrame) -> Sink:
     """A sink that writes each request to `file`."""
     asking = replace(frame, max_tokens=SUMMARY_TOKENS)
 
@@ -61,7 +63,9 @@ def _names(recording: Recording) -> Iterable[str]:
     found: dict[str, None] = {}
     for fact in recording.facts:
         if isinstance(fact, Reply):
-            found.update(dict.fromkeys(block.name for block in fact.blocks if isinstance(block, ToolUse)))
+            found.update(
+                dict.fromkeys(block.name for block in fact.blocks if isinstance(block, ToolUseBlock))
+            )
     return found
 
 
@@ -70,7 +74,7 @@ def _tool(name: str) -> Mapping[str, Any]:
     return {"name": name, "description": "As in the recording.", "input_schema": schema}
 
 
-def _filler(tokens: int, counter: Counter) -> str:
+def _filler(tokens: int, counter: TokenCounter) -> str:
     whole = STANDS_FOR * max(1, tokens // (counter.text(STANDS_FOR) + 1))
     text = whole.rstrip()
     while (missing := tokens - counter.text(text)) > 0:

@@ -16,18 +16,29 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from compact.cache_breakpoints import marks
+from compact.cache_breakpoints import cache_breakpoints
 from compact.invariants import problems
 from compact.pipeline import plan
-from compact.plan import Answer, AskSummary, Plan, Situation, Trigger
+from compact.plan import Plan, Situation, SummaryReply, SummaryRequest, Trigger
 from compact.prices import Prices
-from compact.settings import Settings
-from compact.tokens import Counter, Fit
-from compact.window import Window
-from transcripts.facts import Asked, Compacted, Fact, Failed, Fold, Noted, Reply, Result, Unthink, User
+from compact.settings import CompactSettings
+from compact.tokens import Calibration, TokenCounter
+from compact.window import ContextWindow
+from transcripts.facts import (
+    Compacted,
+    Fact,
+    Failed,
+    Fold,
+    Metadata,
+    Reply,
+    RequestSent,
+    Result,
+    Unthink,
+    User,
+)
 from transcripts.fold import Folded
-from transcripts.messages import Text, Usage
-from transcripts.view import Kind, Message, Part
+from transcripts.messages import TextBlock, Usage
+from transcripts.view import Message, Part, PartKind
 
 from .cache_simulation import Cache, Layout, Served
 from .canned_summary import canned
@@ -39,10 +50,10 @@ WINDOW = 200_000
 OVERHEAD = 12_000
 RUNGS = 3
 KEPT_PROBLEMS = 5
-EXACT = Fit()  # here the usage is our own count
+EXACT = Calibration()  # here the usage is our own count
 LEFT_OUT = "[The oldest part of this conversation is left out here.]"
 
-Planner = Callable[[Situation, Trigger, str, int], Generator[AskSummary, Answer, Plan]]
+Planner = Callable[[Situation, Trigger, str, int], Generator[SummaryRequest, SummaryReply, Plan]]
 Sink = Callable[[Sequence[Message], Sequence[int], str], None]
 
 
@@ -65,11 +76,11 @@ def recording(name: str, facts: Iterable[Fact]) -> Recording:
 class Setup:
     """Under what a session is replayed. `tier` prices it; `prices` is what the pipeline believes."""
 
-    settings: Settings
-    window: Window
+    settings: CompactSettings
+    window: ContextWindow
     prices: Prices
     tier: Tier
-    counter: Counter
+    counter: TokenCounter
     binds: bool = True
     overhead: int = OVERHEAD
     planner: Planner = plan
@@ -128,7 +139,7 @@ class _Replay:
         seq = self.numbers[fact.seq] = self.folded.last_seq + 1
         if isinstance(fact, Result):
             self.folded.apply(replace(fact, seq=seq, of=self.numbers[fact.of]))
-        elif isinstance(fact, User | Reply | Noted):
+        elif isinstance(fact, User | Reply | Metadata):
             self.folded.apply(replace(fact, seq=seq))
 
     def call(self, reply: Reply) -> None:
@@ -169,7 +180,7 @@ class _Replay:
     def _answer(self, reply: Reply, served: Served) -> None:
         """The recorded reply, with the usage that this request would have had."""
         seq, now = self.folded.last_seq + 1, _clock(self.folded)
-        self.folded.apply(Asked(seq, now, "turn", served.prompt, served.prompt))
+        self.folded.apply(RequestSent(seq, now, "turn", served.prompt, served.prompt))
         usage = Usage(served.plain, sum(reply.tokens), served.read, served.written)
         self.take(replace(reply, usage=usage, asked=seq))
 
@@ -189,7 +200,7 @@ class _Replay:
     def _make_room(self, trigger: Trigger, rung: int = 0) -> list[tuple[str, int]]:
         """Plan and apply. Returns (layer, tokens freed) of every compaction."""
         flow = self.setup.planner(self._situation(), trigger, "", rung)
-        answer: Answer | None = None
+        answer: SummaryReply | None = None
         while True:
             try:
                 asked = next(flow) if answer is None else flow.send(answer)
@@ -223,12 +234,12 @@ class _Replay:
             count=setup.counter,
         )
 
-    def _summarise(self, asked: AskSummary) -> Answer:
+    def _summarise(self, asked: SummaryRequest) -> SummaryReply:
         """The canned answer to a summary request, its call priced like any other."""
         folded = self.folded.supposing(asked.edits) if asked.edits else self.folded
         view = sendable(leaving_out(folded, asked.leave_out))
         tokens = self.setup.counter.text(asked.instructions)
-        words = Part(Text(asked.instructions), self.folded.last_seq + 1, 0, Kind.USER, tokens)
+        words = Part(TextBlock(asked.instructions), self.folded.last_seq + 1, 0, PartKind.USER, tokens)
         self.layout.update([*view, Message("user", (words,), words.seq, words.seq)])
         prompt, limit = self.layout.tokens, self.setup.window.size
         places = _marked(folded, view) if not asked.leave_out else [len(view) - 1]
@@ -236,13 +247,13 @@ class _Replay:
             self.sink(view, places[:-1], asked.instructions)
         if prompt > limit:
             reason = f"too long: prompt is too long: {prompt} tokens > {limit} maximum"
-            return Answer(None, reason, Usage(), None)
+            return SummaryReply(None, reason, Usage(), None)
         served = self.cache.send(self.layout, places, _clock(self.folded))
         text = canned(self.folded, self.setup.counter.text)
         output = self.setup.counter.text(text)
         self.tally.summaries += 1
         self.tally.cost += self.setup.tier.cost(served) + OUTPUT * output
-        return Answer(text, None, Usage(served.plain, output, served.read, served.written), "end_turn")
+        return SummaryReply(text, None, Usage(served.plain, output, served.read, served.written), "end_turn")
 
 
 def sendable(view: Sequence[Message]) -> Sequence[Message]:
@@ -260,12 +271,12 @@ def leaving_out(folded: Folded, exchanges: int) -> Sequence[Message]:
     if exchanges <= 0 or not replies:
         return view
     first = replies[min(exchanges, len(replies) - 1)]
-    return folded.preview((Fold(0, first - 1, (Text(LEFT_OUT),), 12), Unthink(0, folded.last_seq)))
+    return folded.preview((Fold(0, first - 1, (TextBlock(LEFT_OUT),), 12), Unthink(0, folded.last_seq)))
 
 
 def _marked(folded: Folded, view: Sequence[Message]) -> list[int]:
     """The messages that carry a mark: at most two in the history, and the last."""
-    inside = [index for index in marks(folded) if index < len(view)]
+    inside = [index for index in cache_breakpoints(folded) if index < len(view)]
     return sorted({*inside[-2:], len(view) - 1})
 
 

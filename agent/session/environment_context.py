@@ -16,7 +16,7 @@ from transcripts.injected_context import CLOSING, OPENING
 LONGEST = 200  # characters of a folder or branch: names come with the project, and say nothing but a name
 
 
-def surroundings(folder: Path, now: float) -> str:
+def environment_context(folder: Path, now: float) -> str:
     """A few lines marked as ours: date, folder, system, branch."""
     lines = [
         OPENING,

@@ -20,20 +20,31 @@ from transcripts.codec import VERSION, BadLine
 from transcripts.facts import Fact
 from transcripts.fold import Folded, fold
 from transcripts.importers import load
-from transcripts.lazy_results import Shelf, whole
-from transcripts.originals import Recall
-from transcripts.record_errors import Newer, StoreError
-from transcripts.session_lock import FOLDER
-from transcripts.store import Loaded, Store, Summary, create, new_sid, newest, read, resolve, resume, sessions
+from transcripts.lazy_results import LazyResults, whole
+from transcripts.originals import Originals
+from transcripts.record_errors import RecordTooNew, StoreError
+from transcripts.session_lock import RECORDS_FOLDER
+from transcripts.store import (
+    LoadedRecord,
+    SessionSummary,
+    Store,
+    create,
+    new_sid,
+    newest,
+    read_record,
+    resolve,
+    resume,
+    sessions,
+)
 
-from .session import Count, Session
+from .session import BlockCounter, Session
 
 OUTPUTS = Path(".task_outputs") / "tool-results"
-Begun = tuple[str, Store, Folded, Shelf]
+Begun = tuple[str, Store, Folded, LazyResults]
 
 
 @dataclass(slots=True)
-class Records:
+class SessionRepository:
     """The records of a project. `tell` takes one line when something is wrong with the disk."""
 
     project: Path
@@ -57,7 +68,7 @@ class Records:
     def new(self, now: float) -> Begun:
         """A session with no facts yet; its file is made with the first words."""
         sid = new_sid(now, secrets.token_hex(2))
-        return sid, create(self.home, sid, self.tell), Folded(), Shelf()
+        return sid, create(self.home, sid, self.tell), Folded(), LazyResults()
 
     def reopen(self, path: Path) -> Begun:
         """A recorded session, to be gone on with. Raises StoreError."""
@@ -70,9 +81,9 @@ class Records:
 
         Raises StoreError.
         """
-        loaded = read(path)
+        loaded = read_record(path)
         if loaded.version > VERSION:
-            raise Newer(loaded.sid, loaded.version)
+            raise RecordTooNew(loaded.sid, loaded.version)
         begun = self._begun(loaded.facts, now)
         self.inherit(loaded.sid, begun[0])
         return begun
@@ -86,11 +97,11 @@ class Records:
         except OSError as error:
             self.tell(f"the copy cannot take files back to before it was made: {error}")
 
-    def copy(self, folded: Folded, now: float, shelf: Shelf) -> Begun:
+    def copy(self, folded: Folded, now: float, deferred: LazyResults) -> Begun:
         """A new session that begins with the facts of another."""
-        return self._begun(unshelved(folded, shelf).facts, now)
+        return self._begun(with_deferred_results(folded, deferred).facts, now)
 
-    def adopt(self, path: Path, now: float, count: Count) -> Begun:
+    def adopt(self, path: Path, now: float, count: BlockCounter) -> Begun:
         """A new session that begins with a recording: of another agent, or of ours in another place.
 
         Raises UsageError.
@@ -100,7 +111,7 @@ class Records:
             imported = load(data, count.blocks)
         except (OSError, ValueError) as error:
             raise UsageError(f"cannot go on with {path}: {error}") from error
-        return self.copy(fold(imported.facts), now, Shelf())
+        return self.copy(fold(imported.facts), now, LazyResults())
 
     def newest(self) -> Path:
         """The newest session of this folder with a prompt in it. Raises UsageError."""
@@ -118,7 +129,7 @@ class Records:
         except StoreError as error:
             raise UsageError(str(error)) from error
 
-    def listed(self) -> list[Summary]:
+    def listed(self) -> list[SessionSummary]:
         """The sessions with a prompt in them, newest first. Blocks on the disk."""
         return [one for one in sessions(self.home) if one.turns]
 
@@ -145,15 +156,15 @@ class Records:
     def _own_file(self, wanted: str) -> Path | None:
         """The file of a session of this folder, if one is named by its path."""
         path = Path(wanted).expanduser()
-        real = self.home / FOLDER / path.name
+        real = self.home / RECORDS_FOLDER / path.name
         is_own = path.suffix == ".jsonl" and real.is_file() and path.exists() and path.samefile(real)
         return real if is_own else None
 
     def make_whole(self, session: Session) -> None:
         """Put what was left in the file back in its place: before something is given back."""
         if session.shelf:
-            session.folded = unshelved(session.folded, session.shelf)
-            session.shelf = Shelf()
+            session.folded = with_deferred_results(session.folded, session.shelf)
+            session.shelf = LazyResults()
 
     def checkpoints(self, session: Session) -> Checkpoints | None:
         """Who keeps the files of the project as they were; nobody without a record."""
@@ -171,9 +182,9 @@ class Records:
             store.append(fact)
             fresh.apply(fact)
         store.sync()
-        return sid, store, fresh, Shelf()
+        return sid, store, fresh, LazyResults()
 
-    def _tell_damage(self, loaded: Loaded) -> None:
+    def _tell_damage(self, loaded: LoadedRecord) -> None:
         if loaded.torn:
             self.tell(f"the last record was cut off ({loaded.torn} bytes): kept aside in {loaded.sid}.torn")
         if loaded.bad:
@@ -182,16 +193,18 @@ class Records:
             )
 
 
-def unshelved(folded: Folded, shelf: Shelf) -> Folded:
+def with_deferred_results(folded: Folded, deferred: LazyResults) -> Folded:
     """The session with everything in place. Raises StoreError where the record has changed under it."""
     try:
-        return whole(folded, shelf)
+        return whole(folded, deferred)
     except (OSError, BadLine) as error:
-        raise StoreError(f"{shelf.path} was changed since it was read ({error}): resume it anew") from error
+        raise StoreError(
+            f"{deferred.path} was changed since it was read ({error}): resume it anew"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
-class LiveLibrary:
+class SessionLookup:
     """The record of a session in use, for the recall tool: whatever it holds at the moment of asking."""
 
     session: Session
@@ -206,5 +219,5 @@ class LiveLibrary:
         return self._recall.find(words)
 
     @property
-    def _recall(self) -> Recall:
-        return Recall(self.session.folded, self.outputs, self.session.shelf)
+    def _recall(self) -> Originals:
+        return Originals(self.session.folded, self.outputs, self.session.shelf)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from agent.events import Emit, Notice, Said
+from agent.events import CommandOutput, Emit, Notice
 from transcripts.entries import Exchange, Prompt
-from transcripts.injected_context import spoken
-from transcripts.messages import Text
+from transcripts.injected_context import without_injected
+from transcripts.messages import TextBlock
 
 from .session import Session, words_of
 
@@ -28,7 +28,7 @@ def show_briefly(session: Session, emit: Emit) -> None:
         emit(Notice(f"({len(lines) - len(shown)} earlier messages are in the transcript)"))
     for who, text in shown:
         cut = text.strip() if len(text) <= LONGEST else f"{text[:LONGEST].strip()} …"
-        emit(Said(f"**{who}**\n\n{cut}", "markdown"))
+        emit(CommandOutput(f"**{who}**\n\n{cut}", "markdown"))
     last = session.folded.exchange
     if last is not None and last.open:
         cut = ", ".join(use.name for index, use in last.uses.items() if index not in last.results)
@@ -40,4 +40,4 @@ def prompt_texts(entry: Prompt) -> list[str]:
     """What the person wrote in a prompt, without what we put beside it."""
     if entry.fact.source != "user":
         return []
-    return [block.text for block in spoken(entry.fact.blocks) if isinstance(block, Text)]
+    return [block.text for block in without_injected(entry.fact.blocks) if isinstance(block, TextBlock)]

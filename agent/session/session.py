@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from agent.model.anthropic.accumulator import Draft
+from agent.model.anthropic.accumulator import MessageAccumulator
 from compact.prices import prices_for
 from transcripts.facts import (
-    Asked,
     Closed,
     Compacted,
     Edit,
     Fact,
     Failed,
-    Noted,
+    Metadata,
     Opened,
     Reply,
+    RequestSent,
     Result,
     Rewound,
     Started,
@@ -29,14 +29,14 @@ from transcripts.facts import (
     User,
 )
 from transcripts.fold import Folded
-from transcripts.lazy_results import Shelf
-from transcripts.masking import Masks
-from transcripts.messages import Block, Text, ToolUse, Usage, clean, nothing
+from transcripts.lazy_results import LazyResults
+from transcripts.masking import SecretMasks
+from transcripts.messages import Block, TextBlock, ToolUseBlock, Usage, empty_mapping, replace_surrogates
 
 F = TypeVar("F", bound=Fact)
 
 
-class Record(Protocol):
+class RecordWriter(Protocol):
     """Where facts go. A full or broken disk raises nothing: what could not be written is kept and told."""
 
     def append(self, fact: Fact, durable: bool = False) -> None: ...
@@ -46,7 +46,7 @@ class Record(Protocol):
     def close(self) -> None: ...
 
 
-class Count(Protocol):
+class BlockCounter(Protocol):
     """Counts the tokens of blocks, one number each."""
 
     def blocks(self, blocks: tuple[Block, ...]) -> tuple[int, ...]: ...
@@ -56,12 +56,12 @@ class Session:
     """One conversation. `folded` is what the facts come to; `sid` names the record."""
 
     def __init__(
-        self, sid: str, record: Record, folded: Folded, count: Count, now: Callable[[], float]
+        self, sid: str, record: RecordWriter, folded: Folded, count: BlockCounter, now: Callable[[], float]
     ) -> None:
         self.sid = sid
         self.folded = folded
-        self.masks = Masks()
-        self.shelf = Shelf()
+        self.masks = SecretMasks()
+        self.shelf = LazyResults()
         self.spending = spent(folded)  # by model
         self._record = record
         self._count = count
@@ -88,10 +88,10 @@ class Session:
         blocks = self._masked(blocks)
         return self._add(User(*self._next(), blocks, self._count.blocks(blocks), source), durable=True)
 
-    def asked(self, trigger: str, tokens: int, raw: int, attempt: int) -> Asked:
-        return self._add(Asked(*self._next(), trigger, tokens, raw, attempt))
+    def asked(self, trigger: str, tokens: int, raw: int, attempt: int) -> RequestSent:
+        return self._add(RequestSent(*self._next(), trigger, tokens, raw, attempt))
 
-    def reply(self, draft: Draft, asked: int) -> Reply:
+    def reply(self, draft: MessageAccumulator, asked: int) -> Reply:
         blocks = self._masked(draft.kept())
         fact = Reply(
             *self._next(),
@@ -102,7 +102,7 @@ class Session:
             complete=draft.complete,
             model=draft.model,
             asked=asked,
-            partial=self.masks.text(clean(draft.partial)),
+            partial=self.masks.text(replace_surrogates(draft.partial)),
         )
         self.charge(fact.usage, fact.model)
         return self._add(fact)
@@ -139,11 +139,11 @@ class Session:
         return self._add(Undone(*self._next(), id, edits), durable=True)
 
     def failed(self, what: str, reason: str, about: Mapping[str, Any] | None = None) -> Failed:
-        about = self.masks.json(about or nothing())
+        about = self.masks.json(about or empty_mapping())
         return self._add(Failed(*self._next(), what, self.masks.text(reason), about))
 
-    def noted(self, topic: str, about: Mapping[str, Any]) -> Noted:
-        return self._add(Noted(*self._next(), topic, self.masks.json(about)))
+    def noted(self, topic: str, about: Mapping[str, Any]) -> Metadata:
+        return self._add(Metadata(*self._next(), topic, self.masks.json(about)))
 
     def rewound(self, to: int, about: Mapping[str, Any]) -> Rewound:
         return self._add(Rewound(*self._next(), to, about), durable=True)
@@ -175,27 +175,27 @@ class Session:
 
 def sound(block: Block) -> Block:
     """The block without lone surrogates, which no file and no request can carry."""
-    if isinstance(block, Text) and (text := clean(block.text)) != block.text:
-        return Text(text, block.extra)
+    if isinstance(block, TextBlock) and (text := replace_surrogates(block.text)) != block.text:
+        return TextBlock(text, block.extra)
     return block
 
 
-def name_of(notes: Sequence[Noted]) -> str:
+def name_of(notes: Sequence[Metadata]) -> str:
     """The name that the person gave the session, or ""."""
     names = [note.about.get("name", "") for note in notes if note.topic == "name"]
     return str(names[-1]) if names else ""
 
 
-def calls_of(reply: Reply) -> list[tuple[int, ToolUse]]:
+def calls_of(reply: Reply) -> list[tuple[int, ToolUseBlock]]:
     """(block index, call) of each call of a reply, in order; none of an incomplete one."""
     if not reply.complete:
         return []
-    return [(index, block) for index, block in enumerate(reply.blocks) if isinstance(block, ToolUse)]
+    return [(index, block) for index, block in enumerate(reply.blocks) if isinstance(block, ToolUseBlock)]
 
 
 def words_of(reply: Reply) -> str:
     """The text of a reply, joined."""
-    return "".join(block.text for block in reply.blocks if isinstance(block, Text))
+    return "".join(block.text for block in reply.blocks if isinstance(block, TextBlock))
 
 
 def spent(folded: Folded) -> dict[str, Usage]:

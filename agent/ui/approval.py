@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from agent.ports import Permit, Question, Refuse
+from agent.ports import Allow, Deny, PermissionQuestion
 
 from .escape import one_line, output, strict
-from .labels import Look
+from .labels import RenderContext
 from .text_cells import clip, clip_start, fit, width, wrap
 
 QUIET = 0.3  # seconds
@@ -28,13 +28,13 @@ LEAST_ROWS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ApprovalChoice:
     """One answer: its letter and digit, what it says, and what it means (None asks for a reason first)."""
 
     letter: str
     digit: str
     words: str
-    answer: Permit | None
+    answer: Allow | None
 
     @property
     def lasting(self) -> bool:
@@ -43,12 +43,12 @@ class Choice:
 
 
 @dataclass(slots=True)
-class Panel:
+class ApprovalPanel:
     """A question on the screen."""
 
-    question: Question
-    choices: tuple[Choice, ...]
-    answer: asyncio.Future[Permit | Refuse]
+    question: PermissionQuestion
+    choices: tuple[ApprovalChoice, ...]
+    answer: asyncio.Future[Allow | Deny]
     listens_at: float
     at: int = 0
     first: int = 0  # the line of the body that is shown first
@@ -60,20 +60,20 @@ class Panel:
     body: list[str] = field(default_factory=list)
 
 
-class Approval:
+class ApprovalDialog:
     """Implements ports.Approver. `panel` is the question on the screen, or None."""
 
     def __init__(self, changed: Callable[[], None], monotonic: Callable[[], float] = time.monotonic) -> None:
-        self.panel: Panel | None = None
+        self.panel: ApprovalPanel | None = None
         self.changed = changed
         self._monotonic = monotonic
         self._one = asyncio.Lock()
 
-    async def ask(self, question: Question) -> Permit | Refuse:
+    async def ask(self, question: PermissionQuestion) -> Allow | Deny:
         """Show the question and wait; cancelling takes it off the screen."""
         async with self._one:
-            waiting: asyncio.Future[Permit | Refuse] = asyncio.get_running_loop().create_future()
-            self.panel = Panel(question, choices(question), waiting, self._monotonic() + QUIET)
+            waiting: asyncio.Future[Allow | Deny] = asyncio.get_running_loop().create_future()
+            self.panel = ApprovalPanel(question, choices(question), waiting, self._monotonic() + QUIET)
             self.changed()
             try:
                 return await waiting
@@ -138,7 +138,7 @@ class Approval:
     def refuse(self, reason: str = "", stop: bool = False) -> None:
         """Say no; `stop` ends the turn too."""
         if self.panel is not None and not self.panel.answer.done():
-            self.panel.answer.set_result(Refuse(reason, stop))
+            self.panel.answer.set_result(Deny(reason, stop))
 
     def back(self) -> None:
         """Ask again instead of taking a reason."""
@@ -147,12 +147,12 @@ class Approval:
             self.panel.listens_at = self._monotonic() + QUIET
             self.changed()
 
-    def _stood_alone(self, panel: Panel, choice: Choice) -> None:
+    def _stood_alone(self, panel: ApprovalPanel, choice: ApprovalChoice) -> None:
         if panel is self.panel and panel.held in (choice.letter, choice.digit):
             panel.held = ""
             self._choose(choice)
 
-    def _choose(self, choice: Choice) -> None:
+    def _choose(self, choice: ApprovalChoice) -> None:
         panel = self.panel
         if panel is None or panel.answer.done():
             return
@@ -163,27 +163,35 @@ class Approval:
             panel.answer.set_result(choice.answer)
 
 
-def _keyed(panel: Panel, key: str) -> Choice | None:
+def _keyed(panel: ApprovalPanel, key: str) -> ApprovalChoice | None:
     return next((choice for choice in panel.choices if key in (choice.letter, choice.digit)), None)
 
 
-def choices(question: Question) -> tuple[Choice, ...]:
+def choices(question: PermissionQuestion) -> tuple[ApprovalChoice, ...]:
     """The answers to a question. The one that may be missing comes last: digits keep their meaning."""
-    once, no = Choice("y", "1", "Yes, this once", Permit("once")), Choice("n", "3", "No, and tell why", None)
+    once, no = (
+        ApprovalChoice("y", "1", "Yes, this once", Allow("once")),
+        ApprovalChoice("n", "3", "No, and tell why", None),
+    )
     if question.prefix is None:
         special = any(touch.outside or touch.protected for touch in question.touches)
         words = f"Yes, {'this place' if special else f'all of {one_line(question.tool)}'} in this session"
-        return once, Choice("a", "2", words, Permit("session")), no
+        return once, ApprovalChoice("a", "2", words, Allow("session")), no
     rule = one_line(question.prefix)
-    session = Choice("a", "2", f"Yes, for this session: {rule}", Permit("session"))
-    return once, session, no, Choice("p", "4", f"Yes, always in this project: {rule}", Permit("always"))
+    session = ApprovalChoice("a", "2", f"Yes, for this session: {rule}", Allow("session"))
+    return (
+        once,
+        session,
+        no,
+        ApprovalChoice("p", "4", f"Yes, always in this project: {rule}", Allow("always")),
+    )
 
 
-def body(question: Question, look: Look) -> list[str]:
+def body(question: PermissionQuestion, look: RenderContext) -> list[str]:
     """What is asked for, whole: every character visible, long lines wrapped."""
     from .render import diff  # not before the first paint
 
-    inner = Look(max(look.columns - 2, 2), look.theme, full=True)
+    inner = RenderContext(max(look.columns - 2, 2), look.theme, full=True)
     if question.preview.get("diff"):
         rows = diff(str(question.preview["diff"]), inner)
     else:
@@ -197,13 +205,13 @@ def body(question: Question, look: Look) -> list[str]:
     return [f"  {row}" for row in rows]
 
 
-def place(question: Question, look: Look) -> list[str]:
+def place(question: PermissionQuestion, look: RenderContext) -> list[str]:
     """Where a change is made: a diff alone does not tell. What has no diff is told by its body."""
     title = one_line(question.title)
     return [f"  {row}" for row in wrap(title, look.columns - 2)] if question.preview.get("diff") else []
 
 
-def draw(panel: Panel, look: Look, rows: int) -> list[str]:
+def draw(panel: ApprovalPanel, look: RenderContext, rows: int) -> list[str]:
     """The question in at most `rows` lines; the choices are always there."""
     question, paint = panel.question, look.theme.paint
     if not panel.body:
@@ -223,7 +231,7 @@ def draw(panel: Panel, look: Look, rows: int) -> list[str]:
     return [fit(row, look.columns) for row in (*head, *shown, *foot)]
 
 
-def whole(question: Question, look: Look) -> list[str]:
+def whole(question: PermissionQuestion, look: RenderContext) -> list[str]:
     """The question for printing: all that is asked for, and each answer with its rule in full."""
     answers = [f"  {choice.digit} {choice.words}  {choice.letter}" for choice in choices(question)]
     return [
@@ -233,7 +241,7 @@ def whole(question: Question, look: Look) -> list[str]:
     ]
 
 
-def _foot(panel: Panel, look: Look, most: int) -> list[str]:
+def _foot(panel: ApprovalPanel, look: RenderContext, most: int) -> list[str]:
     """The answers in at most `most` rows: wrapped where there is room, else cut, and that is said."""
     paint = look.theme.paint
     why = (
@@ -264,7 +272,7 @@ def _typing(draft: str, columns: int) -> str:
     return f"{lead} · {clip_start(shown, columns - width(lead) - 3)}" if shown else long
 
 
-def _choice(panel: Panel, at: int, text: list[str], look: Look) -> list[str]:
+def _choice(panel: ApprovalPanel, at: int, text: list[str], look: RenderContext) -> list[str]:
     """The rows of one answer: marked when it is chosen, its letter behind the last."""
     marked = at == panel.at
     marks = ["❯ " if marked else "  ", *("    " for _ in text[1:])]

@@ -60,7 +60,7 @@ def _score(typed: str, name: str) -> tuple[int, int] | None:
     return (3, at)
 
 
-class Files:
+class FileIndex:
     """The files of a folder, listed in the background: by git where it is a work tree, else by walking."""
 
     def __init__(self, folder: Path, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -131,10 +131,10 @@ def _parents(name: str) -> Iterator[str]:
         at = name.rfind("/", 0, at)
 
 
-class Words(Completer):
+class CompletionSource(Completer):
     """Completes commands and files; `commands` gives (name, summary) pairs."""
 
-    def __init__(self, commands: Callable[[], Sequence[tuple[str, str]]], files: Files) -> None:
+    def __init__(self, commands: Callable[[], Sequence[tuple[str, str]]], files: FileIndex) -> None:
         self._commands = commands
         self._files = files
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from agent.events import Charted
+from agent.events import ContextChart
 from agent.formatting import count
 
 from .escape import one_line
-from .labels import Look
+from .labels import RenderContext
 from .text_cells import clip, width
 
 FREE = "free"
 _MARKS = ("■", "▣", "▤", "▥", "▦", "▧", "▨", "▩")
 
 
-def chart(event: Charted, look: Look) -> str:
+def chart(event: ContextChart, look: RenderContext) -> str:
     """The map, one cell for each equal share of `total`, and a line for each row.
 
     What the rows leave of the total is free, as is a row that is named so.
@@ -28,7 +28,7 @@ def chart(event: Charted, look: Look) -> str:
     return "\n".join(lines)
 
 
-def filled(event: Charted) -> tuple[int, int]:
+def filled(event: ContextChart) -> tuple[int, int]:
     """(tokens in use, tokens in all, at least one)."""
     used = sum(tokens for label, tokens in event.rows if not _is_free(label))
     return used, max(event.total, used, 1)
@@ -47,14 +47,14 @@ def shares(tokens: list[int], total: int, cells: int) -> list[int]:
     return given
 
 
-def _headline(title: str, used: int, total: int, look: Look) -> list[str]:
+def _headline(title: str, used: int, total: int, look: RenderContext) -> list[str]:
     """The title with how full it is; where there is no room for both, the figure has a line of its own."""
     title, figure = one_line(title), f"{count(used)} of {count(total)} ({used / total:.0%})"
     lines = [f"{title}  {figure}"] if width(title) + 2 + len(figure) <= look.columns else [title, figure]
     return [clip(line, look.columns) for line in lines]
 
 
-def _grid(rows: list[tuple[str, int]], total: int, look: Look) -> list[str]:
+def _grid(rows: list[tuple[str, int]], total: int, look: RenderContext) -> list[str]:
     across = max(min((look.columns - 2) // 2, 40), 1)
     down = 5 if across >= 20 else 8
     cells: list[tuple[str, str]] = []
@@ -70,7 +70,7 @@ def _grid(rows: list[tuple[str, int]], total: int, look: Look) -> list[str]:
     return [f" {line}" for line in lines]
 
 
-def _legend(rows: list[tuple[str, int]], total: int, look: Look) -> list[str]:
+def _legend(rows: list[tuple[str, int]], total: int, look: RenderContext) -> list[str]:
     used = sum(tokens for _, tokens in rows)
     named = [(_mark(at, look), label, tokens) for at, (label, tokens) in enumerate(rows)]
     named.append((("dim", "·"), FREE, total - used))
@@ -84,7 +84,7 @@ def _legend(rows: list[tuple[str, int]], total: int, look: Look) -> list[str]:
     return lines
 
 
-def _mark(at: int, look: Look) -> tuple[str, str]:
+def _mark(at: int, look: RenderContext) -> tuple[str, str]:
     """The role and the character of the row at that place."""
     plain = not look.theme.colour or at >= len(_MARKS)  # eight colours, then eight fillings
     return f"chart{at % len(_MARKS)}", _MARKS[at % len(_MARKS) if plain else 0]

@@ -12,37 +12,37 @@ import stat
 import sys
 
 from agent import commands
-from agent.app.controller import Agent
-from agent.app.setup import Setup
+from agent.app.controller import Controller
+from agent.app.setup import RunSetup
 from agent.errors import AgentError, UsageError
-from agent.events import Event, TurnEnded
-from agent.ports import Question, Refuse
+from agent.events import Event, TurnFinished
+from agent.ports import Deny, PermissionQuestion
 from transcripts.record_errors import StoreError
 
-from .output_formats import FORMATS, Face, Setting, Streams
+from .output_formats import OUTPUT_FORMATS, OutputFormat, RunDescription, StandardStreams
 
 log = logging.getLogger(__name__)
 MOST = 10 * 1024 * 1024  # bytes of standard input; a prompt beyond that is a mistake
 PATIENCE = 1.0  # seconds that an inherited, silent standard input is waited for when there is a prompt
 
 
-class Denier:
+class DenyAll:
     """Nobody is there to ask: what is not allowed is refused, with the flag that would allow it."""
 
-    async def ask(self, question: Question) -> Refuse:
+    async def ask(self, question: PermissionQuestion) -> Deny:
         rule = question.prefix or question.tool
-        return Refuse(
+        return Deny(
             f"{question.why}, and nobody is there to ask; --allowedTools '{rule}' would allow it", nobody=True
         )
 
 
-def run_headless(setup: Setup) -> int:
+def run_headless(setup: RunSetup) -> int:
     """Run one prompt to its end; returns the exit code."""
     prompt = _prompt(setup.options.prompt)
     return asyncio.run(_run(setup, prompt))
 
 
-async def _run(setup: Setup, prompt: str) -> int:
+async def _run(setup: RunSetup, prompt: str) -> int:
     stopped: list[int] = []
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(_answer(setup, prompt, stopped))
@@ -60,14 +60,14 @@ async def _run(setup: Setup, prompt: str) -> int:
         return stopped[0] if stopped else 130
 
 
-async def _answer(setup: Setup, prompt: str, stopped: list[int]) -> int:
-    faces: list[Face] = []
+async def _answer(setup: RunSetup, prompt: str, stopped: list[int]) -> int:
+    faces: list[OutputFormat] = []
     early: list[Event] = []  # what is told before the face stands
 
     def tell(event: Event) -> None:
         (faces[0].show if faces else early.append)(event)
 
-    agent = Agent(setup, tell, Denier(), commands)
+    agent = Controller(setup, tell, DenyAll(), commands)
     code, error = 1, "the run was cut short"
     try:
         await agent.ready()
@@ -91,21 +91,21 @@ async def _answer(setup: Setup, prompt: str, stopped: list[int]) -> int:
     return stopped[0] if stopped else told or code
 
 
-def _face(setup: Setup, agent: Agent) -> Face:
-    tools = tuple(agent.parts.tools) if agent.parts else ()
+def _face(setup: RunSetup, agent: Controller) -> OutputFormat:
+    tools = tuple(agent.context.tools) if agent.context else ()
     session = agent.session.sid if agent.session else ""
-    model = agent.parts.frame.model if agent.parts else setup.model
-    setting = Setting(session, str(setup.folder), model, tools, setup.mode, agent.cost)
-    return FORMATS[setup.options.output_format](setting, Streams())
+    model = agent.context.frame.model if agent.context else setup.model
+    setting = RunDescription(session, str(setup.folder), model, tools, setup.mode, agent.cost)
+    return OUTPUT_FORMATS[setup.options.output_format](setting, StandardStreams())
 
 
-def _code(agent: Agent, ended: TurnEnded) -> int:
+def _code(agent: Controller, ended: TurnFinished) -> int:
     """The turn's exit code; 4 when a refused permission was the last thing before the answer."""
-    session, parts = agent.in_use
-    if ended.code or not parts.grants.denied:
+    session, context = agent.in_use
+    if ended.code or not context.permissions.denied:
         return ended.code
     calls = [entry for entry in session.folded.entries if getattr(entry, "uses", None)]
-    refused = {call["tool_use_id"] for call in parts.grants.denied}
+    refused = {call["tool_use_id"] for call in context.permissions.denied}
     last = calls[-1].uses.values() if calls else ()  # type: ignore[union-attr]
     return 4 if any(use.id in refused for use in last) else 0
 

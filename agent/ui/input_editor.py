@@ -10,16 +10,16 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import History
 
 from .completion import is_command, rank
-from .paste_chips import Chips
+from .paste_chips import PasteChips
 
 LEAVING = frozenset({"exit", "quit", ":q"})
 
 
-class Editor:
+class InputEditor:
     """What the person is writing. `buffer` is prompt_toolkit's; chips in it stand for big pastes."""
 
     def __init__(self, history: History, completer: Completer, changed: Callable[[], None]) -> None:
-        self.chips = Chips()
+        self.chips = PasteChips()
         self.stashed = ""  # a draft put away, with its chips
         self._changed = changed
         self.buffer = Buffer(

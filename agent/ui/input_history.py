@@ -24,7 +24,7 @@ DELAY = 0.5  # seconds between a change of the draft and its file
 LONGEST = 256 * 1024  # characters of one entry; a larger paste is not worth a place in the history
 
 
-class Past(History):
+class PromptHistory(History):
     """The history file: one JSON object a line, `{"t": seconds, "text": ...}`, appended in one write."""
 
     def __init__(self, path: Path, mask: Callable[[str], str] = str) -> None:
@@ -58,7 +58,7 @@ class Past(History):
             self.trouble = self.trouble or f"the history is not kept: {error}"
 
 
-class Draft:
+class UnsentInput:
     """The text at the prompt of this process, kept in a file while it is not empty."""
 
     def __init__(self, folder: Path, place: Path, mask: Callable[[str], str] = str) -> None:
@@ -101,10 +101,10 @@ class Draft:
             return ""
 
 
-class Journal:
+class InputAutosave:
     """Keeps the draft up to date, at most DELAY seconds behind what `text` gives."""
 
-    def __init__(self, draft: Draft, text: Callable[[], str]) -> None:
+    def __init__(self, draft: UnsentInput, text: Callable[[], str]) -> None:
         self._draft = draft
         self._text = text
         self._timer: asyncio.TimerHandle | None = None

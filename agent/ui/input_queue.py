@@ -11,7 +11,7 @@ from .completion import is_command
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class QueuedInput:
     """One thing to do. `text` may hold chips, `whole` is what it stands for, `shown` is its echo."""
 
     text: str
@@ -23,7 +23,7 @@ class Item:
         return is_command(self.whole.strip()) or self.whole.lstrip().startswith("!")
 
 
-class Work:
+class InputQueue:
     """The queue and the one task that works it off. `run` does one item.
 
     `beside` tells which command lines may run while something else does.
@@ -31,14 +31,14 @@ class Work:
 
     def __init__(
         self,
-        run: Callable[[Item], Awaitable[None]],
+        run: Callable[[QueuedInput], Awaitable[None]],
         changed: Callable[[], None],
         beside: Callable[[str], bool] = lambda line: False,
     ) -> None:
         self._run = run
         self._beside_too = beside
         self._changed = changed
-        self._items: deque[Item] = deque()
+        self._items: deque[QueuedInput] = deque()
         self._more = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._beside: set[asyncio.Task[None]] = set()
@@ -48,10 +48,10 @@ class Work:
         return self._task is not None
 
     @property
-    def queued(self) -> list[Item]:
+    def queued(self) -> list[QueuedInput]:
         return list(self._items)
 
-    def add(self, item: Item) -> None:
+    def add(self, item: QueuedInput) -> None:
         """Queue an item; one that only looks runs at once beside what runs."""
         if self._task is not None and item.is_command and self._beside_too(item.whole.strip()):
             task = asyncio.ensure_future(self._run(item))
@@ -62,11 +62,11 @@ class Work:
         self._more.set()
         self._changed()
 
-    def take_last(self) -> Item | None:
+    def take_last(self) -> QueuedInput | None:
         """Take the newest waiting item out."""
         return self._items.pop() if self._items else None
 
-    def take_all(self) -> list[Item]:
+    def take_all(self) -> list[QueuedInput]:
         """Take all waiting items out, oldest first."""
         taken, self._items = list(self._items), deque()
         return taken
@@ -83,7 +83,7 @@ class Work:
                 await self._more.wait()
             await self._one(self._items.popleft())
 
-    async def _one(self, item: Item) -> None:
+    async def _one(self, item: QueuedInput) -> None:
         self._task = asyncio.ensure_future(self._run(item))
         try:
             await asyncio.wait([self._task])

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from .approval import whole
 from .input_editor import LEAVING
-from .input_queue import Item
-from .repl_state import Desk
+from .input_queue import QueuedInput
+from .repl_state import ReplState
 
 TWICE = 2.0  # seconds within which a second Ctrl-C leaves
 AGAIN = 1.0  # seconds within which a second Esc counts
 
 
-class Fingers:
+class KeyActions:
     """The person's hands on a desk. Implements keys.Hands."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ReplState) -> None:
         self._desk = desk
 
     def submit(self) -> None:
@@ -30,7 +30,7 @@ class Fingers:
         if whole.strip() in LEAVING:
             self._desk.leave(0)
         else:
-            self._desk.work.add(Item(text, whole, shown))
+            self._desk.work.add(QueuedInput(text, whole, shown))
             if editor.stashed:
                 editor.stash()
 
@@ -57,7 +57,7 @@ class Fingers:
         elif written:
             desk.editor.take()
         else:
-            desk.work.add(Item("", "/rewind", "/rewind"))
+            desk.work.add(QueuedInput("", "/rewind", "/rewind"))
 
     def leave(self) -> None:
         """Ctrl-D on an empty line; with background jobs only the second time."""
@@ -101,7 +101,7 @@ class Fingers:
 
     def show_tasks(self) -> None:
         """Ctrl-T: what runs in the background."""
-        self._desk.work.add(Item("", "/tasks", "/tasks"))
+        self._desk.work.add(QueuedInput("", "/tasks", "/tasks"))
 
     def recall_queued(self) -> bool:
         """Up on an empty line: take the newest queued line back. False when there is none."""

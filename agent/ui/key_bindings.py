@@ -10,14 +10,14 @@ from prompt_toolkit.filters import Condition, is_searching
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from .approval import Approval
-from .input_editor import Editor
+from .approval import ApprovalDialog
+from .input_editor import InputEditor
 from .picker import Picker, add_keys
 
 PAGE = 5
 
 
-class Hands(Protocol):
+class ReplActions(Protocol):
     """What keys can ask of the REPL."""
 
     def submit(self) -> None:
@@ -55,7 +55,9 @@ class Hands(Protocol):
 Add = Callable[..., Callable[[Callable[[KeyPressEvent], None]], Callable[[KeyPressEvent], None]]]
 
 
-def bindings(hands: Hands, editor: Editor, approval: Approval, picker: Picker) -> KeyBindings:
+def bindings(
+    hands: ReplActions, editor: InputEditor, approval: ApprovalDialog, picker: Picker
+) -> KeyBindings:
     """All keys of ours, over prompt_toolkit's Emacs keys."""
     made = KeyBindings()
     _editing(made, hands, editor)
@@ -65,7 +67,7 @@ def bindings(hands: Hands, editor: Editor, approval: Approval, picker: Picker) -
     return made
 
 
-def _editing(made: KeyBindings, hands: Hands, editor: Editor) -> None:
+def _editing(made: KeyBindings, hands: ReplActions, editor: InputEditor) -> None:
     writing = Condition(lambda: get_app().current_buffer is editor.buffer)
 
     @made.add("enter", filter=writing & ~is_searching)
@@ -107,7 +109,7 @@ def _editing(made: KeyBindings, hands: Hands, editor: Editor) -> None:
         editor.buffer.open_in_editor(validate_and_handle=False)
 
 
-def _session(made: KeyBindings, hands: Hands, editor: Editor) -> None:
+def _session(made: KeyBindings, hands: ReplActions, editor: InputEditor) -> None:
     idle = Condition(lambda: get_app().current_buffer is editor.buffer) & ~is_searching
 
     @made.add("c-c", filter=~is_searching)
@@ -151,7 +153,7 @@ def _session(made: KeyBindings, hands: Hands, editor: Editor) -> None:
         event.app.suspend_to_background()
 
 
-def _question(made: KeyBindings, hands: Hands, editor: Editor, approval: Approval) -> None:
+def _question(made: KeyBindings, hands: ReplActions, editor: InputEditor, approval: ApprovalDialog) -> None:
     listening = Condition(lambda: approval.listening)
     reasoning = Condition(lambda: approval.panel is not None and approval.panel.reasoning)
     waiting = Condition(lambda: approval.panel is not None)

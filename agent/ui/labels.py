@@ -14,7 +14,7 @@ NARROW = 8  # columns below which nothing is indented
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class RenderContext:
     """How to draw: columns, colours, and whether outputs are shown whole."""
 
     columns: int
@@ -23,7 +23,7 @@ class Look:
     keys: bool = True  # whether there are keys to hint at
 
 
-def user(text: str, look: Look) -> str:
+def user(text: str, look: RenderContext) -> str:
     """The person's words as they are echoed above."""
     first, other = ("❯ ", "  ") if look.columns >= NARROW else ("", "")
     lines = wrap(gentle(text), look.columns - len(first))
@@ -31,7 +31,7 @@ def user(text: str, look: Look) -> str:
     return "\n".join(look.theme.paint("user", mark + line) for mark, line in zip(marks, lines, strict=True))
 
 
-def title(name: str, words: str, look: Look, role: str) -> str:
+def title(name: str, words: str, look: RenderContext, role: str) -> str:
     """`● bash  pytest -q` on one line."""
     room = look.columns - 2
     shown = clip(one_line(name), room)

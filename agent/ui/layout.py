@@ -15,8 +15,8 @@ from prompt_toolkit.layout.layout import Layout
 from prompt_toolkit.layout.processors import BeforeInput, HighlightIncrementalSearchProcessor
 
 from .escape import one_line
-from .input_editor import Editor
-from .paste_chips import Labels
+from .input_editor import InputEditor
+from .paste_chips import ChipLabels
 from .picker import Picker, menu_window
 from .text_cells import clip, width
 
@@ -33,7 +33,7 @@ SHORTCUTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class LayoutSources:
     """Where the windows get what they show; called at every frame, so cheap. Lines are ANSI text."""
 
     above: Callable[[], list[str]]  # what runs
@@ -45,7 +45,7 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class ScreenWindows:
     """The layout, and the buffer in which the reason of a "no" is written."""
 
     layout: Layout
@@ -55,7 +55,7 @@ class Windows:
     menu: Window
 
 
-def windows(editor: Editor, sources: Sources) -> Windows:
+def windows(editor: InputEditor, sources: LayoutSources) -> ScreenWindows:
     """Build the layout once; it reads the sources at each frame."""
     reason = Buffer(multiline=False)
     search = SearchBufferControl(input_processors=[BeforeInput("search: ", style="class:search")])
@@ -77,10 +77,10 @@ def windows(editor: Editor, sources: Sources) -> Windows:
         Window(height=Dimension(min=0, preferred=0)),
     ]
     layout = Layout(HSplit(rows, align=VerticalAlign.JUSTIFY), focused_element=typed)
-    return Windows(layout, reason, typed, why, menu)
+    return ScreenWindows(layout, reason, typed, why, menu)
 
 
-def input_rows(editor: Editor, columns: int) -> int:
+def input_rows(editor: InputEditor, columns: int) -> int:
     """How many rows the input would take, unbounded."""
     room = max(columns - len(PROMPT), 1)
     lines = editor.chips.labelled(editor.buffer.text).split("\n")
@@ -92,7 +92,7 @@ def most_input_rows(rows: int) -> int:
     return max(rows // 3, 2)
 
 
-def menu_lines(editor: Editor) -> int:
+def menu_lines(editor: InputEditor) -> int:
     """How many rows the menu takes now."""
     state = editor.buffer.complete_state
     if state is not None and state.completions:
@@ -101,12 +101,12 @@ def menu_lines(editor: Editor) -> int:
     return len(SHORTCUTS) if editor.buffer.text == "?" else 0
 
 
-def _input_window(editor: Editor, search: SearchBufferControl, sources: Sources) -> Window:
+def _input_window(editor: InputEditor, search: SearchBufferControl, sources: LayoutSources) -> Window:
     control = BufferControl(
         editor.buffer,
         search_buffer_control=search,
         preview_search=True,
-        input_processors=[HighlightIncrementalSearchProcessor(), Labels(editor.chips)],
+        input_processors=[HighlightIncrementalSearchProcessor(), ChipLabels(editor.chips)],
     )
 
     def prefix(line: int, wrapped: int) -> StyleAndTextTuples:
@@ -140,7 +140,7 @@ def _lines(source: Callable[[], list[str]]) -> Window:
     )
 
 
-def _menu(editor: Editor, sources: Sources) -> Window:
+def _menu(editor: InputEditor, sources: LayoutSources) -> Window:
     def fragments() -> StyleAndTextTuples:
         columns = sources.size()[1]
         if not editor.buffer.complete_state:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from agent.formatting import count, duration
 
 from .escape import one_line, output
-from .labels import BRANCH, Look, title
-from .markdown_stream import Chunk, Flow
+from .labels import BRANCH, RenderContext, title
+from .markdown_stream import MarkdownChunk, MarkdownStream
 from .text_cells import clip, fit, tail, width, wrap
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ MOST_THOUGHT = 200_000
 
 
 @dataclass(slots=True)
-class Running:
+class RunningCall:
     """A call that has begun and not ended."""
 
     name: str
@@ -37,11 +37,11 @@ class Running:
 
 
 @dataclass(slots=True)
-class Live:
+class LiveView:
     """The running turn, as far as it is not finished. `began` is None when nothing runs."""
 
-    flow: Flow = field(default_factory=Flow)
-    calls: dict[tuple[int, int], Running] = field(default_factory=dict)
+    flow: MarkdownStream = field(default_factory=MarkdownStream)
+    calls: dict[tuple[int, int], RunningCall] = field(default_factory=dict)
     began: float | None = None
     label: str = ""
     thought: str = ""
@@ -77,7 +77,7 @@ class Live:
         self.thought = ""
         self.interrupting = False
 
-    def take(self, event: Event, now: float) -> list[Chunk]:
+    def take(self, event: Event, now: float) -> list[MarkdownChunk]:
         """Note an event; returns the pieces of text that are finished by it."""
         from agent import events  # not before the first paint
 
@@ -86,28 +86,28 @@ class Live:
                 return self._text(text)
             case events.ThinkingDelta(text):
                 self._think(text, now)
-            case events.RequestBegan(trigger):
+            case events.RequestStarted(trigger):
                 self.label = "Making room" if trigger == "summary" else "Working"
                 self.again_at = None
-            case events.CallDrafted(name, size):
+            case events.ToolCallDelta(name, size):
                 self.label, self.answered = f"Writing {one_line(name)} ({count(size)})", True
             case events.Retrying(reason, seconds, attempt, tries):
                 self.label = f"{one_line(reason)}; try {attempt + 1} of {tries}"
                 self.again_at = now + seconds
-            case events.CallBegan(of, block, name, words):
-                self.calls[of, block] = Running(name, words, now)
+            case events.ToolCallStarted(of, block, name, words):
+                self.calls[of, block] = RunningCall(name, words, now)
                 self.label, self.answered = "Working", True
-            case events.CallProgress(of, block, text):
+            case events.ToolCallProgress(of, block, text):
                 if (of, block) in self.calls:
                     call = self.calls[of, block]
                     call.text = (call.text + text)[-MOST_PROGRESS:]
-            case events.CallEnded(of, block):
+            case events.ToolCallFinished(of, block):
                 self.calls.pop((of, block), None)
             case _:
                 pass
         return []
 
-    def _text(self, text: str) -> list[Chunk]:
+    def _text(self, text: str) -> list[MarkdownChunk]:
         self.answered = True
         self.written += len(text)
         self.label = "Answering"
@@ -120,7 +120,7 @@ class Live:
         self.thought = (self.thought + text)[-MOST_THOUGHT:]
 
 
-def lines(live: Live, look: Look, rows: int, now: float) -> list[str]:
+def lines(live: LiveView, look: RenderContext, rows: int, now: float) -> list[str]:
     """The live part above the input in at most `rows` lines, without the tail of the text."""
     foot = [*_spinner(live, look, now), *_queue(live, look)]
     middle: list[str] = []
@@ -133,7 +133,7 @@ def lines(live: Live, look: Look, rows: int, now: float) -> list[str]:
     return [fit(row, look.columns) for row in [*middle, *foot][-rows:]] if rows > 0 else []
 
 
-def text_tail(live: Live, rows: int, columns: int) -> str:
+def text_tail(live: LiveView, rows: int, columns: int) -> str:
     """The end of the unfinished markdown, as much as may fill `rows`; a cut fence is opened again."""
     text = live.flow.tail
     kept = text[-(rows * columns * 2) :] if len(text) > rows * columns * 2 else text
@@ -151,7 +151,7 @@ def seconds(spent: float) -> str:
     return f"{int(spent)} s" if spent < 60 else duration(spent)
 
 
-def _call(call: Running, look: Look, now: float) -> list[str]:
+def _call(call: RunningCall, look: RenderContext, now: float) -> list[str]:
     spent = now - call.began
     head = title(call.name, call.title, look, "accent")
     shown = [line for line in output(call.text).rstrip("\n").split("\n")[-PROGRESS_LINES:] if line.strip()]
@@ -163,7 +163,7 @@ def _call(call: Running, look: Look, now: float) -> list[str]:
     return [head, *(mark + row for mark, row in zip(marks, rows, strict=False))]
 
 
-def _spinner(live: Live, look: Look, now: float) -> list[str]:
+def _spinner(live: LiveView, look: RenderContext, now: float) -> list[str]:
     if live.began is None:
         return []
     spent = now - live.began
@@ -184,7 +184,7 @@ def _spinner(live: Live, look: Look, now: float) -> list[str]:
     ]
 
 
-def _queue(live: Live, look: Look) -> list[str]:
+def _queue(live: LiveView, look: RenderContext) -> list[str]:
     if not live.queued:
         return []
     rows = [look.theme.paint("dim", clip(f"❯ {one_line(text)}", look.columns)) for text in live.queued[-4:]]

@@ -18,14 +18,14 @@ _ITEM = re.compile(r"^([-*+]|\d+[.)])\s")
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class MarkdownChunk:
     """A finished piece of markdown; `joined` when it continues the piece before without a gap."""
 
     text: str
     joined: bool = False
 
 
-class Flow:
+class MarkdownStream:
     """One streamed text. `feed` and `end` return what got finished; `tail` is the rest."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Flow:
         self._blank = False
         self._fence = ""  # the line that opened the fence we are in
         self._joined = False
-        self._done: list[Chunk] = []
+        self._done: list[MarkdownChunk] = []
 
     @property
     def tail(self) -> str:
@@ -46,7 +46,7 @@ class Flow:
         """The opening line of the fence that the tail is in, or ""."""
         return self._fence
 
-    def feed(self, text: str) -> list[Chunk]:
+    def feed(self, text: str) -> list[MarkdownChunk]:
         *lines, self._partial = (self._partial + text).split("\n")
         for line in lines:
             self._take(line.rstrip("\r"))
@@ -54,7 +54,7 @@ class Flow:
             self._finish()
         return self._collect()
 
-    def end(self) -> list[Chunk]:
+    def end(self) -> list[MarkdownChunk]:
         """The text is over: everything is finished, and the next text starts anew."""
         if self._partial:
             self._take(self._partial)
@@ -63,7 +63,7 @@ class Flow:
         self._fence, self._joined = "", False
         return self._collect()
 
-    def _collect(self) -> list[Chunk]:
+    def _collect(self) -> list[MarkdownChunk]:
         done, self._done = self._done, []
         return done
 
@@ -110,6 +110,6 @@ class Flow:
     def _finish(self, joined_next: bool = False) -> None:
         text = "\n".join(self._lines).strip("\n")
         if text.strip():
-            self._done.append(Chunk(text, self._joined))
+            self._done.append(MarkdownChunk(text, self._joined))
         self._joined = joined_next
         self._lines, self._blank = [], False

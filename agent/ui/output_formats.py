@@ -18,22 +18,22 @@ from typing import Any, TextIO
 
 from agent import events
 from transcripts.facts import Reply, Result
-from transcripts.messages import ToolResult, to_api
+from transcripts.messages import ToolResultBlock, block_to_json
 
 from .escape import gentle, one_line, strict
-from .pipe_writer import Outlet
-from .run_stats import Setting, Sums, usage_fields
+from .pipe_writer import PipeWriter
+from .run_stats import RunDescription, RunStats, usage_fields
 
-__all__ = ["FORMATS", "Face", "Setting", "Streams"]
+__all__ = ["OUTPUT_FORMATS", "OutputFormat", "RunDescription", "StandardStreams"]
 
 # Line separators of Unicode: legal within JSON, but many readers would break the line there.
 _BREAKS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 # A format: the lines for `out` that an event (None: the beginning) brings; the bool asks for deltas.
-Lines = Callable[[events.Event | None, Sums, bool], Iterator[str]]
+Lines = Callable[[events.Event | None, RunStats, bool], Iterator[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Streams:
+class StandardStreams:
     """Where the answer goes and where the rest goes; `partial` asks for the deltas as well."""
 
     out: TextIO = field(default_factory=lambda: sys.stdout)
@@ -42,21 +42,21 @@ class Streams:
     on_gone: Callable[[], None] = lambda: None
 
 
-class Face:
+class OutputFormat:
     """One run in one format. `gone` tells that nobody reads any more (the exit code is then 141)."""
 
     def __init__(
         self,
         lines: Lines,
-        setting: Setting,
-        streams: Streams,
+        setting: RunDescription,
+        streams: StandardStreams,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._lines = lines
         self._partial = streams.partial
-        self._out = Outlet(streams.out, streams.on_gone)
-        self._err = Outlet(streams.err)
-        self._sums = Sums(setting, monotonic)
+        self._out = PipeWriter(streams.out, streams.on_gone)
+        self._err = PipeWriter(streams.err)
+        self._sums = RunStats(setting, monotonic)
         self._code: int | None = None
         self._write(None)
 
@@ -65,8 +65,8 @@ class Face:
         return self._out.gone
 
     def show(self, event: events.Event) -> None:
-        """Tell one event; quick, never raises. A second TurnEnded is not told."""
-        if isinstance(event, events.TurnEnded):
+        """Tell one event; quick, never raises. A second TurnFinished is not told."""
+        if isinstance(event, events.TurnFinished):
             if self._code is not None:
                 return
             self._code = event.code
@@ -77,9 +77,9 @@ class Face:
         self._write(event)
 
     def finish(self, code: int = 1, error: str = "the run was cut short") -> int:
-        """Write the result if no TurnEnded did it, with this error; return the exit code."""
+        """Write the result if no TurnFinished did it, with this error; return the exit code."""
         if self._code is None:
-            self.show(events.TurnEnded("failed", 0, error, code))
+            self.show(events.TurnFinished("failed", 0, error, code))
         return 141 if self.gone else (self._code or 0)
 
     def _write(self, event: events.Event | None) -> None:
@@ -87,21 +87,21 @@ class Face:
             self._out.line(line)
 
 
-def text_lines(event: events.Event | None, sums: Sums, deltas: bool) -> Iterator[str]:
+def text_lines(event: events.Event | None, sums: RunStats, deltas: bool) -> Iterator[str]:
     """The final answer, and nothing else."""
-    if isinstance(event, events.TurnEnded) and sums.answer:
+    if isinstance(event, events.TurnFinished) and sums.answer:
         yield sums.answer
 
 
-def json_lines(event: events.Event | None, sums: Sums, deltas: bool) -> Iterator[str]:
+def json_lines(event: events.Event | None, sums: RunStats, deltas: bool) -> Iterator[str]:
     """One object at the end."""
-    if isinstance(event, events.TurnEnded):
+    if isinstance(event, events.TurnFinished):
         yield encode(sums.total(event))
 
 
-def stream_lines(event: events.Event | None, sums: Sums, deltas: bool) -> Iterator[str]:
+def stream_lines(event: events.Event | None, sums: RunStats, deltas: bool) -> Iterator[str]:
     """One object a line, as things happen; the first is the setting, the last the result."""
-    if isinstance(event, events.TurnEnded):
+    if isinstance(event, events.TurnFinished):
         yield encode(sums.total(event))
         return
     found = _init(sums.setting) if event is None else _object(event, sums, deltas)
@@ -111,21 +111,21 @@ def stream_lines(event: events.Event | None, sums: Sums, deltas: bool) -> Iterat
         yield encode({**found, **place, **session})
 
 
-FORMATS: Mapping[str, Callable[[Setting, Streams], Face]] = {
-    "text": partial(Face, text_lines),
-    "json": partial(Face, json_lines),
-    "stream-json": partial(Face, stream_lines),
+OUTPUT_FORMATS: Mapping[str, Callable[[RunDescription, StandardStreams], OutputFormat]] = {
+    "text": partial(OutputFormat, text_lines),
+    "json": partial(OutputFormat, json_lines),
+    "stream-json": partial(OutputFormat, stream_lines),
 }
 
 
-def _object(event: events.Event, sums: Sums, deltas: bool) -> dict[str, Any] | None:
+def _object(event: events.Event, sums: RunStats, deltas: bool) -> dict[str, Any] | None:
     match event:
-        case events.ReplyEnded(reply):
+        case events.ReplyFinished(reply):
             return {"type": "assistant", "message": _assistant(reply, sums.setting.model)}
-        case events.CallEnded(of, block, _, _, result):
+        case events.ToolCallFinished(of, block, _, _, result):
             use = sums.use(of, block)
             return {"type": "user", "message": _tool_result(use.id if use else "", result)}
-        case events.MadeRoom(_, trigger, ids, report):
+        case events.ContextCompacted(_, trigger, ids, report):
             about = {"trigger": trigger, "ids": list(ids), **report}
             return {"type": "system", "subtype": "compact_boundary", "compact_metadata": about}
         case events.TextDelta(text) if deltas:
@@ -151,21 +151,21 @@ def aside(event: events.Event, *, calls: bool) -> str:
     match event:
         case events.Notice(text, level):
             return gentle(text) if level == "info" else f"{level}: {gentle(text)}"
-        case events.MadeRoom(notice):
+        case events.ContextCompacted(notice):
             return gentle(notice)
         case events.Retrying(reason, seconds, attempt, tries):
             return f"{one_line(reason)}; trying again in {seconds:.0f} s ({attempt} of {tries})"
-        case events.CallEnded(_, _, name, title, result) if calls:
+        case events.ToolCallFinished(_, _, name, title, result) if calls:
             return f"● {name}  {one_line(title)}" + ("  (failed)" if result.error else "")
-        case events.TurnEnded(error=error) if error:
+        case events.TurnFinished(error=error) if error:
             return f"error: {strict(error)}"
-        case events.Said(text):
+        case events.CommandOutput(text):
             return gentle(text)
         case _:
             return ""
 
 
-def _init(setting: Setting) -> dict[str, Any]:
+def _init(setting: RunDescription) -> dict[str, Any]:
     return {
         "type": "system",
         "subtype": "init",
@@ -181,11 +181,11 @@ def _assistant(reply: Reply, model: str) -> dict[str, Any]:
         "type": "message",
         "role": "assistant",
         "model": reply.model or model,
-        "content": [to_api(block) for block in reply.blocks],
+        "content": [block_to_json(block) for block in reply.blocks],
         "stop_reason": reply.stop,
         "usage": usage_fields(reply.usage),
     }
 
 
 def _tool_result(ident: str, result: Result) -> dict[str, Any]:
-    return {"role": "user", "content": [to_api(ToolResult(ident, result.content, result.error))]}
+    return {"role": "user", "content": [block_to_json(ToolResultBlock(ident, result.content, result.error))]}

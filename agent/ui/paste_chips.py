@@ -17,7 +17,7 @@ _FIRST = 0x10F000  # of the private use plane, which has no characters of its ow
 _LAST = 0x10FFFD
 
 
-class Chips:
+class PasteChips:
     """The pastes that chips in the input, in the undo stack and in the queue stand for."""
 
     def __init__(self) -> None:
@@ -59,10 +59,10 @@ class Chips:
         return "".join(shown(char) if char in self._texts else char for char in text)
 
 
-class Labels(Processor):
+class ChipLabels(Processor):
     """Draws chips as labels, and characters that would not be seen by their names."""
 
-    def __init__(self, chips: Chips) -> None:
+    def __init__(self, chips: PasteChips) -> None:
         self._chips = chips
 
     def apply_transformation(self, given: TransformationInput) -> Transformation:

@@ -25,15 +25,15 @@ from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.layout import Layout
 
-from .labels import Look
-from .picker_state import Drawn, State, draw, moved, opened, searched
+from .labels import RenderContext
+from .picker_state import DrawnPicker, PickerState, draw, moved, opened, searched
 
 if TYPE_CHECKING:
-    from agent.menus import Menu, Row
+    from agent.menus import Menu, MenuRow
 
 QUIET = 0.3  # seconds
 FAR = 1 << 30  # rows: to the end
-NOTHING = Drawn([], (0, 0), 1)
+NOTHING = DrawnPicker([], (0, 0), 1)
 KEPT: Mapping[str, Callable[[str], str]] = {  # what a key leaves of the words of a search
     "backspace": lambda words: words[:-1],
     "c-w": lambda words: words.rstrip().rpartition(" ")[0],
@@ -46,15 +46,15 @@ class Picker:
     """Implements ports.Chooser. `state` is the menu on the screen, or None; `drawn` is its last drawing."""
 
     def __init__(self, changed: Callable[[], None], monotonic: Callable[[], float] = time.monotonic) -> None:
-        self.state: State | None = None
+        self.state: PickerState | None = None
         self.drawn = NOTHING
         self.changed = changed
         self._monotonic = monotonic
         self._one = asyncio.Lock()
-        self._answer: asyncio.Future[Row | None] | None = None
+        self._answer: asyncio.Future[MenuRow | None] | None = None
         self._since = 0.0
 
-    async def choose(self, menu: Menu) -> Row | None:
+    async def choose(self, menu: Menu) -> MenuRow | None:
         """Show the menu and wait; cancelling takes it off the screen."""
         async with self._one:
             self._answer = asyncio.get_running_loop().create_future()
@@ -66,7 +66,7 @@ class Picker:
                 self.state, self._answer = None, None
                 self.changed()
 
-    def compose(self, look: Look, rows: int) -> None:
+    def compose(self, look: RenderContext, rows: int) -> None:
         """Draw the menu anew, in at most so many rows; nothing when there is none."""
         self.drawn = draw(self.state, look, rows) if self.state is not None and rows > 0 else NOTHING
 
@@ -103,16 +103,16 @@ class Picker:
         """Choose nothing."""
         self._end(None)
 
-    def _take(self, row: Row) -> None:
+    def _take(self, row: MenuRow) -> None:
         calm = self._monotonic() - self._since >= QUIET
         if calm or (self.state is not None and self.state.menu.filters):
             self._end(row)
 
-    def _end(self, row: Row | None) -> None:
+    def _end(self, row: MenuRow | None) -> None:
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(row)
 
-    def _become(self, state: State) -> None:
+    def _become(self, state: PickerState) -> None:
         self.state = state
         self.changed()
 
@@ -152,12 +152,12 @@ def menu_window(picker: Picker) -> Window:
     return Window(control, height=lambda: Dimension.exact(len(picker.drawn.lines)), dont_extend_height=True)
 
 
-def choose_now(menu: Menu, color: str) -> Row | None:
+def choose_now(menu: Menu, color: str) -> MenuRow | None:
     """Let the person choose while no session has the screen. Raises SystemExit when a signal ends it."""
     return asyncio.run(_choose_now(menu, color))
 
 
-async def _choose_now(menu: Menu, color: str) -> Row | None:
+async def _choose_now(menu: Menu, color: str) -> MenuRow | None:
     from .terminal import Terminal
 
     terminal = Terminal(color)
@@ -171,7 +171,7 @@ async def _choose_now(menu: Menu, color: str) -> Row | None:
         lambda: picker.compose(terminal.look(), terminal.size().rows - 1),
     )
     terminal.on_resize(lambda: None)
-    chosen: list[Row | None] = []
+    chosen: list[MenuRow | None] = []
 
     async def work() -> None:
         chosen.append(await picker.choose(menu))

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .escape import one_line
-from .labels import Look
+from .labels import RenderContext
 from .text_cells import clip, fit, width, wrap
 
 if TYPE_CHECKING:
-    from agent.menus import Menu, Row
+    from agent.menus import Menu, MenuRow
 
 MARK = "❯ "
 LABEL = "search: "
@@ -24,7 +24,7 @@ ROOMY = 8  # lines from which on there is place for the facts of each row
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class PickerState:
     """What is chosen from, what is searched for, and which of the places found is marked (from 0)."""
 
     menu: Menu
@@ -33,12 +33,12 @@ class State:
     at: int = 0
 
     @property
-    def marked(self) -> Row | None:
+    def marked(self) -> MenuRow | None:
         return self.menu.rows[self.places[self.at]] if self.places else None
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnPicker:
     """Lines to show; where the cursor is, as (line, character); how many rows a page has."""
 
     lines: list[str]
@@ -46,24 +46,24 @@ class Drawn:
     page: int
 
 
-def opened(menu: Menu) -> State:
+def opened(menu: Menu) -> PickerState:
     """The state of a menu that was just opened: everything is there, the first row is marked."""
-    return State(menu, tuple(range(len(menu.rows))))
+    return PickerState(menu, tuple(range(len(menu.rows))))
 
 
-def moved(state: State, by: int) -> State:
+def moved(state: PickerState, by: int) -> PickerState:
     """Mark another row; beyond the ends is at the ends."""
     return replace(state, at=max(0, min(state.at + by, len(state.places) - 1)))
 
 
-def searched(state: State, words: str) -> State:
+def searched(state: PickerState, words: str) -> PickerState:
     """Show the rows that hold all of the words, whatever their case; mark the first."""
     wanted = words.casefold().split()
     found = [place for place, row in enumerate(state.menu.rows) if _holds(row, wanted)]
-    return State(state.menu, tuple(found), words)
+    return PickerState(state.menu, tuple(found), words)
 
 
-def draw(state: State, look: Look, rows: int) -> Drawn:
+def draw(state: PickerState, look: RenderContext, rows: int) -> DrawnPicker:
     """The menu in at most `rows` lines of `look.columns` cells. The marked row is always there."""
     head, cursor = _head(state, look)
     foot = [look.theme.paint("dim", clip(_keys(state.menu, look.columns), look.columns))]
@@ -74,15 +74,15 @@ def draw(state: State, look: Look, rows: int) -> Drawn:
         head, cursor = kept if rows > 1 else [], (0, cursor[1] if rows > 1 else 0)
     room = max(rows - len(head) - len(foot), 1)
     body, page = _body(state, look, room)
-    return Drawn([fit(line, look.columns) for line in (*head, *body, *foot)], cursor, page)
+    return DrawnPicker([fit(line, look.columns) for line in (*head, *body, *foot)], cursor, page)
 
 
-def _holds(row: Row, wanted: list[str]) -> bool:
+def _holds(row: MenuRow, wanted: list[str]) -> bool:
     text = "\n".join((row.title, row.more, row.value, f"#{row.key}", *row.facts)).casefold() if wanted else ""
     return all(word in text for word in wanted)
 
 
-def _head(state: State, look: Look) -> tuple[list[str], tuple[int, int]]:
+def _head(state: PickerState, look: RenderContext) -> tuple[list[str], tuple[int, int]]:
     """The title, the line of the search, and where its cursor is."""
     paint = look.theme.paint
     words = one_line(state.menu.title)
@@ -110,7 +110,7 @@ def _keys(menu: Menu, columns: int) -> str:
     return words[0] if width(words[0]) <= columns else words[1]
 
 
-def _body(state: State, look: Look, room: int) -> tuple[list[str], int]:
+def _body(state: PickerState, look: RenderContext, room: int) -> tuple[list[str], int]:
     """The marked row and as many around it as fit, and how many those are."""
     if not state.places:
         return [], 1
@@ -128,7 +128,7 @@ def _body(state: State, look: Look, room: int) -> tuple[list[str], int]:
     return lines, high - low + 1
 
 
-def _row(state: State, at: int, look: Look, facts: bool) -> list[str]:
+def _row(state: PickerState, at: int, look: RenderContext, facts: bool) -> list[str]:
     """The lines of one of the rows found. The marked one tells all of its facts, others those that fit."""
     place, marked, paint = state.places[at], at == state.at, look.theme.paint
     row, room = state.menu.rows[place], max(look.columns - len(MARK), 1)

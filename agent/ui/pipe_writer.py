@@ -8,10 +8,10 @@ import select
 from collections.abc import Callable
 from typing import TextIO
 
-from transcripts.messages import clean
+from transcripts.messages import replace_surrogates
 
 
-class Outlet:
+class PipeWriter:
     """One stream. `gone` tells that its reader went away; `on_gone` is then called, once.
 
     Lines end in LF alone, and each goes out in one piece before `line` returns, however slow the reader.
@@ -28,7 +28,7 @@ class Outlet:
         if self.gone:
             return
         try:
-            self._push(clean(text) + "\n")
+            self._push(replace_surrogates(text) + "\n")
         except (BrokenPipeError, ConnectionResetError):
             self.gone = True
             self._silence()

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agent import events
-from agent.events import TurnEnded
-from agent.ports import Driver, Permit, Question, Refuse
+from agent.events import TurnFinished
+from agent.ports import Allow, Deny, Driver, PermissionQuestion
 
 from . import render
 from .approval import body, choices, place
@@ -20,13 +20,13 @@ from .completion import is_command
 from .context_chart import filled
 from .escape import gentle, one_line
 from .input_editor import LEAVING
-from .labels import Look, osc52
-from .pipe_writer import Outlet
+from .labels import RenderContext, osc52
+from .pipe_writer import PipeWriter
 from .theme import Theme
 from .tty import at_terminal
 
 if TYPE_CHECKING:
-    from agent.menus import Menu, Row
+    from agent.menus import Menu, MenuRow
     from agent.ports import Factory
 
 PROMPT = "> "
@@ -34,7 +34,7 @@ NO = "No, and tell why; n REASON on one line tells it at once"
 WIDE = 10_000  # lines are not broken: the terminal or the reader does that
 
 
-class Lines:
+class LineReader:
     """Standard input as lines, read by a thread so that Ctrl-C is heard while waiting."""
 
     def __init__(self) -> None:
@@ -71,15 +71,15 @@ def _some(descriptor: int) -> bytes:
         return b""
 
 
-class Teller:
+class PlainWriter:
     """Tells events as plain lines, and asks questions; implements ports.Approver and Chooser."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: LineReader) -> None:
         self._lines = lines
-        self._out = Outlet(sys.stdout)
+        self._out = PipeWriter(sys.stdout)
         self._text = ""
         self.ended = False
-        self.look = Look(WIDE, Theme(False, False), keys=False)
+        self.look = RenderContext(WIDE, Theme(False, False), keys=False)
 
     def emit(self, event: events.Event) -> None:
         """Print an event; text of the model at its line ends."""
@@ -91,14 +91,14 @@ class Teller:
         if self._text:
             self._out.line(gentle(self._text))
             self._text = ""
-        self.ended = self.ended or isinstance(event, TurnEnded)
-        if isinstance(event, events.Copied):
+        self.ended = self.ended or isinstance(event, TurnFinished)
+        if isinstance(event, events.ClipboardCopy):
             event = self._copied(event)
         line = _line(event, self.look)
         if line:
             self._out.line(line)
 
-    def _copied(self, event: events.Copied) -> events.Notice:
+    def _copied(self, event: events.ClipboardCopy) -> events.Notice:
         if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
             return events.Notice("there is no clipboard here", "warning")
         self.ask_for(osc52(event.text))
@@ -109,7 +109,7 @@ class Teller:
         sys.stdout.write(words)
         sys.stdout.flush()
 
-    async def ask(self, question: Question) -> Permit | Refuse:
+    async def ask(self, question: PermissionQuestion) -> Allow | Deny:
         """Ask with numbered answers; the end of input refuses and stops."""
         self._out.line(f"Allow {one_line(question.tool)}?  {one_line(question.why)}")
         for row in (*place(question, self.look), *body(question, self.look)):
@@ -121,20 +121,20 @@ class Teller:
             self.ask_for("Answer: ")
             line = await self._lines.next()
             if line is None:
-                return Refuse("", stop=True)
+                return Deny("", stop=True)
             key, _, reason = line.strip().partition(" ")
             for choice in found:
                 if key.lower() in (choice.letter, choice.digit):
                     return choice.answer or await self._refusal(reason.strip())
 
-    async def _refusal(self, reason: str) -> Refuse:
+    async def _refusal(self, reason: str) -> Deny:
         if reason:
-            return Refuse(reason)
+            return Deny(reason)
         self.ask_for("Why? (Enter for no reason) ")
         line = await self._lines.next()
-        return Refuse("", stop=True) if line is None else Refuse(line.strip())
+        return Deny("", stop=True) if line is None else Deny(line.strip())
 
-    async def choose(self, menu: Menu) -> Row | None:
+    async def choose(self, menu: Menu) -> MenuRow | None:
         """Let the person choose by a number; an empty line or the end of input chooses nothing."""
         self._out.line(one_line(menu.title))
         for row in menu.lines():
@@ -148,30 +148,30 @@ class Teller:
                 return chosen
 
 
-def _line(event: events.Event, look: Look) -> str:
+def _line(event: events.Event, look: RenderContext) -> str:
     match event:
-        case events.CallBegan(_, _, name, title):
+        case events.ToolCallStarted(_, _, name, title):
             return f"{one_line(name)}: {one_line(title)}"
-        case events.CallEnded():
+        case events.ToolCallFinished():
             return "\n".join(render.call(event, look).split("\n")[1:])
         case events.Notice():
             return render.notice(event, look)
-        case events.MadeRoom(notice):
+        case events.ContextCompacted(notice):
             return gentle(notice)
         case events.Retrying(reason, seconds, attempt, tries):
             return f"{one_line(reason)}; trying again in {seconds:.0f} s ({attempt} of {tries})"
-        case events.ReplyLost(reason):
+        case events.StreamAborted(reason):
             return f"The stream broke ({one_line(reason)}); what was shown is not part of the answer."
-        case events.Said(text):
+        case events.CommandOutput(text):
             return gentle(text)
-        case events.TakenBack(text):
+        case events.PromptRestored(text):
             return f"The prompt was: {gentle(text)}"
-        case events.Charted(title, rows):
+        case events.ContextChart(title, rows):
             used, total = filled(event)
             shares = [f"  {gentle(label)}: {tokens:,}" for label, tokens in rows]
             fill = f"{used:,} of {total:,} tokens ({used / total:.0%})"
             return "\n".join([f"{gentle(title)}: {fill}", *shares])
-        case events.TurnEnded(reason=reason, error=error):
+        case events.TurnFinished(reason=reason, error=error):
             return "Interrupted" if reason == "interrupted" else gentle(error)
         case _:
             return ""
@@ -179,8 +179,8 @@ def _line(event: events.Event, look: Look) -> str:
 
 async def run_plain(make: Factory, prompt: str) -> int:
     """Talk line by line until the end of input; returns the exit code."""
-    lines = Lines()
-    teller = Teller(lines)
+    lines = LineReader()
+    teller = PlainWriter(lines)
     driver = make(teller.emit, teller, teller if at_terminal() else None)
     current: list[asyncio.Task[None]] = []
     stopped: list[int] = []
@@ -215,7 +215,7 @@ async def run_plain(make: Factory, prompt: str) -> int:
 
 
 async def _talk(
-    driver: Driver, teller: Teller, lines: Lines, state: tuple[str, list[asyncio.Task[None]]]
+    driver: Driver, teller: PlainWriter, lines: LineReader, state: tuple[str, list[asyncio.Task[None]]]
 ) -> None:
     prompt, current = state
     await driver.ready()
@@ -239,7 +239,7 @@ async def _talk(
                 current.clear()
 
 
-async def _do(driver: Driver, teller: Teller, line: str, stays: list[bool]) -> None:
+async def _do(driver: Driver, teller: PlainWriter, line: str, stays: list[bool]) -> None:
     teller.ended = False
     try:
         if is_command(line.strip()) or line.startswith("!"):
@@ -250,4 +250,4 @@ async def _do(driver: Driver, teller: Teller, line: str, stays: list[bool]) -> N
             teller.emit(ended)
     except asyncio.CancelledError:
         if not teller.ended:
-            teller.emit(TurnEnded("interrupted", 0))
+            teller.emit(TurnFinished("interrupted", 0))

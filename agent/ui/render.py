@@ -12,13 +12,13 @@ from typing import Any
 
 from agent import events
 from agent.formatting import duration
-from tools.text_encoding import counted
+from tools.text_encoding import pluralize
 from transcripts.facts import Result
-from transcripts.messages import Text
+from transcripts.messages import TextBlock
 
 from .context_chart import chart
 from .escape import gentle, one_line, output
-from .labels import BRANCH, Look, title
+from .labels import BRANCH, RenderContext, title
 from .markdown import markdown
 from .text_cells import bare, clip, fit, width, wrap
 
@@ -27,48 +27,48 @@ SHORT_DIFF = 40
 FULL = 2000  # lines shown at most with Ctrl-O
 
 
-def event_text(event: events.Event, look: Look) -> str:
+def event_text(event: events.Event, look: RenderContext) -> str:
     """What is printed for an event when it comes, no line wider than the screen; "" for most."""
     return "\n".join(fit(line, look.columns) for line in _text(event, look).split("\n"))
 
 
-def _text(event: events.Event, look: Look) -> str:
+def _text(event: events.Event, look: RenderContext) -> str:
     match event:
-        case events.CallEnded():
+        case events.ToolCallFinished():
             return call(event, look)
         case events.Notice():
             return notice(event, look)
-        case events.MadeRoom():
+        case events.ContextCompacted():
             return made_room(event, look)
-        case events.Said():
+        case events.CommandOutput():
             return said(event, look)
-        case events.Charted():
+        case events.ContextChart():
             return chart(event, look)
-        case events.Copied(_, words):
+        case events.ClipboardCopy(_, words):
             return notice(events.Notice(words), look)
-        case events.ReplyLost(reason):
+        case events.StreamAborted(reason):
             lost = f"The stream broke ({one_line(reason)}); what was shown is not part of the answer."
             return notice(events.Notice(lost, "warning"), look)
-        case events.TurnEnded("interrupted"):
+        case events.TurnFinished("interrupted"):
             return look.theme.paint("warning", "Interrupted"[: look.columns])
-        case events.TurnEnded(reason, _, error) if error:
+        case events.TurnFinished(reason, _, error) if error:
             level: events.Level = "warning" if reason in ("max_turns", "denied") else "error"
             return notice(events.Notice(error, level), look)
         case _:
             return ""
 
 
-def notice(event: events.Notice, look: Look) -> str:
+def notice(event: events.Notice, look: RenderContext) -> str:
     role = {"info": "dim", "warning": "warning", "error": "bad"}[event.level]
     mark = {"info": "", "warning": "! ", "error": "✗ "}[event.level]
     return _painted(mark + gentle(event.text), role, look)
 
 
-def made_room(event: events.MadeRoom, look: Look) -> str:
+def made_room(event: events.ContextCompacted, look: RenderContext) -> str:
     return _painted(gentle(event.notice), "room", look)
 
 
-def said(event: events.Said, look: Look) -> str:
+def said(event: events.CommandOutput, look: RenderContext) -> str:
     """The output of a command of ours."""
     if event.form == "markdown":
         return markdown(event.text, look.columns, look.theme)
@@ -77,7 +77,7 @@ def said(event: events.Said, look: Look) -> str:
     return "\n".join(wrap(gentle(event.text), look.columns))
 
 
-def thought(text: str, spent: float, look: Look) -> str:
+def thought(text: str, spent: float, look: RenderContext) -> str:
     """What is left of thinking: its duration, or all of it where outputs are shown whole."""
     if look.full and text.strip():
         rows = wrap(gentle(text.strip()), look.columns)
@@ -87,7 +87,7 @@ def thought(text: str, spent: float, look: Look) -> str:
     return look.theme.paint("dim", f"Thought for {duration(spent)}"[: look.columns])
 
 
-def call(event: events.CallEnded, look: Look) -> str:
+def call(event: events.ToolCallFinished, look: RenderContext) -> str:
     """One line for the call, and its short result under it."""
     failed = event.result.error
     role = "warning" if event.denied else "bad" if failed else "good"
@@ -95,7 +95,7 @@ def call(event: events.CallEnded, look: Look) -> str:
     return "\n".join([head, *_result(event, look)])
 
 
-def diff(text: str, look: Look, limit: int | None = None) -> list[str]:
+def diff(text: str, look: RenderContext, limit: int | None = None) -> list[str]:
     """A unified diff with line numbers in place of its headers."""
     rows = [row for row in _diff_rows(output(text).split("\n")) if row is not None]
     most = limit or FULL
@@ -105,12 +105,12 @@ def diff(text: str, look: Look, limit: int | None = None) -> list[str]:
     for number, sign, words in shown:
         lines.extend(_diff_line(number, sign, words, (digits, look)))
     if len(rows) > len(shown):
-        more = counted(len(rows) - len(shown), "line")
+        more = pluralize(len(rows) - len(shown), "line")
         lines.append(look.theme.paint("dim", clip(f"… +{more}", look.columns)))
     return lines
 
 
-def _result(event: events.CallEnded, look: Look) -> list[str]:
+def _result(event: events.ToolCallFinished, look: RenderContext) -> list[str]:
     human = event.result.human
     body: list[str] = []
     inner = replace(look, columns=max(look.columns - len(BRANCH), 2))
@@ -131,11 +131,11 @@ def _result(event: events.CallEnded, look: Look) -> list[str]:
     return [mark + line for mark, line in zip(marks, body, strict=False)]
 
 
-def _dimmed(text: str, look: Look) -> list[str]:
+def _dimmed(text: str, look: RenderContext) -> list[str]:
     return [look.theme.paint("dim", line) for line in wrap(text, look.columns)]
 
 
-def _summary(event: events.CallEnded, human: Mapping[str, Any]) -> str:
+def _summary(event: events.ToolCallFinished, human: Mapping[str, Any]) -> str:
     parts = [one_line(str(human["note"]))] if human.get("note") else []
     code = event.result.about.get("exit")
     if code is not None and f"exit {code}" not in "".join(parts):
@@ -153,10 +153,10 @@ def _words(result: Result) -> str:
         return str(result.human["text"])
     if result.human.get("note") and not result.error:
         return ""
-    return "\n".join(block.text for block in result.content if isinstance(block, Text))
+    return "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
 
 
-def _shortened(text: str, look: Look, failed: bool) -> list[str]:
+def _shortened(text: str, look: RenderContext, failed: bool) -> list[str]:
     lines = output(text).strip("\n").split("\n") if text.strip() else []
     most = FULL if look.full else SHORT
     hidden = max(len(lines) - most, 0)
@@ -165,7 +165,7 @@ def _shortened(text: str, look: Look, failed: bool) -> list[str]:
     rows: list[str] = []
     if hidden:
         hint = "" if look.full or not look.keys else ", Ctrl-O shows all"
-        rows.append(look.theme.paint("dim", clip(f"… {counted(hidden, 'line')} above{hint}", look.columns)))
+        rows.append(look.theme.paint("dim", clip(f"… {pluralize(hidden, 'line')} above{hint}", look.columns)))
     for line in shown:
         pieces = wrap(line, look.columns) if look.full else [clip(line, look.columns)]
         rows.extend(look.theme.paint(role, piece) for piece in pieces)
@@ -204,7 +204,7 @@ def _starts(header: str) -> tuple[int, int]:
     return numbers[0] or 1, numbers[1] or 1
 
 
-def _diff_line(number: int | None, sign: str, words: str, how: tuple[int, Look]) -> list[str]:
+def _diff_line(number: int | None, sign: str, words: str, how: tuple[int, RenderContext]) -> list[str]:
     digits, look = how
     if sign == "@":
         return [look.theme.paint("hunk", clip(" " * (digits - 1) + "⋯", look.columns))]
@@ -218,5 +218,5 @@ def _diff_line(number: int | None, sign: str, words: str, how: tuple[int, Look])
     ]
 
 
-def _painted(text: str, role: str, look: Look) -> str:
+def _painted(text: str, role: str, look: RenderContext) -> str:
     return "\n".join(look.theme.paint(role, line) for line in wrap(text, look.columns))

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .input_queue import Item
-from .key_actions import Fingers
+from .input_queue import QueuedInput
+from .key_actions import KeyActions
 from .key_bindings import bindings
-from .repl_state import Desk, set_up
-from .row_layout import Frame
+from .repl_state import ReplState, set_up
+from .row_layout import RowLayout
 
 if TYPE_CHECKING:
     from agent.events import Notice
@@ -28,10 +28,10 @@ async def sit(
 ) -> int:
     """Paint, make the agent, work until the person leaves; `places` are the project and our state."""
     desk = set_up(*places, color, mask)
-    frame = Frame(desk)
+    frame = RowLayout(desk)
     desk.approval.changed = desk.picker.changed = frame.asked
     terminal = desk.terminal
-    keys = bindings(Fingers(desk), desk.editor, desk.approval, desk.picker)
+    keys = bindings(KeyActions(desk), desk.editor, desk.approval, desk.picker)
     terminal.build(frame.windows.layout, keys, frame.compose)
     terminal.on_resize(desk.stage.stale)
     loop = asyncio.get_running_loop()
@@ -57,12 +57,12 @@ async def sit(
             loop.remove_signal_handler(number)
 
 
-async def _live(desk: Desk, make: Factory, prompt: str) -> None:
+async def _live(desk: ReplState, make: Factory, prompt: str) -> None:
     """Runs from the first paint on: load what is slow, make the agent, work off what is typed."""
     try:
         _restore_draft(desk)
         if prompt:
-            desk.work.add(Item(prompt, prompt, prompt))
+            desk.work.add(QueuedInput(prompt, prompt, prompt))
         await asyncio.sleep(HEAD_START)
         await asyncio.to_thread(_load)
         driver = make(desk.emit, desk.approval, desk.picker)
@@ -83,7 +83,7 @@ def _load() -> None:
     _ = render
 
 
-def _restore_draft(desk: Desk) -> None:
+def _restore_draft(desk: ReplState) -> None:
     left = desk.draft.orphan()
     if not left:
         return
@@ -97,7 +97,7 @@ def _restore_draft(desk: Desk) -> None:
         desk.stage.emit(Notice("Restored what you had not sent last time; Ctrl-C clears it"))
 
 
-async def _close(desk: Desk, tasks: list[asyncio.Task[None]], code: int) -> None:
+async def _close(desk: ReplState, tasks: list[asyncio.Task[None]], code: int) -> None:
     """End what runs, close the agent, print what is left. The terminal is restored already."""
     for task in tasks:
         task.cancel()

@@ -7,42 +7,42 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .approval import Approval
-from .completion import Files, Words
-from .input_editor import Editor
-from .input_history import Draft, Journal, Past
-from .input_queue import Work
+from .approval import ApprovalDialog
+from .completion import CompletionSource, FileIndex
+from .input_editor import InputEditor
+from .input_history import InputAutosave, PromptHistory, UnsentInput
+from .input_queue import InputQueue
 from .picker import Picker
-from .status import Hint
+from .status import StatusHint
 from .terminal import Terminal
-from .transcript_view import Stage
-from .turn_runner import Turns
+from .transcript_view import TranscriptView
+from .turn_runner import TurnRunner
 
 if TYPE_CHECKING:
     from agent.events import Event
 
 
 @dataclass(slots=True)
-class Desk:
+class ReplState:
     """Everything that a sitting works with. Joined by `set_up`."""
 
     terminal: Terminal
-    editor: Editor
-    stage: Stage
-    approval: Approval
+    editor: InputEditor
+    stage: TranscriptView
+    approval: ApprovalDialog
     picker: Picker
-    turns: Turns
-    work: Work
-    hint: Hint
-    past: Past
-    draft: Draft
-    journal: Journal
+    turns: TurnRunner
+    work: InputQueue
+    hint: StatusHint
+    past: PromptHistory
+    draft: UnsentInput
+    journal: InputAutosave
 
     def emit(self, event: Event) -> None:
         """What the driver tells; a prompt that was taken back goes into the input."""
-        from agent.events import TakenBack
+        from agent.events import PromptRestored
 
-        if isinstance(event, TakenBack):
+        if isinstance(event, PromptRestored):
             self.editor.put_back(self.editor.chips.paste(event.text))
         self.stage.emit(event)
 
@@ -66,9 +66,9 @@ class Desk:
             self.terminal.invalidate()
 
 
-def set_up(folder: Path, state: Path, color: str, mask: Callable[[str], str] = str) -> Desk:
+def set_up(folder: Path, state: Path, color: str, mask: Callable[[str], str] = str) -> ReplState:
     """Make the parts of a sitting in `folder`, which keeps its files in `state`, masked."""
-    made: list[Desk] = []
+    made: list[ReplState] = []
 
     def commands() -> list[tuple[str, str]]:
         driver = made[0].turns.driver
@@ -89,24 +89,24 @@ def set_up(folder: Path, state: Path, color: str, mask: Callable[[str], str] = s
         made[0].changed()
 
     terminal = Terminal(color)
-    past, draft = Past(state / "history", mask), Draft(state, folder, mask)
-    stage = Stage(terminal.above, terminal.look, lambda: made[0].changed(), terminal.send)
-    editor = Editor(past, Words(commands, Files(folder)), lambda: made[0].journal.touch())
+    past, draft = PromptHistory(state / "history", mask), UnsentInput(state, folder, mask)
+    stage = TranscriptView(terminal.above, terminal.look, lambda: made[0].changed(), terminal.send)
+    editor = InputEditor(past, CompletionSource(commands, FileIndex(folder)), lambda: made[0].journal.touch())
     leave: Callable[[int], None] = lambda code: made[0].leave(code)  # noqa: E731
-    turns = Turns(stage, editor, terminal.invalidate, leave)
+    turns = TurnRunner(stage, editor, terminal.invalidate, leave)
     made.append(
-        Desk(
+        ReplState(
             terminal,
             editor,
             stage,
-            Approval(terminal.invalidate),
+            ApprovalDialog(terminal.invalidate),
             Picker(terminal.invalidate),
             turns,
-            Work(turns.perform, changed, beside),
-            Hint(terminal.invalidate),
+            InputQueue(turns.perform, changed, beside),
+            StatusHint(terminal.invalidate),
             past,
             draft,
-            Journal(draft, unsent),
+            InputAutosave(draft, unsent),
         )
     )
     return made[0]

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from .approval import draw
-from .layout import Sources, Windows, input_rows, menu_lines, most_input_rows, windows
-from .repl_state import Desk
+from .layout import LayoutSources, ScreenWindows, input_rows, menu_lines, most_input_rows, windows
+from .repl_state import ReplState
 from .status import status_line
 
 ROOMY = 15  # rows from which on there is air around what runs
 
 
-class Frame:
+class RowLayout:
     """What the windows show in this frame. The input and the status line always have their place."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ReplState) -> None:
         self._desk = desk
         self._above: list[str] = []
         self._question: list[str] = []
-        sources = Sources(
+        sources = LayoutSources(
             lambda: self._above,
             lambda: self._question,
             self._reasoning,
@@ -25,7 +25,7 @@ class Frame:
             self._status,
             lambda: (desk.terminal.size().rows, desk.terminal.size().columns),
         )
-        self.windows: Windows = windows(desk.editor, sources)
+        self.windows: ScreenWindows = windows(desk.editor, sources)
 
     def compose(self) -> None:
         """Work out the lines above the input, and the question or the menu in its place."""

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent import events
-from agent.errors import OverBudget
+from agent.errors import BudgetExceeded
 from transcripts.facts import Reply
-from transcripts.messages import Text, ToolUse, Usage
+from transcripts.messages import TextBlock, ToolUseBlock, Usage
 
 SUBTYPES: Mapping[str, str] = {"done": "success", "max_turns": "error_max_turns"}
-CODES: Mapping[int, str] = {OverBudget.code: "error_max_budget_usd"}
+CODES: Mapping[int, str] = {BudgetExceeded.code: "error_max_budget_usd"}
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class RunDescription:
     """What a run is made of. `cost` gives the US dollars spent so far."""
 
     session: str
@@ -28,10 +28,10 @@ class Setting:
     cost: Callable[[], float] = lambda: 0.0
 
 
-class Sums:
+class RunStats:
     """What the result line sums up; keeps the last reply only."""
 
-    def __init__(self, setting: Setting, monotonic: Callable[[], float]) -> None:
+    def __init__(self, setting: RunDescription, monotonic: Callable[[], float]) -> None:
         self.setting = setting
         self._monotonic = monotonic
         self._began = monotonic()
@@ -44,26 +44,26 @@ class Sums:
 
     def note(self, event: events.Event) -> None:
         match event:
-            case events.RequestBegan():
+            case events.RequestStarted():
                 self._asked = self._monotonic()
-            case events.ReplyEnded(reply):
+            case events.ReplyFinished(reply):
                 self._stop_waiting()
                 self._take(reply)
-            case events.ReplyLost():
+            case events.StreamAborted():
                 self._stop_waiting()
-            case events.CallEnded(denied=True):
+            case events.ToolCallFinished(denied=True):
                 self._deny(event)
             case _:
                 pass
 
-    def use(self, of: int, block: int) -> ToolUse | None:
+    def use(self, of: int, block: int) -> ToolUseBlock | None:
         """The call that a result of the newest reply belongs to."""
         if self._last is None or self._last.seq != of or not 0 <= block < len(self._last.blocks):
             return None
         found = self._last.blocks[block]
-        return found if isinstance(found, ToolUse) else None
+        return found if isinstance(found, ToolUseBlock) else None
 
-    def total(self, end: events.TurnEnded) -> dict[str, Any]:
+    def total(self, end: events.TurnFinished) -> dict[str, Any]:
         """The result object."""
         subtype = SUBTYPES.get(end.reason) or CODES.get(end.code, "error_during_execution")
         failed = subtype != "success"
@@ -89,7 +89,7 @@ class Sums:
     def _take(self, reply: Reply) -> None:
         self._last = reply
         self._usage = _plus(self._usage, reply.usage)
-        text = "\n\n".join(part.text for part in reply.blocks if isinstance(part, Text) and part.text)
+        text = "\n\n".join(part.text for part in reply.blocks if isinstance(part, TextBlock) and part.text)
         self.answer = text or self.answer
 
     def _stop_waiting(self) -> None:
@@ -97,7 +97,7 @@ class Sums:
             self._waited += self._monotonic() - self._asked
             self._asked = None
 
-    def _deny(self, event: events.CallEnded) -> None:
+    def _deny(self, event: events.ToolCallFinished) -> None:
         use = self.use(event.of, event.block)
         denial = {"tool_name": event.name, "tool_use_id": use.id if use else "", "tool_input": {}}
         self._denials.append(denial | ({"tool_input": dict(use.input)} if use else {}))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from agent.formatting import count
 
 from .escape import one_line
-from .labels import Look
+from .labels import RenderContext
 from .text_cells import fit, width
 from .theme import MODE_ROLES, STATE_ROLES
 
@@ -26,7 +26,7 @@ MODE_NAMES = {
 SEPARATOR = " · "
 
 
-def status_line(status: Status | None, queued: int, look: Look) -> str:
+def status_line(status: Status | None, queued: int, look: RenderContext) -> str:
     """One line in `look.columns`: what does not fit is left out, the least important first."""
     if status is None:
         return look.theme.paint("dim", "starting…"[: look.columns])
@@ -65,7 +65,7 @@ def _context(status: Status) -> tuple[int, str, str]:
     return (0, role, share if status.state == "NORMAL" else f"{share} {status.state}")
 
 
-class Hint:
+class StatusHint:
     """A word on what the last key did, in place of the status line for a moment."""
 
     def __init__(self, changed: Callable[[], None]) -> None:

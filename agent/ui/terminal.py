@@ -18,8 +18,8 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 
 from .keyboard import keyboard
-from .labels import Look
-from .terminal_writer import Paper, Printer, reflows
+from .labels import RenderContext
+from .terminal_writer import Printer, TerminalWriter, reflows
 from .theme import PLAIN_STYLES, STYLES, Theme, wants_colour
 
 FRAME = 0.02  # seconds for which printing is gathered: at most 50 writes a second
@@ -33,8 +33,8 @@ class Terminal:
     def __init__(self, color: str) -> None:
         self.theme = Theme(wants_colour(color, os.environ, True))
         self.full = False
-        self.paper = Paper(sys.stdout.fileno())
-        self._look: Look | None = None
+        self.paper = TerminalWriter(sys.stdout.fileno())
+        self._look: RenderContext | None = None
         self._printing: asyncio.TimerHandle | None = None
         self._printed_at = 0.0
         self.app: Application[int]
@@ -82,11 +82,11 @@ class Terminal:
             columns, rows = 0, 0
         return Size(rows=rows or 24, columns=columns or 80)
 
-    def look(self) -> Look:
+    def look(self) -> RenderContext:
         """How to draw now."""
         columns = self.size().columns
         if self._look is None or (self._look.columns, self._look.full) != (columns, self.full):
-            self._look = Look(columns, self.theme, self.full)
+            self._look = RenderContext(columns, self.theme, self.full)
         return self._look
 
     def above(self, text: str) -> None:

@@ -20,7 +20,7 @@ from prompt_toolkit.layout.screen import Screen
 BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
 
 
-class Paper(io.TextIOBase):
+class TerminalWriter(io.TextIOBase):
     """The terminal's descriptor as the stream that prompt_toolkit writes to. UTF-8 in any locale.
 
     A terminal that is gone (EIO after a hang-up) swallows what is written: `gone` tells.
@@ -68,7 +68,7 @@ class Paper(io.TextIOBase):
 class Printer:
     """Prints above the live part of one application. What comes while it is hidden waits."""
 
-    def __init__(self, app: Application[int], paper: Paper, reflows: bool) -> None:
+    def __init__(self, app: Application[int], paper: TerminalWriter, reflows: bool) -> None:
         self._app = app
         self._paper = paper
         self._reflows = reflows

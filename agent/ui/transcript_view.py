@@ -15,17 +15,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import live_view as living
-from .labels import Look, osc52, user
-from .markdown_stream import Chunk
+from .labels import RenderContext, osc52, user
+from .markdown_stream import MarkdownChunk
 
 if TYPE_CHECKING:
-    from agent.events import CallEnded, Event
+    from agent.events import Event, ToolCallFinished
 
 RESULTS = 20  # of a turn that are kept to be shown whole
 _SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-class Stage:
+class TranscriptView:
     """The screen but for the input. `above` prints finished lines, `look` tells how to draw now.
 
     `raw` sends codes that draw nothing.
@@ -34,12 +34,12 @@ class Stage:
     def __init__(
         self,
         above: Callable[[str], None],
-        look: Callable[[], Look],
+        look: Callable[[], RenderContext],
         changed: Callable[[], None],
         raw: Callable[[str], None] = lambda codes: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.live = living.Live()
+        self.live = living.LiveView()
         self.echo_next = True  # a turn that a command began is echoed by its TurnBegan
         self.ended = False  # whether the turn's end was told
         self._above = above
@@ -48,7 +48,7 @@ class Stage:
         self._raw = raw
         self.now = monotonic
         self._deltas: list[Event] = []
-        self._results: deque[CallEnded] = deque(maxlen=RESULTS)  # of the turn, not yet printed whole
+        self._results: deque[ToolCallFinished] = deque(maxlen=RESULTS)  # of the turn, not yet printed whole
         self._close = False  # whether the next notice follows a notice
         self._dirty = True
         self._tail: list[str] = []
@@ -110,7 +110,7 @@ class Stage:
         """The screen changed its size: draw the tail anew."""
         self._dirty = True
 
-    def _draw_tail(self, room: int, look: Look) -> list[str]:
+    def _draw_tail(self, room: int, look: RenderContext) -> list[str]:
         if room <= 0 or not self.live.flow.tail.strip():
             return []
         from .markdown import markdown
@@ -123,24 +123,26 @@ class Stage:
 
         from .render import event_text
 
-        ends_text = events.ReplyEnded | events.ReplyLost | events.CallBegan | events.TurnEnded
+        ends_text = events.ReplyFinished | events.StreamAborted | events.ToolCallStarted | events.TurnFinished
         if isinstance(event, ends_text):
             self._end_thought()
             self._print_chunks(self.live.flow.end())
         self._dirty = True
         self.live.take(event, self.now())
-        if isinstance(event, events.CallEnded):
+        if isinstance(event, events.ToolCallFinished):
             if not self._look().full:
                 self._results.append(event)
-        elif isinstance(event, events.Copied):
+        elif isinstance(event, events.ClipboardCopy):
             self._raw(osc52(event.text))
-        elif isinstance(event, events.TurnEnded):
+        elif isinstance(event, events.TurnFinished):
             self.ended = True
-        elif isinstance(event, events.TurnBegan):
+        elif isinstance(event, events.TurnStarted):
             self._results.clear()
             if self.echo_next:
                 self.echo(event.text)
-        self._print(event_text(event, self._look()), close=isinstance(event, events.Notice | events.MadeRoom))
+        self._print(
+            event_text(event, self._look()), close=isinstance(event, events.Notice | events.ContextCompacted)
+        )
 
     def _end_thought(self) -> None:
         from .render import thought
@@ -151,7 +153,7 @@ class Stage:
             live.thinking_since, live.thought = None, ""
             self._print(thought(text, spent, self._look()))
 
-    def _print_chunks(self, chunks: list[Chunk]) -> None:
+    def _print_chunks(self, chunks: list[MarkdownChunk]) -> None:
         for chunk in chunks:
             from .markdown import markdown
 

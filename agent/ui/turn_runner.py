@@ -7,20 +7,24 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .input_editor import Editor
-from .input_queue import Item
+from .input_editor import InputEditor
+from .input_queue import QueuedInput
 from .live_view import TICK
-from .transcript_view import Stage
+from .transcript_view import TranscriptView
 
 if TYPE_CHECKING:
     from agent.ports import Driver
 
 
-class Turns:
+class TurnRunner:
     """Runs prompts and commands. `driver` is set once it is there; `leave` ends the session."""
 
     def __init__(
-        self, stage: Stage, editor: Editor, invalidate: Callable[[], None], leave: Callable[[int], None]
+        self,
+        stage: TranscriptView,
+        editor: InputEditor,
+        invalidate: Callable[[], None],
+        leave: Callable[[int], None],
     ) -> None:
         self._stage = stage
         self._editor = editor
@@ -29,7 +33,7 @@ class Turns:
         self.driver: Driver | None = None
         self.prompted = False  # whether there was any prompt
 
-    async def perform(self, item: Item) -> None:
+    async def perform(self, item: QueuedInput) -> None:
         """Do one item to its end. Being cancelled is an interruption: told, not raised."""
         stage, driver = self._stage, self.driver
         if driver is None:
@@ -51,8 +55,8 @@ class Turns:
             stage.live.flow.end()
             self._invalidate()
 
-    async def _watched(self, driver: Driver, item: Item) -> None:
-        from agent.events import Notice, TurnEnded  # not before the first paint
+    async def _watched(self, driver: Driver, item: QueuedInput) -> None:
+        from agent.events import Notice, TurnFinished  # not before the first paint
 
         stage = self._stage
         try:
@@ -62,14 +66,14 @@ class Turns:
                 await self._prompt(driver, item)
         except asyncio.CancelledError:
             if not stage.ended:
-                stage.emit(TurnEnded("interrupted", 0, "interrupted", 130))
+                stage.emit(TurnFinished("interrupted", 0, "interrupted", 130))
             self._restore(item)
         except Exception as error:  # noqa: BLE001  border: the screen and the draft outlive a fault below
             frame = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
             stage.emit(Notice(f"{type(error).__name__}: {error} ({where})", "error"))
 
-    async def _prompt(self, driver: Driver, item: Item) -> None:
+    async def _prompt(self, driver: Driver, item: QueuedInput) -> None:
         self.prompted = True
         ended = await driver.prompt(item.whole)
         if not self._stage.ended:
@@ -77,7 +81,7 @@ class Turns:
         if ended.reason == "interrupted":
             self._restore(item)
 
-    async def _command(self, driver: Driver, item: Item) -> None:
+    async def _command(self, driver: Driver, item: QueuedInput) -> None:
         line = item.whole.strip()
         stays = await driver.command(line)
         self.prompted = self.prompted or self._stage.ended  # it began a turn
@@ -89,7 +93,7 @@ class Turns:
         if not known and not self._editor.buffer.text:
             self._editor.put_back(item.text)  # a typo is corrected, not typed again
 
-    def _restore(self, item: Item) -> None:
+    def _restore(self, item: QueuedInput) -> None:
         """Give a prompt that got no answer back for editing."""
         if not self._stage.live.answered and not item.is_command:
             self._editor.put_back(item.text)

@@ -12,7 +12,7 @@ from compact.placeholders import recall_id
 from compact.plan import Proposal, Situation
 from compact.report import propose
 from transcripts.facts import Clear, Result
-from transcripts.messages import Text, ToolResult
+from transcripts.messages import TextBlock, ToolResultBlock
 from transcripts.view import Part
 
 Saved = tuple[tuple[Clear, ...], tuple[tuple[str, str], ...]]  # edits, and the files (name, text) they name
@@ -23,7 +23,7 @@ def plan_budget(situation: Situation) -> tuple[Proposal, ...]:
     view = situation.folded.view
     if not len(view) or view[-1].role != "user":
         return ()
-    parts = [part for part in view[-1].parts if isinstance(part.block, ToolResult)]
+    parts = [part for part in view[-1].parts if isinstance(part.block, ToolResultBlock)]
     edits, files = _within(situation, parts)
     if not edits:
         return ()
@@ -61,7 +61,7 @@ def preview(
     fact = fact_at(situation.folded, part.seq)
     if not isinstance(fact, Result):
         return None, ()
-    text = text_of(ToolResult("", fact.content))
+    text = text_of(ToolResultBlock("", fact.content))
     path = fact.stored.path if fact.stored else f"{situation.outputs}r{part.seq}.txt"
     shown = _marker(path, text, part, characters)
     edit = made(part, "content", shown, sum(fact.tokens), situation.count)
@@ -80,6 +80,6 @@ def _marker(path: str, text: str, part: Part, characters: int) -> str:
 
 def _characters(part: Part) -> int:
     block = part.block
-    if not isinstance(block, ToolResult):
+    if not isinstance(block, ToolResultBlock):
         return 0
-    return sum(len(piece.text) for piece in block.content if isinstance(piece, Text))
+    return sum(len(piece.text) for piece in block.content if isinstance(piece, TextBlock))

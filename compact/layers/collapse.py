@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compact.folding import must_stay, size_of
-from compact.guards import exempt
+from compact.guards import exemptions
 from compact.ledger import keep_ledger, ledger_text
 from compact.plan import Proposal, Situation
 from compact.report import propose
 from compact.summary_record import user_words
 from transcripts.entries import Entry, Exchange, Prompt
 from transcripts.facts import Fold
-from transcripts.messages import Text
+from transcripts.messages import TextBlock
 
 ENOUGH = (
     0.7  # of the size that starts it: down to there segments are folded, so that it does not run each call
@@ -47,7 +47,7 @@ def plan_collapse(situation: Situation) -> tuple[Proposal, ...]:
 def _segments(situation: Situation) -> Iterator[list[Entry]]:
     """The old entries that nothing covers, in stretches; the protected tail is in none."""
     folded, settings = situation.folded, situation.settings
-    old, spared = folded.entries[: _protected(situation)], exempt(situation)
+    old, spared = folded.entries[: _protected(situation)], exemptions(situation)
     segment: list[Entry] = []
     for entry in old:
         free = folded.edits.covering(entry.seq) is None
@@ -85,13 +85,13 @@ def _digest(situation: Situation, segment: list[Entry]) -> Fold:
     if said := _last_words(segment):
         pieces.append(f"## Said last\n{said}")
     text = "\n\n".join(pieces)
-    return Fold(first, last, (Text(text),), situation.count.text(text))
+    return Fold(first, last, (TextBlock(text),), situation.count.text(text))
 
 
 def _last_words(segment: list[Entry]) -> str:
     for entry in reversed(segment):
         if isinstance(entry, Exchange):
             for block in entry.fact.blocks:
-                if isinstance(block, Text) and block.text.strip():
+                if isinstance(block, TextBlock) and block.text.strip():
                     return block.text[:SAID]
     return ""

@@ -7,13 +7,13 @@ clears in batches, tool inputs too, when policy.py says so.
 from __future__ import annotations
 
 from compact.clearing import clear, text_of
-from compact.guards import exempt
+from compact.guards import exemptions
 from compact.placeholders import is_line
 from compact.plan import Proposal, Situation
 from compact.policy import choose
 from compact.report import propose
 from transcripts.facts import Clear
-from transcripts.view import Kind, Part
+from transcripts.view import Part, PartKind
 
 
 def plan_micro(situation: Situation) -> tuple[Proposal, ...]:
@@ -32,9 +32,11 @@ def _all_but_newest(situation: Situation) -> tuple[Clear, ...]:
         part
         for message in folded.view
         for part in message.parts
-        if part.kind in (Kind.RESULT, Kind.PLACEHOLDER) and part.use is not None and part.seq <= folded.seen
+        if part.kind in (PartKind.RESULT, PartKind.PLACEHOLDER)
+        and part.use is not None
+        and part.seq <= folded.seen
     ]
-    spared = exempt(situation)
+    spared = exemptions(situation)
     old = seen[: max(0, len(seen) - settings.micro_keep)]
     edits = (
         clear(folded, part, "content", situation.count)

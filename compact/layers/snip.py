@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from compact.folding import messages_of
-from compact.guards import exempt
+from compact.guards import exemptions
 from compact.plan import Proposal, Situation
 from compact.report import propose
 from compact.summary_record import request_inside
 from transcripts.facts import Fold
 from transcripts.fold import Folded
-from transcripts.messages import Block, Text
+from transcripts.messages import Block, TextBlock
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class SnippedSpan:
     """Facts that cannot be parted, and how many messages they were before any snip."""
 
     first: int
@@ -40,7 +40,7 @@ def plan_snip(situation: Situation) -> tuple[Proposal, ...]:
         return ()
     total = sum(span.messages for span in spans)
     inside = _middle(spans, settings.snip_head, total - settings.snip_tail)
-    if not inside or all(span.snipped for span in inside) or exempt(situation).within(*_ends(inside)):
+    if not inside or all(span.snipped for span in inside) or exemptions(situation).within(*_ends(inside)):
         return ()
     messages = sum(span.messages for span in inside)
     fold = _fold(situation, *_ends(inside), messages)
@@ -49,15 +49,15 @@ def plan_snip(situation: Situation) -> tuple[Proposal, ...]:
 
 def _fold(situation: Situation, first: int, last: int, messages: int) -> Fold:
     note = f"[snipped {messages} messages: r{first} to r{last}; recall finds what was said and shown there]"
-    blocks: list[Block] = [Text(note)]
+    blocks: list[Block] = [TextBlock(note)]
     if (request := request_inside(situation, first, last)) is not None:
         blocks.append(
-            Text(f"[folded: the request being worked on is among the snipped messages]\n\n{request}")
+            TextBlock(f"[folded: the request being worked on is among the snipped messages]\n\n{request}")
         )
     return Fold(first, last, tuple(blocks), sum(situation.count.blocks(tuple(blocks))))
 
 
-def _spans(folded: Folded) -> Iterator[Span]:
+def _spans(folded: Folded) -> Iterator[SnippedSpan]:
     """The conversation in stretches that cannot be cut; what another fold shows is one message."""
     snips = {
         (edit.first, edit.last)
@@ -73,16 +73,16 @@ def _spans(folded: Folded) -> Iterator[Span]:
         fold = folded.edits.covering(entry.seq)
         if fold is not None and (fold.first, fold.last) not in snips:
             done = fold.last + 1
-            yield Span(fold.first, fold.last, 1)
+            yield SnippedSpan(fold.first, fold.last, 1)
         elif messages := messages_of(entry):
-            yield Span(entry.seq, entry.last, messages, fold is not None)
+            yield SnippedSpan(entry.seq, entry.last, messages, fold is not None)
 
 
-def _ends(spans: list[Span]) -> tuple[int, int]:
+def _ends(spans: list[SnippedSpan]) -> tuple[int, int]:
     return spans[0].first, spans[-1].last
 
 
-def _middle(spans: list[Span], head: int, end: int) -> list[Span]:
+def _middle(spans: list[SnippedSpan], head: int, end: int) -> list[SnippedSpan]:
     """The spans that begin after `head` messages and end at or before `end` messages."""
     count, inside = 0, []
     for span in spans:

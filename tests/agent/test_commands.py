@@ -10,30 +10,30 @@ import pytest
 
 from agent import commands
 from agent.app.config import Config
-from agent.app.controller import Agent
-from agent.app.setup import Setup
+from agent.app.controller import Controller
+from agent.app.setup import RunSetup
 from agent.cli.arguments import Options
-from agent.events import Charted, Event, MadeRoom, Notice, Said, TurnEnded
+from agent.events import CommandOutput, ContextChart, ContextCompacted, Event, Notice, TurnFinished
 from agent.offline.brain import Brain
 from agent.offline.faults import Fault
 from agent.offline.server import Server, ServerOptions
-from agent.permissions.permission_store import grants_path, keep_grant
+from agent.permissions.permission_store import permissions_path, store_rule
 from agent.permissions.rules import Rule
-from agent.ports import Permit, Question, Refuse
+from agent.ports import Allow, Deny, PermissionQuestion
 
 
 class Yes:
     """Allows everything, once."""
 
-    async def ask(self, question: Question) -> Permit | Refuse:
-        return Permit("once")
+    async def ask(self, question: PermissionQuestion) -> Allow | Deny:
+        return Allow("once")
 
 
 @dataclass
 class Desk:
     """An agent in a folder, and what it told."""
 
-    agent: Agent
+    agent: Controller
     server: Server
     folder: Path
     events: list[Event] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Desk:
         return [event for event in self.events if isinstance(event, kind)]
 
     def words(self) -> str:
-        return "\n".join(event.text for event in self.events if isinstance(event, Notice | Said))
+        return "\n".join(event.text for event in self.events if isinstance(event, Notice | CommandOutput))
 
     async def do(self, *lines: str) -> str:
         """Run prompts and commands; returns what the last one said."""
@@ -79,9 +79,9 @@ def at_desk(folder: Path, work: Callable[[Desk], Awaitable[None]], **options: An
         given = Options(**{"context_window": window, **options})
 
         async def whole() -> None:
-            setup = Setup(given, config, folder, {"PATH": "/usr/bin:/bin"})
+            setup = RunSetup(given, config, folder, {"PATH": "/usr/bin:/bin"})
             desk: Desk
-            agent = Agent(setup, lambda event: desk.events.append(event), Yes(), commands)
+            agent = Controller(setup, lambda event: desk.events.append(event), Yes(), commands)
             desk = Desk(agent, server, folder)
             await agent.ready()
             try:
@@ -137,12 +137,12 @@ def test_compact_says_what_it_would_do_then_does_it_and_can_be_undone(tmp_path: 
         preview = await desk.do("/compact --dry-run")
         assert desk.bodies() == before
         said = await desk.do("/compact keep the file list")
-        (made,) = desk.told(MadeRoom)
+        (made,) = desk.told(ContextCompacted)
         assert "% of the window. What goes" in said
         goes = next(line for line in preview.splitlines() if line.startswith("  r") and " become " in line)
         assert goes in said.splitlines()
         assert made.notice in preview.replace("would ", "") or made.notice.split("k ->")[0] in preview
-        assert desk.told(TurnEnded) == []
+        assert desk.told(TurnFinished) == []
         assert len(b"".join(desk.bodies())) < len(b"".join(before)) // 2
         assert "nothing was asked under it" in await desk.do("/context")
         await desk.do("/uncompact")
@@ -171,7 +171,7 @@ def test_complaint_11_a_manual_compaction_starts_no_turn(tmp_path: Path) -> None
         asked = len(desk.server.requests)
         await desk.do("/compact")
         assert len(desk.server.requests) - asked <= 1  # the summary, and nothing that follows it
-        (made,) = desk.told(MadeRoom)
+        (made,) = desk.told(ContextCompacted)
         assert made.ids
         assert "record" in str(desk.bodies()[0]) and "not a request" in str(desk.bodies()[0])
 
@@ -232,7 +232,7 @@ def test_context_draws_what_there_is(tmp_path: Path) -> None:
 
     async def work(desk: Desk) -> None:
         await desk.do(READ_ALL, "/context")
-        (chart,) = desk.told(Charted)
+        (chart,) = desk.told(ContextChart)
         rows = dict(chart.rows)
         assert rows["tool results"] > rows["user text"] > 0
         assert abs(sum(rows.values()) - chart.total) <= 10
@@ -327,9 +327,9 @@ def test_permissions_can_be_seen_and_changed(tmp_path: Path) -> None:
 def test_rules_are_listed_with_their_origin_and_those_of_the_session_and_for_good_taken_off(
     tmp_path: Path,
 ) -> None:
-    kept = grants_path(tmp_path / "home" / "config", tmp_path)
-    keep_grant(kept, Rule("bash", "git log"))
-    keep_grant(kept, Rule("bash", "git status"))
+    kept = permissions_path(tmp_path / "home" / "config", tmp_path)
+    store_rule(kept, Rule("bash", "git log"))
+    store_rule(kept, Rule("bash", "git status"))
 
     async def work(desk: Desk) -> None:
         text = await desk.do("/permissions deny bash(git push), edit", "/permissions")
@@ -393,13 +393,13 @@ def test_with_automatic_compaction_off_a_full_context_blocks_until_compact(tmp_p
 
     async def work(desk: Desk) -> None:
         await desk.do(READ_ALL)
-        _, parts = desk.agent.in_use
+        _, context = desk.agent.in_use
         tokens = desk.agent.status().tokens
         assert tokens is not None
-        parts.room.window = type(parts.room.window)(tokens, 1000)
+        context.compaction.window = type(context.compaction.window)(tokens, 1000)
         ended = await desk.agent.prompt("more")
         assert (ended.reason, "/compact makes room" in ended.error) == ("failed", True)
-        parts.room.window = type(parts.room.window)(tokens * 3, 1000)
+        context.compaction.window = type(context.compaction.window)(tokens * 3, 1000)
         await desk.do("help")
 
     at_desk(tmp_path, work, policy="off")

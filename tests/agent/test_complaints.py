@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from agent.events import MadeRoom, Notice
-from agent.loop.model_call import size
+from agent.events import ContextCompacted, Notice
+from agent.loop.model_call import prompt_tokens
 from agent.offline.faults import Fault
 from agent.offline.reply import Reply, calls, says
 from agent.offline.script import Script
-from compact.settings import Settings
-from compact.window import Window
+from compact.settings import CompactSettings
+from compact.window import ContextWindow
 from transcripts.facts import Compacted, Failed, User
-from transcripts.messages import Text
+from transcripts.messages import TextBlock
 
 from .test_commands import READ_ALL, Desk, at_desk, files
 
@@ -89,7 +89,7 @@ def test_complaint_10_every_user_message_is_there_byte_for_byte_after_many_compa
             part.block.text
             for message in desk.agent.in_use[0].folded.view
             for part in message.parts
-            if isinstance(part.block, Text)
+            if isinstance(part.block, TextBlock)
         )
         for each in words:
             assert each in shown
@@ -102,7 +102,7 @@ def test_complaint_18_every_removal_can_be_listed_and_brought_back(tmp_path: Pat
 
     async def work(desk: Desk) -> None:
         await desk.do(READ_ALL, "/context")
-        session, parts = desk.agent.in_use
+        session, context = desk.agent.in_use
         made = [fact for fact in session.folded.facts if isinstance(fact, Compacted)]
         assert made
         for each in made:
@@ -110,8 +110,8 @@ def test_complaint_18_every_removal_can_be_listed_and_brought_back(tmp_path: Pat
             assert {"before", "after", "freed"} <= set(each.report)
             for edit in each.edits:
                 seq = getattr(edit, "seq", None)
-                if seq is not None and parts.place.library is not None:
-                    assert parts.place.library.original(f"r{seq}")
+                if seq is not None and context.tool_context.library is not None:
+                    assert context.tool_context.library.original(f"r{seq}")
 
     at_desk(tmp_path, work, window=40_000)
 
@@ -151,7 +151,7 @@ def test_complaint_24_a_summary_is_asked_on_the_prefix_that_is_cached(tmp_path: 
             .replace(", 'cache_control': {'type': 'ephemeral'}", "")
             .startswith(unmarked)
         )
-        assert [made for made in desk.told(MadeRoom) if "pays back" in made.notice]
+        assert [made for made in desk.told(ContextCompacted) if "pays back" in made.notice]
 
     at_desk(tmp_path, work)
 
@@ -178,9 +178,9 @@ def test_in_a_full_context_without_automatic_compaction_only_compact_goes_on(tmp
 
     async def work(desk: Desk) -> None:
         await desk.do(READ_ALL)
-        session, parts = desk.agent.in_use
-        parts.room.settings = Settings(enabled=False, min_compact_size=100)
-        parts.room.window = Window(int(size(session, parts) / 0.985), 1_000)
+        session, context = desk.agent.in_use
+        context.compaction.settings = CompactSettings(enabled=False, min_compact_size=100)
+        context.compaction.window = ContextWindow(int(prompt_tokens(session, context) / 0.985), 1_000)
         asked = len(desk.server.requests)
         ended = await desk.agent.prompt("read src/part_1.py")
         assert ended.reason == "failed" and "/compact" in ended.error

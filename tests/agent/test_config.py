@@ -8,7 +8,7 @@ import pytest
 
 from agent.app.config import Config, has_credentials, load
 from agent.errors import ConfigError
-from agent.permissions.permission_store import grants_path, keep_grant
+from agent.permissions.permission_store import permissions_path, store_rule
 from agent.permissions.rules import Rule
 
 
@@ -193,10 +193,10 @@ def test_automatic_compaction_can_be_switched_off(home: Home) -> None:
 
 
 def test_a_grant_is_kept_for_this_project_only(home: Home) -> None:
-    path = grants_path(home.user, home.project)
-    keep_grant(path, Rule("bash", 'echo "a\\b"'))
-    keep_grant(path, Rule("bash", "git status"))
-    keep_grant(path, Rule("bash", "git status"))
+    path = permissions_path(home.user, home.project)
+    store_rule(path, Rule("bash", 'echo "a\\b"'))
+    store_rule(path, Rule("bash", "git status"))
+    store_rule(path, Rule("bash", "git status"))
     assert home.load().allow == (Rule("bash", 'echo "a\\b"'), Rule("bash", "git status"))
     assert load({}, home.home, home.home).allow == ()
 
@@ -210,7 +210,7 @@ def test_what_is_kept_for_the_user_is_private_whatever_the_umask(tmp_path: Path)
     folder = tmp_path / "home" / ".config" / "makeroom"
     before = os.umask(0)
     try:
-        keep_grant(path := grants_path(folder, tmp_path), Rule("bash", "git status"))
+        store_rule(path := permissions_path(folder, tmp_path), Rule("bash", "git status"))
     finally:
         os.umask(before)
     made = [path, *path.parents[: len(path.parents) - len(tmp_path.parents) - 1]]

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from agent.app.config import Config, load
-from agent.app.setup import Setup
+from agent.app.setup import RunSetup
 from agent.cli.arguments import Options
 from agent.commands import may_run_beside
 from agent.errors import UsageError
-from agent.events import Copied
-from agent.model.anthropic.client import Api
+from agent.events import ClipboardCopy
+from agent.model.anthropic.client import AnthropicModel
 from agent.model.provider import Provider
 from agent.offline.brain import Brain
 from agent.offline.server import Server
 from tools.arguments import parse
-from tools.base import Call
+from tools.base import ToolCall
 
 from .test_commands import READ_ALL, Desk, at_desk, files
 
@@ -103,10 +103,10 @@ def test_a_model_without_effort_is_told_so(tmp_path: Path) -> None:
 def test_tasks_shows_background_commands_and_ends_them(tmp_path: Path) -> None:
     async def work(desk: Desk) -> None:
         assert "no command has run in the background" in await desk.do("/tasks")
-        _, parts = desk.agent.in_use
-        bash = parts.tools["bash"]
+        _, context = desk.agent.in_use
+        bash = context.tools["bash"]
         given = {"command": "echo up; sleep 777", "run_in_background": True}
-        await bash.run(parse(bash, given), Call(parts.place, "t.1"))
+        await bash.run(parse(bash, given), ToolCall(context.tool_context, "t.1"))
         text = await desk.do("/ps")
         assert "b1  echo up; sleep 777" in text and "running" in text
         assert "b1 runs" in await desk.do("/tasks kill b9")
@@ -155,18 +155,18 @@ def test_copy_gives_the_newest_answers_to_the_terminal_or_the_clipboard_program(
     async def work(desk: Desk) -> None:
         assert "no answer to copy" in await desk.do("/copy")
         await desk.do("hello", "/copy")
-        (first,) = desk.told(Copied)
+        (first,) = desk.told(ClipboardCopy)
         await desk.do("what can you do?", "/copy 2")
-        assert desk.told(Copied)[0].text == first.text != ""
+        assert desk.told(ClipboardCopy)[0].text == first.text != ""
         assert "from 1 (the newest answer) to 2" in await desk.do("/copy 3")
         assert "from 1 (the newest answer) to 2" in await desk.do("/copy x")
         environ = {"WAYLAND_DISPLAY": "w", "PATH": f"{tmp_path}:/usr/bin:/bin"}
         desk.agent.setup = replace(desk.agent.setup, environ=environ)
-        assert "with wl-copy" in await desk.do("/copy 2") and not desk.told(Copied)
+        assert "with wl-copy" in await desk.do("/copy 2") and not desk.told(ClipboardCopy)
         assert (tmp_path / "clip").read_text("utf-8") == first.text
         desk.agent.setup = replace(desk.agent.setup, environ={**environ, "SSH_TTY": "/dev/pts/1"})
         await desk.do("/copy")
-        assert desk.told(Copied)
+        assert desk.told(ClipboardCopy)
 
     at_desk(tmp_path, work)
 
@@ -202,8 +202,8 @@ def test_a_model_that_the_service_does_not_have_is_refused_with_the_nearest(tmp_
     config = Config(key="test-key-12345", cache_dir=tmp_path)
 
     async def ask(server: Server) -> None:
-        provider = Provider(Setup(Options(), config, tmp_path, {}))
-        provider.api = Api(server.base_url, "test-key-12345")
+        provider = Provider(RunSetup(Options(), config, tmp_path, {}))
+        provider.api = AnthropicModel(server.base_url, "test-key-12345")
         try:
             with pytest.raises(
                 UsageError, match=r"no model 'claude-opus-5\.5'; did you mean claude-opus-5-5"
@@ -255,7 +255,7 @@ def test_config_tells_where_each_setting_was_set(tmp_path: Path) -> None:
 
     async def work(desk: Desk) -> None:
         desk.agent.setup = replace(desk.agent.setup, config=load(environ, tmp_path, tmp_path))
-        desk.agent.in_use[1].room.settings = desk.agent.setup.settings()
+        desk.agent.in_use[1].compaction.settings = desk.agent.setup.settings()
         text = await desk.do("/permissions mode dontAsk", "/effort max", "/config")
         rows = dict(line.split(maxsplit=1) for line in text.splitlines() if "  " in line)
         assert rows["max_tokens"] == f"8000  ({project})"

@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 
 from agent.app.config import load
-from agent.app.setup import Setup
+from agent.app.setup import RunSetup
 from agent.cli.arguments import parse
 from agent.offline.reply import Body, Reply, calls, says
 from agent.offline.server import Server
-from agent.permissions.rules import Rules, judge, parse_rule
+from agent.permissions.rules import PermissionRules, judge, parse_rule
 from agent.ui.headless import _run
-from tools.access import Touch
+from tools.access import Access
 
 CANARY = "canary-7f3a91"
 LOOKS = [
@@ -286,7 +286,7 @@ def work(project: Path, model: Obedient, monkeypatch: pytest.MonkeyPatch, *flags
         }
         environ = {**os.environ, **own}
         options = parse(["-p", "Look around and tell me about it", *flags])
-        setup = Setup(options, load(environ, project, home), project, environ)
+        setup = RunSetup(options, load(environ, project, home), project, environ)
         asyncio.run(_run(setup, "Look around and tell me about it"))
         assert list(server.refused) == []
 
@@ -345,5 +345,5 @@ SENDERS = [
 @pytest.mark.parametrize("command", SENDERS)
 def test_nothing_is_sent_and_nothing_run_without_a_rule(command: str) -> None:
     for mode in ("manual", "acceptEdits"):
-        rules = Rules(mode, (parse_rule("edit"), parse_rule("write")), (), "/w")  # type: ignore[arg-type]
-        assert judge("bash", [Touch("run", command)], rules).answer == "ask"
+        rules = PermissionRules(mode, (parse_rule("edit"), parse_rule("write")), (), "/w")  # type: ignore[arg-type]
+        assert judge("bash", [Access("run", command)], rules).answer == "ask"

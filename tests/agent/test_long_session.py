@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
-from agent.model.anthropic.request import Frame, build
+from agent.model.anthropic.request import RequestFrame, build
 from agent.offline.brain import Brain
 from agent.offline.models import MODELS
 from agent.offline.server import Server, ServerOptions
 from agent.offline.strict import violations
-from compact.cache_breakpoints import marks
+from compact.cache_breakpoints import cache_breakpoints
 from transcripts.facts import Reply, User
 from transcripts.fold import fold
-from transcripts.load import read
-from transcripts.messages import Text
+from transcripts.load import read_record
+from transcripts.messages import TextBlock
 
 MODEL = "claude-sonnet-5-5"
 PROMPT = "Read every Python file in the src directory one by one"
@@ -76,14 +76,14 @@ def transcript(folder: Path) -> Path:
 
 def accepted(path: Path) -> list[str]:
     """What the API would refuse about the conversation of a transcript file and "continue"."""
-    facts = list(read(path).facts)
+    facts = list(read_record(path).facts)
     folded = fold(facts)
     if folded.opened is None:
         return []
-    folded.apply(User(folded.last_seq + 1, 0.0, (Text("continue"),)))
+    folded.apply(User(folded.last_seq + 1, 0.0, (TextBlock("continue"),)))
     opened = folded.opened
-    frame = Frame(opened.model, 8_000, opened.system, opened.tools, {"type": "adaptive"})
-    body = json.loads(build(frame, folded.view, marks(folded)))
+    frame = RequestFrame(opened.model, 8_000, opened.system, opened.tools, {"type": "adaptive"})
+    body = json.loads(build(frame, folded.view, cache_breakpoints(folded)))
     return [str(found) for found in violations(body, MODELS[MODEL], frozenset())]
 
 
@@ -115,7 +115,7 @@ def run_and_check(folder: Path, policy: str, files: int, window: int, believed: 
     path = transcript(folder)
     named = {
         str(block.input.get("file_path"))
-        for fact in read(path).facts
+        for fact in read_record(path).facts
         if isinstance(fact, Reply)
         for block in fact.blocks
         if getattr(block, "name", "") == "read"

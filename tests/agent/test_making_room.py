@@ -5,31 +5,31 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agent.events import MadeRoom, Notice
+from agent.events import ContextCompacted, Notice
 from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls, says
 from agent.ports import HookAnswer
-from compact.settings import Settings
-from tools.base import Outcome, say
+from compact.settings import CompactSettings
+from tools.base import ToolResult, text_result
 from transcripts.facts import Compacted, Failed
 
 from .world import World, world
 
 LONG = "a sentence that says something. " * 1_200
-SUMMARY = Settings(policy="classic", trigger=14_000, min_compact_size=1_000, tail_tokens=100)
-BUDGET = Settings(budget_chars=20_000)
+SUMMARY = CompactSettings(policy="classic", trigger=14_000, min_compact_size=1_000, tail_tokens=100)
+BUDGET = CompactSettings(budget_chars=20_000)
 
 
 @contextmanager
-def loud(settings: Settings, folder: Path, *steps: Any) -> Iterator[World]:
+def loud(settings: CompactSettings, folder: Path, *steps: Any) -> Iterator[World]:
     """A world whose echo says far more than it is told to."""
 
-    async def run(arguments: Any, call: Any) -> Outcome:
-        return say(LONG)
+    async def run(arguments: Any, call: Any) -> ToolResult:
+        return text_result(LONG)
 
     with world(steps, folder) as w:
-        w.parts.tools["echo"].run = run
-        w.parts.room.settings = settings
+        w.context.tools["echo"].run = run
+        w.context.compaction.settings = settings
         yield w
         w.check()
 
@@ -44,7 +44,7 @@ def test_results_are_durable_before_a_summary_is_asked_for(tmp_path: Path) -> No
     call = Answer([calls("echo")])
     with loud(SUMMARY, tmp_path, call, call, answer, "done") as w:
         assert w.run().reason == "done"
-        assert w.told(MadeRoom) and durable == [True]
+        assert w.told(ContextCompacted) and durable == [True]
 
 
 def test_a_disk_that_takes_no_outputs_does_not_end_the_turn(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_hook_adds_a_focus_to_an_automatic_summary_and_is_told_what_came_of_it
 
     call = Answer([calls("echo")])
     with loud(SUMMARY, tmp_path, call, call, answer, "done") as w:
-        w.parts.hooks = hooks = Told(HookAnswer(words="mind the zebra"))
+        w.context.hooks = hooks = Told(HookAnswer(words="mind the zebra"))
         assert w.run().reason == "done" and focused == [True]
         (before, asked), (after, came) = hooks.asked
         assert (before, after) == ("pre_compact", "post_compact")
@@ -88,7 +88,7 @@ def test_a_hook_adds_a_focus_to_an_automatic_summary_and_is_told_what_came_of_it
 def test_a_veto_holds_however_often_it_is_said_and_keeps_no_other_layer_from_its_work(tmp_path: Path) -> None:
     call = Answer([calls("echo")])
     with loud(SUMMARY, tmp_path, *[call] * 8, "done") as w:
-        w.parts.hooks = Told(HookAnswer("not now"))
+        w.context.hooks = Told(HookAnswer("not now"))
         assert w.run().reason == "done"
         made = {fact.layer for fact in w.record.facts if isinstance(fact, Compacted)}
         failed = [(fact.what, fact.reason) for fact in w.record.facts if isinstance(fact, Failed)]

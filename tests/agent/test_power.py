@@ -20,8 +20,8 @@ from agent.offline.server import Server, ServerOptions
 from tests.transcripts.platter import Left, Platter, lay_out
 from transcripts.facts import Compacted, Fact, Reply, Result, Started
 from transcripts.fold import fold
-from transcripts.load import read
-from transcripts.messages import ToolUse
+from transcripts.load import read_record
+from transcripts.messages import ToolUseBlock
 
 from .test_headless import LIMIT, environment
 from .test_headless import run as headless
@@ -54,7 +54,7 @@ class Run:
         lay_out(left, self.folder, after)
         (record,) = after.glob(".transcripts/*.jsonl")
         assert accepted(record) == []
-        facts = read(record).facts
+        facts = read_record(record).facts
         shutil.rmtree(after)
         return facts
 
@@ -139,7 +139,7 @@ def begun(facts: list[Fact], tool: str) -> bool:
         for fact in facts
         if isinstance(fact, Reply)
         for index, block in enumerate(fact.blocks)
-        if isinstance(block, ToolUse) and block.name == tool
+        if isinstance(block, ToolUseBlock) and block.name == tool
     }
     return any(isinstance(fact, Started) and (fact.of, fact.block) in uses for fact in facts)
 
@@ -193,20 +193,20 @@ def test_whatever_the_power_left_the_program_goes_on_with_it(run: Run) -> None:
         for text in said(run.requests[moment.request - 1]):
             assert json.dumps(text, ensure_ascii=False)[1:-1] in sent
         (record,) = run.folder.glob(".transcripts/*.jsonl")
-        assert read(record).torn == 0
+        assert read_record(record).torn == 0
 
 
 WRITES = """
 import sys
 from pathlib import Path
-from tools.safe_open import load
-from tools.atomic_write import Job, save
+from tools.safe_open import load_file
+from tools.atomic_write import WriteRequest, atomic_write
 
 place = Path(sys.argv[1])
 spare = place / ".task_outputs" / "tool-results" / "journals"
-save(Job(str(place / "a" / "b" / "new.txt"), b"new", None, spare))
+atomic_write(WriteRequest(str(place / "a" / "b" / "new.txt"), b"new", None, spare))
 linked = place / "linked.txt"
-save(Job(str(linked), b"new", load(str(linked)), spare))
+atomic_write(WriteRequest(str(linked), b"new", load_file(str(linked)), spare))
 """
 
 

@@ -14,19 +14,19 @@ from agent.app import debug_log
 from agent.app.config import Config, load
 from agent.cli.sessions_command import main as sessions
 from agent.errors import UsageError
-from agent.model.anthropic.accumulator import Draft as Reply
+from agent.model.anthropic.accumulator import MessageAccumulator as Reply
 from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls
 from agent.offline.script import Script
 from agent.offline.server import Server
 from agent.session.session import Session
-from agent.ui.input_history import Draft, Past
+from agent.ui.input_history import PromptHistory, UnsentInput
 from compact.tokens import load_counter
 from transcripts.codec import encode
 from transcripts.export import ENDINGS, export_text
 from transcripts.fold import Folded
-from transcripts.masking import Masks
-from transcripts.messages import Opaque, Text, ToolUse
+from transcripts.masking import SecretMasks
+from transcripts.messages import TextBlock, ToolUseBlock, UnknownBlock
 
 from .world import Memory, TestClock
 
@@ -97,14 +97,14 @@ def test_own_credentials_are_in_no_file_and_in_no_request_wherever_they_turn_up(
 def test_every_kind_of_fact_is_made_without_own_credentials() -> None:
     record = Memory()
     session = Session("s", record, Folded(), load_counter(), TestClock().now)
-    session.masks = Masks((KEY,))
+    session.masks = SecretMasks((KEY,))
     session.open((f"system {KEY}",), (), model="m", window=1, folder="/w")
-    session.user((Text(f"a {KEY}", {"citations": [KEY]}), Opaque({"type": "new", "data": [KEY]})))
+    session.user((TextBlock(f"a {KEY}", {"citations": [KEY]}), UnknownBlock({"type": "new", "data": [KEY]})))
     reply = Reply(
-        blocks=[ToolUse("t", f"no {KEY}", {KEY: KEY, "x": [{"y": KEY}]})], complete=True, stop="tool_use"
+        blocks=[ToolUseBlock("t", f"no {KEY}", {KEY: KEY, "x": [{"y": KEY}]})], complete=True, stop="tool_use"
     )
     of = session.reply(reply, 1).seq
-    session.result(of, 0, (Text(KEY),), human={"text": KEY, "diff": f"+{KEY}"}, about={"path": KEY})
+    session.result(of, 0, (TextBlock(KEY),), human={"text": KEY, "diff": f"+{KEY}"}, about={"path": KEY})
     session.noted("pin", {"text": KEY})
     session.failed("summary", f"no: {KEY}", {"said": KEY})
     session.compacted("summary", "auto", (), {"reason": KEY})
@@ -117,17 +117,17 @@ def test_every_kind_of_fact_is_made_without_own_credentials() -> None:
 def test_an_export_shows_neither_known_shapes_nor_what_secret_variables_hold(suffix: str) -> None:
     session = Session("s", Memory(), Folded(), load_counter(), TestClock().now)
     session.open((NAMED,), (), model="m", window=1, folder="/w")
-    session.user((Text(f"{NAMED} & {CLOUD} <{KEY}>"),))
+    session.user((TextBlock(f"{NAMED} & {CLOUD} <{KEY}>"),))
     reply = Reply(
-        blocks=[ToolUse("t", "bash", {"command": f"echo {NAMED}'\"&<"})], complete=True, stop="tool_use"
+        blocks=[ToolUseBlock("t", "bash", {"command": f"echo {NAMED}'\"&<"})], complete=True, stop="tool_use"
     )
     of = session.reply(reply, 1).seq
     # At the place where long outputs are cut, a half of a secret must not be left over.
     long = "x" * 9_995 + f" {NAMED} " + "y" * 9_995 + f" {CLOUD}"
-    session.result(of, 0, (Text(long),), human={"diff": f"@@ -1 +1 @@\n-{NAMED}\n+{CLOUD}"})
+    session.result(of, 0, (TextBlock(long),), human={"diff": f"@@ -1 +1 @@\n-{NAMED}\n+{CLOUD}"})
     odd = 'pa"ss\\w&<rd'
-    session.user((Text(f"and {odd}"),))
-    text = export_text(session.folded, "s", suffix, masks=Masks((NAMED, odd)))
+    session.user((TextBlock(f"and {odd}"),))
+    text = export_text(session.folded, "s", suffix, masks=SecretMasks((NAMED, odd)))
     for secret in (NAMED, CLOUD, KEY, NAMED[:6], CLOUD[:9], "pa&quot;ss", 'pa\\"ss', odd):
         assert secret not in text, secret
     assert text.count("****") >= 4 and "AWS key id masked" in text
@@ -141,7 +141,7 @@ def test_the_sessions_command_shows_no_secret(
     monkeypatch.setenv("MY_TOKEN", NAMED)
     session = Session("s1", create(tmp_path, "s1", print), Folded(), load_counter(), TestClock().now)
     session.open((), (), model="m", window=1, folder=str(tmp_path))
-    session.user((Text(f"words {NAMED} and {CLOUD}"),))
+    session.user((TextBlock(f"words {NAMED} and {CLOUD}"),))
     session.close("left")
     for argv in (
         ["list"],
@@ -158,8 +158,8 @@ def test_the_sessions_command_shows_no_secret(
 
 
 def test_the_history_and_the_draft_are_kept_without_own_credentials(tmp_path: Path) -> None:
-    Past(tmp_path / "history", Masks((KEY,)).text).store_string(f"use {KEY}")
-    draft = Draft(tmp_path, Path("/a"), Masks((KEY,)).text)
+    PromptHistory(tmp_path / "history", SecretMasks((KEY,)).text).store_string(f"use {KEY}")
+    draft = UnsentInput(tmp_path, Path("/a"), SecretMasks((KEY,)).text)
     draft.keep(f"and {KEY}")
     kept = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
     assert len(kept) == 2 and all(KEY not in text and "****" in text for text in kept)
@@ -180,7 +180,7 @@ def test_the_credentials_that_are_hidden_are_keys_passwords_of_addresses_and_sig
 
 
 def test_a_traceback_in_the_debug_log_is_masked_too(tmp_path: Path) -> None:
-    masked = debug_log.Masked(Masks((KEY,)))
+    masked = debug_log.MaskedFormatter(SecretMasks((KEY,)))
     try:
         raise ValueError(f"it was {KEY} and {CLOUD}")
     except ValueError:
@@ -191,4 +191,4 @@ def test_a_traceback_in_the_debug_log_is_masked_too(tmp_path: Path) -> None:
 
 def test_a_debug_log_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"debug log .*nowhere"):
-        debug_log.begin(str(tmp_path / "nowhere" / "log"), Masks(), {})
+        debug_log.begin(str(tmp_path / "nowhere" / "log"), SecretMasks(), {})

@@ -15,7 +15,7 @@ from agent.offline.reply import Body, Reply, calls, says
 from agent.offline.server import Server, ServerOptions
 from transcripts.facts import Reply as Said
 from transcripts.facts import Result
-from transcripts.load import read
+from transcripts.load import read_record
 
 from .test_headless import LIMIT, environment
 
@@ -92,7 +92,7 @@ def test_two_agents_in_one_project_keep_whole_records_of_their_own(tmp_path: Pat
     records = list((tmp_path / ".transcripts").glob("*.jsonl"))
     assert len(records) == 2
     for path in records:
-        loaded = read(path)
+        loaded = read_record(path)
         assert (loaded.bad, loaded.torn) == ((), 0)
         assert sum(isinstance(fact, Said) for fact in loaded.facts) == turns + 1
         assert sum(isinstance(fact, Result) for fact in loaded.facts) == turns

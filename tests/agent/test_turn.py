@@ -7,30 +7,30 @@ from typing import Any
 
 import pytest
 
-from agent.events import CallEnded, Notice, ReplyLost, Retrying, TurnEnded
+from agent.events import Notice, Retrying, StreamAborted, ToolCallFinished, TurnFinished
 from agent.model.anthropic.request import OPTIONAL
 from agent.model.retry import TRIES
 from agent.offline.faults import Fault
 from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls, says, thinks
-from agent.ports import Permit, Refuse
+from agent.ports import Allow, Deny
 from transcripts.facts import Reply, Result, Started, User
-from transcripts.messages import Text
+from transcripts.messages import TextBlock
 
 from .world import world
 
 
 def test_an_answer_without_calls_ends_the_turn(tmp_path: Path) -> None:
     with world(["hello"], tmp_path) as w:
-        assert w.run() == TurnEnded("done", 1)
-        assert w.session.folded.reply.blocks == (Text("hello"),)
+        assert w.run() == TurnFinished("done", 1)
+        assert w.session.folded.reply.blocks == (TextBlock("hello"),)
         w.check()
 
 
 def test_calls_run_and_the_model_goes_on_with_their_results(tmp_path: Path) -> None:
     steps = [Answer([thinks("hm"), calls("echo", words="a"), calls("echo", words="b")]), "done"]
     with world(steps, tmp_path) as w:
-        assert w.run() == TurnEnded("done", 2)
+        assert w.run() == TurnFinished("done", 2)
         assert w.texts() == ["echo: a", "echo: b"]
         w.check()
 
@@ -76,30 +76,39 @@ def test_malformed_tool_json_is_answered_and_not_run(tmp_path: Path) -> None:
         w.server.faults.add(Fault("bad_tool_json"))
         assert w.run().reason == "done"
         assert "no valid JSON" in w.texts()[0]
-        assert w.parts.tools["echo"].ran == []
+        assert w.context.tools["echo"].ran == []
         w.check()
 
 
 def test_the_order_on_disk_is_words_reply_started_result(tmp_path: Path) -> None:
-    with world([Answer([calls("act", words="x")]), "ok"], tmp_path, Permit()) as w:
+    with world([Answer([calls("act", words="x")]), "ok"], tmp_path, Allow()) as w:
         durable: list[int] = []
-        ran = w.parts.tools["act"].run
+        ran = w.context.tools["act"].run
 
         async def run(arguments: Any, call: Any) -> Any:
             durable.append(w.record.durable)
             return await ran(arguments, call)
 
-        w.parts.tools["act"].run = run
+        w.context.tools["act"].run = run
         w.run()
         kinds = [type(fact).__name__ for fact in w.record.facts]
-        assert kinds == ["Opened", "User", "Asked", "Reply", "Started", "Result", "Asked", "Reply"]
+        assert kinds == [
+            "Opened",
+            "User",
+            "RequestSent",
+            "Reply",
+            "Started",
+            "Result",
+            "RequestSent",
+            "Reply",
+        ]
         assert durable == [kinds.index("Started") + 1]
         assert w.record.durable == len(w.record.facts)
 
 
 def test_permission_is_asked_once_for_a_session(tmp_path: Path) -> None:
     steps = [Answer([calls("act", words="make x")]), Answer([calls("act", words="make x")]), "ok"]
-    with world(steps, tmp_path, Permit("session")) as w:
+    with world(steps, tmp_path, Allow("session")) as w:
         assert w.run().reason == "done"
         assert len(w.approver.questions) == 1
         assert w.texts() == ["echo: make x"] * 2
@@ -107,17 +116,17 @@ def test_permission_is_asked_once_for_a_session(tmp_path: Path) -> None:
 
 def test_what_is_granted_for_good_is_told_with_its_file_and_what_cannot_be_kept_too(tmp_path: Path) -> None:
     steps = [Answer([calls("act", words="make x")]), Answer([calls("act", words="pytest x")]), "ok"]
-    with world(steps, tmp_path, Permit("always"), Permit("always")) as w:
-        path = w.parts.grants.path = tmp_path / "kept" / "it.toml"
-        ran = w.parts.tools["act"].run
+    with world(steps, tmp_path, Allow("always"), Allow("always")) as w:
+        path = w.context.permissions.path = tmp_path / "kept" / "it.toml"
+        ran = w.context.tools["act"].run
 
         async def run(arguments: Any, call: Any) -> Any:
             assert "act(make x)" in path.read_text()
             path.write_text("no toml")
-            w.parts.tools["act"].run = ran
+            w.context.tools["act"].run = ran
             return await ran(arguments, call)
 
-        w.parts.tools["act"].run = run
+        w.context.tools["act"].run = run
         assert w.run().reason == "done"
         kept, lost = (notice.text for notice in w.told(Notice))
         assert "act(make x)" in kept and str(path) in kept
@@ -127,27 +136,27 @@ def test_what_is_granted_for_good_is_told_with_its_file_and_what_cannot_be_kept_
 
 def test_for_this_session_grants_what_was_shown_and_no_more(tmp_path: Path) -> None:
     steps = [Answer([calls("act", words="make x")]), Answer([calls("act", words="touch y && make x")]), "ok"]
-    with world(steps, tmp_path, Permit("session"), Refuse()) as w:
+    with world(steps, tmp_path, Allow("session"), Deny()) as w:
         assert w.run().reason == "done"
         assert [question.prefix for question in w.approver.questions] == ["act(make x)", None]
-        assert w.parts.tools["act"].ran == ["make x"]
+        assert w.context.tools["act"].ran == ["make x"]
 
 
 def test_a_refusal_goes_to_the_model_with_its_reason(tmp_path: Path) -> None:
-    with world([Answer([calls("act", words="rm x")]), "fine"], tmp_path, Refuse("I need x")) as w:
+    with world([Answer([calls("act", words="rm x")]), "fine"], tmp_path, Deny("I need x")) as w:
         assert w.run().reason == "done"
         assert "I need x" in w.texts()[0]
-        assert w.parts.tools["act"].ran == []
-        assert w.told(CallEnded)[0].denied
+        assert w.context.tools["act"].ran == []
+        assert w.told(ToolCallFinished)[0].denied
         w.check()
 
 
 def test_a_refusal_that_stops_answers_every_call_and_ends_the_turn(tmp_path: Path) -> None:
     steps = [Answer([calls("act", words="a"), calls("act", words="b"), calls("echo", words="c")]), "again"]
-    with world(steps, tmp_path, Refuse(stop=True)) as w:
+    with world(steps, tmp_path, Deny(stop=True)) as w:
         assert w.run().reason == "denied"
         assert len([fact for fact in w.record.facts if isinstance(fact, Result)]) == 3
-        w.parts.model = type(w.parts.model)(w.server.base_url, "key")
+        w.context.model = type(w.context.model)(w.server.base_url, "key")
         assert w.run("go on").reason == "done"
         w.check()
 
@@ -192,10 +201,10 @@ def test_text_that_was_shown_and_lost_is_told_as_lost(tmp_path: Path) -> None:
     with world([Answer([says("half of this " * 40)]), "whole"], tmp_path) as w:
         w.server.faults.add(Fault("truncate", at=900))
         w.run()
-        assert "half of this" in w.told(ReplyLost)[0].partial
+        assert "half of this" in w.told(StreamAborted)[0].partial
         partial = [fact for fact in w.record.facts if isinstance(fact, Reply) and not fact.complete]
         assert len(partial) == 1
-        assert w.session.folded.view[-1].parts[0].block == Text("whole")
+        assert w.session.folded.view[-1].parts[0].block == TextBlock("whole")
 
 
 def test_after_ten_tries_the_error_is_told(tmp_path: Path) -> None:
@@ -217,7 +226,7 @@ def test_what_will_not_pass_is_told_at_once(tmp_path: Path, status: int, code: i
 @pytest.mark.parametrize("field", OPTIONAL)
 def test_a_field_that_the_server_does_not_take_is_dropped_for_the_session(tmp_path: Path, field: str) -> None:
     with world(["one", "two"], tmp_path) as w:
-        w.parts.frame = replace(w.parts.frame, effort="low", eager=True)
+        w.context.frame = replace(w.context.frame, effort="low", eager=True)
         w.server.faults.add(Fault("rejects", text=field, times=None))
         assert w.run().reason == "done"
         assert field in str(w.server.requests[0]) and field not in str(w.server.requests[-1])
@@ -236,7 +245,7 @@ def test_refused_thinking_is_left_out_once(tmp_path: Path) -> None:
 
 def test_a_reply_cut_at_max_tokens_is_carried_on(tmp_path: Path) -> None:
     with world([Answer([says("first half")], "max_tokens"), "second half"], tmp_path) as w:
-        assert w.run() == TurnEnded("done", 2)
+        assert w.run() == TurnFinished("done", 2)
         assert [fact.source for fact in w.record.facts if isinstance(fact, User)] == ["user", "harness"]
         w.check()
 
@@ -251,7 +260,7 @@ def test_a_call_cut_at_max_tokens_is_not_run(tmp_path: Path) -> None:
 def test_a_refusal_of_the_model_ends_the_turn_and_runs_nothing(tmp_path: Path) -> None:
     with world([Answer([says("no"), calls("echo", words="x")], "refusal")], tmp_path) as w:
         assert w.run().reason == "refused"
-        assert w.parts.tools["echo"].ran == []
+        assert w.context.tools["echo"].ran == []
 
 
 def test_an_empty_reply_is_asked_again_and_never_sent_back(tmp_path: Path) -> None:
@@ -262,7 +271,7 @@ def test_an_empty_reply_is_asked_again_and_never_sent_back(tmp_path: Path) -> No
 
 def test_max_turns_ends_with_its_own_code(tmp_path: Path) -> None:
     with world([Answer([calls("echo", words=str(n))]) for n in range(5)], tmp_path) as w:
-        w.parts.max_turns = 3
+        w.context.max_turns = 3
         ended = w.run()
         assert (ended.reason, ended.turns, ended.code) == ("max_turns", 3, 3)
         w.check()
@@ -277,18 +286,18 @@ def test_two_hundred_calls_in_one_reply_have_two_hundred_results(tmp_path: Path)
 
 def test_an_interrupted_tool_is_answered_and_the_session_goes_on(tmp_path: Path) -> None:
     steps = [Answer([calls("act", words="hang"), calls("echo", words="never")]), "later"]
-    with world(steps, tmp_path, Permit()) as w:
+    with world(steps, tmp_path, Allow()) as w:
 
         async def whole() -> None:
             task = asyncio.ensure_future(w.turn("go"))
-            while "hang" not in w.parts.tools["act"].ran:
+            while "hang" not in w.context.tools["act"].ran:
                 await asyncio.sleep(0)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
             assert w.events[-1].reason == "interrupted"
             assert (await w.turn("and now?")).reason == "done"
-            await w.parts.model.close()
+            await w.context.model.close()
 
         asyncio.run(whole())
         assert ["interrupted by the user" in w.texts()[0], "not run" in w.texts()[1]] == [True, True]
@@ -309,7 +318,7 @@ def test_an_interrupted_stream_keeps_its_text_and_the_session_goes_on(tmp_path: 
                 await task
             stall.release.set()
             assert (await w.turn("and now?")).reason == "done"
-            await w.parts.model.close()
+            await w.context.model.close()
 
         asyncio.run(whole())
         assert "some words" in str(w.server.requests[-1]["messages"])
@@ -332,7 +341,7 @@ def test_a_retry_wait_can_be_interrupted(tmp_path: Path) -> None:
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            await w.parts.model.close()
+            await w.context.model.close()
 
         asyncio.run(whole())
         assert w.told(Retrying)[0].seconds == 500
@@ -354,7 +363,7 @@ def test_a_call_that_the_person_asks_for_again_is_not_remarked_on(tmp_path: Path
         async def twice() -> None:
             await w.turn("go")
             await w.turn("go again")
-            await w.parts.model.close()
+            await w.context.model.close()
 
         asyncio.run(twice())
         assert not any("times in a row" in text for text in w.texts())

@@ -9,26 +9,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.events import Event, TurnEnded
-from agent.loop.context import Parts, Room
+from agent.events import Event, TurnFinished
+from agent.loop.context import CompactionState, TurnContext
 from agent.loop.turn import run_turn
-from agent.model.anthropic.client import Api
-from agent.model.anthropic.request import Frame
+from agent.model.anthropic.client import AnthropicModel
+from agent.model.anthropic.request import RequestFrame
 from agent.offline.reply import Reply as Answer
 from agent.offline.script import Script
 from agent.offline.server import Server, ServerOptions
-from agent.permissions.permission_store import Grants
-from agent.permissions.rules import Rules
-from agent.ports import NoHooks, Permit, Question, Refuse
+from agent.permissions.permission_store import PermissionStore
+from agent.permissions.rules import PermissionRules
+from agent.ports import Allow, Deny, NoHooks, PermissionQuestion
 from agent.session.session import Session
 from compact.prices import Prices
-from compact.settings import Settings
+from compact.settings import CompactSettings
 from compact.tokens import load_counter
-from compact.window import Window
-from tools.base import Arguments, Call, Outcome, Place, ToolError, Touch, say
+from compact.window import ContextWindow
+from tools.base import Access, Arguments, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from transcripts.facts import Fact
 from transcripts.fold import Folded, fold
-from transcripts.messages import Text
+from transcripts.messages import TextBlock
 
 
 class Memory:
@@ -89,10 +89,10 @@ class Echo:
     def title(self, arguments: Any) -> str:
         return str(arguments.words)
 
-    def touches(self, arguments: Any, place: Place) -> tuple[Touch, ...]:
-        return (Touch(self.kind, arguments.words),)  # type: ignore[arg-type]
+    def touches(self, arguments: Any, context: ToolContext) -> tuple[Access, ...]:
+        return (Access(self.kind, arguments.words),)  # type: ignore[arg-type]
 
-    async def run(self, arguments: Any, call: Call) -> Outcome:
+    async def run(self, arguments: Any, call: ToolCall) -> ToolResult:
         self.ran.append(arguments.words)
         if arguments.words == "refuse":
             raise ToolError("it cannot be done\ntry something else")
@@ -100,7 +100,7 @@ class Echo:
             raise RuntimeError("a fault within")
         if arguments.words == "hang":
             await asyncio.Event().wait()
-        return say(f"echo: {arguments.words}")
+        return text_result(f"echo: {arguments.words}")
 
 
 class Act(Echo):
@@ -114,11 +114,11 @@ class Act(Echo):
 class Answers:
     """An approver with its answers ready; keeps the questions."""
 
-    def __init__(self, *answers: Permit | Refuse) -> None:
+    def __init__(self, *answers: Allow | Deny) -> None:
         self.answers = list(answers)
-        self.questions: list[Question] = []
+        self.questions: list[PermissionQuestion] = []
 
-    async def ask(self, question: Question) -> Permit | Refuse:
+    async def ask(self, question: PermissionQuestion) -> Allow | Deny:
         self.questions.append(question)
         return self.answers.pop(0)
 
@@ -129,29 +129,29 @@ class World:
 
     server: Server
     session: Session
-    parts: Parts
+    context: TurnContext
     record: Memory
     clock: TestClock
     approver: Answers
     events: list[Event] = field(default_factory=list)
 
     def say(self, text: str) -> None:
-        self.session.user((Text(text),))
+        self.session.user((TextBlock(text),))
 
-    async def turn(self, text: str | None = None) -> TurnEnded:
+    async def turn(self, text: str | None = None) -> TurnFinished:
         """One turn on some words. Closes nothing."""
         if text is not None:
             self.say(text)
-        return await run_turn(self.session, self.parts, self.events.append)
+        return await run_turn(self.session, self.context, self.events.append)
 
-    def run(self, text: str = "go") -> TurnEnded:
+    def run(self, text: str = "go") -> TurnFinished:
         """One turn from beginning to end, on a loop of its own."""
 
-        async def whole() -> TurnEnded:
+        async def whole() -> TurnFinished:
             try:
                 return await self.turn(text)
             finally:
-                await self.parts.model.close()  # type: ignore[attr-defined]
+                await self.context.model.close()  # type: ignore[attr-defined]
 
         return asyncio.run(whole())
 
@@ -164,7 +164,7 @@ class World:
         for message in self.session.folded.view:
             for part in message.parts:
                 content = getattr(part.block, "content", ())
-                found.extend(block.text for block in content if isinstance(block, Text))
+                found.extend(block.text for block in content if isinstance(block, TextBlock))
         return found
 
     def check(self) -> None:
@@ -177,7 +177,7 @@ Steps = Iterable[Answer | str | Callable[[dict[str, Any]], Answer]]
 
 
 @contextmanager
-def world(steps: Steps, folder: Path, *answers: Permit | Refuse, **options: Any) -> Any:
+def world(steps: Steps, folder: Path, *answers: Allow | Deny, **options: Any) -> Any:
     """A world whose model plays `steps`; `options` are ServerOptions."""
     with Server(Script(steps), ServerOptions(**options)) as server:
         record, clock, approver = Memory(), TestClock(), Answers(*answers)
@@ -185,24 +185,31 @@ def world(steps: Steps, folder: Path, *answers: Permit | Refuse, **options: Any)
         session = Session("test", record, Folded(), counter, clock.now)
         tools = {tool.name: tool for tool in (Echo(), Act())}
         schema = Words.model_json_schema()
-        frame = Frame(
+        frame = RequestFrame(
             "claude-sonnet-5-5",
             8_000,
             ("You are a test.",),
             tuple({"name": name, "description": "d", "input_schema": schema} for name in tools),
             {"type": "adaptive", "display": "summarized"},
         )
-        room = Room(Settings(), Window(options.get("window") or 200_000, 8_000), Prices(), counter, 100, True)
-        parts = Parts(
-            model=Api(server.base_url, "key"),
+        room = CompactionState(
+            CompactSettings(),
+            ContextWindow(options.get("window") or 200_000, 8_000),
+            Prices(),
+            counter,
+            100,
+            True,
+        )
+        context = TurnContext(
+            model=AnthropicModel(server.base_url, "key"),
             frame=frame,
             tools=tools,
-            place=Place(folder, folder, folder / "outputs", folder / "journals"),
+            tool_context=ToolContext(folder, folder, folder / "outputs", folder / "journals"),
             approver=approver,
             hooks=NoHooks(),
             clock=clock,
-            grants=Grants(Rules()),
-            room=room,
+            permissions=PermissionStore(PermissionRules()),
+            compaction=room,
         )
         session.open(frame.system, frame.tools, model=frame.model, window=200_000, folder=str(folder))
-        yield World(server, session, parts, record, clock, approver)
+        yield World(server, session, context, record, clock, approver)

@@ -5,28 +5,28 @@ import statistics
 import time
 from contextlib import suppress
 
-from compact.cache_breakpoints import marks
+from compact.cache_breakpoints import cache_breakpoints
 from compact.pipeline import plan
 from compact.plan import Situation
 from compact.prices import Prices
-from compact.settings import Settings
-from compact.tokens import fit, load_counter
-from compact.window import Window
+from compact.settings import CompactSettings
+from compact.tokens import calibrate, load_counter
+from compact.window import ContextWindow
 from transcripts.codec import encode
-from transcripts.facts import Asked, Reply, Result, User
+from transcripts.facts import Reply, RequestSent, Result, User
 from transcripts.fold import Folded
-from transcripts.messages import Text, ToolUse, Usage
+from transcripts.messages import TextBlock, ToolUseBlock, Usage
 
 EXCHANGES = 200
 
 
 def one_exchange(folded: Folded, situation: Situation) -> float:
     seq = folded.last_seq + 1
-    use = ToolUse(f"toolu_{seq}", "bash", {"command": f"echo {seq}"})
+    use = ToolUseBlock(f"toolu_{seq}", "bash", {"command": f"echo {seq}"})
     facts = (
-        Asked(seq, 0.0, "turn", 10, 10),
+        RequestSent(seq, 0.0, "turn", 10, 10),
         Reply(seq + 1, 0.0, (use,), (20,), Usage(100, 10), "tool_use", True, "m", seq),
-        Result(seq + 2, 0.0, seq + 1, 0, (Text(f"line {seq} " * 8),), (25,)),
+        Result(seq + 2, 0.0, seq + 1, 0, (TextBlock(f"line {seq} " * 8),), (25,)),
     )
     began = time.perf_counter()
     for fact in facts:
@@ -34,16 +34,24 @@ def one_exchange(folded: Folded, situation: Situation) -> float:
         folded.apply(fact)
     with suppress(StopIteration):
         next(plan(situation, "auto"))
-    marks(folded)
+    cache_breakpoints(folded)
     len(folded.view)
     return 1e6 * (time.perf_counter() - began)
 
 
 def measure(messages: int) -> float:
     folded = Folded()
-    folded.apply(User(1, 0.0, (Text("go"),), (1,)))
+    folded.apply(User(1, 0.0, (TextBlock("go"),), (1,)))
     situation = Situation(
-        folded, Settings(), Window(10_000_000, 8_000), Prices(), 0.0, 100, fit(()), True, load_counter()
+        folded,
+        CompactSettings(),
+        ContextWindow(10_000_000, 8_000),
+        Prices(),
+        0.0,
+        100,
+        calibrate(()),
+        True,
+        load_counter(),
     )
     while len(folded.view) < messages:
         one_exchange(folded, situation)

@@ -19,8 +19,8 @@ import pytest
 
 from compact.tokens import load_counter
 from transcripts.codec import encode
-from transcripts.facts import Asked, Fact, Opened, Reply, Result, Started, User
-from transcripts.messages import Text, ToolUse, Usage
+from transcripts.facts import Fact, Opened, Reply, RequestSent, Result, Started, User
+from transcripts.messages import TextBlock, ToolUseBlock, Usage
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(900)]
 ROOT = Path(__file__).resolve().parents[2]
@@ -131,14 +131,14 @@ def session(folder: Path, messages: int) -> str:
     count = load_counter()
     facts: list[Fact] = [
         Opened(1, 0.0, ("s",), (), "makeroom-offline", 1_000_000, str(folder)),
-        User(2, 0.0, (Text("begin"),), (1,)),
+        User(2, 0.0, (TextBlock("begin"),), (1,)),
     ]
     for number in range((messages - 1) // 2):
         seq = facts[-1].seq + 1
-        use = ToolUse(f"toolu_{number:06d}", "bash", {"command": f"echo {number}"})
-        answer = (Text(f"line {number} " * 8),)
+        use = ToolUseBlock(f"toolu_{number:06d}", "bash", {"command": f"echo {number}"})
+        answer = (TextBlock(f"line {number} " * 8),)
         facts += [
-            Asked(seq, 0.0, "turn", 0, 0),
+            RequestSent(seq, 0.0, "turn", 0, 0),
             Reply(
                 seq + 1, 0.0, (use,), count.blocks((use,)), Usage(), "tool_use", True, "makeroom-offline", seq
             ),

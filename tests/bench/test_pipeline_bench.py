@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from compact.settings import Settings
+from compact.settings import CompactSettings
 from tests.compact.worlds import World
 
 pytestmark = pytest.mark.bench
 
 
-def grown(messages: int, tokens: int, settings: Settings) -> World:
+def grown(messages: int, tokens: int, settings: CompactSettings) -> World:
     """A session of so many messages, its results of equal size."""
     world = World(settings, window=1_000_000, judged=False)
     world.user("go through src/ and mend what is broken; never push")
@@ -35,7 +35,7 @@ def p95(seconds: list[float]) -> float:
 
 @pytest.mark.parametrize("acts", [True, False], ids=["acting", "never acting"])
 def test_all_layers_take_at_most_5_ms_before_a_call_and_no_more_when_history_is_longer(acts):
-    settings = Settings() if acts else Settings(calls_ahead=0.001)
+    settings = CompactSettings() if acts else CompactSettings(calls_ahead=0.001)
     short = p95(list(timed(grown(500, 45_000, settings), 200)))
     long = p95(list(timed(grown(2_000, 180_000, settings), 200)))
     longest = p95(list(timed(grown(8_000, 180_000, settings), 200)))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.desk import Desk
-from tools.base import Call
+from tools.base import ToolCall
 from tools.read import READ, ReadArguments, look
 
 pytestmark = pytest.mark.bench
@@ -41,7 +41,7 @@ def test_reading_costs_at_most_five_times_what_python_needs(tmp_path: Path, widt
 
     async def rounds() -> dict[str, list[float]]:
         times: dict[str, list[float]] = {"python": [], "core": [], "tool": []}
-        call = Call(desk.place)
+        call = ToolCall(desk.context)
         for _ in range(ROUNDS):
             times["python"].append(timed(python))
             times["core"].append(timed(core))

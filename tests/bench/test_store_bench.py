@@ -13,8 +13,8 @@ import pytest
 
 from transcripts.codec import encode
 from transcripts.facts import Compacted, Fact, Fold, Reply, Result, Started, User
-from transcripts.load import read
-from transcripts.messages import Text, ToolUse
+from transcripts.load import read_record
+from transcripts.messages import TextBlock, ToolUseBlock
 from transcripts.store import create
 
 pytestmark = pytest.mark.bench
@@ -27,12 +27,12 @@ LARGE, SMALL = 540, 140
 def turn(seq: int, lines: int = SMALL) -> list[tuple[Fact, bool]]:
     """One exchange with the durable points as the agent sets them."""
     output = "".join(LINE.format(number) for number in range(lines))
-    use = ToolUse(f"toolu_{seq}", "bash", {"command": "make test", "description": "run the tests"})
+    use = ToolUseBlock(f"toolu_{seq}", "bash", {"command": "make test", "description": "run the tests"})
     return [
-        (User(seq, 1.5e9, (Text("and now?" * 20),), (40,)), True),
-        (Reply(seq + 1, 1.5e9, (Text("let me see " * 30), use), (90, 30)), True),
+        (User(seq, 1.5e9, (TextBlock("and now?" * 20),), (40,)), True),
+        (Reply(seq + 1, 1.5e9, (TextBlock("let me see " * 30), use), (90, 30)), True),
         (Started(seq + 2, 1.5e9, seq + 1, 1), True),
-        (Result(seq + 3, 1.5e9, seq + 1, 1, (Text(output),), (2000,), human={"text": "ok"}), True),
+        (Result(seq + 3, 1.5e9, seq + 1, 1, (TextBlock(output),), (2000,), human={"text": "ok"}), True),
     ]
 
 
@@ -85,7 +85,7 @@ def large(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             for fact, _ in turn(seq, request.param):
                 written += file.write(encode(fact, "s"))
             seq += 4
-        edits = (Fold(1, seq - 1, (Text("all so far"),), 9),)
+        edits = (Fold(1, seq - 1, (TextBlock("all so far"),), 9),)
         written += file.write(encode(Compacted(seq, 1.5e9, "summary", "auto", edits), "s"))
         seq += 1
         while written < SIZE:
@@ -110,7 +110,7 @@ def test_loading_100_mb_takes_at_most_half_as_long_again_as_parsing_it(
     two fifths: there 2 is the bound.
     """
     ours, theirs = [], []
-    pair = [(theirs, lambda: bare_pass(large)), (ours, lambda: read(large, shelve=shelve))]
+    pair = [(theirs, lambda: bare_pass(large)), (ours, lambda: read_record(large, shelve=shelve))]
     for number in range(6):
         for times, work in pair if number % 2 else reversed(pair):
             times.append(seconds(work))

@@ -14,19 +14,19 @@ from pathlib import Path
 import pytest
 
 from agent.replay.canned_summary import canned
-from compact.fallback_summary import floor
+from compact.fallback_summary import fallback_summary
 from compact.identifiers import names, strings
 from compact.layers.summary import on_request
-from compact.plan import Answer, Proposal, Situation
+from compact.plan import Proposal, Situation, SummaryReply
 from compact.prices import Prices
-from compact.settings import Settings
+from compact.settings import CompactSettings
 from compact.summary_record import keep_cap
-from compact.tokens import Counter, Fit, load_counter
-from compact.window import Window
+from compact.tokens import Calibration, TokenCounter, load_counter
+from compact.window import ContextWindow
 from transcripts.facts import Fact, Fold, Reply
 from transcripts.fold import Folded
 from transcripts.importers import load
-from transcripts.messages import Text, ToolResult, ToolUse
+from transcripts.messages import TextBlock, ToolResultBlock, ToolUseBlock
 
 pytestmark = pytest.mark.bench
 FOLDER = os.environ.get("MAKEROOM_RECORDINGS", "")
@@ -46,7 +46,7 @@ class Score:
         return self.named / max(1, self.used)
 
 
-def recordings(counter: Counter) -> Iterator[tuple[str, tuple[Fact, ...]]]:
+def recordings(counter: TokenCounter) -> Iterator[tuple[str, tuple[Fact, ...]]]:
     for path in sorted(Path(FOLDER).glob("*.jsonl")):
         yield path.stem, tuple(load(path.read_bytes(), counter.blocks).facts)
 
@@ -66,7 +66,7 @@ def halves(facts: tuple[Fact, ...]) -> Iterator[tuple[Folded, tuple[Fact, ...]]]
 def upcoming(facts: tuple[Fact, ...]) -> set[str]:
     """Names in the next tool calls' inputs."""
     calls = [block for fact in facts if isinstance(fact, Reply) for block in fact.blocks]
-    uses = [block for block in calls if isinstance(block, ToolUse)][:AHEAD]
+    uses = [block for block in calls if isinstance(block, ToolUseBlock)][:AHEAD]
     return {name for use in uses for text in strings(use.input) for name in names(text)}
 
 
@@ -75,12 +75,12 @@ def text_of(folded: Folded) -> str:
     for message in folded.view:
         for part in message.parts:
             match part.block:
-                case Text(text=text):
+                case TextBlock(text=text):
                     pieces.append(text)
-                case ToolUse():
+                case ToolUseBlock():
                     pieces.extend(strings(part.block.input))
-                case ToolResult(content=content):
-                    pieces.extend(piece.text for piece in content if isinstance(piece, Text))
+                case ToolResultBlock(content=content):
+                    pieces.extend(piece.text for piece in content if isinstance(piece, TextBlock))
     return "\n".join(pieces)
 
 
@@ -88,14 +88,14 @@ def summarised(situation: Situation) -> Proposal | None:
     flow = on_request(situation, "tool", "")
     try:
         next(flow)
-        flow.send(Answer(canned(situation.folded, situation.count.text), stop="end_turn"))
+        flow.send(SummaryReply(canned(situation.folded, situation.count.text), stop="end_turn"))
     except StopIteration as stop:
         return stop.value.proposals[-1] if stop.value.proposals else None
     raise AssertionError("asked twice")
 
 
 def bare(situation: Situation) -> Proposal | None:
-    return floor(situation, "tool", "measured")
+    return fallback_summary(situation, "tool", "measured")
 
 
 @pytest.mark.skipif(not FOLDER, reason="MAKEROOM_RECORDINGS names no folder of recordings")
@@ -108,7 +108,15 @@ def test_what_is_kept_names_what_the_next_calls_use(make, target):
         own = Score()
         for folded, rest in halves(facts):
             situation = Situation(
-                folded, Settings(), Window(200_000), Prices(), 0.0, 12_000, Fit(), True, counter
+                folded,
+                CompactSettings(),
+                ContextWindow(200_000),
+                Prices(),
+                0.0,
+                12_000,
+                Calibration(),
+                True,
+                counter,
             )
             made = make(situation)
             if made is None:
@@ -132,5 +140,5 @@ def test_what_is_kept_names_what_the_next_calls_use(make, target):
 def size(after: Folded, made: Proposal) -> int:
     """Tokens kept, restored files aside: they have a limit of their own."""
     fold = next(edit for edit in made.edits if isinstance(edit, Fold))
-    restored = sum(len(block.text) // 4 for block in fold.blocks[1:] if isinstance(block, Text))
+    restored = sum(len(block.text) // 4 for block in fold.blocks[1:] if isinstance(block, TextBlock))
     return after.view.tokens - restored

@@ -1,7 +1,7 @@
 """Small sessions for the tests of replay, made in code."""
 
 from transcripts.facts import Reply, Result, User
-from transcripts.messages import Text, Thinking, ToolUse
+from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
 
 
 def count_text(text):
@@ -22,16 +22,16 @@ class Counted:
 
 def session(turns, result_chars=4_000, gap=0.0, thinks=False):
     """A prompt, then `turns` exchanges that each read a file and name what the one before had shown."""
-    facts = [User(1, 0.0, (Text("keep the promise; never push"),), (8,))]
+    facts = [User(1, 0.0, (TextBlock("keep the promise; never push"),), (8,))]
     for turn in range(turns):
         seq, now = len(facts) + 1, (turn + 1) * gap
-        call = ToolUse(
+        call = ToolUseBlock(
             f"t{turn}", "read", {"path": f"src/part_{turn}.py", "about": f"uses name_{turn - 1}_x"}
         )
-        blocks = (Thinking("hm " * 20, "sig"), call) if thinks else (call,)
+        blocks = (ThinkingBlock("hm " * 20, "sig"), call) if thinks else (call,)
         facts.append(Reply(seq, now, blocks, tuple(20 for _ in blocks)))
         shown = f"def name_{turn}_x(): ..." + f"line {turn} " * (result_chars // 8)
         at = len(blocks) - 1
-        facts.append(Result(seq + 1, now, seq, at, (Text(shown),), (count_text(shown),)))
-    facts.append(Reply(len(facts) + 1, turns * gap, (Text("done"),), (2,)))
+        facts.append(Result(seq + 1, now, seq, at, (TextBlock(shown),), (count_text(shown),)))
+    facts.append(Reply(len(facts) + 1, turns * gap, (TextBlock("done"),), (2,)))
     return tuple(facts)

@@ -3,22 +3,24 @@
 import pytest
 
 from agent.replay.cache_simulation import FIVE_MINUTES, LOOK_BACK, Cache, Layout
-from transcripts.messages import Text, Thinking, ToolResult, ToolUse
-from transcripts.view import MESSAGE_TOKENS, Kind, Message, Part
+from transcripts.messages import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from transcripts.view import MESSAGE_TOKENS, Message, Part, PartKind
 
 OVERHEAD = 1_000
 
 
-def part(block, seq, tokens=100, kind=Kind.USER, index=0):
+def part(block, seq, tokens=100, kind=PartKind.USER, index=0):
     return Part(block, seq, index, kind, tokens)
 
 
 def user(seq, text="words", tokens=100):
-    return Message("user", (part(Text(text), seq, tokens),), seq, seq)
+    return Message("user", (part(TextBlock(text), seq, tokens),), seq, seq)
 
 
 def assistant(seq, *blocks, tokens=100):
-    kinds = [Kind.THINKING if isinstance(block, Thinking) else Kind.ASSISTANT for block in blocks]
+    kinds = [
+        PartKind.THINKING if isinstance(block, ThinkingBlock) else PartKind.ASSISTANT for block in blocks
+    ]
     parts = tuple(
         part(b, seq, tokens, kind, i) for i, (b, kind) in enumerate(zip(blocks, kinds, strict=True))
     )
@@ -39,7 +41,7 @@ def test_a_request_that_only_grows_reads_what_the_one_before_left_and_writes_the
     cache, layout = Cache(), Layout(OVERHEAD)
     talk = [user(1)]
     first = send(cache, layout, talk)
-    talk += [assistant(2, Text("hi")), user(3)]
+    talk += [assistant(2, TextBlock("hi")), user(3)]
     served = send(cache, layout, talk)
     assert served.read == first.prompt
     assert served.written == 2 * (100 + MESSAGE_TOKENS)
@@ -48,7 +50,7 @@ def test_a_request_that_only_grows_reads_what_the_one_before_left_and_writes_the
 
 def test_an_edit_behind_a_mark_that_stayed_reads_up_to_that_mark():
     cache, layout = Cache(), Layout(OVERHEAD)
-    talk = [user(1), assistant(2, Text("a")), user(3), assistant(4, Text("b")), user(5)]
+    talk = [user(1), assistant(2, TextBlock("a")), user(3), assistant(4, TextBlock("b")), user(5)]
     send(cache, layout, talk, [0, 4])
     edited = [*talk[:2], user(3, "[cleared]", 10), *talk[3:]]
     served = send(cache, layout, edited, [0, 4])
@@ -58,7 +60,7 @@ def test_an_edit_behind_a_mark_that_stayed_reads_up_to_that_mark():
 
 def test_an_edit_with_no_mark_before_it_falls_back_to_system_and_tools():
     cache, layout = Cache(), Layout(OVERHEAD)
-    talk = [user(1), assistant(2, Text("a")), user(3)]
+    talk = [user(1), assistant(2, TextBlock("a")), user(3)]
     send(cache, layout, talk)
     served = send(cache, layout, [user(1, "changed"), *talk[1:]])
     assert served.read == OVERHEAD
@@ -68,9 +70,9 @@ def test_an_entry_further_back_than_the_look_back_is_not_found():
     cache, layout = Cache(), Layout(0)
     talk = [user(1)]
     send(cache, layout, talk)
-    near = [*talk, assistant(2, *(Text(str(i)) for i in range(LOOK_BACK - 1))), user(3)]
+    near = [*talk, assistant(2, *(TextBlock(str(i)) for i in range(LOOK_BACK - 1))), user(3)]
     assert send(cache, layout, near).read == 100 + MESSAGE_TOKENS
-    far = [*talk, assistant(4, *(Text(f"{i}!") for i in range(LOOK_BACK))), user(5)]
+    far = [*talk, assistant(4, *(TextBlock(f"{i}!") for i in range(LOOK_BACK))), user(5)]
     assert send(cache, layout, far).read == 0
 
 
@@ -78,15 +80,15 @@ def test_a_run_of_calls_or_of_results_is_one_position():
     cache, layout = Cache(), Layout(0)
     talk = [user(1)]
     send(cache, layout, talk)
-    uses = [ToolUse(f"t{i}", "f", {}) for i in range(40)]
-    results = tuple(part(ToolResult(f"t{i}", (Text("r"),)), 3 + i, 1) for i in range(40))
+    uses = [ToolUseBlock(f"t{i}", "f", {}) for i in range(40)]
+    results = tuple(part(ToolResultBlock(f"t{i}", (TextBlock("r"),)), 3 + i, 1) for i in range(40))
     talk += [assistant(2, *uses), Message("user", results, 3, 42)]
     assert send(cache, layout, talk).read == 100 + MESSAGE_TOKENS
 
 
 def test_a_mark_never_stands_on_thinking():
     cache, layout = Cache(), Layout(0)
-    talk = [user(1), assistant(2, Text("a"), Thinking("hm", "s")), user(3)]
+    talk = [user(1), assistant(2, TextBlock("a"), ThinkingBlock("hm", "s")), user(3)]
     served = send(cache, layout, talk, [1])
     assert served.written == 2 * (100 + MESSAGE_TOKENS)
     assert served.plain == 100 + 100 + MESSAGE_TOKENS
@@ -120,7 +122,7 @@ def test_equal_content_in_new_messages_is_the_same_prefix():
 
 def test_layout_lays_out_again_only_from_the_first_message_that_changed():
     layout = Layout(OVERHEAD)
-    talk = [user(1), assistant(2, Text("a")), user(3)]
+    talk = [user(1), assistant(2, TextBlock("a")), user(3)]
     assert layout.update(talk) == 0
     assert layout.update([*talk[:2], user(4)]) == 2
     assert layout.tokens == OVERHEAD + 3 * (100 + MESSAGE_TOKENS)
@@ -130,7 +132,7 @@ def test_layout_lays_out_again_only_from_the_first_message_that_changed():
 
 def test_more_marks_than_the_api_takes_are_an_error():
     layout = Layout(OVERHEAD)
-    talk = [user(1), assistant(2, Text("a")), user(3), assistant(4, Text("b")), user(5)]
+    talk = [user(1), assistant(2, TextBlock("a")), user(3), assistant(4, TextBlock("b")), user(5)]
     layout.update(talk)
     with pytest.raises(ValueError, match="5 cache marks"):
         Cache().send(layout, [0, 1, 2, 4], 0.0)

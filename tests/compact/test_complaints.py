@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from compact.fallback_summary import floor
+from compact.fallback_summary import fallback_summary
 from compact.invariants import problems
 from compact.notice import notice
 from compact.pipeline import dry_run
@@ -17,10 +17,10 @@ from compact.plan import OUTPUTS
 from compact.policy import choose
 from compact.prices import TIERS
 from compact.report import fits
-from compact.settings import Settings
-from compact.tokens import context_tokens, fit
-from transcripts.facts import Asked, Clear, Compacted, Fold, Reply, Undone, Unthink
-from transcripts.messages import Text, ToolUse, Usage
+from compact.settings import CompactSettings
+from compact.tokens import calibrate, context_tokens
+from transcripts.facts import Clear, Compacted, Fold, Reply, RequestSent, Undone, Unthink
+from transcripts.messages import TextBlock, ToolUseBlock, Usage
 
 from .worlds import World, again, answered, bodies, failed
 
@@ -45,7 +45,7 @@ def over(share, **more):
 @pytest.mark.parametrize("share", [1.0, 1.5, 3.0])
 @pytest.mark.parametrize("policy", ["thrifty", "classic", "off"])
 def test_complaint_01_compact_ends_with_a_sendable_request_from_any_state(share, policy):
-    world = over(share, settings=Settings(policy=policy))
+    world = over(share, settings=CompactSettings(policy=policy))
     assert world.situation.tokens >= share * 0.9 * WINDOW
     world.compact("manual", TOO_LONG)
     assert fits(world.situation)
@@ -74,7 +74,7 @@ def test_complaint_02_the_reactive_path_frees_the_overflow_without_the_model(cal
 def test_complaint_02_hundreds_of_large_outputs_that_nobody_has_seen_are_previewed():
     world = World(window=WINDOW)
     world.user("run everything")
-    uses = [ToolUse(f"t{at}", "bash", {"command": f"make {at}"}) for at in range(200)]
+    uses = [ToolUseBlock(f"t{at}", "bash", {"command": f"make {at}"}) for at in range(200)]
     reply = world.reply(*uses)
     for at in range(200):
         world.result(reply, at, "output " * 500)
@@ -116,7 +116,7 @@ def test_complaint_04_the_history_is_replaced_only_after_a_valid_summary(answer)
 def test_complaint_05_one_plan_asks_at_most_three_times():
     world = over(1.5)
     world.plan("manual", TOO_LONG)
-    assert len(world.questions) == Settings().summary_tries
+    assert len(world.questions) == CompactSettings().summary_tries
     left_out = [asked.leave_out for asked in world.questions]
     assert left_out == sorted(set(left_out))
 
@@ -126,13 +126,13 @@ def refilled(world, times):
     for _ in range(times):
         for at in range(15):
             world.user("go on", source="harness")
-            world.reply("words of the model " * 500, Text(f"{at}"))
+            world.reply("words of the model " * 500, TextBlock(f"{at}"))
             if world.compact().proposals:
                 break
 
 
 def test_complaint_06_three_summaries_within_ten_calls_are_the_last_until_the_person_speaks():
-    world = World(Settings(summary_max_output=1_000), window=20_000)
+    world = World(CompactSettings(summary_max_output=1_000), window=20_000)
     world.user("go on and on")
     refilled(world, 5)
     layers = [made.layer for made in world.folded.compactions]
@@ -212,7 +212,7 @@ def test_complaint_12_state_beside_the_conversation_is_attached_from_its_live_va
     world.note("pin", id=2, text="no longer wanted")
     world.note("unpin", id=2)
     situation = replace(world.situation, live=("permission mode: plan",))
-    made = floor(situation, "manual", "test")
+    made = fallback_summary(situation, "manual", "test")
     text = made.edits[0].blocks[0].text
     assert "permission mode: plan" in text
     assert "answer in French (pinned by the user)" in text
@@ -236,18 +236,18 @@ def test_complaint_14_the_ledger_tells_what_was_touched_and_how_commands_ended()
     world = busy(12)
     world.call("edit", "ok", file_path="src/changed.py", old_string="a", new_string="b")
     world.call("bash", "2 failed", command="pytest tests/test_it.py", thinks="")
-    reply = world.reply(ToolUse("tx", "bash", {"command": "ruff check"}))
+    reply = world.reply(ToolUseBlock("tx", "bash", {"command": "ruff check"}))
     world.result(reply, 0, "bad", error=True, about={"exit": 2})
     for at in range(8):
         world.call("bash", "x " * 3_000, command=f"make part{at}")
-    text = floor(world.situation, "manual", "test").edits[0].blocks[0].text
+    text = fallback_summary(world.situation, "manual", "test").edits[0].blocks[0].text
     assert "Files changed:\n  src/changed.py" in text
     assert "ruff check -> 2" in text
     assert "src/f3.py" in text
 
 
 def test_complaint_15_policies_count_calls_and_tokens_and_work_within_one_prompt():
-    world = World(window=200_000, settings=Settings(batch_from=40_000))
+    world = World(window=200_000, settings=CompactSettings(batch_from=40_000))
     world.user("one prompt, no other ever")
     for at in range(150):
         world.call("read", f"line {at} " * 700, file_path=f"src/f{at}.cpp")
@@ -284,11 +284,13 @@ def test_complaint_16_nothing_happens_while_doing_nothing_is_cheapest():
 
 @pytest.mark.parametrize("policy", ["thrifty", "classic"])
 def test_complaint_17_a_result_that_the_model_has_not_seen_is_never_cleared(policy):
-    world = World(Settings(policy=policy, batch_from=1_000, calls_ahead=99), window=200_000)
+    world = World(CompactSettings(policy=policy, batch_from=1_000, calls_ahead=99), window=200_000)
     world.user("look at all of these")
     for _ in range(6):
         begun = world.folded.last_seq
-        reply = world.reply(*(ToolUse(f"t{begun}_{n}", "read", {"file_path": f"f{n}"}) for n in range(8)))
+        reply = world.reply(
+            *(ToolUseBlock(f"t{begun}_{n}", "read", {"file_path": f"f{n}"}) for n in range(8))
+        )
         results = [world.result(reply, n, f"content {n} " * 400) for n in range(8)]
         world.compact()
         cleared = {
@@ -312,7 +314,7 @@ def test_complaint_17_batches_do_not_touch_what_earlier_batches_left():
 
 
 def test_complaint_18_every_removal_leaves_an_id_a_size_and_a_way_back():
-    world = busy(20, settings=Settings(policy="classic"))
+    world = busy(20, settings=CompactSettings(policy="classic"))
     original = {part.seq: part.tokens for message in world.folded.view for part in message.parts if part.use}
     world.compact()
     for made in world.folded.compactions:
@@ -337,7 +339,7 @@ def test_complaint_19_a_page_of_a_stored_result_is_not_stored_again():
 
 def test_complaint_21_thinking_of_the_open_turn_is_whole_or_absent_through_all_layers():
     for binds in (True, False):
-        world = World(Settings(batch_from=1_000, calls_ahead=99), window=60_000, binds=binds)
+        world = World(CompactSettings(batch_from=1_000, calls_ahead=99), window=60_000, binds=binds)
         world.user("think hard")
         for at in range(60):
             world.call("bash", "line " * 800, command=f"make part{at}", thinks=f"thought {at}")
@@ -348,10 +350,10 @@ def test_complaint_21_thinking_of_the_open_turn_is_whole_or_absent_through_all_l
 
 
 def test_complaint_22_no_operation_leaves_a_call_without_a_result():
-    world = World(Settings(policy="classic", min_compact_size=100), window=30_000)
+    world = World(CompactSettings(policy="classic", min_compact_size=100), window=30_000)
     world.user("compact while you work")
     for at in range(40):
-        uses = (ToolUse(f"a{at}", "compact", {}), ToolUse(f"b{at}", "read", {"file_path": "a.py"}))
+        uses = (ToolUseBlock(f"a{at}", "compact", {}), ToolUseBlock(f"b{at}", "read", {"file_path": "a.py"}))
         reply = world.reply(*uses)
         world.result(reply, 0, "before the next request")
         world.result(reply, 1, "line " * 300)
@@ -367,10 +369,10 @@ def test_complaint_23_the_estimate_learns_from_the_usage_and_the_window_is_the_m
     for at in range(30):
         raw = 3_000 + folded.view.tokens
         actual = 2_500 + int(1.37 * raw)
-        learnt = fit(folded.measures)
+        learnt = calibrate(folded.measures)
         errors.append(abs(context_tokens(folded, 3_000, learnt) - actual) / actual)
-        asked = world.add(Asked, "turn", 0, raw)
-        use = ToolUse(f"t{at}", "read", {"file_path": f"\u6587\u4ef6{at}.py"})
+        asked = world.add(RequestSent, "turn", 0, raw)
+        use = ToolUseBlock(f"t{at}", "read", {"file_path": f"\u6587\u4ef6{at}.py"})
         output = int(1.37 * sum(COUNT.blocks((use,))))
         reply = world.add(Reply, (use,), COUNT.blocks((use,)), Usage(actual, output), asked=asked.seq)
         world.result(reply, 0, "\u5185\u5bb9 content " * (50 + 37 * at % 300))
@@ -417,7 +419,9 @@ def spans(proposal):
 @pytest.mark.parametrize("policy", ["thrifty", "classic"])
 def test_complaint_25_undoing_brings_every_byte_back(policy):
     small = {"batch_from": 1_000, "calls_ahead": 99, "protect_tokens": 2_000, "batch_tokens": 1_000}
-    world = World(Settings(policy=policy, min_compact_size=100, tail_tokens=1_000, **small), window=60_000)
+    world = World(
+        CompactSettings(policy=policy, min_compact_size=100, tail_tokens=1_000, **small), window=60_000
+    )
     world.user("begin")
     for at in range(30):
         world.call("write", "ok", file_path=f"src/f{at}.py", content="code " * 300)

@@ -5,14 +5,14 @@ import re
 import pytest
 
 from compact.outcome import outcome
-from compact.settings import Settings
+from compact.settings import CompactSettings
 from transcripts.messages import Usage
 
 from .worlds import World
 
 
 def compacted():
-    world = World(Settings(), window=40_000)
+    world = World(CompactSettings(), window=40_000)
     world.user("begin")
     for at in range(12):
         world.call("bash", "line " * 1_000, command=f"make part{at}")

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from compact.pipeline import dry_run, plan
-from compact.settings import Settings
+from compact.settings import CompactSettings
 from transcripts.facts import Clear, Failed, Fold
-from transcripts.messages import ToolUse
+from transcripts.messages import ToolUseBlock
 
 from .worlds import World, answered
 
-CLASSIC = Settings(policy="classic")
+CLASSIC = CompactSettings(policy="classic")
 
 
 def grown(settings, window, until, step=3_000):
@@ -27,7 +27,7 @@ def grown(settings, window, until, step=3_000):
 
 @pytest.mark.parametrize("policy", ["thrifty", "classic"])
 def test_a_summary_that_was_undone_is_not_made_again_until_the_window_forces_it(policy):
-    world = grown(Settings(policy=policy, snip_messages=10_000), 40_000, 40_000)
+    world = grown(CompactSettings(policy=policy, snip_messages=10_000), 40_000, 40_000)
     assert [made.layer for made in world.folded.compactions] == ["summary"]
     world.undo()
     while world.situation.tokens < 0.94 * 40_000:
@@ -38,7 +38,7 @@ def test_a_summary_that_was_undone_is_not_made_again_until_the_window_forces_it(
 
 
 def test_a_compaction_that_is_asked_for_ends_the_exemption_of_what_it_folds():
-    world = grown(Settings(), 40_000, 40_000)
+    world = grown(CompactSettings(), 40_000, 40_000)
     world.undo()
     world.compact("manual")
     while world.situation.tokens < world.situation.due:
@@ -69,7 +69,7 @@ def test_micro_leaves_alone_what_an_undone_fold_gave_back():
 def test_the_newest_messages_stay_as_many_as_are_set_while_they_fit():
     shown = {}
     for kept in (1, 5, 9):
-        world = World(Settings(keep_recent_messages=kept, tail_tokens=500), window=100_000)
+        world = World(CompactSettings(keep_recent_messages=kept, tail_tokens=500), window=100_000)
         world.user("begin")
         for at in range(30):
             world.call("bash", f"result {at} " + "line " * 1_000, command=f"make part{at}")
@@ -81,7 +81,7 @@ def test_the_newest_messages_stay_as_many_as_are_set_while_they_fit():
 
 def test_the_last_rung_shrinks_as_many_messages_as_are_set():
     for kept in (2, 8):
-        world = World(Settings(keep_recent_messages=kept), window=6_500)
+        world = World(CompactSettings(keep_recent_messages=kept), window=6_500)
         world.user("begin")
         for at in range(6):
             world.reply(f"words {at} " * 30)
@@ -119,12 +119,12 @@ def test_classic_makes_a_line_of_a_preview_that_is_not_among_the_newest_three():
 
 
 def test_a_summary_is_asked_on_the_previews_of_what_was_never_sent():
-    world = World(Settings(summary_max_output=10_000), window=100_000)
+    world = World(CompactSettings(summary_max_output=10_000), window=100_000)
     world.user("begin")
     while world.situation.tokens < 61_000:
         world.reply("words " * 2_000)
         world.user("go on", source="harness")
-    reply = world.reply(*(ToolUse(f"t{n}", "bash", {"command": f"cat {n}"}) for n in range(3)))
+    reply = world.reply(*(ToolUseBlock(f"t{n}", "bash", {"command": f"cat {n}"}) for n in range(3)))
     for n in range(3):
         world.result(reply, n, f"{n} " * 30_000)
     before = [message.json for message in world.folded.view]
@@ -137,7 +137,7 @@ def test_a_summary_is_asked_on_the_previews_of_what_was_never_sent():
 
 
 def test_a_cleared_input_is_counted_as_it_is_sent():
-    world = World(Settings(batch_from=1_000, calls_ahead=99, batch_tokens=1_000, protect_tokens=500))
+    world = World(CompactSettings(batch_from=1_000, calls_ahead=99, batch_tokens=1_000, protect_tokens=500))
     world.user("begin")
     for at in range(12):
         world.call("write", "ok", file_path=f"f{at}.py", content='\tprint("x")\n' * 200)
@@ -150,7 +150,7 @@ def test_a_cleared_input_is_counted_as_it_is_sent():
 
 
 def test_a_summary_that_is_held_holds_the_ledger_too_and_a_focus_reaches_the_question():
-    world = grown(Settings(), 40_000, 23_000)
+    world = grown(CompactSettings(), 40_000, 23_000)
     world.user("go on " * 1_000)
     assert world.situation.tokens > world.situation.due
     flow = plan(replace(world.situation, focus="mind the zebra"), "auto")
@@ -165,7 +165,7 @@ def test_a_summary_that_is_held_holds_the_ledger_too_and_a_focus_reaches_the_que
 
 @pytest.mark.parametrize("most", [4_000, 9_000, None])
 def test_what_a_preview_cuts_is_cut_also_where_the_summary_is_shorter(most):
-    world = World(Settings(max_compact_size=most), window=200_000)
+    world = World(CompactSettings(max_compact_size=most), window=200_000)
     world.user("Mend it. Never push.")
     for at in range(40):
         world.call("read", f"def name_{at}(): " + "line " * 1_500, file_path=f"src/f{at}.py")

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compact.plan import Answer
-from compact.settings import Settings
-from transcripts.messages import Text, Thinking, ToolUse
+from compact.plan import SummaryReply
+from compact.settings import CompactSettings
+from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
 
 from .worlds import World, again, answered, bodies, failed
 
@@ -20,13 +20,13 @@ ANSWERS = (
     answered("partial", stop="max_tokens"),
     failed("too long: prompt is too long: 9 tokens > 8 maximum"),
     failed(),
-    Answer(None, "it called a tool", stop="tool_use"),
+    SummaryReply(None, "it called a tool", stop="tool_use"),
 )
 
 
 def tight(policy, collapse=False):
     """Settings under which everything happens in small sessions."""
-    return Settings(
+    return CompactSettings(
         policy=policy,
         collapse=collapse,
         min_compact_size=500,
@@ -73,19 +73,19 @@ class Session:
         blocks = []
         for at in range(self.random.randrange(1, 5)):
             if self.random.random() < 0.5:
-                blocks.append(Thinking(f"hm {self.random.random()}", "sig"))
+                blocks.append(ThinkingBlock(f"hm {self.random.random()}", "sig"))
             if self.random.random() < 0.3:
-                blocks.append(Text(self.text()))
+                blocks.append(TextBlock(self.text()))
             if self.random.random() < 0.8:
                 name = self.random.choice(("read", "bash", "write"))
                 given = {"file_path": f"src/f{self.random.randrange(9)}.py"}
                 if name == "write":
                     given["content"] = self.text()
-                blocks.append(ToolUse(f"t{self.world.folded.last_seq}_{at}", name, given))
+                blocks.append(ToolUseBlock(f"t{self.world.folded.last_seq}_{at}", name, given))
         complete = self.random.random() < 0.9
         reply = self.world.reply(*blocks, complete=complete)
         for index, block in enumerate(blocks):
-            if complete and isinstance(block, ToolUse) and self.random.random() < 0.95:
+            if complete and isinstance(block, ToolUseBlock) and self.random.random() < 0.95:
                 self.world.result(reply, index, self.text(), error=self.random.random() < 0.1)
 
     def user(self):

@@ -5,13 +5,13 @@ import pytest
 from agent.replay.cache_simulation import Cache, Layout
 from agent.replay.cost import TIERS, Request, figures, mean_of_ratios, totals
 from agent.replay.simulation import Setup, baseline, recording, replay
-from compact.plan import Answer, AskSummary, Plan, Proposal
+from compact.plan import Plan, Proposal, SummaryReply, SummaryRequest
 from compact.prices import TIERS as PRICES
-from compact.settings import Settings
-from compact.window import Window
+from compact.settings import CompactSettings
+from compact.window import ContextWindow
 from transcripts.facts import Clear, Fold, Unthink
 from transcripts.fold import Folded
-from transcripts.messages import Text, ToolUse
+from transcripts.messages import TextBlock, ToolUseBlock
 
 from .replay_sessions import Counted, count_text, session
 
@@ -20,8 +20,8 @@ OVERHEAD = 1_000
 
 def setup(planner, tier="standard", window=200_000):
     return Setup(
-        Settings(),
-        Window(window, 1_000),
+        CompactSettings(),
+        ContextWindow(window, 1_000),
         PRICES[tier],
         TIERS[tier],
         Counted(),
@@ -120,10 +120,10 @@ def folding(situation, trigger, focus, rung):
     folded = situation.folded
     if trigger != "auto" or len(folded.entries) != 7 or folded.compactions:
         return Plan()
-    answer = yield AskSummary("Summarise.", 0, 1_000)
+    answer = yield SummaryRequest("Summarise.", 0, 1_000)
     assert answer.failure is None
     last = folded.entries[-2].last
-    fold = Fold(1, last, (Text(answer.text),), count_text(answer.text))
+    fold = Fold(1, last, (TextBlock(answer.text),), count_text(answer.text))
     return Plan((Proposal("summary", trigger, (fold,), {}),))
 
 
@@ -158,12 +158,12 @@ def test_a_summary_request_over_the_window_is_refused_as_the_api_would():
 
     def planner(situation, trigger, focus, rung):
         if trigger == "auto":
-            answer = yield AskSummary("x " * 9_000, 0, 1_000)
+            answer = yield SummaryRequest("x " * 9_000, 0, 1_000)
             answers.append(answer)
         return Plan()
 
     done = run(planner, turns=1, window=3_000)
-    assert isinstance(answers[0], Answer) and "too long" in answers[0].failure
+    assert isinstance(answers[0], SummaryReply) and "too long" in answers[0].failure
     assert done.figures.summaries == 0
 
 
@@ -172,8 +172,8 @@ def test_leaving_exchanges_out_makes_the_summary_request_fit():
 
     def planner(situation, trigger, focus, rung):
         if trigger == "auto" and len(situation.folded.entries) == 5:
-            answers.append((yield AskSummary("x " * 6_000, 0, 1_000)).failure)
-            answers.append((yield AskSummary("x " * 6_000, 4, 1_000)).failure)
+            answers.append((yield SummaryRequest("x " * 6_000, 0, 1_000)).failure)
+            answers.append((yield SummaryRequest("x " * 6_000, 4, 1_000)).failure)
         return Plan()
 
     run(planner, turns=4, window=7_000)
@@ -191,7 +191,7 @@ def test_a_prompt_over_the_window_goes_down_the_reactive_ladder():
         if rung < 2:
             return Plan()
         last = situation.folded.entries[-2].last
-        return Plan((Proposal("reactive", trigger, (Fold(1, last, (Text("floor"),), 2),), {}),))
+        return Plan((Proposal("reactive", trigger, (Fold(1, last, (TextBlock("floor"),), 2),), {}),))
         yield
 
     done = run(planner, turns=10, window=6_000)
@@ -203,7 +203,7 @@ def test_a_prompt_over_the_window_goes_down_the_reactive_ladder():
 def test_a_view_that_the_api_would_refuse_is_counted_with_its_faults():
     def planner(situation, trigger, focus, rung):
         if situation.folded.seen and not situation.folded.compactions:
-            return Plan((Proposal("bad", trigger, (Fold(1, 1, (ToolUse("x", "f", {}),), 0),), {}),))
+            return Plan((Proposal("bad", trigger, (Fold(1, 1, (ToolUseBlock("x", "f", {}),), 0),), {}),))
         return Plan()
         yield
 

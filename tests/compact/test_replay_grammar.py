@@ -3,23 +3,23 @@
 import pytest
 
 from agent.replay.grammar import Grammar
-from transcripts.messages import Text, Thinking, ToolResult, ToolUse
-from transcripts.view import Kind, Message, Part
+from transcripts.messages import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from transcripts.view import Message, Part, PartKind
 
 
 def message(role, *blocks):
-    return Message(role, tuple(Part(b, 1, i, Kind.USER, 1) for i, b in enumerate(blocks)), 1, 1)
+    return Message(role, tuple(Part(b, 1, i, PartKind.USER, 1) for i, b in enumerate(blocks)), 1, 1)
 
 
 def use(ident="t1"):
-    return ToolUse(ident, "f", {})
+    return ToolUseBlock(ident, "f", {})
 
 
 def result(ident="t1"):
-    return ToolResult(ident, (Text("ok"),))
+    return ToolResultBlock(ident, (TextBlock("ok"),))
 
 
-USER, CALL, ANSWER = message("user", Text("hi")), message("assistant", use()), message("user", result())
+USER, CALL, ANSWER = message("user", TextBlock("hi")), message("assistant", use()), message("user", result())
 SOUND = [USER, CALL, ANSWER]
 
 
@@ -34,16 +34,16 @@ def test_a_sound_request_has_no_problems():
         ([USER, CALL], "last message"),
         ([USER, USER], "role of the one before"),
         ([USER, CALL, USER], "asked were"),
-        ([USER, message("assistant", Text("a")), ANSWER], "answers"),
+        ([USER, message("assistant", TextBlock("a")), ANSWER], "answers"),
         ([USER, message("assistant", use(), use("t2")), ANSWER], "asked were"),
         ([*SOUND, CALL, ANSWER], "used 2 times"),
-        ([USER, CALL, message("user", Text("x"), result())], "behind other content"),
-        ([message("user", Text(" "))], "empty text"),
+        ([USER, CALL, message("user", TextBlock("x"), result())], "behind other content"),
+        ([message("user", TextBlock(" "))], "empty text"),
         ([message("user")], "without content"),
-        ([USER, message("assistant", Thinking("x", "s")), USER], "thinking alone"),
-        ([USER, message("assistant", Thinking("x", ""), Text("a")), USER], "without its signature"),
+        ([USER, message("assistant", ThinkingBlock("x", "s")), USER], "thinking alone"),
+        ([USER, message("assistant", ThinkingBlock("x", ""), TextBlock("a")), USER], "without its signature"),
         ([message("user", use())], "call by the user"),
-        ([USER, CALL, message("user", ToolResult("t1", ()))], "result without content"),
+        ([USER, CALL, message("user", ToolResultBlock("t1", ()))], "result without content"),
     ],
 )
 def test_each_fault_is_found(messages, fault):

@@ -3,16 +3,16 @@
 from agent.replay.references import Reference, Shown, State, judge, references
 from transcripts.facts import Clear, Compacted, Fold, Reply, Result, Undone, User
 from transcripts.fold import fold
-from transcripts.messages import Text, Thinking, ToolUse
+from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
 
 
 def talk(*facts):
-    return (User(1, 0.0, (Text("look into the_topic"),)), *facts)
+    return (User(1, 0.0, (TextBlock("look into the_topic"),)), *facts)
 
 
 def reads(seq, shown, **arguments):
-    call = ToolUse(f"t{seq}", "read", arguments or {"path": "a/b.py"})
-    return Reply(seq, 0.0, (call,)), Result(seq + 1, 0.0, seq, 0, (Text(shown),))
+    call = ToolUseBlock(f"t{seq}", "read", arguments or {"path": "a/b.py"})
+    return Reply(seq, 0.0, (call,)), Result(seq + 1, 0.0, seq, 0, (TextBlock(shown),))
 
 
 def found(*facts):
@@ -25,8 +25,8 @@ def test_a_name_learned_from_results_and_used_in_a_call_is_a_reference_to_all_of
 
 
 def test_a_use_in_the_models_text_counts_and_one_in_its_thinking_does_not():
-    said = Reply(4, 0.0, (Text("I see camelCaseName."),))
-    thought = Reply(4, 0.0, (Thinking("camelCaseName", "s"),))
+    said = Reply(4, 0.0, (TextBlock("I see camelCaseName."),))
+    thought = Reply(4, 0.0, (ThinkingBlock("camelCaseName", "s"),))
     assert [r.name for r in found(*reads(2, "camelCaseName"), said)] == ["camelCaseName"]
     assert found(*reads(2, "camelCaseName"), thought) == []
 
@@ -44,13 +44,13 @@ def test_a_name_that_the_person_or_the_model_said_first_is_none():
 def test_ordinary_words_are_no_names_and_paths_and_commits_are():
     facts = (
         *reads(2, "function configuration src/x.py 1234567 ab12cd9"),
-        Reply(4, 0.0, (Text("function configuration src/x.py 1234567 ab12cd9"),)),
+        Reply(4, 0.0, (TextBlock("function configuration src/x.py 1234567 ab12cd9"),)),
     )
     assert [r.name for r in found(*facts)] == ["ab12cd9", "src/x.py"]
 
 
 def judged(*compactions, undo=None):
-    facts = [*talk(*reads(2, "def some_name"), Reply(4, 0.0, (Text("ok"),)))]
+    facts = [*talk(*reads(2, "def some_name"), Reply(4, 0.0, (TextBlock("ok"),)))]
     for edits in compactions:
         facts.append(Compacted(len(facts) + 1, 0.0, "micro", "auto", edits))
     if undo:
@@ -75,14 +75,14 @@ def test_a_placeholder_that_names_the_id_makes_it_recoverable_and_one_that_does_
 
 def test_a_preview_or_a_ledger_that_has_the_name_keeps_it_in_context():
     assert judged((Clear(3, 0, "content", "cut: def some_name"),)) is State.IN_CONTEXT
-    assert judged((Fold(2, 4, (Text("seen: some_name"),)),)) is State.IN_CONTEXT
+    assert judged((Fold(2, 4, (TextBlock("seen: some_name"),)),)) is State.IN_CONTEXT
 
 
 def test_a_fold_leads_back_by_its_own_id_by_a_result_or_by_a_range_of_them():
-    assert judged((Fold(2, 4, (Text("[folded; c5 undoes it]"),)),)) is State.RECOVERABLE
-    assert judged((Fold(2, 4, (Text("[folded; c6 undoes it]"),)),)) is State.LOST
-    assert judged((Fold(2, 4, (Text("[folded; recall r2-r4]"),)),)) is State.RECOVERABLE
-    assert judged((Fold(2, 4, (Text("[folded; recall r3 shows a/b.py]"),)),)) is State.RECOVERABLE
+    assert judged((Fold(2, 4, (TextBlock("[folded; c5 undoes it]"),)),)) is State.RECOVERABLE
+    assert judged((Fold(2, 4, (TextBlock("[folded; c6 undoes it]"),)),)) is State.LOST
+    assert judged((Fold(2, 4, (TextBlock("[folded; recall r2-r4]"),)),)) is State.RECOVERABLE
+    assert judged((Fold(2, 4, (TextBlock("[folded; recall r3 shows a/b.py]"),)),)) is State.RECOVERABLE
 
 
 def test_an_undone_compaction_gives_the_source_back():

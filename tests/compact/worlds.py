@@ -11,19 +11,19 @@ from typing import Any
 
 from compact.invariants import problems
 from compact.pipeline import plan
-from compact.plan import Answer, Plan, Situation
+from compact.plan import Plan, Situation, SummaryReply
 from compact.prices import Prices
-from compact.settings import Settings
-from compact.tokens import Counter, Fit
-from compact.uncompact import Refusal, plan_undo
-from compact.window import Window
+from compact.settings import CompactSettings
+from compact.tokens import Calibration, TokenCounter
+from compact.uncompact import CannotUndo, plan_undo
+from compact.window import ContextWindow
 from tests.transcripts.grammar import complaints
-from transcripts.facts import Asked, Compacted, Failed, Noted, Reply, Result, Undone, User
+from transcripts.facts import Compacted, Failed, Metadata, Reply, RequestSent, Result, Undone, User
 from transcripts.fold import Folded, fold
-from transcripts.messages import Text, Thinking, ToolUse, Usage
-from transcripts.view import Kind
+from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from transcripts.view import PartKind
 
-COUNT = Counter(None)
+COUNT = TokenCounter(None)
 SUMMARY = "<analysis>all of it</analysis><summary>1. Primary request and intent: as told.</summary>"
 
 
@@ -31,8 +31,8 @@ class World:
     """A session: `facts` so far, what they fold to, and the circumstances of planning."""
 
     def __init__(self, settings=None, window=200_000, binds=True, overhead=0, judged=True):
-        self.settings = settings or Settings()
-        self.window = Window(window, min(32_000, window // 4))
+        self.settings = settings or CompactSettings()
+        self.window = ContextWindow(window, min(32_000, window // 4))
         self.binds, self.overhead = binds, overhead
         self.folded, self.facts = Folded(), []
         self.now = 1_000.0
@@ -51,35 +51,35 @@ class World:
         return fact
 
     def user(self, *texts, source="user"):
-        blocks = tuple(Text(text) if isinstance(text, str) else text for text in texts)
+        blocks = tuple(TextBlock(text) if isinstance(text, str) else text for text in texts)
         return self.add(User, blocks, COUNT.blocks(blocks), source)
 
     def reply(self, *blocks, complete=True, **more):
-        blocks = tuple(Text(block) if isinstance(block, str) else block for block in blocks)
-        asked = self.add(Asked, "turn", self.situation.tokens, self.overhead + self.folded.view.tokens)
+        blocks = tuple(TextBlock(block) if isinstance(block, str) else block for block in blocks)
+        asked = self.add(RequestSent, "turn", self.situation.tokens, self.overhead + self.folded.view.tokens)
         usage = Usage(input=self.overhead + self.folded.view.tokens, output=sum(COUNT.blocks(blocks)))
         more = {"usage": usage, **more}
         return self.add(Reply, blocks, COUNT.blocks(blocks), complete=complete, asked=asked.seq, **more)
 
     def result(self, reply, block, text, **more):
-        content = (Text(text),) if isinstance(text, str) else text
+        content = (TextBlock(text),) if isinstance(text, str) else text
         return self.add(Result, reply.seq, block, content, COUNT.blocks(content), **more)
 
     def call(self, name, result, thinks="", **arguments):
         """One exchange: a call of a tool, and its result."""
-        use = ToolUse(f"t{self.folded.last_seq}", name, arguments)
-        blocks = (Thinking(thinks, "sig"), use) if thinks else (use,)
+        use = ToolUseBlock(f"t{self.folded.last_seq}", name, arguments)
+        blocks = (ThinkingBlock(thinks, "sig"), use) if thinks else (use,)
         reply = self.reply(*blocks)
         return self.result(reply, len(blocks) - 1, result)
 
     def note(self, topic, **about):
-        return self.add(Noted, topic, about)
+        return self.add(Metadata, topic, about)
 
     @property
     def situation(self):
         return Situation(
-            self.folded, self.settings, self.window, self.prices, self.now, self.overhead, Fit(), self.binds,
-            COUNT, reported=self.reported,
+            self.folded, self.settings, self.window, self.prices, self.now, self.overhead, Calibration(),
+            self.binds, COUNT, reported=self.reported,
         )  # fmt: skip
 
     def plan(self, trigger="auto", *answers, focus="", rung=0):
@@ -108,7 +108,7 @@ class World:
 
     def undo(self, id=""):
         found = plan_undo(self.situation, id)
-        if not isinstance(found, Refusal):
+        if not isinstance(found, CannotUndo):
             self.add(Undone, found.id, found.edits)
         return found
 
@@ -128,21 +128,21 @@ class World:
 
 def words(block):
     match block:
-        case Text():
+        case TextBlock():
             return block.text
-        case ToolUse():
+        case ToolUseBlock():
             return json.dumps(dict(block.input), ensure_ascii=False)
-        case Thinking():
+        case ThinkingBlock():
             return block.thinking
-    return "\n".join(piece.text for piece in getattr(block, "content", ()) if isinstance(piece, Text))
+    return "\n".join(piece.text for piece in getattr(block, "content", ()) if isinstance(piece, TextBlock))
 
 
 def answered(text=SUMMARY, stop="end_turn"):
-    return Answer(text, None, Usage(), stop)
+    return SummaryReply(text, None, Usage(), stop)
 
 
 def failed(reason="overloaded"):
-    return Answer(None, reason)
+    return SummaryReply(None, reason)
 
 
 class Judge:
@@ -187,7 +187,7 @@ def standing(view) -> dict[tuple[int, int], tuple[bytes, int, int]]:
         for part, block in zip(message.parts, json.loads(message.json)["content"], strict=True):
             if message.role == "user" and block["type"] != "tool_result":
                 place, turn = 0, turn + 1
-            if part.kind is Kind.THINKING:
+            if part.kind is PartKind.THINKING:
                 found[part.seq, part.index] = (digest.digest(), place, turn)
                 place += 1
             digest.update(message.role.encode() + json.dumps(block, sort_keys=True).encode())

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.arguments import parse
-from tools.base import Call, Outcome, Place, ToolError, Touch
+from tools.base import Access, ToolCall, ToolContext, ToolError, ToolResult
 from tools.edit import EDIT
 from tools.read import READ
 from tools.write import WRITE
@@ -20,7 +20,7 @@ TOOLS: dict[str, Any] = {tool.name: tool for tool in (READ, WRITE, EDIT)}
 NOBODY = 65534
 
 
-def text(outcome: Outcome) -> str:
+def text(outcome: ToolResult) -> str:
     return "\n".join(getattr(block, "text", "") for block in outcome.content)
 
 
@@ -29,12 +29,12 @@ class Desk:
     """A session's place in `folder`. Paths are relative to it."""
 
     folder: Path
-    touched: list[Touch] = field(default_factory=list)
+    touched: list[Access] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.folder = self.folder.resolve()
         home = str(self.folder / "home")
-        self.place = Place(
+        self.context = ToolContext(
             self.folder,
             self.folder,
             self.folder / ".task_outputs",
@@ -57,16 +57,16 @@ class Desk:
         self.do("read", file_path=name)
         return path
 
-    async def act(self, name: str, **given: Any) -> Outcome:
+    async def act(self, name: str, **given: Any) -> ToolResult:
         tool = TOOLS[name]
         arguments = parse(tool, given)
-        self.touched = list(tool.touches(arguments, self.place))
-        return await tool.run(arguments, Call(self.place))  # type: ignore[no-any-return]
+        self.touched = list(tool.touches(arguments, self.context))
+        return await tool.run(arguments, ToolCall(self.context))  # type: ignore[no-any-return]
 
     def do(self, name: str, **given: Any) -> str:
         return text(asyncio.run(self.act(name, **given)))
 
-    def outcome(self, name: str, **given: Any) -> Outcome:
+    def outcome(self, name: str, **given: Any) -> ToolResult:
         return asyncio.run(self.act(name, **given))
 
     def edit(self, name: str, old: str, new: str, **more: Any) -> str:
@@ -80,7 +80,7 @@ class Desk:
             return str(error)
         raise AssertionError(f"it was done: {text(outcome)}")
 
-    def judge(self, name: str, file_path: str) -> Touch:
+    def judge(self, name: str, file_path: str) -> Access:
         """What a call with this path would touch; nothing is run."""
         given = {"file_path": file_path}
         if name == "edit":
@@ -88,8 +88,8 @@ class Desk:
         if name == "write":
             given |= {"content": "x"}
         tool = TOOLS[name]
-        (touch,) = tool.touches(parse(tool, given), self.place)
-        assert isinstance(touch, Touch)
+        (touch,) = tool.touches(parse(tool, given), self.context)
+        assert isinstance(touch, Access)
         return touch
 
     def litter(self) -> list[str]:

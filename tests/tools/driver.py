@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from tools.base import Call, Place
+from tools.base import ToolCall, ToolContext
 from tools.bash import BASH
 from tools.jobs import close, jobs_of
 
@@ -24,16 +24,18 @@ def peak() -> int:
 
 async def main(folder: Path, mode: str, timeout: int, commands: list[str]) -> None:
     environ = {**os.environ, "MAKEROOM_NAMESPACE": "on" if mode == "namespace" else "off"}
-    place = Place(folder, folder, folder / ".task_outputs", folder / "journals", environ=environ)
-    how = (await jobs_of(place).warden()).how.result()
-    await BASH.run(BASH.arguments(command="true"), Call(place))
+    context = ToolContext(folder, folder, folder / ".task_outputs", folder / "journals", environ=environ)
+    how = (await jobs_of(context).supervisor()).how.result()
+    await BASH.run(BASH.arguments(command="true"), ToolCall(context))
     before = peak()
     print(json.dumps({"ready": how}), flush=True)
     for number, command in enumerate(commands):
-        outcome = await BASH.run(BASH.arguments(command=command, timeout=timeout), Call(place, f"{number}.0"))
+        outcome = await BASH.run(
+            BASH.arguments(command=command, timeout=timeout), ToolCall(context, f"{number}.0")
+        )
         line = {"text": outcome.content[0].text, "about": dict(outcome.about), "grown": peak() - before}
         print(json.dumps(line), flush=True)
-    await close(place)
+    await close(context)
 
 
 if __name__ == "__main__":

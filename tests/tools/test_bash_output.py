@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from tools.base import ToolError
 from tools.bash import BASH
-from tools.bash_run import Show
+from tools.bash_run import ProgressThrottle
 
 from .workbench import GUARD, Bench, text
 
@@ -155,7 +155,7 @@ def test_B8_live_output_never_shows_half_a_character() -> None:
     data = "\U0001f600 \u20ac \u00e9 ".encode() * 3000
 
     async def feed() -> None:
-        show = Show(shown.append)
+        show = ProgressThrottle(shown.append)
         for start in range(0, len(data), 7):
             show.take(data[start : start + 7])
             if start % 49 == 0:
@@ -273,7 +273,7 @@ def test_B22_not_found_not_executable_and_a_killed_child_are_as_bash_says(bench:
 
 
 def test_B22_without_bash_the_error_names_what_to_do(bench: Bench) -> None:
-    bench.place.environ = {**bench.place.environ, "PATH": str(bench.folder)}
+    bench.context.environ = {**bench.context.environ, "PATH": str(bench.folder)}
     if Path("/bin/bash").exists():
         (bench.folder / "bash").write_text("#!/no/such/interpreter\n")
         (bench.folder / "bash").chmod(0o755)
@@ -308,7 +308,7 @@ def test_a_status_that_is_an_answer_is_no_error(bench: Bench, command: str, fine
 def test_B23_a_nul_byte_is_refused_before_anything_runs(bench: Bench) -> None:
     for ask in (
         lambda: bench.run("touch f\0"),
-        lambda: BASH.touches(BASH.arguments(command="a\0"), bench.place),
+        lambda: BASH.touches(BASH.arguments(command="a\0"), bench.context),
     ):
         with pytest.raises(ToolError, match="NUL"):
             ask()
@@ -327,12 +327,12 @@ def test_B23_a_command_of_any_length_runs(bench: Bench, size: int) -> None:
     bench.run("mkdir sub")
     outcome = bench.run(head + "x" * (size - len(head) - len(tail)) + tail)
     assert text(outcome) == f"{size - len(head) - len(tail)}\n[exit code 7]"
-    assert bench.place.cwd == bench.folder / "sub"
+    assert bench.context.cwd == bench.folder / "sub"
 
 
 def test_B23_line_ends_of_another_world_are_normalised_before_the_check_and_the_run(bench: Bench) -> None:
     command = "echo one\r\ncat <<EOF\r\ntwo\r\nEOF\r\n"
-    (touch,) = BASH.touches(BASH.arguments(command=command), bench.place)
+    (touch,) = BASH.touches(BASH.arguments(command=command), bench.context)
     assert (touch.kind, touch.target) == ("run", "echo one\ncat <<EOF\ntwo\nEOF\n")
     assert bench.say(command) == "one\ntwo"
 
@@ -342,7 +342,7 @@ def test_B23_line_ends_of_another_world_are_normalised_before_the_check_and_the_
 def test_B24_the_string_that_is_judged_is_the_string_that_runs(bench: Bench, rest: str) -> None:
     """bash is asked for the command it was given; it exits before it comes to the rest."""
     command = f'printf %s "$BASH_EXECUTION_STRING" >ran; exit\n{rest}'
-    (touch,) = BASH.touches(BASH.arguments(command=command), bench.place)
+    (touch,) = BASH.touches(BASH.arguments(command=command), bench.context)
     bench.run(command)
     assert (bench.folder / "ran").read_bytes() == touch.target.encode()
 
@@ -361,7 +361,7 @@ def test_B32_no_start_up_file_runs(bench: Bench) -> None:
         "BASH_ENV": str(bench.folder / "env"),
         "ENV": str(bench.folder / "env"),
     }
-    bench.place.environ = {**bench.place.environ, **hostile, "SHELLOPTS": "xtrace", "CDPATH": "/"}
+    bench.context.environ = {**bench.context.environ, **hostile, "SHELLOPTS": "xtrace", "CDPATH": "/"}
     said = bench.say("echo ${BASH_ENV-unset} ${ENV-unset}; bash -c 'echo inner'; sh -c 'echo posix'")
     assert said == "unset unset\ninner\nposix"
 

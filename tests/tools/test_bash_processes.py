@@ -201,7 +201,7 @@ def count(bench: Bench, number: int) -> None:
 
 
 def zombies() -> int:
-    """Dead children of ours, and of the wardens below us, that nobody collected."""
+    """Dead children of ours, and of the supervisors below us, that nobody collected."""
     found = subprocess.run(
         ["ps", "-eo", "ppid=,stat=,pid="], capture_output=True, text=True, check=True
     ).stdout
@@ -295,13 +295,13 @@ def test_B20_the_kernel_would_take_a_command_before_the_agent(bench: Bench) -> N
     ],
 )
 def test_B25_a_command_cannot_kill_the_agent_nor_what_watches_it(enclosed: Bench, command: str) -> None:
-    warden = jobs_of(enclosed.place)._warden
+    supervisor = jobs_of(enclosed.context)._supervisor
     enclosed.run(ONLY_ENCLOSED + command, timeout=3000)
     assert enclosed.say("echo alive") == "alive"
-    assert jobs_of(enclosed.place)._warden is warden
+    assert jobs_of(enclosed.context)._supervisor is supervisor
 
 
-def test_B25_without_a_namespace_a_killed_warden_is_replaced(tmp_path: Path) -> None:
+def test_B25_without_a_namespace_a_killed_supervisor_is_replaced(tmp_path: Path) -> None:
     bench = Bench(tmp_path.resolve(), "subreaper")
     if bench.how() != "subreaper":
         pytest.skip("no subreaper on this system")

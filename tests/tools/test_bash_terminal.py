@@ -202,15 +202,15 @@ HARMLESS = {
 
 
 def test_B14_credentials_are_taken_out_of_the_environment_and_nothing_else(bench: Bench) -> None:
-    bench.place.environ = {**bench.place.environ, **SECRETS, **HARMLESS}
+    bench.context.environ = {**bench.context.environ, **SECRETS, **HARMLESS}
     names = {line.partition("=")[0] for line in bench.say("env").splitlines()}
     assert not names & SECRETS.keys()
     assert names >= HARMLESS.keys()
 
 
 def test_B14_a_person_may_let_a_variable_pass(bench: Bench) -> None:
-    bench.place.environ = {**bench.place.environ, **SECRETS}
-    bench.place.passed = frozenset(("GH_TOKEN",))
+    bench.context.environ = {**bench.context.environ, **SECRETS}
+    bench.context.passed = frozenset(("GH_TOKEN",))
     assert bench.say("echo $GH_TOKEN-$GITHUB_TOKEN-") == "x--"
 
 
@@ -307,7 +307,7 @@ LEAVING = {
 def test_B15_the_folder_carries_over_however_the_shell_ends(bench: Bench, command: str) -> None:
     (bench.folder / "sub").mkdir()
     said = bench.say(command)
-    assert bench.place.cwd == bench.folder / "sub"
+    assert bench.context.cwd == bench.folder / "sub"
     assert "MAKEROOM" not in said
     assert "/tmp/makeroom" not in said
 
@@ -369,9 +369,9 @@ def test_B15_a_project_that_is_gone_is_an_error_that_says_so(tmp_path: Path) -> 
 
 def test_B15_names_with_newlines_and_odd_bytes_carry_over(bench: Bench) -> None:
     bench.run("mkdir -p $'new\\nline\\n/caf\\xe9 \"q\\'' && cd $'new\\nline\\n/caf\\xe9 \"q\\''")
-    assert os.fsencode(bench.place.cwd).endswith(b"new\nline\n/caf\xe9 \"q'")
+    assert os.fsencode(bench.context.cwd).endswith(b"new\nline\n/caf\xe9 \"q'")
     bench.run("touch here")
-    assert (bench.place.cwd / "here").exists()
+    assert (bench.context.cwd / "here").exists()
 
 
 def test_restart_goes_back_to_the_project(bench: Bench) -> None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.truncate import clip, escaped, printable, unseen
+from tools.truncate import escaped, printable, truncate, unseen
 
 
 def test_short_text_is_left_alone():
-    clipped = clip("a\nb\n")
+    clipped = truncate("a\nb\n")
     assert (clipped.text, clipped.omitted_chars, clipped.omitted_lines) == ("a\nb\n", 0, 0)
 
 
 def test_long_text_keeps_its_head_and_its_tail_and_counts_the_rest():
     text = "".join(f"line {n}\n" for n in range(10_000))
-    clipped = clip(text)
+    clipped = truncate(text)
     assert clipped.text.startswith("line 0\n") and clipped.text.endswith("line 9999\n")
     assert len(clipped.text) < 30_100
     gap = next(line for line in clipped.text.splitlines() if line.startswith("[..."))
@@ -27,7 +27,7 @@ def test_long_text_keeps_its_head_and_its_tail_and_counts_the_rest():
 
 @given(st.text(alphabet="ab\n", max_size=300), st.integers(0, 40), st.integers(0, 40))
 def test_what_is_clipped_and_what_is_left_add_up(text, head, tail):
-    clipped = clip(text, head, tail)
+    clipped = truncate(text, head, tail)
     if clipped.omitted_chars == 0:
         assert clipped.text == text
         return

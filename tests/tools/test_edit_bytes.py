@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from tools.base import Seen, ToolError
+from tools.base import SeenFile, ToolError
 from tools.edit import EDIT, EditArguments
 from tools.patch import matches, source, splice
-from tools.safe_open import load
+from tools.safe_open import load_file
 from tools.text_encoding import decode, majority, unified_ends
 
 from .desk import Desk
@@ -91,7 +91,7 @@ def test_E3_binary_files_are_refused_with_size_and_kind(desk: Desk):
     assert "107 bytes" in error and "ELF" in error
     desk.put("g", b"text with a \0 in it\n")
     assert "binary" in desk.refused("read", file_path="g")
-    desk.place.seen[str(desk.path("g"))] = Seen(load(str(desk.path("g"))).sha256)
+    desk.context.seen[str(desk.path("g"))] = SeenFile(load_file(str(desk.path("g"))).sha256)
     for tool, more in (("edit", {"old_string": "text", "new_string": "x"}), ("write", {"content": "x"})):
         assert "binary" in desk.refused(tool, file_path="g", **more)
 
@@ -316,7 +316,7 @@ def check_span(data: bytes, start: int, size: int, new: str) -> None:
     folder = Path(tempfile.mkdtemp(dir=ROOT_OF_SPANS[0]))
     desk = Desk(folder)
     path = desk.put("f", data)
-    desk.place.seen[str(path)] = Seen(load(str(path)).sha256)
+    desk.context.seen[str(path)] = SeenFile(load_file(str(path)).sha256)
     try:
         desk.edit("f", old, new)
     except ToolError:

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from tools.arguments import parse
-from tools.base import Call, ToolError
+from tools.base import ToolCall, ToolError
 from tools.read import READ, Read
 from tools.safe_open import within
 
@@ -142,7 +142,7 @@ def test_D7_a_file_system_that_never_answers_is_given_up(desk: Desk):
             arguments = parse(READ, {"file_path": "dead/f"})
             arguments._target = str(desk.path("dead/f"))
             with pytest.raises(ToolError, match="did not answer"):
-                asyncio.run(Read(patience=0.5).run(arguments, Call(desk.place)))
+                asyncio.run(Read(patience=0.5).run(arguments, ToolCall(desk.context)))
             os.close(server)  # the kernel gives up now: the thread ends, the mount can be taken away
             server = -1
     finally:

@@ -182,8 +182,8 @@ def test_M6_a_file_in_a_folder_that_cannot_be_written_is_written_in_place(open_d
 
 KILLED = """
 import os, signal
-from tools.safe_open import load
-from tools.atomic_write import Job, save
+from tools.safe_open import load_file
+from tools.atomic_write import WriteRequest, atomic_write
 
 def victim(path, data, stage):
     "A process that dies at the stage; says whether it came that far."
@@ -194,8 +194,8 @@ def victim(path, data, stage):
             passed.append(reached)
             if reached == stage.split()[0] and passed.count(reached) == int(stage.split()[1]):
                 os.kill(os.getpid(), signal.SIGKILL)
-        old = load(path) if os.path.exists(path) else None
-        save(Job(path, data, old, desk.place.journals, check))
+        old = load_file(path) if os.path.exists(path) else None
+        atomic_write(WriteRequest(path, data, old, desk.context.journals, check))
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
 """
@@ -219,10 +219,10 @@ for kind in ("swap", "create", "linked"):
             if kind == "linked":
                 os.link(path, path.parent / "g")
             counts[kind] = counts.get(kind, 0) + victim(str(path), new, stage)
-            recover(desk.place.journals)
+            recover(desk.context.journals)
             found = path.read_bytes() if path.exists() else None
             assert found in (None if kind == "create" else old, new), (kind, stage, found and len(found))
-            save(Job(str(path.parent / "next"), b"x", None, desk.place.journals))
+            atomic_write(WriteRequest(str(path.parent / "next"), b"x", None, desk.context.journals))
             assert not desk.litter(), (kind, stage, desk.litter())
             print(kind, stage, "new" if found == new else "old")
 print(counts)
@@ -249,14 +249,14 @@ for round in range({rounds}):
     if pid == 0:
         while True:
             now = load(path)
-            save(Job(path, new if now.data == old else old, now, desk.place.journals))
+            atomic_write(WriteRequest(path, new if now.data == old else old, now, desk.context.journals))
     select.select([], [], [], random.random() * 0.03)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     from tools.atomic_write import recover
-    recover(desk.place.journals)
+    recover(desk.context.journals)
     assert Path(path).read_bytes() in (old, new), round
-save(Job(str(desk.path("next")), b"x", None, desk.place.journals))
+atomic_write(WriteRequest(str(desk.path("next")), b"x", None, desk.context.journals))
 assert not desk.litter(), desk.litter()
 """,
         desk.folder,
@@ -274,7 +274,7 @@ def test_A1_kill_9_during_a_thousand_writes_leaves_whole_files(desk: Desk):
 
 def test_A1_a_file_that_somebody_mended_is_not_put_back(desk: Desk):
     path = desk.put("f", b"mended by hand\n")
-    journals = desk.place.journals
+    journals = desk.context.journals
     journals.mkdir(parents=True)
     head = b'{"path": "%s", "old": 4, "new": 6}\n' % bytes(path)
     (journals / "0123.undo").write_bytes(head + b"old\n" + b"newer\n")
@@ -469,7 +469,7 @@ def test_A7_a_folder_that_is_gone_is_one_clear_error(desk: Desk):
     desk.put("here", b"x\n")
     folder = desk.path("d")
     folder.mkdir()
-    desk.place.cwd = folder
+    desk.context.cwd = folder
     folder.rmdir()
     for name, more in (("read", {}), ("write", {"content": "x"})):
         assert "is gone" in desk.refused(name, file_path="f", **more)
@@ -497,7 +497,7 @@ def test_a_cancelled_write_changes_nothing_afterwards(desk: Desk):
 
 def test_the_checkpoint_is_awaited_before_the_file_changes(desk: Desk):
     from tools.arguments import parse
-    from tools.base import Call
+    from tools.base import ToolCall
 
     from .desk import TOOLS
 
@@ -510,9 +510,9 @@ def test_the_checkpoint_is_awaited_before_the_file_changes(desk: Desk):
 
     for name, more in (("edit", {"old_string": "old", "new_string": "mid"}), ("write", {"content": "new\n"})):
         arguments = parse(TOOLS[name], {"file_path": "f", **more})
-        asyncio.run(TOOLS[name].run(arguments, Call(desk.place, checkpoint=keep)))
+        asyncio.run(TOOLS[name].run(arguments, ToolCall(desk.context, checkpoint=keep)))
     assert kept == [b"old\n", b"mid\n"]
     failing = parse(TOOLS["edit"], {"file_path": "f", "old_string": "none", "new_string": "x"})
     with pytest.raises(Exception, match="not found"):
-        asyncio.run(TOOLS["edit"].run(failing, Call(desk.place, checkpoint=keep)))
+        asyncio.run(TOOLS["edit"].run(failing, ToolCall(desk.context, checkpoint=keep)))
     assert len(kept) == 2

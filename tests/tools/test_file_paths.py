@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tools.arguments import parse
-from tools.base import Call, ToolError
+from tools.base import ToolCall, ToolError
 from tools.paths import canonical, expand
 from tools.safe_open import safe_open, walk_open
 
@@ -95,7 +95,7 @@ def test_P6_dots_after_a_link_leave_from_its_target(desk: Desk, outside: Path):
 
 
 def test_P7_a_tilde_is_expanded_once_and_the_rest_is_literal(desk: Desk):
-    home = desk.place.environ["HOME"]
+    home = desk.context.environ["HOME"]
     assert desk.judge("read", "~/f").target == f"{home}/f"
     assert desk.judge("read", "a/~/f").target == f"{desk.folder}/a/~/f"
     assert desk.judge("read", "$HOME/f").target == f"{desk.folder}/$HOME/f"
@@ -144,11 +144,11 @@ GIVEN = {
 async def call_unless_outside(desk: Desk, name: str) -> bool:
     """Judge and run one call as the corridor does; whether it was done."""
     arguments = parse(TOOLS[name], {"file_path": "f", **GIVEN[name]})
-    (touch,) = TOOLS[name].touches(arguments, desk.place)
+    (touch,) = TOOLS[name].touches(arguments, desk.context)
     if touch.outside:  # the person would be asked
         return False
     try:
-        outcome = await TOOLS[name].run(arguments, Call(desk.place))
+        outcome = await TOOLS[name].run(arguments, ToolCall(desk.context))
     except ToolError:
         return False
     assert "secret" not in outcome.content[0].text
@@ -206,20 +206,20 @@ def test_P10_what_was_approved_is_what_is_changed(desk: Desk, tool: str):
     given = {"file_path": "f"}
     given |= {"old_string": "two", "new_string": "2"} if tool == "edit" else {"content": "new\n"}
     arguments = parse(TOOLS[tool], given)
-    shown = TOOLS[tool].preview(arguments, desk.place)
+    shown = TOOLS[tool].preview(arguments, desk.context)
     assert "-two" in shown["diff"]
     desk.put("f", b"ONE\ntwo\n")  # while the person reads
     with pytest.raises(ToolError, match="modified since read"):
-        asyncio.run(TOOLS[tool].run(arguments, Call(desk.place)))
+        asyncio.run(TOOLS[tool].run(arguments, ToolCall(desk.context)))
     assert desk.path("f").read_bytes() == b"ONE\ntwo\n"
 
 
 def test_P10_a_file_that_appears_during_the_approval_is_not_overwritten(desk: Desk):
     arguments = parse(TOOLS["write"], {"file_path": "f", "content": "mine"})
-    TOOLS["write"].preview(arguments, desk.place)
+    TOOLS["write"].preview(arguments, desk.context)
     desk.put("f", b"theirs")
     with pytest.raises(ToolError, match="read"):
-        asyncio.run(TOOLS["write"].run(arguments, Call(desk.place)))
+        asyncio.run(TOOLS["write"].run(arguments, ToolCall(desk.context)))
     assert desk.path("f").read_bytes() == b"theirs"
 
 
@@ -299,7 +299,7 @@ def test_P15_everyday_files_are_not_protected(desk: Desk):
 
 
 def test_the_settings_are_protected_wherever_the_environment_puts_them(desk: Desk, outside: Path):
-    desk.place.environ = {**desk.place.environ, "XDG_CONFIG_HOME": str(outside)}
+    desk.context.environ = {**desk.context.environ, "XDG_CONFIG_HOME": str(outside)}
     assert desk.judge("write", str(outside / "makeroom/settings.toml")).protected
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tools.base import ToolError, Touch
+from tools.base import Access, ToolError
 from tools.bash import BASH
-from tools.jobs import Job, announcement, close, jobs_of, warm
+from tools.jobs import BackgroundJob, announcement, close, jobs_of, warm
 
 from .workbench import Bench, text, wait_until
 
@@ -23,7 +23,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     bench.runner.close()
 
 
-async def ended(job: Job) -> None:
+async def ended(job: BackgroundJob) -> None:
     await asyncio.wait_for(job.changed.wait(), 30)
 
 
@@ -63,13 +63,13 @@ def test_a_stop_ends_the_whole_tree_and_tells_the_last_output(bench: Bench) -> N
 
 def test_one_that_ends_is_announced_once_to_each(bench: Bench) -> None:
     told: list[str] = []
-    jobs = jobs_of(bench.place)
+    jobs = jobs_of(bench.context)
     jobs.on_finish = lambda job: told.append(job.id)
     bench.run("echo out; exit 3", run_in_background=True)
     bench.runner.run(ended(jobs.jobs["b1"]))
     assert told == ["b1"]
     (job,) = jobs.finished()
-    words = announcement(job, bench.place)
+    words = announcement(job, bench.context)
     assert words.startswith("Background command b1 (echo out; exit 3) finished, exit code 3, after 0.")
     assert words.endswith("Output: .task_outputs/session-1.0.txt (4 bytes).")
     assert jobs.finished() == []
@@ -78,15 +78,15 @@ def test_one_that_ends_is_announced_once_to_each(bench: Bench) -> None:
 
 def test_processes_that_a_command_left_behind_are_announced_in_a_sentence(bench: Bench) -> None:
     bench.run("(until [ -e go ]; do sleep 0.01; done) & echo up")
-    jobs = jobs_of(bench.place)
+    jobs = jobs_of(bench.context)
     (bench.folder / "go").touch()
     bench.runner.run(ended(jobs.jobs["b1"]))
     (job,) = jobs.finished()
-    assert " ended, and all of its processes with it, after " in announcement(job, bench.place)
+    assert " ended, and all of its processes with it, after " in announcement(job, bench.context)
 
 
 def test_one_that_the_model_saw_end_is_not_announced_again(bench: Bench) -> None:
-    jobs = jobs_of(bench.place)
+    jobs = jobs_of(bench.context)
     bench.run("exit 3", run_in_background=True)
     bench.runner.run(ended(jobs.jobs["b1"]))
     outcome = bench.run(job="b1")
@@ -96,14 +96,14 @@ def test_one_that_the_model_saw_end_is_not_announced_again(bench: Bench) -> None
 
 
 def test_one_that_was_stopped_on_request_is_not_announced(bench: Bench) -> None:
-    jobs = jobs_of(bench.place)
+    jobs = jobs_of(bench.context)
     bench.run("sleep 300", run_in_background=True)
     bench.run(job="b1", kill=True)
     assert jobs.finished() == []
 
 
 def test_all_that_it_wrote_is_there_when_it_is_announced(bench: Bench) -> None:
-    jobs = jobs_of(bench.place)
+    jobs = jobs_of(bench.context)
     bench.run("seq 200000", run_in_background=True)
     bench.runner.run(ended(jobs.jobs["b1"]))
     assert jobs.jobs["b1"].spool.lines == 200_000
@@ -114,11 +114,11 @@ def test_all_that_it_wrote_is_there_when_it_is_announced(bench: Bench) -> None:
 
 def test_one_that_writes_too_much_is_ended(bench: Bench) -> None:
     bench.limit(output=1_000_000)
-    jobs = jobs_of(bench.place)
+    jobs = jobs_of(bench.context)
     bench.run("yes", run_in_background=True)
     bench.runner.run(ended(jobs.jobs["b1"]))
     (job,) = jobs.finished()
-    assert "stopped at the limit of its output" in announcement(job, bench.place)
+    assert "stopped at the limit of its output" in announcement(job, bench.context)
     assert job.spool.path.stat().st_size == 1_000_000
     assert wait_until(lambda: not bench.survivors())
 
@@ -131,7 +131,7 @@ def test_a_question_that_nobody_answers_is_pointed_out(bench: Bench) -> None:
 
 def test_the_folder_does_not_follow_a_background_command(bench: Bench) -> None:
     bench.run("mkdir sub; cd sub", run_in_background=True)
-    bench.runner.run(ended(jobs_of(bench.place).jobs["b1"]))
+    bench.runner.run(ended(jobs_of(bench.context).jobs["b1"]))
     assert bench.say("pwd") == str(bench.folder)
 
 
@@ -146,10 +146,10 @@ def test_an_unknown_job_is_an_error_that_names_those_there_are(bench: Bench) -> 
 
 
 def test_looking_at_a_job_needs_no_permission_and_starting_one_does(bench: Bench) -> None:
-    assert BASH.touches(BASH.arguments(job="b1", kill=True), bench.place) == (Touch("none"),)
-    assert BASH.touches(BASH.arguments(restart=True), bench.place) == (Touch("none"),)
+    assert BASH.touches(BASH.arguments(job="b1", kill=True), bench.context) == (Access("none"),)
+    assert BASH.touches(BASH.arguments(restart=True), bench.context) == (Access("none"),)
     started = BASH.arguments(command="make", run_in_background=True)
-    assert BASH.touches(started, bench.place) == (Touch("run", "make"),)
+    assert BASH.touches(started, bench.context) == (Access("run", "make"),)
     assert BASH.title(started) == "make"
 
 
@@ -167,7 +167,7 @@ def test_closing_while_a_command_runs_ends_that_too(bench: Bench) -> None:
         task = asyncio.ensure_future(bench.arun("touch on; sleep 300"))
         while not (bench.folder / "on").exists():
             await asyncio.sleep(0.005)
-        await close(bench.place)
+        await close(bench.context)
         return text(await task)
 
     assert "was killed" in bench.runner.run(both())
@@ -175,20 +175,20 @@ def test_closing_while_a_command_runs_ends_that_too(bench: Bench) -> None:
 
 
 def test_warming_up_starts_what_runs_commands_and_no_more(bench: Bench) -> None:
-    bench.runner.run(warm(bench.place))
-    warden = jobs_of(bench.place)._warden
-    assert warden is not None
-    assert warden.alive
+    bench.runner.run(warm(bench.context))
+    supervisor = jobs_of(bench.context)._supervisor
+    assert supervisor is not None
+    assert supervisor.alive
     assert bench.say("echo hi") == "hi"
-    assert jobs_of(bench.place)._warden is warden
+    assert jobs_of(bench.context)._supervisor is supervisor
 
 
-def test_another_event_loop_gets_a_warden_of_its_own(bench: Bench) -> None:
+def test_another_event_loop_gets_a_supervisor_of_its_own(bench: Bench) -> None:
     assert bench.say("echo one") == "one"
 
     async def in_another_loop() -> str:
         said = text(await bench.arun("echo two"))
-        await close(bench.place)
+        await close(bench.context)
         return said
 
     assert asyncio.run(in_another_loop()) == "two"
@@ -206,14 +206,14 @@ def test_a_loop_that_was_closed_with_a_command_under_way_hurts_nobody(tmp_path: 
 
 
 def test_time_limits_come_from_the_call_the_environment_and_the_maximum(bench: Bench) -> None:
-    bench.place.environ = {
-        **bench.place.environ,
+    bench.context.environ = {
+        **bench.context.environ,
         "BASH_DEFAULT_TIMEOUT_MS": "200",
         "BASH_MAX_TIMEOUT_MS": "400",
     }
     assert "timed out after 0.2 s" in bench.say("sleep 300")
     assert "timed out after 0.4 s" in bench.say("sleep 300", timeout=999_999)
-    bench.place.environ = {**bench.place.environ, "BASH_DEFAULT_TIMEOUT_MS": "soon"}
+    bench.context.environ = {**bench.context.environ, "BASH_DEFAULT_TIMEOUT_MS": "soon"}
     with pytest.raises(ToolError, match="BASH_DEFAULT_TIMEOUT_MS is 'soon'"):
         bench.run("true")
 

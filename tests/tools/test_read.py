@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools.base import Outcome
+from tools.base import ToolResult
 from tools.line_window import SIZE, WIDTH, numbered, scan, window
 from tools.read import READ, remember
 from tools.text_encoding import decode, unified_ends
-from transcripts.messages import Image
+from transcripts.messages import ImageBlock
 
 from .desk import ROOT, Desk, child
 
@@ -130,12 +130,12 @@ def test_no_page_is_larger_than_allowed(widths: list[int], char: str):
 def test_a_repeated_read_is_a_stub_while_the_first_is_in_view(desk: Desk):
     desk.put("f", lines(3))
 
-    def record(outcome: Outcome, seq: int) -> Outcome:
-        READ.recorded(outcome, desk.place, seq)
+    def record(outcome: ToolResult, seq: int) -> ToolResult:
+        READ.recorded(outcome, desk.context, seq)
         return outcome
 
     in_view = {7}
-    desk.place.in_view = lambda seq: seq in in_view
+    desk.context.in_view = lambda seq: seq in in_view
     first = record(desk.outcome("read", file_path="f"), 7)
     second = record(desk.outcome("read", file_path="f"), 9)
     assert "1\tline 1" in first.content[0].text
@@ -153,16 +153,16 @@ def test_a_repeated_read_is_a_stub_while_the_first_is_in_view(desk: Desk):
 
 def test_a_stub_is_only_for_the_same_lines(desk: Desk):
     desk.put("f", lines(30))
-    desk.place.in_view = lambda seq: True
-    READ.recorded(desk.outcome("read", file_path="f", limit=10), desk.place, 3)
+    desk.context.in_view = lambda seq: True
+    READ.recorded(desk.outcome("read", file_path="f", limit=10), desk.context, 3)
     assert desk.do("read", file_path="f", limit=10).startswith("File unchanged")
     assert "30\tline 30" in desk.do("read", file_path="f")
 
 
 def test_after_an_edit_the_file_is_shown_again(desk: Desk):
     desk.put("f", lines(3))
-    desk.place.in_view = lambda seq: True
-    READ.recorded(desk.outcome("read", file_path="f"), desk.place, 3)
+    desk.context.in_view = lambda seq: True
+    READ.recorded(desk.outcome("read", file_path="f"), desk.context, 3)
     desk.edit("f", "line 2", "zwei")
     assert "2\tzwei" in desk.do("read", file_path="f")
 
@@ -176,10 +176,10 @@ def test_a_session_opened_again_knows_what_was_read(desk: Desk, tmp_path: Path):
         desk.outcome("edit", file_path="f", old_string="line 7\n", new_string="sieben\n"),
     ]
     again = Desk(tmp_path)
-    again.place.in_view = lambda seq: seq == 2
+    again.context.in_view = lambda seq: seq == 2
     for seq, outcome in enumerate(results, 1):
-        remember(again.place, outcome.about, seq)
-    assert again.place.seen.keys() == desk.place.seen.keys()
+        remember(again.context, outcome.about, seq)
+    assert again.context.seen.keys() == desk.context.seen.keys()
     assert again.do("read", file_path="g", offset=3, limit=2).startswith("File unchanged")
     again.edit("f", "sieben", "seven")
     assert "7\tseven" in again.do("read", file_path="f")
@@ -209,7 +209,7 @@ def test_images_are_told_by_their_bytes_and_passed_as_they_are(desk: Desk, kind:
     desk.put("no-ending", data)
     outcome = desk.outcome("read", file_path="no-ending")
     block = outcome.content[0]
-    assert isinstance(block, Image)
+    assert isinstance(block, ImageBlock)
     assert block.media_type == f"image/{kind.lower()}"
     assert base64.b64decode(block.data) == data
     assert "40x30" in outcome.content[1].text
@@ -222,7 +222,7 @@ def test_large_images_are_scaled(desk: Desk):
     desk.put("heavy.png", image(1500, 1500, noise=True))
     for name, size in (("wide.png", (1568, 392)), ("heavy.png", (1500, 1500))):
         block = desk.outcome("read", file_path=name).content[0]
-        assert isinstance(block, Image)
+        assert isinstance(block, ImageBlock)
         assert len(block.data) <= 5 * 1024 * 1024
         assert pillow.open(io.BytesIO(base64.b64decode(block.data))).size == size
 
@@ -252,7 +252,7 @@ def broken_images() -> dict[str, bytes]:
 def test_a_broken_image_is_text(desk: Desk, name: str):
     desk.put("f.png", broken_images()[name])
     outcome = desk.outcome("read", file_path="f.png")
-    assert not any(isinstance(block, Image) for block in outcome.content)
+    assert not any(isinstance(block, ImageBlock) for block in outcome.content)
     assert "is not shown" in outcome.content[0].text
 
 
@@ -271,9 +271,9 @@ def test_without_pillow_images_within_limits_pass_and_others_are_refused(desk: D
     out = child(
         """
 sys.modules["PIL"] = None
-from transcripts.messages import Image
+from transcripts.messages import ImageBlock
 for name in ("small.png", "small.jpeg", "small.gif", "small.webp"):
-    assert isinstance(desk.outcome("read", file_path=name).content[0], Image), name
+    assert isinstance(desk.outcome("read", file_path=name).content[0], ImageBlock), name
 print(desk.do("read", file_path="wide.png"))
 for path in desk.folder.glob("broken*.png"):
     assert "is not shown" in desk.do("read", file_path=path.name), path

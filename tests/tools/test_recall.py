@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.arguments import parse
-from tools.base import Call, Outcome, Place, ToolError, Touch
+from tools.base import Access, ToolCall, ToolContext, ToolError, ToolResult
 from tools.compact import COMPACT
 from tools.edit import EDIT
 from tools.read import READ
@@ -33,18 +33,18 @@ class Shelf:
         return [(id, whole[:40]) for id, whole in self.originals.items() if words in whole]
 
 
-def recall(shelf: Shelf | None, **given: Any) -> Outcome:
-    place = Place(Path("/"), Path("/"), Path("/none"), Path("/none"), library=shelf)
-    return asyncio.run(RECALL.run(parse(RECALL, given), Call(place)))
+def recall(shelf: Shelf | None, **given: Any) -> ToolResult:
+    place = ToolContext(Path("/"), Path("/"), Path("/none"), Path("/none"), library=shelf)
+    return asyncio.run(RECALL.run(parse(RECALL, given), ToolCall(place)))
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=200), st.integers(1, 50))
 def test_the_pages_of_an_original_are_the_original(whole: str, limit: int):
-    place = Place(Path("/"), Path("/"), Path("/none"), Path("/none"), library=Shelf(r57=whole))
+    place = ToolContext(Path("/"), Path("/"), Path("/none"), Path("/none"), library=Shelf(r57=whole))
     pages = ""
     while len(pages) < len(whole):
         arguments = parse(RECALL, {"id": "r57", "offset": len(pages), "limit": limit})
-        pages += asyncio.run(RECALL.run(arguments, Call(place))).content[0].text
+        pages += asyncio.run(RECALL.run(arguments, ToolCall(place))).content[0].text
     assert pages == whole
 
 
@@ -83,13 +83,13 @@ def test_what_cannot_be_recalled_is_told(shelf: Shelf | None, given: dict[str, s
 
 def test_compact_asks_for_room_and_answers_at_once():
     asked: list[str] = []
-    place = Place(Path("/"), Path("/"), Path("/none"), Path("/none"), compact=asked.append)
+    place = ToolContext(Path("/"), Path("/"), Path("/none"), Path("/none"), compact=asked.append)
     arguments = parse(COMPACT, {"focus": " the parser "})
-    outcome = asyncio.run(COMPACT.run(arguments, Call(place)))
+    outcome = asyncio.run(COMPACT.run(arguments, ToolCall(place)))
     assert asked == ["the parser"]
     assert "before the next request" in text(outcome)
-    assert COMPACT.touches(arguments, place) == (Touch("none"),)
-    assert RECALL.touches(parse(RECALL, {"id": "r1"}), place) == (Touch("none"),)
+    assert COMPACT.touches(arguments, place) == (Access("none"),)
+    assert RECALL.touches(parse(RECALL, {"id": "r1"}), place) == (Access("none"),)
     assert COMPACT.title(parse(COMPACT, {})) == "make room"
 
 

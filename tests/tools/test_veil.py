@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.spool import CAP, IN_MEMORY, Spool
-from tools.stream_redactor import Veil
-from transcripts.masking import Masks
+from tools.stream_redactor import StreamRedactor
+from transcripts.masking import SecretMasks
 
-MASKS = Masks(("secret-secret-1", "secret-secret-12", "aaaaaaaab", "short"))
+MASKS = SecretMasks(("secret-secret-1", "secret-secret-12", "aaaaaaaab", "short"))
 
 
 @given(
@@ -18,7 +18,7 @@ MASKS = Masks(("secret-secret-1", "secret-secret-12", "aaaaaaaab", "short"))
     )
 )
 def test_it_makes_no_difference_where_the_bytes_are_cut(pieces: list[str]) -> None:
-    veil = Veil(MASKS)
+    veil = StreamRedactor(MASKS)
     shown = b"".join(veil.feed(piece.encode()) for piece in pieces) + veil.rest()
     for value in MASKS.values[:3]:
         assert value.encode() not in shown
@@ -26,7 +26,7 @@ def test_it_makes_no_difference_where_the_bytes_are_cut(pieces: list[str]) -> No
 
 
 def test_what_only_begins_like_a_secret_is_shown_when_nothing_follows() -> None:
-    veil = Veil(MASKS)
+    veil = StreamRedactor(MASKS)
     assert veil.feed(b"x secret-sec") == b"x "
     assert veil.rest() == b"secret-sec" and veil.rest() == b""
     assert veil.feed(b"ret-1 y") == b"ret-1 y"

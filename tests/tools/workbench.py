@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tools.base import Call, Outcome, Place
+from tools.base import ToolCall, ToolContext, ToolResult
 from tools.bash import BASH, Bash
 from tools.jobs import close, jobs_of
 
@@ -19,7 +19,7 @@ MODES = ("namespace", "subreaper")
 GUARD = 30.0  # seconds that bound a wait which takes a fraction of one; never a measurement
 
 
-def text(outcome: Outcome) -> str:
+def text(outcome: ToolResult) -> str:
     return "\n".join(getattr(block, "text", "") for block in outcome.content)
 
 
@@ -38,18 +38,18 @@ class Bench:
         self.count = 0
         environ = {**os.environ, "BENCH_MARK": self.mark}
         environ["MAKEROOM_NAMESPACE"] = "on" if self.mode == "namespace" else "off"
-        self.place = Place(
+        self.context = ToolContext(
             self.folder, self.folder, self.folder / ".task_outputs", self.folder / "journals", environ=environ
         )
 
-    def call(self) -> Call:
+    def call(self) -> ToolCall:
         self.count += 1
-        return Call(self.place, f"{self.count}.0", self.shown.append)
+        return ToolCall(self.context, f"{self.count}.0", self.shown.append)
 
-    async def arun(self, command: str = "", **more: Any) -> Outcome:
+    async def arun(self, command: str = "", **more: Any) -> ToolResult:
         return await self.tool.run(BASH.arguments(command=command, **more), self.call())
 
-    def run(self, command: str = "", **more: Any) -> Outcome:
+    def run(self, command: str = "", **more: Any) -> ToolResult:
         return self.runner.run(self.arun(command, **more))
 
     def say(self, command: str = "", **more: Any) -> str:
@@ -62,10 +62,10 @@ class Bench:
         return self.runner.run(self._how())
 
     async def _how(self) -> str:
-        return (await jobs_of(self.place).warden()).how.result()
+        return (await jobs_of(self.context).supervisor()).how.result()
 
     def close(self) -> None:
-        self.runner.run(close(self.place))
+        self.runner.run(close(self.context))
 
     def survivors(self) -> list[str]:
         return survivors(self.mark)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from transcripts.entries import Exchange
 from transcripts.facts import (
-    Asked,
     Clear,
     Closed,
     Compacted,
@@ -18,20 +17,30 @@ from transcripts.facts import (
     Fact,
     Failed,
     Fold,
-    Noted,
+    Metadata,
     Opened,
     Reply,
+    RequestSent,
     Result,
     Rewound,
     Started,
-    Stored,
+    StoredOutput,
     Undone,
-    Unknown,
+    UnknownFact,
     Unthink,
     User,
 )
 from transcripts.fold import Folded
-from transcripts.messages import Block, Image, RedactedThinking, Text, Thinking, ToolResult, ToolUse, Usage
+from transcripts.messages import (
+    Block,
+    ImageBlock,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Usage,
+)
 
 # Whatever JSON can say, and what files and terminals choke on.
 WORDS = (
@@ -78,18 +87,18 @@ class Dice:
     def about(self) -> dict[str, Any]:
         return {name: self.json() for name in ("path", "exit", "name") if self.random.random() < 0.3}
 
-    def use(self) -> ToolUse:
+    def use(self) -> ToolUseBlock:
         inputs = {name: self.json() for name in ("path", "command") if self.random.random() < 0.6}
-        return ToolUse(self.random.choice(IDENTS), self.random.choice(NAMES), inputs)
+        return ToolUseBlock(self.random.choice(IDENTS), self.random.choice(NAMES), inputs)
 
     def thought(self) -> Block:
         if self.random.random() < 0.3:
-            return RedactedThinking(self.words())
-        return Thinking(self.words(), self.random.choice(("", "sig", "other")))
+            return RedactedThinkingBlock(self.words())
+        return ThinkingBlock(self.words(), self.random.choice(("", "sig", "other")))
 
     def content(self) -> tuple[Block, ...]:
         return tuple(
-            Image("image/png", "AAAA") if self.random.random() < 0.2 else Text(self.words())
+            ImageBlock("image/png", "AAAA") if self.random.random() < 0.2 else TextBlock(self.words())
             for _ in range(self.random.randrange(3))
         )
 
@@ -99,13 +108,17 @@ class Dice:
         for _ in range(self.random.randrange(5)):
             kind = self.random.random()
             if kind < 0.4:
-                made.append(Text(self.words()))
+                made.append(TextBlock(self.words()))
             elif kind < 0.7:
-                made.append(self.use() if likely == "reply" else Image("image/png", "AAAA"))
+                made.append(self.use() if likely == "reply" else ImageBlock("image/png", "AAAA"))
             elif kind < 0.9:
-                made.append(self.thought() if likely == "reply" else Text(self.words()))
+                made.append(self.thought() if likely == "reply" else TextBlock(self.words()))
             else:
-                other = (self.use(), self.thought(), ToolResult(self.random.choice(IDENTS), self.content()))
+                other = (
+                    self.use(),
+                    self.thought(),
+                    ToolResultBlock(self.random.choice(IDENTS), self.content()),
+                )
                 made.append(self.random.choice(other))
         return tuple(made)
 
@@ -131,13 +144,13 @@ def anything(seq: int, dice: Dice) -> Fact:
     at = (seq, round(AT + random.randrange(10**9) / 1000, 3))
     near = random.randint(0, seq + 3)
     unknown = {"v": 1, "seq": seq, "ts": "2026-11-21T09:30:00.125Z", "sid": "s", "kind": "future", "x": [1]}
-    stored = Stored(words(), words(), near) if random.random() < 0.5 else None
+    stored = StoredOutput(words(), words(), near) if random.random() < 0.5 else None
     made: tuple[Any, ...] = (
         lambda: Opened(
             *at, (words(),), ({"name": words()},), words(), 9, words(), None, dice.edits(seq), dice.about()
         ),
         lambda: User(*at, dice.blocks("user"), dice.counts(), random.choice(("user", "harness"))),
-        lambda: Asked(*at, words(), near, near, 2),
+        lambda: RequestSent(*at, words(), near, near, 2),
         lambda: Reply(
             *at,
             dice.blocks("reply"),
@@ -165,9 +178,9 @@ def anything(seq: int, dice: Dice) -> Fact:
         lambda: Undone(*at, f"c{near}", dice.edits(seq)),
         lambda: Failed(*at, words(), words(), dice.about()),
         lambda: Rewound(*at, near, dice.about()),
-        lambda: Noted(*at, words(), dice.about()),
+        lambda: Metadata(*at, words(), dice.about()),
         lambda: Closed(*at, words()),
-        lambda: Unknown(seq, AT, "future", unknown),
+        lambda: UnknownFact(seq, AT, "future", unknown),
     )
     fact: Fact = random.choice(made)()
     return fact
@@ -212,7 +225,7 @@ def _next(seq: int, folded: Folded, dice: Dice) -> Fact:
     if kind < 0.95:
         return Rewound(seq, AT, random.randint(1, seq))
     fact = anything(seq, dice)
-    return fact if not getattr(fact, "edits", ()) else Noted(seq, AT, "instead")
+    return fact if not getattr(fact, "edits", ()) else Metadata(seq, AT, "instead")
 
 
 def _edits(folded: Folded, dice: Dice) -> tuple[Edit, ...]:
@@ -241,7 +254,7 @@ def _fold(folded: Folded, random: Random) -> Fold:
     end = entries[last].last
     if random.random() < 0.3:  # up to the next one, with all that stands between
         end = max(end, entries[last + 1].seq - 1 if last + 1 < len(entries) else folded.last_seq)
-    return Fold(entries[first].seq, end, (Text(random.choice(PLACEHOLDERS)),), 7)
+    return Fold(entries[first].seq, end, (TextBlock(random.choice(PLACEHOLDERS)),), 7)
 
 
 def nests(fold: Fold, folded: Folded, edits: list[Edit]) -> bool:

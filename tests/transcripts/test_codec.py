@@ -5,8 +5,16 @@ import pytest
 from hypothesis import given, settings
 
 from transcripts.codec import BadLine, decode, encode, from_raw, seal
-from transcripts.facts import Asked, Clear, Compacted, Fact, Reply, Result, Unknown, User
-from transcripts.messages import Opaque, Text, Thinking, ToolUse, clean_json, from_api, to_api
+from transcripts.facts import Clear, Compacted, Fact, Reply, RequestSent, Result, UnknownFact, User
+from transcripts.messages import (
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    UnknownBlock,
+    block_from_json,
+    block_to_json,
+    replace_surrogates_in_json,
+)
 
 from .histories import Dice, anything, seeds
 
@@ -45,9 +53,9 @@ def test_one_flipped_bit_is_noticed(seed: int) -> None:
 
 
 def test_what_no_file_can_hold_is_replaced_and_all_else_is_kept() -> None:
-    fact = User(1, 0.0, (Text("a\ud800b \u2028 \x00 \U0001f600"),))
+    fact = User(1, 0.0, (TextBlock("a\ud800b \u2028 \x00 \U0001f600"),))
     back, _ = decode(encode(fact, "s"))
-    assert back == User(1, 0.0, (Text("a?b \u2028 \x00 \U0001f600"),))
+    assert back == User(1, 0.0, (TextBlock("a?b \u2028 \x00 \U0001f600"),))
 
 
 def test_a_line_of_a_newer_version_is_kept_whole() -> None:
@@ -60,7 +68,7 @@ def test_a_line_of_a_newer_version_is_kept_whole() -> None:
         "future": {"a": [1]},
     }
     fact, _ = decode(seal(raw))
-    assert isinstance(fact, Unknown) and fact.raw["future"] == {"a": [1]}
+    assert isinstance(fact, UnknownFact) and fact.raw["future"] == {"a": [1]}
     assert decode(encode(fact, "s"))[0] == fact
 
 
@@ -78,7 +86,7 @@ def test_a_line_of_a_newer_version_is_kept_whole() -> None:
 def test_a_sound_line_that_we_cannot_read_is_kept_as_unknown(body: dict[str, object]) -> None:
     raw = {"v": 1, "seq": 4, "ts": "2026-11-21T09:30:00.125Z", "sid": "s", **body}
     fact, _ = decode(seal(raw))
-    assert isinstance(fact, Unknown) and fact.seq == 4
+    assert isinstance(fact, UnknownFact) and fact.seq == 4
 
 
 @pytest.mark.parametrize(
@@ -119,9 +127,9 @@ def test_nesting_without_end_is_no_record() -> None:
     ],
 )
 def test_a_block_that_we_cannot_read_is_sent_back_untouched(raw: dict[str, object]) -> None:
-    block = from_api(raw)
-    assert isinstance(block, Opaque)
-    assert to_api(block) == raw
+    block = block_from_json(raw)
+    assert isinstance(block, UnknownBlock)
+    assert block_to_json(block) == raw
 
 
 def test_fields_of_a_block_that_we_do_not_know_are_kept() -> None:
@@ -130,11 +138,11 @@ def test_fields_of_a_block_that_we_do_not_know_are_kept() -> None:
         {"type": "thinking", "thinking": "a", "signature": "b", "extra": {"c": 1}},
         {"type": "tool_use", "id": "a", "name": "b", "input": {}, "caller": "x"},
     ):
-        assert to_api(from_api(raw)) == raw
+        assert block_to_json(block_from_json(raw)) == raw
 
 
 def test_defaults_take_no_room_in_a_line() -> None:
-    line = json.loads(encode(Reply(1, 0.0, (Text("hi"),)), "s"))
+    line = json.loads(encode(Reply(1, 0.0, (TextBlock("hi"),)), "s"))
     assert set(line) == {"v", "seq", "ts", "sid", "kind", "blocks", "crc"}
 
 
@@ -148,9 +156,14 @@ def test_lines_are_readable_by_eye() -> None:
 
 
 def test_every_kind_of_block_survives() -> None:
-    blocks = (Text("a"), Thinking("", "sig"), ToolUse("t", "bash", {"a": [1, None]}), Opaque({"type": "new"}))
+    blocks = (
+        TextBlock("a"),
+        ThinkingBlock("", "sig"),
+        ToolUseBlock("t", "bash", {"a": [1, None]}),
+        UnknownBlock({"type": "new"}),
+    )
     fact = Reply(1, 0.0, blocks)
     assert decode(encode(fact, "s"))[0] == fact
-    result = Result(2, 0.0, 1, 2, (Text("x"),), about=clean_json({"exit": 0}))
+    result = Result(2, 0.0, 1, 2, (TextBlock("x"),), about=replace_surrogates_in_json({"exit": 0}))
     assert decode(encode(result, "s"))[0] == result
-    assert decode(encode(Asked(3, 0.5, "auto"), "s"))[0] == Asked(3, 0.5, "auto")
+    assert decode(encode(RequestSent(3, 0.5, "auto"), "s"))[0] == RequestSent(3, 0.5, "auto")

@@ -9,8 +9,8 @@ import pytest
 from transcripts.codec import encode
 from transcripts.facts import Closed, Compacted, Fact, Fold, Reply, Result, Started, User
 from transcripts.fold import fold
-from transcripts.load import read
-from transcripts.messages import Text, Thinking, ToolUse
+from transcripts.load import read_record
+from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
 from transcripts.store import resume
 
 from .grammar import complaints
@@ -25,16 +25,21 @@ def session() -> list[Fact]:
         return len(facts) + 1
 
     for turn in range(12):
-        facts.append(User(seq(), 0.0, (Text(f"do {turn} ü😀"),), (4,)))
-        uses = (ToolUse(f"a{turn}", "bash", {"command": "ls"}), ToolUse(f"b{turn}", "read", {"path": "x"}))
-        facts.append(Reply(seq(), 0.0, (Thinking("hm", "sig"), Text("looking"), *uses), (1, 2, 9, 9)))
+        facts.append(User(seq(), 0.0, (TextBlock(f"do {turn} ü😀"),), (4,)))
+        uses = (
+            ToolUseBlock(f"a{turn}", "bash", {"command": "ls"}),
+            ToolUseBlock(f"b{turn}", "read", {"path": "x"}),
+        )
+        facts.append(
+            Reply(seq(), 0.0, (ThinkingBlock("hm", "sig"), TextBlock("looking"), *uses), (1, 2, 9, 9))
+        )
         of = facts[-1].seq
         facts.append(Started(seq(), 0.0, of, 2))
         for block in (3, 2):
-            facts.append(Result(seq(), 0.0, of, block, (Text("out\n\u2028" * 60),), (99,)))
-        facts.append(Reply(seq(), 0.0, (Thinking("so", "sig"), Text("done"))))
+            facts.append(Result(seq(), 0.0, of, block, (TextBlock("out\n\u2028" * 60),), (99,)))
+        facts.append(Reply(seq(), 0.0, (ThinkingBlock("so", "sig"), TextBlock("done"))))
         if turn == 8:
-            edits = (Fold(1, facts[-7].seq, (Text("earlier: much was done"),), 9),)
+            edits = (Fold(1, facts[-7].seq, (TextBlock("earlier: much was done"),), 9),)
             facts.append(Compacted(seq(), 0.0, "summary", "auto", edits))
     facts.append(Closed(seq(), 0.0, "left"))
     return facts
@@ -60,10 +65,10 @@ ENDS = ends()
 def check_cut(path: Path, at: int) -> None:
     path.write_bytes(DATA[:at])
     whole = sum(end <= at for end in ENDS)
-    loaded = read(path)
+    loaded = read_record(path)
     assert loaded.facts == FACTS[:whole]
     assert loaded.bad == () and loaded.good + loaded.torn == at
-    word = User(whole + 1, 0.0, (Text("continue"),))
+    word = User(whole + 1, 0.0, (TextBlock("continue"),))
     assert complaints([json.loads(message.json) for message in fold([*loaded.facts, word]).view]) == []
 
 
@@ -72,10 +77,10 @@ def check_resumed(path: Path, at: int) -> None:
     path.write_bytes(DATA[:at])
     whole = sum(end <= at for end in ENDS)
     store, _ = resume(path, pytest.fail)
-    store.append(word := User(whole + 1, 0.0, (Text("continue"),)), True)
+    store.append(word := User(whole + 1, 0.0, (TextBlock("continue"),)), True)
     store.close()
-    assert read(path).facts == [*FACTS[:whole], word]
-    assert read(path).bad == ()
+    assert read_record(path).facts == [*FACTS[:whole], word]
+    assert read_record(path).bad == ()
 
 
 @pytest.fixture
@@ -143,12 +148,12 @@ def test_a_file_that_was_hacked_about_still_loads_and_folds_and_is_gone_on_with(
     if seed % 3 == 0:
         random.shuffle(order)
     path.write_bytes(b"".join(lines[i] for i in order))
-    loaded = read(path)
+    loaded = read_record(path)
     assert {facts[i].seq for i in whole} <= {fact.seq for fact in loaded.facts}
-    word = User(loaded.facts[-1].seq + 1 if loaded.facts else 1, 0.0, (Text("continue"),))
+    word = User(loaded.facts[-1].seq + 1 if loaded.facts else 1, 0.0, (TextBlock("continue"),))
     assert complaints([json.loads(message.json) for message in fold([*loaded.facts, word]).view]) == []
     store, _ = resume(path, pytest.fail)
     store.append(word, True)
     store.close()
-    assert read(path).facts == [*loaded.facts, word]
-    assert read(path).bad == loaded.bad
+    assert read_record(path).facts == [*loaded.facts, word]
+    assert read_record(path).bad == loaded.bad

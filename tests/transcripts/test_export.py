@@ -12,20 +12,27 @@ from transcripts.facts import (
     Fact,
     Failed,
     Fold,
-    Noted,
+    Metadata,
     Opened,
     Reply,
     Result,
     Rewound,
-    Stored,
+    StoredOutput,
     Undone,
     Unthink,
     User,
 )
 from transcripts.fold import fold
 from transcripts.lazy_results import SMALL
-from transcripts.load import read
-from transcripts.messages import Image, RedactedThinking, Text, Thinking, ToolUse, Usage
+from transcripts.load import read_record
+from transcripts.messages import (
+    ImageBlock,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    Usage,
+)
 
 SECRET = "sk-" + "ant-api03-" + "Ab1_" * 20
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -41,16 +48,16 @@ def session() -> list[Fact]:
         User(
             2,
             1_795_253_401.0,
-            (Text("Fix </script><script>alert(1)</script> & **this**"), Image("image/png", PIXEL)),
+            (TextBlock("Fix </script><script>alert(1)</script> & **this**"), ImageBlock("image/png", PIXEL)),
         ),
     ]
     for turn in range(6):
         seq = facts[-1].seq
         blocks = (
-            Thinking(f"I think {turn}", "sig"),
-            RedactedThinking("zz"),
-            Text(f"Step {turn}:\n```python\nprint('<b>')\n```\nok"),
-            ToolUse(f"t{turn}", "edit", {"path": f"x{turn}.py", "old_string": "<old>"}),
+            ThinkingBlock(f"I think {turn}", "sig"),
+            RedactedThinkingBlock("zz"),
+            TextBlock(f"Step {turn}:\n```python\nprint('<b>')\n```\nok"),
+            ToolUseBlock(f"t{turn}", "edit", {"path": f"x{turn}.py", "old_string": "<old>"}),
         )
         usage = Usage(input=1000 * (turn + 1), cache_read=9000 * (turn % 4), output=50)
         facts.append(Reply(seq + 1, 1_795_253_402.0 + turn, blocks, usage=usage))
@@ -60,15 +67,20 @@ def session() -> list[Fact]:
                 1_795_253_403.0 + turn,
                 seq + 1,
                 3,
-                (Text(f"done {turn} key={SECRET}\x1b[31m\u202e" + "y" * SMALL),),
+                (TextBlock(f"done {turn} key={SECRET}\x1b[31m\u202e" + "y" * SMALL),),
                 (600,),
                 error=turn == 4,
                 human={"diff": DIFF} if turn % 2 else {},
-                stored=Stored(".task_outputs/tool-results/x.txt", "0" * 64, 12345) if turn == 5 else None,
+                stored=StoredOutput(".task_outputs/tool-results/x.txt", "0" * 64, 12345)
+                if turn == 5
+                else None,
             )
         )
         if turn == 3:
-            edits = (Clear(4, 0, "content", "[cleared: recall r4]", 590), Fold(2, 4, (Text("so far"),), 9))
+            edits = (
+                Clear(4, 0, "content", "[cleared: recall r4]", 590),
+                Fold(2, 4, (TextBlock("so far"),), 9),
+            )
             report = {"why": "over 80 % of the window", "before": 180_000, "after": 40_000}
             facts.append(
                 Compacted(seq + 3, 1_795_253_409.0, "micro", "auto", (*edits, Unthink(2, 9)), None, report)
@@ -76,12 +88,12 @@ def session() -> list[Fact]:
     seq = facts[-1].seq
     return [
         *facts,
-        Noted(seq + 1, 1_795_253_500.0, "name", {"name": "A <fine> name"}),
+        Metadata(seq + 1, 1_795_253_500.0, "name", {"name": "A <fine> name"}),
         Failed(seq + 2, 1_795_253_500.0, "summary", "no answer"),
-        User(seq + 3, 1_795_253_501.0, (Text("forget this"),)),
+        User(seq + 3, 1_795_253_501.0, (TextBlock("forget this"),)),
         Rewound(seq + 4, 1_795_253_502.0, seq + 3),
-        User(seq + 5, 1_795_253_503.0, (Text("the end ```"),), source="user"),
-        Reply(seq + 6, 1_795_253_504.0, (Text("half"),), complete=False, partial="and a <piece>"),
+        User(seq + 5, 1_795_253_503.0, (TextBlock("the end ```"),), source="user"),
+        Reply(seq + 6, 1_795_253_504.0, (TextBlock("half"),), complete=False, partial="and a <piece>"),
     ]
 
 
@@ -125,7 +137,7 @@ def test_a_fence_is_longer_than_any_in_the_text_and_long_text_loses_its_middle()
 def test_the_lines_can_be_resumed(tmp_path: Path) -> None:
     path = tmp_path / "s1.jsonl"
     path.write_text(export_text(FOLDED, "s1", ".jsonl"), "utf-8")
-    loaded = read(path)
+    loaded = read_record(path)
     assert [fact.seq for fact in loaded.facts] == [fact.seq for fact in FOLDED.facts]
     assert loaded.bad == () and loaded.torn == 0
     assert len(fold(loaded.facts).view) == len(FOLDED.view)
@@ -142,7 +154,7 @@ def test_the_conversation_is_the_whole_one_in_the_form_of_the_api() -> None:
 def test_what_lies_on_the_shelf_is_exported_too(tmp_path: Path) -> None:
     path = tmp_path / "s1.jsonl"
     path.write_bytes(b"".join(encode(fact, "s1") for fact in session()))
-    loaded = read(path, shelve=True)
+    loaded = read_record(path, shelve=True)
     assert len(loaded.shelf) == 1
     assert "done 0" not in export_text(fold(loaded.facts), "s1", ".md")
     assert "done 0" in export_text(fold(loaded.facts), "s1", ".md", loaded.shelf)
@@ -174,8 +186,8 @@ def test_an_empty_session_is_a_page_as_well() -> None:
 
 def said(words: str) -> str:
     """The page of a session of another agent, without times and figures, in which the model said `words`."""
-    user = User(1, 0.0, (Text("Tell me"),))
-    facts = [user, Reply(2, 0.0, (Text(words),)), Reply(3, 0.0, (Text("more"),))]
+    user = User(1, 0.0, (TextBlock("Tell me"),))
+    facts = [user, Reply(2, 0.0, (TextBlock(words),)), Reply(3, 0.0, (TextBlock("more"),))]
     return export_text(fold(facts), "s1", ".html")
 
 
@@ -208,12 +220,14 @@ def test_a_secret_within_markdown_is_masked() -> None:
 
 def surrounded() -> list[Fact]:
     """A prompt with what the program puts beside it, and a change of a file."""
-    around = Text("<surroundings>\nProject folder: /home/me\n</surroundings>")
+    around = TextBlock("<surroundings>\nProject folder: /home/me\n</surroundings>")
     diff = f"{DIFF}\n--- counted down"  # the last line takes `-- counted down` away
     return [
-        User(1, 1.79e9, (around, Text("change x.py"))),
-        Reply(2, 1.79e9, (Text("ok"), ToolUse("t", "edit", {"file_path": "x.py", "old_string": "a"}))),
-        Result(3, 1.79e9, 2, 1, (Text("from typing import Any"),), human={"diff": diff}),
+        User(1, 1.79e9, (around, TextBlock("change x.py"))),
+        Reply(
+            2, 1.79e9, (TextBlock("ok"), ToolUseBlock("t", "edit", {"file_path": "x.py", "old_string": "a"}))
+        ),
+        Result(3, 1.79e9, 2, 1, (TextBlock("from typing import Any"),), human={"diff": diff}),
     ]
 
 

@@ -13,10 +13,10 @@ import pytest
 
 from transcripts.codec import encode, seal
 from transcripts.disk import Disk
-from transcripts.facts import Compacted, Fact, Fold, Result, Unknown, User
+from transcripts.facts import Compacted, Fact, Fold, Result, UnknownFact, User
 from transcripts.listing import sessions
-from transcripts.load import read
-from transcripts.messages import Text
+from transcripts.load import read_record
+from transcripts.messages import TextBlock
 from transcripts.record_errors import StoreError
 from transcripts.session_lock import path_of
 from transcripts.store import Store, create, resume
@@ -42,10 +42,10 @@ def goes_on(path: Path) -> list[Fact]:
     """Go on with a session: what was there stays as it was, what is said is there. Returns what was there."""
     store, loaded = resume(path, told := Told())
     before = path.read_bytes()[: loaded.good]
-    word = User(max((fact.seq for fact in loaded.facts), default=0) + 1, 9.5, (Text("go on"),))
+    word = User(max((fact.seq for fact in loaded.facts), default=0) + 1, 9.5, (TextBlock("go on"),))
     store.append(word, True)
     store.close()
-    again = read(path)
+    again = read_record(path)
     assert told == [] and again.torn == 0
     assert again.facts == [*loaded.facts, word] and again.bad == loaded.bad
     assert path.read_bytes().startswith(before)
@@ -91,46 +91,49 @@ def test_an_older_format_is_read_and_its_lines_stay_as_they_are(tmp_path: Path) 
     old = {"v": 0, "seq": 1, "ts": "2026-11-21T09:30:00Z", "sid": SID, "kind": "user"}
     data = seal({**old, "blocks": [{"type": "text", "text": "long ago"}]})
     (fact,) = goes_on(laid(tmp_path, data))
-    assert isinstance(fact, User) and fact.blocks == (Text("long ago"),)
+    assert isinstance(fact, User) and fact.blocks == (TextBlock("long ago"),)
 
 
 def test_records_of_a_kind_that_nobody_knows_are_kept(tmp_path: Path) -> None:
     odd = {"v": 1, "seq": 6, "ts": "2026-11-21T09:30:00Z", "sid": SID, "kind": "dreamt", "of": ["sheep"]}
     facts = goes_on(laid(tmp_path, WHOLE + seal(odd)))
-    assert isinstance(facts[-1], Unknown) and facts[-1].raw["of"] == ["sheep"]
+    assert isinstance(facts[-1], UnknownFact) and facts[-1].raw["of"] == ["sheep"]
 
 
 def test_a_clock_that_runs_backwards_changes_no_order(tmp_path: Path) -> None:
     path = laid(tmp_path, WHOLE)
     store, _ = resume(path, Told())
-    early = [User(6, -3600.0, (Text("before the beginning of time"),)), User(7, 0.25, (Text("later"),))]
+    early = [
+        User(6, -3600.0, (TextBlock("before the beginning of time"),)),
+        User(7, 0.25, (TextBlock("later"),)),
+    ]
     for fact in early:
         store.append(fact, True)
     store.close()
-    assert read(path).facts == [*TURN, *early]
+    assert read_record(path).facts == [*TURN, *early]
     assert sessions(tmp_path)[0].first == "list the files"
     assert goes_on(path) == [*TURN, *early]
 
 
-LARGE = Result(3, 3.5, 2, 0, (Text("x" * (50 << 20)),), (9,))
+LARGE = Result(3, 3.5, 2, 0, (TextBlock("x" * (50 << 20)),), (9,))
 
 
 def test_a_record_of_50_mb_is_written_read_left_in_the_file_and_torn(tmp_path: Path) -> None:
     store = create(tmp_path, SID, told := Told())
     record(store, [*turn()[:2], (LARGE, True)])
     cut = store.path.stat().st_size - 10
-    store.append(Compacted(4, 4.5, "summary", "auto", (Fold(1, 3, (Text("much"),)),)), True)
+    store.append(Compacted(4, 4.5, "summary", "auto", (Fold(1, 3, (TextBlock("much"),)),)), True)
     store.close()
-    assert read(store.path).facts[2] == LARGE
-    shelved = read(store.path, shelve=True)
+    assert read_record(store.path).facts[2] == LARGE
+    shelved = read_record(store.path, shelve=True)
     assert shelved.shelf.fetch(3) == LARGE and told == []
     os.truncate(store.path, cut)
     again, loaded = resume(store.path, told)
-    again.append(User(3, 5.5, (Text("go on"),)), True)
+    again.append(User(3, 5.5, (TextBlock("go on"),)), True)
     again.close()
     assert loaded.facts == TURN[:2] and told == []
     assert store.path.with_suffix(".torn").stat().st_size == loaded.torn > 50 << 20
-    assert [fact.seq for fact in read(store.path).facts] == [1, 2, 3]
+    assert [fact.seq for fact in read_record(store.path).facts] == [1, 2, 3]
 
 
 @pytest.mark.sweep
@@ -175,7 +178,7 @@ def test_a_call_that_fails_once_while_a_session_is_mended_loses_nothing(
             store, _ = resume(path, Told())
         record(store, turn(6))
         store.close()
-        loaded = read(path)
+        loaded = read_record(path)
         assert loaded.facts == [*TURN, *LATER] and (loaded.bad, loaded.torn) == ((), 0), plan.log[at - 1]
         assert TORN in path.with_suffix(".torn").read_bytes()
     assert at > 15
@@ -216,7 +219,7 @@ SMALL_DISK = """
 import json, subprocess, sys
 from pathlib import Path
 from tests.transcripts.test_store import SID, Told, record, turn
-from transcripts.store import create, path_of, read
+from transcripts.store import create, path_of, read_record
 
 folder, how = Path(sys.argv[1]), sys.argv[2]
 told, ballast = Told(), folder / "ballast"
@@ -239,7 +242,7 @@ else:
     subprocess.run(["mount", "-o", "remount,rw", folder], check=True)
 record(store, turn(at + 5))
 store.close()
-loaded = read(path_of(folder, SID))
+loaded = read_record(path_of(folder, SID))
 assert [fact.seq for fact in loaded.facts] == list(range(1, at + 10))
 assert (loaded.bad, loaded.torn) == ((), 0)
 print(json.dumps(told))

@@ -4,10 +4,10 @@ from random import Random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from transcripts.edits import Edits
+from transcripts.edits import ActiveEdits
 from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, Result, Rewound, Started, Undone, User
 from transcripts.fold import Folded, fold
-from transcripts.messages import Text, Thinking, ToolUse
+from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
 from transcripts.view import MESSAGE_TOKENS
 
 from .grammar import complaints
@@ -35,7 +35,7 @@ def grounds(folded: Folded) -> list[tuple[object, ...]]:
 
 def continued(facts: list[Fact]) -> list[dict[str, object]]:
     seq = facts[-1].seq + 1 if facts else 1
-    return [json.loads(line) for line in shown(fold([*facts, User(seq, 0.0, (Text("continue"),))]))]
+    return [json.loads(line) for line in shown(fold([*facts, User(seq, 0.0, (TextBlock("continue"),))]))]
 
 
 @given(lossy_histories)
@@ -85,7 +85,7 @@ def test_the_tally_of_a_view_is_the_sum_of_its_parts(facts: list[Fact]) -> None:
 @quick
 def test_edits_come_and_go_in_any_order(facts: list[Fact], random: Random) -> None:
     made = {fact.seq: fact.edits for fact in facts if isinstance(fact, Compacted) and fact.edits}
-    edits = Edits()
+    edits = ActiveEdits()
     moves = [seq for seq in made for _ in range(3)]
     random.shuffle(moves)
     for seq in moves:
@@ -93,7 +93,7 @@ def test_edits_come_and_go_in_any_order(facts: list[Fact], random: Random) -> No
             edits.remove(seq)
         else:
             edits.add(seq, made[seq])
-    fresh = Edits()
+    fresh = ActiveEdits()
     for seq in sorted(edits.origins):
         fresh.add(seq, made[seq])
     assert edits.clears == fresh.clears
@@ -142,8 +142,8 @@ def exchange(seq: int, *blocks: object) -> Reply:
     return Reply(seq, 0.0, tuple(blocks))  # type: ignore[arg-type]
 
 
-HELLO = User(1, 0.0, (Text("hello"),))
-CALL = ToolUse("t1", "bash", {"command": "ls"})
+HELLO = User(1, 0.0, (TextBlock("hello"),))
+CALL = ToolUseBlock("t1", "bash", {"command": "ls"})
 
 
 def last_result(facts: list[Fact]) -> str:
@@ -162,9 +162,9 @@ def test_a_call_that_had_started_is_answered_as_perhaps_run() -> None:
 def test_results_stand_in_call_order_however_they_came() -> None:
     facts = [
         HELLO,
-        exchange(2, CALL, ToolUse("t2", "read", {})),
-        Result(3, 0.0, 2, 1, (Text("second"),)),
-        Result(4, 0.0, 2, 0, (Text("first"),)),
+        exchange(2, CALL, ToolUseBlock("t2", "read", {})),
+        Result(3, 0.0, 2, 1, (TextBlock("second"),)),
+        Result(4, 0.0, 2, 0, (TextBlock("first"),)),
     ]
     blocks = json.loads(fold(facts).view[-1].json)["content"]
     assert [block["tool_use_id"] for block in blocks] == ["t1", "t2"]
@@ -172,22 +172,22 @@ def test_results_stand_in_call_order_however_they_came() -> None:
 
 
 def test_an_unfinished_reply_gives_way_to_the_next_try() -> None:
-    facts = [HELLO, Reply(2, 0.0, (Text("half"),), complete=False), exchange(3, Text("whole"))]
+    facts = [HELLO, Reply(2, 0.0, (TextBlock("half"),), complete=False), exchange(3, TextBlock("whole"))]
     assert b"half" not in fold(facts).view[-1].json
 
 
 def test_an_unfinished_reply_without_another_try_stays() -> None:
-    facts = [HELLO, Reply(2, 0.0, (Text("half"),), complete=False), User(3, 0.0, (Text("go on"),))]
+    facts = [HELLO, Reply(2, 0.0, (TextBlock("half"),), complete=False), User(3, 0.0, (TextBlock("go on"),))]
     assert b"half" in fold(facts).view[1].json
 
 
 def test_thinking_behind_a_missing_record_is_left_out() -> None:
-    thought = Thinking("hm", "sig")
+    thought = ThinkingBlock("hm", "sig")
     facts = [
         HELLO,
-        exchange(2, thought, Text("a")),
-        User(4, 0.0, (Text("b"),)),
-        exchange(5, thought, Text("c")),
+        exchange(2, thought, TextBlock("a")),
+        User(4, 0.0, (TextBlock("b"),)),
+        exchange(5, thought, TextBlock("c")),
     ]
     view = fold(facts).view
     assert b"thinking" in view[1].json
@@ -195,23 +195,25 @@ def test_thinking_behind_a_missing_record_is_left_out() -> None:
 
 
 def test_thinking_is_left_out_when_the_very_beginning_is_missing() -> None:
-    facts = [User(3, 0.0, (Text("b"),)), exchange(4, Thinking("hm", "sig"), Text("c"))]
+    facts = [User(3, 0.0, (TextBlock("b"),)), exchange(4, ThinkingBlock("hm", "sig"), TextBlock("c"))]
     assert b"thinking" not in fold(facts).view[1].json
 
 
 def test_going_back_keeps_thinking_behind_the_first_of_several_holes_out() -> None:
-    thought = Thinking("hm", "sig")
-    facts: list[Fact] = [HELLO, User(3, 0.0, (Text("b"),)), exchange(4, thought, Text("c"))]
-    facts += [User(6, 0.0, (Text("d"),)), exchange(7, Text("e")), Rewound(8, 0.0, 7)]
+    thought = ThinkingBlock("hm", "sig")
+    facts: list[Fact] = [HELLO, User(3, 0.0, (TextBlock("b"),)), exchange(4, thought, TextBlock("c"))]
+    facts += [User(6, 0.0, (TextBlock("d"),)), exchange(7, TextBlock("e")), Rewound(8, 0.0, 7)]
     assert all(b"thinking" not in message.json for message in fold(facts).view)
 
 
 def test_the_widest_fold_counts_and_an_inner_one_comes_back_when_it_is_undone() -> None:
     facts: list[Fact] = [HELLO]
     for seq in range(2, 10):
-        facts.append(exchange(seq, Text(f"r{seq}")) if seq % 2 == 0 else User(seq, 0.0, (Text(f"u{seq}"),)))
-    facts.append(Compacted(10, 0.0, "collapse", "auto", (Fold(3, 6, (Text("INNER"),)),)))
-    facts.append(Compacted(11, 0.0, "summary", "auto", (Fold(1, 8, (Text("OUTER"),)),)))
+        facts.append(
+            exchange(seq, TextBlock(f"r{seq}")) if seq % 2 == 0 else User(seq, 0.0, (TextBlock(f"u{seq}"),))
+        )
+    facts.append(Compacted(10, 0.0, "collapse", "auto", (Fold(3, 6, (TextBlock("INNER"),)),)))
+    facts.append(Compacted(11, 0.0, "summary", "auto", (Fold(1, 8, (TextBlock("OUTER"),)),)))
     wide = b"".join(message.json for message in fold(facts).view)
     assert b"OUTER" in wide and b"INNER" not in wide and b"r4" not in wide
     narrow = b"".join(message.json for message in fold([*facts, Undone(12, 0.0, "c11")]).view)
@@ -219,7 +221,7 @@ def test_the_widest_fold_counts_and_an_inner_one_comes_back_when_it_is_undone() 
 
 
 def test_the_latest_clear_counts_and_the_one_before_comes_back() -> None:
-    facts: list[Fact] = [HELLO, exchange(2, CALL), Result(3, 0.0, 2, 0, (Text("long output"),))]
+    facts: list[Fact] = [HELLO, exchange(2, CALL), Result(3, 0.0, 2, 0, (TextBlock("long output"),))]
     facts.append(Compacted(4, 0.0, "budget", "auto", (Clear(3, 0, "content", "PREVIEW"),)))
     facts.append(Compacted(5, 0.0, "micro", "auto", (Clear(3, 0, "content", "GONE"),)))
     assert last_result(facts) == "GONE"
@@ -235,7 +237,7 @@ def test_a_preview_is_what_the_compaction_will_show(facts: list[Fact]) -> None:
     if not folded.entries:
         return
     entry = folded.entries[0]
-    edits = (Fold(entry.seq, entry.last, (Text("SUMMARY"),), 5),)
+    edits = (Fold(entry.seq, entry.last, (TextBlock("SUMMARY"),), 5),)
     if folded.edits.covering(entry.seq) is not None:
         return
     before = shown(folded)
@@ -246,8 +248,8 @@ def test_a_preview_is_what_the_compaction_will_show(facts: list[Fact]) -> None:
 
 
 def test_of_two_folds_over_the_same_stretch_the_newer_counts_whenever_they_were_added() -> None:
-    old, new = (Fold(1, 5, (Text("old"),)),), (Fold(1, 5, (Text("new"),)),)
-    edits = Edits()
+    old, new = (Fold(1, 5, (TextBlock("old"),)),), (Fold(1, 5, (TextBlock("new"),)),)
+    edits = ActiveEdits()
     for origin, made in ((9, new), (8, old)):
         edits.add(origin, made)
     assert edits.covering(3) == new[0]
@@ -257,7 +259,7 @@ def test_of_two_folds_over_the_same_stretch_the_newer_counts_whenever_they_were_
 
 def test_of_two_clears_on_one_field_the_newer_counts_whenever_they_were_added() -> None:
     old, new = (Clear(3, 0, "content", "old"),), (Clear(3, 0, "content", "new"),)
-    edits = Edits()
+    edits = ActiveEdits()
     for origin, made in ((9, new), (8, old)):
         edits.add(origin, made)
     assert edits.clears[3, 0] == {"content": new[0]}

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from transcripts.codec import encode
-from transcripts.facts import Compacted, Noted, Opened, Reply, Result, Rewound, Unthink, User
+from transcripts.facts import Compacted, Metadata, Opened, Reply, Result, Rewound, Unthink, User
 from transcripts.fold import fold
-from transcripts.importers import FORMATS, Unreadable, detect, load
-from transcripts.messages import INVALID_JSON, Image, Text, Thinking, ToolUse
+from transcripts.importers import IMPORT_FORMATS, UnreadableRecording, detect, load
+from transcripts.messages import INVALID_JSON, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
 
 
 def count(blocks):
@@ -125,7 +125,7 @@ def test_an_answer_of_claude_code_split_over_lines_is_one_reply_even_with_result
     )
     assert made.format == "claude-code" and made.timed
     assert kinds(made.facts) == ["User", "Reply", "Result", "Result", "Reply"]
-    assert [type(block) for block in made.facts[1].blocks] == [Thinking, ToolUse, ToolUse]
+    assert [type(block) for block in made.facts[1].blocks] == [ThinkingBlock, ToolUseBlock, ToolUseBlock]
     assert [fact.block for fact in made.facts[2:4]] == [1, 2]
 
 
@@ -200,7 +200,7 @@ def test_pi_sessions_keep_calls_results_thinking_and_commands_of_the_person():
     assert kinds(made.facts) == ["User", "Reply", "Result", "User", "Reply"]
     thinking, call = made.facts[1].blocks
     assert (thinking.signature, call.name, call.input["command"]) == ("sig", "bash", "ls")
-    assert made.facts[2].error and isinstance(made.facts[2].content[0], Image)
+    assert made.facts[2].error and isinstance(made.facts[2].content[0], ImageBlock)
     assert "pwd" in made.facts[3].blocks[0].text
     assert made.facts[4].model == "claude-x"
 
@@ -246,7 +246,7 @@ def test_a_swe_agent_history_turns_actions_into_calls_and_observations_into_resu
     made = load(json.dumps({"history": history, "trajectory": [], "info": {}}, indent=2).encode(), count)
     assert made.format == "swe-agent"
     assert kinds(made.facts) == ["User", "Reply", "Result", "Reply", "Result", "Reply"]
-    assert made.facts[1].blocks[0] == Text("I look.")
+    assert made.facts[1].blocks[0] == TextBlock("I look.")
     assert made.facts[1].blocks[1].input == {"command": "ls\n"}
     assert made.facts[3].blocks[1].id == "t1"
     assert made.facts[5].blocks[0].input == {INVALID_JSON: "{"}
@@ -266,19 +266,19 @@ def test_a_swe_agent_file_without_history_is_read_from_its_steps():
 def test_our_own_transcripts_lose_compactions_and_what_was_rewound_and_keep_pins():
     facts = [
         Opened(1, 5.0, ("s",), (), "m", 1000, "/w"),
-        User(2, 5.0, (Text("go"),)),
-        Reply(3, 6.0, (ToolUse("a", "read", {}),)),
-        Result(4, 7.0, 3, 0, (Text("x"),)),
+        User(2, 5.0, (TextBlock("go"),)),
+        Reply(3, 6.0, (ToolUseBlock("a", "read", {}),)),
+        Result(4, 7.0, 3, 0, (TextBlock("x"),)),
         Compacted(5, 7.0, "micro", "auto", (Unthink(3, 3),)),
-        Noted(6, 7.0, "pin", {"text": "never push"}),
-        User(7, 8.0, (Text("wrong"),)),
+        Metadata(6, 7.0, "pin", {"text": "never push"}),
+        User(7, 8.0, (TextBlock("wrong"),)),
         Rewound(8, 9.0, 7),
-        Reply(9, 9.0, (Text("done"),)),
+        Reply(9, 9.0, (TextBlock("done"),)),
     ]
     raw = b"".join(encode(fact, "s") for fact in facts)
     made = load(raw[:-30] + b"\n" + encode(facts[-1], "s") + b'{"torn', count)
     assert made.format == "makeroom" and made.timed
-    assert kinds(made.facts) == ["User", "Reply", "Result", "Noted", "Reply"]
+    assert kinds(made.facts) == ["User", "Reply", "Result", "Metadata", "Reply"]
     assert [fact.seq for fact in made.facts] == [1, 2, 3, 4, 5]
     assert made.facts[2].of == 2
     assert made.damaged == 2
@@ -286,14 +286,14 @@ def test_our_own_transcripts_lose_compactions_and_what_was_rewound_and_keep_pins
 
 @pytest.mark.parametrize("raw", [b"", b"  \n\n", b"hello\nworld\n", b"[1, 2]", b"\x00\x01\x02", b'{"a": 1}'])
 def test_what_is_no_recording_is_refused_with_what_to_give_instead(raw):
-    with pytest.raises(Unreadable, match="Give"):
+    with pytest.raises(UnreadableRecording, match="Give"):
         detect(raw)
 
 
 def test_a_recording_without_any_reply_is_refused():
-    with pytest.raises(Unreadable, match="nothing to replay"):
+    with pytest.raises(UnreadableRecording, match="nothing to replay"):
         load(lines(PLAIN[0]), count)
 
 
 def test_each_format_is_asked_for_under_one_name():
-    assert len({known.name for known in FORMATS}) == len(FORMATS) == 5
+    assert len({known.name for known in IMPORT_FORMATS}) == len(IMPORT_FORMATS) == 5

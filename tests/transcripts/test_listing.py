@@ -4,16 +4,16 @@ from pathlib import Path
 import pytest
 
 from transcripts.codec import encode
-from transcripts.facts import Fact, Noted, Opened, Reply, User
+from transcripts.facts import Fact, Metadata, Opened, Reply, User
 from transcripts.listing import END, sessions
-from transcripts.messages import Text
-from transcripts.session_lock import FOLDER
-from transcripts.store import Ambiguous, NoSuchSession, newest, resolve
+from transcripts.messages import TextBlock
+from transcripts.session_lock import RECORDS_FOLDER
+from transcripts.store import AmbiguousSession, NoSuchSession, newest, resolve
 
 
 def keep(project: Path, sid: str, *facts: Fact) -> Path:
-    (project / FOLDER).mkdir(exist_ok=True)
-    path = project / FOLDER / f"{sid}.jsonl"
+    (project / RECORDS_FOLDER).mkdir(exist_ok=True)
+    path = project / RECORDS_FOLDER / f"{sid}.jsonl"
     path.write_bytes(b"".join(encode(fact, sid) for fact in facts))
     return path
 
@@ -23,7 +23,7 @@ def opened(project: Path, at: float = 1000.0) -> Opened:
 
 
 def prompt(seq: int, words: str, at: float = 1000.0, source: str = "user") -> User:
-    return User(seq, at, (Text("<surroundings>\nx\n</surroundings>"), Text(words)), source=source)
+    return User(seq, at, (TextBlock("<surroundings>\nx\n</surroundings>"), TextBlock(words)), source=source)
 
 
 def test_a_session_is_summed_up(tmp_path: Path) -> None:
@@ -32,12 +32,12 @@ def test_a_session_is_summed_up(tmp_path: Path) -> None:
         "s1",
         opened(tmp_path),
         prompt(2, "<div> is\n broken"),
-        Reply(3, 1001.0, (Text("yes"),)),
-        Noted(4, 1002.0, "name", {"name": "first"}),
+        Reply(3, 1001.0, (TextBlock("yes"),)),
+        Metadata(4, 1002.0, "name", {"name": "first"}),
         prompt(5, "ours", 1003.0, "harness"),
-        Noted(6, 1004.0, "name", {"name": "div"}),
+        Metadata(6, 1004.0, "name", {"name": "div"}),
         prompt(7, "thanks", 1005.0),
-        Reply(8, 1006.0, (Text("bye"),)),
+        Reply(8, 1006.0, (TextBlock("bye"),)),
     )
     (one,) = sessions(tmp_path)
     assert (one.sid, one.name, one.first, one.at, one.turns) == ("s1", "div", "<div> is broken", 1006.0, 2)
@@ -56,7 +56,7 @@ def test_a_folder_without_sessions_has_none(tmp_path: Path) -> None:
 
 def test_what_is_no_session_file_is_left_out(tmp_path: Path) -> None:
     keep(tmp_path, "s1", opened(tmp_path), prompt(2, "x"))
-    folder = tmp_path / FOLDER
+    folder = tmp_path / RECORDS_FOLDER
     os.mkfifo(folder / "pipe.jsonl")
     (folder / "dir.jsonl").mkdir()
     (folder / "link.jsonl").symlink_to(folder / "s1.jsonl")
@@ -84,8 +84,8 @@ def test_of_a_file_too_large_to_look_through_the_ends_are_known(
 ) -> None:
     monkeypatch.setattr("transcripts.listing.BUDGET", 1000)
     facts: list[Fact] = [opened(tmp_path), prompt(2, "the beginning")]
-    facts += [Reply(seq, 1500.0, (Text("x" * END),)) for seq in range(3, 9)]
-    facts += [Noted(9, 1600.0, "name", {"name": "large"}), Reply(10, 2000.0, (Text("the end"),))]
+    facts += [Reply(seq, 1500.0, (TextBlock("x" * END),)) for seq in range(3, 9)]
+    facts += [Metadata(9, 1600.0, "name", {"name": "large"}), Reply(10, 2000.0, (TextBlock("the end"),))]
     keep(tmp_path, "s1", *facts)
     (one,) = sessions(tmp_path)
     assert (one.first, one.name, one.at, one.turns) == ("the beginning", "large", 2000.0, 1)
@@ -105,11 +105,11 @@ def test_the_newest_session_is_one_of_this_very_folder_with_a_prompt(tmp_path: P
     here, other = project(tmp_path, "a_b"), project(tmp_path, "a-b")
     wanted = keep(here, "s1", opened(here), prompt(2, "mine", 1000.0))
     keep(here, "s2", opened(other), prompt(2, "copied from elsewhere", 2000.0))
-    keep(here, "s3", opened(here, 3000.0), Noted(2, 3000.0, "mode"))
+    keep(here, "s3", opened(here, 3000.0), Metadata(2, 3000.0, "mode"))
     keep(here, "s4", opened(here), prompt(2, "ours only", 4000.0, "harness"))
     assert newest(here) == wanted
     (tmp_path / "link").symlink_to(here)
-    assert newest(tmp_path / "link") == tmp_path / "link" / FOLDER / "s1.jsonl"
+    assert newest(tmp_path / "link") == tmp_path / "link" / RECORDS_FOLDER / "s1.jsonl"
 
 
 PAIRS = [
@@ -141,12 +141,14 @@ def test_a_record_that_was_copied_here_from_a_folder_of_a_similar_name_is_not_go
     keep(there, "theirs", opened(there), prompt(2, "of that one", 3000.0))
     assert newest(here) == wanted
     (tmp_path / "link").symlink_to(here)
-    assert newest(tmp_path / "link") == tmp_path / "link" / FOLDER / "mine.jsonl"
+    assert newest(tmp_path / "link") == tmp_path / "link" / RECORDS_FOLDER / "mine.jsonl"
 
 
 def test_a_session_is_found_by_id_beginning_or_name(tmp_path: Path) -> None:
     first = keep(tmp_path, "20261121-093012-4f2a", opened(tmp_path), prompt(2, "x"))
-    second = keep(tmp_path, "20261121-093012", opened(tmp_path), Noted(2, 0.0, "name", {"name": "Fix CSS"}))
+    second = keep(
+        tmp_path, "20261121-093012", opened(tmp_path), Metadata(2, 0.0, "name", {"name": "Fix CSS"})
+    )
     assert resolve(tmp_path, "20261121-093012-4f2a") == first
     assert resolve(tmp_path, "20261121-093012-") == first
     assert resolve(tmp_path, "20261121-093012") == second, "a whole id is no beginning"
@@ -156,7 +158,7 @@ def test_a_session_is_found_by_id_beginning_or_name(tmp_path: Path) -> None:
 def test_several_that_fit_are_named(tmp_path: Path) -> None:
     for sid in ("20261121-1", "20261121-2"):
         keep(tmp_path, sid, opened(tmp_path), prompt(2, "x"))
-    with pytest.raises(Ambiguous, match="20261121-1, 20261121-2") as caught:
+    with pytest.raises(AmbiguousSession, match="20261121-1, 20261121-2") as caught:
         resolve(tmp_path, "2026")
     assert set(caught.value.candidates) == {"20261121-1", "20261121-2"}
 

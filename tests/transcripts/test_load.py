@@ -10,9 +10,9 @@ from transcripts.codec import decode, encode, seal
 from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, Result, Rewound, Undone, User
 from transcripts.fold import Folded, fold
 from transcripts.lazy_results import SMALL, whole
-from transcripts.load import read
-from transcripts.messages import Text, ToolUse
-from transcripts.record_errors import NoSuchSession, Refused
+from transcripts.load import read_record
+from transcripts.messages import TextBlock, ToolUseBlock
+from transcripts.record_errors import NoSuchSession, RecordUnreadable
 
 from .histories import histories, history, seeds
 
@@ -37,7 +37,7 @@ FACTS = as_recorded(history(7, 12))
 
 def test_a_whole_file_gives_every_fact(path: Path) -> None:
     path.write_bytes(b"".join(lines_of(FACTS)))
-    loaded = read(path)
+    loaded = read_record(path)
     assert loaded.facts == FACTS
     assert (loaded.torn, loaded.bad, loaded.ended, loaded.sid) == (0, (), True, "s")
 
@@ -55,7 +55,7 @@ def test_a_whole_file_gives_every_fact(path: Path) -> None:
 )
 def test_what_editors_do_to_a_file_loses_nothing(path: Path, changed: object) -> None:
     path.write_bytes(changed(b"".join(lines_of(FACTS))))  # type: ignore[operator]
-    loaded = read(path)
+    loaded = read_record(path)
     assert loaded.facts == FACTS
     assert loaded.torn == 0 and loaded.bad == ()
 
@@ -75,7 +75,7 @@ def test_what_editors_do_to_a_file_loses_nothing(path: Path, changed: object) ->
 def test_what_stands_behind_the_last_good_line_is_torn(path: Path, tail: bytes) -> None:
     good = b"".join(lines_of(FACTS))
     path.write_bytes(good + tail)
-    loaded = read(path)
+    loaded = read_record(path)
     assert loaded.facts == FACTS
     assert loaded.good + loaded.torn == len(good) + len(tail)
     assert loaded.good in (len(good), len(good) + 1)
@@ -86,7 +86,7 @@ def test_a_bad_line_in_the_middle_is_skipped_counted_and_left_alone(path: Path) 
     lines = lines_of(FACTS)
     lines[4] = lines[4].replace(b'"seq":5', b'"seq":6')
     path.write_bytes(b"".join(lines))
-    loaded = read(path)
+    loaded = read_record(path)
     assert loaded.facts == FACTS[:4] + FACTS[5:]
     assert [(bad.line, bad.offset) for bad in loaded.bad] == [(5, len(b"".join(lines[:4])))]
     assert loaded.torn == 0
@@ -99,7 +99,7 @@ def test_a_bad_line_in_the_middle_is_skipped_counted_and_left_alone(path: Path) 
 def test_a_record_that_was_appended_to_a_torn_one_is_found(path: Path, before: bytes) -> None:
     lines = lines_of(FACTS)
     path.write_bytes(b"".join(lines[:4]) + before + b"".join(lines[4:]))
-    loaded = read(path)
+    loaded = read_record(path)
     assert loaded.facts == FACTS
     assert len(loaded.bad) == 1
 
@@ -110,7 +110,7 @@ def test_a_flipped_bit_costs_one_record_at_most(path: Path) -> None:
     for _ in range(200):
         at = random.randrange(len(data))
         path.write_bytes(data[:at] + bytes([data[at] ^ 1 << random.randrange(8)]) + data[at + 1 :])
-        kept = {fact.seq for fact in read(path).facts}
+        kept = {fact.seq for fact in read_record(path).facts}
         assert len(kept) >= len(FACTS) - (2 if data[at : at + 1] == b"\n" else 1)
 
 
@@ -124,7 +124,7 @@ def test_lines_in_any_order_and_any_number_give_the_same_facts(
     mixed = lines + Random(seed).choices(lines, k=5)
     Random(seed).shuffle(mixed)
     path.write_bytes(b"".join(mixed))
-    loaded = read(path)
+    loaded = read_record(path)
     assert loaded.facts == FACTS
     assert len(loaded.bad) == 5 and loaded.torn == 0
 
@@ -132,7 +132,7 @@ def test_lines_in_any_order_and_any_number_give_the_same_facts(
 def test_a_newer_version_is_told(path: Path) -> None:
     raw = {"v": 2, "seq": 13, "ts": "2026-11-21T09:30:00Z", "sid": "s", "kind": "user", "words": "x"}
     path.write_bytes(b"".join([*lines_of(FACTS), seal(raw)]))
-    assert read(path).version == 2
+    assert read_record(path).version == 2
 
 
 def test_nothing_but_a_regular_file_is_read(tmp_path: Path) -> None:
@@ -141,15 +141,15 @@ def test_nothing_but_a_regular_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "real.jsonl").write_bytes(b"".join(lines_of(FACTS)))
     (tmp_path / "link.jsonl").symlink_to(tmp_path / "real.jsonl")
     for name in ("fifo", "folder", "link"):
-        with pytest.raises(Refused):
-            read(tmp_path / f"{name}.jsonl")
+        with pytest.raises(RecordUnreadable):
+            read_record(tmp_path / f"{name}.jsonl")
     with pytest.raises(NoSuchSession):
-        read(tmp_path / "none.jsonl")
+        read_record(tmp_path / "none.jsonl")
 
 
 def test_an_empty_file_is_an_empty_session(path: Path) -> None:
     path.write_bytes(b"")
-    assert read(path).facts == [] and read(path).torn == 0
+    assert read_record(path).facts == [] and read_record(path).torn == 0
 
 
 def shown(folded: Folded) -> list[object]:
@@ -189,7 +189,7 @@ def test_a_shelved_session_shows_what_the_whole_one_shows(
 ) -> None:
     path = tmp_path_factory.mktemp("shelf") / "s.jsonl"
     path.write_bytes(b"".join(lines_of(facts)))
-    full, shelved = read(path), read(path, shelve=True)
+    full, shelved = read_record(path), read_record(path, shelve=True)
     same_state(fold(shelved.facts), fold(full.facts))
     same_state(whole(fold(shelved.facts), shelved.shelf), fold(full.facts))
     assert whole(fold(shelved.facts), shelved.shelf).facts == fold(full.facts).facts
@@ -205,7 +205,7 @@ def test_it_goes_on_showing_the_same_until_something_is_given_back(
 ) -> None:
     path = tmp_path_factory.mktemp("shelf") / "s.jsonl"
     path.write_bytes(b"".join(lines_of(facts)))
-    loaded = read(path, shelve=True)
+    loaded = read_record(path, shelve=True)
     one, other = fold(loaded.facts), fold(as_recorded(facts))
     shift = one.last_seq
     for fact in as_recorded(later):
@@ -218,53 +218,55 @@ def test_it_goes_on_showing_the_same_until_something_is_given_back(
 
 
 def long_session(results: int, size: int = SMALL * 4) -> list[Fact]:
-    facts: list[Fact] = [User(1, 0.0, (Text("go"),))]
+    facts: list[Fact] = [User(1, 0.0, (TextBlock("go"),))]
     for _ in range(results):
         seq = facts[-1].seq
-        facts.append(Reply(seq + 1, 0.0, (ToolUse(f"t{seq}", "bash", {"command": "x"}),)))
-        facts.append(Result(seq + 2, 0.0, seq + 1, 0, (Text("y" * size),), (size // 4,), human={"text": "z"}))
+        facts.append(Reply(seq + 1, 0.0, (ToolUseBlock(f"t{seq}", "bash", {"command": "x"}),)))
+        facts.append(
+            Result(seq + 2, 0.0, seq + 1, 0, (TextBlock("y" * size),), (size // 4,), human={"text": "z"})
+        )
     return facts
 
 
 def test_results_under_a_fold_or_a_clear_stay_in_the_file_and_no_other(path: Path) -> None:
     facts = long_session(6)
-    facts.append(Compacted(20, 0.0, "summary", "auto", (Fold(1, 5, (Text("so far"),)),)))
+    facts.append(Compacted(20, 0.0, "summary", "auto", (Fold(1, 5, (TextBlock("so far"),)),)))
     facts.append(Compacted(21, 0.0, "micro", "auto", (Clear(7, 0, "content", "[cleared]"),)))
     path.write_bytes(b"".join(lines_of(facts)))
-    loaded = read(path, shelve=True)
+    loaded = read_record(path, shelve=True)
     assert sorted(loaded.shelf.places) == [3, 5, 7]
     assert loaded.shelf.needed_by(Undone(22, 0.0, "c20")) and loaded.shelf.needed_by(Rewound(22, 0.0, 3))
     assert not loaded.shelf.needed_by(User(22, 0.0, ()))
 
 
 def test_results_are_whole_again_when_their_compaction_was_undone(path: Path) -> None:
-    facts = [*long_session(3), Compacted(20, 0.0, "summary", "auto", (Fold(1, 5, (Text("so far"),)),))]
+    facts = [*long_session(3), Compacted(20, 0.0, "summary", "auto", (Fold(1, 5, (TextBlock("so far"),)),))]
     facts.append(Undone(21, 0.0, "c20"))
     path.write_bytes(b"".join(lines_of(facts)))
-    assert len(read(path, shelve=True).shelf) == 0
+    assert len(read_record(path, shelve=True).shelf) == 0
 
 
 def test_a_damaged_line_is_noticed_on_the_shelf_too(path: Path) -> None:
-    facts = [*long_session(3), Compacted(20, 0.0, "summary", "auto", (Fold(1, 5, (Text("so far"),)),))]
+    facts = [*long_session(3), Compacted(20, 0.0, "summary", "auto", (Fold(1, 5, (TextBlock("so far"),)),))]
     data = bytearray(b"".join(lines_of(facts)))
     at = data.index(b"yyyy", data.index(b'"seq":3'))
     data[at] = ord("n")
     path.write_bytes(bytes(data))
-    loaded = read(path, shelve=True)
+    loaded = read_record(path, shelve=True)
     assert len(loaded.bad) == 1 and 3 not in {fact.seq for fact in loaded.facts}
 
 
 def test_lines_upside_down_are_put_in_order(path: Path) -> None:
     facts = long_session(2)
     path.write_bytes(b"".join(reversed(lines_of(facts))))
-    assert read(path, shelve=True).facts == as_recorded(facts)
+    assert read_record(path, shelve=True).facts == as_recorded(facts)
 
 
 def test_results_are_whole_when_their_compaction_was_rewound_away(path: Path) -> None:
-    facts = [*long_session(3), Compacted(20, 0.0, "summary", "auto", (Fold(1, 5, (Text("so far"),)),))]
-    facts += [User(21, 0.0, (Text("hm"),)), Rewound(22, 0.0, 20)]
+    facts = [*long_session(3), Compacted(20, 0.0, "summary", "auto", (Fold(1, 5, (TextBlock("so far"),)),))]
+    facts += [User(21, 0.0, (TextBlock("hm"),)), Rewound(22, 0.0, 20)]
     path.write_bytes(b"".join(lines_of(facts)))
-    loaded = read(path, shelve=True)
+    loaded = read_record(path, shelve=True)
     assert len(loaded.shelf) == 0
     same_state(fold(loaded.facts), fold(as_recorded(facts)))
 
@@ -272,6 +274,6 @@ def test_results_are_whole_when_their_compaction_was_rewound_away(path: Path) ->
 def test_results_that_were_rewound_away_stay_in_the_file(path: Path) -> None:
     facts = [*long_session(3), Rewound(8, 0.0, 4)]
     path.write_bytes(b"".join(lines_of(facts)))
-    loaded = read(path, shelve=True)
+    loaded = read_record(path, shelve=True)
     assert sorted(loaded.shelf.places) == [5, 7]
     same_state(fold(loaded.facts), fold(as_recorded(facts)))

@@ -1,7 +1,7 @@
 import pytest
 
-from transcripts.masking import Masks, mask, mask_json, secret_values
-from transcripts.messages import Text, Thinking, ToolResult, ToolUse
+from transcripts.masking import SecretMasks, mask, mask_json, secret_values
+from transcripts.messages import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 
 # Put together here so that no scanner takes this file for a leak.
 SECRETS = [
@@ -68,16 +68,22 @@ def test_every_string_of_a_value_is_masked() -> None:
 
 
 def test_exact_values_are_masked_in_what_is_recorded_the_longest_first() -> None:
-    masks = Masks(("longsecret", "longsecret-and-more", "short"))
+    masks = SecretMasks(("longsecret", "longsecret-and-more", "short"))
     assert masks.text("longsecret-and-more longsecret short") == "**** **** short"
-    use = masks.block(ToolUse("t", "bash", {"command": ["echo longsecret"], "n": 1}))
-    assert isinstance(use, ToolUse) and use.input == {"command": ["echo ****"], "n": 1}
-    assert masks.block(ToolResult("t", (Text("a longsecret"),))) == ToolResult("t", (Text("a ****"),))
+    use = masks.block(ToolUseBlock("t", "bash", {"command": ["echo longsecret"], "n": 1}))
+    assert isinstance(use, ToolUseBlock) and use.input == {"command": ["echo ****"], "n": 1}
+    assert masks.block(ToolResultBlock("t", (TextBlock("a longsecret"),))) == ToolResultBlock(
+        "t", (TextBlock("a ****"),)
+    )
 
 
 def test_a_block_without_a_secret_stays_the_same_object_and_thinking_is_never_touched() -> None:
-    masks = Masks(("longsecret",))
-    for block in (Text("x"), ToolUse("t", "bash", {"a": [1]}), Thinking("longsecret", "signature")):
+    masks = SecretMasks(("longsecret",))
+    for block in (
+        TextBlock("x"),
+        ToolUseBlock("t", "bash", {"a": [1]}),
+        ThinkingBlock("longsecret", "signature"),
+    ):
         assert masks.block(block) is block
 
 

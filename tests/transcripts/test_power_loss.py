@@ -11,9 +11,9 @@ import pytest
 
 from transcripts.facts import Fact, User
 from transcripts.fold import fold
-from transcripts.load import read
-from transcripts.messages import Text
-from transcripts.session_lock import FOLDER
+from transcripts.load import read_record
+from transcripts.messages import TextBlock
+from transcripts.session_lock import RECORDS_FOLDER
 from transcripts.store import Store, create, path_of, resume
 
 from .grammar import complaints
@@ -123,7 +123,7 @@ def a_file_removed_while_open(film: Film) -> None:
 def a_folder_removed_while_open(film: Film) -> None:
     store = film.create()
     film.turn(store)
-    shutil.rmtree(film.project / FOLDER)
+    shutil.rmtree(film.project / RECORDS_FOLDER)
     for path in list(film.platter.live):
         film.platter.removed(path)
     film.sure = 0
@@ -151,14 +151,14 @@ def check(project: Path, sure: list[Fact], said: list[Fact]) -> None:
     store, loaded = resume(path, pytest.fail)
     assert [fact for fact in sure if fact not in loaded.facts] == []
     assert [fact for fact in loaded.facts if fact not in said] == []
-    word = User(len(said) + 1, 0.0, (Text("go on"),))
+    word = User(len(said) + 1, 0.0, (TextBlock("go on"),))
     assert complaints([json.loads(message.json) for message in fold([*loaded.facts, word]).view]) == []
     torn, aside = path.read_bytes()[loaded.good :], path.with_suffix(".torn")
     before = aside.read_bytes() if aside.exists() else b""
     store.append(word, True)
     store.close()
     assert (aside.read_bytes() if aside.exists() else b"") == before + torn
-    again = read(path)
+    again = read_record(path)
     assert again.facts == [*loaded.facts, word]
     assert (again.torn, again.bad) == (0, loaded.bad)
 

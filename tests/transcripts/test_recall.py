@@ -4,41 +4,41 @@ from pathlib import Path
 import pytest
 
 from transcripts.codec import encode
-from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, Result, Rewound, Stored, User
+from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, Result, Rewound, StoredOutput, User
 from transcripts.fold import fold
-from transcripts.load import read
-from transcripts.messages import Image, Text, ToolUse
-from transcripts.originals import PIECE, Recall
+from transcripts.load import read_record
+from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock
+from transcripts.originals import PIECE, Originals
 
 LONG = "needle\n" + "hay\n" * 3000
 FACTS: list[Fact] = [
-    User(1, 0.0, (Text("find the needle"), Image("image/png", "AAAA"))),
-    Reply(2, 0.0, (Text("looking"), ToolUse("t", "bash", {"command": "grep needle"}))),
-    Result(3, 0.0, 2, 1, (Text(LONG),), (3000,)),
-    Reply(4, 0.0, (Text("found the Needle, the NEEDLE"),)),
+    User(1, 0.0, (TextBlock("find the needle"), ImageBlock("image/png", "AAAA"))),
+    Reply(2, 0.0, (TextBlock("looking"), ToolUseBlock("t", "bash", {"command": "grep needle"}))),
+    Result(3, 0.0, 2, 1, (TextBlock(LONG),), (3000,)),
+    Reply(4, 0.0, (TextBlock("found the Needle, the NEEDLE"),)),
     Compacted(5, 0.0, "micro", "auto", (Clear(3, 0, "content", "[cleared: recall r3]"),)),
-    Compacted(6, 0.0, "summary", "auto", (Fold(1, 4, (Text("a needle was found"),)),)),
-    User(7, 0.0, (Text("thanks"),)),
+    Compacted(6, 0.0, "summary", "auto", (Fold(1, 4, (TextBlock("a needle was found"),)),)),
+    User(7, 0.0, (TextBlock("thanks"),)),
 ]
 
 
 @pytest.fixture(params=[False, True], ids=["whole", "shelved"])
-def recall(request: pytest.FixtureRequest, tmp_path: Path) -> Recall:
+def recall(request: pytest.FixtureRequest, tmp_path: Path) -> Originals:
     path = tmp_path / "s.jsonl"
     path.write_bytes(b"".join(encode(fact, "s") for fact in FACTS))
-    loaded = read(path, shelve=request.param)
+    loaded = read_record(path, shelve=request.param)
     assert (3 in loaded.shelf) == request.param
-    return Recall(fold(loaded.facts), tmp_path / "outputs", loaded.shelf)
+    return Originals(fold(loaded.facts), tmp_path / "outputs", loaded.shelf)
 
 
-def test_a_fact_a_block_and_a_stretch_come_back(recall: Recall) -> None:
+def test_a_fact_a_block_and_a_stretch_come_back(recall: Originals) -> None:
     assert recall.original("r3") == recall.original("r3.0") == recall.original(" r3 ") == LONG
     assert recall.original("r2.1") == 'bash {\n  "command": "grep needle"\n}'
     assert recall.original("r1") == "find the needle\n\n[image, image/png, 3 bytes]"
     assert recall.original("r4-r7") == "[r4 assistant]\nfound the Needle, the NEEDLE\n\n[r7 user]\nthanks"
 
 
-def test_a_compaction_gives_back_what_it_left_out(recall: Recall) -> None:
+def test_a_compaction_gives_back_what_it_left_out(recall: Originals) -> None:
     assert recall.original("c5").startswith("[r3 result]\nneedle\nhay")
     text = recall.original("c6")
     assert [line for line in text.splitlines() if line.startswith("[r")] == [
@@ -52,13 +52,13 @@ def test_a_compaction_gives_back_what_it_left_out(recall: Recall) -> None:
 
 
 @pytest.mark.parametrize("id", ["r9", "r3.7", "c4", "x", "", "r", "r1.x", "r-1", "r" + "9" * 40])
-def test_an_id_that_is_none_says_what_there_is(recall: Recall, id: str) -> None:
+def test_an_id_that_is_none_says_what_there_is(recall: Originals, id: str) -> None:
     with pytest.raises(KeyError) as caught:
         recall.original(id)
     assert any(word in str(caught.value) for word in ("near", "blocks", "newest", "r12"))
 
 
-def test_words_are_found_wherever_they_stand_the_most_hits_first(recall: Recall) -> None:
+def test_words_are_found_wherever_they_stand_the_most_hits_first(recall: Originals) -> None:
     found = recall.find("NEEDLE")
     assert found[0][0] == "r4"
     assert {id for id, _ in found} == {"r1", "r2", "r3", "r4"}
@@ -67,19 +67,19 @@ def test_words_are_found_wherever_they_stand_the_most_hits_first(recall: Recall)
 
 
 def test_what_was_gone_back_on_is_not_found(tmp_path: Path) -> None:
-    recall = Recall(fold([*FACTS, Rewound(8, 0.0, 4)]), tmp_path)
+    recall = Originals(fold([*FACTS, Rewound(8, 0.0, 4)]), tmp_path)
     assert [id for id, _ in recall.find("NEEDLE")] == ["r3", "r2", "r1"] or len(recall.find("NEEDLE")) == 3
     with pytest.raises(KeyError):
         recall.original("r4")
 
 
-def stored(folder: Path, content: bytes, sha: str | None = None) -> Recall:
+def stored(folder: Path, content: bytes, sha: str | None = None) -> Originals:
     folder.mkdir()
     (folder / "s-3.txt").write_bytes(content)
-    kept = Stored(
+    kept = StoredOutput(
         ".task_outputs/tool-results/s-3.txt", sha or hashlib.sha256(content).hexdigest(), len(content)
     )
-    return Recall(fold([*FACTS[:2], Result(3, 0.0, 2, 1, (Text("preview"),), stored=kept)]), folder)
+    return Originals(fold([*FACTS[:2], Result(3, 0.0, 2, 1, (TextBlock("preview"),), stored=kept)]), folder)
 
 
 def test_a_whole_output_is_read_from_beside_the_record(tmp_path: Path) -> None:

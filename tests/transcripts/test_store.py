@@ -11,20 +11,20 @@ import pytest
 
 from transcripts.codec import encode, seal
 from transcripts.disk import Disk
-from transcripts.facts import Closed, Fact, Noted, Opened, Reply, Result, Started, User
-from transcripts.messages import Text, ToolUse
-from transcripts.session_lock import FOLDER
+from transcripts.facts import Closed, Fact, Metadata, Opened, Reply, Result, Started, User
+from transcripts.messages import TextBlock, ToolUseBlock
+from transcripts.session_lock import RECORDS_FOLDER
 from transcripts.store import (
-    InUse,
-    Newer,
     NoSuchSession,
-    Refused,
+    RecordTooNew,
+    RecordUnreadable,
+    SessionInUse,
     Store,
     create,
     holder,
     new_sid,
     path_of,
-    read,
+    read_record,
     resume,
 )
 
@@ -37,11 +37,11 @@ SID = "20261121-093012-4f2a"
 def turn(seq: int = 1) -> list[tuple[Fact, bool]]:
     """A turn as the agent records it: (fact, whether it must be durable)."""
     return [
-        (User(seq, 0.5, (Text("list the files"),)), True),
-        (Reply(seq + 1, 1.5, (ToolUse(f"t{seq}", "bash", {"command": "ls"}),)), True),
+        (User(seq, 0.5, (TextBlock("list the files"),)), True),
+        (Reply(seq + 1, 1.5, (ToolUseBlock(f"t{seq}", "bash", {"command": "ls"}),)), True),
         (Started(seq + 2, 2.5, seq + 1, 0), True),
-        (Result(seq + 3, 3.5, seq + 1, 0, (Text("a.py\n" * 40),), (90,)), False),
-        (Reply(seq + 4, 4.5, (Text("there is one"),)), True),
+        (Result(seq + 3, 3.5, seq + 1, 0, (TextBlock("a.py\n" * 40),), (90,)), False),
+        (Reply(seq + 4, 4.5, (TextBlock("there is one"),)), True),
     ]
 
 
@@ -69,7 +69,7 @@ def test_what_is_appended_is_read_back(tmp_path: Path) -> None:
     store = create(tmp_path, SID, told)
     record(store, turn())
     store.close()
-    loaded = read(path_of(tmp_path, SID))
+    loaded = read_record(path_of(tmp_path, SID))
     assert loaded.facts == TURN
     assert loaded.sid == SID and loaded.torn == 0 and told == []
 
@@ -86,68 +86,68 @@ def test_folder_and_files_are_private_whatever_the_umask(tmp_path: Path) -> None
         record(store, turn())
     finally:
         os.umask(before)
-    assert mode(tmp_path / FOLDER) == 0o700
+    assert mode(tmp_path / RECORDS_FOLDER) == 0o700
     assert mode(store.path) == 0o600
-    assert (tmp_path / FOLDER / ".gitignore").read_bytes() == b"*\n"
+    assert (tmp_path / RECORDS_FOLDER / ".gitignore").read_bytes() == b"*\n"
     store.close()
 
 
 def test_a_folder_that_was_opened_up_is_closed_again(tmp_path: Path) -> None:
-    (tmp_path / FOLDER).mkdir(mode=0o755)
+    (tmp_path / RECORDS_FOLDER).mkdir(mode=0o755)
     create(tmp_path, SID, Told()).close()
-    assert mode(tmp_path / FOLDER) == 0o700
+    assert mode(tmp_path / RECORDS_FOLDER) == 0o700
 
 
 def test_a_session_without_a_word_leaves_no_file(tmp_path: Path) -> None:
     store = create(tmp_path, SID, Told())
     store.append(Opened(1, 0.0, (), (), "m", 1, str(tmp_path)), True)
-    store.append(Noted(2, 0.0, "mode", {}))
+    store.append(Metadata(2, 0.0, "mode", {}))
     store.append(Closed(3, 0.0, "left"), True)
     store.close()
-    assert not any((tmp_path / FOLDER).glob("*.jsonl"))
+    assert not any((tmp_path / RECORDS_FOLDER).glob("*.jsonl"))
 
 
 def test_what_came_before_the_first_word_is_kept_with_it(tmp_path: Path) -> None:
     store = create(tmp_path, SID, Told())
     opened = Opened(1, 0.0, (), (), "m", 1, str(tmp_path))
     store.append(opened, True)
-    store.append(User(2, 0.0, (Text("hi"),)), True)
-    assert [fact.seq for fact in read(store.path).facts] == [1, 2]
+    store.append(User(2, 0.0, (TextBlock("hi"),)), True)
+    assert [fact.seq for fact in read_record(store.path).facts] == [1, 2]
     store.close()
 
 
 def test_a_linked_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
-    (tmp_path / FOLDER).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(Refused, match="is a link"):
+    (tmp_path / RECORDS_FOLDER).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RecordUnreadable, match="is a link"):
         create(tmp_path, SID, Told())
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
 def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
-    (tmp_path / FOLDER).mkdir()
-    os.chown(tmp_path / FOLDER, 12345, 12345)
-    with pytest.raises(Refused, match="another user"):
+    (tmp_path / RECORDS_FOLDER).mkdir()
+    os.chown(tmp_path / RECORDS_FOLDER, 12345, 12345)
+    with pytest.raises(RecordUnreadable, match="another user"):
         create(tmp_path, SID, Told())
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / FOLDER).write_text("x")
-    with pytest.raises(Refused, match="no folder"):
+    (tmp_path / RECORDS_FOLDER).write_text("x")
+    with pytest.raises(RecordUnreadable, match="no folder"):
         create(tmp_path, SID, Told())
 
 
 @pytest.mark.parametrize("sid", ["../x", "a/b", "", ".hidden", "a\nb", "x" * 200])
 def test_an_id_that_leads_elsewhere_is_refused(tmp_path: Path, sid: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(RecordUnreadable):
         create(tmp_path, sid, Told())
 
 
 def test_an_id_that_is_taken_is_refused(tmp_path: Path) -> None:
     record(store := create(tmp_path, SID, Told()), turn())
     store.close()
-    with pytest.raises(Refused, match="there already"):
+    with pytest.raises(RecordUnreadable, match="there already"):
         create(tmp_path, SID, Told())
 
 
@@ -156,19 +156,19 @@ def test_a_session_in_use_names_the_process(tmp_path: Path) -> None:
     record(store, turn())
     script = (
         "import sys; from pathlib import Path; from transcripts.store import *\n"
-        "try: resume(Path(sys.argv[1]), print)\nexcept InUse as e: print(e.pid, e)"
+        "try: resume(Path(sys.argv[1]), print)\nexcept SessionInUse as e: print(e.pid, e)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, str(store.path)], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith(f"{os.getpid()} session {SID} is in use by pid {os.getpid()}")
     assert holder(store.path) == os.getpid()
-    with pytest.raises(InUse):
+    with pytest.raises(SessionInUse):
         resume(store.path, Told())
     store.close()
     assert holder(store.path) is None
     resume(store.path, Told())[0].close()
-    assert list((tmp_path / FOLDER).glob("*.lock")) == []
+    assert list((tmp_path / RECORDS_FOLDER).glob("*.lock")) == []
 
 
 def test_the_lock_of_a_dead_process_holds_nobody_up(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_the_lock_of_a_dead_process_holds_nobody_up(tmp_path: Path) -> None:
         "s = create(Path(sys.argv[1]), sys.argv[2], print); s.append(User(1, 0.0, ()), True); os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path), SID], check=True)
-    assert (tmp_path / FOLDER / f"{SID}.lock").exists()
+    assert (tmp_path / RECORDS_FOLDER / f"{SID}.lock").exists()
     store, loaded = resume(path_of(tmp_path, SID), Told())
     assert len(loaded.facts) == 1
     store.close()
@@ -194,11 +194,11 @@ def test_a_child_process_does_not_inherit_the_lock(tmp_path: Path) -> None:
 
 
 def test_a_newer_version_is_not_written_to(tmp_path: Path) -> None:
-    (tmp_path / FOLDER).mkdir()
+    (tmp_path / RECORDS_FOLDER).mkdir()
     path = path_of(tmp_path, SID)
     raw = {"v": 2, "seq": 1, "ts": "2026-11-21T09:30:00Z", "sid": SID, "kind": "user", "words": "x"}
     path.write_bytes(seal(raw))
-    with pytest.raises(Newer, match="format 2"):
+    with pytest.raises(RecordTooNew, match="format 2"):
         resume(path, Told())
     assert path.read_bytes() == seal(raw)
     assert holder(path) is None
@@ -207,7 +207,7 @@ def test_a_newer_version_is_not_written_to(tmp_path: Path) -> None:
 def test_a_session_that_does_not_exist_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(NoSuchSession):
         resume(path_of(tmp_path, SID), Told())
-    assert list((tmp_path / FOLDER).glob("*.jsonl")) == []
+    assert list((tmp_path / RECORDS_FOLDER).glob("*.jsonl")) == []
 
 
 @pytest.mark.parametrize("torn", [b'{"v":1,"seq":6,"ts":"20', b"\0" * 4096, b"\0" * 300 + b"\n", b"x"])
@@ -222,8 +222,8 @@ def test_a_torn_tail_is_kept_aside_and_never_appended_to(tmp_path: Path, torn: b
     record(again, turn(6))
     again.close()
     assert store.path.with_suffix(".torn").read_bytes() == torn
-    assert read(store.path).facts == TURN + [fact for fact, _ in turn(6)]
-    assert read(store.path).bad == ()
+    assert read_record(store.path).facts == TURN + [fact for fact, _ in turn(6)]
+    assert read_record(store.path).bad == ()
 
 
 def test_torn_tails_of_several_crashes_are_all_kept(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_last_line_that_lost_its_newline_is_gone_on_behind(tmp_path: Path) -> 
     again, _ = resume(store.path, Told())
     record(again, turn(6))
     again.close()
-    loaded = read(store.path)
+    loaded = read_record(store.path)
     assert len(loaded.facts) == 10 and loaded.bad == () and loaded.torn == 0
 
 
@@ -253,7 +253,7 @@ def attempt(folder: Path, plan: Plan, disk: Disk) -> tuple[Store | None, Told]:
     told = Told()
     try:
         store = create(folder, SID, told, disk)
-    except Refused:
+    except RecordUnreadable:
         return None, told
     record(store, turn())
     return store, told
@@ -275,8 +275,8 @@ def test_a_call_that_fails_once_loses_nothing(tmp_path: Path, error: int) -> Non
         store, told = attempt(folder, plan, failing(plan))
         assert store is not None
         store.close()
-        assert read(path_of(folder, SID)).facts == TURN, (at, plan.log[at - 1])
-        assert read(path_of(folder, SID)).bad == ()
+        assert read_record(path_of(folder, SID)).facts == TURN, (at, plan.log[at - 1])
+        assert read_record(path_of(folder, SID)).bad == ()
         assert len(told) in (0, 2), "told once when it began and once when it was over"
 
 
@@ -293,7 +293,7 @@ def test_a_disk_that_fails_for_good_is_told_once_and_everything_stays_in_memory(
         plan.at, plan.forever = 10**9, False  # the disk is well again
         record(store, turn(6))
         store.close()
-        loaded = read(path_of(folder, SID))
+        loaded = read_record(path_of(folder, SID))
         assert loaded.facts == TURN + [fact for fact, _ in turn(6)], (at, plan.log[at - 1])
         assert loaded.bad == () and loaded.torn == 0
 
@@ -307,12 +307,12 @@ def test_a_short_write_leaves_no_half_record(tmp_path: Path, keep: float, foreve
         store, _ = attempt(folder, plan, short_writing(plan, keep))
         assert store is not None
         if store.path.exists():
-            assert read(store.path).torn == 0
+            assert read_record(store.path).torn == 0
         plan.at, plan.forever = 10**9, False
         store.sync()
         store.close()
-        assert read(path_of(folder, SID)).facts == TURN
-        assert read(path_of(folder, SID)).bad == ()
+        assert read_record(path_of(folder, SID)).facts == TURN
+        assert read_record(path_of(folder, SID)).bad == ()
 
 
 def _made(parent: Path, name: str) -> str:
@@ -356,7 +356,7 @@ def test_what_a_failed_sync_put_in_doubt_is_written_again_to_a_new_file(tmp_path
     record(store, turn())
     store.close()
     assert lost and store.path.stat().st_ino != lost[0]
-    assert read(store.path).facts == TURN and read(store.path).bad == ()
+    assert read_record(store.path).facts == TURN and read_record(store.path).bad == ()
     assert (len(told) == 2 and "Input/output" in told[0]) or "input/output" in told[0]
 
 
@@ -366,20 +366,20 @@ def test_a_file_that_was_removed_while_open_comes_back_whole(tmp_path: Path) -> 
     store.path.unlink()
     record(store, turn(6))
     store.close()
-    assert len(read(store.path).facts) == 10
+    assert len(read_record(store.path).facts) == 10
 
 
 def test_a_folder_that_was_removed_comes_back_with_the_whole_session(tmp_path: Path) -> None:
     store = create(tmp_path, SID, told := Told())
     record(store, turn())
-    for path in sorted((tmp_path / FOLDER).iterdir()):
+    for path in sorted((tmp_path / RECORDS_FOLDER).iterdir()):
         path.unlink()
-    (tmp_path / FOLDER).rmdir()
+    (tmp_path / RECORDS_FOLDER).rmdir()
     record(store, turn(6))
-    with pytest.raises(InUse):
+    with pytest.raises(SessionInUse):
         resume(store.path, Told())
     store.close()
-    assert len(read(store.path).facts) == 10
+    assert len(read_record(store.path).facts) == 10
     assert told == []
 
 
@@ -390,13 +390,13 @@ def test_what_another_wrote_while_there_was_no_lock_is_not_cut_off(tmp_path: Pat
     plan = Plan(1, errno.ENOSPC, ("open",))
     late, _ = resume(first.path, told := Told(), failing(plan))
     again, _ = resume(first.path, Told())
-    record(again, [(User(6, 0.5, (Text("what the other one said"),)), True)])
+    record(again, [(User(6, 0.5, (TextBlock("what the other one said"),)), True)])
     again.close()
     kept = first.path.read_bytes()
     record(late, turn(6))
     assert first.path.read_bytes() == kept
     assert len(late.pending) == 5 and len(told) == 1
-    assert list((tmp_path / FOLDER).glob("*.torn")) == []
+    assert list((tmp_path / RECORDS_FOLDER).glob("*.torn")) == []
 
 
 def test_a_file_that_went_before_the_first_record_does_not_begin_in_its_middle(tmp_path: Path) -> None:
@@ -433,18 +433,18 @@ def test_a_file_system_without_locks_keeps_sessions_and_one_writer_of_two_is_tol
     record(first := create(tmp_path, SID, Told(), failing(plan)), turn())
     second, _ = resume(first.path, told := Told(), failing(plan))
     record(first, turn(6))
-    record(second, [(User(6, 0.5, (Text("at the same time"),)), True)])
+    record(second, [(User(6, 0.5, (TextBlock("at the same time"),)), True)])
     assert len(second.pending) == 1 and len(told) == 1
     record(first, turn(11))
     first.close()
-    assert [fact.seq for fact in read(first.path).facts] == list(range(1, 16))
+    assert [fact.seq for fact in read_record(first.path).facts] == list(range(1, 16))
 
 
 RACE = (
     "import sys; from pathlib import Path; from transcripts.store import *\n"
     "input()\n"
     "try: store, _ = resume(Path(sys.argv[1]), print); print('in', flush=True)\n"
-    "except InUse: print('out', flush=True)\n"
+    "except SessionInUse: print('out', flush=True)\n"
     "input()"
 )
 
@@ -473,7 +473,7 @@ def test_a_read_only_folder_lets_the_session_live_in_memory(tmp_path: Path) -> N
     assert len(told) == 1 and len(store.pending) == 5
     store.sync()
     store.close()
-    assert read(store.path).facts == TURN
+    assert read_record(store.path).facts == TURN
 
 
 def crash(folder: Path, at: int, keep: float) -> tuple[int, int]:
@@ -510,8 +510,8 @@ def test_a_crash_at_any_call_loses_nothing_that_was_acknowledged(tmp_path: Path,
         rest = turn()[len(loaded.facts) :]
         record(store, rest or turn(6))
         store.close()
-        assert read(path).facts[:5] == TURN
-        assert read(path).bad == () and read(path).torn == 0
+        assert read_record(path).facts[:5] == TURN
+        assert read_record(path).bad == () and read_record(path).torn == 0
     assert at > 20
 
 
@@ -522,7 +522,7 @@ def test_two_sessions_in_one_project_do_not_meet(tmp_path: Path) -> None:
             record(store, turn(1 + 5 * number))
     for store in stores:
         store.close()
-        assert [fact.seq for fact in read(store.path).facts] == list(range(1, 101))
+        assert [fact.seq for fact in read_record(store.path).facts] == list(range(1, 101))
 
 
 def test_one_record_is_one_write(tmp_path: Path) -> None:
@@ -552,8 +552,8 @@ def test_nothing_is_appended_behind_what_could_not_be_cut_off(tmp_path: Path) ->
     record(store, turn()[:2])
     troubled[0] = True
     record(store, turn()[2:4])
-    assert read(store.path).torn > 0
+    assert read_record(store.path).torn > 0
     troubled[0] = False
     record(store, turn()[4:])
     store.close()
-    assert read(store.path).facts == TURN and read(store.path).bad == ()
+    assert read_record(store.path).facts == TURN and read_record(store.path).bad == ()

@@ -24,7 +24,7 @@ from transcripts.facts import (
     User,
 )
 from transcripts.fold import Folded, fold
-from transcripts.messages import Block, Text, Thinking, ToolUse, to_api
+from transcripts.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock, block_to_json
 
 from .grammar import complaints
 from .histories import PLACEHOLDERS, nests
@@ -37,7 +37,7 @@ def spoken(folded: Folded) -> Pairs:
     tools = json.dumps(folded.opened.tools if folded.opened else ())
     pairs: Pairs = [("tools", tools)]
     for message in folded.view:
-        pairs += [(message.role, json.dumps(to_api(part.block))) for part in message.parts]
+        pairs += [(message.role, json.dumps(block_to_json(part.block))) for part in message.parts]
     return pairs
 
 
@@ -59,9 +59,9 @@ def signed(pairs: Pairs, blocks: list[Block]) -> tuple[Block, ...]:
     """The blocks of a reply to a request of these pairs, its thinking signed."""
     made: list[Block] = []
     for block in blocks:
-        if isinstance(block, Thinking):
-            block = Thinking(block.thinking, digest(pairs))
-        pairs = [*pairs, ("assistant", json.dumps(to_api(block)))]
+        if isinstance(block, ThinkingBlock):
+            block = ThinkingBlock(block.thinking, digest(pairs))
+        pairs = [*pairs, ("assistant", json.dumps(block_to_json(block)))]
         made.append(block)
     return tuple(made)
 
@@ -84,7 +84,7 @@ class Simulation:
         self.folded.apply(fact)
 
     def turn(self) -> None:
-        self.add(User(self.seq, 0.0, (Text(f"prompt {self.seq}"),)))
+        self.add(User(self.seq, 0.0, (TextBlock(f"prompt {self.seq}"),)))
         for more in (True, self.random.random() < 0.6, False):
             self.reply(calls=more)
             if self.random.random() < 0.3:
@@ -94,18 +94,20 @@ class Simulation:
 
     def reply(self, calls: bool) -> None:
         if self.random.random() < 0.08:
-            self.add(Reply(self.seq, 0.0, signed(spoken(self.folded), [Thinking("cut", "")]), complete=False))
+            self.add(
+                Reply(self.seq, 0.0, signed(spoken(self.folded), [ThinkingBlock("cut", "")]), complete=False)
+            )
             return
-        blocks: list[Block] = [Thinking(f"thought {self.seq}", "")] if self.random.random() < 0.8 else []
-        blocks.append(Text(f"answer {self.seq}"))
+        blocks: list[Block] = [ThinkingBlock(f"thought {self.seq}", "")] if self.random.random() < 0.8 else []
+        blocks.append(TextBlock(f"answer {self.seq}"))
         if calls:
-            blocks.append(ToolUse(f"t{self.seq}", "bash", {"command": "ls " * 9}))
+            blocks.append(ToolUseBlock(f"t{self.seq}", "bash", {"command": "ls " * 9}))
             if self.random.random() < 0.5:
-                blocks += [Thinking("between", ""), ToolUse(f"u{self.seq}", "read", {"path": "x"})]
+                blocks += [ThinkingBlock("between", ""), ToolUseBlock(f"u{self.seq}", "read", {"path": "x"})]
         self.add(Reply(of := self.seq, 0.0, signed(spoken(self.folded), blocks)))
         for index, block in enumerate(blocks):
-            if isinstance(block, ToolUse) and self.random.random() < 0.95:
-                self.add(Result(self.seq, 0.0, of, index, (Text("output " * 20),), (30,)))
+            if isinstance(block, ToolUseBlock) and self.random.random() < 0.95:
+                self.add(Result(self.seq, 0.0, of, index, (TextBlock("output " * 20),), (30,)))
 
     def change(self) -> None:
         kind = self.random.random()
@@ -116,7 +118,7 @@ class Simulation:
         elif kind < 0.8 and len(self.folded.entries) > 3:
             prompts = [entry.seq for entry in self.folded.entries if not isinstance(entry, Exchange)]
             self.add(Rewound(self.seq, 0.0, self.random.choice(prompts)))
-            self.add(User(self.seq, 0.0, (Text("another way"),)))
+            self.add(User(self.seq, 0.0, (TextBlock("another way"),)))
         elif kind < 0.9:
             edits = (Unthink(0, self.folded.last_seq),)
             self.add(
@@ -146,7 +148,7 @@ class Simulation:
             elif kind == 2 and len(entries) > 2:
                 first = self.random.randrange(len(entries) - 1)
                 last = self.random.randrange(first, len(entries) - 1)
-                fold_ = Fold(entries[first].seq, entries[last].last, (Text(f"summary {self.seq}"),))
+                fold_ = Fold(entries[first].seq, entries[last].last, (TextBlock(f"summary {self.seq}"),))
                 if nests(fold_, self.folded, made):
                     made.append(fold_)
         return tuple(made)
@@ -185,13 +187,15 @@ def test_it_does_when_records_are_missing_and_when_the_session_goes_on_without_t
     lost = set(random.sample(range(len(facts)), 2))
     folded = fold(fact for index, fact in enumerate(facts) if index not in lost)
     assert misplaced(folded) == []
-    folded.apply(User(folded.last_seq + 1, 0.0, (Text("continue"),)))
+    folded.apply(User(folded.last_seq + 1, 0.0, (TextBlock("continue"),)))
     assert complaints([json.loads(message.json) for message in folded.view]) == []
     tools = folded.opened.tools if folded.opened else ()
     edits, about = (Unthink(0, folded.last_seq),), {"holes": list(folded.holes)}
     folded.apply(Opened(folded.last_seq + 1, 0.0, (), tools, "m", 9, "/", edits=edits, about=about))
     before = kept(folded)
-    folded.apply(Reply(folded.last_seq + 1, 0.0, signed(spoken(folded), [Thinking("new", ""), Text("here")])))
+    folded.apply(
+        Reply(folded.last_seq + 1, 0.0, signed(spoken(folded), [ThinkingBlock("new", ""), TextBlock("here")]))
+    )
     assert misplaced(folded) == []
     assert kept(folded) == before + 1, "what is thought after the session was opened anew is kept"
 
@@ -202,9 +206,11 @@ def test_a_session_without_changes_keeps_all_its_thinking() -> None:
     for _ in range(3):
         simulation.turn()
     thoughts = sum(
-        isinstance(b, Thinking) for f in simulation.facts if isinstance(f, Reply) for b in f.blocks
+        isinstance(b, ThinkingBlock) for f in simulation.facts if isinstance(f, Reply) for b in f.blocks
     )
-    shown = sum(isinstance(p.block, Thinking) for message in simulation.folded.view for p in message.parts)
+    shown = sum(
+        isinstance(p.block, ThinkingBlock) for message in simulation.folded.view for p in message.parts
+    )
     assert shown == thoughts > 5
 
 

@@ -1,4 +1,4 @@
-"""Take the warden's place: PID 1 of namespaces of its own, or subreaper; and bound what runs below it."""
+"""Take the supervisor's place: PID 1 of namespaces of its own, or subreaper; and bound what runs below it."""
 
 # ruff: noqa: PTH123
 
@@ -29,7 +29,7 @@ def settle(how: str) -> bool:
         return True
     if sys.platform == "linux":
         _call("prctl", _SUBREAPER, 1, 0, 0, 0)
-        _call("prctl", _SET_NAME, b"makeroom-warden", 0, 0, 0)
+        _call("prctl", _SET_NAME, b"makeroom-supervisor", 0, 0, 0)
     return False
 
 

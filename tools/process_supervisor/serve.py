@@ -39,7 +39,7 @@ _NOBODY_ELSE = frozenset((signal.SIGKILL, signal.SIGSTOP))
 _SIGNALS = tuple(signal.valid_signals() - _NOBODY_ELSE)
 
 
-class Command:
+class RunningCommand:
     """One command: its shell's pid, its raw wait status once it ended, and when its end was asked for."""
 
     __slots__ = ("ending", "number", "pid", "status", "termed")
@@ -51,12 +51,12 @@ class Command:
         self.termed = False
 
 
-class Warden:
+class Supervisor:
     """The commands of one session and the loop that serves the agent's socket."""
 
     def __init__(self, link: socket.socket, enclosed: bool) -> None:
         self.link, self.enclosed = link, enclosed
-        self.commands: dict[int, Command] = {}
+        self.commands: dict[int, RunningCommand] = {}
         self.owners: dict[int, int] = {}  # orphan -> number of the command that left it
         self.fds: list[int] = []
         self.buffer = bytearray()
@@ -122,7 +122,7 @@ class Warden:
         except OSError as error:
             self.tell({"n": number, "errno": error.errno or errno.EIO})
         else:
-            self.commands[number] = Command(number, pid)
+            self.commands[number] = RunningCommand(number, pid)
             self.tell({"n": number, "pid": pid})
         finally:
             os.close(out)
@@ -164,10 +164,10 @@ class Warden:
         if ending:
             self.reap()
 
-    def strike(self, command: Command, sign: int) -> None:
+    def strike(self, command: RunningCommand, sign: int) -> None:
         hit(self.tree(command), [command.pid], sign)
 
-    def tree(self, command: Command) -> set[int]:
+    def tree(self, command: RunningCommand) -> set[int]:
         """Every living process that the command started, however it hid: detached, re-parented, renamed."""
         if command.status is not None and not has_children():
             return set()
@@ -239,15 +239,15 @@ def main(fd: str, folder: str, how: str) -> None:
     signal.set_wakeup_fd(rope, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     brace()
-    warden = Warden(socket.socket(fileno=int(fd)), enclosed)
+    supervisor = Supervisor(socket.socket(fileno=int(fd)), enclosed)
     try:
         plain = "subreaper" if sys.platform == "linux" else "group"
-        warden.tell({"hello": "namespace" if enclosed else plain})
-        warden.serve(bell)
+        supervisor.tell({"hello": "namespace" if enclosed else plain})
+        supervisor.serve(bell)
     except (BrokenPipeError, ConnectionResetError):
         pass
     finally:
-        end_all(enclosed, [command.pid for command in warden.commands.values()])
+        end_all(enclosed, [command.pid for command in supervisor.commands.values()])
         sweep(folder)
 
 

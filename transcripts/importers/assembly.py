@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from transcripts.facts import Fact, Reply, Result, User
-from transcripts.messages import Block, Opaque, ToolResult, ToolUse, from_api
+from transcripts.messages import Block, ToolResultBlock, ToolUseBlock, UnknownBlock, block_from_json
 
 Count = Callable[[tuple[Block, ...]], tuple[int, ...]]
 
 
-class Unreadable(ValueError):
+class UnreadableRecording(ValueError):
     """The bytes are no recording that we can read. The message says what to give instead."""
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedSession:
     """A recording as facts.
 
     format   the name of the format it came in
@@ -43,7 +43,7 @@ class Imported:
 
 
 @dataclass(slots=True)
-class Assembly:
+class FactAssembly:
     """Facts so far. `ts` of a message is None where the recording has no times."""
 
     count: Count
@@ -67,9 +67,9 @@ class Assembly:
             return
         seq = self._next()
         for index, block in enumerate(blocks):
-            if isinstance(block, ToolUse):
+            if isinstance(block, ToolUseBlock):
                 self._calls[block.id] = (seq, index)
-        stop = "tool_use" if any(isinstance(block, ToolUse) for block in blocks) else "end_turn"
+        stop = "tool_use" if any(isinstance(block, ToolUseBlock) for block in blocks) else "end_turn"
         self.facts.append(
             Reply(seq, self._time(ts), blocks, self.count(blocks), stop=stop, model=model or "recorded")
         )
@@ -91,13 +91,13 @@ class Assembly:
             self.reply(blocks, ts)
             return
         for block in blocks:
-            if isinstance(block, ToolResult):
+            if isinstance(block, ToolResultBlock):
                 self.result(block.tool_use_id, block.content, ts, error=block.is_error)
-        self.user(tuple(block for block in blocks if not isinstance(block, ToolResult)), ts)
+        self.user(tuple(block for block in blocks if not isinstance(block, ToolResultBlock)), ts)
 
-    def done(self, name: str) -> Imported:
+    def done(self, name: str) -> ImportedSession:
         """The recording as gathered."""
-        return Imported(name, tuple(self.facts), self._timed, self.damaged, self.skipped)
+        return ImportedSession(name, tuple(self.facts), self._timed, self.damaged, self.skipped)
 
     def _next(self) -> int:
         return len(self.facts) + 1
@@ -114,14 +114,19 @@ def content_blocks(content: Any) -> tuple[Block, ...] | None:
     if content is None:
         return ()
     if isinstance(content, str):
-        return (from_api({"type": "text", "text": content}),) if content.strip() else ()
+        return (block_from_json({"type": "text", "text": content}),) if content.strip() else ()
     if not isinstance(content, list):
         return None
-    blocks = [from_api(raw) for raw in content if isinstance(raw, dict)]
-    blocks += [from_api({"type": "text", "text": raw}) for raw in content if isinstance(raw, str)]
+    blocks = [block_from_json(raw) for raw in content if isinstance(raw, dict)]
+    blocks += [block_from_json({"type": "text", "text": raw}) for raw in content if isinstance(raw, str)]
     return tuple(block for block in blocks if not _unusable(block))
 
 
 def _unusable(block: Block) -> bool:
     # a known type with fields missing cannot be sent; only unknown types are kept as they came
-    return isinstance(block, Opaque) and block.raw.get("type") in (None, "text", "tool_use", "tool_result")
+    return isinstance(block, UnknownBlock) and block.raw.get("type") in (
+        None,
+        "text",
+        "tool_use",
+        "tool_result",
+    )

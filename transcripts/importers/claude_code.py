@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from transcripts.messages import Block, ToolResult
+from transcripts.messages import Block, ToolResultBlock
 
-from .assembly import Assembly, Count, Imported, content_blocks
+from .assembly import Count, FactAssembly, ImportedSession, content_blocks
 from .lines import Sample, objects, seconds
 
 _TURNS = ("user", "assistant")
@@ -33,7 +33,7 @@ class _Line:
 
     @property
     def prompt(self) -> bool:
-        return self.role == "user" and not any(isinstance(block, ToolResult) for block in self.blocks)
+        return self.role == "user" and not any(isinstance(block, ToolResultBlock) for block in self.blocks)
 
 
 def matches(seen: Sample) -> bool:
@@ -41,10 +41,10 @@ def matches(seen: Sample) -> bool:
     return any(raw.get("type") in _TURNS and isinstance(raw.get("message"), Mapping) for raw in seen.objects)
 
 
-def load(text: str, count: Count) -> Imported:
+def load(text: str, count: Count) -> ImportedSession:
     """The main conversation in the order of the file."""
     found, damaged = objects(text)
-    assembly = Assembly(count, damaged=damaged)
+    assembly = FactAssembly(count, damaged=damaged)
     for line in _turns(found, assembly):
         assembly.message(line.role, tuple(line.blocks), line.ts)
         if line.late:
@@ -52,7 +52,7 @@ def load(text: str, count: Count) -> Imported:
     return assembly.done("claude-code")
 
 
-def _turns(found: list[dict[str, Any]], assembly: Assembly) -> list[_Line]:
+def _turns(found: list[dict[str, Any]], assembly: FactAssembly) -> list[_Line]:
     turns: list[_Line] = []
     known: set[str] = set()
     for raw in found:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from .assembly import Assembly, Count, Imported, content_blocks
+from .assembly import Count, FactAssembly, ImportedSession, content_blocks
 from .lines import Sample, objects, seconds
 
 _ROLES = ("user", "assistant")
@@ -18,9 +18,9 @@ def matches(seen: Sample) -> bool:
     return any(raw.get("role") in _ROLES and "content" in raw for raw in found if isinstance(raw, Mapping))
 
 
-def load(text: str, count: Count) -> Imported:
+def load(text: str, count: Count) -> ImportedSession:
     """The conversation; lines with another role (a system prompt) are skipped."""
-    assembly = Assembly(count)
+    assembly = FactAssembly(count)
     for raw in _messages(text, assembly):
         blocks = content_blocks(raw.get("content"))
         if raw.get("role") not in _ROLES:
@@ -32,7 +32,7 @@ def load(text: str, count: Count) -> Imported:
     return assembly.done("messages")
 
 
-def _messages(text: str, assembly: Assembly) -> list[dict[str, Any]]:
+def _messages(text: str, assembly: FactAssembly) -> list[dict[str, Any]]:
     try:
         listed = _listed(json.loads(text))
     except (ValueError, RecursionError):

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from transcripts.codec import BadLine, decode
-from transcripts.facts import Fact, Noted, Reply, Result, User
+from transcripts.facts import Fact, Metadata, Reply, Result, User
 from transcripts.fold import Folded
 
-from .assembly import Count, Imported
+from .assembly import Count, ImportedSession
 from .lines import Sample
 
 
@@ -21,7 +21,7 @@ def matches(seen: Sample) -> bool:
     return any({"v", "seq", "sid", "kind", "crc"} <= raw.keys() for raw in seen.objects)
 
 
-def load(text: str, count: Count) -> Imported:
+def load(text: str, count: Count) -> ImportedSession:
     """Users, complete replies, their results and the notes (pins), numbered anew from 1."""
     folded, damaged, skipped = Folded(), 0, 0
     for line in text.split("\n"):
@@ -40,7 +40,7 @@ def load(text: str, count: Count) -> Imported:
         else:
             numbers[fact.seq] = renumbered.seq
             facts.append(renumbered)
-    return Imported("makeroom", tuple(facts), True, damaged + folded.orphans, skipped)
+    return ImportedSession("makeroom", tuple(facts), True, damaged + folded.orphans, skipped)
 
 
 def _renumber(fact: Fact, numbers: dict[int, int], seq: int, count: Count) -> Fact | None:
@@ -51,6 +51,6 @@ def _renumber(fact: Fact, numbers: dict[int, int], seq: int, count: Count) -> Fa
             return replace(fact, seq=seq, tokens=count(fact.blocks), asked=None)
         case Result() if fact.of in numbers:
             return replace(fact, seq=seq, of=numbers[fact.of], tokens=count(fact.content))
-        case Noted():
+        case Metadata():
             return replace(fact, seq=seq)
     return None

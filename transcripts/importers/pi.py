@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from transcripts.messages import Block, Image, Text, Thinking, ToolUse
+from transcripts.messages import Block, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
 
-from .assembly import Assembly, Count, Imported
+from .assembly import Count, FactAssembly, ImportedSession
 from .lines import Sample, objects, seconds
 
 _ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom")
@@ -28,11 +28,11 @@ def matches(seen: Sample) -> bool:
     return False
 
 
-def load(text: str, count: Count) -> Imported:
+def load(text: str, count: Count) -> ImportedSession:
     """The conversation on the branch that the file ends on."""
     found, damaged = objects(text)
     branch = _branch(found)
-    assembly = Assembly(count, damaged=damaged, skipped=len(found) - len(branch))
+    assembly = FactAssembly(count, damaged=damaged, skipped=len(found) - len(branch))
     for raw in branch:
         message = raw.get("message")
         if raw.get("type") != "message" or not isinstance(message, Mapping):
@@ -55,7 +55,7 @@ def _branch(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return path[::-1]
 
 
-def _take(message: Mapping[str, Any], ts: float | None, assembly: Assembly) -> None:
+def _take(message: Mapping[str, Any], ts: float | None, assembly: FactAssembly) -> None:
     role = message.get("role")
     if role not in _ROLES:
         assembly.skipped += 1
@@ -75,18 +75,18 @@ def _take(message: Mapping[str, Any], ts: float | None, assembly: Assembly) -> N
         assembly.user(blocks, ts)
 
 
-def _take_command(message: Mapping[str, Any], ts: float | None, assembly: Assembly) -> None:
+def _take_command(message: Mapping[str, Any], ts: float | None, assembly: FactAssembly) -> None:
     """A command that the person ran: the model is shown it as the person's words, unless kept from it."""
     if message.get("excludeFromContext"):
         assembly.skipped += 1
         return
     shown = f"Ran `{message.get('command', '')}`\n```\n{message.get('output', '')}\n```"
-    assembly.user((Text(shown),), ts)
+    assembly.user((TextBlock(shown),), ts)
 
 
 def _blocks(content: Any) -> tuple[Block, ...] | None:
     if isinstance(content, str):
-        return (Text(content),) if content.strip() else ()
+        return (TextBlock(content),) if content.strip() else ()
     if not isinstance(content, list):
         return None
     made = (_block(raw) for raw in content if isinstance(raw, Mapping))
@@ -96,11 +96,11 @@ def _blocks(content: Any) -> tuple[Block, ...] | None:
 def _block(raw: Mapping[str, Any]) -> Block | None:
     match raw:
         case {"type": "text", "text": str(text)}:
-            return Text(text) if text.strip() else None
+            return TextBlock(text) if text.strip() else None
         case {"type": "thinking", "thinking": str(thinking)}:
-            return Thinking(thinking, str(raw.get("thinkingSignature") or ""))
+            return ThinkingBlock(thinking, str(raw.get("thinkingSignature") or ""))
         case {"type": "toolCall", "id": str(ident), "name": str(name), "arguments": dict(arguments)}:
-            return ToolUse(ident, name, arguments)
+            return ToolUseBlock(ident, name, arguments)
         case {"type": "image", "data": str(data), "mimeType": str(kind)}:
-            return Image(kind, data)
+            return ImageBlock(kind, data)
     return None

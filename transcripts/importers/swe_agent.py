@@ -10,9 +10,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from transcripts.messages import INVALID_JSON, Block, Text, ToolUse
+from transcripts.messages import INVALID_JSON, Block, TextBlock, ToolUseBlock
 
-from .assembly import Assembly, Count, Imported, Unreadable, content_blocks
+from .assembly import Count, FactAssembly, ImportedSession, UnreadableRecording, content_blocks
 from .lines import Sample
 
 
@@ -21,13 +21,13 @@ def matches(seen: Sample) -> bool:
     return isinstance(seen.whole, Mapping) and bool(_steps(seen.whole))
 
 
-def load(text: str, count: Count) -> Imported:
+def load(text: str, count: Count) -> ImportedSession:
     """The conversation of `history`; of `trajectory` where a file has no history."""
     whole = json.loads(text)
     steps = _steps(whole)
     if not steps:
-        raise Unreadable("a trajectory without steps")
-    assembly = Assembly(count)
+        raise UnreadableRecording("a trajectory without steps")
+    assembly = FactAssembly(count)
     if steps is whole.get("history"):
         _take_history(steps, assembly)
     else:
@@ -43,7 +43,7 @@ def _steps(whole: Mapping[str, Any]) -> list[Any]:
     return []
 
 
-def _take_history(steps: list[Any], assembly: Assembly) -> None:
+def _take_history(steps: list[Any], assembly: FactAssembly) -> None:
     pending: list[str] = []  # calls without a result so far
     for number, step in enumerate(steps):
         if not isinstance(step, Mapping):
@@ -75,22 +75,22 @@ def _observes(step: Mapping[str, Any]) -> bool:
 def _said(step: Mapping[str, Any], content: tuple[Block, ...]) -> tuple[Block, ...]:
     thought = step.get("thought")
     if isinstance(thought, str) and step.get("action") is not None:
-        return (Text(thought),) if thought.strip() else ()
+        return (TextBlock(thought),) if thought.strip() else ()
     return content
 
 
-def _calls(step: Mapping[str, Any], ident: str) -> tuple[ToolUse, ...]:
+def _calls(step: Mapping[str, Any], ident: str) -> tuple[ToolUseBlock, ...]:
     calls = step.get("tool_calls")
     if isinstance(calls, list) and calls:
         made = (_call(call) for call in calls if isinstance(call, Mapping))
         return tuple(use for use in made if use is not None)
     action = step.get("action")
     if isinstance(action, str) and action.strip():
-        return (ToolUse(ident, "bash", {"command": action}),)
+        return (ToolUseBlock(ident, "bash", {"command": action}),)
     return ()
 
 
-def _call(call: Mapping[str, Any]) -> ToolUse | None:
+def _call(call: Mapping[str, Any]) -> ToolUseBlock | None:
     function = call.get("function")
     if not isinstance(function, Mapping) or not call.get("id"):
         return None
@@ -102,10 +102,10 @@ def _call(call: Mapping[str, Any]) -> ToolUse | None:
             arguments = {INVALID_JSON: arguments}
     if not isinstance(arguments, dict):
         arguments = {INVALID_JSON: str(arguments)}
-    return ToolUse(str(call["id"]), str(function.get("name") or "unnamed"), arguments)
+    return ToolUseBlock(str(call["id"]), str(function.get("name") or "unnamed"), arguments)
 
 
-def _take_trajectory(steps: list[Any], assembly: Assembly) -> None:
+def _take_trajectory(steps: list[Any], assembly: FactAssembly) -> None:
     first = steps[0] if isinstance(steps[0], Mapping) else {}
     for message in first.get("query") or ():
         if isinstance(message, Mapping) and message.get("role") == "user":

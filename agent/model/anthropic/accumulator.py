@@ -13,12 +13,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.events import CallDrafted, Event, TextDelta, ThinkingDelta
-from transcripts.messages import INVALID_JSON, Block, Text, Usage, clean_json, from_api
+from agent.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
+from transcripts.messages import (
+    INVALID_JSON,
+    Block,
+    TextBlock,
+    Usage,
+    block_from_json,
+    replace_surrogates_in_json,
+)
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenBlock:
     """A content block on its way: its first event's object, and the pieces since by kind of delta."""
 
     raw: dict[str, Any]
@@ -30,7 +37,7 @@ class _Open:
 
 
 @dataclass(slots=True)
-class Draft:
+class MessageAccumulator:
     """What has come of a reply. `blocks` are finished ones; `complete` only after message_stop."""
 
     blocks: list[Block] = field(default_factory=list)
@@ -39,7 +46,7 @@ class Draft:
     complete: bool = False
     model: str = ""
     request_id: str = ""
-    _open: dict[int, _Open] = field(default_factory=dict)
+    _open: dict[int, _OpenBlock] = field(default_factory=dict)
     _usage: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -54,12 +61,14 @@ class Draft:
     @property
     def text(self) -> str:
         """All text so far, finished or not."""
-        done = "".join(block.text for block in self.blocks if isinstance(block, Text))
+        done = "".join(block.text for block in self.blocks if isinstance(block, TextBlock))
         return done + "".join(block.joined("text_delta") for block in self._open.values())
 
     def kept(self) -> tuple[Block, ...]:
         """The blocks for the record: the finished ones, and text that was cut short."""
-        cut = [Text(text) for block in self._open.values() if (text := block.joined("text_delta")).strip()]
+        cut = [
+            TextBlock(text) for block in self._open.values() if (text := block.joined("text_delta")).strip()
+        ]
         return (*self.blocks, *cut)
 
     def feed(self, event: Mapping[str, Any]) -> Event | None:
@@ -99,15 +108,15 @@ class Draft:
         )
 
     def _begin(self, index: int, raw: Mapping[str, Any]) -> Event | None:
-        block = self._open[index] = _Open(dict(raw))
+        block = self._open[index] = _OpenBlock(dict(raw))
         if text := raw.get("text"):
             block.pieces["text_delta"] = [text]
             return TextDelta(text)
         if raw["type"] == "tool_use":
-            return CallDrafted(str(raw.get("name")), 0)
+            return ToolCallDelta(str(raw.get("name")), 0)
         return None
 
-    def _grow(self, block: _Open, delta: Mapping[str, Any]) -> Event | None:
+    def _grow(self, block: _OpenBlock, delta: Mapping[str, Any]) -> Event | None:
         kind = str(delta["type"])
         for name in ("text", "thinking", "partial_json", "signature"):
             if isinstance(delta.get(name), str):
@@ -122,18 +131,18 @@ class Draft:
         self.blocks.append(_whole(block))
 
 
-def _told(kind: str, piece: str, block: _Open) -> Event | None:
+def _told(kind: str, piece: str, block: _OpenBlock) -> Event | None:
     match kind:
         case "text_delta":
             return TextDelta(piece)
         case "thinking_delta":
             return ThinkingDelta(piece)
         case "input_json_delta":
-            return CallDrafted(str(block.raw.get("name")), block.size)
+            return ToolCallDelta(str(block.raw.get("name")), block.size)
     return None
 
 
-def _whole(block: _Open) -> Block:
+def _whole(block: _OpenBlock) -> Block:
     raw = block.raw
     match raw["type"]:
         case "text":
@@ -143,7 +152,7 @@ def _whole(block: _Open) -> Block:
             raw["signature"] = raw.get("signature", "") + block.joined("signature_delta")
         case "tool_use":
             raw["input"] = _input(block.joined("input_json_delta"), raw.get("input"))
-    return from_api(clean_json(raw))
+    return block_from_json(replace_surrogates_in_json(raw))
 
 
 def _input(text: str, start: Any) -> Mapping[str, Any]:

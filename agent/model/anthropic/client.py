@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from agent.errors import AuthError, ModelError, Transient
+from agent.errors import AuthenticationError, ModelError, TransientError
 from agent.events import Emit
 from transcripts.masking import mask
 
-from .accumulator import Draft
-from .error_mapping import refusal
-from .error_summary import reason, unreachable
+from .accumulator import MessageAccumulator
+from .error_mapping import map_error
+from .error_summary import map_connection_error, summarize_error
 
 log = logging.getLogger(__name__)
 CONNECT = 10.0  # seconds to a connection
@@ -32,7 +32,7 @@ ENDING = 0.2  # seconds that a connection may take to end after the whole reply
 
 
 @dataclass(slots=True)
-class Api:
+class AnthropicModel:
     """One client and its connections. Make it on any thread; use and close it on one event loop.
 
     stall   seconds without a byte before an attempt is given up; None chooses by the server
@@ -50,7 +50,7 @@ class Api:
     _sdk: ModuleType | None = None
 
     def warm(self) -> None:
-        """Import the SDK and make the client (1.6 to 4 s the first time). Raises AuthError."""
+        """Import the SDK and make the client (1.6 to 4 s the first time). Raises AuthenticationError."""
         if self._client is not None:
             return
         import anthropic
@@ -72,7 +72,7 @@ class Api:
                 **options,
             )
         except anthropic.AnthropicError as error:
-            raise AuthError(f"no usable credentials: {reason(error)}") from error
+            raise AuthenticationError(f"no usable credentials: {summarize_error(error)}") from error
 
     @property
     def _place(self) -> str:
@@ -82,7 +82,7 @@ class Api:
         if self._client is not None:
             await self._client.close()
 
-    async def stream(self, body: bytes, draft: Draft, emit: Emit) -> None:
+    async def stream(self, body: bytes, draft: MessageAccumulator, emit: Emit) -> None:
         """See ports.Model."""
         self.warm()
         try:
@@ -100,24 +100,26 @@ class Api:
         assert self._sdk is not None
         match error:
             case self._sdk.APIStatusError():
-                return refusal(error.status_code, _body(error), error.response.headers, time.time())
+                return map_error(error.status_code, _body(error), error.response.headers, time.time())
             case self._sdk.APITimeoutError() if isinstance(error.__cause__, httpx2.ConnectTimeout):
-                return Transient(f"no connection to {self._place} within {CONNECT:.0f} s")
+                return TransientError(f"no connection to {self._place} within {CONNECT:.0f} s")
             case self._sdk.APITimeoutError() | httpx2.TimeoutException():
-                return Transient(f"nothing came from {self._place} for {self._stall:.0f} s")
+                return TransientError(f"nothing came from {self._place} for {self._stall:.0f} s")
             case self._sdk.APIConnectionError():
-                return unreachable(self._place, self._client.base_url.host, error)
+                return map_connection_error(self._place, self._client.base_url.host, error)
             case self._sdk.CredentialsError():
-                return AuthError(f"no usable credentials: {reason(error)}")
+                return AuthenticationError(f"no usable credentials: {summarize_error(error)}")
             case TypeError() if "authentication" in str(error):
-                return AuthError("no credentials: set ANTHROPIC_API_KEY, or try --offline")
+                return AuthenticationError("no credentials: set ANTHROPIC_API_KEY, or try --offline")
             case TimeoutError():
-                return Transient(f"the server sent signs of life, but no content for {self.silent:.0f} s")
+                return TransientError(
+                    f"the server sent signs of life, but no content for {self.silent:.0f} s"
+                )
             case httpx2.HTTPError() | httpx2.StreamError() | OSError():
-                return Transient(f"the connection broke: {reason(error)}")
-        return Transient(f"the stream made no sense: {type(error).__name__}: {reason(error)}")
+                return TransientError(f"the connection broke: {summarize_error(error)}")
+        return TransientError(f"the stream made no sense: {type(error).__name__}: {summarize_error(error)}")
 
-    async def _stream(self, body: bytes, draft: Draft, emit: Emit) -> None:
+    async def _stream(self, body: bytes, draft: MessageAccumulator, emit: Emit) -> None:
         import httpx2
 
         async with asyncio.timeout(self.silent) as limit:
@@ -134,7 +136,9 @@ class Api:
             finally:
                 await response.aclose()
 
-    async def _read(self, response: Any, draft: Draft, emit: Emit, limit: asyncio.Timeout) -> None:
+    async def _read(
+        self, response: Any, draft: MessageAccumulator, emit: Emit, limit: asyncio.Timeout
+    ) -> None:
         """Feed the draft until the reply is whole. Only content moves the limit, whatever bytes come."""
         assert self._sdk is not None
         now = asyncio.get_running_loop().time
@@ -145,7 +149,7 @@ class Api:
             if kind == "ping":
                 continue
             if kind == "error":
-                raise refusal(200, sse.data, {}, time.time())
+                raise map_error(200, sse.data, {}, time.time())
             limit.reschedule(now() + self.silent)
             event = draft.feed(raw)
             if event is not None:
@@ -155,7 +159,7 @@ class Api:
                 return
         if not draft.begun:
             content = response.headers.get("content-type", "no content type")
-            raise Transient(f"an empty answer ({content}): a captive portal or a proxy?")
+            raise TransientError(f"an empty answer ({content}): a captive portal or a proxy?")
 
     async def model_facts(self, model: str) -> dict[str, Any]:
         """What the models endpoint says of a model, as plain JSON. Raises ModelError."""
@@ -169,7 +173,7 @@ class Api:
         except Exception as error:  # the border of the client, as in `stream`
             raise self._failure(error) from error
         if not isinstance(facts, dict):
-            raise Transient(f"no facts about {model}: the answer is no JSON object")
+            raise TransientError(f"no facts about {model}: the answer is no JSON object")
         return facts
 
 

@@ -12,16 +12,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.errors import (
-    AuthError,
-    BlockRefused,
-    FieldRefused,
+    AuthenticationError,
+    BlockRejected,
+    FieldRejected,
     ModelError,
-    NotFound,
+    ModelNotFound,
     OutputTooLong,
     PromptTooLong,
-    Rejected,
-    ThinkingRefused,
-    Transient,
+    RequestRejected,
+    ThinkingRejected,
+    TransientError,
 )
 from agent.model.retry import retry_after
 
@@ -44,26 +44,28 @@ _RETRY_STATUS = {408, 409, 425, 429}
 _NEVER = {"enforced_spend_limit_reached", "contract_spend_limit_reached"}
 
 
-def refusal(status: int, body: str, headers: Mapping[str, str], now: float) -> ModelError:
+def map_error(status: int, body: str, headers: Mapping[str, str], now: float) -> ModelError:
     """The error for an answer that is no reply. A status of 200 means an error within the stream."""
     kind, message, code = _read(body)
     text = _line(status, kind, message or body)
     if status == 413 or kind == "request_too_large":
         return PromptTooLong(text)
     if status == 407:
-        return AuthError(f"{text} (the proxy wants credentials: HTTPS_PROXY=http://name:password@host)")
+        return AuthenticationError(
+            f"{text} (the proxy wants credentials: HTTPS_PROXY=http://name:password@host)"
+        )
     if status in (401, 402, 403) or kind in ("authentication_error", "permission_error", "billing_error"):
-        return AuthError(f"{text} (check ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL)")
+        return AuthenticationError(f"{text} (check ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL)")
     if status == 404:
-        return NotFound(f"{text} (check the name of the model, and ANTHROPIC_BASE_URL)")
+        return ModelNotFound(f"{text} (check the name of the model, and ANTHROPIC_BASE_URL)")
     if code in _NEVER or "API usage limits" in message:
-        return Rejected(text)
+        return RequestRejected(text)
     if status in (400, 422) or kind in ("invalid_request_error", "exceed_context_size_error"):
         return _invalid(text, message or body, body)
     if kind in _TRANSIENT or status in _RETRY_STATUS or status >= 500:
         tries = 1 if headers.get("x-should-retry") == "false" else None
-        return Transient(text, retry_after(headers, now), tries)
-    return Rejected(text)
+        return TransientError(text, retry_after(headers, now), tries)
+    return RequestRejected(text)
 
 
 def _invalid(text: str, message: str, body: str) -> ModelError:
@@ -76,15 +78,15 @@ def _invalid(text: str, message: str, body: str) -> ModelError:
         return PromptTooLong(text, *_numbers(body, asked and asked[1], limit and limit[1]))
     block = _BLOCK.search(message)
     if "thinking" in message and (block or "signature" in message or "cannot be modified" in message):
-        return ThinkingRefused(text)
+        return ThinkingRejected(text)
     for field, words in _OPTIONAL.items():
         if words.search(message):
-            return FieldRefused(text, field)
+            return FieldRejected(text, field)
     if block:
-        return BlockRefused(text, int(block[1]), int(block[2]))
+        return BlockRejected(text, int(block[1]), int(block[2]))
     if "could not process image" in message.lower():
-        return BlockRefused(text)
-    return Rejected(text)
+        return BlockRejected(text)
+    return RequestRejected(text)
 
 
 def _numbers(body: str, asked: str | None, limit: str | None) -> tuple[int | None, int | None]:

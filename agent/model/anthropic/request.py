@@ -19,7 +19,7 @@ OPTIONAL = ("thinking", "output_config", "cache_control", "eager_input_streaming
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class RequestFrame:
     """What every request of a session has in common.
 
     system    the texts of the system prompt; tools: their definitions, in order
@@ -45,7 +45,7 @@ class Frame:
             return None
         return {"type": "ephemeral"} if self.cache == "5m" else {"type": "ephemeral", "ttl": self.cache}
 
-    def dropping(self, field: str) -> Frame:
+    def dropping(self, field: str) -> RequestFrame:
         """The frame without an optional field that the server refused."""
         return replace(self, without=self.without | {field})
 
@@ -72,7 +72,11 @@ class Frame:
 
 
 def build(
-    frame: Frame, view: Sequence[Message], marks: Sequence[int] = (), ask: str = "", stream: bool = True
+    frame: RequestFrame,
+    view: Sequence[Message],
+    marks: Sequence[int] = (),
+    ask: str = "",
+    stream: bool = True,
 ) -> bytes:
     """The body of a request.
 

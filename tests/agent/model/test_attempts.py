@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agent.errors import AuthError, ModelError, Rejected, Transient
-from agent.model.anthropic.accumulator import Draft
-from agent.model.anthropic.client import Api
+from agent.errors import AuthenticationError, ModelError, RequestRejected, TransientError
+from agent.model.anthropic.accumulator import MessageAccumulator
+from agent.model.anthropic.client import AnthropicModel
 
 from .raw import HEAD, raw, sse
 
@@ -20,9 +20,9 @@ def failure(url: str, **more: Any) -> ModelError:
     """What asking that server comes to."""
 
     async def whole() -> None:
-        api = Api(url, "key", **more)
+        api = AnthropicModel(url, "key", **more)
         try:
-            await api.stream(b'{"model":"m"}', Draft(), lambda event: None)
+            await api.stream(b'{"model":"m"}', MessageAccumulator(), lambda event: None)
         finally:
             await api.close()
 
@@ -36,20 +36,20 @@ def test_a_server_that_is_not_there_is_named_and_soon_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     found = failure(f"http://127.0.0.1:{port}")
-    assert isinstance(found, Transient) and found.tries == 3
+    assert isinstance(found, TransientError) and found.tries == 3
     assert str(found) == f"no connection to http://127.0.0.1:{port}: nothing listens there"
 
 
 def test_a_name_that_nobody_knows_is_named() -> None:
     found = failure("http://nowhere.invalid")
-    assert isinstance(found, Transient)
+    assert isinstance(found, TransientError)
     assert str(found).startswith("no connection to http://nowhere.invalid: ") and len(str(found)) > 50
 
 
 def test_a_certificate_that_nobody_vouches_for_is_no_passing_fault() -> None:
     with raw(b"", pem=PEM) as url:
         found = failure(url)
-    assert isinstance(found, Rejected)
+    assert isinstance(found, RequestRejected)
     assert "certificate" in str(found) and "SSL_CERT_FILE" in str(found)
 
 
@@ -62,7 +62,7 @@ def test_a_proxy_that_wants_credentials_is_no_passing_fault(monkeypatch: pytest.
         monkeypatch.delenv("no_proxy", raising=False)
         for url in ("http://example.invalid", "https://example.invalid"):
             found = failure(url)
-            assert isinstance(found, AuthError) and found.code == 5
+            assert isinstance(found, AuthenticationError) and found.code == 5
             assert "proxy" in str(found).lower() and "HTTPS_PROXY" in str(found)
 
 
@@ -96,21 +96,21 @@ NONSENSE = [
 @pytest.mark.parametrize("event", NONSENSE, ids=lambda event: event[1][:70])
 def test_nonsense_in_a_stream_is_a_failed_attempt(event: tuple[str, str]) -> None:
     with raw(sse(START, BLOCK, event)) as url:
-        assert isinstance(failure(url), Transient)
+        assert isinstance(failure(url), TransientError)
 
 
 def test_bytes_that_are_no_text_and_no_gzip_are_a_failed_attempt() -> None:
     with raw(HEAD + b"event: message_start\ndata: \xff\xfe\n\n") as url:
-        assert isinstance(failure(url), Transient)
+        assert isinstance(failure(url), TransientError)
     with raw(HEAD.replace(b"\r\n\r\n", b"\r\ncontent-encoding: gzip\r\n\r\n") + b"not gzip") as url:
-        assert isinstance(failure(url), Transient)
+        assert isinstance(failure(url), TransientError)
 
 
 def test_an_error_within_the_stream_counts_with_and_without_its_name() -> None:
     error = '{"type":"error","error":{"type":"authentication_error","message":"no"}}'
     for name in ("error", "message"):
         with raw(sse(START, (name, error))) as url:
-            assert isinstance(failure(url), AuthError)
+            assert isinstance(failure(url), AuthenticationError)
 
 
 def forever(piece: bytes) -> Any:
@@ -130,7 +130,7 @@ def forever(piece: bytes) -> Any:
 def test_signs_of_life_without_content_do_not_keep_an_attempt_alive(piece: bytes) -> None:
     with raw(forever(piece)) as url:
         found = failure(url, silent=0.3)
-    assert isinstance(found, Transient) and "no content" in str(found)
+    assert isinstance(found, TransientError) and "no content" in str(found)
 
 
 @pytest.mark.parametrize("begun", [b"", HEAD, sse(START, BLOCK)], ids=["no head", "no body", "within"])
@@ -141,4 +141,4 @@ def test_silence_is_a_failed_attempt(begun: bytes) -> None:
 
     with raw(answer) as url:
         found = failure(url, stall=0.3)
-    assert isinstance(found, Transient) and "nothing came" in str(found)
+    assert isinstance(found, TransientError) and "nothing came" in str(found)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.events import CallDrafted, TextDelta, ThinkingDelta
-from agent.model.anthropic.accumulator import Draft
-from transcripts.messages import INVALID_JSON, Opaque, Text, Thinking, ToolUse
+from agent.events import TextDelta, ThinkingDelta, ToolCallDelta
+from agent.model.anthropic.accumulator import MessageAccumulator
+from transcripts.messages import INVALID_JSON, TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock
 
 
 def start(usage: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -53,8 +53,8 @@ WHOLE = [
 ]
 
 
-def fed(events: list[dict[str, Any]]) -> Draft:
-    draft = Draft()
+def fed(events: list[dict[str, Any]]) -> MessageAccumulator:
+    draft = MessageAccumulator()
     for event in events:
         draft.feed(event)
     return draft
@@ -64,7 +64,11 @@ def test_a_whole_stream_becomes_its_blocks_and_its_usage() -> None:
     draft = fed(WHOLE)
     assert draft.complete
     assert draft.stop == "tool_use"
-    assert draft.kept() == (Thinking("hm", "s"), Text("Hello"), ToolUse("t1", "read", {"file_path": "a.py"}))
+    assert draft.kept() == (
+        ThinkingBlock("hm", "s"),
+        TextBlock("Hello"),
+        ToolUseBlock("t1", "read", {"file_path": "a.py"}),
+    )
     assert (draft.usage.prompt, draft.usage.output) == (18, 7)
 
 
@@ -73,15 +77,15 @@ def test_no_prefix_of_a_stream_is_complete_or_shows_a_call_that_did_not_finish(c
     draft = fed(WHOLE[:cut])
     assert not draft.complete
     for kept in draft.kept():
-        assert not isinstance(kept, ToolUse) or kept.input == {"file_path": "a.py"}
-        assert not isinstance(kept, Thinking) or kept.signature == "s"
+        assert not isinstance(kept, ToolUseBlock) or kept.input == {"file_path": "a.py"}
+        assert not isinstance(kept, ThinkingBlock) or kept.signature == "s"
 
 
 def test_text_that_was_cut_is_kept_and_a_cut_call_only_as_bytes_for_the_record() -> None:
     cut_text = fed(WHOLE[: WHOLE.index({"type": "content_block_stop", "index": 1})])
-    assert cut_text.kept()[-1] == Text("Hello")
+    assert cut_text.kept()[-1] == TextBlock("Hello")
     cut_call = fed(WHOLE[:-4])
-    assert not any(isinstance(kept, ToolUse) for kept in cut_call.kept())
+    assert not any(isinstance(kept, ToolUseBlock) for kept in cut_call.kept())
     assert cut_call.partial.startswith('{"file')
 
 
@@ -89,36 +93,36 @@ def test_text_that_was_cut_is_kept_and_a_cut_call_only_as_bytes_for_the_record()
 def test_input_that_is_no_json_object_is_kept_as_invalid(text: str) -> None:
     draft = fed([start(), *block(0, TOOL, *json_deltas(text)), *end("tool_use")])
     use = draft.blocks[0]
-    assert isinstance(use, ToolUse)
+    assert isinstance(use, ToolUseBlock)
     assert use.input == {INVALID_JSON: text}
 
 
 def test_a_call_without_input_has_an_empty_object() -> None:
     draft = fed([start(), *block(0, TOOL), *end("tool_use")])
-    assert draft.blocks[0] == ToolUse("t1", "read", {})
+    assert draft.blocks[0] == ToolUseBlock("t1", "read", {})
 
 
 def test_unknown_blocks_and_events_pass_through() -> None:
     raw = {"type": "from_the_future", "x": [1]}
     draft = fed([start(), {"type": "novel"}, *block(0, raw, {"type": "novel_delta", "y": 1}), *end()])
-    assert draft.blocks == [Opaque(raw)]
+    assert draft.blocks == [UnknownBlock(raw)]
 
 
 def test_lone_surrogates_never_reach_the_record() -> None:
     draft = fed([start(), *block(0, {"type": "text", "text": ""}, *text_deltas("a\ud800b")), *end()])
-    assert draft.blocks == [Text("a?b")]
+    assert draft.blocks == [TextBlock("a?b")]
 
 
 def test_a_watcher_sees_text_thinking_and_the_size_of_a_drafted_call() -> None:
-    draft = Draft()
+    draft = MessageAccumulator()
     told = [event for raw in WHOLE if (event := draft.feed(raw)) is not None]
-    assert told[:4] == [ThinkingDelta("hm"), TextDelta("Hel"), TextDelta("lo"), CallDrafted("read", 0)]
-    assert told[-1] == CallDrafted("read", len('{"file_path":"a.py"}'))
+    assert told[:4] == [ThinkingDelta("hm"), TextDelta("Hel"), TextDelta("lo"), ToolCallDelta("read", 0)]
+    assert told[-1] == ToolCallDelta("read", len('{"file_path":"a.py"}'))
 
 
 def test_joining_a_long_input_costs_no_more_than_its_length() -> None:
     content = json.dumps({"file_path": "a", "content": "x" * 200_000})
     draft = fed([start(), *block(0, TOOL, *json_deltas(content, 24)), *end("tool_use")])
     use = draft.blocks[0]
-    assert isinstance(use, ToolUse)
+    assert isinstance(use, ToolUseBlock)
     assert len(use.input["content"]) == 200_000

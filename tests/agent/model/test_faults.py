@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from agent.events import Notice, Retrying, TextDelta, TurnEnded
+from agent.events import Notice, Retrying, TextDelta, TurnFinished
 from agent.loop.turn import run_turn
-from agent.model.anthropic.accumulator import Draft
-from agent.model.anthropic.client import Api
+from agent.model.anthropic.accumulator import MessageAccumulator
+from agent.model.anthropic.client import AnthropicModel
 from agent.offline.faults import Fault
 from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls, says, thinks
 from agent.offline.wire import events as wire
 from tests.agent.world import World, world
 from transcripts.facts import Reply
-from transcripts.messages import Image, Text
+from transcripts.messages import ImageBlock, TextBlock
 
 from .raw import HEAD, raw
 
@@ -31,16 +31,16 @@ def model(body: dict[str, Any]) -> Answer:
     return Answer([says("done")]) if "tool_result" in str(body["messages"]) else CALLING
 
 
-def both(w: World) -> tuple[TurnEnded, TurnEnded]:
+def both(w: World) -> tuple[TurnFinished, TurnFinished]:
     """A turn under the faults that wait, then one without any."""
 
-    async def whole() -> tuple[TurnEnded, TurnEnded]:
+    async def whole() -> tuple[TurnFinished, TurnFinished]:
         try:
             first = await w.turn("first words")
             w.server.faults.clear()
             return first, await w.turn("and now?")
         finally:
-            await w.parts.model.close()  # type: ignore[attr-defined]
+            await w.context.model.close()  # type: ignore[attr-defined]
 
     return asyncio.run(whole())
 
@@ -49,7 +49,7 @@ def kept(w: World) -> bool:
     """Whether every text that was shown stands in the record, and the user's words in the last request."""
     shown = "".join(event.text for event in w.told(TextDelta))
     replies = [fact for fact in w.record.facts if isinstance(fact, Reply)]
-    written = "".join(block.text for fact in replies for block in fact.blocks if isinstance(block, Text))
+    written = "".join(block.text for fact in replies for block in fact.blocks if isinstance(block, TextBlock))
     said = json.dumps(w.server.requests[-1]["messages"])
     return shown == written and "first words" in said and "and now?" in said
 
@@ -80,7 +80,7 @@ def test_no_word_is_lost_to_a_broken_answer_once_or_for_good(
         first, second = both(w)
         assert (first.reason, first.code) == (("done", 0) if times else ("failed", 75))
         assert second.reason == "done"
-        assert w.texts().count("echo: x") == len(w.parts.tools["echo"].ran) == 1
+        assert w.texts().count("echo: x") == len(w.context.tools["echo"].ran) == 1
         assert kept(w)
         for event in w.told(Retrying):
             assert len(event.reason) > 10 and "\n" not in event.reason and not event.reason.endswith(": ")
@@ -147,7 +147,7 @@ def test_a_paused_reply_is_sent_back_as_it_is(tmp_path: Path) -> None:
     with world(
         [Answer([thinks("a"), says("half")], "pause_turn"), Answer([thinks("b"), says("rest")])], tmp_path
     ) as w:
-        assert w.run() == TurnEnded("done", 2)
+        assert w.run() == TurnFinished("done", 2)
         assert w.server.requests[1]["messages"][-1]["role"] == "assistant"
         w.check()
 
@@ -166,7 +166,7 @@ def cut_everywhere(folder: Path, cuts: list[int]) -> None:
             w.server.faults.add(Fault("truncate", at=cut))
             assert w.run().reason == "done", cut
             assert w.texts() == ["echo: x"], cut
-            assert w.parts.tools["echo"].ran == ["x"], cut
+            assert w.context.tools["echo"].ran == ["x"], cut
             w.check()
 
 
@@ -193,12 +193,12 @@ def interrupted_at(w: World, moment: int) -> bool:
                 task.cancel()
 
         w.say("first words")
-        task = asyncio.ensure_future(run_turn(w.session, w.parts, emit))
+        task = asyncio.ensure_future(run_turn(w.session, w.context, emit))
         try:
             await asyncio.gather(task, return_exceptions=True)
             assert (await w.turn("and now?")).reason == "done"
         finally:
-            await w.parts.model.close()  # type: ignore[attr-defined]
+            await w.context.model.close()  # type: ignore[attr-defined]
         return task.cancelled()
 
     return asyncio.run(whole())
@@ -210,7 +210,7 @@ def test_a_turn_interrupted_at_any_event_keeps_its_words_and_goes_on(tmp_path: P
         with world([model] * 5, tmp_path, binds_thinking=True) as w:
             reached = interrupted_at(w, moment)
             assert kept(w), moment
-            assert len(w.parts.tools["echo"].ran) <= 2, moment
+            assert len(w.context.tools["echo"].ran) <= 2, moment
             w.check()
         moment += 3
     assert moment > 20
@@ -273,8 +273,8 @@ def hang_up(connection: socket.socket) -> None:
 @pytest.mark.parametrize("ending", [hold, hang_up])
 def test_a_whole_reply_counts_however_its_connection_ends(tmp_path: Path, ending: Any) -> None:
     with raw(ending) as url, world([], tmp_path) as w:
-        w.parts.model = Api(url, "key", stall=30)
-        assert w.run() == TurnEnded("done", 1)
+        w.context.model = AnthropicModel(url, "key", stall=30)
+        assert w.run() == TurnFinished("done", 1)
         assert w.told(Retrying) == []
 
 
@@ -312,21 +312,21 @@ def test_less_output_is_asked_for_when_the_model_cannot_write_so_much(tmp_path: 
     with world(["short", "again"], tmp_path, max_output=4_000) as w:
         assert w.run().reason == "done"
         assert [request["max_tokens"] for request in w.server.requests] == [8_000, 4_000]
-        assert w.parts.room.window.max_output == 4_000
+        assert w.context.compaction.window.max_output == 4_000
         assert "4,000" in w.told(Notice)[0].text
 
 
 @pytest.mark.parametrize("words", ["", "Could not process image"])
 def test_images_that_the_server_refuses_become_placeholders_one_by_one(tmp_path: Path, words: str) -> None:
-    broken = Image("image/png", "aGVsbG8=")
+    broken = ImageBlock("image/png", "aGVsbG8=")
     with world(["I see"], tmp_path) as w:
         if words:
             unread = Fault(
                 "status", status=400, text=words, times=None, when=lambda body: "iVBOR" in str(body)
             )
             w.server.faults.add(unread)
-            broken = Image("image/png", "iVBORw0KGgoAAAAA")
-        w.session.user((Text("look"), broken, Text("and"), broken))
+            broken = ImageBlock("image/png", "iVBORw0KGgoAAAAA")
+        w.session.user((TextBlock("look"), broken, TextBlock("and"), broken))
         assert w.run("well?").reason == "done"
         assert str(w.server.requests[-1]["messages"]).count("a block that the API refused was here") == 2
 
@@ -335,7 +335,7 @@ def test_thinking_that_another_server_signed_is_left_out_once(tmp_path: Path) ->
     foreign = {"type": "thinking", "thinking": "hm", "signature": "EqQBc2lnbmVkIGVsc2V3aGVyZQ=="}
     with world([model] * 6, tmp_path, binds_thinking=True) as w:
         w.say("earlier words")
-        draft = Draft()
+        draft = MessageAccumulator()
         for chunk in wire(
             {"model": "m", "content": [foreign, says("hi")], "stop_reason": "end_turn", "usage": None}
         ):

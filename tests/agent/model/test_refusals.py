@@ -5,23 +5,25 @@ import json
 import pytest
 
 from agent.errors import (
-    AuthError,
-    BlockRefused,
-    FieldRefused,
+    AuthenticationError,
+    BlockRejected,
+    FieldRejected,
     ModelError,
-    NotFound,
+    ModelNotFound,
     OutputTooLong,
     PromptTooLong,
-    Rejected,
-    ThinkingRefused,
-    Transient,
+    RequestRejected,
+    ThinkingRejected,
+    TransientError,
 )
-from agent.model.anthropic.error_mapping import refusal
+from agent.model.anthropic.error_mapping import map_error
 
 
 def error(status: int, kind: str, message: str, **headers: str) -> ModelError:
     body = json.dumps({"type": "error", "error": {"type": kind, "message": message}})
-    return refusal(status, body, {name.replace("_", "-"): value for name, value in headers.items()}, now=0.0)
+    return map_error(
+        status, body, {name.replace("_", "-"): value for name, value in headers.items()}, now=0.0
+    )
 
 
 INVALID = "invalid_request_error"
@@ -39,7 +41,7 @@ def test_input_and_max_tokens_beyond_the_window_is_too_long() -> None:
 
 
 def test_413_is_too_long_even_as_html() -> None:
-    assert isinstance(refusal(413, "<html>too large</html>", {}, 0.0), PromptTooLong)
+    assert isinstance(map_error(413, "<html>too large</html>", {}, 0.0), PromptTooLong)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +53,7 @@ def test_413_is_too_long_even_as_html() -> None:
     ],
 )
 def test_refused_thinking_is_told_from_a_refused_field(text: str) -> None:
-    assert isinstance(error(400, INVALID, text), ThinkingRefused)
+    assert isinstance(error(400, INVALID, text), ThinkingRejected)
 
 
 @pytest.mark.parametrize(
@@ -65,13 +67,13 @@ def test_refused_thinking_is_told_from_a_refused_field(text: str) -> None:
 )
 def test_an_optional_field_is_named(text: str, field: str) -> None:
     found = error(400, INVALID, text)
-    assert isinstance(found, FieldRefused)
+    assert isinstance(found, FieldRejected)
     assert found.field == field
 
 
 def test_a_bad_image_names_its_block() -> None:
     found = error(400, INVALID, "messages.4.content.1.image: Could not process image")
-    assert isinstance(found, BlockRefused)
+    assert isinstance(found, BlockRejected)
     assert (found.message, found.block) == (4, 1)
 
 
@@ -79,26 +81,26 @@ def test_a_bad_image_names_its_block() -> None:
     ("status", "kind"), [(429, "rate_limit_error"), (529, "overloaded_error"), (500, "")]
 )
 def test_load_and_faults_are_transient(status: int, kind: str) -> None:
-    assert isinstance(error(status, kind, "later"), Transient)
+    assert isinstance(error(status, kind, "later"), TransientError)
 
 
 def test_an_error_within_the_stream_goes_by_its_type() -> None:
-    assert isinstance(error(200, "overloaded_error", "Overloaded"), Transient)
+    assert isinstance(error(200, "overloaded_error", "Overloaded"), TransientError)
 
 
 def test_retry_after_is_read_as_seconds_or_as_a_date() -> None:
     seconds = error(429, "rate_limit_error", "x", retry_after="17")
     date = error(429, "rate_limit_error", "x", retry_after="Thu, 01 Jan 1970 00:01:00 GMT")
     absurd = error(429, "rate_limit_error", "x", retry_after="-5")
-    assert isinstance(seconds, Transient) and seconds.retry_after == 17
-    assert isinstance(date, Transient) and date.retry_after == 60
-    assert isinstance(absurd, Transient) and absurd.retry_after is None
+    assert isinstance(seconds, TransientError) and seconds.retry_after == 17
+    assert isinstance(date, TransientError) and date.retry_after == 60
+    assert isinstance(absurd, TransientError) and absurd.retry_after is None
 
 
 def test_a_date_is_compared_with_the_clock_of_the_server() -> None:
     headers = {"retry-after": "Sun, 22 Nov 2026 10:00:30 GMT", "date": "Sun, 22 Nov 2026 10:00:00 GMT"}
-    found = refusal(429, "", headers, 86_400.0)
-    assert isinstance(found, Transient) and found.retry_after == 30
+    found = map_error(429, "", headers, 86_400.0)
+    assert isinstance(found, TransientError) and found.retry_after == 30
 
 
 @pytest.mark.parametrize(
@@ -127,7 +129,7 @@ def test_compatible_servers_have_words_of_their_own_for_too_long(
     body: str, numbers: tuple[int | None, int | None]
 ) -> None:
     for status in (400, 500) if "exceed_context" in body else (400,):
-        found = refusal(status, body, {}, 0.0)
+        found = map_error(status, body, {}, 0.0)
         assert isinstance(found, PromptTooLong)
         assert (found.actual, found.limit) == numbers
 
@@ -148,13 +150,13 @@ def test_too_much_output_names_the_limit() -> None:
     ],
 )
 def test_gateways_name_a_field_in_shapes_of_their_own(status: int, body: str, field: str) -> None:
-    found = refusal(status, body, {}, 0.0)
-    assert isinstance(found, FieldRefused) and found.field == field
+    found = map_error(status, body, {}, 0.0)
+    assert isinstance(found, FieldRejected) and found.field == field
 
 
 def test_an_effort_that_is_not_taken_is_a_refused_field() -> None:
     found = error(400, INVALID, "This model does not support the effort parameter.")
-    assert isinstance(found, FieldRefused) and found.field == "output_config"
+    assert isinstance(found, FieldRejected) and found.field == "output_config"
 
 
 def test_a_spend_cap_is_not_tried_again() -> None:
@@ -165,30 +167,32 @@ def test_a_spend_cap_is_not_tried_again() -> None:
             "details": {"error_code": "enforced_spend_limit_reached"},
         }
     }
-    assert isinstance(refusal(429, json.dumps(body), {}, 0.0), Rejected)
-    assert isinstance(error(400, INVALID, "You have reached your specified API usage limits."), Rejected)
+    assert isinstance(map_error(429, json.dumps(body), {}, 0.0), RequestRejected)
+    assert isinstance(
+        error(400, INVALID, "You have reached your specified API usage limits."), RequestRejected
+    )
 
 
 def test_what_the_server_wants_not_to_be_tried_again_has_one_try() -> None:
     found = error(503, "api_error", "no", x_should_retry="false")
-    assert isinstance(found, Transient) and found.tries == 1
+    assert isinstance(found, TransientError) and found.tries == 1
 
 
 def test_credentials_are_named() -> None:
     found = error(401, "authentication_error", "invalid x-api-key")
-    assert isinstance(found, AuthError)
+    assert isinstance(found, AuthenticationError)
     assert "ANTHROPIC_API_KEY" in str(found)
     assert found.code == 5
 
 
 def test_what_is_not_there_may_be_the_model_or_the_server() -> None:
     for body in ("", '{"type":"error","error":{"type":"not_found_error","message":"model: claude-typo"}}'):
-        found = refusal(404, body, {}, 0.0)
-        assert isinstance(found, NotFound)
+        found = map_error(404, body, {}, 0.0)
+        assert isinstance(found, ModelNotFound)
         assert "model" in str(found) and "ANTHROPIC_BASE_URL" in str(found)
 
 
 def test_an_html_page_is_cut_to_one_line() -> None:
-    found = refusal(502, "<html>\n<h1>Bad\nGateway</h1>" + "x" * 5000, {}, 0.0)
-    assert isinstance(found, Transient)
+    found = map_error(502, "<html>\n<h1>Bad\nGateway</h1>" + "x" * 5000, {}, 0.0)
+    assert isinstance(found, TransientError)
     assert "\n" not in str(found) and len(str(found)) < 400 and "<" not in str(found)

@@ -3,20 +3,22 @@
 import json
 from typing import Any
 
-from agent.model.anthropic.request import Frame, build, without_tail
+from agent.model.anthropic.request import RequestFrame, build, without_tail
 from transcripts.facts import Reply, Result, User
 from transcripts.fold import Folded, fold
-from transcripts.messages import Text, Thinking, ToolUse
+from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
 
-FRAME = Frame("m", 100, ("be good", "memory"), ({"name": "read", "input_schema": {}},), {"type": "adaptive"})
+FRAME = RequestFrame(
+    "m", 100, ("be good", "memory"), ({"name": "read", "input_schema": {}},), {"type": "adaptive"}
+)
 
 
 def conversation(exchanges: int) -> Folded:
-    facts: list[Any] = [User(1, 0, (Text("go"),))]
+    facts: list[Any] = [User(1, 0, (TextBlock("go"),))]
     for _ in range(exchanges):
         seq = facts[-1].seq + 1
-        facts.append(Reply(seq, 0, (Thinking("t", "s"), ToolUse(f"t{seq}", "read", {"p": seq}))))
-        facts.append(Result(seq + 1, 0, seq, 1, (Text(f"result {seq}"),)))
+        facts.append(Reply(seq, 0, (ThinkingBlock("t", "s"), ToolUseBlock(f"t{seq}", "read", {"p": seq}))))
+        facts.append(Result(seq + 1, 0, seq, 1, (TextBlock(f"result {seq}"),)))
     return fold(facts)
 
 
@@ -40,7 +42,7 @@ def test_there_are_at_most_four_cache_marks_and_none_on_thinking() -> None:
 
 
 def test_the_next_request_is_the_one_before_and_more_but_for_the_marks() -> None:
-    unmarked = Frame("m", 100, cache=None)
+    unmarked = RequestFrame("m", 100, cache=None)
     before = build(unmarked, conversation(3).view)
     after = build(unmarked, conversation(4).view)
     assert after.startswith(before[: -len(b"]}")])
@@ -54,7 +56,7 @@ def test_a_field_that_the_server_refused_is_gone_everywhere() -> None:
     view = conversation(2).view
     for field in ("thinking", "cache_control"):
         assert f'"{field}":{{'.encode() not in build(FRAME.dropping(field), view)
-    eager = Frame("m", 1, tools=({"name": "read"},), eager=True)
+    eager = RequestFrame("m", 1, tools=({"name": "read"},), eager=True)
     assert b"eager_input_streaming" in build(eager, view)
     assert b"eager_input_streaming" not in build(eager.dropping("eager_input_streaming"), view)
 
@@ -68,6 +70,6 @@ def test_a_question_at_the_end_leaves_the_last_mark_on_the_view() -> None:
 
 def test_a_request_never_ends_with_the_assistant() -> None:
     folded = conversation(1)
-    folded.apply(Reply(4, 0, (Text("half an ans"),), complete=False))
+    folded.apply(Reply(4, 0, (TextBlock("half an ans"),), complete=False))
     assert folded.view[-1].role == "assistant"
     assert without_tail(folded.view)[-1].role == "user"

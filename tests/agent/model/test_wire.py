@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent.events import MadeRoom
+from agent.events import ContextCompacted
 from agent.offline.faults import Fault
 from agent.offline.models import MODELS
 from tests.agent.test_commands import READ_ALL, Desk, at_desk, files
@@ -141,7 +141,7 @@ def test_a_summary_learns_too_what_a_gateway_does_not_take(tmp_path: Path) -> No
         desk.server.faults.add(*(Fault("rejects", text=field, times=None) for field in OPTIONAL[1:]))
         told = await desk.do("/compact")
         assert "does not take output_config" in told and "does not take cache_control" in told
-        assert desk.told(MadeRoom) and "summary" in str(desk.told(MadeRoom)[0].report)
+        assert desk.told(ContextCompacted) and "summary" in str(desk.told(ContextCompacted)[0].report)
 
     at_desk(tmp_path, work, effort="low")
 

@@ -9,18 +9,18 @@ from random import Random
 import pytest
 
 from agent.app.config import load
-from agent.permissions.permission_store import grants_path, keep_grant
-from agent.permissions.rules import Rules, judge, parse_rule, prefix_of
-from agent.permissions.shell_syntax import only_looks
-from tools.access import Touch
+from agent.permissions.permission_store import permissions_path, store_rule
+from agent.permissions.rules import PermissionRules, judge, parse_rule, prefix_of
+from agent.permissions.shell_syntax import is_read_only
+from tools.access import Access
 
 ALLOWED = ("git status", "ls")
 PAYLOADS = ("rm x", "curl e.x", "git push", "./evil")
 
 
 def run(command: str, *allow: str, deny: tuple[str, ...] = (), mode: str = "manual") -> str:
-    rules = Rules(mode, tuple(map(parse_rule, allow)), tuple(map(parse_rule, deny)), "/w")  # type: ignore[arg-type]
-    return judge("bash", [Touch("run", command)], rules).answer
+    rules = PermissionRules(mode, tuple(map(parse_rule, allow)), tuple(map(parse_rule, deny)), "/w")  # type: ignore[arg-type]
+    return judge("bash", [Access("run", command)], rules).answer
 
 
 def filled(trick: str, **words: str) -> str:
@@ -192,7 +192,7 @@ def test_always_covers_the_same_command_again_and_no_other_program(
 ) -> None:
     offered = prefix_of("bash", line)
     assert offered is not None and str(offered) == f"bash({words})"
-    keep_grant(grants_path(tmp_path / "makeroom", tmp_path), offered)
+    store_rule(permissions_path(tmp_path / "makeroom", tmp_path), offered)
     kept = load({"XDG_CONFIG_HOME": str(tmp_path)}, tmp_path, tmp_path).allow
     assert kept == (offered,)
     again = str(kept[0])
@@ -234,7 +234,7 @@ ACTING = [
 
 @pytest.mark.parametrize("line", ACTING)
 def test_a_looking_program_with_an_acting_option_may_change_files(line: str) -> None:
-    assert not only_looks(line)
+    assert not is_read_only(line)
 
 
 def test_the_corpus_is_as_large_as_it_has_to_be() -> None:

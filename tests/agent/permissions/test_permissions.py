@@ -5,34 +5,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.loop.tool_executor import _for_session
-from agent.permissions.rules import Rules, Verdict, judge, parse_rule, parse_rules, prefix_of
-from agent.permissions.shell_syntax import only_looks, simple_commands
-from agent.ports import Question
+from agent.permissions.rules import PermissionRules, Verdict, judge, parse_rule, parse_rules, prefix_of
+from agent.permissions.shell_syntax import is_read_only, simple_commands
+from agent.ports import PermissionQuestion
 from agent.ui.approval import choices
-from tools.access import Touch
+from tools.access import Access
 
 FOLDER = "/w/app"
 
 
-def rules(*allow: str, deny: tuple[str, ...] = (), mode: str = "manual") -> Rules:
+def rules(*allow: str, deny: tuple[str, ...] = (), mode: str = "manual") -> PermissionRules:
     allowed, denied = tuple(map(parse_rule, allow)), tuple(map(parse_rule, deny))
-    return Rules(mode, allowed, denied, FOLDER)  # type: ignore[arg-type]
+    return PermissionRules(mode, allowed, denied, FOLDER)  # type: ignore[arg-type]
 
 
-def run(command: str, given: Rules) -> str:
-    return judge("bash", [Touch("run", command)], given).answer
+def run(command: str, given: PermissionRules) -> str:
+    return judge("bash", [Access("run", command)], given).answer
 
 
-def write(path: str, given: Rules, **more: bool) -> str:
-    return judge("write", [Touch("write", path, **more)], given).answer
+def write(path: str, given: PermissionRules, **more: bool) -> str:
+    return judge("write", [Access("write", path, **more)], given).answer
 
 
 def test_reading_inside_is_free_and_everything_else_is_asked() -> None:
-    assert judge("read", [Touch("read", f"{FOLDER}/a")], rules()).answer == "allow"
-    assert judge("read", [Touch("read", "/etc/passwd", outside=True)], rules()).answer == "ask"
+    assert judge("read", [Access("read", f"{FOLDER}/a")], rules()).answer == "allow"
+    assert judge("read", [Access("read", "/etc/passwd", outside=True)], rules()).answer == "ask"
     assert run("ls", rules()) == "ask"
     assert write(f"{FOLDER}/a", rules()) == "ask"
-    assert judge("compact", [Touch("none")], rules()).answer == "allow"
+    assert judge("compact", [Access("none")], rules()).answer == "allow"
 
 
 def test_nobody_is_asked_in_dont_ask() -> None:
@@ -166,7 +166,7 @@ def test_always_is_offered_for_the_shortest_safe_prefix(command: str, prefix: st
     ],
 )
 def test_a_command_that_only_looks_is_told_from_one_that_may_change_files(command: str, looks: bool) -> None:
-    assert only_looks(command) is looks
+    assert is_read_only(command) is looks
 
 
 def test_rules_are_written_as_fingers_know_them() -> None:
@@ -181,8 +181,8 @@ def test_rules_are_written_as_fingers_know_them() -> None:
 
 
 def test_a_place_granted_for_the_session_is_that_place_and_no_pattern() -> None:
-    touch = Touch("write", "/tmp/a[*]?", outside=True)
-    question = Question("write", "", (touch,), "", None, {}, "")
+    touch = Access("write", "/tmp/a[*]?", outside=True)
+    question = PermissionQuestion("write", "", (touch,), "", None, {}, "")
     assert choices(question)[1].words == "Yes, this place in this session"
     (rule,) = _for_session(question, Verdict("ask"))
     assert write(touch.target, rules(str(rule)), outside=True) == "allow"
@@ -191,9 +191,9 @@ def test_a_place_granted_for_the_session_is_that_place_and_no_pattern() -> None:
 
 
 def test_to_allow_reading_one_secret_allows_no_other() -> None:
-    touch = Touch("read", f"{FOLDER}/.env", protected=True)
-    (rule,) = _for_session(Question("read", "", (touch,), "", None, {}, ""), Verdict("ask"))
-    other = Touch("read", f"{FOLDER}/.env.local", protected=True)
+    touch = Access("read", f"{FOLDER}/.env", protected=True)
+    (rule,) = _for_session(PermissionQuestion("read", "", (touch,), "", None, {}, ""), Verdict("ask"))
+    other = Access("read", f"{FOLDER}/.env.local", protected=True)
     for granted in (rule, parse_rule("read")):
         assert judge("read", [other], rules(str(granted))).answer == "ask"
     assert judge("read", [touch], rules(str(rule))).answer == "allow"

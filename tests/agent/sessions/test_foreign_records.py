@@ -9,8 +9,8 @@ from agent.offline.reply import calls
 from tests.agent.test_commands import READ_ALL, Desk, at_desk, files
 from tests.agent.world import world
 from transcripts.facts import Opened
-from transcripts.load import read
-from transcripts.messages import Text
+from transcripts.load import read_record
+from transcripts.messages import TextBlock
 
 
 def record_of(folder: Path) -> Path:
@@ -38,7 +38,7 @@ def test_a_transcript_of_another_project_goes_on_here_and_the_model_is_told(tmp_
     first, *_, last = server.requests[-1]["messages"]
     assert f"Project folder: {there}" in first["content"][0]["text"]
     assert f"Project folder: {here}" in last["content"][0]["text"]
-    opened = [fact.folder for fact in read(path).facts if isinstance(fact, Opened)]
+    opened = [fact.folder for fact in read_record(path).facts if isinstance(fact, Opened)]
     assert opened == [str(there), str(here)]
     server = at_desk(here, work, resume=path.stem)
     assert "so far" not in words[1] and len(server.requests[-1]["messages"][-1]["content"]) == 1
@@ -63,7 +63,7 @@ def test_a_record_that_was_damaged_under_a_session_is_told_and_the_session_goes_
     at_desk(tmp_path, fill)
     path = record_of(tmp_path)
     at_desk(tmp_path, ask_back, resume=path.stem)
-    assert len(read(path).bad) == 1
+    assert len(read_record(path).bad) == 1
     assert record_of(tmp_path) == path, "the fork that could not be made left nothing behind"
 
 
@@ -74,11 +74,11 @@ def test_a_clock_that_goes_back_a_day_between_two_turns_changes_no_order(tmp_pat
             await w.turn("first")
             w.clock.time -= 86_400
             await w.turn("second")
-            await w.parts.model.close()
+            await w.context.model.close()
 
         asyncio.run(both())
         facts = w.record.facts
         assert facts[-1].ts == facts[0].ts - 86_400
         assert [fact.seq for fact in facts] == list(range(1, len(facts) + 1))
-        assert w.session.folded.entries[-1].fact.blocks == (Text("two"),)
+        assert w.session.folded.entries[-1].fact.blocks == (TextBlock("two"),)
         w.check()

@@ -16,8 +16,8 @@ from tests.agent.test_headless import LIMIT, environment
 from tests.agent.ui.person import Person
 from transcripts.facts import Opened, Reply, User
 from transcripts.listing import sessions
-from transcripts.messages import Text
-from transcripts.session_lock import FOLDER
+from transcripts.messages import TextBlock
+from transcripts.session_lock import RECORDS_FOLDER
 from transcripts.store import Store, create, resume
 
 IDS = ("20261121-093012-aaaa", "20261122-093012-bbbb", "20261123-093012-cccc")
@@ -30,7 +30,7 @@ def project(tmp_path: Path) -> Path:
         store = create(tmp_path, sid, pytest.fail)
         at = time.time() - 630 + number
         store.append(Opened(1, at, ("s",), (), "makeroom-offline", 200_000, str(tmp_path)))
-        store.append(User(2, at, (Text(f"question {number} 日本語\x1b[2J"),), (5,)), durable=True)
+        store.append(User(2, at, (TextBlock(f"question {number} 日本語\x1b[2J"),), (5,)), durable=True)
         store.close()
     return tmp_path
 
@@ -38,13 +38,13 @@ def project(tmp_path: Path) -> Path:
 @pytest.fixture
 def locked(project: Path) -> Iterator[Store]:
     """The newest of them, open in this process."""
-    store, _ = resume(project / FOLDER / f"{IDS[2]}.jsonl", pytest.fail)
+    store, _ = resume(project / RECORDS_FOLDER / f"{IDS[2]}.jsonl", pytest.fail)
     yield store
     store.close()
 
 
 def files(project: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in (project / FOLDER).glob("*.jsonl")}
+    return {path.name: path.read_bytes() for path in (project / RECORDS_FOLDER).glob("*.jsonl")}
 
 
 def headless(project: Path, *argv: str) -> subprocess.CompletedProcess[str]:
@@ -125,7 +125,7 @@ def test_a_fork_needs_something_to_copy(capsys: pytest.CaptureFixture[str], proj
     with pytest.raises(SystemExit, match="2"):
         parse(["--fork-session", "words"])
     assert "goes with --continue or --resume" in capsys.readouterr().err
-    shutil.rmtree(project / FOLDER)
+    shutil.rmtree(project / RECORDS_FOLDER)
     done = headless(project, "-r", "nowhere", "--fork-session", "-p", "go")
     assert (done.returncode, "no session 'nowhere'" in done.stderr) == (2, True)
 
@@ -156,10 +156,10 @@ def test_a_recording_of_another_place_or_agent_is_gone_on_with_in_a_copy(tmp_pat
     if origin == "elsewhere":
         store = create(tmp_path, IDS[0], pytest.fail)
         store.append(Opened(1, time.time(), ("s",), (), "makeroom-offline", 200_000, str(tmp_path)))
-        store.append(User(2, time.time(), (Text("What does main.c do?"),), (5,)))
-        store.append(Reply(3, time.time(), (Text("It prints a line."),), (5,)), durable=True)
+        store.append(User(2, time.time(), (TextBlock("What does main.c do?"),), (5,)))
+        store.append(Reply(3, time.time(), (TextBlock("It prints a line."),), (5,)), durable=True)
         store.close()
-        recording = tmp_path / FOLDER / f"{IDS[0]}.jsonl"
+        recording = tmp_path / RECORDS_FOLDER / f"{IDS[0]}.jsonl"
     else:
         recording.write_text("".join(json.dumps(line) + "\n" for line in CLAUDE_CODE), "utf-8")
     before = recording.read_bytes()

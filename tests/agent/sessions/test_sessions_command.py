@@ -8,29 +8,31 @@ import pytest
 
 from agent.cli.sessions_command import main
 from transcripts.codec import encode
-from transcripts.facts import Noted, Opened, Reply, Result, User
-from transcripts.messages import Text, ToolUse
-from transcripts.session_lock import FOLDER
+from transcripts.facts import Metadata, Opened, Reply, Result, User
+from transcripts.messages import TextBlock, ToolUseBlock
+from transcripts.session_lock import RECORDS_FOLDER
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    (tmp_path / FOLDER).mkdir()
+    (tmp_path / RECORDS_FOLDER).mkdir()
     for number, sid in enumerate(("20261121-093012-aaaa", "20261122-093012-bbbb")):
         facts = [
             Opened(1, 1.79e9 + number, (), (), "m", 9, str(tmp_path)),
             User(
                 2,
                 1.79e9 + number,
-                (Text("<surroundings>\nDate: x\n</surroundings>"), Text(f"question {number}")),
+                (TextBlock("<surroundings>\nDate: x\n</surroundings>"), TextBlock(f"question {number}")),
             ),
-            Reply(3, 1.79e9 + number, (Text("Let me look"), ToolUse("t", "bash", {"command": "ls"}))),
-            Result(4, 1.79e9 + number, 3, 1, (Text(f"file{number}.txt \x1b[2Jevil"),), (5,)),
-            Noted(5, 1.79e9 + number, "name", {"name": f"name{number}"}),
+            Reply(
+                3, 1.79e9 + number, (TextBlock("Let me look"), ToolUseBlock("t", "bash", {"command": "ls"}))
+            ),
+            Result(4, 1.79e9 + number, 3, 1, (TextBlock(f"file{number}.txt \x1b[2Jevil"),), (5,)),
+            Metadata(5, 1.79e9 + number, "name", {"name": f"name{number}"}),
         ]
-        path = tmp_path / FOLDER / f"{sid}.jsonl"
+        path = tmp_path / RECORDS_FOLDER / f"{sid}.jsonl"
         path.write_bytes(b"".join(encode(fact, sid) for fact in facts))
     return tmp_path
 
@@ -54,7 +56,7 @@ def test_the_sessions_are_listed_newest_first(
 def test_one_is_shown_and_nothing_in_it_reaches_the_terminal_raw(
     capsys: pytest.CaptureFixture[str], project: Path
 ) -> None:
-    for wanted in ("name0", "20261121", str(project / FOLDER / "20261121-093012-aaaa.jsonl")):
+    for wanted in ("name0", "20261121", str(project / RECORDS_FOLDER / "20261121-093012-aaaa.jsonl")):
         code, out, _ = run(capsys, project, "show", wanted)
         assert code == 0
         assert "> question 0" in out and "[call] bash" in out and "[result r4]\nfile0.txt" in out

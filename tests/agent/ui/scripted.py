@@ -19,13 +19,13 @@ if __name__ == "__main__":
     sys.path[:] = [str(ROOT), *[entry for entry in sys.path if Path(entry) != Path(__file__).parent]]
 
 from agent import events  # noqa: E402
-from agent.events import Emit, TurnEnded  # noqa: E402
-from agent.menus import Menu, Row, question  # noqa: E402
-from agent.ports import Approver, Chooser, Question, Refuse, Status  # noqa: E402
+from agent.events import Emit, TurnFinished  # noqa: E402
+from agent.menus import Menu, MenuRow, question  # noqa: E402
+from agent.ports import Approver, Chooser, Deny, PermissionQuestion, Status  # noqa: E402
 from agent.ui.repl_options import ReplOptions, run  # noqa: E402
-from tools.access import Touch  # noqa: E402
+from tools.access import Access  # noqa: E402
 from transcripts.facts import Reply, Result  # noqa: E402
-from transcripts.messages import Text  # noqa: E402
+from transcripts.messages import TextBlock  # noqa: E402
 
 DIFF = """--- a/calc.py
 +++ b/calc.py
@@ -37,8 +37,10 @@ DIFF = """--- a/calc.py
 """
 FRUITS = ("apple", "banana", "cherry", "date", "elder", "fig", "grape", "日本の梨 \x1b[31m")
 MENUS = {
-    "fruits": Menu("Which fruit?", tuple(Row(name, name, (f"no. {at}",)) for at, name in enumerate(FRUITS))),
-    "many": Menu("Which number?", tuple(Row(str(at), f"number {at}") for at in range(100))),
+    "fruits": Menu(
+        "Which fruit?", tuple(MenuRow(name, name, (f"no. {at}",)) for at, name in enumerate(FRUITS))
+    ),
+    "many": Menu("Which number?", tuple(MenuRow(str(at), f"number {at}") for at in range(100))),
     "question": question("Sure?", yes="Yes, do it", no="No"),
 }
 MARKDOWN = """# Report
@@ -81,9 +83,9 @@ class Scripted:
         if "SCRIPTED_SLOW" in os.environ:
             await self.opened("ready")
 
-    async def prompt(self, text: str) -> TurnEnded:
+    async def prompt(self, text: str) -> TurnFinished:
         self.note("prompt", text)
-        self.emit(events.TurnBegan(text))
+        self.emit(events.TurnStarted(text))
         try:
             for words in text.split(";"):
                 name, _, rest = words.strip().partition(" ")
@@ -91,10 +93,10 @@ class Scripted:
                 await (act(rest) if act else self.do_say(f"You said: {words.strip()}"))
         except asyncio.CancelledError:
             self.note("interrupted", text)
-            ended = TurnEnded("interrupted", 1, "interrupted", 130)
+            ended = TurnFinished("interrupted", 1, "interrupted", 130)
             self.emit(ended)
             return ended
-        ended = TurnEnded("done", 1)
+        ended = TurnFinished("done", 1)
         self.emit(ended)
         return ended
 
@@ -103,19 +105,19 @@ class Scripted:
         name = line[1:].split()[0]
         if name == "context":
             rows = (("system", 3000), ("tools", 5200), ("user text", 1200), ("tool results", 30_000))
-            self.emit(events.Charted("Context", rows, 200_000))
+            self.emit(events.ContextChart("Context", rows, 200_000))
         elif name == "exit":
             return False
         elif name == "copy":
-            self.emit(events.Copied("blüm", "gave 4 characters"))
+            self.emit(events.ClipboardCopy("blüm", "gave 4 characters"))
         elif name == "init":
             await self.prompt("say initialised")
         elif name == "markdown":
-            self.emit(events.Said(MARKDOWN, "markdown"))
+            self.emit(events.CommandOutput(MARKDOWN, "markdown"))
         elif name in ("help", "rewind"):
-            self.emit(events.Said(f"output of {line}"))
+            self.emit(events.CommandOutput(f"output of {line}"))
         elif line.startswith("!"):
-            self.emit(events.Said(f"ran {line[1:]}"))
+            self.emit(events.CommandOutput(f"ran {line[1:]}"))
         else:
             self.emit(events.Notice(f"Unknown command {line.split()[0]}", "warning"))
         return True
@@ -149,26 +151,26 @@ class Scripted:
     async def do_say(self, words: str) -> None:
         for word in words.split(" "):
             self.emit(events.TextDelta(word + " "))
-        self.emit(events.ReplyEnded(Reply(1, 0.0, (Text(words),))))
+        self.emit(events.ReplyFinished(Reply(1, 0.0, (TextBlock(words),))))
 
     async def do_markdown(self, rest: str) -> None:
         for at in range(0, len(MARKDOWN), 7):
             self.emit(events.TextDelta(MARKDOWN[at : at + 7]))
             await asyncio.sleep(0.02)
-        self.emit(events.ReplyEnded(Reply(1, 0.0, (Text(MARKDOWN),))))
+        self.emit(events.ReplyFinished(Reply(1, 0.0, (TextBlock(MARKDOWN),))))
 
     async def do_lines(self, rest: str) -> None:
         """`lines 100`: a list of so many numbered lines, streamed."""
         for number in range(int(rest)):
             self.emit(events.TextDelta(f"- line {number} of the list\n"))
             await asyncio.sleep(0)
-        self.emit(events.ReplyEnded(Reply(1, 0.0, ())))
+        self.emit(events.ReplyFinished(Reply(1, 0.0, ())))
 
     async def do_paragraphs(self, rest: str) -> None:
         for number in range(int(rest)):
             self.emit(events.TextDelta(f"Paragraph {number} stands here with some words.\n\n"))
             await asyncio.sleep(0)
-        self.emit(events.ReplyEnded(Reply(1, 0.0, ())))
+        self.emit(events.ReplyFinished(Reply(1, 0.0, ())))
 
     async def do_drip(self, rest: str) -> None:
         """Prose at 200 words a second until interrupted."""
@@ -185,7 +187,7 @@ class Scripted:
     async def do_raw(self, rest: str) -> None:
         """Text with Python escapes, as the model's."""
         self.emit(events.TextDelta(rest.encode().decode("unicode_escape")))
-        self.emit(events.ReplyEnded(Reply(1, 0.0, ())))
+        self.emit(events.ReplyFinished(Reply(1, 0.0, ())))
 
     async def do_think(self, rest: str) -> None:
         for word in rest.split(" "):
@@ -197,35 +199,35 @@ class Scripted:
         await self.opened(rest or "gate")
 
     async def do_bash(self, rest: str) -> None:
-        self.emit(events.CallBegan(1, 0, "bash", rest))
+        self.emit(events.ToolCallStarted(1, 0, "bash", rest))
         text = "\n".join([*(f"test_{number} passed" for number in range(8)), "12 passed"])
         self.end("bash", rest, {"text": text}, {"exit": 0}, 2.34)
 
     async def do_run(self, rest: str) -> None:
         """A call that shows its output and waits for the gate."""
-        self.emit(events.CallBegan(1, 0, "bash", "make"))
-        self.emit(events.CallProgress(1, 0, "compiling\nlinking\n"))
+        self.emit(events.ToolCallStarted(1, 0, "bash", "make"))
+        self.emit(events.ToolCallProgress(1, 0, "compiling\nlinking\n"))
         await self.opened(rest or "gate")
         self.end("bash", "make", {"text": "built"}, {"exit": 0}, 0.1)
 
     async def do_output(self, rest: str) -> None:
         text = rest.encode().decode("unicode_escape")
-        self.emit(events.CallBegan(1, 0, "bash", text))
+        self.emit(events.ToolCallStarted(1, 0, "bash", text))
         self.end("bash", text, {"text": text}, {"exit": 0}, 0.1)
 
     async def do_edit(self, rest: str) -> None:
-        self.emit(events.CallBegan(1, 0, "edit", "calc.py"))
+        self.emit(events.ToolCallStarted(1, 0, "edit", "calc.py"))
         self.end("edit", "calc.py", {"diff": DIFF, "note": "1 replacement"}, {}, 0.1)
 
     async def do_ask(self, rest: str) -> None:
         command = rest.encode().decode("unicode_escape") or "rm -rf build && make"
         preview = {"diff": DIFF} if rest == "diff" else {"text": command}
-        touches = (Touch("write", "/etc/passwd", outside=True),) if rest == "outside" else ()
+        touches = (Access("write", "/etc/passwd", outside=True),) if rest == "outside" else ()
         tool, title = ("edit", "src/calc.py") if rest == "diff" else ("bash", command)
-        question = Question(tool, title, touches, "not allowed by a rule", "make", preview, "k")
+        question = PermissionQuestion(tool, title, touches, "not allowed by a rule", "make", preview, "k")
         answer = await self.approver.ask(question)
         self.note("answer", repr(answer))
-        if isinstance(answer, Refuse) and answer.stop:
+        if isinstance(answer, Deny) and answer.stop:
             raise asyncio.CancelledError
 
     async def do_pick(self, rest: str) -> None:
@@ -235,11 +237,13 @@ class Scripted:
         self.note("picked", row.value if row else "nothing")
 
     async def do_back(self, rest: str) -> None:
-        self.emit(events.TakenBack("taken back"))
+        self.emit(events.PromptRestored("taken back"))
 
     async def do_compact(self, rest: str) -> None:
         self.emit(
-            events.MadeRoom("[auto compact] 180k -> 42k tokens, 61 results shortened", "auto", ("c9",), {})
+            events.ContextCompacted(
+                "[auto compact] 180k -> 42k tokens, 61 results shortened", "auto", ("c9",), {}
+            )
         )
 
     async def do_notice(self, rest: str) -> None:
@@ -251,7 +255,7 @@ class Scripted:
 
     async def do_lost(self, rest: str) -> None:
         self.emit(events.TextDelta("half an ans"))
-        self.emit(events.ReplyLost("connection reset", "half an ans"))
+        self.emit(events.StreamAborted("connection reset", "half an ans"))
 
     async def do_critical(self, rest: str) -> None:
         self.state, self.tokens = "CRITICAL", 188_000
@@ -262,8 +266,8 @@ class Scripted:
     def end(
         self, name: str, title: str, human: dict[str, Any], about: dict[str, Any], seconds: float
     ) -> None:
-        result = Result(2, 0.0, 1, 0, (Text("for the model"),), human=human, about=about)
-        self.emit(events.CallEnded(1, 0, name, title, result, seconds))
+        result = Result(2, 0.0, 1, 0, (TextBlock("for the model"),), human=human, about=about)
+        self.emit(events.ToolCallFinished(1, 0, name, title, result, seconds))
 
     async def opened(self, name: str) -> None:
         """Until the file GATE.name exists."""

@@ -6,7 +6,7 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from agent.ui.completion import Files, Words, is_command, rank
+from agent.ui.completion import CompletionSource, FileIndex, is_command, rank
 from agent.ui.path_completion import paths
 
 COMMANDS = [
@@ -57,7 +57,7 @@ def completed(words, text):
 
 
 def test_an_empty_slash_lists_commands_without_their_other_names(tmp_path):
-    words = Words(lambda: COMMANDS, Files(tmp_path))
+    words = CompletionSource(lambda: COMMANDS, FileIndex(tmp_path))
     assert completed(words, "/") == ["/help", "/compact", "/context"]
     assert completed(words, "/to") == ["/tokens", "/context"] or completed(words, "/to") == ["/tokens"]
     assert completed(words, "/compact x") == []
@@ -74,14 +74,14 @@ def test_files_are_listed_with_folders_and_without_ignored_ones(tmp_path, git):
     if git:
         subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
         (tmp_path / ".gitignore").write_text("node_modules\n")
-    found = run(Files(tmp_path).fresh())
+    found = run(FileIndex(tmp_path).fresh())
     assert {"src/", "src/a.py", "über maß.txt"} <= set(found)
     assert not any("junk" in name for name in found)
 
 
 def test_the_list_is_kept_for_a_while_and_then_made_anew(tmp_path):
     now = [0.0]
-    files = Files(tmp_path, lambda: now[0])
+    files = FileIndex(tmp_path, lambda: now[0])
 
     async def see():
         first = await files.fresh()
@@ -124,7 +124,7 @@ def test_tab_completes_the_word_before_the_cursor_as_a_path(tmp_path, line, foun
     (tmp_path / "sub").mkdir()
     for name in ("notes.txt", ".hidden", "sub/a b.py"):
         (tmp_path / name).touch()
-    words = Words(lambda: COMMANDS, Files(tmp_path))
+    words = CompletionSource(lambda: COMMANDS, FileIndex(tmp_path))
 
     async def complete(event):
         return [item.text async for item in words.get_completions_async(Document(line), event)]

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.ui.markdown_stream import SLICE, Flow
+from agent.ui.markdown_stream import SLICE, MarkdownStream
 
 
 def blocks(text, step=1):
-    flow = Flow()
+    flow = MarkdownStream()
     found = []
     for at in range(0, len(text), step):
         found += flow.feed(text[at : at + step])
@@ -17,7 +17,7 @@ def blocks(text, step=1):
 
 def finished(text):
     """What is finished before the end is known, and what is still the tail."""
-    flow = Flow()
+    flow = MarkdownStream()
     return [chunk.text for chunk in flow.feed(text)], flow.tail
 
 
@@ -70,7 +70,7 @@ def test_an_inline_pair_of_backticks_opens_no_fence():
 
 
 def test_a_new_text_after_the_end_starts_clean():
-    flow = Flow()
+    flow = MarkdownStream()
     flow.feed("```\nopen")
     flow.end()
     assert [chunk.text for chunk in flow.feed("para\n\nnext")] == ["para"]

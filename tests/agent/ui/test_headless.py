@@ -7,11 +7,11 @@ import os
 import pytest
 
 from agent import events
-from agent.ui.output_formats import FORMATS, Setting, Streams
+from agent.ui.output_formats import OUTPUT_FORMATS, RunDescription, StandardStreams
 from transcripts.facts import Reply, Result
-from transcripts.messages import Text, ToolUse, Usage
+from transcripts.messages import TextBlock, ToolUseBlock, Usage
 
-SETTING = Setting("s1", "/w", "claude-x", ("bash", "read"), "manual", lambda: 0.25)
+SETTING = RunDescription("s1", "/w", "claude-x", ("bash", "read"), "manual", lambda: 0.25)
 
 
 class Run:
@@ -19,7 +19,7 @@ class Run:
 
     def __init__(self, form, partial=False):
         self.out, self.err = io.StringIO(), io.StringIO()
-        self.face = FORMATS[form](SETTING, Streams(self.out, self.err, partial))
+        self.face = OUTPUT_FORMATS[form](SETTING, StandardStreams(self.out, self.err, partial))
 
     def tell(self, *told):
         for event in told:
@@ -33,21 +33,21 @@ class Run:
 CALL = Reply(
     3,
     0.0,
-    (Text("Looking."), ToolUse("toolu_1", "bash", {"command": "ls"})),
+    (TextBlock("Looking."), ToolUseBlock("toolu_1", "bash", {"command": "ls"})),
     usage=Usage(10, 5, 100, 20),
     stop="tool_use",
 )
-DONE = Reply(5, 0.0, (Text("Two files\u2028here \ud800."),), usage=Usage(1, 2, 3, 4), stop="end_turn")
+DONE = Reply(5, 0.0, (TextBlock("Two files\u2028here \ud800."),), usage=Usage(1, 2, 3, 4), stop="end_turn")
 TURN = (
-    events.TurnBegan("list"),
-    events.RequestBegan("turn", 100, 1),
+    events.TurnStarted("list"),
+    events.RequestStarted("turn", 100, 1),
     events.TextDelta("Look"),
-    events.ReplyEnded(CALL),
-    events.CallBegan(3, 1, "bash", "ls"),
-    events.CallEnded(3, 1, "bash", "ls", Result(4, 0.0, 3, 1, (Text("a b"),)), 0.1),
-    events.RequestBegan("turn", 120, 1),
-    events.ReplyEnded(DONE),
-    events.TurnEnded("done", 2),
+    events.ReplyFinished(CALL),
+    events.ToolCallStarted(3, 1, "bash", "ls"),
+    events.ToolCallFinished(3, 1, "bash", "ls", Result(4, 0.0, 3, 1, (TextBlock("a b"),)), 0.1),
+    events.RequestStarted("turn", 120, 1),
+    events.ReplyFinished(DONE),
+    events.TurnFinished("done", 2),
 )
 
 
@@ -100,7 +100,7 @@ def test_deltas_come_only_when_asked_for():
     assert delta == {"type": "text_delta", "text": "Look"}
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", OUTPUT_FORMATS)
 def test_no_output_holds_a_line_separator_of_unicode_within_a_json_line(form):
     text = Run(form).tell(*TURN).out.getvalue()
     if form != "text":
@@ -130,15 +130,15 @@ def test_a_run_cut_short_still_has_its_one_result():
     ],
 )
 def test_each_reason_has_its_subtype(reason, subtype):
-    (result,) = Run("json").tell(events.TurnEnded(reason, 1, code=7)).objects()
+    (result,) = Run("json").tell(events.TurnFinished(reason, 1, code=7)).objects()
     assert result["subtype"] == subtype
 
 
 def test_a_denied_call_is_listed_with_its_input():
-    denied = events.CallEnded(
-        3, 1, "bash", "ls", Result(4, 0.0, 3, 1, (Text("no"),), error=True), 0.0, denied=True
+    denied = events.ToolCallFinished(
+        3, 1, "bash", "ls", Result(4, 0.0, 3, 1, (TextBlock("no"),), error=True), 0.0, denied=True
     )
-    run = Run("json").tell(TURN[3], denied, events.TurnEnded("denied", 1, "not allowed: bash", 4))
+    run = Run("json").tell(TURN[3], denied, events.TurnFinished("denied", 1, "not allowed: bash", 4))
     (result,) = run.objects()
     assert result["permission_denials"] == [
         {"tool_name": "bash", "tool_use_id": "toolu_1", "tool_input": {"command": "ls"}}
@@ -148,7 +148,7 @@ def test_a_denied_call_is_listed_with_its_input():
 
 def test_a_compaction_is_told_in_the_stream_and_beside_the_answer():
     run = Run("stream-json").tell(
-        events.MadeRoom("[auto compact] 90k -> 20k", "auto", ("c7",), {"before": 90})
+        events.ContextCompacted("[auto compact] 90k -> 20k", "auto", ("c7",), {"before": 90})
     )
     line = run.objects()[1]
     assert line["subtype"] == "compact_boundary"
@@ -160,8 +160,8 @@ def test_a_reader_that_goes_away_is_noticed_quietly():
     reading, writing = os.pipe()
     calls = []
     with os.fdopen(writing, "w") as out:
-        streams = Streams(out, io.StringIO(), on_gone=lambda: calls.append("gone"))
-        face = FORMATS["stream-json"](SETTING, streams)
+        streams = StandardStreams(out, io.StringIO(), on_gone=lambda: calls.append("gone"))
+        face = OUTPUT_FORMATS["stream-json"](SETTING, streams)
         os.close(reading)
         for event in TURN:
             face.show(event)
@@ -171,6 +171,6 @@ def test_a_reader_that_goes_away_is_noticed_quietly():
 
 def test_control_characters_do_not_reach_the_terminal_through_stderr():
     run = Run("text").tell(
-        events.CallEnded(1, 0, "bash", "echo \x1b[2J", Result(1, 0.0, 1, 0, (Text(""),)), 0.0)
+        events.ToolCallFinished(1, 0, "bash", "echo \x1b[2J", Result(1, 0.0, 1, 0, (TextBlock(""),)), 0.0)
     )
     assert "\x1b" not in run.err.getvalue()

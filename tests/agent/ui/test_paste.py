@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from agent.ui.paste_chips import Chips
+from agent.ui.paste_chips import PasteChips
 
 from .person import Person
 
@@ -76,7 +76,7 @@ def test_invalid_bytes_do_not_break_the_prompt(person):
 
 
 def test_chips_in_memory_expand_byte_for_byte():
-    chips = Chips()
+    chips = PasteChips()
     texts = ["x\n" * 9, "y" * 1001, "\u202e\x1b" * 600]
     whole = "".join(f"[{chips.paste(text)}]" for text in texts)
     assert len(whole) == 9
@@ -85,5 +85,5 @@ def test_chips_in_memory_expand_byte_for_byte():
 
 
 def test_line_ends_of_every_kind_become_newlines_once():
-    chips = Chips()
+    chips = PasteChips()
     assert chips.paste("a\r\nb\rc\nd") == "a\nb\nc\nd"

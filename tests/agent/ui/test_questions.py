@@ -5,13 +5,13 @@ import signal
 
 import pytest
 
-from agent.ports import Permit, Question, Refuse
-from agent.ui.approval import Approval, Panel, body, choices, draw, whole
-from agent.ui.labels import Look
-from agent.ui.live_view import Live, Running
+from agent.ports import Allow, Deny, PermissionQuestion
+from agent.ui.approval import ApprovalDialog, ApprovalPanel, body, choices, draw, whole
+from agent.ui.labels import RenderContext
+from agent.ui.live_view import LiveView, RunningCall
 from agent.ui.text_cells import bare, width
 from agent.ui.theme import Theme
-from tools.access import Touch
+from tools.access import Access
 
 from .person import Person
 
@@ -52,7 +52,7 @@ def test_each_key_is_its_answer(person, keys, expected):
 
 def test_no_takes_a_reason_that_reaches_the_agent(person):
     listening(ask(person)).type("n").sees("Why not?").type("use pytest instead\r").logged(
-        "Refuse(reason='use pytest instead', stop=False"
+        "Deny(reason='use pytest instead', stop=False"
     )
     person.misses("Allow bash?")
 
@@ -67,14 +67,14 @@ def test_keys_typed_ahead_go_into_the_draft_and_answer_nothing(person):
 def test_a_word_typed_while_a_question_listens_does_not_answer_with_its_letters(person):
     listening(ask(person)).type("please also answer 1 question")
     person.type("\x1b").misses("Allow bash?").sees("please also answer 1 question")
-    assert "Permit" not in person.log
+    assert "Allow" not in person.log
 
 
 def test_words_and_enter_at_a_question_never_answer_it(person):
     listening(ask(person)).type("do not run that")
     listening(person).type("\r").sees("Allow bash?").sees("do not run that")
     person.type("\x1b").misses("Allow bash?")
-    assert "Permit" not in person.log
+    assert "Allow" not in person.log
 
 
 class Paced:
@@ -102,7 +102,7 @@ class Paced:
 def paced(use):
     async def whole():
         clock = [100.0]
-        approval = Approval(lambda: None, lambda: clock[0])
+        approval = ApprovalDialog(lambda: None, lambda: clock[0])
         asked = asyncio.ensure_future(approval.ask(question(prefix="make")))
         await asyncio.sleep(0)
         clock[0] += 5
@@ -137,7 +137,7 @@ def test_what_outlasts_the_call_is_only_marked_by_its_key_however_long_it_stands
             and keys.marked == choices(question(prefix="make"))[keys.approval.panel.at].letter
         )
         keys.approval.enter()
-        assert await keys.asked == Permit(scope)
+        assert await keys.asked == Allow(scope)
 
     paced(use)
 
@@ -158,8 +158,10 @@ def test_the_question_tells_that_marks_need_enter_and_shows_what_is_typed(person
 @pytest.mark.parametrize("columns", [20, 40, 60, 80])
 def test_a_long_draft_shows_its_end_within_the_width(columns):
     asked = question()
-    panel = Panel(asked, choices(asked), None, 0.0, typing=True, draft="a\x1b[2J日本 " * 30 + "\nends")
-    last = bare(draw(panel, Look(columns, Theme(False)), 20)[-1])
+    panel = ApprovalPanel(
+        asked, choices(asked), None, 0.0, typing=True, draft="a\x1b[2J日本 " * 30 + "\nends"
+    )
+    last = bare(draw(panel, RenderContext(columns, Theme(False)), 20)[-1])
     assert width(last) <= columns and "\x1b" not in last and "\n" not in last
     assert last.endswith("ends") or columns < 40
 
@@ -168,7 +170,7 @@ def test_a_paste_and_enter_at_a_question_never_answer_it(person):
     listening(ask(person)).type("\x1b[200~pasted words\x1b[201~").sees("You are typing", "pasted words")
     listening(person).type("xyz\r").sees("pasted wordsxyz", "Allow bash?")
     person.type("\x1b").misses("Allow bash?")
-    assert "Permit" not in person.log
+    assert "Allow" not in person.log
 
 
 def test_going_back_from_the_reason_asks_again_as_if_nothing_was_typed(person):
@@ -208,7 +210,7 @@ def question(**fields):
         "preview": {},
         "key": "k",
     }
-    return Question(**(given | fields))
+    return PermissionQuestion(**(given | fields))
 
 
 def test_without_a_prefix_there_is_no_always_and_the_digits_keep_their_meaning():
@@ -222,14 +224,15 @@ def test_without_a_prefix_there_is_no_always_and_the_digits_keep_their_meaning()
         ("3", "n"),
         ("4", "p"),
     ]
-    assert found["y"].answer == Permit("once")
+    assert found["y"].answer == Allow("once")
     assert found["n"].answer is None
-    assert Refuse("") == Refuse("", stop=False)
+    assert Deny("") == Deny("", stop=False)
 
 
 def test_a_place_outside_the_project_is_named():
     rows = body(
-        question(touches=(Touch("write", "/etc/\x1b[2Jpasswd", outside=True),)), Look(60, Theme(False))
+        question(touches=(Access("write", "/etc/\x1b[2Jpasswd", outside=True),)),
+        RenderContext(60, Theme(False)),
     )
     assert any("writes outside the project: /etc/␛[2Jpasswd" in row for row in rows)
 
@@ -238,7 +241,7 @@ def test_a_place_outside_the_project_is_named():
     "payload", ["a\rb", "a\x1b[2Kb", "rm -rf /\u202e", "\u200brm", "a\x08\x08b", "\x9b31m"]
 )
 def test_nothing_hides_in_a_command_that_is_asked_for(payload):
-    shown = "\n".join(body(question(preview={"text": payload}), Look(60, Theme(False))))
+    shown = "\n".join(body(question(preview={"text": payload}), RenderContext(60, Theme(False))))
     assert shown.isprintable() or shown.replace("\n", "").isprintable()
     assert shown.strip() != payload.strip()
 
@@ -246,20 +249,20 @@ def test_nothing_hides_in_a_command_that_is_asked_for(payload):
 def test_a_narrow_question_wraps_its_rules_or_tells_where_they_stand_whole():
     rule = "bash(git log --oneline --decorate *)"
     asked = question(prefix=rule, preview={"text": "git log --oneline --decorate -3"})
-    panel = Panel(asked, choices(asked), None, 0.0)
-    look = Look(30, Theme(False))
+    panel = ApprovalPanel(asked, choices(asked), None, 0.0)
+    look = RenderContext(30, Theme(False))
     rows = draw(panel, look, 30)
     joined = "".join(" ".join(rows).split())
     assert joined.count("".join(rule.split())) == 2 and all(width(bare(row)) <= 30 for row in rows)
     short = draw(panel, look, 9)
     assert any("Ctrl-O: rules whole" in row for row in short) and any("❯ 1 Yes" in row for row in short)
-    assert rule in "\n".join(whole(asked, Look(80, Theme(False))))
+    assert rule in "\n".join(whole(asked, RenderContext(80, Theme(False))))
 
 
 def test_the_clock_of_a_turn_stands_while_the_person_thinks():
-    live = Live()
+    live = LiveView()
     live.start(100.0)
-    live.calls[1, 0] = Running("bash", "x", 102.0)
+    live.calls[1, 0] = RunningCall("bash", "x", 102.0)
     live.wait_for_person(True, 110.0)
     live.wait_for_person(True, 150.0)
     live.wait_for_person(False, 170.0)

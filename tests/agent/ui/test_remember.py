@@ -5,25 +5,29 @@ import subprocess
 import sys
 from pathlib import Path
 
-from agent.ui.input_history import LONGEST, Draft, Past
+from agent.ui.input_history import LONGEST, PromptHistory, UnsentInput
 
 ROOT = Path(__file__).parents[3]
 WRITER = """
 import sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
-from agent.ui.input_history import Past
-past = Past(Path({path!r}))
+from agent.ui.input_history import PromptHistory
+past = PromptHistory(Path({path!r}))
 for number in range(200):
     past.store_string(f"writer {{sys.argv[1]}} entry {{number}} " + "x" * 300 + "\\nsecond line")
 """
 
 
 def test_what_is_stored_comes_back_newest_first(tmp_path):
-    past = Past(tmp_path / "deep" / "history")
+    past = PromptHistory(tmp_path / "deep" / "history")
     for text in ("one", "two\nlines \ud800", "two\nlines \ud800", "три"):
         past.store_string(text)
-    assert list(Past(tmp_path / "deep" / "history").load_history_strings()) == ["три", "two\nlines ?", "one"]
+    assert list(PromptHistory(tmp_path / "deep" / "history").load_history_strings()) == [
+        "три",
+        "two\nlines ?",
+        "one",
+    ]
     assert (tmp_path / "deep" / "history").stat().st_mode & 0o777 == 0o600
 
 
@@ -42,25 +46,25 @@ def test_several_processes_lose_and_mix_nothing(tmp_path):
 def test_damaged_lines_are_passed_over(tmp_path):
     path = tmp_path / "history"
     path.write_bytes(b'{"t": 1, "text": "good"}\n\xff\xfe\n{"t": 2, "te\n[]\n{"text": "also"}\n')
-    assert list(Past(path).load_history_strings()) == ["also", "good"]
+    assert list(PromptHistory(path).load_history_strings()) == ["also", "good"]
 
 
 def test_an_entry_behind_a_torn_one_is_kept(tmp_path):
     path = tmp_path / "history"
     path.write_bytes(b'{"t": 1, "text": "good"}\n{"t": 2, "te')
     for text in ("next", "last"):
-        Past(path).store_string(text)
-    assert list(Past(path).load_history_strings()) == ["last", "next", "good"]
+        PromptHistory(path).store_string(text)
+    assert list(PromptHistory(path).load_history_strings()) == ["last", "next", "good"]
 
 
 def test_an_entry_that_is_far_too_long_is_not_kept(tmp_path):
-    past = Past(tmp_path / "history")
+    past = PromptHistory(tmp_path / "history")
     past.store_string("x" * (LONGEST + 1))
     assert not (tmp_path / "history").exists()
 
 
 def test_a_draft_of_a_living_process_or_of_another_place_is_not_taken(tmp_path):
-    mine, other = Draft(tmp_path, Path("/a")), Draft(tmp_path, Path("/b"))
+    mine, other = UnsentInput(tmp_path, Path("/a")), UnsentInput(tmp_path, Path("/b"))
     mine.keep("half")
     assert mine.orphan() == ""
     (left,) = (tmp_path / "drafts").glob("*.txt")
@@ -69,12 +73,12 @@ def test_a_draft_of_a_living_process_or_of_another_place_is_not_taken(tmp_path):
     dead.wait()
     (tmp_path / "drafts" / f"{mark}-{dead.pid}.txt").write_text("of the dead")
     assert other.orphan() == ""
-    assert Draft(tmp_path, Path("/a")).orphan() == "of the dead"
-    assert Draft(tmp_path, Path("/a")).orphan() == ""
+    assert UnsentInput(tmp_path, Path("/a")).orphan() == "of the dead"
+    assert UnsentInput(tmp_path, Path("/a")).orphan() == ""
 
 
 def test_an_emptied_draft_leaves_no_file(tmp_path):
-    draft = Draft(tmp_path, Path("/a"))
+    draft = UnsentInput(tmp_path, Path("/a"))
     draft.keep("x")
     draft.keep("")
     assert list((tmp_path / "drafts").iterdir()) == []

@@ -8,20 +8,20 @@ from hypothesis import strategies as st
 from wcwidth import wcswidth
 
 from agent import events
-from agent.events import Charted
-from agent.ports import Question, Status
+from agent.events import ContextChart
+from agent.ports import PermissionQuestion, Status
 from agent.ui import approval as approve
 from agent.ui import live_view as live
 from agent.ui import status
 from agent.ui import text_cells as cells
-from agent.ui.labels import Look, user
+from agent.ui.labels import RenderContext, user
 from agent.ui.markdown import markdown
-from agent.ui.plain_repl import Teller
+from agent.ui.plain_repl import PlainWriter
 from agent.ui.render import diff, event_text
 from agent.ui.theme import Theme
-from tools.access import Touch
+from tools.access import Access
 from transcripts.facts import Result
-from transcripts.messages import Text
+from transcripts.messages import TextBlock
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 SAMPLES = [
@@ -62,7 +62,7 @@ def too_wide(text, columns):
 @pytest.mark.parametrize("theme", [Theme(), Theme(False)], ids=["colour", "plain"])
 def test_nothing_is_wider_than_the_screen(columns, theme):
     for full in (False, True):
-        look = Look(columns, theme, full)
+        look = RenderContext(columns, theme, full)
         for sample in SAMPLES:
             for drawn in everything(sample, look):
                 assert too_wide(drawn, columns) == [], (sample, drawn)
@@ -74,40 +74,42 @@ def test_nothing_is_wider_than_the_screen(columns, theme):
 @pytest.mark.parametrize("columns", [20, 30, 80])
 def test_the_map_of_the_context_always_tells_how_full_it_is(columns, capsys):
     rows = (("tool results", 48_000), ("user text", 2_000), ("free", 150_000))
-    event = Charted("The context of claude-sonnet-5-5: NORMAL", rows, 200_000)
-    lines = SGR.sub("", event_text(event, Look(columns, Theme(False)))).splitlines()
+    event = ContextChart("The context of claude-sonnet-5-5: NORMAL", rows, 200_000)
+    lines = SGR.sub("", event_text(event, RenderContext(columns, Theme(False)))).splitlines()
     assert any(line.endswith("50k of 200k (25%)") for line in lines[:2]) and too_wide(lines[0], columns) == []
-    Teller(None).emit(event)
+    PlainWriter(None).emit(event)
     assert "NORMAL: 50,000 of 200,000 tokens (25%)\n" in capsys.readouterr().out
 
 
 def everything(sample, look):
     yield markdown(sample, look.columns, look.theme)
     yield user(sample, look)
-    result = Result(1, 0.0, 1, 0, (Text(sample),), human={"text": sample, "note": sample}, about={"exit": 1})
-    yield event_text(events.CallEnded(1, 0, "bash", sample, result, 3.0, denied=True), look)
-    edited = Result(1, 0.0, 1, 0, (Text(sample),), human={"diff": DIFF, "note": sample})
-    yield event_text(events.CallEnded(1, 0, sample or "x", sample, edited, 3.0), look)
+    result = Result(
+        1, 0.0, 1, 0, (TextBlock(sample),), human={"text": sample, "note": sample}, about={"exit": 1}
+    )
+    yield event_text(events.ToolCallFinished(1, 0, "bash", sample, result, 3.0, denied=True), look)
+    edited = Result(1, 0.0, 1, 0, (TextBlock(sample),), human={"diff": DIFF, "note": sample})
+    yield event_text(events.ToolCallFinished(1, 0, sample or "x", sample, edited, 3.0), look)
     yield event_text(events.Notice(sample, "error"), look)
-    yield event_text(events.MadeRoom(sample, "auto", (), {}), look)
-    yield event_text(events.Said(sample), look)
-    yield event_text(events.TurnEnded("failed", 1, sample), look)
-    yield event_text(Charted("Context", ((sample, 40_000), ("b", 1), ("free", 9)), 200_000), look)
+    yield event_text(events.ContextCompacted(sample, "auto", (), {}), look)
+    yield event_text(events.CommandOutput(sample), look)
+    yield event_text(events.TurnFinished("failed", 1, sample), look)
+    yield event_text(ContextChart("Context", ((sample, 40_000), ("b", 1), ("free", 9)), 200_000), look)
     yield "\n".join(diff(DIFF, look))
     yield status.status_line(Status(sample, 5, 100, "WARNING", 1.5, "manual", "s", "/w", 2, sample), 3, look)
-    asked = Question(
-        "bash", sample, (Touch("write", sample, outside=True),), sample, sample, {"text": sample}, "k"
+    asked = PermissionQuestion(
+        "bash", sample, (Access("write", sample, outside=True),), sample, sample, {"text": sample}, "k"
     )
-    panel = approve.Panel(asked, approve.choices(asked), None, 0.0)  # type: ignore[arg-type]
+    panel = approve.ApprovalPanel(asked, approve.choices(asked), None, 0.0)  # type: ignore[arg-type]
     yield "\n".join(approve.draw(panel, look, 20))
     yield "\n".join(live.lines(running(sample), look, 20, 75.0))
 
 
 def running(sample):
-    state = live.Live()
+    state = live.LiveView()
     state.start(0.0)
-    state.take(events.CallBegan(1, 0, "bash", sample), 1.0)
-    state.take(events.CallProgress(1, 0, sample), 2.0)
+    state.take(events.ToolCallStarted(1, 0, "bash", sample), 1.0)
+    state.take(events.ToolCallProgress(1, 0, sample), 2.0)
     state.take(events.ThinkingDelta(sample), 3.0)
     state.take(events.Retrying(sample, 5.0, 1, 10), 4.0)
     state.queued = [sample, sample]

@@ -8,17 +8,17 @@ from random import Random
 
 import pytest
 
-from agent.checkpoints.file_restore import Step, line_counts
-from agent.checkpoints.pruning import FRESH, RECENT, tidy
+from agent.checkpoints.file_restore import RestoreStep, line_counts
+from agent.checkpoints.pruning import FRESH, RECENT, prune
 from agent.checkpoints.recorder import Checkpoints
-from agent.checkpoints.snapshot import Limits, Shadow
+from agent.checkpoints.snapshot import ContentStore, SnapshotLimits
 
 
-def always(step: Step) -> bool:
+def always(step: RestoreStep) -> bool:
     return True
 
 
-def never(step: Step) -> bool:
+def never(step: RestoreStep) -> bool:
     return False
 
 
@@ -239,7 +239,7 @@ def test_a_path_outside_the_project_is_said_not_to_be_covered(
 
 
 def test_large_files_are_said_not_to_be_covered_but_their_change_is_seen(root: Path, seq: Numbers) -> None:
-    checkpoints = Checkpoints(root, "s1", seq, Limits(each=10))
+    checkpoints = Checkpoints(root, "s1", seq, SnapshotLimits(each=10))
     (root / "big").write_text("x" * 11)
     run(checkpoints, lambda: (root / "big").write_text("y" * 11))
     (step,) = checkpoints.plan_restore(1)
@@ -250,7 +250,7 @@ def test_large_files_are_said_not_to_be_covered_but_their_change_is_seen(root: P
 
 
 def test_a_full_store_says_so_and_loses_only_what_is_new(root: Path, seq: Numbers) -> None:
-    checkpoints = Checkpoints(root, "s1", seq, Limits(total=60))
+    checkpoints = Checkpoints(root, "s1", seq, SnapshotLimits(total=60))
     (root / "a").write_text("a")
     (root / "b").write_bytes(Random(1).randbytes(100))
     run(checkpoints, lambda: [(root / name).write_text("!") for name in "ab"])
@@ -265,7 +265,7 @@ def age(path: Path, seconds: float) -> None:
 
 def test_a_store_that_fills_up_lets_go_of_what_no_recent_session_changed(root: Path, seq: Numbers) -> None:
     def session(sid: str, total: int) -> Checkpoints:
-        return Checkpoints(root, sid, seq, Limits(total=total))
+        return Checkpoints(root, sid, seq, SnapshotLimits(total=total))
 
     old, recent = session("old", 1 << 20), session("recent", 1 << 20)
     for name in ("changed", "untouched", "ancient"):
@@ -296,20 +296,20 @@ def test_contents_just_put_aside_or_named_by_a_look_are_never_let_go(root: Path,
     running.begin()
     objects = root / ".transcripts" / "checkpoints" / "objects"
     there = sorted(path for path in objects.rglob("*") if path.is_file())
-    assert len(there) == 2 and tidy(objects, 0) == sum(path.stat().st_size for path in there)
+    assert len(there) == 2 and prune(objects, 0) == sum(path.stat().st_size for path in there)
     for path in there:
         age(path, 2 * FRESH)
-    assert tidy(objects, 0) > 0 and all(path.exists() for path in there)
+    assert prune(objects, 0) > 0 and all(path.exists() for path in there)
     running.finish()
     for path in there:
         age(path, 2 * FRESH)
-    assert tidy(objects, 0) == 0 and not any(path.exists() for path in there)
+    assert prune(objects, 0) == 0 and not any(path.exists() for path in there)
 
 
 def test_new_files_are_never_removed_when_not_everything_was_seen_before(root: Path, seq: Numbers) -> None:
     for number in range(10):
         (root / f"f{number}").write_text("x")
-    checkpoints = Checkpoints(root, "s1", seq, Limits(files=4))
+    checkpoints = Checkpoints(root, "s1", seq, SnapshotLimits(files=4))
     run(checkpoints, lambda: [(root / f"f{number}").write_text("y") for number in range(10)])
     plan = checkpoints.plan_restore(1)
     assert [step.path for step in plan] == ["f0", "f1", "f2", "f3"]
@@ -320,7 +320,7 @@ def test_new_files_are_never_removed_when_not_everything_was_seen_before(root: P
 def test_files_that_come_into_sight_only_afterwards_are_never_taken_for_new(root: Path, seq: Numbers) -> None:
     for number in range(10):
         (root / f"f{number}").write_text("x")
-    checkpoints = Checkpoints(root, "s1", seq, Limits(files=4))
+    checkpoints = Checkpoints(root, "s1", seq, SnapshotLimits(files=4))
     run(checkpoints, lambda: [(root / f"f{number}").unlink() for number in range(3)])
     plan = checkpoints.plan_restore(1)
     assert [(step.path, step.action) for step in plan] == [
@@ -334,7 +334,7 @@ def test_a_file_is_known_by_its_times_only_when_they_are_older_than_the_clock_is
     (root / "a").write_text("x")
     changed = (root / "a").stat().st_ctime
     for later, known in ((0.001, False), (1.0, True)):
-        shadow = Shadow(root / ".transcripts" / "checkpoints" / "objects")
+        shadow = ContentStore(root / ".transcripts" / "checkpoints" / "objects")
         wall = (changed + later).__abs__  # a clock that stands still
         shadow.look(root, lambda: 0.0, wall)
         assert ("a" in shadow.stamps) == known
@@ -345,7 +345,7 @@ def test_a_project_that_is_too_large_is_not_looked_at_for_ever(root: Path, seq: 
         (root / f"f{number}").write_text("x")
     ticks = iter(range(10**6))
     looks = []
-    checkpoints = Checkpoints(root, "s1", seq, Limits(seconds=2), clock=lambda: float(next(ticks)))
+    checkpoints = Checkpoints(root, "s1", seq, SnapshotLimits(seconds=2), clock=lambda: float(next(ticks)))
     for _ in range(8):
         run(checkpoints, lambda: None)
         looks.append(next(ticks))

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from agent import commands
-from agent.events import Notice, TakenBack
-from agent.menus import Menu, Row
+from agent.events import Notice, PromptRestored
+from agent.menus import Menu, MenuRow
 from tests.agent.test_commands import Desk, at_desk
-from transcripts.session_lock import FOLDER
+from transcripts.session_lock import RECORDS_FOLDER
 
 WORK = ("help", "replace old by new in a.py", "run `echo made > made.txt; echo 1 >> a.py`")
 
@@ -19,7 +19,7 @@ class Chooses:
         self.values = list(values)
         self.menus: list[Menu] = []
 
-    async def choose(self, menu: Menu) -> Row | None:
+    async def choose(self, menu: Menu) -> MenuRow | None:
         self.menus.append(menu)
         value = self.values.pop(0)
         return next(row for row in menu.rows if row.value == value) if value else None
@@ -51,7 +51,7 @@ def prompts(desk: Desk) -> int:
 
 def test_the_prompts_are_listed_newest_first_with_what_changed_since(tmp_path: Path) -> None:
     async def after(desk: Desk) -> None:
-        assert prompts(desk) > 0 and desk.told(TakenBack) == []
+        assert prompts(desk) > 0 and desk.told(PromptRestored) == []
 
     menu = rewound(tmp_path, "", after=after).menus[0]
     assert [row.title for row in menu.rows] == [*reversed(WORK)]
@@ -61,7 +61,7 @@ def test_the_prompts_are_listed_newest_first_with_what_changed_since(tmp_path: P
 
 def test_the_conversation_goes_back_and_its_prompt_comes_back_whole(tmp_path: Path) -> None:
     async def after(desk: Desk) -> None:
-        assert prompts(desk) == 0 and desk.told(TakenBack) == [TakenBack(WORK[1])]
+        assert prompts(desk) == 0 and desk.told(PromptRestored) == [PromptRestored(WORK[1])]
         assert (tmp_path / "made.txt").exists()
         assert "would restore  a.py  +1 -2\nwould remove   made.txt  +0 -1" in desk.words()
 
@@ -72,7 +72,7 @@ def test_the_conversation_goes_back_and_its_prompt_comes_back_whole(tmp_path: Pa
 
 def test_the_files_alone_go_back(tmp_path: Path) -> None:
     async def after(desk: Desk) -> None:
-        assert prompts(desk) > 0 and desk.told(TakenBack) == []
+        assert prompts(desk) > 0 and desk.told(PromptRestored) == []
         assert (tmp_path / "a.py").read_text("utf-8") == "print('old')\n"
         assert not (tmp_path / "made.txt").exists()
 
@@ -125,7 +125,7 @@ def test_a_fork_can_take_files_back_to_before_it_was_made(tmp_path: Path) -> Non
         assert "first (copy 2)" in await desk.do("/rename")
         await desk.do("/rewind 1 both yes")
         assert (tmp_path / "a.py").read_text("utf-8") == "print('old')\n"
-        assert desk.told(TakenBack) == [TakenBack("replace old by new in a.py")]
+        assert desk.told(PromptRestored) == [PromptRestored("replace old by new in a.py")]
 
     at_desk(tmp_path, work)
 
@@ -152,7 +152,7 @@ def test_a_session_in_use_can_be_viewed_or_forked_from_another(tmp_path: Path) -
     async def work(desk: Desk) -> None:
         await desk.do("run `echo one`")
         sid = desk.agent.in_use[0].sid
-        before = (tmp_path / FOLDER / f"{sid}.jsonl").read_bytes()
+        before = (tmp_path / RECORDS_FOLDER / f"{sid}.jsonl").read_bytes()
 
         async def other(there: Desk) -> None:
             own = there.agent.in_use[0].sid
@@ -168,7 +168,7 @@ def test_a_session_in_use_can_be_viewed_or_forked_from_another(tmp_path: Path) -
             await there.do("run `echo two`")
 
         await inside(tmp_path, desk, other)
-        assert (tmp_path / FOLDER / f"{sid}.jsonl").read_bytes() == before
+        assert (tmp_path / RECORDS_FOLDER / f"{sid}.jsonl").read_bytes() == before
         await desk.do("help")
 
     at_desk(tmp_path, work)
@@ -176,11 +176,11 @@ def test_a_session_in_use_can_be_viewed_or_forked_from_another(tmp_path: Path) -
 
 async def inside(folder: Path, desk: Desk, work: Callable[[Desk], Awaitable[None]]) -> None:
     """Work with a second agent in the same folder."""
-    from agent.app.controller import Agent
+    from agent.app.controller import Controller
 
     second: Desk
-    setup, approver = desk.agent.setup, desk.agent.workshop._approver
-    agent = Agent(setup, lambda event: second.events.append(event), approver, commands)
+    setup, approver = desk.agent.setup, desk.agent.factory._approver
+    agent = Controller(setup, lambda event: second.events.append(event), approver, commands)
     second = Desk(agent, desk.server, folder)
     await agent.ready()
     try:
