@@ -13,10 +13,9 @@ from agent.offline.reply import Reply, calls, says
 from agent.offline.script import Script
 from compact.settings import CompactSettings
 from compact.window import ContextWindow
+from tests.agent.commands.test_commands import READ_ALL, Desk, at_desk, files
 from transcripts.facts import Compacted, Failed, User
 from transcripts.messages import TextBlock
-
-from .test_commands import READ_ALL, Desk, at_desk, files
 
 
 def is_summary(body: dict[str, Any]) -> bool:

@@ -15,12 +15,11 @@ from agent.session.environment_context import environment_context
 from agent.session.session import Session
 from agent.session.system_prompt import memory_paths, read_memory, system_prompt
 from agent.ui.headless import _within
+from tests.agent.loop.world import Memory, TestClock
 from tools.spool import Spool
 from tools.write_recovery import recover
 from transcripts.fold import Folded
 from transcripts.outputs import make, store
-
-from .world import Memory, TestClock
 
 
 @pytest.fixture

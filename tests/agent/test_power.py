@@ -17,14 +17,14 @@ from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls
 from agent.offline.script import Script
 from agent.offline.server import Server, ServerOptions
+from tests.agent.ui.test_headless_runs import LIMIT, environment
+from tests.agent.ui.test_headless_runs import run as headless
 from tests.transcripts.platter import Left, Platter, lay_out
 from transcripts.facts import Compacted, Fact, Reply, Result, Started
 from transcripts.fold import fold
 from transcripts.load import read_record
 from transcripts.messages import ToolUseBlock
 
-from .test_headless import LIMIT, environment
-from .test_headless import run as headless
 from .test_long_session import accepted
 from .traced import STRACE, apply, command, steps
 

@@ -22,13 +22,12 @@ from agent.offline.server import Server
 from agent.session.session import Session
 from agent.ui.input_history import PromptHistory, UnsentInput
 from compact.tokens import load_counter
+from tests.agent.loop.world import Memory, TestClock
 from transcripts.codec import encode
 from transcripts.export import ENDINGS, export_text
 from transcripts.fold import Folded
 from transcripts.masking import SecretMasks
 from transcripts.messages import TextBlock, ToolUseBlock, UnknownBlock
-
-from .world import Memory, TestClock
 
 # Put together here so that no scanner takes this file for a leak.
 KEY = "sk-" + "ant-api03-" + "Ab1_" * 10

@@ -13,11 +13,10 @@ import pytest
 from agent.offline.brain import Brain
 from agent.offline.reply import Body, Reply, calls, says
 from agent.offline.server import Server, ServerOptions
+from tests.agent.ui.test_headless_runs import LIMIT, environment
 from transcripts.facts import Reply as Said
 from transcripts.facts import Result
 from transcripts.load import read_record
-
-from .test_headless import LIMIT, environment
 
 FILES = 5
 

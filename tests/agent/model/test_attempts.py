@@ -11,7 +11,7 @@ from agent.errors import AuthenticationError, ModelError, RequestRejected, Trans
 from agent.model.anthropic.accumulator import MessageAccumulator
 from agent.model.anthropic.client import AnthropicModel
 
-from .raw import HEAD, raw, sse
+from .raw_server import HEAD, raw, sse
 
 PEM = Path(__file__).with_name("untrusted.pem")
 

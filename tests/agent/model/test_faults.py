@@ -17,11 +17,11 @@ from agent.offline.faults import Fault
 from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls, says, thinks
 from agent.offline.wire import events as wire
-from tests.agent.world import World, world
+from tests.agent.loop.world import World, world
 from transcripts.facts import Reply
 from transcripts.messages import ImageBlock, TextBlock
 
-from .raw import HEAD, raw
+from .raw_server import HEAD, raw
 
 CALLING = Answer([thinks("hm"), says("héllo wörld, " * 8), calls("echo", words="x")])
 

@@ -12,7 +12,7 @@ import pytest
 from agent.events import ContextCompacted
 from agent.offline.faults import Fault
 from agent.offline.models import MODELS
-from tests.agent.test_commands import READ_ALL, Desk, at_desk, files
+from tests.agent.commands.test_commands import READ_ALL, Desk, at_desk, files
 
 HEAD = ["model", "max_tokens", "system", "tools", "thinking", "output_config", "stream", "messages"]
 MARK = {"type": "ephemeral"}

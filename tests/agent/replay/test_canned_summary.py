@@ -5,7 +5,7 @@ from agent.replay.references import names
 from transcripts.facts import Result
 from transcripts.fold import fold
 
-from .replay_sessions import count_text, session
+from .sessions import count_text, session
 
 
 def test_a_long_session_gives_a_summary_of_a_usual_size():

@@ -13,7 +13,7 @@ from transcripts.facts import Clear, Fold, Unthink
 from transcripts.fold import Folded
 from transcripts.messages import TextBlock, ToolUseBlock
 
-from .replay_sessions import Counted, count_text, session
+from .sessions import Counted, count_text, session
 
 OVERHEAD = 1_000
 

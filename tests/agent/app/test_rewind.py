@@ -6,7 +6,7 @@ from pathlib import Path
 from agent import commands
 from agent.events import Notice, PromptRestored
 from agent.menus import Menu, MenuRow
-from tests.agent.test_commands import Desk, at_desk
+from tests.agent.commands.test_commands import Desk, at_desk
 from transcripts.session_lock import RECORDS_FOLDER
 
 WORK = ("help", "replace old by new in a.py", "run `echo made > made.txt; echo 1 >> a.py`")

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from agent.cli.arguments import Options, parse
-from tests.agent.test_headless import LIMIT, environment
 from tests.agent.ui.person import Person
+from tests.agent.ui.test_headless_runs import LIMIT, environment
 from transcripts.facts import Opened, Reply, User
 from transcripts.listing import sessions
 from transcripts.messages import TextBlock

@@ -21,8 +21,7 @@ from agent.offline.reply import calls, says
 from agent.offline.script import Script
 from agent.offline.server import Server
 from agent.ui.headless import MOST
-
-from .test_headless import LIMIT, environment
+from tests.agent.ui.test_headless_runs import LIMIT, environment
 
 Run = Callable[..., tuple[int, list[dict[str, Any]], str]]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls
-from tests.agent.test_commands import READ_ALL, Desk, at_desk, files
-from tests.agent.world import world
+from tests.agent.commands.test_commands import READ_ALL, Desk, at_desk, files
+from tests.agent.loop.world import world
 from transcripts.facts import Opened
 from transcripts.load import read_record
 from transcripts.messages import TextBlock
