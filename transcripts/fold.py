@@ -33,6 +33,7 @@ from .facts import (
     User,
 )
 from .messages import TextBlock, Usage
+from .tool_kinds import ToolKind, tool_kind
 from .view import Message, Part, PartKind, View
 
 MEASURES = 64  # as many (raw, actual) pairs as the fit of the estimate looks at
@@ -117,6 +118,10 @@ class Folded:
             trial._change(trial.edits.remove(undone))
         trial._change(trial.edits.add(trial.last_seq, edits))
         return trial
+
+    def kind_of(self, tool: str) -> ToolKind:
+        """What kind of work a tool of this session does, as it was last declared."""
+        return tool_kind(tool, self.opened.tools if self.opened else ())
 
     def preview(self, edits: tuple[Edit, ...]) -> View:
         """The view as it would be with more edits in force. Nothing is changed."""
