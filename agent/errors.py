@@ -74,11 +74,11 @@ class OutputTooLong(ModelError):
 
 
 class FieldRejected(ModelError):
-    """The server does not take an optional field of the request."""
+    """The server does not take an optional feature of the request (a `model_port.Feature`)."""
 
-    def __init__(self, text: str, field: str) -> None:
+    def __init__(self, text: str, feature: str) -> None:
         super().__init__(text)
-        self.field = field
+        self.feature = feature
 
 
 class ThinkingRejected(ModelError):

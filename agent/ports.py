@@ -6,14 +6,13 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tools.access import Access
 
 if TYPE_CHECKING:
-    from agent.model.anthropic.accumulator import MessageAccumulator
-
     from .events import Emit, TurnFinished
     from .menus import Menu, MenuRow
 
@@ -67,21 +66,18 @@ class Chooser(Protocol):
         """The row that was chosen; None when the person wants none."""
 
 
-class Model(Protocol):
-    """Whoever answers requests."""
+class HookEvent(StrEnum):
+    """The moments at which a hook of the user runs; the values are the names in the settings."""
 
-    async def stream(self, body: bytes, draft: MessageAccumulator, emit: Emit) -> None:
-        """Post one request and feed its events into `draft`, telling deltas as they come.
-
-        Returns when the stream is over, whether or not it ended well: `draft.complete` tells. Raises one
-        of agent.errors.ModelError. Cancellation closes the connection at once and leaves in `draft` what
-        had come.
-        """
+    PRE_TOOL = "pre_tool"  # before a call: {"tool", "input"}; may veto it; words go to the model
+    POST_TOOL = "post_tool"  # after a call: {"tool", "input", "output", "error"}; words go to the model
+    PRE_COMPACT = "pre_compact"  # before history is replaced: {"trigger", "tokens", "budget"}; may veto it
+    POST_COMPACT = "post_compact"  # after a compaction: its report
 
 
 @dataclass(frozen=True, slots=True)
 class HookAnswer:
-    """What the hooks for one event said: a veto with its reason, and words to take along."""
+    """What a hook answered: a veto with its reason, and words to take along."""
 
     veto: str | None = None
     words: str = ""
@@ -90,10 +86,10 @@ class HookAnswer:
 class Hooks(Protocol):
     """Commands of the user that run at named moments. A hook that fails is reported, never fatal.
 
-    One that was to guard a tool and could not be asked counts as a veto.
+    One that guards a tool and could not be asked counts as a veto.
     """
 
-    async def run(self, moment: str, about: Mapping[str, Any]) -> HookAnswer: ...
+    async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer: ...
 
 
 class CheckpointRecorder(Protocol):
@@ -133,9 +129,9 @@ class SystemClock:
 
 
 class NoHooks:
-    """Nobody hooked in."""
+    """No hooks are configured."""
 
-    async def run(self, moment: str, about: Mapping[str, Any]) -> HookAnswer:
+    async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer:
         return HookAnswer()
 
 

@@ -19,7 +19,7 @@ from .fold import Folded, fold
 from .injected_context import injected_texts, without_injected
 from .lazy_results import LazyResults, whole
 from .masking import SecretMasks, mask_json
-from .messages import Block, ImageBlock, TextBlock, ToolUseBlock, is_thinking
+from .messages import Block, ImageBlock, TextBlock, ToolUseBlock, block_to_json, is_thinking
 from .render_text import block_text, content_text
 
 NONE = SecretMasks()
@@ -88,7 +88,10 @@ def conversation(folded: Folded, sid: str) -> str:
         "model": opened.model if opened else "",
         "folder": opened.folder if opened else "",
         "system": list(opened.system) if opened else [],
-        "messages": [json.loads(message.json) for message in plain.view],
+        "messages": [
+            {"role": message.role, "content": [block_to_json(part.block) for part in message.parts]}
+            for message in plain.view
+        ],
     }
     return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Literal
 
-from .messages import Block, ToolUseBlock, UnknownBlock, block_to_json, replace_surrogates_in_json
+from .messages import Block, ToolUseBlock, replace_surrogates_in_json
 
 
 class PartKind(IntEnum):
@@ -50,34 +50,23 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of the view, showing the facts first..last. Its JSON is made once and kept."""
+    """One message of the view, showing the facts first..last.
+
+    `encoded` is empty, or holds what a model adapter made of the message, so that it is made once.
+    """
 
     role: Literal["user", "assistant"]
     parts: tuple[Part, ...]
     first: int
     last: int
-    _json: list[bytes] = field(default_factory=list, compare=False, repr=False)
+    encoded: list[bytes] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def tokens(self) -> int:
         return sum(part.tokens for part in self.parts) + MESSAGE_TOKENS
 
-    @property
-    def json(self) -> bytes:
-        """The message as UTF-8 JSON, without cache marks; the same bytes every time."""
-        if not self._json:
-            self._json.append(self.encode())
-        return self._json[0]
 
-    def encode(self, mark: dict[str, Any] | None = None) -> bytes:
-        """The message as JSON; `mark` is a cache_control that goes on its last block that may carry one."""
-        content = [block_to_json(part.block) for part in self.parts]
-        if mark is not None and (place := markable(self)) is not None:
-            content[place] = {**content[place], "cache_control": mark}
-        return dump({"role": self.role, "content": content})
-
-
-def dump(value: Any) -> bytes:
+def to_json_bytes(value: Any) -> bytes:
     """Compact UTF-8 JSON with the keys in the order given: the same value, the same bytes.
 
     Lone surrogates come out as the record writes them, so that a resumed session sends the same.
@@ -88,16 +77,6 @@ def dump(value: Any) -> bytes:
         return json.dumps(
             replace_surrogates_in_json(value), ensure_ascii=False, separators=(",", ":")
         ).encode()
-
-
-def markable(message: Message) -> int | None:
-    """Index of the last part that may carry a cache mark (thinking may not), or None."""
-    for index in range(len(message.parts) - 1, -1, -1):
-        if message.parts[index].kind is not PartKind.THINKING and not isinstance(
-            message.parts[index].block, UnknownBlock
-        ):
-            return index
-    return None
 
 
 class View(Sequence[Message]):

@@ -1,16 +1,19 @@
-"""Parts made to measure: request frame, room, place, grants, from the setup and the model facts."""
+"""Build the turn context of a session from the setup, the model's facts and the services."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from typing import cast
 
-from agent.loop.context import CompactionState
-from agent.model.anthropic.request import RequestFrame
-from agent.model.catalog import ModelFacts
+from agent.events import Notice
+from agent.loop.context import CompactionState, TurnContext
+from agent.model_port import ModelFacts, RequestSettings
 from agent.permissions.permission_store import PermissionStore, permissions_path, stored_rules
 from agent.permissions.rules import PermissionRules, Rule, parse_rules
+from agent.ports import NoHooks
+from agent.session.repository import SessionLookup
 from agent.session.session import Session
 from agent.session.system_prompt import memory_paths, read_memory, system_prompt
 from agent.session.tool_definitions import definitions
@@ -18,102 +21,134 @@ from compact.prices import prices_for
 from compact.tokens import TokenCounter
 from compact.window import ContextWindow
 from tools.base import Tool, ToolContext
-from transcripts.facts import Opened
+from tools.jobs import announcement, jobs_of
+from tools.read import remember
+from tools.write_recovery import recover
+from transcripts.facts import Opened, Result
 from transcripts.fold import Folded
-from transcripts.view import PartKind, dump
+from transcripts.view import PartKind, to_json_bytes
 
+from .composition import Services
+from .hooks import CommandHooks
 from .setup import RunSetup
 
-LEAST_OUTPUT = 1024  # tokens, however small the window
+MIN_OUTPUT_TOKENS = 1024  # asked for, however small the window
+MAX_OUTPUT_SHARE = 0.25  # of the window: a reply has to fit beside its prompt
 
 
-def make_frame(
-    setup: RunSetup, facts: ModelFacts, box: Mapping[str, Tool], opened: Opened | None
-) -> RequestFrame:
-    """What every request has in common: the system prompt as the session began, the rest as it is now."""
-    if opened is not None:
-        system = opened.system
-    else:
-        user_dir = setup.config.user_dir
-        memory = read_memory(memory_paths(setup.folder, user_dir), user_dir)
-        told = system_prompt(memory, setup.options.append_system_prompt)
-        system = tuple(map(setup.masks.text, told))
-    adaptive = {"type": "adaptive", "display": "summarized"}
-    # A quarter of a small window at most: a reply has to fit beside its prompt.
-    longest = max(LEAST_OUTPUT, window_size(setup, facts) // 4)
-    return RequestFrame(
-        model=facts.id,
-        max_tokens=min(setup.config.max_tokens, facts.max_output, longest),
-        system=system,
-        tools=definitions(box),
-        thinking=adaptive if facts.thinking == "adaptive" else None,
-        effort=(setup.options.effort or setup.config.effort) if facts.effort else None,
-        cache=setup.config.cache if facts.cache else None,
-        eager=facts.eager,
-    )
-
-
-def window_size(setup: RunSetup, facts: ModelFacts) -> int:
-    """The window in tokens: as told by flag or settings, else the model's."""
-    return setup.options.context_window or setup.config.context_window or facts.window
-
-
-def make_room_for(
-    setup: RunSetup, facts: ModelFacts, frame: RequestFrame, counter: TokenCounter
-) -> CompactionState:
-    """What the pipeline needs to know. Raises ConfigError for settings that make no sense."""
-    return CompactionState(
-        settings=setup.settings(),
-        window=ContextWindow(window_size(setup, facts), frame.max_tokens),
-        prices=prices_for(facts.id),
-        counter=counter,
-        overhead=sum(overheads(frame, counter).values()),
-        binds=facts.binds,
-    )
-
-
-def max_cost(setup: RunSetup, session: Session) -> float | None:
-    """The dollars that a session may come to: what it cost before this run, and the budget of the run."""
+def build_context(services: Services, session: Session) -> TurnContext:
+    """Everything that the turns of a session need. Raises ConfigError for settings that make no sense."""
+    setup, facts = services.setup, services.selection.facts
+    settings = request_settings(setup, facts, services.tools, session.folded.opened)
+    hooks = setup.config.hooks
     budget = setup.options.max_budget_usd
-    return None if budget is None else session.cost + budget
+    context = TurnContext(
+        model=services.selection.model,
+        settings=settings,
+        tools=services.tools,
+        tool_context=tool_context_of(services, session),
+        approver=services.approver,
+        hooks=CommandHooks(hooks, setup.folder, services.warn) if hooks else NoHooks(),
+        clock=setup.clock,
+        permissions=permission_store(setup),
+        compaction=compaction_state(services, settings),
+        max_turns=setup.options.max_turns,
+        max_cost=None if budget is None else session.cost + budget,
+        jitter=random.random,
+        checkpoints=services.repository.checkpoints(session),
+    )
+    state = context.compaction
+    context.tool_context.compact = lambda focus: setattr(state, "requested_focus", focus)
+    return context
 
 
-def overheads(frame: RequestFrame, counter: TokenCounter) -> dict[str, int]:
-    """Our count of what stands before the messages: system, memory files, tools."""
-    identity, *memory = frame.system or ("",)
-    return {
-        "system": counter.text(identity),
-        "memory files": sum(counter.text(text) for text in memory),
-        "tools": counter.text(dump(list(frame.tools)).decode()),
-    }
-
-
-def make_place(setup: RunSetup, session: Session, outputs: Path) -> ToolContext:
-    """Where the tools of a session work."""
-    return ToolContext(
+def tool_context_of(services: Services, session: Session) -> ToolContext:
+    """Where the tools of a session work; writes that a crash cut short are undone first."""
+    setup, outputs = services.setup, services.repository.outputs
+    context = ToolContext(
         folder=setup.folder,
         cwd=setup.folder,
         outputs=outputs,
         journals=setup.config.state_dir.resolve() / "journals",
         in_view=lambda seq: shows(session.folded, seq),
+        library=SessionLookup(session, outputs),
         environ=setup.environ,
         name=session.sid,
         passed=frozenset(setup.config.pass_env),
         masks=setup.masks,
     )
+    for restored in recover(context.journals):
+        services.warn(f"{restored} was being written when an earlier run ended: it is as it was before")
+    for fact in session.folded.facts:
+        if isinstance(fact, Result) and fact.about:
+            remember(context, fact.about, fact.seq)
+    jobs_of(context).on_finish = lambda job: services.emit(Notice(announcement(job, context)))
+    return context
 
 
-def make_grants(setup: RunSetup) -> PermissionStore:
-    """The permission mode and rules to begin with; what was granted for good is read as it is now."""
+def request_settings(
+    setup: RunSetup, facts: ModelFacts, tools: Mapping[str, Tool], opened: Opened | None
+) -> RequestSettings:
+    """What every request has in common: the system prompt as the session began, the rest as it is now."""
+    max_output = max(MIN_OUTPUT_TOKENS, int(window_size(setup, facts) * MAX_OUTPUT_SHARE))
+    return RequestSettings(
+        model=facts.id,
+        max_tokens=min(setup.config.max_tokens, facts.max_output, max_output),
+        system=opened.system if opened is not None else _new_system_prompt(setup),
+        tools=definitions(tools),
+        thinking=facts.thinking,
+        effort=(setup.options.effort or setup.config.effort) if facts.effort else None,
+        cache=cast("None", setup.config.cache) if facts.cache else None,
+        eager=facts.eager,
+    )
+
+
+def _new_system_prompt(setup: RunSetup) -> tuple[str, ...]:
+    user_dir = setup.config.user_dir
+    memory = read_memory(memory_paths(setup.folder, user_dir), user_dir)
+    return tuple(map(setup.masks.text, system_prompt(memory, setup.options.append_system_prompt)))
+
+
+def window_size(setup: RunSetup, facts: ModelFacts) -> int:
+    """The window in tokens: as set by flag or settings, else the model's."""
+    return setup.options.context_window or setup.config.context_window or facts.window
+
+
+def compaction_state(services: Services, settings: RequestSettings) -> CompactionState:
+    """What the pipeline needs to know. Raises ConfigError for settings that make no sense."""
+    setup, facts = services.setup, services.selection.facts
+    return CompactionState(
+        settings=setup.compact_settings(),
+        window=ContextWindow(window_size(setup, facts), settings.max_tokens),
+        prices=prices_for(facts.id),
+        counter=services.counter,
+        overhead=sum(overheads(settings, services.counter).values()),
+        binds=facts.binds,
+        learn_window=services.selection.learn_window,
+    )
+
+
+def overheads(settings: RequestSettings, counter: TokenCounter) -> dict[str, int]:
+    """Our count of what stands before the messages: system prompt, memory files, tools."""
+    identity, *memory = settings.system or ("",)
+    return {
+        "system": counter.text(identity),
+        "memory files": sum(counter.text(text) for text in memory),
+        "tools": counter.text(to_json_bytes(list(settings.tools)).decode()),
+    }
+
+
+def permission_store(setup: RunSetup) -> PermissionStore:
+    """The permission mode and rules to begin with; what was allowed for good is read as it is now."""
     options, config = setup.options, setup.config
     path = permissions_path(config.user_dir, setup.folder)
-    set_up = [rule for rule in config.allow if rule.origin != str(path)]
-    allow = (*set_up, *stored_rules(path), *_flagged("--allowedTools", options.allowed_tools))
-    deny = (*config.deny, *_flagged("--disallowedTools", options.disallowed_tools))
+    configured = [rule for rule in config.allow if rule.origin != str(path)]
+    allow = (*configured, *stored_rules(path), *_from_flag("--allowedTools", options.allowed_tools))
+    deny = (*config.deny, *_from_flag("--disallowedTools", options.disallowed_tools))
     return PermissionStore(PermissionRules(setup.mode, allow, deny, str(setup.folder)), path)
 
 
-def _flagged(flag: str, texts: Sequence[str]) -> list[Rule]:
+def _from_flag(flag: str, texts: Sequence[str]) -> list[Rule]:
     return [replace(rule, origin=flag) for text in texts for rule in parse_rules(text)]
 
 

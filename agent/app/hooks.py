@@ -1,9 +1,9 @@
-"""Commands of the user that run at named moments: JSON on standard input, JSON or words back.
+"""Commands of the user that run at named moments: JSON on standard input, JSON or plain text back.
 
 A hook answers on standard output with {"veto": reason} or {"words": text}, or with plain text, which counts
 as words; exit code 2 is a veto with standard error as its reason. A hook that fails otherwise is reported and
-changes nothing, but for a guard that could not be asked: where the hook before a tool cannot be started or
-takes longer than its time, the call is refused.
+changes nothing, except for one that guards: where the hook before a tool cannot be started or exceeds its
+time limit, the call is refused.
 """
 
 from __future__ import annotations
@@ -17,47 +17,48 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.ports import HookAnswer
+from agent.ports import HookAnswer, HookEvent
 
-PATIENCE = 30.0  # seconds that a hook may take
-VETO = 2
-NOT_STARTED = (126, 127)  # what bash ends with when a command cannot be run, or is not there
-GUARDS = ("pre_tool",)  # moments whose hooks may forbid: nothing goes ahead that they were not asked about
+HOOK_TIMEOUT_S = 30.0
+VETO_EXIT_CODE = 2
+NOT_STARTED_EXIT_CODES = (126, 127)  # of bash: the command cannot be run, or does not exist
+MAX_REASON_CHARS = 200
+GUARDS = (HookEvent.PRE_TOOL,)  # nothing goes ahead that these could not be asked about
 
 
 @dataclass(frozen=True, slots=True)
 class CommandHooks:
-    """`commands` by moment, run with bash in `folder`; `tell` takes one line about a hook that failed."""
+    """`commands` by event, run with bash in `folder`; `tell` takes one line about a hook that failed."""
 
     commands: Mapping[str, str]
     folder: Path
     tell: Callable[[str], None]
-    patience: float = PATIENCE
+    timeout: float = HOOK_TIMEOUT_S
 
-    async def run(self, moment: str, about: Mapping[str, Any]) -> HookAnswer:
+    async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer:
         """See ports.Hooks."""
-        command = self.commands.get(moment)
+        command = self.commands.get(event)
         if command is None:
             return HookAnswer()
         try:
-            code, out, err = await self._call(command, {"moment": moment, **about})
+            code, out, err = await self._call(command, {"moment": event, **about})
         except TimeoutError:  # an OSError too
-            return self._unasked(moment, f"took longer than {self.patience:g} s")
+            return self._unanswered(event, f"took longer than {self.timeout:g} s")
         except OSError as error:
-            return self._unasked(moment, f"could not be started: {error}")
-        if code == VETO:
+            return self._unanswered(event, f"could not be started: {error}")
+        if code == VETO_EXIT_CODE:
             return HookAnswer(veto=err.strip() or out.strip() or "no reason given")
-        if code in NOT_STARTED:
-            return self._unasked(moment, f"could not be started: {_ended(code, err)}")
+        if code in NOT_STARTED_EXIT_CODES:
+            return self._unanswered(event, f"could not be started: {_failure(code, err)}")
         if code != 0:
-            self.tell(f"the hook {moment} failed: {_ended(code, err)}")
+            self.tell(f"the hook {event} failed: {_failure(code, err)}")
             return HookAnswer()
-        return _read(out)
+        return _parse(out)
 
-    def _unasked(self, moment: str, what: str) -> HookAnswer:
-        """A hook that gave no answer: told, and a veto where it was to guard."""
-        words = f"the hook {moment} ({self.commands[moment]}) {what}"
-        if moment in GUARDS:
+    def _unanswered(self, event: HookEvent, what: str) -> HookAnswer:
+        """A hook that gave no answer is reported, and is a veto where it guards."""
+        words = f"the hook {event} ({self.commands[event]}) {what}"
+        if event in GUARDS:
             return HookAnswer(veto=words)
         self.tell(words)
         return HookAnswer()
@@ -75,7 +76,7 @@ class CommandHooks:
         )
         sent = json.dumps(about, default=str).encode()
         try:
-            out, err = await asyncio.wait_for(process.communicate(sent), self.patience)
+            out, err = await asyncio.wait_for(process.communicate(sent), self.timeout)
         except (TimeoutError, asyncio.CancelledError):
             os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
@@ -83,16 +84,17 @@ class CommandHooks:
         return process.returncode or 0, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
 
-def _ended(code: int, err: str) -> str:
+def _failure(code: int, err: str) -> str:
     how = f"exit code {code}" if code > 0 else f"ended by signal {-code}"
-    return f"{how}: {next(iter(err.strip().splitlines()), 'it wrote no reason')[:200]}"
+    reason = next(iter(err.strip().splitlines()), "it wrote no reason")
+    return f"{how}: {reason[:MAX_REASON_CHARS]}"
 
 
-def _read(out: str) -> HookAnswer:
+def _parse(out: str) -> HookAnswer:
     try:
         answer = json.loads(out)
     except ValueError:
-        return HookAnswer(words=out.strip())
+        answer = None
     if not isinstance(answer, dict):
         return HookAnswer(words=out.strip())
     veto = answer.get("veto")

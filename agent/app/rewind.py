@@ -16,6 +16,7 @@ from agent.checkpoints.recorder import Checkpoints
 from agent.dates import when
 from agent.events import CommandOutput, Notice, PromptRestored
 from agent.menus import Menu, MenuRow, question
+from agent.session.repository import load_deferred
 from agent.session.scrollback import prompt_texts
 from tools.text_encoding import pluralize
 from transcripts.entries import Prompt
@@ -131,7 +132,7 @@ async def rewind_to(agent: Controller, argument: str, listed: list[RewindPoint])
 
 def _take_back(agent: Controller, point: RewindPoint) -> None:
     session, _ = agent.in_use
-    agent.factory.records.make_whole(session)
+    load_deferred(session)
     session.rewound(point.seq, {"prompt": point.text[:200]})
     agent.emit(Notice(f"the conversation is as it was before: {point.title[:60]!r}"))
     agent.emit(PromptRestored(point.text))

@@ -1,4 +1,4 @@
-"""What the program was started with: the command line, the settings, the folder, the environment."""
+"""What the program was started with: command line, settings, folder, environment, clock."""
 
 from __future__ import annotations
 
@@ -8,22 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from agent.cli.arguments import Options
 from agent.errors import ConfigError
-from agent.model.catalog import DEFAULT, resolve
 from agent.permissions.rules import Mode
 from agent.ports import Clock, SystemClock
 from compact.settings import CompactSettings, settings_from
 from transcripts.masking import SecretMasks
 
 from .config import Config
-
-OFFLINE_MODEL = "makeroom-offline"
+from .options import Options
 
 
 @dataclass(frozen=True, slots=True)
 class RunSetup:
-    """What the program was started with. `folder` is the project's real path."""
+    """What the program was started with; flags win over settings. `folder` is the project's real path."""
 
     options: Options
     config: Config
@@ -37,16 +34,15 @@ class RunSetup:
         return SecretMasks(self.config.secrets)
 
     @property
-    def model(self) -> str:
-        if self.options.offline:
-            return OFFLINE_MODEL
-        return resolve(self.options.model or self.config.model or DEFAULT)
+    def model_name(self) -> str:
+        """The id or alias that was asked for, "" for the provider's default."""
+        return "" if self.options.offline else self.options.model or self.config.model or ""
 
     @property
     def mode(self) -> Mode:
         return cast("Mode", self.options.permission_mode or self.config.permission_mode)
 
-    def settings(self) -> CompactSettings:
+    def compact_settings(self) -> CompactSettings:
         """The pipeline's settings: the [compact] tables, then the flags. Raises ConfigError."""
         values = dict(self.config.compact)
         if self.options.policy is not None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from agent.app.options import Options
 from agent.permissions.modes import MODES
 from agent.version import __version__
 
@@ -26,33 +27,6 @@ other commands:
   makeroom replay FILE...      what a compaction policy would cost on recorded sessions
   makeroom sessions            list, show, search and export sessions
 """
-
-
-class Options(NamedTuple):
-    """The command line as understood. `resume` is None (no), "" (choose one), or an id, a name, a file."""
-
-    prompt: str = ""
-    headless: bool = False
-    output_format: str = "text"
-    model: str | None = None
-    max_turns: int | None = None
-    max_budget_usd: float | None = None
-    permission_mode: str | None = None
-    allowed_tools: tuple[str, ...] = ()
-    disallowed_tools: tuple[str, ...] = ()
-    policy: str | None = None
-    context_window: int | None = None
-    effort: str | None = None
-    folder: str | None = None
-    no_session: bool = False
-    continue_: bool = False
-    resume: str | None = None
-    fork_session: bool = False
-    offline: bool = False
-    plain: bool = False
-    color: str = "auto"
-    append_system_prompt: str = ""
-    debug_file: str | None = None
 
 
 def parser() -> argparse.ArgumentParser:

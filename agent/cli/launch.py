@@ -9,11 +9,11 @@ from pathlib import Path
 
 from agent.app import debug_log
 from agent.app.config import has_credentials, load
+from agent.app.options import Options
 from agent.app.setup import RunSetup
 from agent.errors import AgentError, UsageError
 from transcripts.record_errors import StoreError
 
-from .arguments import Options
 from .session_choice import with_session
 
 FIRST_SCREEN = """\

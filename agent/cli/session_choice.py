@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from agent.app.options import Options
 from agent.app.setup import RunSetup
 from agent.errors import ChoiceCancelled, UsageError
 from agent.menus import Menu, MenuRow, question
@@ -19,8 +20,6 @@ from agent.ui.tty import at_screen, at_terminal
 from transcripts.masking import SecretMasks, secret_values
 from transcripts.record_errors import SessionInUse
 from transcripts.session_lock import holder
-
-from .arguments import Options
 
 SHOWN = 20  # sessions listed where there is no screen to move in
 

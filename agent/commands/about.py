@@ -8,7 +8,6 @@ from agent.app.config import EFFORTS
 from agent.app.context_building import overheads
 from agent.events import CommandOutput, ContextChart, Notice
 from agent.loop.model_call import prompt_tokens
-from agent.model.catalog import ALIASES, nearest
 from compact.outcome import outcome
 from compact.placeholders import recall_id
 from compact.report import named
@@ -38,7 +37,7 @@ async def context(agent: Controller, argument: str) -> None:
     session, context = agent.in_use
     room, view = context.compaction, session.folded.view
     total = prompt_tokens(session, context)
-    frame = overheads(context.frame, context.compaction.counter)
+    frame = overheads(context.settings, context.compaction.counter)
     raw = sum(view.tally) + sum(frame.values())
     scale = total / raw if raw else 1.0
     rows = [(label, round(count * scale)) for label, count in frame.items()]
@@ -46,7 +45,7 @@ async def context(agent: Controller, argument: str) -> None:
     used = sum(count for _, count in rows)
     rows.append(("free", max(0, room.window.size - used)))
     state = state_of(total, room.window, room.settings).name
-    title = f"The context of {context.frame.model}: {state}"
+    title = f"The context of {context.settings.model}: {state}"
     agent.emit(ContextChart(title, tuple(rows), room.window.size))
     agent.emit(
         CommandOutput("\n".join([*_largest(agent, scale), "", *_compactions(agent, argument == "all")]))
@@ -109,8 +108,8 @@ async def status(agent: Controller, argument: str) -> None:
     session, context = agent.in_use
     config = agent.setup.config
     lines = [
-        f"model       {context.frame.model}",
-        f"server      {mask(agent.factory.provider.server)}",
+        f"model       {context.settings.model}",
+        f"server      {mask(agent.services.selection.model.server)}",
         f"session     {session.sid}",
         f"folder      {agent.setup.folder}",
         f"permission  {context.permissions.rules.mode}",
@@ -123,22 +122,23 @@ async def status(agent: Controller, argument: str) -> None:
 async def model(agent: Controller, argument: str) -> None:
     """Show or change the model for this session. Takes a model id, or opus, sonnet, haiku."""
     session, context = agent.in_use
-    provider = agent.factory.provider
+    selection = agent.services.selection
+    catalog = selection.model.catalog
     if agent.setup.options.offline:
         agent.emit(Notice("--offline has the demo alone; start without it to choose a model"))
         return
     if not argument:
-        facts = provider.facts
-        aliases = "\n".join(f"/model {alias:<8} {id}" for alias, id in ALIASES.items())
+        facts = selection.facts
+        aliases = "\n".join(f"/model {alias:<8} {id}" for alias, id in catalog.aliases.items())
         size = f"window {facts.window:,} tokens, output up to {facts.max_output:,}"
         agent.emit(CommandOutput(f"{facts.id}: {size}\n{aliases}\n/model ID       any other"))
         return
     await agent.factory.change_model(session, context, argument)
-    agent.emit(Notice(f"the model is now {context.frame.model}"))
-    if not provider.facts.known:
-        near = nearest(argument)
+    agent.emit(Notice(f"the model is now {context.settings.model}"))
+    if not selection.facts.known:
+        near = catalog.suggest(argument)
         hint = f"; did you mean {near}?" if near and near != argument else ""
-        agent.emit(Notice(f"{provider.server} tells nothing of a model of that name{hint}", "warning"))
+        agent.emit(Notice(f"{selection.model.server} tells nothing of a model of that name{hint}", "warning"))
 
 
 async def effort(agent: Controller, argument: str) -> None:
@@ -147,11 +147,11 @@ async def effort(agent: Controller, argument: str) -> None:
     if argument and argument not in EFFORTS:
         agent.emit(Notice(f"the efforts are {', '.join(EFFORTS)}", "warning"))
         return
-    if not agent.factory.provider.facts.effort or "output_config" in context.frame.without:
-        agent.emit(Notice(f"{context.frame.model} takes no effort here", "warning"))
+    if not agent.services.selection.facts.effort or not context.settings.may_use("effort"):
+        agent.emit(Notice(f"{context.settings.model} takes no effort here", "warning"))
         return
     if not argument:
-        now = context.frame.effort or "the default of the model"
+        now = context.settings.effort or "the default of the model"
         agent.emit(Notice(f"the effort is {now}; /effort {'|'.join(EFFORTS)} changes it"))
         return
     agent.factory.change_effort(context, argument)

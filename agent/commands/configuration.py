@@ -39,9 +39,11 @@ async def hooks(agent: Controller, argument: str) -> None:
 
 def _rows(agent: Controller) -> Iterator[Row]:
     setup, (_, context) = agent.setup, agent.in_use
+    selection = agent.services.selection
+    model = selection.model.catalog.resolve(setup.model_name)
     here = {  # what may have been changed since the start: as it is, as it was then, by what
-        "model": (context.frame.model, setup.model, "/model"),
-        "effort": (agent.factory.setup.options.effort, setup.options.effort, "/effort"),
+        "model": (context.settings.model, model, "/model"),
+        "effort": (agent.services.setup.options.effort, setup.options.effort, "/effort"),
         "permission_mode": (context.permissions.rules.mode, setup.mode, "Shift+Tab or /permissions"),
     }
     for name in (*FLAGS, *OPEN, *HIDDEN):
@@ -49,7 +51,7 @@ def _rows(agent: Controller) -> Iterator[Row]:
         if name in FLAGS and (given := getattr(setup.options, name)) is not None:
             value, where = given, f"--{name.replace('_', '-')}"
         if name == "model":
-            value, where = setup.model, "--offline" if setup.options.offline else where
+            value, where = model, "--offline" if setup.options.offline else where
         now, then, by = here.get(name, (None, None, ""))
         if now != then:
             value, where = now, by

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent.events import ClipboardCopy, Notice
-from agent.session.session import words_of
+from agent.session.session import text_of_reply
 from transcripts.entries import Exchange
 
 from .clipboard import OSC52_MOST, hand_over
@@ -19,7 +19,9 @@ NOTHING = "If pasting brings nothing, the terminal does not take that; tmux need
 async def copy(agent: Controller, argument: str) -> None:
     """Copy the newest answer to the clipboard. With a number, the N-th newest."""
     entries = agent.in_use[0].folded.entries
-    answers = [words_of(one.fact).strip() for one in entries if isinstance(one, Exchange) and not one.uses]
+    answers = [
+        text_of_reply(one.fact).strip() for one in entries if isinstance(one, Exchange) and not one.uses
+    ]
     answers = [answer for answer in reversed(answers) if answer]
     if not answers:
         agent.emit(Notice("there is no answer to copy yet"))

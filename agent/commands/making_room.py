@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent.events import CommandOutput, Notice
-from agent.loop.compaction import compact_context
+from agent.loop.compaction import CompactionRequest, compact_context
+from agent.session.repository import load_deferred
 from compact.evicted import evicted_since
 from compact.ledger import pins_of
 from compact.notice import notice
@@ -41,13 +42,13 @@ async def compact(agent: Controller, argument: str) -> None:
         return
     if goes := dry_run(situation, "manual", argument).goes:
         agent.emit(CommandOutput("\n".join([f"{used}. What goes, with a summary of the usual size:", *goes])))
-    await compact_context(session, context, agent.emit, "manual", argument)
+    await compact_context(session, context, agent.emit, CompactionRequest("manual", argument))
 
 
 async def uncompact(agent: Controller, argument: str) -> None:
     """Undo a compaction, the newest one or the one with the given id. The record keeps both."""
     session, context = agent.in_use
-    agent.factory.records.make_whole(session)
+    load_deferred(session)
     active = [made.id for made in session.folded.compactions if made.id not in session.folded.undone]
     if not active:
         agent.emit(Notice("there is no compaction to undo"))
@@ -100,9 +101,9 @@ async def pin(agent: Controller, argument: str) -> None:
         if not rest.isdigit() or int(rest) not in pins:
             agent.emit(Notice(f"there is no pin {rest}", "warning"))
             return
-        session.noted("unpin", {"id": int(rest)})
+        session.add_metadata("unpin", {"id": int(rest)})
     elif argument:
         number = max(pins, default=0) + 1
-        session.noted("pin", {"id": number, "text": argument})
+        session.add_metadata("pin", {"id": number, "text": argument})
     lines = [f"{number}  {text}" for number, text in pins_of(session.folded.notes).items()]
     agent.emit(CommandOutput("\n".join(lines)) if lines else Notice("nothing is pinned"))

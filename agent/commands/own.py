@@ -22,10 +22,10 @@ async def run_own(agent: Controller, line: str) -> None:
     if not command:
         agent.emit(Notice("write the command behind the !"))
         return
-    agent.ran += 1
+    agent.own_commands += 1
     try:
         outcome = await tool.run(
-            parse(tool, {"command": command}), ToolCall(context.tool_context, f"own.{agent.ran}")
+            parse(tool, {"command": command}), ToolCall(context.tool_context, f"own.{agent.own_commands}")
         )
     except ToolError as error:
         agent.emit(Notice(str(error), "error"))
@@ -33,4 +33,4 @@ async def run_own(agent: Controller, line: str) -> None:
     text = text_of(outcome.content)
     agent.emit(CommandOutput(text))
     if not private:
-        agent.aside.append(f"<command-of-the-user>\n$ {command}\n{text}\n</command-of-the-user>")
+        agent.after_prompt.append(f"<command-of-the-user>\n$ {command}\n{text}\n</command-of-the-user>")

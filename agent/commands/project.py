@@ -38,7 +38,7 @@ async def memory(agent: Controller, argument: str) -> None:
     """Show the memory files and what each costs. They are those that this session began with."""
     _, context = agent.in_use
     folder, user_dir = agent.setup.folder, agent.setup.config.user_dir
-    used = memory_of(context.frame.system)
+    used = memory_of(context.settings.system)
     now = memory_of(system_prompt(read_memory(memory_paths(folder, user_dir), user_dir)))
     lines = [
         f"{context.compaction.counter.text(text):>8,} tokens  {path}{_since(text, now.get(path))}"

@@ -21,7 +21,7 @@ SHOWN = 20
 async def list_sessions(agent: Controller) -> None:
     """Tell the newest sessions, a line each."""
     masks = _masks(agent)
-    lines = [line(one, masks) for one in await asyncio.to_thread(agent.factory.records.listed)]
+    lines = [line(one, masks) for one in await asyncio.to_thread(agent.services.repository.listed)]
     more = [f"and {len(lines) - SHOWN} older ones: makeroom sessions"] if len(lines) > SHOWN else []
     agent.emit(CommandOutput("\n".join([*lines[:SHOWN], *more])) if lines else Notice("no sessions yet"))
 
@@ -33,7 +33,7 @@ async def chosen_session(agent: Controller) -> str | None:
         await list_sessions(agent)
         agent.emit(Notice("/resume ID goes on with one of these"))
         return None
-    listed = await asyncio.to_thread(agent.factory.records.listed)
+    listed = await asyncio.to_thread(agent.services.repository.listed)
     others = [one for one in listed if one.sid != session.sid]
     if not others:
         agent.emit(Notice("there is no other session in this folder"))
@@ -45,12 +45,15 @@ async def chosen_session(agent: Controller) -> str | None:
 async def go_on_with(agent: Controller, wanted: str) -> None:
     """Use another session from now on, by id or name. Raises StoreError, UsageError."""
     session, _ = agent.in_use
-    workshop = agent.factory
-    if not workshop.records.is_recording(wanted) and workshop.records.named(wanted).stem == session.sid:
+    factory = agent.factory
+    if (
+        not agent.services.repository.is_recording(wanted)
+        and agent.services.repository.named(wanted).stem == session.sid
+    ):
         agent.emit(Notice(f"{session.sid} is the session that you are in"))
         return
     try:
-        await agent.take(*workshop.resume(wanted))
+        await agent.use(*factory.resume(wanted))
     except SessionInUse as error:
         if agent.chooser is None:
             raise
@@ -61,7 +64,7 @@ async def go_on_with(agent: Controller, wanted: str) -> None:
             agent.emit(CommandOutput(await asyncio.to_thread(shown, error.sid, agent.setup.folder)))
         if row is None or row.value != "fork":
             return
-        await agent.take(*workshop.fork_of(error.sid))
+        await agent.use(*factory.fork_of(error.sid))
     show_briefly(agent.in_use[0], agent.emit)
 
 

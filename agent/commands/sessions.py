@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 async def clear(agent: Controller, argument: str) -> None:
     """Start a new conversation. The old one stays on disk, and its id is shown."""
     old, _ = agent.in_use
-    await agent.take(*agent.factory.new_session())
+    await agent.use(*agent.factory.new())
     if old.folded.last_seq:
         agent.emit(Notice(f"a new conversation; /resume {old.sid} goes back to the old one"))
     else:
@@ -60,20 +60,20 @@ somebody else changed since."""
 async def fork(agent: Controller, argument: str) -> None:
     """Go on in a copy. The session so far stays as it is."""
     old, _ = agent.in_use
-    await agent.take(*agent.factory.fork(old))
+    await agent.use(*agent.factory.fork(old))
     agent.emit(Notice(f"this is now {agent.in_use[0].sid}, a copy of {old.sid}"))
 
 
 async def rename(agent: Controller, argument: str) -> None:
     """Give this session a name. It can be resumed by it."""
     session, _ = agent.in_use
-    holder = agent.factory.records.holder_of(argument, session.sid) if argument else None
+    holder = agent.services.repository.holder_of(argument, session.sid) if argument else None
     if holder:
         words = f"the session {holder} has the name {argument!r} already; give another"
         agent.emit(Notice(words, "warning"))
         return
     if argument:
-        session.noted("name", {"name": argument})
+        session.add_metadata("name", {"name": argument})
     name = name_of(session.folded.notes)
     agent.emit(Notice(f"the name is {name!r}" if name else "this session has no name"))
 
@@ -86,7 +86,7 @@ async def export(agent: Controller, argument: str) -> None:
         path = agent.setup.folder / path
     try:
         masks = SecretMasks((*session.masks.values, *secret_values(agent.setup.environ)))
-        text = export_text(session.folded, session.sid, path.suffix or ".md", session.shelf, masks)
+        text = export_text(session.folded, session.sid, path.suffix or ".md", session.deferred, masks)
     except ValueError as error:
         agent.emit(Notice(str(error), "warning"))
         return

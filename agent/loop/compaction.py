@@ -1,8 +1,8 @@
-"""Making room, live: the pure plan of compact/ is given what it asks for and becomes facts.
+"""Compact a live session: the pure plan of compact/ is given what it asks for, and becomes facts.
 
-The automatic trigger, `/compact`, the compact tool and the reactive ladder are the same call with another
-trigger name. Nothing is applied until the plan is whole: an interruption anywhere leaves the conversation
-as it was. Files that a plan names are on the disk before the record that names them.
+The automatic trigger, `/compact`, the compact tool and the reaction to a prompt that is too long are the same
+call with another trigger. Nothing is applied until the plan is whole: an interruption anywhere leaves the
+conversation as it was. Files that a plan names are on the disk before the record that names them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from agent.errors import PromptTooLong
 from agent.events import ContextCompacted, Emit, Notice
-from agent.ports import HookAnswer
+from agent.ports import HookAnswer, HookEvent
 from agent.session.session import Session
 from compact import report
 from compact.notice import notice
@@ -25,101 +25,121 @@ from transcripts.outputs import store
 from .context import TurnContext
 from .model_call import call_summarizer, prompt_tokens
 
-RUNGS = 3
-HOOK = "pre_compact"
-QUIET = 0.05  # of the context: an automatic compaction that frees less is not told
+MAX_REACTIONS = 3  # to one prompt that is too long, each harder than the one before
+MIN_SHARE_TOLD = 0.05  # of the context: an automatic compaction that frees less is not announced
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionRequest:
+    """Why room is to be made; `focus` says what to keep in detail, `attempt` counts reactions from 1."""
+
+    trigger: Trigger
+    focus: str = ""
+    attempt: int = 0
+
+
+AUTOMATIC = CompactionRequest("auto")
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionOutcome:
-    """What came of making room: the ids of the compactions, and the line that tells of it."""
+    """The ids of the compactions that were made, the line that announces them, and the last one's report."""
 
     ids: tuple[str, ...] = ()
     line: str = ""
     report: Mapping[str, Any] = field(default_factory=dict)
 
 
+async def compact_if_due(session: Session, context: TurnContext, emit: Emit) -> None:
+    """Make room before a request: what the compact tool asked for, or what the pipeline finds due."""
+    focus, context.compaction.requested_focus = context.compaction.requested_focus, None
+    request = AUTOMATIC if focus is None else CompactionRequest("tool", focus)
+    await compact_context(session, context, emit, request)
+
+
 async def compact_context(
-    session: Session, context: TurnContext, emit: Emit, trigger: Trigger, focus: str = "", rung: int = 0
+    session: Session, context: TurnContext, emit: Emit, request: CompactionRequest
 ) -> CompactionOutcome:
-    """Plan and apply one compaction. `CompactionOutcome()` when there was nothing to do."""
-    made_plan = await _planned(session, context, emit, trigger, (focus, rung))
-    for what, reason in made_plan.failures:
+    """Plan and apply one compaction; an outcome without ids when there was nothing to do."""
+    planned, trigger = await _plan(session, context, emit, request), request.trigger
+    for what, reason in planned.failures:
         session.failed(what, reason)
-        if what != HOOK:
+        if what != HookEvent.PRE_COMPACT:
             emit(Notice(f"[{trigger} compact] {what}: {reason}", "warning"))
-    _say_why(context, emit, trigger, made_plan)
-    if not made_plan.proposals:
-        return CompactionOutcome(line=made_plan.note)
-    return await _apply(session, context, emit, trigger, made_plan)
+    if planned.note:
+        _explain(context, emit, trigger, planned)
+    if not planned.proposals:
+        return CompactionOutcome(line=planned.note)
+    return await _apply(session, context, emit, trigger, planned)
 
 
-def _say_why(context: TurnContext, emit: Emit, trigger: Trigger, made_plan: Plan) -> None:
-    """Tell why nothing was made, or why not by a summary; before calls only what is news."""
-    note = made_plan.note
+def _explain(context: TurnContext, emit: Emit, trigger: Trigger, planned: Plan) -> None:
+    """Say why nothing was done, or why not by a summary; before requests only what was not said before."""
     if trigger != "auto":
-        if note and not made_plan.proposals:
-            emit(Notice(note))
-    elif (
-        note and (reason := note.partition(". ")[0]) != context.compaction.told
-    ):  # the blocks it names change
-        context.compaction.told = reason
-        if not any(what != HOOK for what, _ in made_plan.failures):  # those are told already
-            emit(Notice(f"[auto compact] {note}", "warning"))
+        if not planned.proposals:
+            emit(Notice(planned.note))
+        return
+    reason = planned.note.partition(". ")[0]  # the blocks that the rest names change with every call
+    if reason == context.compaction.told:
+        return
+    context.compaction.told = reason
+    if not any(what != HookEvent.PRE_COMPACT for what, _ in planned.failures):  # those are announced already
+        emit(Notice(f"[auto compact] {planned.note}", "warning"))
 
 
-async def _planned(
-    session: Session, context: TurnContext, emit: Emit, trigger: Trigger, asked: tuple[str, int]
-) -> Plan:
-    (focus, rung), situation = asked, context.situation(session)
+async def _plan(session: Session, context: TurnContext, emit: Emit, request: CompactionRequest) -> Plan:
+    situation, answer, trigger, focus = (
+        context.situation(session),
+        HookAnswer(),
+        request.trigger,
+        request.focus,
+    )
     if trigger != "auto":
-        focus = "\n".join(filter(None, (focus, (await _before(session, context, trigger)).words)))
-    flow = plan(situation, trigger, focus, rung)
-    step, said = _advance(flow), HookAnswer()
-    if trigger == "auto" and _folds(step):
-        said = await _before(session, context, trigger)
-        if said.veto is not None or said.words:
-            flow = plan(replace(situation, held=said.veto is not None, focus=said.words), trigger)
+        words = (await _ask_hook(session, context, trigger)).words
+        focus = "\n".join(filter(None, (focus, words)))
+    flow = plan(situation, trigger, focus, request.attempt)
+    step = _advance(flow)
+    if trigger == "auto" and _replaces_history(step):
+        answer = await _ask_hook(session, context, trigger)
+        if answer.veto is not None or answer.words:
+            flow = plan(replace(situation, held=answer.veto is not None, focus=answer.words), trigger)
             step = _advance(flow)
     while isinstance(step, SummaryRequest):
-        answer = await call_summarizer(session, context, step, emit)
-        session.charge(answer.usage)
-        step = _advance(flow, answer)
-    if said.veto is not None:
-        why = f"a hook said no: {said.veto}"
-        return replace(step, failures=((HOOK, why), *step.failures), note=why)
+        reply = await call_summarizer(session, context, step, emit)
+        session.charge(reply.usage)
+        step = _advance(flow, reply)
+    if answer.veto is not None:
+        reason = f"a hook said no: {answer.veto}"
+        return replace(step, failures=((HookEvent.PRE_COMPACT, reason), *step.failures), note=reason)
     return step
 
 
-def _advance(flow: Flow, answer: SummaryReply | None = None) -> SummaryRequest | Plan:
+def _advance(flow: Flow, reply: SummaryReply | None = None) -> SummaryRequest | Plan:
     """The next question of a plan, or the plan when it is whole."""
     try:
-        return next(flow) if answer is None else flow.send(answer)
+        return next(flow) if reply is None else flow.send(reply)
     except StopIteration as stop:
-        made: Plan = stop.value
-        return made
+        planned: Plan = stop.value
+        return planned
 
 
-def _folds(step: SummaryRequest | Plan) -> bool:
-    """Whether history is about to be replaced, by a summary or by the ledger: hooks have a say in that."""
+def _replaces_history(step: SummaryRequest | Plan) -> bool:
+    """Whether a summary or the ledger is about to replace history: hooks have a say in that."""
     return isinstance(step, SummaryRequest) or any(each.layer == "ledger" for each in step.proposals)
 
 
-async def _before(session: Session, context: TurnContext, trigger: str) -> HookAnswer:
-    about = {
-        "trigger": trigger,
-        "tokens": prompt_tokens(session, context),
-        "budget": context.compaction.window.size,
-    }
-    return await context.hooks.run(HOOK, about)
+async def _ask_hook(session: Session, context: TurnContext, trigger: str) -> HookAnswer:
+    budget = context.compaction.window.size
+    about = {"trigger": trigger, "tokens": prompt_tokens(session, context), "budget": budget}
+    return await context.hooks.run(HookEvent.PRE_COMPACT, about)
 
 
 async def _apply(
-    session: Session, context: TurnContext, emit: Emit, trigger: Trigger, made_plan: Plan
+    session: Session, context: TurnContext, emit: Emit, trigger: Trigger, planned: Plan
 ) -> CompactionOutcome:
     ids, applied = [], []
-    for proposal in made_plan.proposals:
-        if error := _not_kept(proposal, context):
+    for proposal in planned.proposals:
+        if error := _store_files(proposal, context):
             session.failed(proposal.layer, error)
             emit(Notice(f"[{trigger} compact] {proposal.layer}: outputs cannot be kept: {error}", "warning"))
             break  # what comes later was planned on top of it
@@ -127,18 +147,17 @@ async def _apply(
         applied.append(proposal)
     if not applied:
         return CompactionOutcome()
-    line = notice(applied)
-    report = applied[-1].report
-    if trigger != "auto" or _telling(report):
-        emit(ContextCompacted(line, trigger, tuple(ids), report))
-    before, after = applied[0].report["before"], report["after"]
+    line, final = notice(applied), applied[-1].report
+    if trigger != "auto" or _worth_telling(final):
+        emit(ContextCompacted(line, trigger, tuple(ids), final))
+    before, after = applied[0].report["before"], final["after"]
     figures = {"before": before, "after": after, "reclaimed": before - after}
-    await context.hooks.run("post_compact", {**report, "trigger": trigger, **figures})
-    return CompactionOutcome(tuple(ids), line, report)
+    await context.hooks.run(HookEvent.POST_COMPACT, {**final, "trigger": trigger, **figures})
+    return CompactionOutcome(tuple(ids), line, final)
 
 
-def _not_kept(proposal: Proposal, context: TurnContext) -> str:
-    """Write the files that a proposal names. Why that failed, or ""."""
+def _store_files(proposal: Proposal, context: TurnContext) -> str:
+    """Write the files that a proposal names. Returns why that failed, or ""."""
     try:
         for name, text in proposal.files:
             store(context.tool_context.outputs, name, text)
@@ -147,36 +166,36 @@ def _not_kept(proposal: Proposal, context: TurnContext) -> str:
     return ""
 
 
-def _telling(report: Mapping[str, Any]) -> bool:
-    """Whether an automatic compaction freed enough to be worth a line; /context lists them all."""
-    before, after = int(report.get("before", 0)), int(report.get("after", 0))
-    return before - after >= QUIET * before
+def _worth_telling(figures: Mapping[str, Any]) -> bool:
+    """Whether an automatic compaction freed enough for a line; /context lists them all."""
+    before, after = int(figures.get("before", 0)), int(figures.get("after", 0))
+    return before - after >= MIN_SHARE_TOLD * before
 
 
 async def compact_reactively(
-    session: Session, context: TurnContext, emit: Emit, error: PromptTooLong, rung: int
+    session: Session, context: TurnContext, emit: Emit, error: PromptTooLong, attempt: int
 ) -> None:
-    """One rung of the ladder after the API said that the prompt is too long.
+    """React to a prompt that the API called too long; `attempt` counts from 1 and reacts harder each time.
 
-    Raises the error again, naming the biggest blocks, when no rung is left or reacting is off.
+    Raises the error again, naming the largest blocks, when nothing is left to try or reacting is off.
     """
-    if error.limit is not None and error.limit < context.compaction.window.size:
-        context.compaction.window = ContextWindow(
-            error.limit, min(context.compaction.window.max_output, error.limit // 2)
-        )
-        context.compaction.learned(error.limit)
-    if rung > RUNGS or not context.compaction.settings.reactive:
-        raise PromptTooLong(f"{error}. {biggest(session)}", error.actual, error.limit)
-    context.compaction.reported = error.actual or 0
-    try:
-        made = await compact_context(session, context, emit, "reactive", rung=rung)
-    finally:
-        context.compaction.reported = 0
-    if not made.ids and rung == RUNGS:
-        raise PromptTooLong(f"{error}. {biggest(session)}", error.actual, error.limit)
+    state = context.compaction
+    if error.limit is not None and error.limit < state.window.size:
+        state.window = ContextWindow(error.limit, min(state.window.max_output, error.limit // 2))
+        state.learn_window(error.limit)
+    if attempt <= MAX_REACTIONS and state.settings.reactive:
+        state.rejected_tokens = error.actual or 0
+        try:
+            request = CompactionRequest("reactive", attempt=attempt)
+            outcome = await compact_context(session, context, emit, request)
+        finally:
+            state.rejected_tokens = 0
+        if outcome.ids or attempt < MAX_REACTIONS:
+            return
+    raise PromptTooLong(f"{error}. {largest_blocks(session)}", error.actual, error.limit)
 
 
-def biggest(session: Session, count: int = 3) -> str:
+def largest_blocks(session: Session, count: int = 3) -> str:
     """One line that names the largest blocks of the view."""
     named = "; ".join(report.biggest(session.folded.view, count))
     return f"The biggest blocks: {named}" if named else "The conversation is empty"

@@ -1,13 +1,13 @@
-"""The parts that a turn works with, chosen and joined in build.py and handed over as one value."""
+"""What a turn works with, chosen in the composition root and handed over as one value."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from agent.model.anthropic.request import RequestFrame
+from agent.model_port import Model, RequestSettings
 from agent.permissions.permission_store import PermissionStore
-from agent.ports import Approver, CheckpointRecorder, Clock, Hooks, Model
+from agent.ports import Approver, CheckpointRecorder, Clock, Hooks
 from agent.session.session import Session
 from compact.plan import Situation
 from compact.prices import Prices
@@ -19,11 +19,15 @@ from tools.base import Tool, ToolContext
 
 @dataclass(slots=True)
 class CompactionState:
-    """What the pipeline needs to know beside the conversation. Changes when the server teaches us.
+    """What the pipeline needs to know besides the conversation. Changes when the server teaches us.
 
-    overhead  our count of system prompt and tools, in tokens
-    binds     whether the model binds thinking to its prefix
-    learned   called with a window that an error told, to remember it for this model and base URL
+    overhead         our count of system prompt and tools, in tokens
+    binds            whether the model binds thinking to its prefix
+    learn_window     called with a window that an error told, to remember it for this model and server
+    rejected_tokens  the size that the server named when it rejected the last request; 0: it named none
+    requested_focus  the focus of a compaction that the model asked for; None: it asked for none
+    told             the newest reason given for going without an automatic summary, so that it is given once
+    live             state that stands beside the conversation, a line each
     """
 
     settings: CompactSettings
@@ -32,19 +36,24 @@ class CompactionState:
     counter: TokenCounter
     overhead: int
     binds: bool
-    learned: Callable[[int], None] = lambda window: None
-    reported: int = 0  # the size that the server named when it refused the last request, in tokens
-    focus: str | None = None  # a compaction the model asked for, with its focus
-    told: str = ""  # what was last told of the automatic summary, so that it is told once
+    learn_window: Callable[[int], None] = lambda window: None
+    rejected_tokens: int = 0
+    requested_focus: str | None = None
+    told: str = ""
     live: Callable[[], tuple[str, ...]] = tuple
 
 
 @dataclass(slots=True)
 class TurnContext:
-    """Everything a turn needs of the world. `frame` changes only when the server refuses a field."""
+    """Everything that a turn needs of the world.
+
+    settings    changes only when the server rejects a feature, or the person asks for another model
+    max_cost    dollars that the session may have cost before another request goes out
+    jitter      a random number in 0..1 for the wait before a retry
+    """
 
     model: Model
-    frame: RequestFrame
+    settings: RequestSettings
     tools: Mapping[str, Tool]
     tool_context: ToolContext
     approver: Approver
@@ -53,33 +62,33 @@ class TurnContext:
     permissions: PermissionStore
     compaction: CompactionState
     max_turns: int | None = None
-    max_cost: float | None = None  # dollars that the session may have cost before another request goes out
+    max_cost: float | None = None
     jitter: Callable[[], float] = lambda: 0.5
     checkpoints: CheckpointRecorder | None = None
 
     def situation(self, session: Session) -> Situation:
         """The session as the pipeline sees it now."""
-        room = self.compaction
+        state = self.compaction
         return Situation(
             folded=session.folded,
-            settings=room.settings,
-            window=room.window,
-            prices=room.prices,
+            settings=state.settings,
+            window=state.window,
+            prices=state.prices,
             now=self.clock.now(),
-            overhead=room.overhead,
+            overhead=state.overhead,
             fit=calibrate(session.folded.measures),
-            binds=room.binds,
-            count=room.counter,
-            live=room.live(),
-            outputs=self._outputs(session.sid),
-            reported=room.reported,
+            binds=state.binds,
+            count=state.counter,
+            live=state.live(),
+            outputs=self._outputs_prefix(session.sid),
+            reported=state.rejected_tokens,
         )
 
-    def _outputs(self, sid: str) -> str:
+    def _outputs_prefix(self, sid: str) -> str:
         """How the paths of this session's stored outputs begin, as the tools find them.
 
-        Numbers of facts begin anew in each session, and all sessions of a project share the folder.
+        Facts are numbered anew in each session, and all sessions of a project share the folder.
         """
-        folder, ours = self.tool_context.folder, self.tool_context.outputs
-        shown = ours.relative_to(folder) if ours.is_relative_to(folder) else ours
+        folder, outputs = self.tool_context.folder, self.tool_context.outputs
+        shown = outputs.relative_to(folder) if outputs.is_relative_to(folder) else outputs
         return f"{shown / sid}-"

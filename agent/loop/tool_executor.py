@@ -20,7 +20,7 @@ from agent.errors import AgentError
 from agent.events import Emit, Notice, ToolCallFinished, ToolCallProgress, ToolCallStarted
 from agent.permissions.rules import Rule, Verdict, judge
 from agent.permissions.shell_syntax import is_read_only
-from agent.ports import Allow, CheckpointRecorder, Deny, PermissionQuestion
+from agent.ports import Allow, CheckpointRecorder, Deny, HookEvent, PermissionQuestion
 from agent.session.session import Session
 from tools.arguments import parse
 from tools.base import Tool, ToolCall, ToolError, ToolResult, text_result
@@ -143,7 +143,7 @@ async def _permitted(way: ReplyCalls, step: PreparedCall) -> PreparedCall:
     touches = step.tool.touches(step.arguments, context.tool_context)
     runs = any(touch.kind == "run" and not is_read_only(touch.target) for touch in touches)
     step = replace(step, runs=runs)
-    hooked = await context.hooks.run("pre_tool", {"tool": step.name, "input": dict(step.use.input)})
+    hooked = await context.hooks.run(HookEvent.PRE_TOOL, {"tool": step.name, "input": dict(step.use.input)})
     if hooked.veto is not None:
         return _denied(way, step, f"A hook refused this call: {hooked.veto}")
     verdict = judge(step.name, touches, context.permissions.rules)

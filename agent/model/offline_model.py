@@ -1,31 +1,38 @@
-"""The embedded offline model as `--offline` runs it: a loopback server in a thread of this process."""
+"""The demo model of `--offline`: a loopback server in a thread of this process."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from agent.model.anthropic.client import AnthropicModel
+from agent.model_port import ModelCatalog
 from agent.offline.brain import Brain
 from agent.offline.server import Server, ServerOptions
 
-PACE = 0.004  # seconds before each delta of the demo, so that it looks alive
+PACE_S = 0.004  # before each delta of the demo, so that it looks alive
 
 
-@dataclass(frozen=True, slots=True)
-class OfflineModel:
-    """A running server; `close` ends it."""
+@dataclass(slots=True)
+class OfflineModel(AnthropicModel):
+    """A server that is started by `connect` and ended by `close`."""
 
-    server: Server
+    window: int | None = None
+    _running: Any = None
 
-    @classmethod
-    def start(cls, window: int | None, pace: float = PACE) -> OfflineModel:
-        """Start it with a context window in tokens (None: its own)."""
-        server = Server(Brain(), ServerOptions(window=window, delay=pace, keep_requests=False))
-        server.start()
-        return cls(server)
+    def connect(self) -> None:
+        if self._running is None:
+            options = ServerOptions(window=self.window, delay=PACE_S, keep_requests=False)
+            self._running = Server(Brain(), options)
+            self._running.start()
+            self.base_url, self.key, self.assume_official = self._running.base_url, "offline", True
+        AnthropicModel.connect(self)
 
-    @property
-    def base_url(self) -> str:
-        return self.server.base_url
+    async def close(self) -> None:
+        await AnthropicModel.close(self)
+        if self._running is not None:
+            self._running.close()
 
-    def close(self) -> None:
-        self.server.close()
+
+def offline_model(window: int | None) -> OfflineModel:
+    return OfflineModel(catalog=ModelCatalog("makeroom-offline"), window=window)

@@ -1,8 +1,7 @@
-"""When to try again: a pure schedule. Visible and cancellable, because the turn does the waiting.
+"""When to try a request again: a pure schedule. The caller waits, so waiting can be shown and cancelled.
 
-Ten tries; 0.5 s doubled each time up to 60 s, with up to 25 % taken off at random so that many clients
-do not come back together. What the server asks for with Retry-After is kept to, up to ten minutes;
-beyond that waiting is pointless and the error is shown at once.
+Ten tries; 0.5 s doubled each time up to 60 s, with up to 25 % taken off at random so that many clients do not
+return at the same moment. Retry-After is obeyed up to ten minutes; beyond that the error is shown at once.
 """
 
 from __future__ import annotations
@@ -12,9 +11,11 @@ from email.utils import parsedate_to_datetime
 
 from agent.errors import ModelError, TransientError
 
-TRIES = 10
-FIRST, LONGEST = 0.5, 60.0
-PATIENCE = 600.0  # seconds of Retry-After that we wait out
+MAX_TRIES = 10
+FIRST_WAIT_S = 0.5
+MAX_WAIT_S = 60.0
+MAX_RETRY_AFTER_S = 600.0
+MAX_JITTER = 0.25  # share of a wait that may be taken off
 
 
 def wait_before(error: ModelError, attempt: int, jitter: float) -> float | None:
@@ -22,12 +23,12 @@ def wait_before(error: ModelError, attempt: int, jitter: float) -> float | None:
 
     `attempt` is the number of tries made (1 after the first); `jitter` is in 0..1.
     """
-    if not isinstance(error, TransientError) or attempt >= (error.tries or TRIES):
+    if not isinstance(error, TransientError) or attempt >= (error.tries or MAX_TRIES):
         return None
     asked = error.retry_after
-    if asked is not None and asked > PATIENCE:
+    if asked is not None and asked > MAX_RETRY_AFTER_S:
         return None
-    backoff = min(LONGEST, FIRST * 2.0 ** (attempt - 1)) * (1 - 0.25 * jitter)
+    backoff = min(MAX_WAIT_S, FIRST_WAIT_S * 2.0 ** (attempt - 1)) * (1 - MAX_JITTER * jitter)
     return max(backoff, asked or 0.0)
 
 

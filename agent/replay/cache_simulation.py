@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from agent.model.anthropic.request import markable_part
 from transcripts.messages import block_to_json
-from transcripts.view import MESSAGE_TOKENS, Message, dump, markable
+from transcripts.view import MESSAGE_TOKENS, Message, to_json_bytes
 
 LOOK_BACK = 20  # positions, from the API's documentation of prompt caching
 MARKS = 4
@@ -157,7 +158,7 @@ def _row(message: Message) -> _Row:
     run = ""
     for part in message.parts:
         raw = block_to_json(part.block)
-        kind, key = str(raw.get("type")), hash((message.role, dump(raw)))
+        kind, key = str(raw.get("type")), hash((message.role, to_json_bytes(raw)))
         if kind in _RUNS and kind == run:
             last = positions[-1]
             positions[-1] = Position(hash((last.key, key)), last.tokens + part.tokens)
@@ -167,5 +168,5 @@ def _row(message: Message) -> _Row:
         ends.append(len(positions) - 1)
     if positions:
         positions[0] = Position(positions[0].key, positions[0].tokens + MESSAGE_TOKENS)
-    place = markable(message)
+    place = markable_part(message)
     return _Row(message, tuple(positions), None if place is None else ends[place])

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
-from agent.model.anthropic.request import RequestFrame, build
+from agent.model.anthropic.request import encode_request
+from agent.model_port import ModelRequest, RequestSettings
 from compact.tokens import TokenCounter
 from transcripts.facts import Reply
 from transcripts.messages import ToolUseBlock
@@ -27,22 +28,21 @@ STANDS_FOR = "This stands for the system prompt of the recorded agent, which the
 WORD = " a"  # one token of cl100k, also behind itself
 
 
-def frame_of(recording: Recording, counter: TokenCounter, ttl: float) -> RequestFrame:
+def frame_of(recording: Recording, counter: TokenCounter, ttl: float) -> RequestSettings:
     """The frame of every request of a recording."""
     tools = tuple(_tool(name) for name in _names(recording))
     room = OVERHEAD - counter.value(list(tools))
-    cache = "1h" if ttl > 300 else "5m"
-    return RequestFrame(
-        MODEL, MAX_OUTPUT, (_filler(room, counter),), tools, {"type": "adaptive"}, cache=cache
-    )
+    cache: Literal["5m", "1h"] = "1h" if ttl > 300 else "5m"
+    return RequestSettings(MODEL, MAX_OUTPUT, (_filler(room, counter),), tools, thinking=True, cache=cache)
 
 
-def sink(file: BinaryIO, frame: RequestFrame) -> Sink:
+def sink(file: BinaryIO, frame: RequestSettings) -> Sink:
     """A sink that writes each request to `file`."""
     asking = replace(frame, max_tokens=SUMMARY_TOKENS)
 
     def write(view: Sequence[Message], marks: Sequence[int], ask: str) -> None:
-        file.write(build(asking if ask else frame, view, marks, ask) + b"\n")
+        request = ModelRequest(asking if ask else frame, view, tuple(marks), ask)
+        file.write(encode_request(request) + b"\n")
 
     return write
 

@@ -1,4 +1,4 @@
-"""Sessions on disk: which folder they are in, making one, opening one again, copying one.
+"""The sessions of a project on disk: make one, open one again, copy one, find one.
 
 Without a record (`--no-session`) everything goes to a temporary folder that is removed at the end.
 """
@@ -39,8 +39,18 @@ from transcripts.store import (
 
 from .session import BlockCounter, Session
 
-OUTPUTS = Path(".task_outputs") / "tool-results"
-Begun = tuple[str, Store, Folded, LazyResults]
+OUTPUTS_FOLDER = Path(".task_outputs") / "tool-results"
+RECORDING_SUFFIXES = (".jsonl", ".traj", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedRecord:
+    """A record that can be appended to, what its facts come to, and the results left in its file."""
+
+    sid: str
+    store: Store
+    folded: Folded = field(default_factory=Folded)
+    deferred: LazyResults = field(default_factory=LazyResults)
 
 
 @dataclass(slots=True)
@@ -63,20 +73,20 @@ class SessionRepository:
 
     @property
     def outputs(self) -> Path:
-        return self.home / OUTPUTS
+        return self.home / OUTPUTS_FOLDER
 
-    def new(self, now: float) -> Begun:
-        """A session with no facts yet; its file is made with the first words."""
+    def new(self, now: float) -> OpenedRecord:
+        """A session with no facts yet; its file is made with the first fact."""
         sid = new_sid(now, secrets.token_hex(2))
-        return sid, create(self.home, sid, self.tell), Folded(), LazyResults()
+        return OpenedRecord(sid, create(self.home, sid, self.tell))
 
-    def reopen(self, path: Path) -> Begun:
-        """A recorded session, to be gone on with. Raises StoreError."""
+    def reopen(self, path: Path) -> OpenedRecord:
+        """A recorded session, to be continued. Raises StoreError."""
         store, loaded = resume(path, self.tell)
         self._tell_damage(loaded)
-        return loaded.sid, store, fold(loaded.facts), loaded.shelf
+        return OpenedRecord(loaded.sid, store, fold(loaded.facts), loaded.shelf)
 
-    def fork(self, path: Path, now: float) -> Begun:
+    def fork(self, path: Path, now: float) -> OpenedRecord:
         """A new session that begins with the facts of a recorded one, which another process may be writing.
 
         Raises StoreError.
@@ -84,34 +94,41 @@ class SessionRepository:
         loaded = read_record(path)
         if loaded.version > VERSION:
             raise RecordTooNew(loaded.sid, loaded.version)
-        begun = self._begun(loaded.facts, now)
-        self.inherit(loaded.sid, begun[0])
-        return begun
+        record = self._with_facts(loaded.facts, now)
+        self.inherit(loaded.sid, record.sid)
+        return record
 
-    def inherit(self, old: str, new: str) -> None:
-        """Give a copy the checkpoints of its original, so that going back reaches the files as well."""
-        if not self.keep:
-            return
-        try:
-            inherit(self.project, old, new)
-        except OSError as error:
-            self.tell(f"the copy cannot take files back to before it was made: {error}")
-
-    def copy(self, folded: Folded, now: float, deferred: LazyResults) -> Begun:
+    def copy(self, folded: Folded, now: float, deferred: LazyResults) -> OpenedRecord:
         """A new session that begins with the facts of another."""
-        return self._begun(with_deferred_results(folded, deferred).facts, now)
+        return self._with_facts(with_deferred_results(folded, deferred).facts, now)
 
-    def adopt(self, path: Path, now: float, count: BlockCounter) -> Begun:
+    def adopt(self, path: Path, now: float, count: BlockCounter) -> OpenedRecord:
         """A new session that begins with a recording: of another agent, or of ours in another place.
 
         Raises UsageError.
         """
         try:
-            data = path.read_bytes()
-            imported = load(data, count.blocks)
+            imported = load(path.read_bytes(), count.blocks)
         except (OSError, ValueError) as error:
             raise UsageError(f"cannot go on with {path}: {error}") from error
-        return self.copy(fold(imported.facts), now, LazyResults())
+        return self._with_facts(fold(imported.facts).facts, now)
+
+    def _with_facts(self, facts: list[Fact], now: float) -> OpenedRecord:
+        record = self.new(now)
+        for fact in facts:
+            record.store.append(fact)
+            record.folded.apply(fact)
+        record.store.sync()
+        return record
+
+    def inherit(self, original: str, copy: str) -> None:
+        """Give a copy the checkpoints of its original, so that rewinding reaches the files as well."""
+        if not self.keep:
+            return
+        try:
+            inherit(self.project, original, copy)
+        except OSError as error:
+            self.tell(f"the copy cannot take files back to before it was made: {error}")
 
     def newest(self) -> Path:
         """The newest session of this folder with a prompt in it. Raises UsageError."""
@@ -147,9 +164,9 @@ class SessionRepository:
         return next(each for each in names if each.casefold() not in taken)
 
     def is_recording(self, wanted: str) -> bool:
-        """Whether a file was named that is no session of this folder: a copy of it is gone on with."""
+        """Whether a file was named that is no session of this folder: a copy of it is continued."""
         path = Path(wanted).expanduser()
-        if "/" not in wanted and path.suffix not in (".jsonl", ".traj", ".json"):
+        if "/" not in wanted and path.suffix not in RECORDING_SUFFIXES:
             return False
         return path.is_file() and self._own_file(wanted) is None
 
@@ -160,14 +177,8 @@ class SessionRepository:
         is_own = path.suffix == ".jsonl" and real.is_file() and path.exists() and path.samefile(real)
         return real if is_own else None
 
-    def make_whole(self, session: Session) -> None:
-        """Put what was left in the file back in its place: before something is given back."""
-        if session.shelf:
-            session.folded = with_deferred_results(session.folded, session.shelf)
-            session.shelf = LazyResults()
-
     def checkpoints(self, session: Session) -> Checkpoints | None:
-        """Who keeps the files of the project as they were; nobody without a record."""
+        """The recorder of file checkpoints for a session; None without a record."""
         if not self.keep:
             return None
         return Checkpoints(self.project, session.sid, lambda: session.folded.last_seq)
@@ -175,14 +186,6 @@ class SessionRepository:
     def close(self) -> None:
         for folder in self._temporary:
             shutil.rmtree(folder, ignore_errors=True)
-
-    def _begun(self, facts: list[Fact], now: float) -> Begun:
-        sid, store, fresh, _ = self.new(now)
-        for fact in facts:
-            store.append(fact)
-            fresh.apply(fact)
-        store.sync()
-        return sid, store, fresh, LazyResults()
 
     def _tell_damage(self, loaded: LoadedRecord) -> None:
         if loaded.torn:
@@ -193,8 +196,15 @@ class SessionRepository:
             )
 
 
+def load_deferred(session: Session) -> None:
+    """Put the results that were left in the file back in their places: needed before edits are undone."""
+    if session.deferred:
+        session.folded = with_deferred_results(session.folded, session.deferred)
+        session.deferred = LazyResults()
+
+
 def with_deferred_results(folded: Folded, deferred: LazyResults) -> Folded:
-    """The session with everything in place. Raises StoreError where the record has changed under it."""
+    """The session with every result in place. Raises StoreError where the record has changed meanwhile."""
     try:
         return whole(folded, deferred)
     except (OSError, BadLine) as error:
@@ -211,13 +221,13 @@ class SessionLookup:
     outputs: Path
 
     def original(self, id: str) -> str:
-        """See tools.base.Library."""
-        return self._recall.original(id)
+        """See tools.base.RecordLookup."""
+        return self._originals.original(id)
 
     def find(self, words: str) -> list[tuple[str, str]]:
-        """See tools.base.Library."""
-        return self._recall.find(words)
+        """See tools.base.RecordLookup."""
+        return self._originals.find(words)
 
     @property
-    def _recall(self) -> Originals:
-        return Originals(self.session.folded, self.outputs, self.session.shelf)
+    def _originals(self) -> Originals:
+        return Originals(self.session.folded, self.outputs, self.session.deferred)

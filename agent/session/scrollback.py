@@ -7,7 +7,7 @@ from transcripts.entries import Exchange, Prompt
 from transcripts.injected_context import without_injected
 from transcripts.messages import TextBlock
 
-from .session import Session, words_of
+from .session import Session, text_of_reply
 
 SHOWN = 6  # of the newest prompts and answers
 LONGEST = 600  # characters of each
@@ -19,8 +19,8 @@ def show_briefly(session: Session, emit: Emit) -> None:
     for entry in session.folded.entries:
         if isinstance(entry, Prompt):
             lines.extend(("you", text) for text in prompt_texts(entry))
-        elif isinstance(entry, Exchange) and not entry.uses and words_of(entry.fact).strip():
-            lines.append(("makeroom", words_of(entry.fact)))
+        elif isinstance(entry, Exchange) and not entry.uses and text_of_reply(entry.fact).strip():
+            lines.append(("makeroom", text_of_reply(entry.fact)))
     if not lines:
         return
     shown = lines[-SHOWN:]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from agent.model.anthropic.accumulator import MessageAccumulator
+from agent.model_port import IncomingReply
 from compact.prices import prices_for
 from transcripts.facts import (
     Closed,
@@ -61,7 +61,7 @@ class Session:
         self.sid = sid
         self.folded = folded
         self.masks = SecretMasks()
-        self.shelf = LazyResults()
+        self.deferred = LazyResults()
         self.spending = spent(folded)  # by model
         self._record = record
         self._count = count
@@ -88,21 +88,21 @@ class Session:
         blocks = self._masked(blocks)
         return self._add(User(*self._next(), blocks, self._count.blocks(blocks), source), durable=True)
 
-    def asked(self, trigger: str, tokens: int, raw: int, attempt: int) -> RequestSent:
+    def request_sent(self, trigger: str, tokens: int, raw: int, attempt: int) -> RequestSent:
         return self._add(RequestSent(*self._next(), trigger, tokens, raw, attempt))
 
-    def reply(self, draft: MessageAccumulator, asked: int) -> Reply:
-        blocks = self._masked(draft.kept())
+    def reply(self, reply: IncomingReply, asked: int) -> Reply:
+        blocks = self._masked(reply.kept())
         fact = Reply(
             *self._next(),
             blocks,
             self._count.blocks(blocks),
-            usage=draft.usage,
-            stop=draft.stop,
-            complete=draft.complete,
-            model=draft.model,
+            usage=reply.usage,
+            stop=reply.stop,
+            complete=reply.complete,
+            model=reply.model,
             asked=asked,
-            partial=self.masks.text(replace_surrogates(draft.partial)),
+            partial=self.masks.text(replace_surrogates(reply.unfinished)),
         )
         self.charge(fact.usage, fact.model)
         return self._add(fact)
@@ -142,7 +142,7 @@ class Session:
         about = self.masks.json(about or empty_mapping())
         return self._add(Failed(*self._next(), what, self.masks.text(reason), about))
 
-    def noted(self, topic: str, about: Mapping[str, Any]) -> Metadata:
+    def add_metadata(self, topic: str, about: Mapping[str, Any]) -> Metadata:
         return self._add(Metadata(*self._next(), topic, self.masks.json(about)))
 
     def rewound(self, to: int, about: Mapping[str, Any]) -> Rewound:
@@ -193,7 +193,7 @@ def calls_of(reply: Reply) -> list[tuple[int, ToolUseBlock]]:
     return [(index, block) for index, block in enumerate(reply.blocks) if isinstance(block, ToolUseBlock)]
 
 
-def words_of(reply: Reply) -> str:
+def text_of_reply(reply: Reply) -> str:
     """The text of a reply, joined."""
     return "".join(block.text for block in reply.blocks if isinstance(block, TextBlock))
 

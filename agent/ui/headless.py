@@ -94,8 +94,10 @@ async def _answer(setup: RunSetup, prompt: str, stopped: list[int]) -> int:
 def _face(setup: RunSetup, agent: Controller) -> OutputFormat:
     tools = tuple(agent.context.tools) if agent.context else ()
     session = agent.session.sid if agent.session else ""
-    model = agent.context.frame.model if agent.context else setup.model
-    setting = RunDescription(session, str(setup.folder), model, tools, setup.mode, agent.cost)
+    model = agent.status().model
+    setting = RunDescription(
+        session, str(setup.folder), model, tools, setup.mode, lambda: agent.status().cost
+    )
     return OUTPUT_FORMATS[setup.options.output_format](setting, StandardStreams())
 
 

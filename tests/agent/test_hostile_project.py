@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.app.composition import make_services
 from agent.app.config import load
-from agent.app.context_building import make_place
+from agent.app.context_building import tool_context_of
 from agent.app.setup import RunSetup
 from agent.checkpoints.change_log import read as read_changes
 from agent.checkpoints.recorder import Checkpoints
@@ -37,7 +38,8 @@ def place_of(project: Path) -> Path:
     home = project.parent / "home"
     setup = RunSetup(parse([]), load({}, project, home), project, {"HOME": str(home)})
     session = Session("x", Memory(), Folded(), None, TestClock().now)  # type: ignore[arg-type]
-    return make_place(setup, session, project / ".task_outputs" / "tool-results").journals
+    services = make_services(setup, lambda event: None, None)  # type: ignore[arg-type]
+    return tool_context_of(services, session).journals
 
 
 def test_a_journal_that_came_with_the_project_restores_nothing(project: Path) -> None:

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from agent.model.anthropic.request import RequestFrame, build
+from agent.model.anthropic.request import encode_request
+from agent.model_port import ModelRequest, RequestSettings
 from agent.offline.brain import Brain
 from agent.offline.models import MODELS
 from agent.offline.server import Server, ServerOptions
@@ -82,8 +83,8 @@ def accepted(path: Path) -> list[str]:
         return []
     folded.apply(User(folded.last_seq + 1, 0.0, (TextBlock("continue"),)))
     opened = folded.opened
-    frame = RequestFrame(opened.model, 8_000, opened.system, opened.tools, {"type": "adaptive"})
-    body = json.loads(build(frame, folded.view, cache_breakpoints(folded)))
+    settings = RequestSettings(opened.model, 8_000, opened.system, opened.tools, thinking=True)
+    body = json.loads(encode_request(ModelRequest(settings, folded.view, cache_breakpoints(folded))))
     return [str(found) for found in violations(body, MODELS[MODEL], frozenset())]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from agent.model.anthropic.request import encode_message
 from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls
 from agent.offline.script import Script
@@ -120,7 +121,9 @@ def said(request: dict[str, Any]) -> Iterator[str]:
 
 
 def known(facts: list[Fact]) -> str:
-    return json.dumps([json.loads(message.json) for message in fold(facts).view], ensure_ascii=False)
+    return json.dumps(
+        [json.loads(encode_message(message)) for message in fold(facts).view], ensure_ascii=False
+    )
 
 
 def outputs(facts: list[Fact]) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from agent.app import debug_log
 from agent.app.config import Config, load
 from agent.cli.sessions_command import main as sessions
 from agent.errors import UsageError
-from agent.model.anthropic.accumulator import MessageAccumulator as Reply
+from agent.model_port import IncomingReply as Reply
 from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls
 from agent.offline.script import Script
@@ -104,7 +104,7 @@ def test_every_kind_of_fact_is_made_without_own_credentials() -> None:
     )
     of = session.reply(reply, 1).seq
     session.result(of, 0, (TextBlock(KEY),), human={"text": KEY, "diff": f"+{KEY}"}, about={"path": KEY})
-    session.noted("pin", {"text": KEY})
+    session.add_metadata("pin", {"text": KEY})
     session.failed("summary", f"no: {KEY}", {"said": KEY})
     session.compacted("summary", "auto", (), {"reason": KEY})
     for fact in record.facts:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from agent.model.anthropic.request import encode_message
 from compact.pipeline import dry_run, plan
 from compact.settings import CompactSettings
 from transcripts.facts import Clear, Failed, Fold
@@ -127,11 +128,11 @@ def test_a_summary_is_asked_on_the_previews_of_what_was_never_sent():
     reply = world.reply(*(ToolUseBlock(f"t{n}", "bash", {"command": f"cat {n}"}) for n in range(3)))
     for n in range(3):
         world.result(reply, n, f"{n} " * 30_000)
-    before = [message.json for message in world.folded.view]
+    before = [encode_message(message) for message in world.folded.view]
     made = world.plan()
     assert [proposal.layer for proposal in made.proposals] == ["budget", "summary"]
     (asked,) = world.questions
-    sent = [message.json for message in world.folded.preview(asked.edits)]
+    sent = [encode_message(message) for message in world.folded.preview(asked.edits)]
     assert sent[:-1] == before[:-1] and len(sent[-1]) < 0.5 * len(before[-1])
     assert asked.leave_out == 0
 
@@ -142,7 +143,7 @@ def test_a_cleared_input_is_counted_as_it_is_sent():
     for at in range(12):
         world.call("write", "ok", file_path=f"f{at}.py", content='\tprint("x")\n' * 200)
         world.compact()
-    cleared = [m for m in world.folded.view if "[cleared:" in m.json.decode()]
+    cleared = [m for m in world.folded.view if "[cleared:" in encode_message(m).decode()]
     assert cleared
     for message in cleared:
         afresh = sum(world.situation.count.blocks(tuple(part.block for part in message.parts)))

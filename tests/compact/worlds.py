@@ -9,6 +9,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from agent.model.anthropic.request import encode_message
 from compact.invariants import problems
 from compact.pipeline import plan
 from compact.plan import Plan, Situation, SummaryReply
@@ -118,7 +119,7 @@ class World:
     @property
     def texts(self):
         """Everything that the model is shown, as one text."""
-        return "\n".join(message.json.decode() for message in self.folded.view)
+        return "\n".join(encode_message(message).decode() for message in self.folded.view)
 
     @property
     def shown(self):
@@ -163,7 +164,7 @@ class Judge:
 
 def verdict(folded, made, binds):
     view = folded.view
-    messages = [json.loads(message.json) for message in view]
+    messages = [json.loads(encode_message(message)) for message in view]
     if not messages:
         return []
     if messages[-1]["role"] == "assistant":
@@ -184,7 +185,7 @@ def standing(view) -> dict[tuple[int, int], tuple[bytes, int, int]]:
     digest, place, turn = hashlib.blake2b(), 0, 0
     found: dict[tuple[int, int], tuple[bytes, int, int]] = {}
     for message in view:
-        for part, block in zip(message.parts, json.loads(message.json)["content"], strict=True):
+        for part, block in zip(message.parts, json.loads(encode_message(message))["content"], strict=True):
             if message.role == "user" and block["type"] != "tool_result":
                 place, turn = 0, turn + 1
             if part.kind is PartKind.THINKING:
@@ -199,13 +200,13 @@ def turn_of(view):
         1
         for message in view
         if message.role == "user"
-        for block in json.loads(message.json)["content"]
+        for block in json.loads(encode_message(message))["content"]
         if block["type"] != "tool_result"
     )
 
 
 def bodies(folded):
-    return [message.json for message in folded.view]
+    return [encode_message(message) for message in folded.view]
 
 
 def again(world) -> Any:

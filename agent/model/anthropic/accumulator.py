@@ -1,8 +1,8 @@
-"""A draft: one reply as it streams in. Our own accumulator over the raw events of the Messages API.
+"""Build one reply from the raw events of the Messages API.
 
-The SDK's parses the whole of a tool's input again at each delta, aborts the stream on malformed JSON and
-shows unfinished inputs as if they were whole. This one joins strings, parses once when a block ends, and
-keeps apart what is finished and what is not: no tool may run from a block without its
+The SDK's accumulator parses the whole of a tool's input again at each delta, aborts the stream on malformed
+JSON and shows unfinished inputs as if they were whole. This one joins strings, parses once when a block
+ends, and keeps finished and unfinished blocks apart: no tool may run from a block without its
 `content_block_stop` or from a reply without `message_stop`.
 """
 
@@ -11,153 +11,120 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from agent.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
-from transcripts.messages import (
-    INVALID_JSON,
-    Block,
-    TextBlock,
-    Usage,
-    block_from_json,
-    replace_surrogates_in_json,
-)
+from agent.model_port import IncomingReply, PendingBlock
+from transcripts.messages import INVALID_JSON, Block, Usage, block_from_json, replace_surrogates_in_json
+
+# delta type -> (the field that holds its text, the kind of block that it belongs to)
+_DELTAS: dict[str, tuple[str, Literal["text", "thinking", "tool input"]]] = {
+    "text_delta": ("text", "text"),
+    "thinking_delta": ("thinking", "thinking"),
+    "input_json_delta": ("partial_json", "tool input"),
+}
 
 
 @dataclass(slots=True)
 class _OpenBlock:
-    """A content block on its way: its first event's object, and the pieces since by kind of delta."""
+    """A content block under way: the object of its first event, and what its deltas brought."""
 
     raw: dict[str, Any]
-    pieces: dict[str, list[str]] = field(default_factory=dict)
+    pending: PendingBlock
+    signature: list[str] = field(default_factory=list)
     size: int = 0
-
-    def joined(self, kind: str) -> str:
-        return "".join(self.pieces.get(kind, ()))
 
 
 @dataclass(slots=True)
 class MessageAccumulator:
-    """What has come of a reply. `blocks` are finished ones; `complete` only after message_stop."""
+    """Fills `reply`; `reply.complete` only after message_stop, with a stop reason and no block open."""
 
-    blocks: list[Block] = field(default_factory=list)
-    usage: Usage = field(default_factory=Usage)
-    stop: str | None = None
-    complete: bool = False
-    model: str = ""
-    request_id: str = ""
+    reply: IncomingReply = field(default_factory=IncomingReply)
     _open: dict[int, _OpenBlock] = field(default_factory=dict)
     _usage: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def begun(self) -> bool:
-        return bool(self.blocks or self._open or self.model)
-
-    @property
-    def partial(self) -> str:
-        """The bytes of blocks that never finished, for the record."""
-        return "".join(block.joined(kind) for block in self._open.values() for kind in block.pieces)
-
-    @property
-    def text(self) -> str:
-        """All text so far, finished or not."""
-        done = "".join(block.text for block in self.blocks if isinstance(block, TextBlock))
-        return done + "".join(block.joined("text_delta") for block in self._open.values())
-
-    def kept(self) -> tuple[Block, ...]:
-        """The blocks for the record: the finished ones, and text that was cut short."""
-        cut = [
-            TextBlock(text) for block in self._open.values() if (text := block.joined("text_delta")).strip()
-        ]
-        return (*self.blocks, *cut)
-
     def feed(self, event: Mapping[str, Any]) -> Event | None:
-        """Take one raw event in; returns what a watcher should see of it. Unknown events are passed over.
+        """Take in one raw event; returns what a watcher should see of it. Unknown events are ignored.
 
         Raises KeyError, TypeError or ValueError where the event is not what the API sends.
         """
         match event["type"]:
             case "message_start":
-                self._start(event["message"])
+                self.reply.model = str(event["message"].get("model") or "unknown")
+                self._count(event["message"].get("usage"))
             case "content_block_start":
-                return self._begin(int(event["index"]), event["content_block"])
+                return self._start_block(int(event["index"]), event["content_block"])
             case "content_block_delta":
-                return self._grow(self._open[int(event["index"])], event["delta"])
+                return self._extend_block(self._open[int(event["index"])], event["delta"])
             case "content_block_stop":
-                self._finish(int(event["index"]))
+                index = int(event["index"])
+                self.reply.blocks.append(_finished(self._open.pop(index)))
+                del self.reply.pending[index]
             case "message_delta":
-                self.stop = event["delta"].get("stop_reason") or self.stop
+                self.reply.stop = event["delta"].get("stop_reason") or self.reply.stop
                 self._count(event.get("usage"))
             case "message_stop":
-                self.complete = self.stop is not None and not self._open
+                self.reply.complete = self.reply.stop is not None and not self._open
         return None
-
-    def _start(self, message: Mapping[str, Any]) -> None:
-        self.model = str(message.get("model") or "unknown")
-        self._count(message.get("usage"))
 
     def _count(self, usage: Mapping[str, Any] | None) -> None:
-        self._usage.update({key: value for key, value in (usage or {}).items() if value is not None})
-        hour = (self._usage.get("cache_creation") or {}).get("ephemeral_1h_input_tokens") or 0
-        self.usage = Usage(
-            int(self._usage.get("input_tokens") or 0),
-            int(self._usage.get("output_tokens") or 0),
-            int(self._usage.get("cache_read_input_tokens") or 0),
-            int(self._usage.get("cache_creation_input_tokens") or 0),
-            int(hour),
+        """Usage is cumulative: later figures replace earlier ones, absent ones stay."""
+        known = self._usage
+        known.update({key: value for key, value in (usage or {}).items() if value is not None})
+        one_hour = (known.get("cache_creation") or {}).get("ephemeral_1h_input_tokens")
+        figures = (
+            known.get("input_tokens"),
+            known.get("output_tokens"),
+            known.get("cache_read_input_tokens"),
+            known.get("cache_creation_input_tokens"),
+            one_hour,
         )
+        self.reply.usage = Usage(*(int(figure or 0) for figure in figures))
 
-    def _begin(self, index: int, raw: Mapping[str, Any]) -> Event | None:
-        block = self._open[index] = _OpenBlock(dict(raw))
-        if text := raw.get("text"):
-            block.pieces["text_delta"] = [text]
-            return TextDelta(text)
+    def _start_block(self, index: int, raw: Mapping[str, Any]) -> Event | None:
+        kinds: Mapping[str, Any] = {"text": "text", "thinking": "thinking", "tool_use": "tool input"}
+        pending = self.reply.pending[index] = PendingBlock(kinds.get(str(raw["type"]), "other"))
+        self._open[index] = _OpenBlock(dict(raw), pending)
         if raw["type"] == "tool_use":
             return ToolCallDelta(str(raw.get("name")), 0)
+        if isinstance(text := raw.get("text"), str) and text:
+            pending.pieces.append(text)
+            return TextDelta(text)
         return None
 
-    def _grow(self, block: _OpenBlock, delta: Mapping[str, Any]) -> Event | None:
-        kind = str(delta["type"])
-        for name in ("text", "thinking", "partial_json", "signature"):
-            if isinstance(delta.get(name), str):
-                piece: str = delta[name]
-                block.pieces.setdefault(kind, []).append(piece)
-                block.size += len(piece)
-                return _told(kind, piece, block)
-        return None
-
-    def _finish(self, index: int) -> None:
-        block = self._open.pop(index)
-        self.blocks.append(_whole(block))
-
-
-def _told(kind: str, piece: str, block: _OpenBlock) -> Event | None:
-    match kind:
-        case "text_delta":
-            return TextDelta(piece)
-        case "thinking_delta":
-            return ThinkingDelta(piece)
-        case "input_json_delta":
+    def _extend_block(self, block: _OpenBlock, delta: Mapping[str, Any]) -> Event | None:
+        if delta["type"] == "signature_delta":
+            block.signature.append(str(delta["signature"]))
+            return None
+        if delta["type"] not in _DELTAS:
+            return None
+        name, kind = _DELTAS[delta["type"]]
+        piece = delta.get(name)
+        if not isinstance(piece, str):
+            return None
+        block.pending.pieces.append(piece)
+        block.size += len(piece)
+        if kind == "tool input":
             return ToolCallDelta(str(block.raw.get("name")), block.size)
-    return None
+        return TextDelta(piece) if kind == "text" else ThinkingDelta(piece)
 
 
-def _whole(block: _OpenBlock) -> Block:
-    raw = block.raw
+def _finished(block: _OpenBlock) -> Block:
+    raw, text = block.raw, block.pending.text
     match raw["type"]:
         case "text":
-            raw["text"] = block.joined("text_delta")
+            raw["text"] = text
         case "thinking":
-            raw["thinking"] = raw.get("thinking", "") + block.joined("thinking_delta")
-            raw["signature"] = raw.get("signature", "") + block.joined("signature_delta")
+            raw["thinking"] = raw.get("thinking", "") + text
+            raw["signature"] = raw.get("signature", "") + "".join(block.signature)
         case "tool_use":
-            raw["input"] = _input(block.joined("input_json_delta"), raw.get("input"))
+            raw["input"] = _parsed_input(text, raw.get("input"))
     return block_from_json(replace_surrogates_in_json(raw))
 
 
-def _input(text: str, start: Any) -> Mapping[str, Any]:
+def _parsed_input(text: str, initial: Any) -> Mapping[str, Any]:
     if not text.strip():
-        return start if isinstance(start, dict) else {}
+        return initial if isinstance(initial, dict) else {}
     try:
         value = json.loads(text)
     except ValueError:

@@ -15,41 +15,59 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from agent.errors import AuthenticationError, ModelError, TransientError
+from agent.errors import AuthenticationError, ModelError, ModelNotFound, TransientError
 from agent.events import Emit
+from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
 from transcripts.masking import mask
 
 from .accumulator import MessageAccumulator
+from .catalog import CATALOG, facts_from_catalog, facts_from_endpoint
 from .error_mapping import map_error
 from .error_summary import map_connection_error, summarize_error
+from .request import encode_request
 
 log = logging.getLogger(__name__)
-CONNECT = 10.0  # seconds to a connection
-STALL = 90.0  # seconds without a byte: the API sends pings, so the link is dead
-LOCAL_STALL = 600.0  # a model on this machine may think that long before its first byte
-SILENT = 600.0  # seconds of pings without content: omitted thinking is silent for minutes, not longer
-ENDING = 0.2  # seconds that a connection may take to end after the whole reply
+OFFICIAL_URL = "https://api.anthropic.com"
+CONNECT_TIMEOUT_S = 10.0
+STALL_TIMEOUT_S = 90.0  # without a byte: the API sends pings, so the link is dead
+LOCAL_STALL_TIMEOUT_S = 600.0  # a model on this machine may think that long before its first byte
+SILENCE_TIMEOUT_S = 600.0  # pings without content: omitted thinking is silent for minutes, not longer
+DRAIN_TIMEOUT_S = 0.2  # that a connection may take to end after the whole reply
+_HEADERS = {"Content-Type": "application/json", "Accept": "text/event-stream"}
 
 
 @dataclass(slots=True)
 class AnthropicModel:
-    """One client and its connections. Make it on any thread; use and close it on one event loop.
+    """One client and its connections; implements model_port.Model.
 
-    stall   seconds without a byte before an attempt is given up; None chooses by the server
-    silent  seconds without content, whatever bytes come; at least `stall`
+    May be made and connected on any thread; is used and closed on one event loop.
+
+    base_url   None: the official service
+    stall      seconds without a byte before an attempt is given up; None chooses by the server
+    silence    seconds without content, whatever bytes come; at least `stall`
+    assume_official  the server takes every field, whatever its URL
     """
 
     base_url: str | None = None
     key: str | None = None
     token: str | None = None
     stall: float | None = None
-    silent: float = SILENT
+    silence: float = SILENCE_TIMEOUT_S
     headers: Mapping[str, str] = field(default_factory=dict)
+    assume_official: bool = False
+    catalog: ModelCatalog = CATALOG
     _client: Any = None
-    _stall: float = STALL
     _sdk: ModuleType | None = None
 
-    def warm(self) -> None:
+    @property
+    def server(self) -> str:
+        return self.base_url or OFFICIAL_URL
+
+    @property
+    def official(self) -> bool:
+        return self.assume_official or self.server.rstrip("/") == OFFICIAL_URL
+
+    def connect(self) -> None:
         """Import the SDK and make the client (1.6 to 4 s the first time). Raises AuthenticationError."""
         if self._client is not None:
             return
@@ -57,137 +75,140 @@ class AnthropicModel:
         import httpx2
 
         self._sdk = anthropic
-        local = self.base_url is not None and "api.anthropic.com" not in self.base_url
-        self._stall = self.stall or (LOCAL_STALL if local else STALL)
-        self.silent = max(self.silent, self.stall or 0.0)
-        options: dict[str, Any] = {"api_key": self.key} if self.key else {}
+        local = "api.anthropic.com" not in self.server
+        self.silence = max(self.silence, self.stall or 0.0)
+        self.stall = self.stall or (LOCAL_STALL_TIMEOUT_S if local else STALL_TIMEOUT_S)
+        credentials: dict[str, Any] = {"api_key": self.key} if self.key else {}
         if self.token and not self.key:
-            options["auth_token"] = self.token
+            credentials["auth_token"] = self.token
         try:
             self._client = anthropic.AsyncAnthropic(
                 base_url=self.base_url,
                 max_retries=0,
-                timeout=httpx2.Timeout(self._stall, connect=CONNECT),
+                timeout=httpx2.Timeout(self.stall, connect=CONNECT_TIMEOUT_S),
                 default_headers=dict(self.headers) or None,
-                **options,
+                **credentials,
             )
         except anthropic.AnthropicError as error:
             raise AuthenticationError(f"no usable credentials: {summarize_error(error)}") from error
-
-    @property
-    def _place(self) -> str:
-        return mask(str(self._client.base_url)).rstrip("/")
 
     async def close(self) -> None:
         if self._client is not None:
             await self._client.close()
 
-    async def stream(self, body: bytes, draft: MessageAccumulator, emit: Emit) -> None:
-        """See ports.Model."""
-        self.warm()
+    async def stream(self, request: ModelRequest, reply: IncomingReply, emit: Emit) -> None:
+        """See model_port.Model."""
+        self.connect()
         try:
-            await self._stream(body, draft, emit)
+            await self._post(encode_request(request), reply, emit)
         except ModelError:
             raise
-        except Exception as error:  # the border of the stream: whatever it is, there is no reply
+        except Exception as error:  # the stream fails in any way: whatever it is, there is no reply
             log.info("no reply: %r", error, exc_info=True)
-            raise self._failure(error) from error
+            raise self._map(error) from error
 
-    def _failure(self, error: Exception) -> ModelError:
+    def known_facts(self, model: str) -> ModelFacts:
+        return facts_from_catalog(model, self.official)
+
+    async def describe(self, model: str) -> ModelFacts:
+        """See model_port.Model; asks the models endpoint."""
+        import httpx2
+
+        self.connect()
+        try:
+            response = await self._client.get(f"/v1/models/{model}", cast_to=httpx2.Response)
+            answer = json.loads(response.content)
+        except Exception as error:  # the client fails in any way, as in `stream`
+            mapped = self._map(error)
+            if isinstance(mapped, ModelNotFound) and not (
+                self.official and not self.known_facts(model).known
+            ):
+                return self.known_facts(model)  # a server without that endpoint, or a model of the catalog
+            raise mapped from error
+        if not isinstance(answer, dict):
+            raise TransientError(f"no facts about {model}: the answer is no JSON object")
+        return facts_from_endpoint(model, answer, self.official)
+
+    def _map(self, error: Exception) -> ModelError:
         """What an exception of the client means."""
         import httpx2
 
         assert self._sdk is not None
+        shown = mask(str(self._client.base_url)).rstrip("/")
         match error:
             case self._sdk.APIStatusError():
-                return map_error(error.status_code, _body(error), error.response.headers, time.time())
+                return map_error(error.status_code, _body_of(error), error.response.headers, time.time())
             case self._sdk.APITimeoutError() if isinstance(error.__cause__, httpx2.ConnectTimeout):
-                return TransientError(f"no connection to {self._place} within {CONNECT:.0f} s")
+                return TransientError(f"no connection to {shown} within {CONNECT_TIMEOUT_S:.0f} s")
             case self._sdk.APITimeoutError() | httpx2.TimeoutException():
-                return TransientError(f"nothing came from {self._place} for {self._stall:.0f} s")
+                return TransientError(f"nothing came from {shown} for {self.stall:.0f} s")
             case self._sdk.APIConnectionError():
-                return map_connection_error(self._place, self._client.base_url.host, error)
+                return map_connection_error(shown, self._client.base_url.host, error)
             case self._sdk.CredentialsError():
                 return AuthenticationError(f"no usable credentials: {summarize_error(error)}")
             case TypeError() if "authentication" in str(error):
                 return AuthenticationError("no credentials: set ANTHROPIC_API_KEY, or try --offline")
             case TimeoutError():
                 return TransientError(
-                    f"the server sent signs of life, but no content for {self.silent:.0f} s"
+                    f"the server sent signs of life, but no content for {self.silence:.0f} s"
                 )
             case httpx2.HTTPError() | httpx2.StreamError() | OSError():
                 return TransientError(f"the connection broke: {summarize_error(error)}")
         return TransientError(f"the stream made no sense: {type(error).__name__}: {summarize_error(error)}")
 
-    async def _stream(self, body: bytes, draft: MessageAccumulator, emit: Emit) -> None:
+    async def _post(self, body: bytes, reply: IncomingReply, emit: Emit) -> None:
         import httpx2
 
-        async with asyncio.timeout(self.silent) as limit:
+        async with asyncio.timeout(self.silence) as limit:
             response = await self._client.post(
                 "/v1/messages",
                 content=body,
                 cast_to=httpx2.Response,
                 stream=True,
-                options={"headers": {"Content-Type": "application/json", "Accept": "text/event-stream"}},
+                options={"headers": _HEADERS},
             )
-            draft.request_id = response.headers.get("request-id", "")
+            reply.request_id = response.headers.get("request-id", "")
             try:
-                await self._read(response, draft, emit, limit)
+                await self._read(response, reply, emit, limit)
             finally:
                 await response.aclose()
 
-    async def _read(
-        self, response: Any, draft: MessageAccumulator, emit: Emit, limit: asyncio.Timeout
-    ) -> None:
-        """Feed the draft until the reply is whole. Only content moves the limit, whatever bytes come."""
+    async def _read(self, response: Any, reply: IncomingReply, emit: Emit, limit: asyncio.Timeout) -> None:
+        """Fill the reply until it is whole. Only content extends the time limit, whatever bytes come."""
         assert self._sdk is not None
         now = asyncio.get_running_loop().time
+        accumulator = MessageAccumulator(reply)
         events = self._sdk.AsyncStream.raw_events(response)
         async for sse in events:
-            raw = json.loads(sse.data) if sse.data else {"type": "ping"}
-            kind = "ping" if sse.event == "ping" else raw["type"]
+            event = json.loads(sse.data) if sse.data else {"type": "ping"}
+            kind = "ping" if sse.event == "ping" else event["type"]
             if kind == "ping":
                 continue
             if kind == "error":
                 raise map_error(200, sse.data, {}, time.time())
-            limit.reschedule(now() + self.silent)
-            event = draft.feed(raw)
-            if event is not None:
-                emit(event)
-            if draft.complete:
-                await _rest(events)
+            limit.reschedule(now() + self.silence)
+            delta = accumulator.feed(event)
+            if delta is not None:
+                emit(delta)
+            if reply.complete:
+                await _drain(events)
                 return
-        if not draft.begun:
+        if not reply.started:
             content = response.headers.get("content-type", "no content type")
             raise TransientError(f"an empty answer ({content}): a captive portal or a proxy?")
 
-    async def model_facts(self, model: str) -> dict[str, Any]:
-        """What the models endpoint says of a model, as plain JSON. Raises ModelError."""
-        import httpx2
 
-        self.warm()
-        assert self._sdk is not None
-        try:
-            response = await self._client.get(f"/v1/models/{model}", cast_to=httpx2.Response)
-            facts = json.loads(response.content)
-        except Exception as error:  # the border of the client, as in `stream`
-            raise self._failure(error) from error
-        if not isinstance(facts, dict):
-            raise TransientError(f"no facts about {model}: the answer is no JSON object")
-        return facts
-
-
-async def _rest(events: AsyncIterator[Any]) -> None:
-    """Read to the end, which leaves the connection fit for the next request; the reply is whole anyway."""
+async def _drain(events: AsyncIterator[Any]) -> None:
+    """Read to the end, so that the connection can serve the next request; the reply is whole anyway."""
     try:
-        async with asyncio.timeout(ENDING):
+        async with asyncio.timeout(DRAIN_TIMEOUT_S):
             async for _ in events:
                 pass
-    except Exception:  # of the stream's border too, but nothing is lost any more
+    except Exception:  # nothing is lost any more
         log.info("the connection did not end well", exc_info=True)
 
 
-def _body(error: Any) -> str:
+def _body_of(error: Any) -> str:
     try:
         return str(error.response.text)
     except RuntimeError:  # the body of a streamed answer was not read

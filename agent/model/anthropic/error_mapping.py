@@ -1,6 +1,6 @@
-"""What an error answer of the API means. Pure: status, body and headers in, a ModelError out.
+"""Map an error answer of the Messages API to a ModelError. Pure: status, body and headers in.
 
-Goes by `error.type` and status; by the message only where nothing else tells (prompt too long, thinking,
+Decides by `error.type` and status; by the message only where nothing else tells (prompt too long, thinking,
 optional fields), with the texts as the service words them.
 """
 
@@ -25,23 +25,28 @@ from agent.errors import (
 )
 from agent.model.retry import retry_after
 
-from .request import OPTIONAL
+from .request import FEATURE_FIELDS
 
-_TOO_LONG = re.compile(r"prompt is too long: (\d+) tokens > (\d+) maximum")
-_EXCEEDS = re.compile(r"input length and `max_tokens` exceed context limit: (\d+) \+ \d+ > (\d+)")
-_OUTPUT = re.compile(r"max_tokens: (\d+) > (\d+), which is the maximum allowed number of output tokens")
+# Each pattern's groups: (tokens of the prompt, limit), where the words tell them.
+_PROMPT_TOO_LONG = re.compile(r"prompt is too long: (\d+) tokens > (\d+) maximum")
+_PROMPT_AND_OUTPUT_TOO_LONG = re.compile(
+    r"input length and `max_tokens` exceed context limit: (\d+) \+ \d+ > (\d+)"
+)
+_OUTPUT_TOO_LONG = re.compile(
+    r"max_tokens: (\d+) > (\d+), which is the maximum allowed number of output tokens"
+)
 # Compatible servers have words of their own: vLLM, llama.cpp, gateways to other clouds.
-_LIMIT = re.compile(r"maximum context length (?:is|of) (\d+)")
-_ASKED = re.compile(r"(?:request has|resulted in|\() ?(\d+) (?:input tokens|tokens|in the messages)")
-_LONG = re.compile(
+_STATED_LIMIT = re.compile(r"maximum context length (?:is|of) (\d+)")
+_STATED_SIZE = re.compile(r"(?:request has|resulted in|\() ?(\d+) (?:input tokens|tokens|in the messages)")
+_TOO_LONG_WITHOUT_NUMBERS = re.compile(
     r"prompt is too long|input is too long|exceeds the available context size|context length exceeded", re.I
 )
-_BLOCK = re.compile(r"messages\.(\d+)\.content\.(\d+)")
-_TRANSIENT = {"rate_limit_error", "overloaded_error", "api_error", "timeout_error", "conflict_error"}
-_OPTIONAL = {field: re.compile(rf"\b{field}\b") for field in OPTIONAL}
-_OPTIONAL["output_config"] = re.compile(r"\boutput_config\b|\beffort parameter\b")
-_RETRY_STATUS = {408, 409, 425, 429}
-_NEVER = {"enforced_spend_limit_reached", "contract_spend_limit_reached"}
+_BLOCK_PATH = re.compile(r"messages\.(\d+)\.content\.(\d+)")
+_FIELD_NAMES = {name: re.compile(rf"\b{name}\b") for name in FEATURE_FIELDS}
+_FIELD_NAMES["output_config"] = re.compile(r"\boutput_config\b|\beffort parameter\b")
+_TRANSIENT_TYPES = {"rate_limit_error", "overloaded_error", "api_error", "timeout_error", "conflict_error"}
+_TRANSIENT_STATUSES = {408, 409, 425, 429}
+_SPEND_LIMIT_CODES = {"enforced_spend_limit_reached", "contract_spend_limit_reached"}
 
 
 def map_error(status: int, body: str, headers: Mapping[str, str], now: float) -> ModelError:
@@ -58,30 +63,30 @@ def map_error(status: int, body: str, headers: Mapping[str, str], now: float) ->
         return AuthenticationError(f"{text} (check ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL)")
     if status == 404:
         return ModelNotFound(f"{text} (check the name of the model, and ANTHROPIC_BASE_URL)")
-    if code in _NEVER or "API usage limits" in message:
+    if code in _SPEND_LIMIT_CODES or "API usage limits" in message:
         return RequestRejected(text)
     if status in (400, 422) or kind in ("invalid_request_error", "exceed_context_size_error"):
         return _invalid(text, message or body, body)
-    if kind in _TRANSIENT or status in _RETRY_STATUS or status >= 500:
+    if kind in _TRANSIENT_TYPES or status in _TRANSIENT_STATUSES or status >= 500:
         tries = 1 if headers.get("x-should-retry") == "false" else None
         return TransientError(text, retry_after(headers, now), tries)
     return RequestRejected(text)
 
 
 def _invalid(text: str, message: str, body: str) -> ModelError:
-    if found := _TOO_LONG.search(message) or _EXCEEDS.search(message):
+    if found := _PROMPT_TOO_LONG.search(message) or _PROMPT_AND_OUTPUT_TOO_LONG.search(message):
         return PromptTooLong(text, int(found[1]), int(found[2]))
-    if found := _OUTPUT.search(message):
+    if found := _OUTPUT_TOO_LONG.search(message):
         return OutputTooLong(text, int(found[2]))
-    if (limit := _LIMIT.search(message)) or _LONG.search(message):
-        asked = _ASKED.search(message)
+    if (limit := _STATED_LIMIT.search(message)) or _TOO_LONG_WITHOUT_NUMBERS.search(message):
+        asked = _STATED_SIZE.search(message)
         return PromptTooLong(text, *_numbers(body, asked and asked[1], limit and limit[1]))
-    block = _BLOCK.search(message)
+    block = _BLOCK_PATH.search(message)
     if "thinking" in message and (block or "signature" in message or "cannot be modified" in message):
         return ThinkingRejected(text)
-    for field, words in _OPTIONAL.items():
-        if words.search(message):
-            return FieldRejected(text, field)
+    for field, pattern in _FIELD_NAMES.items():
+        if pattern.search(message):
+            return FieldRejected(text, FEATURE_FIELDS[field])
     if block:
         return BlockRejected(text, int(block[1]), int(block[2]))
     if "could not process image" in message.lower():

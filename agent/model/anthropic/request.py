@@ -1,102 +1,89 @@
-"""A view as the bytes of a request. Pure; the same view under the same frame gives the same bytes.
+"""Encode a request for the Messages API. Pure; the same request gives the same bytes.
 
 A message is encoded once, when it is first sent, and joined ever after; only the few messages that carry
-a cache mark are encoded anew. Everything that stays the same in a session is in the frame, and comes
-before the messages, so that each request is a byte-wise extension of the one before as far as the marks
-allow.
+a cache mark are encoded anew. What stays the same in a session comes before the messages, so that each
+request is a byte-wise extension of the one before as far as the marks allow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
-from transcripts.view import Message, dump
+from agent.model_port import Feature, ModelRequest, RequestSettings
+from transcripts.messages import UnknownBlock, block_to_json
+from transcripts.view import Message, PartKind, to_json_bytes
 
-# Fields of a request that a compatible server may not take. One that is refused is dropped for the session.
-OPTIONAL = ("thinking", "output_config", "cache_control", "eager_input_streaming")
-
-
-@dataclass(frozen=True, slots=True)
-class RequestFrame:
-    """What every request of a session has in common.
-
-    system    the texts of the system prompt; tools: their definitions, in order
-    thinking  the thinking field, or None; effort: low..max, or None for the model's default
-    cache     "5m", "1h", or None for no cache marks
-    without   optional fields that the server refused
-    """
-
-    model: str
-    max_tokens: int
-    system: tuple[str, ...] = ()
-    tools: tuple[Mapping[str, Any], ...] = ()
-    thinking: Mapping[str, Any] | None = None
-    effort: str | None = None
-    cache: str | None = "5m"
-    eager: bool = False
-    without: frozenset[str] = frozenset()
-
-    @property
-    def mark(self) -> dict[str, Any] | None:
-        """The cache_control of this session, or None."""
-        if self.cache is None or "cache_control" in self.without:
-            return None
-        return {"type": "ephemeral"} if self.cache == "5m" else {"type": "ephemeral", "ttl": self.cache}
-
-    def dropping(self, field: str) -> RequestFrame:
-        """The frame without an optional field that the server refused."""
-        return replace(self, without=self.without | {field})
-
-    @property
-    def head(self) -> dict[str, Any]:
-        """The request without its messages, fields in the order in which they are sent."""
-        head: dict[str, Any] = {"model": self.model, "max_tokens": self.max_tokens}
-        if self.system:
-            head["system"] = [{"type": "text", "text": text} for text in self.system]
-            if self.mark:
-                head["system"][-1]["cache_control"] = self.mark
-        if self.tools:
-            head["tools"] = [self._tool(tool) for tool in self.tools]
-        if self.thinking and "thinking" not in self.without:
-            head["thinking"] = dict(self.thinking)
-        if self.effort and "output_config" not in self.without:
-            head["output_config"] = {"effort": self.effort}
-        return head
-
-    def _tool(self, tool: Mapping[str, Any]) -> dict[str, Any]:
-        if self.eager and "eager_input_streaming" not in self.without:
-            return {**tool, "eager_input_streaming": True}
-        return dict(tool)
+MAX_MESSAGE_MARKS = 2  # the API takes four: one is on the system prompt, one on the last message
+# The fields by which a server names a feature that it does not take.
+FEATURE_FIELDS: dict[str, Feature] = {
+    "thinking": "thinking",
+    "output_config": "effort",
+    "cache_control": "cache",
+    "eager_input_streaming": "eager tool input",
+}
+_MODEL_SEES = ("name", "description", "input_schema")  # of a tool's definition
 
 
-def build(
-    frame: RequestFrame,
-    view: Sequence[Message],
-    marks: Sequence[int] = (),
-    ask: str = "",
-    stream: bool = True,
-) -> bytes:
-    """The body of a request.
-
-    `marks` are indices of messages that carry a cache mark besides the last one (system has its own; at
-    most four in all). `ask` is one more user message at the end, without a mark: the last mark stays on
-    the view, where the next request finds it.
-    """
-    pieces = [message.json for message in view]
-    if (mark := frame.mark) is not None and view:
-        for index in {*tuple(marks)[-2:], len(view) - 1}:
-            pieces[index] = view[index].encode(mark)
-    if ask:
-        pieces.append(dump({"role": "user", "content": [{"type": "text", "text": ask}]}))
-    head = dump({**frame.head, "stream": stream})
+def encode_request(request: ModelRequest) -> bytes:
+    """The body of a streamed request."""
+    settings, view = request.settings, request.messages
+    pieces = [_encoded(message) for message in view]
+    if (mark := _cache_control(settings)) is not None and view:
+        for index in {*request.cache_marks[-MAX_MESSAGE_MARKS:], len(view) - 1}:
+            pieces[index] = encode_message(view[index], mark)
+    if request.instruction:
+        text = {"type": "text", "text": request.instruction}
+        pieces.append(to_json_bytes({"role": "user", "content": [text]}))
+    head = to_json_bytes(_head(settings))
     return b'%b,"messages":[%b]}' % (head[:-1], b",".join(pieces))
 
 
-def without_tail(view: Sequence[Message]) -> Sequence[Message]:
-    """The view up to its last user message: the API takes no prefill."""
-    end = len(view)
-    while end and view[end - 1].role == "assistant":
-        end -= 1
-    return view[:end] if end < len(view) else view
+def _encoded(message: Message) -> bytes:
+    """The message without a mark, encoded once and kept with it."""
+    if not message.encoded:
+        message.encoded.append(encode_message(message))
+    return message.encoded[0]
+
+
+def encode_message(message: Message, mark: dict[str, Any] | None = None) -> bytes:
+    """A message as JSON; `mark` is a cache_control for its last block that may carry one."""
+    content = [block_to_json(part.block) for part in message.parts]
+    if mark is not None and (place := markable_part(message)) is not None:
+        content[place] = {**content[place], "cache_control": mark}
+    return to_json_bytes({"role": message.role, "content": content})
+
+
+def markable_part(message: Message) -> int | None:
+    """Index of the last part that may carry a cache mark (thinking and unknown blocks may not), or None."""
+    for index in range(len(message.parts) - 1, -1, -1):
+        part = message.parts[index]
+        if part.kind is not PartKind.THINKING and not isinstance(part.block, UnknownBlock):
+            return index
+    return None
+
+
+def _cache_control(settings: RequestSettings) -> dict[str, Any] | None:
+    if settings.cache is None or not settings.may_use("cache"):
+        return None
+    return {"type": "ephemeral"} if settings.cache == "5m" else {"type": "ephemeral", "ttl": settings.cache}
+
+
+def _head(settings: RequestSettings) -> dict[str, Any]:
+    """The request without its messages, fields in the order in which they are sent."""
+    head: dict[str, Any] = {"model": settings.model, "max_tokens": settings.max_tokens}
+    mark = _cache_control(settings)
+    if settings.system:
+        head["system"] = [{"type": "text", "text": text} for text in settings.system]
+        if mark:
+            head["system"][-1]["cache_control"] = mark
+    if settings.tools:
+        eager = settings.eager and settings.may_use("eager tool input")
+        extra = {"eager_input_streaming": True} if eager else {}
+        head["tools"] = [
+            {**{key: tool[key] for key in _MODEL_SEES if key in tool}, **extra} for tool in settings.tools
+        ]
+    if settings.thinking and settings.may_use("thinking"):
+        head["thinking"] = {"type": "adaptive", "display": "summarized"}
+    if settings.effort and settings.may_use("effort"):
+        head["output_config"] = {"effort": settings.effort}
+    return {**head, "stream": True}

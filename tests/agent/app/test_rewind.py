@@ -179,7 +179,7 @@ async def inside(folder: Path, desk: Desk, work: Callable[[Desk], Awaitable[None
     from agent.app.controller import Controller
 
     second: Desk
-    setup, approver = desk.agent.setup, desk.agent.factory._approver
+    setup, approver = desk.agent.setup, desk.agent.services.approver
     agent = Controller(setup, lambda event: second.events.append(event), approver, commands)
     second = Desk(agent, desk.server, folder)
     await agent.ready()

@@ -14,6 +14,7 @@ from agent.app.controller import Controller
 from agent.app.setup import RunSetup
 from agent.cli.arguments import Options
 from agent.events import CommandOutput, ContextChart, ContextCompacted, Event, Notice, TurnFinished
+from agent.model.anthropic.request import encode_message
 from agent.offline.brain import Brain
 from agent.offline.faults import Fault
 from agent.offline.server import Server, ServerOptions
@@ -57,7 +58,7 @@ class Desk:
 
     def bodies(self) -> list[bytes]:
         session, _ = self.agent.in_use
-        return [message.json for message in session.folded.view]
+        return [encode_message(message) for message in session.folded.view]
 
 
 def at_desk(folder: Path, work: Callable[[Desk], Awaitable[None]], **options: Any) -> Server:

@@ -1,19 +1,18 @@
 """What one reaches for every day: /init, /memory, /effort, /tasks, against the strict server."""
 
 import asyncio
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agent.app.config import Config, load
-from agent.app.setup import RunSetup
-from agent.cli.arguments import Options
+from agent.app.config import load
 from agent.commands import may_run_beside
 from agent.errors import UsageError
 from agent.events import ClipboardCopy
 from agent.model.anthropic.client import AnthropicModel
-from agent.model.provider import Provider
+from agent.model.selection import ModelSelection
 from agent.offline.brain import Brain
 from agent.offline.server import Server
 from tools.arguments import parse
@@ -185,35 +184,33 @@ def test_a_model_that_the_server_does_not_know_is_used_and_told(tmp_path: Path) 
 def test_each_model_is_paid_at_its_own_prices_also_when_the_session_is_gone_on_with(tmp_path: Path) -> None:
     async def work(desk: Desk) -> None:
         await desk.do("hello")
-        before = desk.agent.cost()
+        before = desk.agent.status().cost
         await desk.do("/model haiku")
-        assert desk.agent.cost() == before > 0
+        assert desk.agent.status().cost == before > 0
         text = await desk.do("hello", "/cost")
         assert "list prices of claude-sonnet-5-5, claude-haiku-5-5" in text
-        assert before < desk.agent.cost() < 2 * before
-        spent, sid = desk.agent.cost(), desk.agent.in_use[0].sid
+        assert before < desk.agent.status().cost < 2 * before
+        spent, sid = desk.agent.status().cost, desk.agent.in_use[0].sid
         await desk.do("/clear", f"/resume {sid}")
-        assert desk.agent.cost() == pytest.approx(spent)
+        assert desk.agent.status().cost == pytest.approx(spent)
 
     at_desk(tmp_path, work)
 
 
 def test_a_model_that_the_service_does_not_have_is_refused_with_the_nearest(tmp_path: Path) -> None:
-    config = Config(key="test-key-12345", cache_dir=tmp_path)
-
     async def ask(server: Server) -> None:
-        provider = Provider(RunSetup(Options(), config, tmp_path, {}))
-        provider.api = AnthropicModel(server.base_url, "test-key-12345")
+        model = AnthropicModel(server.base_url, "test-key-12345", assume_official=True)
+        selection = ModelSelection(model, "", time.time, None)
         try:
             with pytest.raises(
                 UsageError, match=r"no model 'claude-opus-5\.5'; did you mean claude-opus-5-5"
             ):
-                await provider.choose("claude-opus-5.5")
-            assert provider.facts.id == "claude-sonnet-5-5"
-            await provider.choose("opus")
-            assert provider.facts.id == "claude-opus-5-5"
+                await selection.choose("claude-opus-5.5")
+            assert selection.facts.id == "claude-sonnet-5-5"
+            await selection.choose("opus")
+            assert selection.facts.id == "claude-opus-5-5"
         finally:
-            await provider.close()
+            await model.close()
 
     with Server(Brain()) as server:
         asyncio.run(ask(server))
@@ -255,7 +252,7 @@ def test_config_tells_where_each_setting_was_set(tmp_path: Path) -> None:
 
     async def work(desk: Desk) -> None:
         desk.agent.setup = replace(desk.agent.setup, config=load(environ, tmp_path, tmp_path))
-        desk.agent.in_use[1].compaction.settings = desk.agent.setup.settings()
+        desk.agent.in_use[1].compaction.settings = desk.agent.setup.compact_settings()
         text = await desk.do("/permissions mode dontAsk", "/effort max", "/config")
         rows = dict(line.split(maxsplit=1) for line in text.splitlines() if "  " in line)
         assert rows["max_tokens"] == f"8000  ({project})"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agent.events import Notice, Retrying, StreamAborted, ToolCallFinished, TurnFinished
-from agent.model.anthropic.request import OPTIONAL
-from agent.model.retry import TRIES
+from agent.model.anthropic.request import FEATURE_FIELDS
+from agent.model.retry import MAX_TRIES
 from agent.offline.faults import Fault
 from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls, says, thinks
@@ -212,7 +212,7 @@ def test_after_ten_tries_the_error_is_told(tmp_path: Path) -> None:
         w.server.faults.add(Fault("status", status=529, times=None))
         ended = w.run()
         assert (ended.reason, ended.code) == ("failed", 75)
-        assert len(w.told(Retrying)) == TRIES - 1
+        assert len(w.told(Retrying)) == MAX_TRIES - 1
 
 
 @pytest.mark.parametrize(("status", "code"), [(401, 5), (403, 5), (404, 1)])
@@ -223,14 +223,16 @@ def test_what_will_not_pass_is_told_at_once(tmp_path: Path, status: int, code: i
         assert (ended.reason, ended.code, w.clock.slept) == ("failed", code, [])
 
 
-@pytest.mark.parametrize("field", OPTIONAL)
-def test_a_field_that_the_server_does_not_take_is_dropped_for_the_session(tmp_path: Path, field: str) -> None:
+@pytest.mark.parametrize(("field", "feature"), FEATURE_FIELDS.items())
+def test_a_field_that_the_server_does_not_take_is_dropped_for_the_session(
+    tmp_path: Path, field: str, feature: str
+) -> None:
     with world(["one", "two"], tmp_path) as w:
-        w.context.frame = replace(w.context.frame, effort="low", eager=True)
+        w.context.settings = replace(w.context.settings, effort="low", eager=True)
         w.server.faults.add(Fault("rejects", text=field, times=None))
         assert w.run().reason == "done"
         assert field in str(w.server.requests[0]) and field not in str(w.server.requests[-1])
-        assert [n for n in w.told(Notice) if field in n.text]
+        assert [n for n in w.told(Notice) if f"does not take {feature}:" in n.text]
 
 
 def test_refused_thinking_is_left_out_once(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from agent.events import Event, TurnFinished
 from agent.loop.context import CompactionState, TurnContext
 from agent.loop.turn import run_turn
 from agent.model.anthropic.client import AnthropicModel
-from agent.model.anthropic.request import RequestFrame
+from agent.model_port import RequestSettings
 from agent.offline.reply import Reply as Answer
 from agent.offline.script import Script
 from agent.offline.server import Server, ServerOptions
@@ -185,14 +185,14 @@ def world(steps: Steps, folder: Path, *answers: Allow | Deny, **options: Any) ->
         session = Session("test", record, Folded(), counter, clock.now)
         tools = {tool.name: tool for tool in (Echo(), Act())}
         schema = Words.model_json_schema()
-        frame = RequestFrame(
+        settings = RequestSettings(
             "claude-sonnet-5-5",
             8_000,
             ("You are a test.",),
             tuple({"name": name, "description": "d", "input_schema": schema} for name in tools),
-            {"type": "adaptive", "display": "summarized"},
+            thinking=True,
         )
-        room = CompactionState(
+        state = CompactionState(
             CompactSettings(),
             ContextWindow(options.get("window") or 200_000, 8_000),
             Prices(),
@@ -202,14 +202,15 @@ def world(steps: Steps, folder: Path, *answers: Allow | Deny, **options: Any) ->
         )
         context = TurnContext(
             model=AnthropicModel(server.base_url, "key"),
-            frame=frame,
+            settings=settings,
             tools=tools,
             tool_context=ToolContext(folder, folder, folder / "outputs", folder / "journals"),
             approver=approver,
             hooks=NoHooks(),
             clock=clock,
             permissions=PermissionStore(PermissionRules()),
-            compaction=room,
+            compaction=state,
         )
-        session.open(frame.system, frame.tools, model=frame.model, window=200_000, folder=str(folder))
+        about = {"model": settings.model, "window": 200_000, "folder": str(folder)}
+        session.open(settings.system, settings.tools, **about)
         yield World(server, session, context, record, clock, approver)

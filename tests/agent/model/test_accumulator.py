@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from agent.events import TextDelta, ThinkingDelta, ToolCallDelta
 from agent.model.anthropic.accumulator import MessageAccumulator
+from agent.model_port import IncomingReply
 from transcripts.messages import INVALID_JSON, TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock
 
 
@@ -53,30 +54,30 @@ WHOLE = [
 ]
 
 
-def fed(events: list[dict[str, Any]]) -> MessageAccumulator:
-    draft = MessageAccumulator()
+def fed(events: list[dict[str, Any]]) -> IncomingReply:
+    accumulator = MessageAccumulator()
     for event in events:
-        draft.feed(event)
-    return draft
+        accumulator.feed(event)
+    return accumulator.reply
 
 
 def test_a_whole_stream_becomes_its_blocks_and_its_usage() -> None:
-    draft = fed(WHOLE)
-    assert draft.complete
-    assert draft.stop == "tool_use"
-    assert draft.kept() == (
+    reply = fed(WHOLE)
+    assert reply.complete
+    assert reply.stop == "tool_use"
+    assert reply.kept() == (
         ThinkingBlock("hm", "s"),
         TextBlock("Hello"),
         ToolUseBlock("t1", "read", {"file_path": "a.py"}),
     )
-    assert (draft.usage.prompt, draft.usage.output) == (18, 7)
+    assert (reply.usage.prompt, reply.usage.output) == (18, 7)
 
 
 @given(st.integers(0, len(WHOLE) - 1))
 def test_no_prefix_of_a_stream_is_complete_or_shows_a_call_that_did_not_finish(cut: int) -> None:
-    draft = fed(WHOLE[:cut])
-    assert not draft.complete
-    for kept in draft.kept():
+    reply = fed(WHOLE[:cut])
+    assert not reply.complete
+    for kept in reply.kept():
         assert not isinstance(kept, ToolUseBlock) or kept.input == {"file_path": "a.py"}
         assert not isinstance(kept, ThinkingBlock) or kept.signature == "s"
 
@@ -86,43 +87,43 @@ def test_text_that_was_cut_is_kept_and_a_cut_call_only_as_bytes_for_the_record()
     assert cut_text.kept()[-1] == TextBlock("Hello")
     cut_call = fed(WHOLE[:-4])
     assert not any(isinstance(kept, ToolUseBlock) for kept in cut_call.kept())
-    assert cut_call.partial.startswith('{"file')
+    assert cut_call.unfinished.startswith('{"file')
 
 
 @pytest.mark.parametrize("text", ['{"a": ', "[1, 2]", '"words"', "{'a': 1}"])
 def test_input_that_is_no_json_object_is_kept_as_invalid(text: str) -> None:
-    draft = fed([start(), *block(0, TOOL, *json_deltas(text)), *end("tool_use")])
-    use = draft.blocks[0]
+    reply = fed([start(), *block(0, TOOL, *json_deltas(text)), *end("tool_use")])
+    use = reply.blocks[0]
     assert isinstance(use, ToolUseBlock)
     assert use.input == {INVALID_JSON: text}
 
 
 def test_a_call_without_input_has_an_empty_object() -> None:
-    draft = fed([start(), *block(0, TOOL), *end("tool_use")])
-    assert draft.blocks[0] == ToolUseBlock("t1", "read", {})
+    reply = fed([start(), *block(0, TOOL), *end("tool_use")])
+    assert reply.blocks[0] == ToolUseBlock("t1", "read", {})
 
 
 def test_unknown_blocks_and_events_pass_through() -> None:
     raw = {"type": "from_the_future", "x": [1]}
-    draft = fed([start(), {"type": "novel"}, *block(0, raw, {"type": "novel_delta", "y": 1}), *end()])
-    assert draft.blocks == [UnknownBlock(raw)]
+    reply = fed([start(), {"type": "novel"}, *block(0, raw, {"type": "novel_delta", "y": 1}), *end()])
+    assert reply.blocks == [UnknownBlock(raw)]
 
 
 def test_lone_surrogates_never_reach_the_record() -> None:
-    draft = fed([start(), *block(0, {"type": "text", "text": ""}, *text_deltas("a\ud800b")), *end()])
-    assert draft.blocks == [TextBlock("a?b")]
+    reply = fed([start(), *block(0, {"type": "text", "text": ""}, *text_deltas("a\ud800b")), *end()])
+    assert reply.blocks == [TextBlock("a?b")]
 
 
 def test_a_watcher_sees_text_thinking_and_the_size_of_a_drafted_call() -> None:
-    draft = MessageAccumulator()
-    told = [event for raw in WHOLE if (event := draft.feed(raw)) is not None]
+    accumulator = MessageAccumulator()
+    told = [event for raw in WHOLE if (event := accumulator.feed(raw)) is not None]
     assert told[:4] == [ThinkingDelta("hm"), TextDelta("Hel"), TextDelta("lo"), ToolCallDelta("read", 0)]
     assert told[-1] == ToolCallDelta("read", len('{"file_path":"a.py"}'))
 
 
 def test_joining_a_long_input_costs_no_more_than_its_length() -> None:
     content = json.dumps({"file_path": "a", "content": "x" * 200_000})
-    draft = fed([start(), *block(0, TOOL, *json_deltas(content, 24)), *end("tool_use")])
-    use = draft.blocks[0]
+    reply = fed([start(), *block(0, TOOL, *json_deltas(content, 24)), *end("tool_use")])
+    use = reply.blocks[0]
     assert isinstance(use, ToolUseBlock)
     assert len(use.input["content"]) == 200_000

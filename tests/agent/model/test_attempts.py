@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agent.errors import AuthenticationError, ModelError, RequestRejected, TransientError
-from agent.model.anthropic.accumulator import MessageAccumulator
 from agent.model.anthropic.client import AnthropicModel
+from agent.model_port import IncomingReply, ModelRequest, RequestSettings
 
 from .raw_server import HEAD, raw, sse
 
@@ -22,7 +22,7 @@ def failure(url: str, **more: Any) -> ModelError:
     async def whole() -> None:
         api = AnthropicModel(url, "key", **more)
         try:
-            await api.stream(b'{"model":"m"}', MessageAccumulator(), lambda event: None)
+            await api.stream(ModelRequest(RequestSettings("m", 1), ()), IncomingReply(), lambda event: None)
         finally:
             await api.close()
 
@@ -129,7 +129,7 @@ def forever(piece: bytes) -> Any:
 )
 def test_signs_of_life_without_content_do_not_keep_an_attempt_alive(piece: bytes) -> None:
     with raw(forever(piece)) as url:
-        found = failure(url, silent=0.3)
+        found = failure(url, silence=0.3)
     assert isinstance(found, TransientError) and "no content" in str(found)
 
 

@@ -17,6 +17,7 @@ from agent.errors import (
     TransientError,
 )
 from agent.model.anthropic.error_mapping import map_error
+from agent.model.anthropic.request import FEATURE_FIELDS
 
 
 def error(status: int, kind: str, message: str, **headers: str) -> ModelError:
@@ -68,7 +69,7 @@ def test_refused_thinking_is_told_from_a_refused_field(text: str) -> None:
 def test_an_optional_field_is_named(text: str, field: str) -> None:
     found = error(400, INVALID, text)
     assert isinstance(found, FieldRejected)
-    assert found.field == field
+    assert found.feature == FEATURE_FIELDS[field]
 
 
 def test_a_bad_image_names_its_block() -> None:
@@ -151,12 +152,12 @@ def test_too_much_output_names_the_limit() -> None:
 )
 def test_gateways_name_a_field_in_shapes_of_their_own(status: int, body: str, field: str) -> None:
     found = map_error(status, body, {}, 0.0)
-    assert isinstance(found, FieldRejected) and found.field == field
+    assert isinstance(found, FieldRejected) and found.feature == FEATURE_FIELDS[field]
 
 
 def test_an_effort_that_is_not_taken_is_a_refused_field() -> None:
     found = error(400, INVALID, "This model does not support the effort parameter.")
-    assert isinstance(found, FieldRejected) and found.field == "output_config"
+    assert isinstance(found, FieldRejected) and found.feature == "effort"
 
 
 def test_a_spend_cap_is_not_tried_again() -> None:

@@ -328,7 +328,7 @@ def test_images_that_the_server_refuses_become_placeholders_one_by_one(tmp_path:
             broken = ImageBlock("image/png", "iVBORw0KGgoAAAAA")
         w.session.user((TextBlock("look"), broken, TextBlock("and"), broken))
         assert w.run("well?").reason == "done"
-        assert str(w.server.requests[-1]["messages"]).count("a block that the API refused was here") == 2
+        assert str(w.server.requests[-1]["messages"]).count("a block that the API rejected was here") == 2
 
 
 def test_thinking_that_another_server_signed_is_left_out_once(tmp_path: Path) -> None:
@@ -340,11 +340,11 @@ def test_thinking_that_another_server_signed_is_left_out_once(tmp_path: Path) ->
             {"model": "m", "content": [foreign, says("hi")], "stop_reason": "end_turn", "usage": None}
         ):
             draft.feed(json.loads(chunk.split(b"data: ")[1]))
-        w.session.reply(draft, 0)
+        w.session.reply(draft.reply, 0)
         assert [ended.reason for ended in both(w)] == ["done", "done"]
         assert len(w.server.refused) == 1 and "Invalid `signature`" in w.server.refused[0]
         assert [notice.text for notice in w.told(Notice)].count(
-            "the server refused old thinking: left out of the context"
+            "the server rejected old thinking: left out of the context"
         ) == 1
         assert '"thinking": "hm"' in json.dumps(w.server.requests[-1])  # what was thought since stays
 

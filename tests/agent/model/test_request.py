@@ -3,13 +3,15 @@
 import json
 from typing import Any
 
-from agent.model.anthropic.request import RequestFrame, build, without_tail
+from agent.loop.model_call import without_tail
+from agent.model.anthropic.request import encode_request
+from agent.model_port import ModelRequest, RequestSettings
 from transcripts.facts import Reply, Result, User
 from transcripts.fold import Folded, fold
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
 
-FRAME = RequestFrame(
-    "m", 100, ("be good", "memory"), ({"name": "read", "input_schema": {}},), {"type": "adaptive"}
+SETTINGS = RequestSettings(
+    "m", 100, ("be good", "memory"), ({"name": "read", "input_schema": {}, "kind": "reads"},), thinking=True
 )
 
 
@@ -22,19 +24,23 @@ def conversation(exchanges: int) -> Folded:
     return fold(facts)
 
 
+def encode(settings: RequestSettings, view: Any, marks: tuple[int, ...] = (), ask: str = "") -> bytes:
+    return encode_request(ModelRequest(settings, view, marks, ask))
+
+
 def parsed(body: bytes) -> Any:
     return json.loads(body)
 
 
-def test_the_body_holds_the_frame_then_the_messages() -> None:
-    body = parsed(build(FRAME, conversation(1).view))
+def test_the_body_holds_the_settings_then_the_messages() -> None:
+    body = parsed(encode(SETTINGS, conversation(1).view))
     assert list(body) == ["model", "max_tokens", "system", "tools", "thinking", "stream", "messages"]
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
 
 
 def test_there_are_at_most_four_cache_marks_and_none_on_thinking() -> None:
     view = conversation(6).view
-    body = build(FRAME, view, marks=(0, 2, 4, 6))
+    body = encode(SETTINGS, view, marks=(0, 2, 4, 6))
     assert body.count(b'"cache_control"') == 4
     for message in parsed(body)["messages"]:
         for block in message["content"]:
@@ -42,28 +48,28 @@ def test_there_are_at_most_four_cache_marks_and_none_on_thinking() -> None:
 
 
 def test_the_next_request_is_the_one_before_and_more_but_for_the_marks() -> None:
-    unmarked = RequestFrame("m", 100, cache=None)
-    before = build(unmarked, conversation(3).view)
-    after = build(unmarked, conversation(4).view)
+    unmarked = RequestSettings("m", 100, cache=None)
+    before = encode(unmarked, conversation(3).view)
+    after = encode(unmarked, conversation(4).view)
     assert after.startswith(before[: -len(b"]}")])
 
 
 def test_the_same_view_gives_the_same_bytes() -> None:
-    assert build(FRAME, conversation(5).view) == build(FRAME, conversation(5).view)
+    assert encode(SETTINGS, conversation(5).view) == encode(SETTINGS, conversation(5).view)
 
 
 def test_a_field_that_the_server_refused_is_gone_everywhere() -> None:
     view = conversation(2).view
-    for field in ("thinking", "cache_control"):
-        assert f'"{field}":{{'.encode() not in build(FRAME.dropping(field), view)
-    eager = RequestFrame("m", 1, tools=({"name": "read"},), eager=True)
-    assert b"eager_input_streaming" in build(eager, view)
-    assert b"eager_input_streaming" not in build(eager.dropping("eager_input_streaming"), view)
+    assert b'"thinking":{' not in encode(SETTINGS.without("thinking"), view)
+    assert b"cache_control" not in encode(SETTINGS.without("cache"), view)
+    eager = RequestSettings("m", 1, tools=({"name": "read"},), eager=True)
+    assert b"eager_input_streaming" in encode(eager, view)
+    assert b"eager_input_streaming" not in encode(eager.without("eager tool input"), view)
 
 
 def test_a_question_at_the_end_leaves_the_last_mark_on_the_view() -> None:
     view = conversation(2).view
-    body = parsed(build(FRAME, view, ask="summarise"))
+    body = parsed(encode(SETTINGS, view, ask="summarise"))
     assert body["messages"][-1] == {"role": "user", "content": [{"type": "text", "text": "summarise"}]}
     assert "cache_control" in body["messages"][-2]["content"][-1]
 
@@ -73,3 +79,8 @@ def test_a_request_never_ends_with_the_assistant() -> None:
     folded.apply(Reply(4, 0, (TextBlock("half an ans"),), complete=False))
     assert folded.view[-1].role == "assistant"
     assert without_tail(folded.view)[-1].role == "user"
+
+
+def test_a_tool_is_sent_as_the_model_sees_it_and_no_more() -> None:
+    (tool,) = parsed(encode(SETTINGS, conversation(1).view))["tools"]
+    assert tool == {"name": "read", "input_schema": {}}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agent.events import ContextCompacted
+from agent.model.anthropic.request import FEATURE_FIELDS
 from agent.offline.faults import Fault
 from agent.offline.models import MODELS
 from tests.agent.commands.test_commands import READ_ALL, Desk, at_desk, files
@@ -130,7 +131,7 @@ def test_a_gateway_that_takes_no_optional_field_is_learnt_once(
     assert len(server.requests) == len(fields) + 2
     for field in fields:
         assert f'"{field}"' not in json.dumps(server.requests[-1])
-        assert told[0].count(f"does not take {field}") == 1
+        assert told[0].count(f"does not take {FEATURE_FIELDS[field]}:") == 1
 
 
 def test_a_summary_learns_too_what_a_gateway_does_not_take(tmp_path: Path) -> None:
@@ -140,7 +141,7 @@ def test_a_summary_learns_too_what_a_gateway_does_not_take(tmp_path: Path) -> No
         await desk.do(READ_ALL)
         desk.server.faults.add(*(Fault("rejects", text=field, times=None) for field in OPTIONAL[1:]))
         told = await desk.do("/compact")
-        assert "does not take output_config" in told and "does not take cache_control" in told
+        assert "does not take effort:" in told and "does not take cache:" in told
         assert desk.told(ContextCompacted) and "summary" in str(desk.told(ContextCompacted)[0].report)
 
     at_desk(tmp_path, work, effort="low")

@@ -1,0 +1,35 @@
+"""The command line as understood: plain data. A named tuple, which costs `--help` half of a dataclass."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Options(NamedTuple):
+    """Values of the flags; None where a flag was not given.
+
+    `resume` is None (no), "" (choose one), or an id, a name, a file. `max_budget_usd` is in US dollars.
+    """
+
+    prompt: str = ""
+    headless: bool = False
+    output_format: str = "text"
+    model: str | None = None
+    max_turns: int | None = None
+    max_budget_usd: float | None = None
+    permission_mode: str | None = None
+    allowed_tools: tuple[str, ...] = ()
+    disallowed_tools: tuple[str, ...] = ()
+    policy: str | None = None
+    context_window: int | None = None
+    effort: str | None = None
+    folder: str | None = None
+    no_session: bool = False
+    continue_: bool = False
+    resume: str | None = None
+    fork_session: bool = False
+    offline: bool = False
+    plain: bool = False
+    color: str = "auto"
+    append_system_prompt: str = ""
+    debug_file: str | None = None

@@ -1,0 +1,137 @@
+"""Make sessions with their contexts: new ones, resumed ones, copies; and change what one works with."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from agent.events import Notice
+from agent.loop.context import TurnContext
+from agent.model_port import RequestSettings
+from agent.session.repository import OpenedRecord
+from agent.session.session import Session, name_of
+from agent.session.tool_definitions import same_tools
+from tools.jobs import close as close_jobs
+from transcripts.facts import Opened, Unthink
+
+from .composition import Services
+from .context_building import build_context, compaction_state, request_settings
+
+ActiveSession = tuple[Session, TurnContext]
+
+
+class SessionFactory:
+    """Makes the sessions of one run from its services."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self._repository = services.repository
+
+    def first(self) -> ActiveSession:
+        """The session that the options ask for: a new one or a recorded one."""
+        options = self.services.setup.options
+        if options.resume is None:
+            return self.new()
+        return self.fork_of(options.resume) if options.fork_session else self.resume(options.resume)
+
+    def new(self) -> ActiveSession:
+        return self._start(self._repository.new(self._now()))
+
+    def resume(self, wanted: str) -> ActiveSession:
+        """A session by id, name, or the file of another agent's recording. Raises StoreError, UsageError."""
+        if self._repository.is_recording(wanted):
+            path = Path(wanted).expanduser()
+            return self._start(self._repository.adopt(path, self._now(), self.services.counter))
+        return self._start(self._repository.reopen(self._repository.named(wanted)))
+
+    def fork(self, session: Session) -> ActiveSession:
+        """A copy of a session in use."""
+        record = self._repository.copy(session.folded, self._now(), session.deferred)
+        self._repository.inherit(session.sid, record.sid)
+        return self._copied(record)
+
+    def fork_of(self, wanted: str) -> ActiveSession:
+        """A copy of a recorded session, in use or not; otherwise like `resume`."""
+        if self._repository.is_recording(wanted):
+            return self.resume(wanted)  # which makes a copy anyway
+        return self._copied(self._repository.fork(self._repository.named(wanted), self._now()))
+
+    def _copied(self, record: OpenedRecord) -> ActiveSession:
+        """A copy in use, under a name that still tells it from its original."""
+        session, context = self._start(record)
+        if name := name_of(session.folded.notes):
+            session.add_metadata("name", {"name": self._repository.copy_name(name)})
+        return session, context
+
+    def _start(self, record: OpenedRecord) -> ActiveSession:
+        setup = self.services.setup
+        session = Session(record.sid, record.store, record.folded, self.services.counter, setup.clock.now)
+        session.masks = setup.masks
+        session.deferred = record.deferred
+        return session, build_context(self.services, session)
+
+    def _now(self) -> float:
+        return self.services.setup.clock.now()
+
+    async def change_model(self, session: Session, context: TurnContext, name: str) -> None:
+        """Use another model from now on; the thinking so far was bound to the old one."""
+        services = self.services
+        await services.selection.choose(name)
+        opened = session.folded.opened
+        settings = request_settings(services.setup, services.selection.facts, services.tools, opened)
+        context.settings = dataclasses.replace(settings, rejected=context.settings.rejected)
+        context.compaction = compaction_state(services, context.settings)
+        if opened is not None:
+            record_opening(services, session, context)
+
+    def change_effort(self, context: TurnContext, effort: str) -> None:
+        """Think so hard from the next request on, also with other models and in other sessions of this run.
+
+        Effort is no part of the prefix that thinking is bound to.
+        """
+        services = self.services
+        options = services.setup.options._replace(effort=effort)
+        services.setup = dataclasses.replace(services.setup, options=options)
+        supported = services.selection.facts.effort
+        context.settings = dataclasses.replace(context.settings, effort=effort if supported else None)
+
+
+async def end_session(session: Session, context: TurnContext) -> None:
+    """End what a session runs, and close its record."""
+    await close_jobs(context.tool_context)
+    session.close("left")
+
+
+def record_opening(
+    services: Services, session: Session, context: TurnContext, parent: str | None = None
+) -> None:
+    """Record what the session is about to work with, where that is new or has changed.
+
+    Whatever changed (tools, model, folder, a hole in the record) makes the thinking so far unusable.
+    """
+    settings, before = context.settings, session.folded.opened
+    folder, holes = str(services.setup.folder), session.folded.holes
+    if before is not None:
+        if notice := _what_changed(before, settings, folder):
+            services.emit(notice)
+        elif list(before.about.get("holes", ())) == holes:
+            return
+    session.open(
+        settings.system,
+        settings.tools,
+        model=settings.model,
+        window=context.compaction.window.size,
+        folder=folder,
+        parent=parent,
+        edits=(Unthink(0, session.folded.last_seq),) if session.folded.entries else (),
+        about={"holes": list(holes)} if holes else {},
+    )
+
+
+def _what_changed(before: Opened, settings: RequestSettings, folder: str) -> Notice | None:
+    if before.model != settings.model or not same_tools(before.tools, settings.tools):
+        return Notice("the model or the tools changed: earlier thinking is left out of the context")
+    if before.folder != folder:
+        was = before.folder or "an unknown folder"
+        return Notice(f"this session worked in {was} so far; from now on it works in {folder}", "warning")
+    return None

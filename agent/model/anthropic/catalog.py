@@ -1,0 +1,87 @@
+"""What is known of Anthropic's models: windows, output limits, features. Pure.
+
+What the models endpoint says corrects the table; where the table does not know a model either, the base URL
+decides: the official service is taken to know every feature, any other server none. An unknown model is
+treated as one that binds thinking to its prefix.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from agent.model_port import ModelCatalog, ModelFacts
+
+
+def _claude(id: str, window: int = 1_000_000, max_output: int = 128_000, binds: bool = True) -> ModelFacts:
+    return ModelFacts(id, window, max_output, thinking=True, binds=binds, effort=True, cache=True, eager=True)
+
+
+# Windows and limits as the service's model overview of November 2026 gives them.
+CATALOG = ModelCatalog(
+    default="claude-sonnet-5-5",
+    aliases={"opus": "claude-opus-5-5", "sonnet": "claude-sonnet-5-5", "haiku": "claude-haiku-5-5"},
+    models=(
+        _claude("claude-opus-5-5"),
+        _claude("claude-sonnet-5-5"),
+        _claude("claude-haiku-5-5"),
+        _claude("claude-fable-5-1"),
+        _claude("claude-fable-5-2"),
+        _claude("claude-mythos-5-1"),
+        _claude("claude-mythos-5-2"),
+        _claude("claude-opus-5", binds=False),
+        _claude("claude-sonnet-5", binds=False),
+        _claude("claude-fable-5", binds=False),
+        _claude("claude-opus-4-8", binds=False),
+        _claude("claude-opus-4-7", binds=False),
+        _claude("claude-opus-4-6", binds=False),
+        _claude("claude-sonnet-4-6", binds=False),
+        replace(_claude("claude-haiku-4-5", 200_000, 64_000, binds=False), thinking=False, effort=False),
+        replace(_claude("claude-sonnet-4-5", 200_000, 64_000, binds=False), thinking=False, effort=False),
+        replace(_claude("claude-opus-4-5", 200_000, 64_000, binds=False), thinking=False),
+    ),
+)
+_DATE_SUFFIX = re.compile(r"-\d{8}$")
+
+
+def facts_from_catalog(model: str, official: bool) -> ModelFacts:
+    """What is known without asking; `official` tells that the base URL is the service's own."""
+    undated = _DATE_SUFFIX.sub("", model)
+    for facts in CATALOG.models:
+        if facts.id == undated:
+            return (
+                facts if official else replace(facts, effort=False, thinking=False, cache=False, eager=False)
+            )
+    if official:
+        return replace(_claude(model, 200_000, 32_000), known=False)
+    return ModelFacts(model, known=False)
+
+
+def facts_from_endpoint(model: str, answer: Mapping[str, Any], official: bool) -> ModelFacts:
+    """The catalog's facts, corrected by what the models endpoint answered. What it is silent on stays."""
+    facts = facts_from_catalog(model, official)
+    window, max_output = answer.get("max_input_tokens"), answer.get("max_tokens")
+    if isinstance(window, int) and window > 0:
+        facts = replace(facts, window=window, known=True)
+    if isinstance(max_output, int) and max_output > 0:
+        facts = replace(facts, max_output=max_output)
+    capabilities = answer.get("capabilities")
+    if not isinstance(capabilities, Mapping):
+        return facts
+    adaptive = _nested(capabilities, "thinking", "types", "adaptive").get("supported") is True
+    efforts = [
+        _nested(capabilities, "effort"),
+        *(_nested(capabilities, "effort", e) for e in ("low", "high")),
+    ]
+    effort = any(each.get("supported") is True for each in efforts)
+    return replace(facts, thinking=adaptive, effort=effort, cache=True, eager=official)
+
+
+def _nested(raw: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
+    """The object at a path of keys; empty where there is none."""
+    for name in path:
+        found = raw.get(name)
+        raw = found if isinstance(found, Mapping) else {}
+    return raw

@@ -1,0 +1,108 @@
+"""Choose the model, and know it: from a disk cache, the server, or the adapter's catalog."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from agent.errors import ModelError, ModelNotFound, UsageError
+from agent.model_port import Model, ModelFacts
+from transcripts.disk import make_private
+from transcripts.masking import mask
+
+DESCRIBE_TIMEOUT_S = 5.0  # the catalog is good enough to go on without an answer
+FACTS_LIFETIME_S = 86_400.0  # how long a server's answer is taken for true
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFactsCache:
+    """What servers said of their models, in one JSON file; a missing or broken one is empty."""
+
+    path: Path
+
+    def get(self, server: str, model: str, now: float) -> ModelFacts | None:
+        entry = self._read().get(_key(server, model))
+        if not isinstance(entry, dict) or not 0 <= now - entry.get("at", 0) < FACTS_LIFETIME_S:
+            return None
+        try:
+            facts = ModelFacts(**entry["facts"])
+        except (KeyError, TypeError):
+            return None
+        return facts if isinstance(facts.thinking, bool) else None  # written by an earlier version
+
+    def put(self, server: str, facts: ModelFacts, now: float) -> None:
+        """Keep facts for next time; a cache that cannot be written is no error."""
+        entries = self._read()
+        entries[_key(server, facts.id)] = {"at": now, "facts": asdict(facts)}
+        try:
+            make_private(self.path.parent)
+            fresh = self.path.with_suffix(".tmp")
+            fresh.write_text(json.dumps(entries), "utf-8")
+            fresh.replace(self.path)
+        except OSError:
+            return
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            found = json.loads(self.path.read_text("utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+
+def _key(server: str, model: str) -> str:
+    """The name of an entry: a URL may hold a password, which must not be written."""
+    return f"{mask(server)} {model}"
+
+
+class ModelSelection:
+    """The model in use. `facts` are of the one chosen last; without a cache every choice asks the server."""
+
+    def __init__(
+        self, model: Model, name: str, now: Callable[[], float], cache: ModelFactsCache | None
+    ) -> None:
+        self.model = model
+        self.facts = model.known_facts(model.catalog.resolve(name))
+        self._now = now
+        self._cache = cache
+
+    async def choose(self, name: str) -> None:
+        """Use a model by its id or alias.
+
+        Raises UsageError where the service says that there is none such.
+        """
+        model = self.model.catalog.resolve(name)
+        found = self._cache.get(self.model.server, model, self._now()) if self._cache else None
+        self.facts = found or await self._describe(model)
+
+    async def _describe(self, model: str) -> ModelFacts:
+        try:
+            facts = await asyncio.wait_for(self.model.describe(model), DESCRIBE_TIMEOUT_S)
+        except ModelNotFound as error:
+            raise UsageError(self._unknown(model)) from error
+        except (ModelError, TimeoutError):
+            return self.model.known_facts(model)
+        self._remember(facts)
+        return facts
+
+    def learn_window(self, tokens: int) -> None:
+        """A rejected request told the size of the window: remember it for this model and server."""
+        self.facts = replace(self.facts, window=tokens)
+        self._remember(self.facts)
+
+    def _remember(self, facts: ModelFacts) -> None:
+        if self._cache is not None:
+            self._cache.put(self.model.server, facts, self._now())
+
+    def _unknown(self, name: str) -> str:
+        near = self.model.catalog.suggest(name)
+        hint = (
+            f"did you mean {near}?"
+            if near
+            else f"give a whole id, or {', '.join(self.model.catalog.aliases)}"
+        )
+        return f"the service has no model {name!r}; {hint}"

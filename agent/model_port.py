@@ -1,0 +1,193 @@
+"""The Model port: a provider-neutral request, and the reply as it arrives. One adapter per provider.
+
+An adapter turns a `ModelRequest` into whatever its service takes, and what comes back into an
+`IncomingReply`. Bytes, headers, signatures, cache fields and event streams are its own business.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
+
+from transcripts.messages import Block, TextBlock, Usage
+from transcripts.view import Message
+
+from .events import Event
+
+Feature = Literal["thinking", "effort", "cache", "eager tool input"]
+"""What a request may ask for and a server may not take; a rejected one is left out from then on."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSettings:
+    """What every request of a session has in common.
+
+    system      the texts of the system prompt, in order
+    tools       definitions in order: {"name", "description", "input_schema", ...}
+    thinking    whether the model may think before it answers, with a summary that can be shown
+    effort      how hard it thinks: "low" to "max"; None leaves that to the model
+    cache       how long the provider should keep the prefix: "5m", "1h"; None for not at all
+    eager       whether the inputs of tools should stream before they are validated
+    rejected    features that the server did not take
+    """
+
+    model: str
+    max_tokens: int
+    system: tuple[str, ...] = ()
+    tools: tuple[Mapping[str, Any], ...] = ()
+    thinking: bool = False
+    effort: str | None = None
+    cache: Literal["5m", "1h"] | None = "5m"
+    eager: bool = False
+    rejected: frozenset[Feature] = frozenset()
+
+    def without(self, feature: Feature) -> RequestSettings:
+        """The settings for a server that does not take a feature."""
+        return replace(self, rejected=self.rejected | {feature})
+
+    def may_use(self, feature: Feature) -> bool:
+        return feature not in self.rejected
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One request: the view, and where the provider's cache should be able to stop.
+
+    `cache_marks` are indices of messages; the last message is always one more. `instruction` is one more
+    user message at the end, behind the last mark.
+    """
+
+    settings: RequestSettings
+    messages: Sequence[Message]
+    cache_marks: tuple[int, ...] = ()
+    instruction: str = ""
+
+
+@dataclass(slots=True)
+class PendingBlock:
+    """A content block that has begun and not ended; `pieces` are the texts that came of it so far."""
+
+    kind: Literal["text", "thinking", "tool input", "other"]
+    pieces: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+@dataclass(slots=True)
+class IncomingReply:
+    """A reply as it arrives. An adapter fills it, the loop reads it, also after a failure half-way.
+
+    blocks    finished blocks, in order: no tool may run from any other
+    pending   blocks under way, by index
+    stop      "end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal", "pause_turn" or
+              "model_context_window_exceeded"; other words of a provider as they are; None: not known yet
+    complete  the stream ended as it should: a stop reason is known and no block is pending
+    """
+
+    blocks: list[Block] = field(default_factory=list)
+    pending: dict[int, PendingBlock] = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
+    stop: str | None = None
+    complete: bool = False
+    model: str = ""
+    request_id: str = ""
+
+    @property
+    def started(self) -> bool:
+        return bool(self.blocks or self.pending or self.model)
+
+    @property
+    def unfinished(self) -> str:
+        """The texts of the blocks that never ended, for the record."""
+        return "".join(block.text for block in self.pending.values())
+
+    @property
+    def text(self) -> str:
+        """All text so far, finished or not."""
+        done = "".join(block.text for block in self.blocks if isinstance(block, TextBlock))
+        return done + "".join(block.text for block in self.pending.values() if block.kind == "text")
+
+    def kept(self) -> tuple[Block, ...]:
+        """The blocks for the record: the finished ones, and text that was cut short."""
+        cut = [TextBlock(block.text) for block in self.pending.values() if block.kind == "text"]
+        return (*self.blocks, *(block for block in cut if block.text.strip()))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What is known of a model; the features may be asked of it where they are True.
+
+    window      input tokens; max_output: tokens
+    binds       thinking is bound to the prefix that it was produced on (taken for granted where unknown)
+    known       a table or the server knows the model
+    """
+
+    id: str
+    window: int = 200_000
+    max_output: int = 32_000
+    thinking: bool = False
+    binds: bool = True
+    effort: bool = False
+    cache: bool = False
+    eager: bool = False
+    known: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCatalog:
+    """The models that are known without asking a server. `aliases` maps short names to ids."""
+
+    default: str
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    models: tuple[ModelFacts, ...] = ()
+
+    def resolve(self, name: str) -> str:
+        """The model id that a name or an alias stands for; the default for an empty name."""
+        return self.aliases.get(name.strip().lower(), name.strip()) or self.default
+
+    def suggest(self, name: str) -> str:
+        """The known model or alias that a name most resembles, "" where none does."""
+        known = [*self.aliases, *(facts.id for facts in self.models)]
+        return next(iter(difflib.get_close_matches(name.strip().lower(), known, 1, 0.7)), "")
+
+
+class Model(Protocol):
+    """A service that answers requests.
+
+    The loop calls `stream` alone; the rest is for the composition root.
+    """
+
+    @property
+    def server(self) -> str:
+        """Where requests go: a base URL, which people are shown and facts are remembered by."""
+
+    @property
+    def catalog(self) -> ModelCatalog: ...
+
+    def connect(self) -> None:
+        """Everything slow (imports, a client). May be called on any thread. Raises AuthenticationError."""
+
+    async def stream(
+        self, request: ModelRequest, reply: IncomingReply, emit: Callable[[Event], None]
+    ) -> None:
+        """Send one request and fill `reply`, emitting TextDelta, ThinkingDelta and ToolCallDelta meanwhile.
+
+        Returns when the stream is over, whether or not it ended well: `reply.complete` tells. Raises one
+        of agent.errors.ModelError. Cancellation closes the connection at once. In every case `reply`
+        holds what had come.
+        """
+
+    def known_facts(self, model: str) -> ModelFacts:
+        """What is known of a model without asking the server."""
+
+    async def describe(self, model: str) -> ModelFacts:
+        """What the server says of a model, on top of what is known.
+
+        Raises ModelError; ModelNotFound only where the server is the authority on which models there are.
+        """
+
+    async def close(self) -> None: ...
