@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from agent.app import debug_log
-from agent.app.config import has_credentials, load
+from agent.app.config import has_credentials, load_config
 from agent.app.options import Options
 from agent.app.setup import RunSetup
 from agent.errors import AgentError, UsageError
@@ -49,7 +49,7 @@ def run(options: Options) -> int:
 
 def _setup(options: Options) -> RunSetup:
     folder = _folder(options)
-    setup = RunSetup(options, load(os.environ, folder, Path.home()), folder, dict(os.environ))
+    setup = RunSetup(options, load_config(os.environ, folder, Path.home()), folder, dict(os.environ))
     if options.debug_file:
         debug_log.begin(options.debug_file, setup.masks, os.environ)
     else:

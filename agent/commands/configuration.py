@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from agent.app.config import HOOKS
 from agent.events import CommandOutput, Notice
+from agent.ports import HookEvent
 
 if TYPE_CHECKING:
     from agent.app.controller import Controller
@@ -31,8 +31,8 @@ async def config(agent: Controller, argument: str) -> None:
 async def hooks(agent: Controller, argument: str) -> None:
     """Show the hooks: which command runs at which moment."""
     config = agent.setup.config
-    wide = max(map(len, HOOKS))
-    lines = [f"{moment:<{wide}}  {config.hooks.get(moment, '-')}" for moment in HOOKS]
+    wide = max(map(len, HookEvent))
+    lines = [f"{moment:<{wide}}  {config.hooks.get(moment, '-')}" for moment in HookEvent]
     agent.emit(CommandOutput("\n".join(lines)))
     agent.emit(Notice(f"[hooks] in {config.user_dir / 'settings.toml'} sets them"))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.app.composition import make_services
-from agent.app.config import load
+from agent.app.config import load_config
 from agent.app.context_building import tool_context_of
 from agent.app.setup import RunSetup
 from agent.checkpoints.change_log import read as read_changes
@@ -36,7 +36,7 @@ def place_of(project: Path) -> Path:
     from agent.cli.arguments import parse
 
     home = project.parent / "home"
-    setup = RunSetup(parse([]), load({}, project, home), project, {"HOME": str(home)})
+    setup = RunSetup(parse([]), load_config({}, project, home), project, {"HOME": str(home)})
     session = Session("x", Memory(), Folded(), None, TestClock().now)  # type: ignore[arg-type]
     services = make_services(setup, lambda event: None, None)  # type: ignore[arg-type]
     return tool_context_of(services, session).journals

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from agent.app.config import load
+from agent.app.config import load_config
 from agent.app.setup import RunSetup
 from agent.cli.arguments import parse
 from agent.offline.reply import Body, Reply, calls, says
@@ -286,7 +286,7 @@ def work(project: Path, model: Obedient, monkeypatch: pytest.MonkeyPatch, *flags
         }
         environ = {**os.environ, **own}
         options = parse(["-p", "Look around and tell me about it", *flags])
-        setup = RunSetup(options, load(environ, project, home), project, environ)
+        setup = RunSetup(options, load_config(environ, project, home), project, environ)
         asyncio.run(_run(setup, "Look around and tell me about it"))
         assert list(server.refused) == []
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.app import debug_log
-from agent.app.config import Config, load
+from agent.app.config import Config, load_config
 from agent.cli.sessions_command import main as sessions
 from agent.errors import UsageError
 from agent.model_port import IncomingReply as Reply
@@ -168,7 +168,7 @@ def test_the_credentials_that_are_hidden_are_keys_passwords_of_addresses_and_sig
     tmp_path: Path,
 ) -> None:
     def secrets(**environ: str) -> set[str]:
-        config: Config = load(environ, tmp_path, tmp_path)
+        config: Config = load_config(environ, tmp_path, tmp_path)
         return set(config.secrets)
 
     assert secrets(ANTHROPIC_API_KEY=KEY, ANTHROPIC_AUTH_TOKEN="token-token") == {KEY, "token-token"}

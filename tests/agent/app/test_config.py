@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.app.config import Config, has_credentials, load
+from agent.app.config import Config, has_credentials, load_config
 from agent.errors import ConfigError
 from agent.permissions.permission_store import permissions_path, store_rule
 from agent.permissions.rules import Rule
@@ -22,7 +22,7 @@ class Home:
         (self.project / ".makeroom").mkdir(parents=True)
 
     def load(self, **environ: str) -> Config:
-        return load(environ, self.project, self.home)
+        return load_config(environ, self.project, self.home)
 
     def write(self, text: str, project: bool = False) -> None:
         place = self.project / ".makeroom" if project else self.user
@@ -198,7 +198,7 @@ def test_a_grant_is_kept_for_this_project_only(home: Home) -> None:
     store_rule(path, Rule("bash", "git status"))
     store_rule(path, Rule("bash", "git status"))
     assert home.load().allow == (Rule("bash", 'echo "a\\b"'), Rule("bash", "git status"))
-    assert load({}, home.home, home.home).allow == ()
+    assert load_config({}, home.home, home.home).allow == ()
 
 
 def test_keys_are_secrets_and_short_ones_would_mask_words(home: Home) -> None:

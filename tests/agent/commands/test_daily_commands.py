@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.app.config import load
+from agent.app.config import load_config
 from agent.commands import may_run_beside
 from agent.errors import UsageError
 from agent.events import ClipboardCopy
@@ -251,7 +251,7 @@ def test_config_tells_where_each_setting_was_set(tmp_path: Path) -> None:
     }
 
     async def work(desk: Desk) -> None:
-        desk.agent.setup = replace(desk.agent.setup, config=load(environ, tmp_path, tmp_path))
+        desk.agent.setup = replace(desk.agent.setup, config=load_config(environ, tmp_path, tmp_path))
         desk.agent.in_use[1].compaction.settings = desk.agent.setup.compact_settings()
         text = await desk.do("/permissions mode dontAsk", "/effort max", "/config")
         rows = dict(line.split(maxsplit=1) for line in text.splitlines() if "  " in line)

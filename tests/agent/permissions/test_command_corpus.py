@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from agent.app.config import load
+from agent.app.config import load_config
 from agent.permissions.permission_store import permissions_path, store_rule
 from agent.permissions.rules import PermissionRules, judge, parse_rule, prefix_of
 from agent.permissions.shell_syntax import is_read_only
@@ -193,7 +193,7 @@ def test_always_covers_the_same_command_again_and_no_other_program(
     offered = prefix_of("bash", line)
     assert offered is not None and str(offered) == f"bash({words})"
     store_rule(permissions_path(tmp_path / "makeroom", tmp_path), offered)
-    kept = load({"XDG_CONFIG_HOME": str(tmp_path)}, tmp_path, tmp_path).allow
+    kept = load_config({"XDG_CONFIG_HOME": str(tmp_path)}, tmp_path, tmp_path).allow
     assert kept == (offered,)
     again = str(kept[0])
     assert run(line, again) == "allow"

@@ -1,0 +1,112 @@
+"""What a settings file may hold, as a pydantic model; mistakes are told with what would be right.
+
+Importing this costs about 0.1 s: config.py does so only when there is something to check.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from agent.permissions.rules import Rule, parse_rules
+from agent.ports import HookEvent
+from compact.settings import settings_from
+
+
+def _number(value: object) -> float:
+    """The number that a value is or holds; NaN, which fits no limits, where it is none."""
+    try:
+        return math.nan if isinstance(value, bool) else float(str(value).replace("_", ""))
+    except ValueError:
+        return math.nan
+
+
+def _url(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+        raise ValueError("takes a URL such as http://localhost:11434")
+    return parts.geturl()
+
+
+def _rules(texts: list[Any]) -> tuple[Rule, ...]:
+    return tuple(rule for text in texts for rule in parse_rules(str(text)))
+
+
+def _hooks(table: dict[str, Any]) -> dict[str, str]:
+    names = [event.value for event in HookEvent]
+    for name, command in table.items():
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise ValueError(f"{name!r} is no hook; {hint}There are {', '.join(names)}")
+        if not isinstance(command, str) or not command.strip():
+            raise ValueError(f'{name} takes a command, such as "check.sh", not {command!r}')
+    return {name: command.strip() for name, command in table.items()}
+
+
+def _compact(table: dict[str, Any]) -> dict[str, Any]:
+    settings_from(table)
+    return table
+
+
+_Text = Annotated[str, Field(min_length=1)]
+_Whole = Annotated[int, BeforeValidator(_number), Field(ge=1)]
+_Seconds = Annotated[float, BeforeValidator(_number), Field(ge=1, lt=1e6)]
+_RuleList = Annotated[list[Any], AfterValidator(_rules)]
+_WHOLE = "a whole number of at least 1"
+_RULES = 'a list of rules, such as ["bash(git status)"]'
+
+
+class FileSettings(BaseModel):
+    """The entries of a settings file. A field's description completes "takes ..." in an error."""
+
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+
+    model: _Text | None = Field(None, description="a text")
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = Field(
+        None, description="one of low, medium, high, xhigh, max"
+    )
+    max_tokens: _Whole | None = Field(None, description=_WHOLE)
+    context_window: _Whole | None = Field(None, description=_WHOLE)
+    cache: Literal["5m", "1h"] | None = Field(None, description="one of 5m, 1h")
+    base_url: Annotated[_Text, AfterValidator(_url)] | None = Field(None, description="a URL")
+    timeout: _Seconds | None = Field(None, description="seconds, at least 1")
+    permission_mode: Literal["manual", "acceptEdits", "dontAsk", "bypassPermissions"] | None = Field(
+        None, description="one of manual, acceptEdits, dontAsk, bypassPermissions"
+    )
+    allow: _RuleList | None = Field(None, description=_RULES)
+    deny: _RuleList | None = Field(None, description=_RULES)
+    pass_env: tuple[_Text, ...] | None = Field(None, description="a list of texts")
+    hooks: Annotated[dict[str, Any], AfterValidator(_hooks)] | None = Field(
+        None, description='a table, such as [hooks] and pre_tool = "check.sh"'
+    )
+    compact: Annotated[dict[str, Any], AfterValidator(_compact)] | None = Field(None, description="a table")
+
+
+def check(entries: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The values of the entries that are right, and for each of the others what is wrong with it."""
+    problems: dict[str, str] = {}
+    try:
+        found = FileSettings.model_validate(dict(entries))
+    except ValidationError as error:
+        problems = dict(_problems(error, entries))
+        found = FileSettings.model_validate({k: v for k, v in entries.items() if k not in problems})
+    return {name: getattr(found, name) for name in found.model_fields_set}, problems
+
+
+def _problems(error: ValidationError, entries: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for each in error.errors():
+        name = str(each["loc"][0])
+        cause = each.get("ctx", {}).get("error")
+        if each["type"] == "extra_forbidden":
+            near = difflib.get_close_matches(name, FileSettings.model_fields, 1)
+            yield name, f"is unknown{f'; did you mean {near[0]}?' if near else ''}"
+        elif cause is not None:
+            yield name, str(cause)
+        else:
+            yield name, f"takes {FileSettings.model_fields[name].description}, not {entries[name]!r}"
