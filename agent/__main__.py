@@ -1,37 +1,29 @@
-"""The way in: anchor the imports, judge argv, hand over. Kept free of everything that is slow to import."""
+"""The entry point: guard the imports, look at the first word, hand over. Imports nothing that is slow."""
 
-from .import_guard import anchor
+from .import_guard import guard_imports
 
-anchor()
+guard_imports()
 
-import sys  # noqa: E402  nothing may be imported before the anchor holds
+import sys  # noqa: E402  nothing may be imported before the guard holds
 from collections.abc import Sequence  # noqa: E402
+from importlib import import_module  # noqa: E402
+
+from .version import __version__  # noqa: E402
+
+# Each is a module with `main(words) -> exit code`, imported only when its word comes first.
+SUBCOMMANDS = {"replay": "agent.replay.command", "sessions": "agent.cli.sessions_command"}
+DEFAULT = "agent.cli.arguments"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words in (["--version"], ["-v"]):
-        from .version import __version__
-
         sys.stdout.write(f"makeroom {__version__}\n")
         return 0
-    if words[:1] == ["replay"]:
-        from agent.replay.command import main as replay
-
-        return replay(words[1:])
-    if words[:1] == ["sessions"]:
-        from pathlib import Path
-
-        from agent.cli.sessions_command import main as sessions
-
-        return sessions(words[1:], Path.cwd())
-    from agent.cli.arguments import parse
-
-    options = parse(words)
-    from agent.cli.launch import run
-
-    return run(options)
+    subcommand = SUBCOMMANDS.get(words[0]) if words else None
+    code: int = import_module(subcommand or DEFAULT).main(words[1:] if subcommand else words)
+    return code
 
 
 if __name__ == "__main__":

@@ -1,22 +1,26 @@
-"""Running: options become a setup, the right face takes over, and every way out has its exit code."""
+"""Launch the program: options become a setup, a face is chosen, and every way out has its exit code."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.app import debug_log
 from agent.app.config import has_credentials, load_config
 from agent.app.options import Options
 from agent.app.setup import RunSetup
-from agent.errors import AgentError, UsageError
+from agent.errors import AgentError, AuthenticationError, UsageError
 from transcripts.record_errors import StoreError
 
-from .session_choice import with_session
+if TYPE_CHECKING:
+    from agent.events import Emit
+    from agent.ports import Approver, Chooser, Driver
 
-FIRST_SCREEN = """\
+NO_MODEL = """\
 makeroom needs a model to talk to. One of these will do:
 
   export ANTHROPIC_API_KEY=sk-ant-...     your key for the Anthropic API
@@ -30,18 +34,16 @@ makeroom needs a model to talk to. One of these will do:
 def run(options: Options) -> int:
     """Run the program to its end. Raises nothing; errors are one line on standard error."""
     try:
-        setup = with_session(_setup(options))
-        if setup is None:
-            return 0
-        if not options.offline and not has_credentials(setup.config, os.environ, Path.home()):
-            return _explain(options)
-        if options.headless:
-            from agent.ui.headless import run_headless
+        setup = _setup(options)
+        if options.resume is not None or options.continue_:
+            from .session_choice import with_session  # 60 ms that a new session saves
 
-            return run_headless(setup)
-        return _interactive(setup)
+            if (chosen := with_session(setup)) is None:
+                return 0
+            setup = chosen
+        return _run(setup)
     except (AgentError, StoreError) as error:
-        print(f"makeroom: {error}", file=sys.stderr)
+        sys.stderr.write(f"makeroom: {error}\n")
         return error.code if isinstance(error, AgentError) else UsageError.code
     except KeyboardInterrupt:
         return 130
@@ -67,13 +69,34 @@ def _folder(options: Options) -> Path:
     return folder.resolve()
 
 
-def _explain(options: Options) -> int:
-    interactive = sys.stdin.isatty() and sys.stdout.isatty() and not options.headless
-    print(FIRST_SCREEN, end="", file=sys.stdout if interactive else sys.stderr)
-    return 5
+def _run(setup: RunSetup) -> int:
+    headless = setup.options.headless
+    if not setup.options.offline and not has_credentials(setup.config, os.environ, Path.home()):
+        interactive = sys.stdin.isatty() and sys.stdout.isatty() and not headless
+        (sys.stdout if interactive else sys.stderr).write(NO_MODEL)
+        return AuthenticationError.code
+    if headless:
+        from agent.ui.headless import run_headless  # 60 ms that the REPL's first paint saves
+
+        return run_headless(setup)
+    return _run_interactive(setup)
 
 
-def _interactive(setup: RunSetup) -> int:
-    from .interactive import run_interactive
+def _run_interactive(setup: RunSetup) -> int:
+    from agent.ui.repl_options import ReplOptions, run  # 110 ms of prompt_toolkit that headless runs save
 
-    return run_interactive(setup)
+    def make_driver(emit: Emit, approver: Approver, chooser: Chooser | None) -> Driver:
+        from agent import commands  # 150 ms, after the first paint
+        from agent.app.controller import Controller
+
+        return Controller(setup, emit, approver, commands, chooser)
+
+    options = ReplOptions(
+        folder=setup.folder,
+        state_dir=setup.config.state_dir,
+        prompt=setup.options.prompt,
+        plain=setup.options.plain,
+        color=setup.options.color,
+        mask=setup.masks.text,
+    )
+    return asyncio.run(run(make_driver, options))

@@ -30,8 +30,9 @@ WIDTH = 100
 SHOWN = 2_000  # characters of one output
 
 
-def main(argv: list[str], folder: Path) -> int:
+def main(argv: list[str], folder: Path | None = None) -> int:
     """Run `sessions` with these words. Exit code 0, 1 when nothing was found, 2 for bad usage."""
+    folder = folder or Path.cwd()
     word, rest = (argv[0], argv[1:]) if argv else ("list", [])
     if word in ("-h", "--help", "help"):
         return _say(__doc__ or "")
