@@ -1,7 +1,7 @@
-"""Where and when a session takes place, as the first block of its first user message.
+"""Tell the model where and when it works: the first block of a session's first user message.
 
-Read from files only: asking git would run what a repository's configuration names, before anybody said
-that it may.
+Read from files only: asking git would run what a repository's configuration names, before the person has
+allowed anything.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 from tools.truncate import escaped
 from transcripts.injected_context import CLOSING, OPENING
 
-LONGEST = 200  # characters of a folder or branch: names come with the project, and say nothing but a name
+MAX_NAME_CHARS = 200  # of a folder or branch: the name comes with the project and may be anything
 
 
 def environment_context(folder: Path, now: float) -> str:
-    """A few lines marked as ours: date, folder, system, branch."""
+    """Date, folder, system and branch, a line each, within the tags that mark text added by the program."""
     lines = [
         OPENING,
         "(added by makeroom, not by the user)",
@@ -31,7 +31,7 @@ def environment_context(folder: Path, now: float) -> str:
 
 
 def branch(folder: Path) -> str:
-    """The branch that is checked out, or what there is instead of one."""
+    """The branch that is checked out, or a description of what there is instead."""
     for place in [folder, *folder.parents]:
         git = place / ".git"
         if git.is_file():
@@ -56,6 +56,6 @@ def _head(git: Path, place: Path) -> str:
 
 
 def _name(text: str | Path) -> str:
-    """A name on one line that cannot end the block it stands in, nor steer a terminal."""
+    """The name on one line, unable to close the surrounding tags or to control a terminal."""
     plain = escaped(str(text), keep="").replace("<", "‹").replace(">", "›")
-    return plain if len(plain) <= LONGEST else f"{plain[:LONGEST]}…"
+    return plain if len(plain) <= MAX_NAME_CHARS else f"{plain[:MAX_NAME_CHARS]}…"

@@ -1,8 +1,8 @@
-"""A session: the record on disk and what it folds to, kept in step. The only maker of facts.
+"""A session: the record on disk and the conversation it folds to, kept in step. Facts are made here only.
 
-Every method appends one fact, then applies it. Four points are durable before anything is built on them:
-the user's words, the reply before its tools, `started` before a mutating tool acts, results before the
-next request. The caller says when by `sync`; the words of the user sync themselves.
+Every method appends one fact, then applies it. Four points are durable before anything is built on them: the
+user's words, the reply before its tools, `started` before a mutating tool acts, results before the next
+request. The caller syncs for all but the first.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ F = TypeVar("F", bound=Fact)
 
 
 class RecordWriter(Protocol):
-    """Where facts go. A full or broken disk raises nothing: what could not be written is kept and told."""
+    """Where facts go. A full or broken disk raises nothing: the writer keeps the facts and reports it."""
 
     def append(self, fact: Fact, durable: bool = False) -> None: ...
 
@@ -53,7 +53,10 @@ class BlockCounter(Protocol):
 
 
 class Session:
-    """One conversation. `folded` is what the facts come to; `sid` names the record."""
+    """One conversation. `folded` is what its facts come to; `sid` names the record.
+
+    spending  usage by the model that was asked; deferred: results left in the record's file
+    """
 
     def __init__(
         self, sid: str, record: RecordWriter, folded: Folded, count: BlockCounter, now: Callable[[], float]
@@ -62,7 +65,7 @@ class Session:
         self.folded = folded
         self.masks = SecretMasks()
         self.deferred = LazyResults()
-        self.spending = spent(folded)  # by model
+        self.spending = spent(folded)
         self._record = record
         self._count = count
         self._now = now
@@ -70,7 +73,7 @@ class Session:
 
     @property
     def spent(self) -> Usage:
-        """What the session has used so far, of all models."""
+        """Usage so far, over all models."""
         return sum(self.spending.values(), Usage())
 
     @property
@@ -79,7 +82,7 @@ class Session:
         return sum(prices_for(model).cost(usage) for model, usage in self.spending.items())
 
     def open(self, system: tuple[str, ...], tools: Sequence[Mapping[str, Any]], **more: Any) -> Opened:
-        """The session begins (or begins anew under other circumstances)."""
+        """The session begins, or goes on with another system prompt, tools, model or folder."""
         return self._add(
             Opened(*self._next(), tuple(map(self.masks.text, system)), tuple(tools), **more), durable=True
         )
@@ -108,7 +111,7 @@ class Session:
         return self._add(fact)
 
     def charge(self, usage: Usage, answered: str = "") -> None:
-        """Count what a request used, also one that is no part of the conversation (a summary)."""
+        """Count the usage of a request, also of one that is no part of the conversation (a summary)."""
         asked = self.folded.opened.model if self.folded.opened else ""
         model = asked or answered
         self.spending[model] = self.spending.get(model, Usage()) + usage
@@ -154,7 +157,7 @@ class Session:
         self._record.close()
 
     def sync(self) -> None:
-        """Everything appended so far is on the disk when this returns (or its loss has been told)."""
+        """Return when everything appended so far is on the disk, or its loss has been reported."""
         if self._unsynced:
             self._record.sync()
             self._unsynced = False
@@ -169,12 +172,12 @@ class Session:
         return fact
 
     def _masked(self, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-        """The blocks without the exact values of our own credentials, and without lone surrogates."""
-        return tuple(self.masks.block(sound(block)) for block in blocks)
+        """The blocks without our own credentials and without lone surrogates."""
+        return tuple(self.masks.block(without_surrogates(block)) for block in blocks)
 
 
-def sound(block: Block) -> Block:
-    """The block without lone surrogates, which no file and no request can carry."""
+def without_surrogates(block: Block) -> Block:
+    """The block without lone surrogates, which neither a file nor a request can carry."""
     if isinstance(block, TextBlock) and (text := replace_surrogates(block.text)) != block.text:
         return TextBlock(text, block.extra)
     return block
