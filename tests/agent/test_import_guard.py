@@ -44,7 +44,8 @@ def test_the_console_command_is_as_safe(decoys: Path) -> None:
 
 
 def test_python_path_is_left_as_it_is_for_children(decoys: Path) -> None:
-    script = "import os; from agent.import_guard import guard_imports; guard_imports(); print('PYTHONSAFEPATH' in os.environ)"
+    guarded = "import os; from agent.import_guard import guard_imports; guard_imports()"
+    script = f"{guarded}; print('PYTHONSAFEPATH' in os.environ)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
     )
