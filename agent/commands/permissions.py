@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from agent.events import CommandOutput, Notice
-from agent.permissions.permission_store import HERE, PermissionStore
-from agent.permissions.rules import MODES, Mode, Rule, parse_rules
+from agent.permissions.permission_store import SESSION_ORIGIN, PermissionStore
+from agent.permissions.rules import MODES, Rule, parse_rules
 
 if TYPE_CHECKING:
     from agent.app.controller import Controller
@@ -37,7 +37,7 @@ def _changed(permissions: PermissionStore, verb: str, rest: str) -> list[str]:
     if verb == "mode":
         if rest not in MODES:
             raise ValueError(f"the modes are {', '.join(MODES)}")
-        permissions.set_mode(cast("Mode", rest))
+        permissions.set_mode(rest)
     elif verb == "allow":
         _each(permissions.allow, rest)
     elif verb == "deny":
@@ -65,14 +65,14 @@ def _removed(permissions: PermissionStore, text: str) -> list[str]:
 
 def _remove(permissions: PermissionStore, rule: Rule) -> str:
     kind = "deny" if any(rule is each for each in permissions.rules.deny) else "allow"
-    if rule.origin == HERE or permissions.for_good(rule):
+    if rule.origin == SESSION_ORIGIN or permissions.is_permanent(rule):
         permissions.remove(rule)
         return f"removed: {kind} {rule} ({_where(permissions, rule)})"
     return f"not removed: {kind} {rule} stands in {rule.origin}; take it out there and start again"
 
 
 def _where(permissions: PermissionStore, rule: Rule) -> str:
-    return f"granted for good in {rule.origin}" if permissions.for_good(rule) else rule.origin
+    return f"granted for good in {rule.origin}" if permissions.is_permanent(rule) else rule.origin
 
 
 def _listed(permissions: PermissionStore) -> list[str]:

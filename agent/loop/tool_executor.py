@@ -18,8 +18,8 @@ from typing import Any
 
 from agent.errors import AgentError
 from agent.events import Emit, Notice, ToolCallFinished, ToolCallProgress, ToolCallStarted
+from agent.permissions.read_only import is_read_only
 from agent.permissions.rules import Rule, Verdict, judge
-from agent.permissions.shell_syntax import is_read_only
 from agent.ports import Allow, CheckpointRecorder, Deny, HookEvent, PermissionQuestion
 from agent.session.session import Session
 from tools.arguments import parse
@@ -186,7 +186,7 @@ def _grant(way: ReplyCalls, question: PermissionQuestion, verdict: Verdict, answ
 def _grant_for_good(way: ReplyCalls, rule: Rule) -> None:
     grants = way.context.permissions
     try:
-        grants.allow_for_good(rule)
+        grants.allow_always(rule)
     except (AgentError, OSError) as error:
         way.emit(Notice(f"{rule} is allowed for this session only, as it cannot be kept: {error}", "warning"))
     else:

@@ -1,14 +1,14 @@
-"""What "always" may be offered for: the first word or two of a command that will do no more than it says.
+"""Which prefix of a command "always" may allow: its first word or two, where these tell what it does.
 
-Nothing is offered that runs what it is given, removes, or sends out; nothing that would cover a whole family
-of programs (all of git); nothing whose words could be read as another rule once they are written down.
+Nothing is offered that runs what it is given, removes, or sends data out; nothing that would cover a whole
+family of programs (all of git); nothing whose words would be read as another rule once they are stored.
 """
 
 from __future__ import annotations
 
 import re
 
-from .shell_syntax import simple_commands
+from .shell_syntax import parse_simple_commands
 
 
 def _words(text: str) -> frozenset[str]:
@@ -16,10 +16,10 @@ def _words(text: str) -> frozenset[str]:
 
 
 # Programs whose second word says what they do.
-_TWO_WORDS = _words(
+_TWO_WORD_PROGRAMS = _words(
     "git npm pnpm yarn bun cargo go docker podman uv pip poetry make kubectl gh brew apt apt-get"
 )
-# Programs, builtins and words of the shell that run what they are given: a deny rule looks behind them.
+# Programs, builtins and keywords of the shell that run what they are given: a deny rule looks behind them.
 RUNNERS = _words(
     "sudo su doas env bash sh zsh dash ksh fish csh tcsh busybox eval exec command builtin source ."
     " trap xargs parallel find fd entr watch nohup setsid timeout time nice ionice chrt taskset stdbuf"
@@ -30,7 +30,7 @@ _INTERPRETERS = _words(
     "python node nodejs deno perl ruby php lua tclsh awk gawk mawk sed ed ex vi vim nvim emacs"
     " osascript pwsh java"
 )
-_HARMFUL = _words(
+_CHANGING = _words(
     "rm rmdir mv dd shred truncate mkfs mount umount kill pkill killall chmod chown chgrp ln tee cp"
 )
 _SENDING = _words(
@@ -40,26 +40,27 @@ _SENDING = _words(
 _EVALUATING = _words(
     "test [ [[ printf let read unset declare typeset local export readonly alias set shopt enable"
 )
-_NEVER = RUNNERS | _INTERPRETERS | _HARMFUL | _SENDING | _EVALUATING
-_NEVER_SECOND = _words(
+_NEVER_OFFERED = RUNNERS | _INTERPRETERS | _CHANGING | _SENDING | _EVALUATING
+_NEVER_OFFERED_SECOND = _words(
     "run exec x dlx push publish install add i config alias submodule bisect rebase filter-branch"
 )
-_SCRIPTS = {(name, "run") for name in ("npm", "pnpm", "yarn", "bun")}  # the project's, not any program
-_PLAIN = re.compile(r"[A-Za-z][\w.+-]*\Z", re.ASCII)
+_SCRIPT_RUNNERS = {(name, "run") for name in ("npm", "pnpm", "yarn", "bun")}  # only the project's scripts
+_PLAIN_WORD = re.compile(r"[A-Za-z][\w.+-]*\Z", re.ASCII)
 
 
-def safe_prefix(command: str) -> str | None:
-    """The words that "always" would allow, or None where anything shorter than once is too much."""
-    simple = simple_commands(command)
-    if not simple or len(simple) > 1:
+def safe_prefix(line: str) -> str | None:
+    """The words that "always" may allow, or None where the line may only be allowed once."""
+    commands = parse_simple_commands(line)
+    if commands is None or len(commands) > 1:
         return None
-    name, *rest = simple[0]
-    if not _PLAIN.match(name) or name in _NEVER or name.rstrip("0123456789.") in _NEVER:
+    program, *arguments = commands[0]
+    if not _PLAIN_WORD.match(program) or {program, program.rstrip("0123456789.")} & _NEVER_OFFERED:
         return None
-    if name not in _TWO_WORDS:
-        return name
-    if not rest or not _PLAIN.match(rest[0]):
+    if program not in _TWO_WORD_PROGRAMS:
+        return program
+    if not arguments or not _PLAIN_WORD.match(arguments[0]):
         return None
-    if rest[0] in _NEVER_SECOND and (name, rest[0]) not in _SCRIPTS and name != "make":
+    second = arguments[0]
+    if second in _NEVER_OFFERED_SECOND and (program, second) not in _SCRIPT_RUNNERS and program != "make":
         return None
-    return f"{name} {rest[0]}"
+    return f"{program} {second}"

@@ -1,50 +1,51 @@
-"""Whether a command line, roughly read, would remove the whole of a home, of the system, or of what is above.
+"""Whether a command line would remove a whole home, the system, or the folders above the project.
 
-Asked about in every mode. A mistake is meant here, not an attack: who may run anything can hide anything.
+Asked about in every mode. It is meant against mistakes, not against attacks: whoever may run any command can
+hide any.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Sequence
 
-from .shell_syntax import rough_commands
+from .shell_syntax import Words, find_possible_commands
 
-_SYSTEM = (
+_SYSTEM_FOLDERS = (
     "bin|boot|dev|etc|home|lib\\w*|media|mnt|opt|proc|root|run|sbin|srv|sys|usr|var"
     "|Users|System|Library|Applications|Volumes"
 )
-_WHOLE = re.compile(
-    rf"/|//|/(?:{_SYSTEM})|/[^/]*[*?\[][^/]*|/(?:home|Users)/[^/]+|~[\w-]*|~/\.\..*|\.\.(?:/\.\.)*"
+_VITAL_PLACE = re.compile(
+    rf"/|//|/(?:{_SYSTEM_FOLDERS})|/[^/]*[*?\[][^/]*|/(?:home|Users)/[^/]+|~[\w-]*|~/\.\..*|\.\.(?:/\.\.)*"
 )
-_INSIDE = re.compile(r"(?:/(?:\*+|\.|\.\*|))+\Z")  # what stands for everything in the folder before it
+_ALL_INSIDE = re.compile(r"(?:/(?:\*+|\.|\.\*|))+\Z")  # at the end of a path: everything in the folder before
 
 
 def is_destructive(line: str) -> bool:
-    """Whether `rm -r`, or a find that deletes, is aimed at such a place."""
-    there = False  # the line went to such a place
-    for words in rough_commands(line):
+    """Whether the line aims a recursive `rm`, or a `find` that deletes, at such a place."""
+    in_vital_place = False  # a `cd` before led there
+    for words in find_possible_commands(line):
         names = [posixpath.basename(word) for word in words]
         if names[0] in ("cd", "pushd"):
-            there = _is_whole(words[1] if len(words) > 1 else "~")
-        if "rm" in names and _removes(words[names.index("rm") + 1 :], there):
+            in_vital_place = _is_vital(words[1] if len(words) > 1 else "~")
+        if "rm" in names and _removes_vital(words[names.index("rm") + 1 :], in_vital_place):
             return True
-        if "find" in names and {"-delete", "rm"} & set(names) and any(map(_is_whole, words)):
+        if "find" in names and {"-delete", "rm"} & set(names) and any(map(_is_vital, words)):
             return True
     return False
 
 
-def _removes(words: Sequence[str], there: bool) -> bool:
-    options = [word for word in words if word.startswith("-")]
-    if not any(word == "--recursive" or re.match(r"-\w*[rR]", word) for word in options):
+def _removes_vital(arguments: Words, in_vital_place: bool) -> bool:
+    """Whether `rm` with these arguments removes such a place, or all that is in the current one."""
+    if not any(word == "--recursive" or re.match(r"-\w*[rR]", word) for word in arguments):
         return False
-    return any(_is_whole(word) or (there and word in ("*", ".", "./*", ".*")) for word in words)
+    everything = ("*", ".", "./*", ".*") if in_vital_place else ()
+    return any(_is_vital(word) or word in everything for word in arguments)
 
 
-def _is_whole(word: str) -> bool:
+def _is_vital(word: str) -> bool:
     if word.startswith("-"):
         return False
-    folder = _INSIDE.sub("", word) or ("/" if word.startswith("/") else "")
+    folder = _ALL_INSIDE.sub("", word) or ("/" if word.startswith("/") else "")
     folder = posixpath.normpath(folder) if folder.startswith(("/", "..")) else folder
-    return _WHOLE.fullmatch(folder) is not None
+    return _VITAL_PLACE.fullmatch(folder) is not None

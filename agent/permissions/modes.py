@@ -1,3 +1,6 @@
-"""The permission modes by name, apart from the rules so that judging argv imports nothing heavy."""
+"""The permission modes, apart from the rules so that reading the command line imports nothing heavy."""
 
-MODES = ("manual", "acceptEdits", "dontAsk", "bypassPermissions")
+from typing import Literal, get_args
+
+Mode = Literal["manual", "acceptEdits", "dontAsk", "bypassPermissions"]
+MODES: tuple[Mode, ...] = get_args(Mode)

@@ -1,8 +1,8 @@
-"""May a call go ahead? Pure: what it touches, the mode and the rules in, a verdict out.
+"""Whether a call may go ahead: what it accesses, the mode and the rules give a verdict. Pure.
 
-Deny beats ask beats allow. What cannot be parsed is asked about. A rule is `tool` or `tool(pattern)`: for
-bash the pattern is the start of a simple command, word by word (`bash(git status)`, `bash(npm run *)`,
-also written `npm run:*`); for the others a glob over the path, relative to the project.
+Deny beats ask, ask beats allow. What cannot be parsed is asked about. A rule is `tool` or `tool(pattern)`.
+For bash the pattern is the start of a simple command, word by word (`bash(git status)`, `bash(npm run *)`,
+also written `npm run:*`); for the other tools a glob over the path, relative to the project.
 """
 
 from __future__ import annotations
@@ -18,29 +18,20 @@ from tools.access import Access
 
 from .always_allow import RUNNERS, safe_prefix
 from .destructive import is_destructive
-from .modes import MODES
-from .shell_syntax import rough_commands, simple_commands
-
-__all__ = [
-    "MODES",
-    "Mode",
-    "PermissionRules",
-    "Rule",
-    "Verdict",
-    "judge",
-    "parse_rule",
-    "parse_rules",
-    "prefix_of",
-]
+from .modes import MODES as MODES
+from .modes import Mode as Mode
+from .shell_syntax import Words, find_possible_commands, parse_simple_commands
 
 KNOWN = {"bash", "read", "write", "edit", "compact", "recall"}
-Mode = Literal["manual", "acceptEdits", "dontAsk", "bypassPermissions"]
 _RULE = re.compile(r"^\s*([A-Za-z_]+)\s*(?:\((.*)\))?\s*$", re.DOTALL)
+_STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`pattern` None stands for every use of the tool; `origin` tells where it was set (a file, a flag)."""
+    """A rule about a tool. `pattern` None stands for every use of it; `origin` tells where the rule was set
+    (a file, a flag) and does not count when rules are compared.
+    """
 
     tool: str
     pattern: str | None = None
@@ -52,7 +43,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class PermissionRules:
-    """What was granted and what was forbidden; `session` tells that edits were allowed for the session."""
+    """The mode and the rules in force in the project `folder`, a real path."""
 
     mode: Mode = "manual"
     allow: tuple[Rule, ...] = ()
@@ -62,9 +53,9 @@ class PermissionRules:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """allow, ask or deny; `why` is one line for the person (or for the model, when denied).
+    """allow, ask or deny; `why` is one line for the user (or for the model, when denied).
 
-    `prefix` is the rule that "always" would add, or None where nothing shorter than once is safe.
+    `prefix` is the rule that "always" would add, or None where the call may only be allowed once.
     """
 
     answer: Literal["allow", "ask", "deny"]
@@ -73,7 +64,7 @@ class Verdict:
 
 
 def parse_rule(text: str) -> Rule:
-    """A rule from its text. Raises ValueError naming the form."""
+    """One rule from its text. Raises ValueError that names the form."""
     found = _RULE.match(text)
     if not found:
         raise ValueError(
@@ -86,7 +77,7 @@ def parse_rule(text: str) -> Rule:
 
 
 def parse_rules(text: str) -> tuple[Rule, ...]:
-    """Rules separated by commas or spaces. Raises ValueError where something else stands between them."""
+    """Rules separated by commas or spaces. Raises ValueError for anything else, and for unknown tools."""
     found = list(re.finditer(r"[A-Za-z_]+(?:\([^)]*\))?", text))
     between = re.sub(r"[A-Za-z_]+(?:\([^)]*\))?", "", text)
     if between.strip(" ,\t") or not found:
@@ -104,125 +95,125 @@ def _nearest(text: str) -> str:
     return f"the tools are {', '.join(sorted(KNOWN))}"
 
 
-def judge(tool: str, touches: Sequence[Access], rules: PermissionRules) -> Verdict:
-    """The verdict on one call: the strictest over everything that it touches."""
-    order = {"allow": 0, "ask": 1, "deny": 2}
-    verdicts = [_judge_one(tool, touch, rules) for touch in touches] or [Verdict("allow")]
-    verdict = max(verdicts, key=lambda each: order[each.answer])
+def judge(tool: str, accesses: Sequence[Access], rules: PermissionRules) -> Verdict:
+    """The verdict on one call: the strictest over everything that it accesses."""
+    verdicts = [_judge_access(tool, access, rules) for access in accesses] or [Verdict("allow")]
+    verdict = max(verdicts, key=lambda each: _STRICTNESS[each.answer])
     if verdict.answer == "ask" and rules.mode == "dontAsk":
         return Verdict("deny", f"not allowed, and the mode is dontAsk: {verdict.why}", verdict.prefix)
     return verdict
 
 
-def _judge_one(tool: str, touch: Access, rules: PermissionRules) -> Verdict:
-    if touch.kind == "none":
+def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
+    if access.kind == "none":
         return Verdict("allow")
     for rule in rules.deny:
-        if _fits(rule, tool, touch, rules.folder, any_part=True):
+        if rule.tool == tool and _denies(rule, access, rules.folder):
             return Verdict("deny", f"the rule {rule} denies this")
-    if touch.kind == "run":
-        return _judge_run(tool, touch, rules)
-    return _judge_path(tool, touch, rules)
+    allowed = any(rule.tool == tool and _allows(rule, access, rules.folder) for rule in rules.allow)
+    if access.kind == "run":
+        return _judge_command(tool, access.target, rules.mode, allowed)
+    return _judge_path(tool, access, rules.mode, allowed)
 
 
-def _judge_run(tool: str, touch: Access, rules: PermissionRules) -> Verdict:
-    if is_destructive(touch.target):
+def _judge_command(tool: str, line: str, mode: Mode, allowed: bool) -> Verdict:
+    if is_destructive(line):
         return Verdict("ask", "it removes a whole home, or a folder of the system")
-    if rules.mode == "bypassPermissions" or any(
-        _fits(rule, tool, touch, rules.folder) for rule in rules.allow
-    ):
+    if allowed or mode == "bypassPermissions":
         return Verdict("allow")
-    return Verdict("ask", "it runs a command", prefix_of(tool, touch.target))
+    return Verdict("ask", "it runs a command", always_rule(tool, line))
 
 
-def _judge_path(tool: str, touch: Access, rules: PermissionRules) -> Verdict:
-    inside = not touch.outside and not touch.protected
-    if rules.mode == "bypassPermissions" or (touch.kind == "read" and inside):
+def _judge_path(tool: str, access: Access, mode: Mode, allowed: bool) -> Verdict:
+    """`allowed` tells that a rule allows it, which never holds for writing to a protected place."""
+    inside = not access.outside and not access.protected
+    if mode == "bypassPermissions" or (access.kind == "read" and inside):
         return Verdict("allow")
-    if touch.protected and touch.kind == "write":
+    if access.protected and access.kind == "write":
         return Verdict("ask", "a protected place")
-    if any(_fits(rule, tool, touch, rules.folder) for rule in rules.allow):
+    if allowed or (access.kind == "write" and inside and mode == "acceptEdits"):
         return Verdict("allow")
-    if touch.kind == "write" and inside and rules.mode == "acceptEdits":
-        return Verdict("allow")
-    why = (
-        "outside the project"
-        if touch.outside
-        else "a protected place"
-        if touch.protected
-        else "it writes a file"
-    )
-    return Verdict("ask", why, Rule(tool, None) if inside else None)
+    if inside:
+        return Verdict("ask", "it writes a file", Rule(tool))
+    return Verdict("ask", "outside the project" if access.outside else "a protected place")
 
 
-def _fits(rule: Rule, tool: str, touch: Access, folder: str, any_part: bool = False) -> bool:
-    if rule.tool != tool:
-        return False
-    if touch.kind == "run":
-        return _forbids(rule, touch.target) if any_part else _covers(rule, touch.target)
+def _denies(rule: Rule, access: Access, folder: str) -> bool:
+    if access.kind == "run":
+        return _forbids(rule, access.target)
+    return rule.pattern is None or _path_matches(rule.pattern, access.target, folder)
+
+
+def _allows(rule: Rule, access: Access, folder: str) -> bool:
+    if access.kind == "run":
+        return _covers(rule, access.target)
     if rule.pattern is None:
-        return any_part or not (touch.outside or touch.protected)
-    relative = touch.target.removeprefix(folder.rstrip("/") + "/")
-    return fnmatchcase(touch.target, rule.pattern) or fnmatchcase(relative, rule.pattern)
+        return not (access.outside or access.protected)
+    return _path_matches(rule.pattern, access.target, folder)
 
 
-def _covers(rule: Rule, command: str) -> bool:
-    """Whether an allow rule covers a command line: every simple command in it, or the very line."""
+def _path_matches(pattern: str, path: str, folder: str) -> bool:
+    relative = path.removeprefix(folder.rstrip("/") + "/")
+    return fnmatchcase(path, pattern) or fnmatchcase(relative, pattern)
+
+
+def _covers(rule: Rule, line: str) -> bool:
+    """Whether an allow rule covers a command line: every simple command in it, or exactly this line."""
     if rule.pattern is None:
         return True
-    simple = simple_commands(command)
-    if simple is None:
-        return rule.pattern == command.strip()
-    wanted = _wanted(rule.pattern)
-    return bool(simple) and all(_starts(words, wanted) for words in simple)
+    commands = parse_simple_commands(line)
+    if commands is None:
+        return rule.pattern == line.strip()
+    wanted = _pattern_words(rule.pattern)
+    return all(_starts_with(words, wanted) for words in commands)
 
 
-def _starts(words: Sequence[str], wanted: Sequence[str]) -> bool:
+def _starts_with(words: Words, wanted: Words) -> bool:
     if wanted == ["git"] and words[1:] and words[1].startswith("-"):
         return False  # git -c, --exec-path and their like name programs to run
     return len(words) >= len(wanted) and all(fnmatchcase(w, p) for w, p in zip(words, wanted, strict=False))
 
 
-def _forbids(rule: Rule, command: str) -> bool:
-    """Whether a deny rule is meant: by any command of the line, whoever runs it and whatever options it has.
+def _forbids(rule: Rule, line: str) -> bool:
+    """Whether any command of the line is meant by a deny rule, by whatever means it is run, with any options.
 
-    What cannot be parsed, and what is handed to a program that runs it, is looked through word by word.
+    What cannot be parsed, and what is passed to a program that runs it, is searched from every word on.
     """
-    if rule.pattern is None or rule.pattern == command.strip():
+    if rule.pattern is None or rule.pattern == line.strip():
         return True
-    wanted = _wanted(rule.pattern)
-    simple = simple_commands(command)
-    if simple is not None and not any(map(_runs_others, simple)):
-        return any(_names(words, wanted) for words in simple)
-    tails = (words[at:] for words in rough_commands(command) for at in range(len(words)))
-    return any(_names(tail, wanted) for tail in tails)
+    wanted = _pattern_words(rule.pattern)
+    commands = parse_simple_commands(line)
+    if commands is not None and not any(map(_runs_others, commands)):
+        return any(_is_call_of(words, wanted) for words in commands)
+    tails = (words[at:] for words in find_possible_commands(line) for at in range(len(words)))
+    return any(_is_call_of(tail, wanted) for tail in tails)
 
 
-def _runs_others(words: Sequence[str]) -> bool:
+def _runs_others(words: Words) -> bool:
     return words[0].rpartition("/")[2] in RUNNERS or "=" in words[0]
 
 
-def _names(words: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Whether words are the wanted ones: the program by any path, its options passed over."""
+def _is_call_of(words: Words, wanted: Words) -> bool:
+    """Whether a command is the wanted one: the program by any path, options between the words ignored."""
     if not wanted:
         return True
     if not (fnmatchcase(words[0], wanted[0]) or fnmatchcase(words[0].rpartition("/")[2], wanted[0])):
         return False
-    reached = {1}
+    reached = {1}  # where the next wanted word may stand
     for pattern in wanted[1:]:
         for at in range(min(reached, default=len(words)), len(words)):
             if at in reached and words[at].startswith("-"):
-                reached |= {at + 1, at + 2}
+                reached |= {at + 1, at + 2}  # an option, with or without a value of its own
         reached = {at + 1 for at in reached if at < len(words) and fnmatchcase(words[at], pattern)}
     return bool(reached)
 
 
-def _wanted(pattern: str) -> list[str]:
+def _pattern_words(pattern: str) -> Words:
     words = pattern.split()
     return words[:-1] if words[-1] == "*" else words
 
 
-def prefix_of(tool: str, command: str) -> Rule | None:
-    """The rule that "always" adds: the first word or two; None where that would be too broad."""
-    words = safe_prefix(command)
-    return None if words is None else Rule(tool, words)
+def always_rule(tool: str, line: str) -> Rule | None:
+    """The rule that "always" adds: the first word or two of a line; None where that would be too broad."""
+    prefix = safe_prefix(line)
+    return None if prefix is None else Rule(tool, prefix)

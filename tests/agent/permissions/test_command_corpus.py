@@ -10,8 +10,8 @@ import pytest
 
 from agent.app.config import load_config
 from agent.permissions.permission_store import permissions_path, store_rule
-from agent.permissions.rules import PermissionRules, judge, parse_rule, prefix_of
-from agent.permissions.shell_syntax import is_read_only
+from agent.permissions.read_only import is_read_only
+from agent.permissions.rules import PermissionRules, always_rule, judge, parse_rule
 from tools.access import Access
 
 ALLOWED = ("git status", "ls")
@@ -190,7 +190,7 @@ NEVER_ALWAYS = [
 def test_always_covers_the_same_command_again_and_no_other_program(
     line: str, words: str, tmp_path: Path
 ) -> None:
-    offered = prefix_of("bash", line)
+    offered = always_rule("bash", line)
     assert offered is not None and str(offered) == f"bash({words})"
     store_rule(permissions_path(tmp_path / "makeroom", tmp_path), offered)
     kept = load_config({"XDG_CONFIG_HOME": str(tmp_path)}, tmp_path, tmp_path).allow
@@ -210,7 +210,7 @@ def test_always_covers_the_same_command_again_and_no_other_program(
 
 @pytest.mark.parametrize("line", NEVER_ALWAYS)
 def test_always_is_not_offered_for_what_would_cover_more(line: str) -> None:
-    assert prefix_of("bash", line) is None
+    assert always_rule("bash", line) is None
 
 
 def test_a_rule_for_all_of_git_does_not_cover_options_that_name_programs() -> None:

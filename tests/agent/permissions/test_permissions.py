@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.loop.tool_executor import _for_session
-from agent.permissions.rules import PermissionRules, Verdict, judge, parse_rule, parse_rules, prefix_of
-from agent.permissions.shell_syntax import is_read_only, simple_commands
+from agent.permissions.read_only import is_read_only
+from agent.permissions.rules import PermissionRules, Verdict, always_rule, judge, parse_rule, parse_rules
+from agent.permissions.shell_syntax import parse_simple_commands
 from agent.ports import PermissionQuestion
 from agent.ui.approval import choices
 from tools.access import Access
@@ -142,7 +143,7 @@ def test_a_longer_word_is_another_command() -> None:
     ],
 )
 def test_always_is_offered_for_the_shortest_safe_prefix(command: str, prefix: str | None) -> None:
-    offered = prefix_of("bash", command)
+    offered = always_rule("bash", command)
     assert (offered.pattern if offered else None) == prefix
     if offered is not None:
         assert run(command, rules(str(offered))) == "allow"
@@ -207,6 +208,6 @@ def test_a_path_rule_is_a_glob_within_the_project() -> None:
 
 @given(st.text(alphabet="abc $`\"';&|<>(){}\\\n=*rm-", max_size=30))
 def test_whatever_the_line_says_a_rule_covers_every_command_in_it(line: str) -> None:
-    found = simple_commands(line)
+    found = parse_simple_commands(line)
     if found is not None and run(line, rules("bash(abc)")) == "allow":
         assert all(words[0] == "abc" for words in found)

@@ -1,0 +1,41 @@
+"""Whether a command line changes no file: only then it runs without a scan of the project around it."""
+
+from __future__ import annotations
+
+from .shell_syntax import Words, parse_simple_commands
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Programs that only read, whatever their arguments but those below; and the subcommands of git that do.
+_READERS = _words(
+    "ls cat head tail grep rg wc pwd echo which file stat du df id whoami uname ps tree diff cmp cut tr"
+    " true false find"
+)
+_GIT_READERS = _words("status diff log show blame rev-parse ls-files grep describe shortlog")
+_WRITING_OPTIONS = {
+    "find": _words("-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls"),
+    "git": _words("--output --open-files-in-pager -O --ext-diff"),
+    "tree": _words("-o --output"),
+    "file": _words("-C --compile"),
+    "rg": _words("--pre"),
+}
+
+
+def is_read_only(line: str) -> bool:
+    """Whether every simple command of the line is known to only read; False where it cannot be parsed."""
+    commands = parse_simple_commands(line)
+    return commands is not None and all(map(_only_reads, commands))
+
+
+def _only_reads(words: Words) -> bool:
+    program, *arguments = words
+    options = _WRITING_OPTIONS.get(program, frozenset())
+    if any(word == option or word.startswith(f"{option}=") for word in arguments for option in options):
+        return False
+    if program == "git":
+        opens_pager = any(word.startswith("-O") for word in arguments)
+        return bool(arguments) and arguments[0] in _GIT_READERS and not opens_pager
+    return program in _READERS
