@@ -40,10 +40,10 @@ class CommandTable(Protocol):
     The module agent.commands is one; handed in, because commands work on the controller.
     """
 
-    def described(self) -> Sequence[tuple[str, str]]:
+    def command_summaries(self) -> Sequence[tuple[str, str]]:
         """(name, what it does in a few words) of each, in order."""
 
-    def may_run_beside(self, line: str) -> bool:
+    def may_run_during_turn(self, line: str) -> bool:
         """Whether a command line may run while a turn runs."""
 
     async def run_command(self, controller: Controller, line: str) -> None:
@@ -149,11 +149,11 @@ class Controller:
 
     def beside(self, line: str) -> bool:
         """See ports.Driver."""
-        return self._command_table.may_run_beside(line)
+        return self._command_table.may_run_during_turn(line)
 
     def commands(self) -> Sequence[tuple[str, str]]:
         """See ports.Driver."""
-        return self._command_table.described()
+        return self._command_table.command_summaries()
 
     def cycle_mode(self) -> str:
         """See ports.Driver."""

@@ -1,22 +1,30 @@
-"""The log of what the agent changed: one JSON line for each change of a path, in a session's own file."""
+"""The log of the files that a session changed: one JSON line for each change, in the session's own file."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from transcripts.disk import add_line
+from transcripts.record_errors import StoreError
+from transcripts.session_lock import RECORDS_FOLDER, ensure_private_folder
 
+from .content_store import replace_private
 from .snapshot import PathState, ProjectSnapshot
 
 
 @dataclass(slots=True)
 class FileChange:
-    """What happened to a path in one stretch of work: as it was, as it was left (None: interrupted)."""
+    """One change of a path: the record's newest seq when it began, and the states before and after.
+
+    `path` is relative to the project. `after` is None while the change goes on, and for ever where the run
+    ended within it.
+    """
 
     seq: int
     path: str
@@ -24,69 +32,121 @@ class FileChange:
     after: PathState | None = None
 
 
-def read(path: Path) -> list[FileChange]:
-    """The changes of a log. A later line about the same work says how it ended; a torn line is left out."""
-    found: list[FileChange] = []
-    begun: dict[tuple[int, str], FileChange] = {}
+@dataclass(slots=True)
+class ChangeLog:
+    """The changes of session `sid` in the project `root`, oldest first, in memory and in a file.
+
+    The methods block on the disk and raise no OSError: `failures` says what could not be saved and why.
+    """
+
+    root: Path
+    sid: str
+    changes: list[FileChange] = field(init=False)
+    failures: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.changes = read_changes(self._path("jsonl"))
+
+    def add(self, change: FileChange) -> None:
+        """Append a change."""
+        self.changes.append(change)
+        self.save(change)
+
+    def save(self, change: FileChange) -> None:
+        """Write a line about a change that is in the log already: it says how the change ended."""
+        self._saving(lambda: _append(self._path("jsonl"), change))
+
+    def save_snapshot(self, seq: int, snapshot: ProjectSnapshot) -> None:
+        """Keep the snapshot taken before a command while that runs, so that a crash does not lose it."""
+        states = {name: astuple(state) for name, state in snapshot.states.items()}
+        data = json.dumps([seq, snapshot.complete, states]).encode()
+        path = self._path("look")
+        self._saving(lambda: replace_private(path, data, path.with_suffix(".new")))
+
+    def load_snapshot(self) -> tuple[int, ProjectSnapshot] | None:
+        """The seq and the snapshot of a command whose end an earlier run did not see; None without one."""
+        try:
+            seq, complete, states = json.loads(self._path("look").read_text("utf-8"))
+            snapshot = ProjectSnapshot({name: _state(raw) for name, raw in states.items()}, bool(complete))
+            return int(seq), snapshot
+        except (OSError, ValueError, TypeError, AttributeError):
+            return None
+
+    def drop_snapshot(self) -> None:
+        """Remove the saved snapshot: the command has ended and its changes are in the log."""
+        with suppress(OSError):
+            self._path("look").unlink(missing_ok=True)
+
+    def _path(self, kind: str) -> Path:
+        return checkpoints_folder(self.root) / f"{self.sid}.{kind}"
+
+    def _saving(self, write: Callable[[], None]) -> None:
+        folder = checkpoints_folder(self.root)
+        try:
+            ensure_private_folder(folder.parent)
+            ensure_private_folder(folder)
+            write()
+        except (OSError, StoreError) as error:
+            self.failures.add(f"checkpoints cannot be saved ({error}): they end with this run")
+
+
+def checkpoints_folder(root: Path) -> Path:
+    """Where the logs and contents of a project's sessions lie."""
+    return root / RECORDS_FOLDER / "checkpoints"
+
+
+def copy_log(root: Path, old_sid: str, new_sid: str) -> None:
+    """Let the copy of a session restore the files that its original changed. Raises OSError."""
+    old, new = (checkpoints_folder(root) / f"{sid}.jsonl" for sid in (old_sid, new_sid))
+    if old.exists():
+        replace_private(new, old.read_bytes(), new.with_suffix(".new"))
+
+
+def read_changes(path: Path) -> list[FileChange]:
+    """The changes in a file; a torn or foreign line is passed over.
+
+    Lines about one path at one seq are one change: the first tells how it was before, the last how it ended.
+    """
     try:
         lines = path.read_text("utf-8", "surrogateescape").splitlines()
     except OSError:
         return []
+    changes: dict[tuple[int, str], FileChange] = {}
     for line in lines:
         with suppress(ValueError, TypeError):
             seq, name, before, after = json.loads(line)
             change = FileChange(int(seq), str(name), _state(before), _state(after) if after else None)
             if change.path.startswith("/") or ".." in change.path.split("/"):
-                continue  # nothing that we wrote: the log lies in the project, and may have come with it
-            earlier = begun.pop((change.seq, change.path), None)
-            if earlier is not None:
-                earlier.after = change.after
-                continue
-            found.append(change)
-            if change.after is None:
-                begun[change.seq, change.path] = change
-    return found
+                continue  # not written by this program: the log may have come with the project
+            changes.setdefault((change.seq, change.path), change).after = change.after
+    return list(changes.values())
 
 
-def append(path: Path, change: FileChange) -> None:
-    """Add a line. Raises OSError."""
+def changed_files_since(changes: Iterable[FileChange], seqs: Iterable[int]) -> dict[int, int]:
+    """For each seq: how many files, folders not counted, were changed from there on."""
+    left = sorted(changes, key=lambda change: change.seq)
+    counts: dict[int, int] = {}
+    paths: set[str] = set()
+    for seq in sorted(seqs, reverse=True):
+        while left and left[-1].seq >= seq:
+            change = left.pop()
+            kinds = (change.before.kind, change.after.kind if change.after else "none")
+            if change.before != change.after and "dir" not in kinds:
+                paths.add(change.path)
+        counts[seq] = len(paths)
+    return counts
+
+
+def _append(path: Path, change: FileChange) -> None:
     after = astuple(change.after) if change.after else None
     line = json.dumps([change.seq, change.path, astuple(change.before), after])
-    fd = _private(path, os.O_APPEND | os.O_RDWR)
+    fd = os.open(path, os.O_APPEND | os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         add_line(fd, line.encode())
     finally:
         os.close(fd)
 
 
-def copy_log(path: Path, fresh: Path) -> None:
-    """Give another session the log as it is now. Raises OSError."""
-    with os.fdopen(_private(fresh, os.O_EXCL | os.O_WRONLY), "wb") as file:
-        file.write(path.read_bytes())
-
-
-def save_look(path: Path, seq: int, look: ProjectSnapshot) -> None:
-    """Keep a look while a command runs, so that a crash does not lose it. Raises OSError."""
-    states = {name: astuple(state) for name, state in look.states.items()}
-    fresh = path.with_suffix(".new")
-    with os.fdopen(_private(fresh, os.O_TRUNC | os.O_WRONLY), "w", encoding="utf-8") as file:
-        json.dump([seq, look.complete, states], file)
-    fresh.replace(path)
-
-
-def load_look(path: Path) -> tuple[int, ProjectSnapshot] | None:
-    """The look of a command that never finished, and when it was taken; None where there is none."""
-    try:
-        seq, complete, states = json.loads(path.read_text("utf-8"))
-        return int(seq), ProjectSnapshot({name: _state(raw) for name, raw in states.items()}, bool(complete))
-    except (OSError, ValueError, TypeError, AttributeError):
-        return None
-
-
 def _state(raw: Any) -> PathState:
     kind, mode, value, stamp = raw
     return PathState(kind, int(mode), str(value), str(stamp))
-
-
-def _private(path: Path, flags: int) -> int:
-    return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -1,12 +1,11 @@
-"""What a session changed in the project: each file as it was before it was first touched, against it now.
+"""What a session changed in the project: each file as it was before its first change, compared with it now.
 
-Only looks. It does not wait for a running command, whose changes are known when it has ended.
+Reads only. It does not wait for a running command, whose changes are known when it has ended.
 """
 
 from __future__ import annotations
 
 import os
-import stat
 from dataclasses import dataclass
 
 from tools.patch import diff
@@ -14,7 +13,8 @@ from tools.patch import diff
 from .recorder import Checkpoints
 from .snapshot import PathState
 
-MOST = 4 << 20  # bytes of a file that is compared line by line
+MAX_COMPARED_FILE_BYTES = 4 << 20
+_BINARY_PROBE_BYTES = 8_192  # a NUL among these tells that a file is not text
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,50 +29,49 @@ class FileDifference:
     why: str = ""
 
 
-def differences(keeper: Checkpoints) -> list[FileDifference]:
-    """All that the session changed and that is not as it was, by path. Reads files: call it in a thread."""
+def differences(checkpoints: Checkpoints) -> list[FileDifference]:
+    """What the session changed and that still differs, by path. Reads files: call it in a thread."""
     first: dict[str, PathState] = {}
-    for change in list(keeper.changes):
+    for change in list(checkpoints.log.changes):
         first.setdefault(change.path, change.before)
-    found = (_difference(keeper, path, before) for path, before in sorted(first.items()))
+    found = (_difference(checkpoints, path, before) for path, before in sorted(first.items()))
     return [difference for difference in found if difference is not None]
 
 
-def _difference(keeper: Checkpoints, path: str, before: PathState) -> FileDifference | None:
-    kind, new = _now(keeper, path)
+def _difference(checkpoints: Checkpoints, path: str, before: PathState) -> FileDifference | None:
+    kind, new = _read_now(checkpoints, path)
     if before.kind == "dir" or kind == "dir":
         return None  # a folder shows in its files
-    how = "new" if before.kind == "none" else "gone" if kind == "none" else "changed"
-    old = b"" if before.kind == "none" else keeper.content(before)
+    old = _read_before(checkpoints, before)
     if before.kind == kind == "none" or (old is not None and old == new and before.kind == kind):
         return None
+    how = "new" if before.kind == "none" else "gone" if kind == "none" else "changed"
     if old is None or new is None:
         return FileDifference(path, how, why="too large to compare, or not kept")
-    if b"\0" in old[:8192] or b"\0" in new[:8192]:
+    if b"\0" in old[:_BINARY_PROBE_BYTES] or b"\0" in new[:_BINARY_PROBE_BYTES]:
         return FileDifference(path, how, why=f"binary, {len(old):,} -> {len(new):,} bytes")
-    made = diff(_text(old), _text(new), path)
+    before_text, text = (content.decode("utf-8", "replace").replace("\r\n", "\n") for content in (old, new))
+    made = diff(before_text, text, path)
     return FileDifference(
         path, how, made.added, made.removed, made.text, "" if made.text else "line ends only"
     )
 
 
-def _now(keeper: Checkpoints, path: str) -> tuple[str, bytes | None]:
-    """(kind, contents) of what stands at a path now; a link's contents are its target."""
-    place = keeper.root / path
+def _read_before(checkpoints: Checkpoints, state: PathState) -> bytes | None:
+    """The contents recorded for a state, the target of a link; None where none were kept."""
+    if state.kind in ("none", "link"):
+        return os.fsencode(state.value)
+    return checkpoints.scanner.store.get(state.value) if state.value else None
+
+
+def _read_now(checkpoints: Checkpoints, path: str) -> tuple[str, bytes | None]:
+    """(kind, contents) of what stands at a path now, the target of a link; None for too large contents."""
+    state = checkpoints.scanner.state(path, max_bytes=-1)  # stores nothing
+    if state.kind != "file":
+        return state.kind, None if state.kind == "other" else os.fsencode(state.value)
     try:
-        about = place.lstat()
-        if stat.S_ISLNK(about.st_mode):
-            return "link", os.fsencode(place.readlink())
-        if stat.S_ISDIR(about.st_mode):
-            return "dir", b""
-        if not stat.S_ISREG(about.st_mode):
-            return "other", None
-        return "file", place.read_bytes() if about.st_size <= MOST else None
-    except (FileNotFoundError, NotADirectoryError):
-        return "none", b""
+        with (checkpoints.root / path).open("rb") as file:
+            content = file.read(MAX_COMPARED_FILE_BYTES + 1)
     except OSError:
         return "other", None
-
-
-def _text(content: bytes) -> str:
-    return content.decode("utf-8", "replace").replace("\r\n", "\n")
+    return "file", content if len(content) <= MAX_COMPARED_FILE_BYTES else None

@@ -1,7 +1,7 @@
-"""Put files back as they were, never through a link: every folder on the way is opened without following.
+"""Restores files: plans which have to change to be as they were before a fact of the record, and does it.
 
-Order: what must go goes first, the innermost first; then folders, files and links come back, and the
-modes of folders last.
+Never through a link: every folder on the way is opened without following. What must go is removed first,
+the innermost first; then folders, files and links are made, and the modes of folders are set last.
 """
 
 from __future__ import annotations
@@ -11,51 +11,79 @@ import errno
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from tools.safe_open import walk_open
+
+from .change_log import FileChange
+from .recorder import Checkpoints
 from .snapshot import PathState
 
 Action = Literal["restore", "create", "remove", "mode", "lost"]
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_DIFF = 2_000  # lines; above, moved lines are not told apart
+ContentGetter = Callable[[str], bytes | None]
+_MAX_DIFFED_LINES = 4_000  # of both contents together; above, moved lines are not told apart
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreStep:
-    """One path on the way back, relative to the project.
+    """What has to happen to one path, relative to the project, to bring it to the state `target`.
 
-    `action` is "lost" where the contents were not kept. `added` and `removed` count the lines that going
-    back brings and takes; `by_user` tells that somebody changed it after the agent did.
+    `action` is "lost" where the contents were not kept. `added` and `removed` count the lines that the step
+    adds and removes; `changed_since` tells that somebody else changed the file after the session did.
     """
 
     path: str
     action: Action
     added: int
     removed: int
-    by_user: bool
+    changed_since: bool
     target: PathState
 
 
-def action_of(now: PathState, target: PathState) -> Action:
-    """What has to be done to come from one state to another that differs."""
-    if target.kind == "none":
-        return "remove"
-    if now.kind == "none":
-        return "create"
-    return "mode" if (now.kind, now.value) == (target.kind, target.value) else "restore"
+def plan_restore(checkpoints: Checkpoints, to_seq: int) -> list[RestoreStep]:
+    """The steps that bring the files back to before fact `to_seq`, by path. Changes nothing.
+
+    Ends the recording of what is unfinished first: call it between two tool calls, in a thread.
+    """
+    checkpoints.finish()
+    first: dict[str, FileChange] = {}
+    last: dict[str, FileChange] = {}
+    for change in checkpoints.log.changes:
+        if change.seq >= to_seq:
+            first.setdefault(change.path, change)
+            last[change.path] = change
+    steps = (_step(checkpoints, first[path].before, last[path]) for path in sorted(first))
+    return [step for step in steps if step is not None]
+
+
+def restore(checkpoints: Checkpoints, plan: list[RestoreStep], with_changed: bool) -> dict[RestoreStep, str]:
+    """Carry a plan out. Returns the steps that were not done, and why.
+
+    Files that somebody else has changed since are restored only `with_changed`. What is replaced is
+    recorded first, so that restoring can be undone in the same way.
+    """
+    changed = (step for step in plan if step.changed_since and not with_changed)
+    kept = dict.fromkeys(changed, "somebody else changed it since: kept")
+    wanted = [step for step in plan if step not in kept]
+    for step in wanted:
+        checkpoints.announce(checkpoints.root / step.path)
+    failures = _carry_out(checkpoints.root, wanted, checkpoints.scanner.store.get)
+    checkpoints.finish()
+    return kept | failures
 
 
 def line_counts(old: bytes, new: bytes) -> tuple[int, int]:
     """(lines added, lines removed) between two contents."""
     before, after = old.splitlines(), new.splitlines()
-    if len(before) + len(after) > 2 * _DIFF:
-        gone, come = Counter(before), Counter(after)
-        return (come - gone).total(), (gone - come).total()
+    if len(before) + len(after) > _MAX_DIFFED_LINES:
+        had, has = Counter(before), Counter(after)
+        return (has - had).total(), (had - has).total()
     added = removed = 0
     for tag, i, j, m, n in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if tag != "equal":
@@ -64,55 +92,62 @@ def line_counts(old: bytes, new: bytes) -> tuple[int, int]:
     return added, removed
 
 
-def apply(
-    root: Path, steps: Iterable[RestoreStep], get: Callable[[str], bytes | None]
-) -> list[tuple[RestoreStep, str]]:
-    """Carry steps out. `get` gives contents by hash. Returns those that could not be done, and why."""
-    left: list[tuple[RestoreStep, str]] = []
-    todo = []
-    for step in steps:
-        if step.action == "lost":
-            left.append((step, "its contents were not kept"))
-        else:
-            todo.append(step)
-    top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _step(checkpoints: Checkpoints, target: PathState, last: FileChange) -> RestoreStep | None:
+    """The step from what stands at a path now to `target`; None where nothing differs."""
+    now, get = checkpoints.scanner.state(last.path), checkpoints.scanner.store.get
+    if now == target:
+        return None
+    changed_since = now != last.after  # also where nobody knows, because the run ended within the change
+    new = get(target.value) if target.kind == "file" else b""
+    if not target.restorable or new is None:
+        return RestoreStep(last.path, "lost", 0, 0, changed_since, target)
+    old = (get(now.value) if now.kind == "file" else None) or b""
+    return RestoreStep(last.path, _action(now, target), *line_counts(old, new), changed_since, target)
+
+
+def _action(now: PathState, target: PathState) -> Action:
+    """What leads from one state to another that differs."""
+    if target.kind == "none":
+        return "remove"
+    if now.kind == "none":
+        return "create"
+    return "mode" if (now.kind, now.value) == (target.kind, target.value) else "restore"
+
+
+def _carry_out(root: Path, steps: list[RestoreStep], get: ContentGetter) -> dict[RestoreStep, str]:
+    """Carry steps out below `root`; returns those that could not be done, and why.
+
+    `get` gives contents by hash, None where they are missing.
+    """
+    failures = {step: "its contents were not kept" for step in steps if step.action == "lost"}
+    todo = sorted((step for step in steps if step not in failures), key=lambda step: step.path)
+    made = [step for step in todo if step.target.kind != "none"]
+    folders = [step for step in reversed(made) if step.target.kind == "dir"]
+    root_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        for step in sorted(todo, key=lambda step: step.path, reverse=True):
-            _try(left, step, partial(_clear, top, step))
-        failed = {step.path for step, _ in left}
-        for step in sorted(todo, key=lambda step: step.path):
-            if step.target.kind != "none" and step.path not in failed:
-                _try(left, step, partial(_put, top, step, get))
-        for step in sorted(todo, key=lambda step: step.path, reverse=True):
-            if step.target.kind == "dir" and step.path not in failed:
-                _try(left, step, partial(_mode, top, step))
+        for phase, work in ((todo[::-1], _clear), (made, partial(_make, get)), (folders, _set_mode)):
+            for step in phase:
+                try:
+                    if step not in failures:
+                        work(root_fd, step)
+                except OSError as error:
+                    failures[step] = error.strerror or str(error)
     finally:
-        os.close(top)
-    return left
-
-
-def _try(left: list[tuple[RestoreStep, str]], step: RestoreStep, work: Callable[[], None]) -> None:
-    try:
-        work()
-    except OSError as error:
-        left.append((step, error.strerror or str(error)))
+        os.close(root_fd)
+    return failures
 
 
 @contextmanager
-def _parent(top: int, path: str) -> Iterator[tuple[int, str]]:
-    """(descriptor of the folder, name in it). Raises OSError where a folder on the way is none, or a link."""
-    *folders, name = path.split("/")
-    fd = os.dup(top)
+def _parent(root_fd: int, path: str) -> Iterator[tuple[int, str]]:
+    """(descriptor of the folder, name in it). Raises OSError where a folder is missing or a link."""
+    folder, _, name = path.rpartition("/")
     try:
-        for folder in folders:
-            try:
-                inner = os.open(folder, _FOLDER, dir_fd=fd)
-            except OSError as error:  # a link: ENOTDIR on Linux, ELOOP elsewhere
-                if error.errno == errno.ELOOP:
-                    raise NotADirectoryError(errno.ENOTDIR, "a link is on the way") from error
-                raise
-            os.close(fd)
-            fd = inner
+        fd = walk_open(root_fd, folder, _FOLDER_FLAGS, 0)
+    except OSError as error:  # a link: ENOTDIR on Linux, ELOOP elsewhere
+        if error.errno == errno.ELOOP:
+            raise NotADirectoryError(errno.ENOTDIR, "a link is on the way") from error
+        raise
+    try:
         yield fd, name
     finally:
         os.close(fd)
@@ -127,9 +162,9 @@ def _kind(fd: int, name: str) -> str:
     return kinds.get(stat.S_IFMT(mode), "other")
 
 
-def _clear(top: int, step: RestoreStep) -> None:
-    """Take away what stands in the way: all of it, or what is of another kind than what comes back."""
-    with suppress(FileNotFoundError, NotADirectoryError), _parent(top, step.path) as (fd, name):
+def _clear(root_fd: int, step: RestoreStep) -> None:
+    """Remove what stands in the way: everything but a file or folder that keeps its kind."""
+    with suppress(FileNotFoundError, NotADirectoryError), _parent(root_fd, step.path) as (fd, name):
         kind = _kind(fd, name)
         if kind == "none" or kind == step.target.kind != "link":
             return
@@ -139,8 +174,8 @@ def _clear(top: int, step: RestoreStep) -> None:
             os.unlink(name, dir_fd=fd)
 
 
-def _put(top: int, step: RestoreStep, get: Callable[[str], bytes | None]) -> None:
-    with _parent(top, step.path) as (fd, name):
+def _make(get: ContentGetter, root_fd: int, step: RestoreStep) -> None:
+    with _parent(root_fd, step.path) as (fd, name):
         match step.target.kind:
             case "dir":
                 if _kind(fd, name) == "none":
@@ -157,30 +192,32 @@ def _put(top: int, step: RestoreStep, get: Callable[[str], bytes | None]) -> Non
 
 
 def _write(fd: int, name: str, content: bytes, mode: int) -> None:
-    """Write beside and rename, so that no half file is ever there; a hard-linked file is written in place."""
+    """Write to a temporary file and rename it, so that no half file is ever seen.
+
+    A file with several hard links is written in place, so that it stays one file.
+    """
     flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
     linked = _kind(fd, name) == "file" and os.stat(name, dir_fd=fd, follow_symlinks=False).st_nlink > 1
-    fresh = name if linked else f".{name[:200]}.makeroom-{os.getpid()}"
-    made = os.O_TRUNC if linked else os.O_CREAT | os.O_EXCL
-    out = os.open(fresh, flags | made, 0o600, dir_fd=fd)
+    written = name if linked else f".{name[:200]}.makeroom-{os.getpid()}"
+    flags |= os.O_TRUNC if linked else os.O_CREAT | os.O_EXCL
+    out = os.open(written, flags, 0o600, dir_fd=fd)
     try:
         with os.fdopen(out, "wb") as file:
             file.write(content)
             file.flush()
             os.fchmod(out, mode)
         if not linked:
-            os.rename(fresh, name, src_dir_fd=fd, dst_dir_fd=fd)
+            os.rename(written, name, src_dir_fd=fd, dst_dir_fd=fd)
     except BaseException:
         if not linked:
             with suppress(OSError):
-                os.unlink(fresh, dir_fd=fd)
+                os.unlink(written, dir_fd=fd)
         raise
 
 
-def _mode(top: int, step: RestoreStep) -> None:
-    with _parent(top, step.path) as (fd, name):
-        inner = os.open(name, _FOLDER, dir_fd=fd)
-        try:
-            os.fchmod(inner, step.target.mode)
-        finally:
-            os.close(inner)
+def _set_mode(root_fd: int, step: RestoreStep) -> None:
+    fd = walk_open(root_fd, step.path, _FOLDER_FLAGS, 0)
+    try:
+        os.fchmod(fd, step.target.mode)
+    finally:
+        os.close(fd)

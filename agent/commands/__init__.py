@@ -1,7 +1,10 @@
-"""Slash commands: one visible table. A command is a function; its docstring is its help.
+"""Slash commands: the table COMMANDS. To add one, write a function and add a line.
 
-A command gets the agent and the rest of its line. What it prints goes out as events and never into the
-conversation.
+A command is a function of the controller and the rest of its line; its docstring is its help. What it has to
+say goes out as events, never into the conversation: it returns the last one (or None), and emits any before.
+Of the controller it uses `in_use` (the session and its turn context), `setup`, `services` (the sessions on
+disk, the model), `factory` (makes other sessions) and `use` (takes one), `chooser` (menus; None where nobody
+can choose), `prompt` and `emit`.
 """
 
 from __future__ import annotations
@@ -12,31 +15,31 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from agent.errors import AgentError
-from agent.events import CommandOutput, Notice
+from agent.events import CommandOutput, Event, Notice
 from transcripts.record_errors import StoreError
 
-from . import about, copying, making_room, permissions, project, sessions, tasks
-from . import configuration as settings
-from .own import run_own
+from . import context_commands as context
+from . import project_commands as project
+from . import session_commands as session
+from . import settings_commands as settings
+from .rewind import rewind
 
 if TYPE_CHECKING:
     from agent.app.controller import Controller
 
 
-Beside = Literal["never", "bare", "always"]
-
-
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`name` is typed after the slash; `aliases` are other names that fingers know.
+    """`name` is typed after the slash; `aliases` are names that other agents use for it.
 
-    `beside` tells whether it may run while a turn runs: those that only look may, some only when bare.
+    `during_turn` tells whether it may run while a turn runs: always, or only without arguments ("bare"),
+    when it changes nothing then.
     """
 
     name: str
-    run: Callable[[Controller, str], Awaitable[None]]
+    run: Callable[[Controller, str], Awaitable[Event | None]]
     aliases: tuple[str, ...] = ()
-    beside: Beside = "never"
+    during_turn: Literal["never", "bare", "always"] = "never"
 
     @property
     def help(self) -> str:
@@ -47,25 +50,24 @@ class Command:
         return self.help.split(". ")[0].rstrip(".")
 
 
-async def help_(agent: Controller, argument: str) -> None:
+async def show_help(controller: Controller, argument: str) -> Event | None:
     """Show the commands and keys. With a name, show the help of that command."""
     if argument:
-        command = find(argument.lstrip("/"))
-        agent.emit(
-            CommandOutput(f"/{command.name}: {command.help}") if command else unknown(argument.lstrip("/"))
-        )
-        return
+        name = argument.lstrip("/")
+        command = find_command(name)
+        return CommandOutput(f"/{command.name}: {command.help}") if command else _unknown(name)
     width = max(len(command.name) for command in COMMANDS)
     lines = [f"  /{command.name:<{width}}  {command.summary}" for command in COMMANDS]
-    agent.emit(CommandOutput("\n".join(["Commands", *lines, "", "Keys", *(f"  {line}" for line in KEYS)])))
+    keys = (f"  {line}" for line in KEY_HELP)
+    return CommandOutput("\n".join(["Commands", *lines, "", "Keys", *keys]))
 
 
-async def exit_(agent: Controller, argument: str) -> None:
+async def leave(controller: Controller, argument: str) -> None:
     """Leave. The session can be continued with --continue."""
-    agent.ended = True
+    controller.ended = True
 
 
-KEYS = (
+KEY_HELP = (
     "Enter sends; Alt+Enter, Ctrl+J or \\ Enter starts a new line",
     "Ctrl-C or Esc interrupts a turn; Ctrl-C twice or Ctrl-D on an empty line leaves",
     "Esc Esc on an empty line goes back (/rewind); Shift+Tab changes the permission mode",
@@ -77,75 +79,77 @@ KEYS = (
 )
 
 COMMANDS: tuple[Command, ...] = (
-    Command("help", help_, ("?",), "always"),
-    Command("init", project.init),
-    Command("compact", making_room.compact, ("compress", "summarize")),
-    Command("uncompact", making_room.uncompact),
-    Command("recall", making_room.recall),
-    Command("pin", making_room.pin),
-    Command("context", about.context, ("tokens",), "always"),
-    Command("cost", about.cost, ("usage", "stats"), "always"),
-    Command("status", about.status, (), "always"),
-    Command("model", about.model, (), "bare"),
-    Command("effort", about.effort, ("thinking",), "bare"),
-    Command("memory", project.memory, (), "always"),
-    Command("diff", project.diff, (), "always"),
-    Command("tasks", tasks.tasks, ("bashes", "ps"), "always"),
-    Command("permissions", permissions.permissions, ("allowed-tools",), "bare"),
-    Command("config", settings.config, ("settings",), "always"),
-    Command("hooks", settings.hooks, (), "always"),
-    Command("sessions", sessions.list_, (), "always"),
-    Command("resume", sessions.resume, ("continue",)),
-    Command("rewind", sessions.rewind, ("undo",)),
-    Command("fork", sessions.fork, ("branch",)),
-    Command("rename", sessions.rename),
-    Command("export", sessions.export),
-    Command("copy", copying.copy, (), "always"),
-    Command("clear", sessions.clear, ("new", "reset")),
-    Command("exit", exit_, ("quit", "q"), "always"),
+    Command("help", show_help, ("?",), "always"),
+    Command("init", project.init_project),
+    Command("compact", context.compact_now, ("compress", "summarize")),
+    Command("uncompact", context.undo_compaction),
+    Command("recall", context.show_evicted),
+    Command("pin", context.pin),
+    Command("context", context.show_context, ("tokens",), "always"),
+    Command("cost", context.show_cost, ("usage", "stats"), "always"),
+    Command("status", settings.show_status, (), "always"),
+    Command("model", settings.set_model, (), "bare"),
+    Command("effort", settings.set_effort, ("thinking",), "bare"),
+    Command("memory", project.show_memory, (), "always"),
+    Command("diff", project.show_diff, (), "always"),
+    Command("tasks", project.show_tasks, ("bashes", "ps"), "always"),
+    Command("permissions", settings.set_permissions, ("allowed-tools",), "bare"),
+    Command("config", settings.show_settings, ("settings",), "always"),
+    Command("hooks", settings.show_hooks, (), "always"),
+    Command("sessions", session.list_sessions, (), "always"),
+    Command("resume", session.resume_session, ("continue",)),
+    Command("rewind", rewind, ("undo",)),
+    Command("fork", session.fork_session, ("branch",)),
+    Command("rename", session.rename_session),
+    Command("export", session.export_session),
+    Command("copy", session.copy_answer, (), "always"),
+    Command("clear", session.new_session, ("new", "reset")),
+    Command("exit", leave, ("quit", "q"), "always"),
 )
 
 
-def find(name: str) -> Command | None:
+def find_command(name: str) -> Command | None:
     """The command of that name or alias."""
     return next((command for command in COMMANDS if name in (command.name, *command.aliases)), None)
 
 
-def described() -> list[tuple[str, str]]:
-    """(name, what it does) of each command, and then of each other name of one."""
+def command_summaries() -> list[tuple[str, str]]:
+    """(name, summary) of each command, and then of each alias."""
     named = [(command.name, command.summary) for command in COMMANDS]
     others = [(other, f"same as /{command.name}") for command in COMMANDS for other in command.aliases]
     return [*named, *others]
 
 
-def may_run_beside(line: str) -> bool:
-    """Whether a command line may run while a turn runs, because it only looks."""
+def may_run_during_turn(line: str) -> bool:
+    """Whether a command line may run while a turn runs."""
     name, _, argument = line.strip().removeprefix("/").partition(" ")
-    command = find(name.lower())
-    if command is None or command.beside == "never":
+    command = find_command(name.lower())
+    if command is None or command.during_turn == "never":
         return False
-    return command.beside == "always" or not argument.strip()
+    return command.during_turn == "always" or not argument.strip()
 
 
-def unknown(name: str) -> Notice:
-    """The answer to a name that no command has."""
+async def run_command(controller: Controller, line: str) -> None:
+    """Run one command line, `/name argument` or `!command`. Errors are told, never raised."""
+    if (event := await _run(controller, line)) is not None:
+        controller.emit(event)
+
+
+async def _run(controller: Controller, line: str) -> Event | None:
+    if line.startswith("!"):
+        return await project.run_own_command(controller, line)
+    name, _, argument = line.strip().removeprefix("/").partition(" ")
+    command = find_command(name.lower())
+    if command is None:
+        return _unknown(name)
+    try:
+        return await command.run(controller, argument.strip())
+    except (AgentError, StoreError, OSError) as error:
+        return Notice(f"/{command.name}: {error}", "error")
+
+
+def _unknown(name: str) -> Notice:
     names = [word for command in COMMANDS for word in (command.name, *command.aliases)]
     near = difflib.get_close_matches(name, names, 1, 0.5)
     hint = f" - did you mean /{near[0]}?" if near else " - /help lists them"
     return Notice(f"Unknown command /{name}{hint}", "warning")
-
-
-async def run_command(agent: Controller, line: str) -> None:
-    """Run one command line, `/name argument`. What goes wrong is told, never raised."""
-    if line.startswith("!"):
-        await run_own(agent, line)
-        return
-    name, _, argument = line.strip().removeprefix("/").partition(" ")
-    command = find(name.lower())
-    if command is None:
-        agent.emit(unknown(name))
-        return
-    try:
-        await command.run(agent, argument.strip())
-    except (AgentError, StoreError, OSError) as error:
-        agent.emit(Notice(f"/{command.name}: {error}", "error"))

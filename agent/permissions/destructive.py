@@ -44,8 +44,6 @@ def _removes_vital(arguments: Words, in_vital_place: bool) -> bool:
 
 
 def _is_vital(word: str) -> bool:
-    if word.startswith("-"):
-        return False
     folder = _ALL_INSIDE.sub("", word) or ("/" if word.startswith("/") else "")
     folder = posixpath.normpath(folder) if folder.startswith(("/", "..")) else folder
     return _VITAL_PLACE.fullmatch(folder) is not None

@@ -100,7 +100,7 @@ def judge(tool: str, accesses: Sequence[Access], rules: PermissionRules) -> Verd
     verdicts = [_judge_access(tool, access, rules) for access in accesses] or [Verdict("allow")]
     verdict = max(verdicts, key=lambda each: _STRICTNESS[each.answer])
     if verdict.answer == "ask" and rules.mode == "dontAsk":
-        return Verdict("deny", f"not allowed, and the mode is dontAsk: {verdict.why}", verdict.prefix)
+        return Verdict("deny", f"not allowed, and the mode is dontAsk: {verdict.why}")
     return verdict
 
 
@@ -131,7 +131,7 @@ def _judge_path(tool: str, access: Access, mode: Mode, allowed: bool) -> Verdict
         return Verdict("allow")
     if access.protected and access.kind == "write":
         return Verdict("ask", "a protected place")
-    if allowed or (access.kind == "write" and inside and mode == "acceptEdits"):
+    if allowed or (inside and mode == "acceptEdits"):
         return Verdict("allow")
     if inside:
         return Verdict("ask", "it writes a file", Rule(tool))
@@ -201,7 +201,7 @@ def _is_call_of(words: Words, wanted: Words) -> bool:
         return False
     reached = {1}  # where the next wanted word may stand
     for pattern in wanted[1:]:
-        for at in range(min(reached, default=len(words)), len(words)):
+        for at in range(1, len(words)):
             if at in reached and words[at].startswith("-"):
                 reached |= {at + 1, at + 2}  # an option, with or without a value of its own
         reached = {at + 1 for at in reached if at < len(words) and fnmatchcase(words[at], pattern)}

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from agent.checkpoints.recorder import Checkpoints, inherit
+from agent.checkpoints.change_log import copy_log
+from agent.checkpoints.recorder import Checkpoints
 from agent.errors import UsageError
 from transcripts.codec import VERSION, BadLine
 from transcripts.facts import Fact
@@ -126,7 +127,7 @@ class SessionRepository:
         if not self.keep:
             return
         try:
-            inherit(self.project, original, copy)
+            copy_log(self.project, original, copy)
         except OSError as error:
             self.tell(f"the copy cannot take files back to before it was made: {error}")
 

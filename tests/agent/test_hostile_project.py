@@ -10,7 +10,7 @@ from agent.app.composition import make_services
 from agent.app.config import load_config
 from agent.app.context_building import tool_context_of
 from agent.app.setup import RunSetup
-from agent.checkpoints.change_log import read as read_changes
+from agent.checkpoints.change_log import read_changes
 from agent.checkpoints.recorder import Checkpoints
 from agent.session.environment_context import environment_context
 from agent.session.session import Session
@@ -160,12 +160,12 @@ def test_checkpoints_are_not_kept_behind_a_link(project: Path, link: str) -> Non
     (project / "f").write_text("x")
     (project / ".transcripts" / link).parent.mkdir(mode=0o700, parents=True)
     (project / ".transcripts" / link).symlink_to(outside)
-    keeper = Checkpoints(project, "s", lambda: 1)
-    keeper.announce(project / "f")
-    keeper.begin()
-    keeper.finish()
+    checkpoints = Checkpoints(project, "s", lambda: 1)
+    checkpoints.announce(project / "f")
+    checkpoints.begin()
+    checkpoints.finish()
     assert list(outside.iterdir()) == []
-    assert keeper.uncovered()
+    assert checkpoints.uncovered()
 
 
 def test_a_log_of_changes_that_came_along_names_nothing_outside(project: Path) -> None:

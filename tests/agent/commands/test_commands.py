@@ -335,15 +335,15 @@ def test_rules_are_listed_with_their_origin_and_those_of_the_session_and_for_goo
     async def work(desk: Desk) -> None:
         text = await desk.do("/permissions deny bash(git push), edit", "/permissions")
         assert "deny   bash(git push)  (this session)" in text and "deny   edit  (this session)" in text
-        assert f"allow  bash(git log)  (granted for good in {kept})" in text
+        assert f"allow  bash(git log)  (granted permanently in {kept})" in text
         assert "allow  bash(pytest)  (--allowedTools)" in text
         text = await desk.do("/permissions remove bash(git push)")
         assert "removed: deny bash(git push) (this session)" in text and "deny   bash" not in text
         text = await desk.do("/permissions remove bash(git log)")
-        assert f"removed: allow bash(git log) (granted for good in {kept})" in text
+        assert f"removed: allow bash(git log) (granted permanently in {kept})" in text
         assert "git log" not in kept.read_text() and "git status" in kept.read_text()
         text = await desk.do("/permissions remove bash(pytest)")
-        assert "not removed: allow bash(pytest) stands in --allowedTools" in text
+        assert "not removed: allow bash(pytest) is set in --allowedTools" in text
         assert "allow  bash(pytest)" in text
         text = await desk.do("/clear", "/permissions")
         assert "git log" not in text and "bash(git status)" in text

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.app.config import load_config
-from agent.commands import may_run_beside
+from agent.commands import may_run_during_turn
 from agent.errors import UsageError
 from agent.events import ClipboardCopy
 from agent.model.anthropic.client import AnthropicModel
@@ -22,7 +22,7 @@ from .test_commands import READ_ALL, Desk, at_desk, files
 
 
 @pytest.mark.parametrize(
-    ("line", "beside"),
+    ("line", "allowed"),
     [
         ("/context", True),
         ("/context now", True),
@@ -37,8 +37,8 @@ from .test_commands import READ_ALL, Desk, at_desk, files
         ("!ls", False),
     ],
 )
-def test_commands_that_only_look_may_run_beside_a_turn(line: str, beside: bool) -> None:
-    assert may_run_beside(line) is beside
+def test_commands_that_only_look_may_run_during_a_turn(line: str, allowed: bool) -> None:
+    assert may_run_during_turn(line) is allowed
 
 
 def test_init_asks_the_model_in_a_turn_of_its_own(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_model_that_the_service_does_not_have_is_refused_with_the_nearest(tmp_
 
 def test_the_demo_offers_no_other_model(tmp_path: Path) -> None:
     async def work(desk: Desk) -> None:
-        assert "--offline has the demo alone" in await desk.do("/model opus")
+        assert "--offline has only the demo" in await desk.do("/model opus")
         assert desk.agent.status().model == "makeroom-offline"
 
     at_desk(tmp_path, work, offline=True)

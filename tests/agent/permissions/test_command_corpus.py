@@ -131,13 +131,13 @@ REMOVERS = [
 RUINS = [form.format(place) for form, place in product(REMOVERS, WHOLES)]
 RUINS += [
     "rm -rf ~ / $HOME", "cd / && rm -rf *", "cd ~; rm -rf *", "cd; rm -rf .", "cd /etc\nrm -r ./*",
-    "rm$IFS-rf$IFS/",
+    "rm$IFS-rf$IFS/", "pushd / && rm -rf *", "cd / && rm -rf .*", "cd / && rm -rf ./*", "rm -rf ../x/..",
 ]  # fmt: skip
 SMALL = [
     "rm -rf build", "rm -rf ./build /tmp/x", "rm -rf /home/me/work/build", "rm ~/x", "rm -rf ~/x", "rm -f /",
     "rm -rf *", "find . -delete", "find / -name x", "git rm -r x", "rm -rf .", "rm -rf node_modules; ls /",
     "rm -rf ../build", "docker run --rm -it x /", "cd /tmp/x && rm -rf *", "rm -rf /tmp", "rm -rf /work/app",
-    "cd ~; ls; cd sub; rm -rf *",
+    "cd ~; ls; cd sub; rm -rf *", "grep -r rm /", "rm -rf -- -x",
 ]  # fmt: skip
 
 
@@ -182,7 +182,7 @@ NEVER_ALWAYS = [
     "declare x", "export X", "alias x", "trap x", "set x", "if true", "then x", "do x", "for x", "time x",
     "./run.sh", "/bin/ls", "~/x", "*", "l?", "[a]", "a && b", "a; b", "a | b", "a > f", "$(a)", "$x",
     "X=1 a", "a &", "", " ", "'a b' c", "git status # x", "busybox ls", "strace ls", "gdb x", "kill 1",
-    "crontab x", "at now",
+    "crontab x", "at now", "'l\u015b'",
 ]  # fmt: skip
 
 

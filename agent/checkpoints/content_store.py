@@ -1,0 +1,120 @@
+"""File contents, each stored once under its SHA-256 hash, in a folder of limited size."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from transcripts.record_errors import StoreError
+from transcripts.session_lock import ensure_private_folder
+
+FRESH_CONTENT_S = 3_600.0  # contents are stored before the log line that names them is written
+RECENT_LOG_S = 30 * 86_400.0  # a session whose last change is older can no longer restore files
+_HASH = re.compile(rb'"([0-9a-f]{64})"')
+
+
+@dataclass(slots=True)
+class ContentStore:
+    """Compressed contents below `folder`, at most `max_bytes` in all.
+
+    `full` tells that something could not be stored. The methods block on the disk and raise no OSError.
+    """
+
+    folder: Path
+    max_bytes: int
+    full: bool = False
+    _used_bytes: int | None = None  # None until the folder has been made and measured
+
+    def put(self, content: bytes) -> str:
+        """Store contents. Returns their hash, or "" where there is no room or the disk fails."""
+        digest = hashlib.sha256(content).hexdigest()
+        path = self._path(digest)
+        with suppress(OSError):
+            os.utime(path)  # stored already; the new time keeps it from being pruned
+            return digest
+        packed = zlib.compress(content, 1)
+        if self._used_bytes is None:
+            if not self._make_folder():
+                return ""
+            self._used_bytes = prune(self.folder, self.max_bytes // 2)
+        if self._used_bytes + len(packed) > self.max_bytes:
+            self.full = True
+            return ""
+        try:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            replace_private(path, packed, path.with_suffix(f".{os.getpid()}"))
+        except OSError:
+            self.full = True
+            return ""
+        self._used_bytes += len(packed)
+        return digest
+
+    def get(self, digest: str) -> bytes | None:
+        """Contents by their hash; None where they are missing or damaged."""
+        try:
+            content = zlib.decompress(self._path(digest).read_bytes())
+        except (OSError, zlib.error):
+            return None
+        return content if hashlib.sha256(content).hexdigest() == digest else None
+
+    def __contains__(self, digest: str) -> bool:
+        return self._path(digest).exists()
+
+    def _path(self, digest: str) -> Path:
+        return self.folder / digest[:2] / digest[2:]
+
+    def _make_folder(self) -> bool:
+        """Make the folders, all of them private. False where that fails, or a link stands in their place."""
+        try:
+            ensure_private_folder(self.folder.parents[1])
+            ensure_private_folder(self.folder.parent)
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+        except (OSError, StoreError):
+            return False
+        return not self.folder.is_symlink()
+
+
+def prune(folder: Path, max_bytes: int) -> int:
+    """Remove what no recent session needs if `folder` holds more than `max_bytes`; returns the bytes left.
+
+    Most contents were stored by a snapshot before a command that then left the files alone. No log names
+    them, and they are stored again when they are needed. The logs and pending snapshots of the sessions lie
+    in the parent of `folder`.
+    """
+    now = time.time()
+    found = [(path, path.stat()) for path in folder.rglob("*") if path.is_file()]
+    size = sum(stat.st_size for _, stat in found)
+    if size <= max_bytes:
+        return size
+    needed = _needed_hashes(folder.parent, now)
+    for path, stat in found:
+        if path.parent.name + path.name not in needed and now - stat.st_mtime > FRESH_CONTENT_S:
+            with suppress(FileNotFoundError):  # another process in the project may be pruning as well
+                path.unlink()
+            size -= stat.st_size
+    return size
+
+
+def _needed_hashes(folder: Path, now: float) -> set[str]:
+    """The hashes that recent logs name, and those that the snapshots before unfinished commands name."""
+    needed: set[str] = set()
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            recent = now - entry.stat().st_mtime < RECENT_LOG_S
+            if entry.name.endswith(".look") or (entry.name.endswith(".jsonl") and recent):
+                needed.update(match.decode() for match in _HASH.findall(Path(entry.path).read_bytes()))
+    return needed
+
+
+def replace_private(path: Path, data: bytes, temporary: Path) -> None:
+    """Write a file that only its owner may read, whole or not at all; not synced. Raises OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
+        file.write(data)
+    temporary.replace(path)

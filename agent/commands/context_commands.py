@@ -1,0 +1,197 @@
+"""Commands about the context: /context, /cost, /compact, /uncompact, /recall, /pin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.app.context_building import overheads
+from agent.events import CommandOutput, ContextChart, Event, Notice
+from agent.loop.compaction import CompactionRequest, compact_context
+from agent.loop.context import CompactionState
+from agent.loop.model_call import prompt_tokens
+from agent.session.repository import load_deferred
+from compact.evicted import evicted_since
+from compact.ledger import pins_of
+from compact.notice import notice
+from compact.outcome import outcome
+from compact.pipeline import dry_run
+from compact.placeholders import recall_id
+from compact.report import named
+from compact.uncompact import CannotUndo, plan_undo
+from compact.window import percent, state_of
+from tools.text_encoding import pluralize
+from transcripts.facts import Compacted
+from transcripts.fold import Folded
+from transcripts.view import PartKind, View
+
+if TYPE_CHECKING:
+    from agent.app.controller import Controller
+
+DRY_RUN = "--dry-run"
+MAX_LARGEST_BLOCKS = 5
+MAX_NEWEST_COMPACTIONS = 8  # without `all`
+MAX_EVICTED_LINES = 20
+PART_LABELS = {
+    PartKind.USER: "user text",
+    PartKind.ASSISTANT: "assistant text",
+    PartKind.THINKING: "thinking",
+    PartKind.INPUT: "tool inputs",
+    PartKind.RESULT: "tool results",
+    PartKind.PLACEHOLDER: "placeholders",
+}
+LAYER_LABELS = {
+    "unthink": "thinking dropped"
+}  # of layers whose names in the record do not explain themselves
+
+
+async def show_context(controller: Controller, argument: str) -> Event | None:
+    """Draw what the context holds. Lists the largest blocks too, and the newest compactions with their \
+figures; `/context all` lists every one."""
+    session, context = controller.in_use
+    compaction, view = context.compaction, session.folded.view
+    total = prompt_tokens(session, context)
+    frame = overheads(context.settings, compaction.counter)
+    raw = sum(view.tally) + sum(frame.values())
+    scale = total / raw if raw else 1.0
+    rows = [(label, round(count * scale)) for label, count in frame.items()]
+    rows += [(PART_LABELS[kind], round(view.tally[kind] * scale)) for kind in PartKind]
+    used = sum(count for _, count in rows)
+    rows.append(("free", max(0, compaction.window.size - used)))
+    state = state_of(total, compaction.window, compaction.settings).name
+    title = f"The context of {context.settings.model}: {state}"
+    controller.emit(ContextChart(title, tuple(rows), compaction.window.size))
+    newest = None if argument == "all" else MAX_NEWEST_COMPACTIONS
+    lines = [*_largest_blocks(view, scale), "", *_compactions(session.folded, compaction, newest)]
+    return CommandOutput("\n".join(lines))
+
+
+def _largest_blocks(view: View, scale: float) -> list[str]:
+    found = sorted((part for message in view for part in message.parts), key=lambda part: -part.tokens)
+    if not found:
+        return ["The conversation is empty."]
+    rows = [
+        f"  {round(part.tokens * scale):>8,}  {recall_id(part)}  {named(part)}"
+        for part in found[:MAX_LARGEST_BLOCKS]
+    ]
+    return ["Largest blocks", *rows]
+
+
+def _compactions(folded: Folded, compaction: CompactionState, newest: int | None) -> list[str]:
+    """The policy, and at most `newest` compactions (None: all), the newest first."""
+    policy = f"(policy {compaction.settings.policy})"
+    if not folded.compactions:
+        return [f"No compaction so far {policy}."]
+    lines = [f"Compactions {policy}"]
+    older = max(0, len(folded.compactions) - newest) if newest else 0
+    for made in reversed(folded.compactions[older:]):
+        lines.append(f"  {_figures(made)}{'  undone' if made.id in folded.undone else ''}")
+        if told := outcome(folded, made, compaction.prices):
+            lines.append(f"      {told}")
+    return [*lines, *([f"  ... {pluralize(older, 'earlier one')}: /context all"] if older else [])]
+
+
+def _figures(made: Compacted) -> str:
+    report = made.report
+    text = f"{made.id}  {LAYER_LABELS.get(made.layer, made.layer)} ({made.trigger})"
+    if "before" in report and "after" in report:
+        text += f"  {int(report['before']):,} -> {int(report['after']):,} tokens"
+    if (calls := report.get("pays_back_calls")) is not None:
+        text += f", pays back in {pluralize(int(calls), 'call')}"
+    return text
+
+
+async def show_cost(controller: Controller, argument: str) -> Event | None:
+    """Show what this session has used and cost."""
+    session, _ = controller.in_use
+    used = session.spent
+    cached = 100 * used.cache_read / used.prompt if used.prompt else 0
+    lines = [
+        f"input   {used.prompt:>12,} tokens",
+        f"  from the cache  {used.cache_read:>12,}  ({cached:.0f} %)",
+        f"  written to it   {used.cache_written:>12,}",
+        f"  neither         {used.input:>12,}",
+        f"output  {used.output:>12,} tokens",
+        f"cost    ${session.cost:.4f} at the list prices of {', '.join(session.spending) or 'the model'}",
+    ]
+    return CommandOutput("\n".join(lines))
+
+
+async def compact_now(controller: Controller, argument: str) -> Event | None:
+    """Compact the context now. Words after it say what to focus on; --dry-run only shows what would go."""
+    session, context = controller.in_use
+    if not session.folded.entries:
+        return Notice("there is nothing to compact yet")
+    situation = context.situation(session)
+    used = f"{situation.tokens:,} tokens, {percent(situation.tokens, situation.window):.0f} % of the window"
+    words = argument.split()
+    planned = dry_run(situation, "manual", " ".join(word for word in words if word != DRY_RUN))
+    if DRY_RUN not in words:
+        if planned.goes:
+            lines = [f"{used}. What goes, with a summary of the usual size:", *planned.goes]
+            controller.emit(CommandOutput("\n".join(lines)))
+        await compact_context(session, context, controller.emit, CompactionRequest("manual", argument))
+        return None
+    if not planned.proposals:
+        return Notice(planned.note or "nothing would be compacted")
+    told = notice(planned.proposals, "manual")
+    stays = ["What stays, the largest first:", *planned.stays]
+    return CommandOutput("\n".join([f"{used}. This would happen:", told, *planned.goes, *stays]))
+
+
+async def undo_compaction(controller: Controller, argument: str) -> Event | None:
+    """Undo a compaction, the newest one or the one with the given id. The record keeps both."""
+    session, context = controller.in_use
+    load_deferred(session)
+    active = [made.id for made in session.folded.compactions if made.id not in session.folded.undone]
+    if not active:
+        return Notice("there is no compaction to undo")
+    planned = plan_undo(context.situation(session), argument or active[-1])
+    if isinstance(planned, CannotUndo):
+        return Notice(planned.reason, "warning")
+    session.undone(planned.id, planned.edits)
+    return Notice(planned.message)
+
+
+async def show_evicted(controller: Controller, argument: str) -> Event | None:
+    """Show what left the context. Takes an id such as r57, or words to search for; without them, lists \
+what left."""
+    session, context = controller.in_use
+    library = context.tool_context.library
+    if not argument:
+        return CommandOutput("\n".join(_evicted_lines(session.folded)))
+    if library is None:
+        return Notice("there is no record to recall from", "warning")
+    try:
+        return CommandOutput(library.original(argument))
+    except KeyError:
+        lines = [f"{id}  {excerpt}" for id, excerpt in library.find(argument)]
+        return CommandOutput("\n".join(lines)) if lines else Notice(f"nothing holds {argument!r}")
+
+
+def _evicted_lines(folded: Folded) -> list[str]:
+    """What left the context, in at most MAX_EVICTED_LINES lines, and how to bring it back."""
+    found = evicted_since(folded)
+    if not found:
+        return ["nothing left the context so far; /recall WORDS searches the whole record"]
+    shown = found if len(found) < MAX_EVICTED_LINES else found[: MAX_EVICTED_LINES - 2]
+    lines = [f"{one.id:>7}  {one.tokens:>8,} tokens  {one.by:>5}  {one.what}" for one in shown]
+    if hidden := len(found) - len(shown):
+        lines.append(f"... and {hidden:,} more: /recall WORDS finds them")
+    first = found[0]
+    return [*lines, f"/recall {first.id} shows that one, /recall {first.by} all that {first.by} left out"]
+
+
+async def pin(controller: Controller, argument: str) -> Event | None:
+    """Pin a sentence, so that every compaction keeps it. Without one, lists the pins; `remove N` removes \
+one."""
+    session, _ = controller.in_use
+    pins = pins_of(session.folded.notes)
+    verb, _, rest = argument.partition(" ")
+    if verb == "remove":
+        if not rest.isdigit() or int(rest) not in pins:
+            return Notice(f"there is no pin {rest}", "warning")
+        session.add_metadata("unpin", {"id": int(rest)})
+    elif argument:
+        session.add_metadata("pin", {"id": max(pins, default=0) + 1, "text": argument})
+    lines = [f"{number}  {text}" for number, text in pins_of(session.folded.notes).items()]
+    return CommandOutput("\n".join(lines)) if lines else Notice("nothing is pinned")

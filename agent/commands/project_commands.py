@@ -1,0 +1,143 @@
+"""Commands about the project: /init, /memory, /diff, /tasks, and `!command` for the user's own commands."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.checkpoints.differences import differences
+from agent.events import CommandOutput, Event, Notice
+from agent.formatting import duration
+from agent.loop.tool_executor import text_of
+from agent.session.system_prompt import MEMORY_NAMES, memory_of, memory_paths, read_memory, system_prompt
+from tools.arguments import parse
+from tools.base import ToolCall, ToolError
+from tools.jobs import BackgroundJob, jobs_of
+from tools.text_encoding import pluralize
+
+from .rewind import NO_CHECKPOINTS, checkpoints_of
+
+if TYPE_CHECKING:
+    from agent.app.controller import Controller
+
+INIT_PROMPT = """\
+Study this project and write {name} at its root: what every agent that works here must know, and cannot \
+see at once. Read the README, the build and configuration files, the tests and the main modules first. \
+Then say, in at most 60 lines: what the project is; the commands to build, run, check and test it, also for \
+a single test; how the code is laid out and which way the parts depend on each other; the conventions that \
+it keeps to; and what is easily done wrong. Only what you have seen in the files, no general advice."""
+IMPROVE_PROMPT = (
+    "\nThere is {name} already: keep what is still true, correct what is not, and add what is missing."
+)
+MAX_COMMAND_CHARS = 60  # shown of a background command
+MAX_FILE_DIFF_LINES, MAX_DIFF_LINES = 60, 600  # shown by /diff of one file among several, and in all
+
+
+async def init_project(controller: Controller, argument: str) -> None:
+    """Have the model write AGENTS.md, or improve it. It studies the project first. Words after it are \
+passed on to the model."""
+    folder = controller.setup.folder
+    existing = next((name for name in MEMORY_NAMES if (folder / name).is_file()), None)
+    name = existing or MEMORY_NAMES[0]
+    prompt = INIT_PROMPT.format(name=name) + (IMPROVE_PROMPT.format(name=name) if existing else "")
+    await controller.prompt(f"{prompt}\n{argument}" if argument else prompt)
+
+
+async def show_memory(controller: Controller, argument: str) -> Event | None:
+    """Show the memory files and the tokens of each. They are those that this session began with."""
+    _, context = controller.in_use
+    folder, user_dir = controller.setup.folder, controller.setup.config.user_dir
+    used = memory_of(context.settings.system)
+    now = memory_of(system_prompt(read_memory(memory_paths(folder, user_dir), user_dir)))
+    lines = []
+    for path, text in used.items():
+        note = "  (gone since)" if path not in now else "" if now[path] == text else "  (changed since)"
+        lines.append(f"{context.compaction.counter.text(text):>8,} tokens  {path}{note}")
+    lines += [f"     not read  {path}  (made since)" for path in now if path not in used]
+    if not lines:
+        names, places = " or ".join(MEMORY_NAMES), f"{folder} or {user_dir}"
+        return Notice(f"no memory file: put {names} in {places}, or let /init write one")
+    controller.emit(CommandOutput("\n".join(lines)))
+    return Notice("memory files are read when a session begins: /clear begins one with what they say now")
+
+
+async def show_diff(controller: Controller, argument: str) -> Event | None:
+    """Show what this session changed in the project. With a path, show all changes there."""
+    checkpoints = checkpoints_of(controller)
+    if checkpoints is None:
+        return Notice(NO_CHECKPOINTS, "warning")
+    found = await asyncio.to_thread(differences, checkpoints)
+    path = argument.removeprefix("./").rstrip("/")
+    shown = [one for one in found if not path or f"{one.path}/".startswith(f"{path}/")]
+    if not shown:
+        return Notice(f"this session changed nothing {f'at {path}' if path else 'in the project'}")
+    left = MAX_DIFF_LINES
+    for one in shown:
+        controller.emit(
+            CommandOutput(f"{one.how:<8} {one.path}  {one.why or f'+{one.added} -{one.removed}'}")
+        )
+        lines = one.text.splitlines()
+        allowed = left if path else min(left, MAX_FILE_DIFF_LINES)
+        if lines[:allowed]:
+            controller.emit(CommandOutput("\n".join(lines[:allowed]) + "\n", "diff"))
+        if hidden := lines[allowed:]:
+            more = pluralize(len(hidden), "more line")
+            controller.emit(Notice(f"{more}; /diff {one.path} shows all"))
+        left -= len(lines[:allowed])
+    added, removed = sum(one.added for one in shown), sum(one.removed for one in shown)
+    controller.emit(Notice(f"{pluralize(len(shown), 'file')}, +{added} -{removed}"))
+    for gap in checkpoints.uncovered():
+        controller.emit(Notice(f"not covered: {gap}", "warning"))
+    return None
+
+
+async def run_own_command(controller: Controller, line: str) -> Event | None:
+    """Run a command line of the user's, without asking; after `!!` the model is not told of it."""
+    private = line.startswith("!!")
+    command = line.lstrip("!").strip()
+    _, context = controller.in_use
+    tool = context.tools["bash"]
+    if not command:
+        return Notice("write the command after the !")
+    controller.own_commands += 1
+    call = ToolCall(context.tool_context, f"own.{controller.own_commands}")
+    try:
+        result = await tool.run(parse(tool, {"command": command}), call)
+    except ToolError as error:
+        return Notice(str(error), "error")
+    text = text_of(result.content)
+    if not private:
+        controller.after_prompt.append(f"<command-of-the-user>\n$ {command}\n{text}\n</command-of-the-user>")
+    return CommandOutput(text)
+
+
+async def show_tasks(controller: Controller, argument: str) -> Event | None:
+    """Show the background commands of this session. `kill ID` ends one and everything that it started."""
+    _, context = controller.in_use
+    runner = jobs_of(context.tool_context)
+    verb, _, id = argument.partition(" ")
+    if verb == "kill":
+        job = runner.jobs.get(id.strip())
+        if job is None or job.ended is not None:
+            running = ", ".join(job.id for job in runner.running) or "nothing"
+            return Notice(f"/tasks kill ID ends one that runs; {running} runs", "warning")
+        await runner.stop(job)
+        return None  # its end is told as that of any other, to the user and to the model
+    if argument:
+        return Notice("/tasks shows the background commands, /tasks kill ID ends one", "warning")
+    if not runner.jobs:
+        return Notice("no command has run in the background so far")
+    folder, now = context.tool_context.folder, asyncio.get_running_loop().time()
+    return CommandOutput(
+        "\n".join(line for job in runner.jobs.values() for line in _job_lines(job, folder, now))
+    )
+
+
+def _job_lines(job: BackgroundJob, folder: Path, now: float) -> list[str]:
+    command = " ".join(job.line.split())
+    shown = command if len(command) <= MAX_COMMAND_CHARS else f"{command[: MAX_COMMAND_CHARS - 1]}…"
+    took = duration((job.ended or now) - job.began)
+    stored = job.spool.stored(folder)
+    output = f"{pluralize(stored.size, 'byte')} in {stored.path}" if stored else "nothing so far"
+    return [f"{job.id}  {shown}", f"    {job.state}, {took}; output: {output}"]

@@ -1,0 +1,202 @@
+"""/rewind: restores the conversation, the files, or both, as they were before an earlier prompt.
+
+What would happen to files is listed first, with line counts, and done only when confirmed, in a menu or by
+typing. Files that somebody else has changed since are restored only where that is asked for as well. The
+prompt is given back for editing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent.checkpoints.change_log import changed_files_since
+from agent.checkpoints.file_restore import Action, RestoreStep, plan_restore, restore
+from agent.checkpoints.recorder import Checkpoints
+from agent.dates import when
+from agent.events import CommandOutput, Event, Notice, PromptRestored
+from agent.menus import Menu, MenuRow, question
+from agent.session.repository import load_deferred
+from agent.session.scrollback import prompt_texts
+from tools.text_encoding import pluralize
+from transcripts.entries import Prompt
+from transcripts.fold import Folded
+
+if TYPE_CHECKING:
+    from agent.app.controller import Controller
+    from agent.ports import Chooser
+
+SCOPES = ("conversation", "files", "both")
+MAX_LISTED_STEPS = 200
+MAX_TITLE_CHARS = 400  # of a prompt in a list
+ACTION_LABELS: dict[Action, str] = {
+    "restore": "would restore",
+    "create": "would create",
+    "remove": "would remove",
+    "mode": "would set the mode of",
+    "lost": "cannot restore",
+}
+NO_CHECKPOINTS = "there are no checkpoints of files without a record (--no-session)"
+
+
+@dataclass(frozen=True, slots=True)
+class RewindPoint:
+    """A prompt before which the session can be rewound: its number from 1, its time since the epoch in s."""
+
+    number: int
+    seq: int
+    at: float
+    text: str
+
+    @property
+    def title(self) -> str:
+        return " ".join(self.text[:MAX_TITLE_CHARS].split())
+
+
+async def rewind(controller: Controller, argument: str) -> Event | None:
+    """Go back to before an earlier prompt. Without arguments, choose from a list; `/rewind N` restores the \
+conversation, `/rewind N files` the files, `/rewind N both` both. N is the number in the list, the oldest \
+prompt is 1. What would happen to files is shown first; `yes` at the end does it, `yes theirs` also to files \
+that somebody else changed since."""
+    points = rewind_points(controller.in_use[0].folded)
+    if not points:
+        return Notice("there is nothing to go back to")
+    if argument:
+        return await _rewind(controller, points, argument)
+    if controller.chooser is None:
+        controller.emit(CommandOutput("\n".join(_points_menu(controller, points).lines())))
+        return Notice("/rewind N goes back to before that prompt (add `files` or `both`)")
+    chosen = await _choose(controller, points, controller.chooser)
+    return await _rewind(controller, points, chosen) if chosen else None
+
+
+def rewind_points(folded: Folded) -> list[RewindPoint]:
+    """The prompts before which the session can be rewound, oldest first."""
+    points: list[RewindPoint] = []
+    for entry in folded.entries:
+        if isinstance(entry, Prompt) and (texts := prompt_texts(entry)):
+            points.append(RewindPoint(len(points) + 1, entry.seq, entry.fact.ts, texts[-1]))
+    return points
+
+
+def checkpoints_of(controller: Controller) -> Checkpoints | None:
+    """The checkpoints of the session in use; None without a record."""
+    checkpoints = controller.in_use[1].checkpoints
+    return checkpoints if isinstance(checkpoints, Checkpoints) else None
+
+
+async def _choose(controller: Controller, points: list[RewindPoint], chooser: Chooser) -> str | None:
+    """What the user chooses in menus, in the words that could have been typed; None when cancelled."""
+    row = await chooser.choose(_points_menu(controller, points))
+    if row is None:
+        return None
+    point = points[int(row.value) - 1]
+    plan = await _plan(controller, point)
+    if plan:
+        controller.emit(_described_plan(controller, plan))
+    scope = await chooser.choose(_scope_menu(point, plan))
+    if scope is None or scope.value == "cancel":
+        return None
+    changed = sum(step.changed_since for step in plan)
+    if scope.value == "conversation" or not changed:
+        return f"{point.number} {scope.value} yes"
+    choice = await chooser.choose(_changed_files_menu(changed))
+    if choice is None or choice.value == "cancel":
+        return None
+    return f"{point.number} {scope.value} yes{' theirs' if choice.value == 'theirs' else ''}"
+
+
+async def _rewind(controller: Controller, points: list[RewindPoint], argument: str) -> Event | None:
+    """Do what `N [conversation|files|both] [yes] [theirs]` says, or show what it would do."""
+    number, *words = argument.split()
+    unknown = set(words) - {*SCOPES, "yes", "theirs"}
+    if unknown or not number.isdecimal() or not 1 <= int(number) <= len(points):
+        usage = f"/rewind N, with N from 1 to {len(points)}; then files or both; then yes, and theirs"
+        return Notice(usage, "warning")
+    point = points[int(number) - 1]
+    scope = next((word for word in words if word in SCOPES), "conversation")
+    if scope != "conversation":
+        if checkpoints_of(controller) is None:
+            return Notice(NO_CHECKPOINTS, "warning")
+        plan = await _plan(controller, point)
+        if plan and "yes" not in words:
+            some_changed = any(step.changed_since for step in plan)
+            theirs = " (add theirs for the files that were changed since)" if some_changed else ""
+            controller.emit(_described_plan(controller, plan))
+            return Notice(f"/rewind {number} {scope} yes does this{theirs}")
+        controller.emit(await _restore_files(controller, plan, "theirs" in words))
+    if scope == "files":
+        return None
+    session, _ = controller.in_use
+    load_deferred(session)
+    session.rewound(point.seq, {"prompt": point.text[:200]})
+    controller.emit(Notice(f"the conversation is as it was before: {point.title[:60]!r}"))
+    return PromptRestored(point.text)
+
+
+async def _plan(controller: Controller, point: RewindPoint) -> list[RestoreStep]:
+    """What has to happen to the files; nothing without checkpoints."""
+    checkpoints = checkpoints_of(controller)
+    return await asyncio.to_thread(plan_restore, checkpoints, point.seq) if checkpoints else []
+
+
+async def _restore_files(controller: Controller, plan: list[RestoreStep], with_changed: bool) -> Notice:
+    checkpoints = checkpoints_of(controller)
+    if checkpoints is None or not plan:
+        return Notice("no file had to change")
+    failures = await asyncio.to_thread(restore, checkpoints, plan, with_changed)
+    for step, reason in failures.items():
+        controller.emit(Notice(f"{step.path}: {reason}", "warning"))
+    done = len(plan) - len(failures)
+    told = f"{pluralize(done, 'file')} {'is' if done == 1 else 'are'} as before"
+    return Notice(told if done else "no file was changed")
+
+
+def _points_menu(controller: Controller, points: list[RewindPoint]) -> Menu:
+    """The points to choose from, the newest first; values are their numbers."""
+    checkpoints, now = checkpoints_of(controller), controller.in_use[1].clock.now()
+    changes = checkpoints.log.changes if checkpoints else []
+    counts = changed_files_since(changes, (point.seq for point in points))
+    rows = []
+    for point in reversed(points):
+        count = counts[point.seq]
+        files = f"{pluralize(count, 'file')} changed since" if count else "no files changed since"
+        facts = (when(point.at, now), *([files] if checkpoints else []))
+        rows.append(MenuRow(str(point.number), point.title, facts, key=str(point.number)))
+    return Menu("Go back to before which prompt?", tuple(rows))
+
+
+def _scope_menu(point: RewindPoint, plan: list[RestoreStep]) -> Menu:
+    """What is to be restored. Where no file has to change, only the conversation can be."""
+    unchanged = "" if plan else " (no file has to change)"
+    answers = {"conversation": f"The conversation{unchanged}; the prompt comes back to be edited"}
+    if plan:
+        added, removed = sum(step.added for step in plan), sum(step.removed for step in plan)
+        files = f"{pluralize(len(plan), 'file')}, +{added} -{removed}"
+        answers |= {"files": f"The files: {files}", "both": f"Both: the conversation, and {files}"}
+    return question(f"Back to before: {point.title}", **answers, cancel="Cancel")
+
+
+def _changed_files_menu(count: int) -> Menu:
+    verb = "was" if count == 1 else "were"
+    return question(
+        f"{pluralize(count, 'file')} {verb} changed by somebody else since",
+        keep="Leave those as they are now",
+        theirs="Restore those as well: what was changed in them since is lost",
+        cancel="Cancel",
+    )
+
+
+def _described_plan(controller: Controller, plan: list[RestoreStep]) -> CommandOutput:
+    checkpoints = checkpoints_of(controller)
+    more = [f"... and {len(plan) - MAX_LISTED_STEPS} more"] if len(plan) > MAX_LISTED_STEPS else []
+    gaps = checkpoints.uncovered() if checkpoints else []
+    steps = map(_step_line, plan[:MAX_LISTED_STEPS])
+    return CommandOutput("\n".join([*steps, *more, *(f"not covered: {gap}" for gap in gaps)]))
+
+
+def _step_line(step: RestoreStep) -> str:
+    counts = f"+{step.added} -{step.removed}" if step.added or step.removed else ""
+    mark = "  changed by somebody else since" if step.changed_since else ""
+    return f"{ACTION_LABELS[step.action]:<14} {step.path}  {counts}{mark}"

@@ -1,0 +1,187 @@
+"""Commands about sessions: /clear, /sessions, /resume, /fork, /rename, /export, /copy."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.cli.session_choice import asked
+from agent.events import ClipboardCopy, CommandOutput, Event, Notice
+from agent.session.scrollback import show_briefly
+from agent.session.session import name_of, text_of_reply
+from agent.session.session_rows import line, menu
+from transcripts.entries import Exchange
+from transcripts.export import export_text, write_private
+from transcripts.masking import SecretMasks, secret_values
+from transcripts.record_errors import SessionInUse
+
+if TYPE_CHECKING:
+    from agent.app.controller import Controller
+
+MAX_LISTED_SESSIONS = 20
+MAX_QUOTED_CHARS = 30  # of an answer that was copied
+CLIPBOARD_TIMEOUT_S = 2.0
+MAX_OSC52_BYTES = 74_000  # that terminals commonly take in one escape sequence
+OSC52_HINT = (
+    "If pasting brings nothing, the terminal does not take that; tmux needs `set -g set-clipboard on`"
+)
+
+
+async def new_session(controller: Controller, argument: str) -> Event | None:
+    """Start a new conversation. The old one stays on disk, and its id is shown."""
+    old, _ = controller.in_use
+    await controller.use(*controller.factory.new())
+    back = f"; /resume {old.sid} continues the old one" if old.folded.last_seq else ""
+    return Notice(f"a new conversation{back}")
+
+
+async def list_sessions(controller: Controller, argument: str) -> Event:
+    """List the sessions of this folder, newest first."""
+    masks = _secret_masks(controller)
+    lines = [line(one, masks) for one in await asyncio.to_thread(controller.services.repository.listed)]
+    older = len(lines) - MAX_LISTED_SESSIONS
+    more = [f"and {older} older ones: makeroom sessions"] if older > 0 else []
+    shown = "\n".join([*lines[:MAX_LISTED_SESSIONS], *more])
+    return CommandOutput(shown) if lines else Notice("no sessions yet")
+
+
+async def resume_session(controller: Controller, argument: str) -> Event | None:
+    """Continue an earlier session. Takes its id, the beginning of its id, or its name; without one, choose \
+from a list."""
+    session, context = controller.in_use
+    records, chooser = controller.services.repository, controller.chooser
+    if not argument:
+        if chooser is None:
+            controller.emit(await list_sessions(controller, ""))
+            return Notice("/resume ID continues one of these")
+        others = [one for one in await asyncio.to_thread(records.listed) if one.sid != session.sid]
+        if not others:
+            return Notice("there is no other session in this folder")
+        row = await chooser.choose(menu(others, context.clock.now(), _secret_masks(controller)))
+        if row is None:
+            return None
+        argument = row.value
+    if not records.is_recording(argument) and records.named(argument).stem == session.sid:
+        return Notice(f"{session.sid} is the session that you are in")
+    try:
+        await controller.use(*controller.factory.resume(argument))
+    except SessionInUse as error:
+        if chooser is None:
+            raise
+        row = await chooser.choose(asked(error, "Stay in this session"))
+        if row is not None and row.value == "view":
+            from agent.cli.sessions_command import shown
+
+            return CommandOutput(await asyncio.to_thread(shown, error.sid, controller.setup.folder))
+        if row is None or row.value != "fork":
+            return None
+        await controller.use(*controller.factory.fork_of(error.sid))
+    show_briefly(controller.in_use[0], controller.emit)
+    return None
+
+
+async def fork_session(controller: Controller, argument: str) -> Event | None:
+    """Continue in a copy. The session so far stays as it is."""
+    old, _ = controller.in_use
+    await controller.use(*controller.factory.fork(old))
+    return Notice(f"this is now {controller.in_use[0].sid}, a copy of {old.sid}")
+
+
+async def rename_session(controller: Controller, argument: str) -> Event | None:
+    """Give this session a name. It can be resumed by it."""
+    session, _ = controller.in_use
+    owner = controller.services.repository.holder_of(argument, session.sid) if argument else None
+    if owner:
+        return Notice(f"the session {owner} has the name {argument!r} already; give another", "warning")
+    if argument:
+        session.add_metadata("name", {"name": argument})
+    name = name_of(session.folded.notes)
+    return Notice(f"the name is {name!r}" if name else "this session has no name")
+
+
+async def export_session(controller: Controller, argument: str) -> Event | None:
+    """Write the session to a file. Its extension chooses the format: .md (the default), .html, .jsonl."""
+    session, _ = controller.in_use
+    path = controller.setup.folder / Path(argument or f"{session.sid}.md").expanduser()
+    masks = SecretMasks((*session.masks.values, *secret_values(controller.setup.environ)))
+    try:
+        write_private(
+            path, export_text(session.folded, session.sid, path.suffix or ".md", session.deferred, masks)
+        )
+    except ValueError as error:
+        return Notice(str(error), "warning")
+    except FileExistsError:
+        return Notice(f"{path} exists already; give another name", "warning")
+    return Notice(f"written to {path}")
+
+
+async def copy_answer(controller: Controller, argument: str) -> Event | None:
+    """Copy the newest answer to the clipboard. With a number N, the N-th newest."""
+    entries = controller.in_use[0].folded.entries
+    texts = [text_of_reply(one.fact).strip() for one in entries if isinstance(one, Exchange) and not one.uses]
+    answers = [text for text in reversed(texts) if text]
+    if not answers:
+        return Notice("there is no answer to copy yet")
+    number = int(argument) if argument.isdigit() else 0 if argument else 1
+    if not 1 <= number <= len(answers):
+        return Notice(f"/copy N, with N from 1 (the newest answer) to {len(answers)}", "warning")
+    text = answers[number - 1]
+    flat = " ".join(text.split())
+    quoted = repr(flat if len(flat) <= MAX_QUOTED_CHARS else f"{flat[: MAX_QUOTED_CHARS - 1]}…")
+    what = f"{len(text):,} characters ({quoted})"
+    if program := await _give_to_clipboard(text, controller.setup.environ):
+        return Notice(f"copied {what} with {program}")
+    if len(text.encode()) <= MAX_OSC52_BYTES:
+        return ClipboardCopy(text, f"gave {what} to the terminal's clipboard (OSC 52). {OSC52_HINT}")
+    too_long = f"{what} are too long for a terminal's clipboard; /export writes the session to a file"
+    return Notice(too_long, "warning")
+
+
+def clipboard_command(environ: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The command that puts its standard input on the desktop's clipboard; None where there is none.
+
+    Over SSH it would be the clipboard of the wrong machine: then only the terminal can be asked.
+    """
+    if environ.get("SSH_TTY") or environ.get("SSH_CONNECTION"):
+        return None
+    known: list[tuple[str, ...]] = []
+    if sys.platform == "darwin":
+        known.append(("pbcopy",))
+    if environ.get("WAYLAND_DISPLAY"):
+        known.append(("wl-copy",))
+    if environ.get("DISPLAY"):
+        known += [("xclip", "-selection", "clipboard"), ("xsel", "--clipboard", "--input")]
+    for name, *options in known:
+        if path := shutil.which(name, path=environ.get("PATH", "")):
+            return (path, *options)
+    return None
+
+
+async def _give_to_clipboard(text: str, environ: Mapping[str, str]) -> str | None:
+    """The name of the clipboard program that took the text; None where none did."""
+    command = clipboard_command(environ)
+    if command is None:
+        return None
+    quiet = asyncio.subprocess.DEVNULL  # xclip stays behind and would hold a pipe
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.PIPE, stdout=quiet, stderr=quiet, env=dict(environ)
+        )
+    except OSError:
+        return None
+    try:
+        async with asyncio.timeout(CLIPBOARD_TIMEOUT_S):
+            await process.communicate(text.encode())
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return None
+    return Path(command[0]).name if process.returncode == 0 else None
+
+
+def _secret_masks(controller: Controller) -> SecretMasks:
+    return SecretMasks(secret_values(controller.setup.environ))

@@ -1,0 +1,209 @@
+"""Commands that show and change what is set: /status, /model, /effort, /permissions, /config, /hooks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from agent.app.config import EFFORTS
+from agent.events import CommandOutput, Event, Notice
+from agent.permissions.permission_store import SESSION_ORIGIN, PermissionStore
+from agent.permissions.rules import MODES, Rule, parse_rules
+from agent.ports import HookEvent
+from transcripts.masking import mask
+
+if TYPE_CHECKING:
+    from agent.app.controller import Controller
+
+FLAG_SETTINGS = ("model", "effort", "context_window", "permission_mode")  # that a flag may set as well
+PLAIN_SETTINGS = ("max_tokens", "cache", "base_url", "timeout", "allow", "deny", "pass_env")
+SECRET_SETTINGS = ("key", "token", "custom_headers")  # shown as set or not
+MAX_DENIED_CALLS = 5  # shown by /permissions, the newest
+MAX_ARGUMENT_CHARS = 80  # shown of a denied call
+SettingRow = tuple[str, Any, str]  # name, value, where it was set
+
+
+async def show_status(controller: Controller, argument: str) -> Event | None:
+    """Show the model, the server, the session and the folder."""
+    session, context = controller.in_use
+    lines = [
+        f"model       {context.settings.model}",
+        f"server      {mask(controller.services.selection.model.server)}",
+        f"session     {session.sid}",
+        f"folder      {controller.setup.folder}",
+        f"permission  {context.permissions.rules.mode}",
+        f"policy      {context.compaction.settings.policy}",
+        f"settings    {controller.setup.config.user_dir / 'settings.toml'}",
+    ]
+    return CommandOutput("\n".join(lines))
+
+
+async def set_model(controller: Controller, argument: str) -> Event | None:
+    """Show or change the model for this session. Takes a model id, or opus, sonnet, haiku."""
+    session, context = controller.in_use
+    selection = controller.services.selection
+    if controller.setup.options.offline:
+        return Notice("--offline has only the demo; start without it to choose a model")
+    if not argument:
+        facts = selection.facts
+        aliases = "\n".join(
+            f"/model {alias:<8} {id}" for alias, id in selection.model.catalog.aliases.items()
+        )
+        size = f"window {facts.window:,} tokens, output up to {facts.max_output:,}"
+        return CommandOutput(f"{facts.id}: {size}\n{aliases}\n/model ID       any other")
+    await controller.factory.change_model(session, context, argument)
+    changed = Notice(f"the model is now {context.settings.model}")
+    if selection.facts.known:
+        return changed
+    controller.emit(changed)
+    near = selection.model.catalog.suggest(argument)
+    hint = f"; did you mean {near}?" if near and near != argument else ""
+    return Notice(f"{selection.model.server} knows no model of that name{hint}", "warning")
+
+
+async def set_effort(controller: Controller, argument: str) -> Event | None:
+    """Show or change how hard the model thinks. Takes low, medium, high, xhigh or max; it holds from the \
+next request on."""
+    session, context = controller.in_use
+    if argument and argument not in EFFORTS:
+        return Notice(f"the efforts are {', '.join(EFFORTS)}", "warning")
+    if not controller.services.selection.facts.effort or not context.settings.may_use("effort"):
+        return Notice(f"{context.settings.model} takes no effort here", "warning")
+    if not argument:
+        now = context.settings.effort or "the default of the model"
+        return Notice(f"the effort is {now}; /effort {'|'.join(EFFORTS)} changes it")
+    controller.factory.change_effort(context, argument)
+    cached = "; the next request writes the conversation to the cache anew" if session.folded.entries else ""
+    return Notice(f"the effort is now {argument}{cached}")
+
+
+async def set_permissions(controller: Controller, argument: str) -> Event | None:
+    """Show the permission mode and rules, and where each was set.
+
+    `mode NAME` changes the mode, `allow RULE` and `deny RULE` add a rule for this session,
+    `remove RULE` removes one.
+    """
+    store = controller.in_use[1].permissions
+    verb, _, rest = argument.partition(" ")
+    try:
+        for text in _change_permissions(store, verb, rest.strip()):
+            controller.emit(Notice(text))
+    except ValueError as error:
+        return Notice(str(error), "warning")
+    return CommandOutput("\n".join(_permission_lines(store)))
+
+
+def _change_permissions(store: PermissionStore, verb: str, rest: str) -> list[str]:
+    """Do what was asked; returns what to tell of it. Raises ValueError that says what can be asked."""
+    if verb == "mode":
+        if rest not in MODES:
+            raise ValueError(f"the modes are {', '.join(MODES)}")
+        store.set_mode(rest)
+    elif verb in ("allow", "deny"):
+        add = store.allow if verb == "allow" else store.deny
+        for rule in parse_rules(rest):
+            add(rule)
+    elif verb == "remove":
+        return _remove_rules(store, rest)
+    elif verb:
+        choices = "`mode NAME`, `allow RULE`, `deny RULE` and `remove RULE`"
+        raise ValueError(f"/permissions takes {choices}, not {verb!r}")
+    return []
+
+
+def _remove_rules(store: PermissionStore, text: str) -> list[str]:
+    rules = [("allow", rule) for rule in store.rules.allow] + [("deny", rule) for rule in store.rules.deny]
+    known = {str(rule) for _, rule in rules}
+    wanted = {text} if text in known else {str(rule) for rule in parse_rules(text)}
+    if missing := wanted - known:
+        raise ValueError(f"no rule here is {', '.join(sorted(missing))}; /permissions lists them")
+    told = []
+    for kind, rule in rules:
+        if str(rule) in wanted and (rule.origin == SESSION_ORIGIN or store.is_permanent(rule)):
+            store.remove(rule)
+            told.append(f"removed: {kind} {rule} ({_origin(store, rule)})")
+        elif str(rule) in wanted:
+            told.append(
+                f"not removed: {kind} {rule} is set in {rule.origin}; remove it there and start again"
+            )
+    return told
+
+
+def _origin(store: PermissionStore, rule: Rule) -> str:
+    return f"granted permanently in {rule.origin}" if store.is_permanent(rule) else rule.origin
+
+
+def _permission_lines(store: PermissionStore) -> list[str]:
+    rules, denied = store.rules, store.denied[-MAX_DENIED_CALLS:]
+    return [
+        f"mode   {rules.mode}",
+        *(f"allow  {rule}  ({_origin(store, rule)})" for rule in rules.allow),
+        *(f"deny   {rule}  ({_origin(store, rule)})" for rule in rules.deny),
+        *(f"denied {call['tool_name']}: {_first_argument(call['tool_input'])}" for call in denied),
+    ]
+
+
+def _first_argument(arguments: object) -> str:
+    """The first text among a call's arguments, cut."""
+    values = arguments.values() if isinstance(arguments, dict) else ()
+    text = next((value for value in values if isinstance(value, str)), str(arguments))
+    return text if len(text) <= MAX_ARGUMENT_CHARS else f"{text[: MAX_ARGUMENT_CHARS - 1]}…"
+
+
+async def show_settings(controller: Controller, argument: str) -> Event | None:
+    """Show the settings in force and where each was set. That is a file, the environment, a flag, or a \
+command."""
+    rows = [*_settings(controller), *_compaction_settings(controller)]
+    width = max(len(name) for name, _, _ in rows)
+    lines = [f"{name:<{width}}  {_shown_value(name, value)}  ({origin})" for name, value, origin in rows]
+    path = controller.setup.config.user_dir / "settings.toml"
+    controller.emit(CommandOutput("\n".join(lines)))
+    return Notice(f"to change them permanently: {path}; the README lists the names")
+
+
+def _settings(controller: Controller) -> Iterator[SettingRow]:
+    setup, (_, context) = controller.setup, controller.in_use
+    model = controller.services.selection.model.catalog.resolve(setup.model_name)
+    changeable = {  # what a command may have changed: the value now, the one at the start, the command
+        "model": (context.settings.model, model, "/model"),
+        "effort": (controller.services.setup.options.effort, setup.options.effort, "/effort"),
+        "permission_mode": (context.permissions.rules.mode, setup.mode, "Shift+Tab or /permissions"),
+    }
+    for name in (*FLAG_SETTINGS, *PLAIN_SETTINGS, *SECRET_SETTINGS):
+        value, origin = getattr(setup.config, name), setup.config.origins.get(name, "default")
+        if name in FLAG_SETTINGS and (given := getattr(setup.options, name)) is not None:
+            value, origin = given, f"--{name.replace('_', '-')}"
+        if name == "model":
+            value, origin = model, "--offline" if setup.options.offline else origin
+        now, then, command = changeable.get(name, (None, None, ""))
+        yield (name, value, origin) if now == then else (name, now, command)
+
+
+def _compaction_settings(controller: Controller) -> Iterator[SettingRow]:
+    """The entries of [compact] that differ from the defaults, and always the policy."""
+    setup, origins = controller.setup, controller.setup.config.origins
+    settings = controller.in_use[1].compaction.settings
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if value == field.default and field.name != "policy":
+            continue
+        flag = "--policy" if field.name == "policy" and setup.options.policy else ""
+        yield f"compact.{field.name}", value, flag or origins.get(f"compact.{field.name}", "default")
+
+
+def _shown_value(name: str, value: Any) -> str:
+    if value in (None, (), {}):
+        return "-"
+    if name in SECRET_SETTINGS:
+        return "set"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+async def show_hooks(controller: Controller, argument: str) -> Event | None:
+    """Show the hooks: which command runs on which event."""
+    config = controller.setup.config
+    width = max(map(len, HookEvent))
+    lines = [f"{event:<{width}}  {config.hooks.get(event, '-')}" for event in HookEvent]
+    controller.emit(CommandOutput("\n".join(lines)))
+    return Notice(f"[hooks] in {config.user_dir / 'settings.toml'} sets them")

@@ -1,0 +1,90 @@
+"""Stored contents: private, checked when they are read, and pruned when they take too much room."""
+
+import os
+import stat
+import time
+from pathlib import Path
+from random import Random
+
+from agent.checkpoints.content_store import FRESH_CONTENT_S, RECENT_LOG_S, prune
+from agent.checkpoints.file_restore import plan_restore, restore
+from agent.checkpoints.recorder import Checkpoints
+from agent.checkpoints.snapshot import SnapshotLimits
+
+from .project import Seq, run, write
+
+
+def test_a_full_store_is_reported_and_loses_only_what_is_new(root: Path, seq: Seq) -> None:
+    checkpoints = Checkpoints(root, "s1", seq, SnapshotLimits(max_store_bytes=60))
+    (root / "a").write_text("a")
+    (root / "b").write_bytes(Random(1).randbytes(100))
+    run(checkpoints, lambda: [(root / name).write_text("!") for name in "ab"])
+    assert {step.path: step.action for step in plan_restore(checkpoints, 1)} == {"a": "restore", "b": "lost"}
+    assert any("no room" in line for line in checkpoints.uncovered())
+
+
+def age(path: Path, seconds: float) -> None:
+    moment = time.time() - seconds
+    os.utime(path, (moment, moment))
+
+
+def test_a_store_that_fills_up_prunes_what_no_recent_session_changed(root: Path, seq: Seq) -> None:
+    def session(sid: str, total: int) -> Checkpoints:
+        return Checkpoints(root, sid, seq, SnapshotLimits(max_store_bytes=total))
+
+    old, recent = session("old", 1 << 20), session("recent", 1 << 20)
+    for name in ("changed", "untouched", "ancient"):
+        (root / name).write_bytes(Random(name).randbytes(10_000))
+    for each, name in ((old, "ancient"), (recent, "changed")):
+        each.begin()
+        (root / name).write_bytes(b"new " + name.encode())
+        each.finish()
+    home = root / ".transcripts" / "checkpoints"
+    for path in home.rglob("*"):
+        age(path, 2 * FRESH_CONTENT_S)
+    age(home / "old.jsonl", 2 * RECENT_LOG_S)
+    fresh = session("fresh", 50_000)
+    fresh.begin()
+    (root / "more").write_bytes(Random(1).randbytes(15_000))
+    fresh.finish()
+    assert fresh.uncovered() == []
+    assert [step.action for step in plan_restore(recent, 0)] == ["restore"]
+    assert [step.action for step in plan_restore(old, 0)] == ["lost"]
+    assert recent.scanner.store.get(recent.log.changes[0].before.value) == Random("changed").randbytes(10_000)
+
+
+def test_fresh_contents_and_those_of_a_pending_snapshot_are_never_pruned(root: Path, seq: Seq) -> None:
+    names = ("a", "b")
+    for name in names:
+        (root / name).write_bytes(Random(name).randbytes(10_000))
+    running = Checkpoints(root, "running", seq)
+    running.begin()
+    objects = root / ".transcripts" / "checkpoints" / "objects"
+    there = sorted(path for path in objects.rglob("*") if path.is_file())
+    assert len(there) == 2 and prune(objects, 0) == sum(path.stat().st_size for path in there)
+    for path in there:
+        age(path, 2 * FRESH_CONTENT_S)
+    assert prune(objects, 0) > 0 and all(path.exists() for path in there)
+    running.finish()
+    for path in there:
+        age(path, 2 * FRESH_CONTENT_S)
+    assert prune(objects, 0) == 0 and not any(path.exists() for path in there)
+
+
+def test_damaged_contents_are_never_written_back(root: Path, checkpoints: Checkpoints) -> None:
+    (root / "a").write_text("old")
+    write(checkpoints, root / "a", "agent")
+    for kept in (root / ".transcripts" / "checkpoints" / "objects").rglob("*"):
+        if kept.is_file():
+            kept.write_bytes(b"damaged")
+    plan = plan_restore(checkpoints, 1)
+    assert [step.action for step in plan] == ["lost"]
+    restore(checkpoints, plan, True)
+    assert (root / "a").read_text() == "agent"
+
+
+def test_everything_stored_is_private(root: Path, checkpoints: Checkpoints) -> None:
+    (root / "a").write_text("secret")
+    write(checkpoints, root / "a", "agent")
+    for path in (root / ".transcripts").rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) in (0o600, 0o700), path

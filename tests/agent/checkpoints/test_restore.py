@@ -1,0 +1,209 @@
+"""Files come back as they were: contents, modes and links, and never through a link."""
+
+import shutil
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from agent.checkpoints.file_restore import line_counts, plan_restore, restore
+from agent.checkpoints.recorder import Checkpoints
+
+from .project import Seq, run, tree, write
+
+
+def test_a_written_file_comes_back(root: Path, seq: Seq, checkpoints: Checkpoints) -> None:
+    (root / "a.py").write_text("one\ntwo\n")
+    (root / "a.py").chmod(0o751)
+    before = tree(root)
+    seq.value = 7
+    write(checkpoints, root / "a.py", "one\nTWO\nthree\n")
+    plan = plan_restore(checkpoints, 7)
+    assert [(s.path, s.action, s.added, s.removed, s.changed_since) for s in plan] == [
+        ("a.py", "restore", 1, 2, False)
+    ]
+    assert restore(checkpoints, plan, False) == {}
+    assert tree(root) == before
+
+
+def test_a_created_file_is_removed_with_the_folders_made_for_it(
+    root: Path, seq: Seq, checkpoints: Checkpoints
+) -> None:
+    before = tree(root)
+    write(checkpoints, root / "new" / "deep" / "a.py", "x\n")
+    plan = plan_restore(checkpoints, 1)
+    assert {step.path: step.action for step in plan} == {
+        "new": "remove",
+        "new/deep": "remove",
+        "new/deep/a.py": "remove",
+    }
+    restore(checkpoints, plan, False)
+    assert tree(root) == before
+
+
+def test_only_changes_after_the_chosen_fact_are_undone(
+    root: Path, seq: Seq, checkpoints: Checkpoints
+) -> None:
+    for number, text in enumerate(("first", "second", "third"), 1):
+        seq.value = number * 10
+        write(checkpoints, root / "a.py", text)
+    restore(checkpoints, plan_restore(checkpoints, 20), False)
+    assert (root / "a.py").read_text() == "first"
+    assert plan_restore(checkpoints, 40) == []
+
+
+def test_the_changes_of_a_command_are_undone(root: Path, seq: Seq, checkpoints: Checkpoints) -> None:
+    (root / "keep").write_text("x")
+    (root / "gone").mkdir()
+    (root / "gone" / "b").write_bytes(b"\0\xff")
+    (root / "link").symlink_to("gone/b")
+    before = tree(root)
+
+    def command() -> None:
+        shutil.rmtree(root / "gone")
+        (root / "link").unlink()
+        (root / "link").write_text("a file now")
+        (root / "made").mkdir()
+        (root / "made" / "c").symlink_to("/etc/passwd")
+        (root / "keep").chmod(0o600)
+
+    run(checkpoints, command)
+    assert restore(checkpoints, plan_restore(checkpoints, 1), False) == {}
+    assert tree(root) == before
+
+
+def test_what_somebody_else_changed_since_is_kept_unless_asked_for(
+    root: Path, checkpoints: Checkpoints
+) -> None:
+    (root / "a").write_text("old")
+    write(checkpoints, root / "a", "agent")
+    (root / "a").write_text("mine")
+    plan = plan_restore(checkpoints, 1)
+    assert [step.changed_since for step in plan] == [True]
+    (reason,) = restore(checkpoints, plan, False).values()
+    assert "somebody else" in reason and (root / "a").read_text() == "mine"
+    assert restore(checkpoints, plan_restore(checkpoints, 1), True) == {}
+    assert (root / "a").read_text() == "old"
+
+
+def test_a_restore_can_be_undone(root: Path, seq: Seq, checkpoints: Checkpoints) -> None:
+    write(checkpoints, root / "a", "agent")
+    after = tree(root)
+    seq.value = 50
+    restore(checkpoints, plan_restore(checkpoints, 1), False)
+    assert tree(root) == {}
+    restore(checkpoints, plan_restore(checkpoints, 50), False)
+    assert tree(root) == after
+
+
+def test_a_link_is_never_followed_out_of_the_project(
+    root: Path, checkpoints: Checkpoints, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "a").write_text("theirs")
+    (root / "dir").mkdir()
+    (root / "dir" / "a").write_text("ours")
+    before = tree(root)
+
+    def command() -> None:
+        shutil.rmtree(root / "dir")
+        (root / "dir").symlink_to(outside)
+
+    run(checkpoints, command)
+    plan = plan_restore(checkpoints, 1)
+    assert restore(checkpoints, plan, False) == {}
+    assert (outside / "a").read_text() == "theirs"
+    assert tree(root) == before
+
+
+def test_a_link_that_the_user_put_on_the_way_stops_the_way_back(
+    root: Path, checkpoints: Checkpoints, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (root / "dir").mkdir()
+    write(checkpoints, root / "dir" / "a", "agent")
+    write(checkpoints, root / "dir" / "a", "agent again")
+    shutil.rmtree(root / "dir")
+    (root / "dir").symlink_to(outside)
+    (outside / "a").write_text("theirs")
+    restore(checkpoints, plan_restore(checkpoints, 1), True)
+    assert (outside / "a").read_text() == "theirs"
+    (outside / "a").unlink()
+    restore(checkpoints, plan_restore(checkpoints, 1), True)
+    assert list(outside.iterdir()) == []
+
+
+def test_a_hard_linked_file_stays_one_file(root: Path, checkpoints: Checkpoints) -> None:
+    (root / "a").write_text("old")
+    (root / "b").hardlink_to(root / "a")
+    run(checkpoints, lambda: (root / "a").write_text("agent"))
+    restore(checkpoints, plan_restore(checkpoints, 1), False)
+    assert (root / "b").read_text() == "old" and (root / "a").samefile(root / "b")
+
+
+def test_line_counts_are_those_of_a_diff_also_for_large_files() -> None:
+    assert line_counts(b"a\nb\nc\n", b"a\nX\nc\nd\n") == (2, 1)
+    old = b"".join(b"%d\n" % number for number in range(50_000))
+    assert line_counts(old, old + b"one more\n") == (1, 0)
+
+
+NAMES = ("a", "b", "c.py", "ü n", "-x", "deep")
+
+
+def scramble(root: Path, random: Random, count: int) -> None:
+    """Make, change, move, link, chmod and remove things in the project, at random."""
+    for _ in range(count):
+        here = [root, *(path for path in sorted(root.rglob("*")) if _is_folder(path) and _ours(root, path))]
+        folder = random.choice(here)
+        path = folder / random.choice(NAMES)
+        kind = random.randrange(7)
+        if kind < 3:
+            _away(path)
+            path.write_bytes(random.randbytes(random.randrange(2000)))
+            path.chmod(random.choice((0o644, 0o755, 0o600, 0o640)))
+        elif kind == 3:
+            _away(path)
+            path.symlink_to(random.choice(("a", "../b", "/etc/passwd", "nowhere", ".")))
+        elif kind == 4:
+            _away(path)
+            path.mkdir(mode=random.choice((0o755, 0o700, 0o750)))
+        elif kind == 5:
+            _away(path)
+        elif path.exists() and not path.is_symlink():
+            path.chmod(0o711 if path.is_dir() else 0o444)
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _ours(root: Path, path: Path) -> bool:
+    return ".transcripts" not in path.relative_to(root).parts
+
+
+def _away(path: Path) -> None:
+    if _is_folder(path):
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_a_fuzzed_tree_comes_back_in_bytes_modes_and_links(root: Path, seq: Seq, seed: int) -> None:
+    random = Random(seed)
+    scramble(root, random, 25)
+    checkpoints = Checkpoints(root, "s1", seq)
+    trees = []
+    for number in range(1, 5):
+        seq.value = number * 10
+        trees.append(tree(root))
+        run(checkpoints, lambda: scramble(root, random, 12))
+        if number == 2:
+            checkpoints = Checkpoints(root, "s1", seq)  # another run goes on
+    seq.value = 100
+    for number in (4, 3, 2, 1):
+        assert restore(checkpoints, plan_restore(checkpoints, number * 10), False) == {}
+        assert tree(root) == trees[number - 1]
+    assert checkpoints.uncovered() == []
