@@ -1,12 +1,22 @@
 """May a call go ahead: modes, rules, and command lines that try to hide what they do."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.loop.tool_executor import _for_session
 from agent.permissions.read_only import is_read_only
-from agent.permissions.rules import PermissionRules, Verdict, always_rule, judge, parse_rule, parse_rules
+from agent.permissions.rules import (
+    PermissionRules,
+    Rule,
+    Verdict,
+    always_rule,
+    judge,
+    parse_rule,
+    parse_rules,
+)
 from agent.permissions.shell_syntax import parse_simple_commands
 from agent.ports import PermissionQuestion
 from agent.ui.approval import choices
@@ -49,9 +59,46 @@ def test_accept_edits_frees_the_project_but_not_protected_or_outside_places() ->
     assert run("ls", given) == "ask"
 
 
-def test_a_rule_never_opens_a_protected_place() -> None:
-    assert write(f"{FOLDER}/.git/config", rules("write"), protected=True) == "ask"
+@pytest.mark.parametrize(
+    "rule", ["write", "write(*)", "write(.git/*)", f"write({FOLDER}/.git/hooks/pre-commit)"]
+)
+def test_no_rule_opens_a_protected_place_for_writing(rule: str) -> None:
+    assert write(f"{FOLDER}/.git/hooks/pre-commit", rules(rule), protected=True) == "ask"
+
+
+def test_a_rule_without_a_pattern_opens_nothing_outside_the_project() -> None:
     assert write("/home/me/.bashrc", rules("write"), outside=True) == "ask"
+
+
+def test_the_strictest_verdict_over_all_accesses_counts() -> None:
+    inside, outside = Access("write", f"{FOLDER}/a"), Access("write", "/etc/hosts", outside=True)
+    given = rules("write", deny=("write(/etc/*)",))
+    for accesses, answer in (([], "allow"), ([inside], "allow"), ([inside, outside], "deny")):
+        assert judge("write", accesses, given).answer == answer
+    asked = Access("write", f"{FOLDER}/.git/config", protected=True)
+    assert judge("write", [asked, outside, inside], given).answer == "deny"
+    assert judge("write", [inside, asked], given).answer == "ask"
+
+
+def test_a_rule_is_about_its_own_tool_alone() -> None:
+    assert write(f"{FOLDER}/a", rules("edit")) == "ask"
+    assert write(f"{FOLDER}/a", rules("write", deny=("edit",))) == "allow"
+    assert run("ls", rules("write(ls)")) == "ask"
+    assert run("ls", rules("bash(ls)", deny=("edit(ls)",))) == "allow"
+
+
+def test_a_question_says_what_it_is_about_and_what_always_would_allow() -> None:
+    place = f"{FOLDER}/a"
+    for access, why, prefix in (
+        (Access("write", place), "it writes a file", Rule("write")),
+        (Access("write", place, protected=True), "a protected place", None),
+        (Access("read", place, protected=True), "a protected place", None),
+        (Access("read", "/etc/passwd", outside=True), "outside the project", None),
+        (Access("read", "/root/.netrc", outside=True, protected=True), "outside the project", None),
+        (Access("run", "git status -s"), "it runs a command", Rule("write", "git status")),
+        (Access("run", "rm -rf /"), "it removes a whole home, or a folder of the system", None),
+    ):
+        assert judge("write", [access], rules()) == Verdict("ask", why, prefix)
 
 
 def test_bypass_frees_everything_but_ruin() -> None:
@@ -122,6 +169,32 @@ def test_a_rule_allows_its_command_with_more_words(command: str) -> None:
     assert run(command, rules("bash(git status)")) == "allow"
 
 
+def test_a_rule_for_several_words_does_not_cover_fewer() -> None:
+    assert run("git", rules("bash(git status)")) == "ask"
+    assert run("git", rules("bash(git *)")) == "allow"
+
+
+def test_a_line_that_cannot_be_parsed_is_allowed_or_denied_by_exactly_its_own_text() -> None:
+    line = "make > out.txt"
+    assert run(f" {line} ", rules(f"bash({line})")) == "allow"
+    assert run(f"{line} 2>&1", rules(f"bash({line})")) == "ask"
+    assert run(line, rules("bash", deny=(f"bash({line})",))) == "deny"
+
+
+def test_a_deny_rule_without_a_pattern_or_for_every_command_denies_all_of_its_tool() -> None:
+    for deny in ("bash", "bash(*)"):
+        assert run("ls", rules("bash", deny=(deny,))) == "deny"
+    assert write(f"{FOLDER}/a", rules("write", deny=("write",), mode="bypassPermissions")) == "deny"
+
+
+def test_a_deny_rule_may_name_a_program_by_its_path_and_sees_through_runners_by_theirs() -> None:
+    assert run("./deploy now", rules("bash", deny=("bash(./deploy)",))) == "deny"
+    for line in ("/usr/bin/sudo git push", "/usr/bin/env 'git push'", "X=/usr/bin/git git push"):
+        assert run(line, rules("bash", deny=("bash(git push)",))) == "deny", line
+    for line in ("git log -p push", "git log --grep x push"):
+        assert run(line, rules("bash", deny=("bash(git push)",))) == "allow", line
+
+
 def test_a_longer_word_is_another_command() -> None:
     assert run("git statusx", rules("bash(git status)")) == "ask"
     assert run("gitx status", rules("bash(git)")) == "ask"
@@ -164,6 +237,7 @@ def test_always_is_offered_for_the_shortest_safe_prefix(command: str, prefix: st
         ("ls; rm x", False),
         ("python x.py", False),
         ("sort -o x x", False),
+        ("git", False),
     ],
 )
 def test_a_command_that_only_looks_is_told_from_one_that_may_change_files(command: str, looks: bool) -> None:
@@ -204,6 +278,41 @@ def test_a_path_rule_is_a_glob_within_the_project() -> None:
     given = rules("write(docs/*)")
     assert write(f"{FOLDER}/docs/a.md", given) == "allow"
     assert write(f"{FOLDER}/src/a.py", given) == "ask"
+    at_root = replace(given, folder="/")
+    assert write("/docs/a.md", at_root) == "allow" and write("/a/docs/a.md", at_root) == "ask"
+
+
+@pytest.mark.parametrize(
+    ("line", "commands"),
+    [
+        ("ls", [["ls"]]),
+        ("ls '' \"a b\"", [["ls", "", "a b"]]),
+        ("a && b|c; d\r\ne;", [["a"], ["b"], ["c"], ["d"], ["e"]]),
+        ('echo "$HOME/x y" >/dev/null 2>&1', [["echo", "$HOME/x y"]]),
+        ("echo 'it is' \\' #'", None),
+        ("X=1 ls", None),
+        ("ls & ls", None),
+        ("ls > f", None),
+        ("$x ls", None),
+        ("&& a", None),
+        ("a &&", None),
+        ("", None),
+        ("ls 'x", None),
+        ("ls '\\' $(rm x) '\\'", None),
+        ("ls 'x' $(rm x)", None),
+        ('ls "x" $(rm x)', None),
+    ],
+)
+def test_a_line_is_parsed_exactly_or_not_at_all(line: str, commands: list[list[str]] | None) -> None:
+    assert parse_simple_commands(line) == commands
+
+
+def test_a_rule_may_be_written_with_an_empty_pattern() -> None:
+    assert parse_rule("Bash( :* )") == parse_rule("bash()") == Rule("bash")
+
+
+def test_where_a_rule_was_set_does_not_tell_rules_apart() -> None:
+    assert Rule("bash", "ls", "a file") == Rule("bash", "ls", "a flag")
 
 
 @given(st.text(alphabet="abc $`\"';&|<>(){}\\\n=*rm-", max_size=30))

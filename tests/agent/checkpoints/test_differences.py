@@ -1,0 +1,127 @@
+"""What a session changed, as unified diffs: each path as it was before its first change against it now."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agent.checkpoints import differences as module
+from agent.checkpoints.change_log import FileChange, changed_files_since
+from agent.checkpoints.differences import FileDifference, differences
+from agent.checkpoints.recorder import Checkpoints
+from agent.checkpoints.snapshot import NOTHING, PathState, SnapshotLimits
+
+from .project import Seq, run, write
+
+
+def found(checkpoints: Checkpoints) -> dict[str, tuple[str, str]]:
+    """(how, why or the figures) by path."""
+    shown = differences(checkpoints)
+    return {one.path: (one.how, one.why or f"+{one.added} -{one.removed}") for one in shown}
+
+
+def test_each_path_is_compared_with_what_it_was_before_its_first_change(
+    root: Path, checkpoints: Checkpoints
+) -> None:
+    (root / "a").write_text("one\ntwo\n")
+    (root / "gone").write_text("x\n")
+    for text in ("one\n", "one\n2\n"):
+        write(checkpoints, root / "a", text)
+    write(checkpoints, root / "new" / "b", "y\n")
+    run(checkpoints, (root / "gone").unlink)
+    assert found(checkpoints) == {
+        "a": ("changed", "+1 -1"),
+        "gone": ("gone", "+0 -1"),
+        "new/b": ("new", "+1 -0"),
+    }
+    assert "-two\n+2\n" in differences(checkpoints)[0].text
+
+
+def test_what_is_as_it_was_is_left_out(root: Path, checkpoints: Checkpoints) -> None:
+    (root / "a").write_text("one\n")
+    write(checkpoints, root / "a", "two\n")
+    write(checkpoints, root / "b", "made\n")
+    (root / "a").write_text("one\n")
+    (root / "b").unlink()
+    assert differences(checkpoints) == []
+
+
+def test_folders_show_in_their_files_only(root: Path, checkpoints: Checkpoints) -> None:
+    (root / "a").write_text("x\n")
+    (root / "d").mkdir()
+
+    def command() -> None:
+        (root / "a").unlink()
+        (root / "a").mkdir()
+        (root / "d").rmdir()
+        (root / "e").mkdir()
+
+    run(checkpoints, command)
+    assert differences(checkpoints) == []
+
+
+def test_a_link_is_compared_by_its_target_and_never_followed(root: Path, checkpoints: Checkpoints) -> None:
+    (root / "to-file").write_text("nowhere")
+    (root / "link").symlink_to("a")
+
+    def command() -> None:
+        (root / "to-file").unlink()
+        (root / "to-file").symlink_to("nowhere")
+        (root / "link").unlink()
+        (root / "link").symlink_to("b")
+
+    run(checkpoints, command)
+    assert found(checkpoints) == {"link": ("changed", "+1 -1"), "to-file": ("changed", "line ends only")}
+
+
+def test_why_there_is_no_diff_is_said(root: Path, seq: Seq, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_COMPARED_FILE_BYTES", 20)
+    checkpoints = Checkpoints(root, "s1", seq, SnapshotLimits(max_file_bytes=30))
+    before = {"binary": b"\0a", "no-more": b"\0a", "ends": b"a\r\n", "grown": b"a\n", "unkept": b"x" * 31}
+    after = {"binary": b"b", "no-more": b"a\n", "ends": b"a\n", "grown": b"b" * 21, "unkept": b"y\n"}
+    for name, content in before.items():
+        (root / name).write_bytes(content)
+    run(checkpoints, lambda: [(root / name).write_bytes(content) for name, content in after.items()])
+    too_large = ("changed", "too large to compare, or not kept")
+    assert found(checkpoints) == {
+        "binary": ("changed", "binary, 2 -> 1 bytes"),
+        "no-more": ("changed", "binary, 2 -> 2 bytes"),
+        "ends": ("changed", "line ends only"),
+        "grown": too_large,
+        "unkept": too_large,
+    }
+    (root / "binary").write_bytes(b"text\0")
+    assert found(checkpoints)["binary"] == ("changed", "binary, 2 -> 5 bytes")
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_read_and_looking_stores_nothing(
+    root: Path, checkpoints: Checkpoints
+) -> None:
+    (root / "a").write_text("x\n")
+    (root / "b").write_text("x\n")
+
+    def command() -> None:
+        (root / "a").unlink()
+        os.mkfifo(root / "a")
+        (root / "b").write_text("y\n")
+
+    run(checkpoints, command)
+    stored = sorted((root / ".transcripts").rglob("*"))
+    (root / "b").write_text("z\n")
+    assert differences(checkpoints)[0] == FileDifference(
+        "a", "changed", why="too large to compare, or not kept"
+    )
+    assert sorted((root / ".transcripts").rglob("*")) == stored
+
+
+def test_changed_files_are_counted_from_each_seq_on_without_folders() -> None:
+    one, two, folder = PathState("file", 0, "1"), PathState("file", 0, "2"), PathState("dir", 0o755)
+    changes = [
+        FileChange(5, "a", one, two),
+        FileChange(3, "a", one, two),
+        FileChange(3, "same", one, one),
+        FileChange(3, "made", NOTHING, folder),
+        FileChange(3, "left", folder, NOTHING),
+        FileChange(7, "b", one),
+    ]
+    assert changed_files_since(changes, [1, 3, 4, 5, 6, 7, 8]) == {8: 0, 7: 1, 6: 1, 5: 2, 4: 2, 3: 2, 1: 2}

@@ -1,0 +1,96 @@
+"""The rules of a session, and those that are kept for a project in a file."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.errors import ConfigError
+from agent.permissions.permission_store import (
+    SESSION_ORIGIN,
+    PermissionStore,
+    drop_rule,
+    permissions_path,
+    store_rule,
+    stored_rules,
+)
+from agent.permissions.rules import PermissionRules, Rule, parse_rules
+
+LOG, PUSH = Rule("bash", "git log", "a flag"), Rule("bash", "git push", "a flag")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return permissions_path(tmp_path / "user", tmp_path / "project")
+
+
+def origins(rules: tuple[Rule, ...]) -> list[tuple[str, str]]:
+    return [(str(rule), rule.origin) for rule in rules]
+
+
+def test_rules_added_in_a_session_say_so_and_end_with_it(path: Path) -> None:
+    store = PermissionStore(PermissionRules(), path)
+    store.allow(LOG)
+    store.deny(PUSH)
+    store.set_mode("dontAsk")
+    assert origins(store.rules.allow) == [("bash(git log)", SESSION_ORIGIN)]
+    assert origins(store.rules.deny) == [("bash(git push)", SESSION_ORIGIN)]
+    assert store.rules.mode == "dontAsk" and stored_rules(path) == () and not path.exists()
+
+
+def test_a_permanent_rule_stands_in_the_file_once_and_is_removed_from_both(path: Path) -> None:
+    store = PermissionStore(PermissionRules(), path)
+    for rule in (LOG, PUSH):
+        store.allow_always(rule)
+    assert origins(store.rules.allow) == origins(stored_rules(path)) != []
+    assert all(map(store.is_permanent, store.rules.allow))
+    store_rule(path, LOG)
+    store.allow(LOG)
+    assert not store.is_permanent(store.rules.allow[-1]) and len(stored_rules(path)) == 2
+    store.remove(store.rules.allow[0])
+    assert stored_rules(path) == (PUSH,)
+    assert origins(store.rules.allow) == [("bash(git push)", str(path)), ("bash(git log)", SESSION_ORIGIN)]
+
+
+def test_only_the_removed_rule_goes_not_an_equal_one_from_elsewhere(path: Path) -> None:
+    flag, own = LOG, Rule("bash", "git log", SESSION_ORIGIN)
+    store = PermissionStore(PermissionRules(allow=(flag, own), deny=(flag, own)), path)
+    store.remove(own)
+    assert origins(store.rules.allow) == origins(store.rules.deny) == [("bash(git log)", "a flag")]
+
+
+def test_without_a_file_a_permanent_rule_holds_for_the_session() -> None:
+    store = PermissionStore(PermissionRules())
+    store.allow_always(LOG)
+    assert origins(store.rules.allow) == [("bash(git log)", SESSION_ORIGIN)]
+    assert not store.is_permanent(store.rules.allow[0])
+
+
+def test_removing_a_rule_keeps_what_else_stands_in_the_file(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_text('allow = ["edit, bash(git log)", "no rule?", "write(docs/*)"]\n', "utf-8")
+    assert stored_rules(path) == parse_rules("edit, bash(git log), write(docs/*)")
+    drop_rule(path, LOG)
+    assert stored_rules(path) == parse_rules("edit, write(docs/*)")
+    assert '"no rule?"' in path.read_text("utf-8")
+
+
+def test_any_text_survives_the_file_which_only_its_owner_can_read(path: Path) -> None:
+    rules = [Rule("bash", text) for text in ('echo "a\\b"', "say über 🐟", "two\tblanks")]
+    for rule in rules:
+        store_rule(path, rule)
+    assert list(stored_rules(path)) == rules
+    assert path.stat().st_mode & 0o777 == 0o600 and path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_file_that_cannot_be_read_is_named_and_never_written_over(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_text("allow = [", "utf-8")
+    store = PermissionStore(PermissionRules(), path)
+    with pytest.raises(ConfigError, match="correct it or move it away"):
+        store.allow_always(LOG)
+    assert path.read_text("utf-8") == "allow = [" and store.rules.allow == (LOG,)
+
+
+def test_a_file_in_the_place_of_a_folder_holds_no_rules(tmp_path: Path) -> None:
+    (tmp_path / "user").write_text("")
+    assert stored_rules(permissions_path(tmp_path / "user", tmp_path)) == ()
