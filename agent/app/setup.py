@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from agent.errors import ConfigError
-from agent.permissions.rules import Mode
+from agent.permissions.modes import Mode
 from agent.ports import Clock, SystemClock
 from compact.settings import CompactSettings, settings_from
 from transcripts.masking import SecretMasks

@@ -43,7 +43,7 @@ def _difference(checkpoints: Checkpoints, path: str, before: PathState) -> FileD
     if before.kind == "dir" or kind == "dir":
         return None  # a folder shows in its files
     old = _read_before(checkpoints, before)
-    if before.kind == kind == "none" or (old is not None and old == new and before.kind == kind):
+    if before.kind == kind and old is not None and old == new:
         return None
     how = "new" if before.kind == "none" else "gone" if kind == "none" else "changed"
     if old is None or new is None:

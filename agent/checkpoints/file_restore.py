@@ -198,7 +198,7 @@ def _write(fd: int, name: str, content: bytes, mode: int) -> None:
     """
     flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
     linked = _kind(fd, name) == "file" and os.stat(name, dir_fd=fd, follow_symlinks=False).st_nlink > 1
-    written = name if linked else f".{name[:200]}.makeroom-{os.getpid()}"
+    written = name if linked else f".makeroom-restore-{os.getpid()}"
     flags |= os.O_TRUNC if linked else os.O_CREAT | os.O_EXCL
     out = os.open(written, flags, 0o600, dir_fd=fd)
     try:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from agent.app.config import EFFORTS
 from agent.events import CommandOutput, Event, Notice
+from agent.permissions.modes import MODES
 from agent.permissions.permission_store import SESSION_ORIGIN, PermissionStore
-from agent.permissions.rules import MODES, Rule, parse_rules
+from agent.permissions.rules import Rule, parse_rules
 from agent.ports import HookEvent
 from transcripts.masking import mask
 

@@ -18,8 +18,7 @@ from tools.access import Access
 
 from .always_allow import RUNNERS, safe_prefix
 from .destructive import is_destructive
-from .modes import MODES as MODES
-from .modes import Mode as Mode
+from .modes import Mode
 from .shell_syntax import Words, find_possible_commands, parse_simple_commands
 
 KNOWN = {"bash", "read", "write", "edit", "compact", "recall"}

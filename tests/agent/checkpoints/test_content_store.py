@@ -1,12 +1,22 @@
 """Stored contents: private, checked when they are read, and pruned when they take too much room."""
 
+import hashlib
 import os
 import stat
 import time
+import zlib
 from pathlib import Path
 from random import Random
 
-from agent.checkpoints.content_store import FRESH_CONTENT_S, RECENT_LOG_S, prune
+import pytest
+
+from agent.checkpoints.content_store import (
+    FRESH_CONTENT_S,
+    RECENT_LOG_S,
+    ContentStore,
+    prune,
+    replace_private,
+)
 from agent.checkpoints.file_restore import plan_restore, restore
 from agent.checkpoints.recorder import Checkpoints
 from agent.checkpoints.snapshot import SnapshotLimits
@@ -88,3 +98,59 @@ def test_everything_stored_is_private(root: Path, checkpoints: Checkpoints) -> N
     write(checkpoints, root / "a", "agent")
     for path in (root / ".transcripts").rglob("*"):
         assert stat.S_IMODE(path.stat().st_mode) in (0o600, 0o700), path
+
+
+def store(root: Path, max_bytes: int = 1 << 20) -> ContentStore:
+    return ContentStore(root / ".transcripts" / "checkpoints" / "objects", max_bytes)
+
+
+def stored_files(root: Path) -> list[Path]:
+    return sorted(path for path in store(root).folder.rglob("*") if path.is_file())
+
+
+def test_contents_are_stored_once_until_the_store_is_full(root: Path) -> None:
+    contents = store(root, 160)
+    first = contents.put(b"first")
+    assert contents.put(b"first") == first and contents.get(first) == b"first" and first in contents
+    digests = [contents.put(Random(number).randbytes(60)) for number in range(5)]
+    assert [bool(digest) for digest in digests] == [True, True, False, False, False] and contents.full
+    assert contents.put(b"first") == first and len(stored_files(root)) == 3
+
+
+def test_contents_that_are_not_those_of_their_hash_are_not_given_out(root: Path) -> None:
+    contents = store(root)
+    mine, other = contents.put(b"mine"), contents.put(b"other")
+    paths = {digest: contents.folder / digest[:2] / digest[2:] for digest in (mine, other)}
+    paths[mine].write_bytes(paths[other].read_bytes())
+    assert contents.get(mine) is None and contents.get("0" * 64) is None
+
+
+def test_a_disk_that_takes_nothing_makes_the_store_full(root: Path) -> None:
+    contents = store(root)
+    contents.put(b"a")
+    digest = hashlib.sha256(b"b").hexdigest()
+    (contents.folder / digest[:2]).write_text("a file where a folder has to be")
+    assert contents.put(b"b") == "" and contents.full
+
+
+def test_only_old_contents_that_nothing_needs_are_pruned_and_only_when_there_is_too_much(root: Path) -> None:
+    contents = store(root)
+    for content in (b"old", b"used again", b"fresh"):
+        contents.put(content)
+    for path in stored_files(root):
+        if zlib.decompress(path.read_bytes()) != b"fresh":
+            age(path, 2 * FRESH_CONTENT_S)
+    contents.put(b"used again")
+    size = sum(path.stat().st_size for path in stored_files(root))
+    assert prune(contents.folder, size) == size and len(stored_files(root)) == 3
+    left = prune(contents.folder, size - 1)
+    kept = {zlib.decompress(path.read_bytes()) for path in stored_files(root)}
+    assert kept == {b"used again", b"fresh"} and left == size - len(zlib.compress(b"old", 1))
+
+
+def test_nothing_is_written_through_a_link(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("theirs")
+    (root / "temporary").symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError):
+        replace_private(root / "a", b"ours", root / "temporary")
+    assert (tmp_path / "victim").read_text() == "theirs" and not (root / "a").exists()

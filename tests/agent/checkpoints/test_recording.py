@@ -1,12 +1,18 @@
 """What is recorded while tools and commands change files, and what of it survives a crash."""
 
 import os
+import time
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
+from agent.checkpoints.change_log import copy_log
 from agent.checkpoints.content_store import ContentStore
 from agent.checkpoints.file_restore import plan_restore, restore
-from agent.checkpoints.recorder import Checkpoints
-from agent.checkpoints.snapshot import ProjectScanner, SnapshotLimits
+from agent.checkpoints.recorder import MAX_INCOMPLETE_SCANS, Checkpoints
+from agent.checkpoints.snapshot import PathState, ProjectScanner, SnapshotLimits
 
 from .project import Seq, run, tree, write
 
@@ -41,11 +47,18 @@ def test_what_somebody_changed_between_two_commands_is_not_undone(
     assert (root / "a").read_text() == "old" and (root / "b").read_text() == "mine"
 
 
+@pytest.mark.parametrize("path", ["../elsewhere", "a/../../elsewhere", ".", ".transcripts/s1.jsonl"])
 def test_a_path_outside_the_project_is_reported_as_not_covered(
-    root: Path, checkpoints: Checkpoints, tmp_path: Path
+    root: Path, checkpoints: Checkpoints, path: str
 ) -> None:
-    checkpoints.announce(tmp_path / "elsewhere")
-    assert "outside the project" in checkpoints.uncovered()[0]
+    checkpoints.announce(Path(f"{root}/{path}"))
+    assert "outside the project" in checkpoints.uncovered()[0] and checkpoints.log.changes == []
+
+
+def test_a_path_that_is_announced_again_is_recorded_once(root: Path, checkpoints: Checkpoints) -> None:
+    for name in ("new/a", "new/b", "new/a"):
+        checkpoints.announce(root / name)
+    assert [change.path for change in checkpoints.log.changes] == ["new", "new/a", "new/b"]
 
 
 def test_large_files_are_reported_as_not_covered_but_their_change_is_seen(root: Path, seq: Seq) -> None:
@@ -54,7 +67,7 @@ def test_large_files_are_reported_as_not_covered_but_their_change_is_seen(root: 
     run(checkpoints, lambda: (root / "big").write_text("y" * 11))
     (step,) = plan_restore(checkpoints, 1)
     assert step.action == "lost"
-    assert "big" in checkpoints.uncovered()[0]
+    assert checkpoints.uncovered()[0].endswith(": big")
     (why,) = restore(checkpoints, [step], True).values()
     assert "not kept" in why and (root / "big").read_text() == "y" * 11
 
@@ -76,11 +89,19 @@ def test_files_that_only_the_second_scan_reaches_are_never_taken_for_new(root: P
     checkpoints = Checkpoints(root, "s1", seq, SnapshotLimits(max_files=4))
     run(checkpoints, lambda: [(root / f"f{number}").unlink() for number in range(3)])
     plan = plan_restore(checkpoints, 1)
-    assert [(step.path, step.action) for step in plan] == [
-        ("f0", "create"),
-        ("f1", "create"),
-        ("f2", "create"),
+    assert [(step.path, step.action, step.changed_since) for step in plan] == [
+        ("f0", "create", False),
+        ("f1", "create", False),
+        ("f2", "create", False),
     ]
+
+
+def test_a_large_file_that_only_the_first_scan_reaches_is_not_taken_for_changed(root: Path, seq: Seq) -> None:
+    for number in range(4):
+        (root / f"f{number}").write_text("x" * 20)
+    checkpoints = Checkpoints(root, "s1", seq, SnapshotLimits(max_files=4, max_file_bytes=10))
+    run(checkpoints, lambda: [(root / f"a{number}").write_text("new") for number in range(4)])
+    assert [change.path for change in checkpoints.log.changes] == ["a0", "a1", "a2", "a3"]
 
 
 def test_a_file_is_known_by_its_times_only_when_they_are_older_than_the_resolution_of_the_clock(
@@ -107,7 +128,8 @@ def test_a_project_that_is_too_large_is_scanned_a_few_times_only(root: Path, seq
     for _ in range(8):
         run(checkpoints, lambda: None)
         readings.append(next(ticks))
-    assert readings[-1] - readings[-2] == 1, "the clock was not read any more"
+    scanned = [later - earlier > 1 for earlier, later in pairwise([-1, *readings])]
+    assert scanned == [True] * MAX_INCOMPLETE_SCANS + [False] * 5, "the clock was not read any more"
 
 
 def test_a_later_run_can_undo_the_changes_of_this_one(root: Path, seq: Seq, checkpoints: Checkpoints) -> None:
@@ -139,6 +161,34 @@ def test_a_command_that_was_cut_short_by_a_crash_can_be_undone_when_asked_for(
     assert tree(root) == before
 
 
+def test_a_command_that_was_cut_short_ends_before_the_next_one_begins(
+    root: Path, seq: Seq, checkpoints: Checkpoints
+) -> None:
+    checkpoints.begin()
+    (root / "a").write_text("half")
+    later = Checkpoints(root, "s1", seq)
+    run(later, lambda: (root / "b").write_text("whole"))
+    later = Checkpoints(root, "s1", seq)
+    assert [(step.path, step.changed_since) for step in plan_restore(later, 1)] == [("a", True), ("b", False)]
+
+
+def test_files_that_no_scan_had_reached_before_a_crash_are_not_taken_for_new(root: Path, seq: Seq) -> None:
+    for number in range(9):
+        (root / f"f{number}").write_text("x")
+    Checkpoints(root, "s1", seq, SnapshotLimits(max_files=4)).begin()
+    assert plan_restore(Checkpoints(root, "s1", seq), 1) == []
+
+
+@pytest.mark.parametrize("damaged", ["", "null", "5", "[]", "[1, true, 5]", '[1, true, {"a": 5}]', "[1, tr"])
+def test_a_damaged_snapshot_of_an_earlier_run_is_passed_over(root: Path, seq: Seq, damaged: str) -> None:
+    folder = root / ".transcripts" / "checkpoints"
+    folder.mkdir(parents=True, mode=0o700)
+    (folder / "s1.look").write_text(damaged)
+    checkpoints = Checkpoints(root, "s1", seq)
+    run(checkpoints, lambda: (root / "a").write_text("new"))
+    assert [step.path for step in plan_restore(checkpoints, 1)] == ["a"]
+
+
 def test_a_write_that_was_cut_short_by_a_crash_counts_as_changed_since(
     root: Path, seq: Seq, checkpoints: Checkpoints
 ) -> None:
@@ -155,7 +205,8 @@ def test_a_torn_log_loses_its_last_line_only(root: Path, seq: Seq, checkpoints: 
     log = root / ".transcripts" / "checkpoints" / "s1.jsonl"
     log.write_bytes(log.read_bytes()[:-9])
     assert [step.path for step in plan_restore(Checkpoints(root, "s1", seq), 1)] == ["a", "b"]
-    log.write_bytes(b"\xff\n" + log.read_bytes()[:25])
+    foreign = b'\xff\n5\nnull\n[1, 2]\n[1, "a", 5, null]\n{"a": 1}\n'
+    log.write_bytes(foreign + log.read_bytes()[:25])
     assert plan_restore(Checkpoints(root, "s1", seq), 1) == []
 
 
@@ -186,3 +237,102 @@ def test_a_nested_session_that_shares_the_recorder_adds_to_the_changes_of_its_pa
     plan = plan_restore(checkpoints, 7)
     assert [step.path for step in plan] == ["a", "b"]
     assert restore(checkpoints, plan, False) == {} and tree(root) == before
+
+
+def test_changes_at_one_seq_are_one_change_for_a_later_run(
+    root: Path, seq: Seq, checkpoints: Checkpoints
+) -> None:
+    (root / "a").write_text("old")
+    for text in ("first", "second"):
+        write(checkpoints, root / "a", text)
+    (change,) = Checkpoints(root, "s1", seq).log.changes
+    assert (change.before, change.after) == (
+        checkpoints.log.changes[0].before,
+        checkpoints.log.changes[1].after,
+    )
+
+
+def test_a_copy_of_a_session_takes_its_changes_over_if_there_are_any(
+    root: Path, seq: Seq, checkpoints: Checkpoints
+) -> None:
+    copy_log(root, "s1", "s2")
+    assert Checkpoints(root, "s2", seq).log.changes == []
+    write(checkpoints, root / "a", "agent")
+    copy_log(root, "s1", "s2")
+    assert Checkpoints(root, "s2", seq).log.changes == checkpoints.log.changes != []
+
+
+@pytest.mark.parametrize("obstacle", ["a file for the folder", "a folder for the log", "a link for the log"])
+def test_what_cannot_be_saved_is_reported_and_holds_for_this_run(
+    root: Path, seq: Seq, tmp_path: Path, obstacle: str
+) -> None:
+    checkpoints = Checkpoints(root, "s1", seq)
+    folder = root / ".transcripts" / "checkpoints"
+    if obstacle == "a file for the folder":
+        (root / ".transcripts").write_text("")
+    else:
+        folder.mkdir(parents=True, mode=0o700)
+    if obstacle == "a folder for the log":
+        (folder / "s1.jsonl").mkdir()
+    elif obstacle == "a link for the log":
+        (folder / "s1.jsonl").symlink_to(tmp_path / "elsewhere")
+    write(checkpoints, root / "a", "agent")
+    assert any("cannot be saved" in line for line in checkpoints.uncovered())
+    assert not (tmp_path / "elsewhere").exists()
+    assert [step.action for step in plan_restore(checkpoints, 1)] == ["remove"]
+
+
+def scanner(root: Path, clock: Callable[[], float] = lambda: 0.0) -> ProjectScanner:
+    """A scanner long after the last change of any file."""
+    store = ContentStore(root / ".transcripts" / "checkpoints" / "objects", 1 << 20)
+    return ProjectScanner(root, store, SnapshotLimits(), clock, lambda: time.time() + 10)
+
+
+def test_what_vanishes_during_a_scan_is_left_out(root: Path) -> None:
+    for name in ("a", "b"):
+        (root / name).write_text("x")
+        (root / f"folder-{name}").mkdir()
+    readings: list[int] = []
+
+    def clock() -> float:
+        readings.append(0)
+        if len(readings) == 2:  # the first path is about to be read, the folders are known
+            (root / "b").unlink(missing_ok=True)
+        if len(readings) == 5:
+            (root / "folder-a").rmdir()
+        return 0.0
+
+    snapshot = scanner(root, clock).scan()
+    assert set(snapshot.states) - {"folder-a"} == {"a", "folder-b"} and snapshot.complete
+
+
+def test_a_change_that_keeps_size_and_time_of_a_known_file_is_seen(root: Path) -> None:
+    (root / "a").write_text("1")
+    watching = scanner(root)
+    first, known = watching.scan().at("a"), (root / "a").stat()
+    (root / "a").write_text("2")
+    os.utime(root / "a", ns=(known.st_atime_ns, known.st_mtime_ns))
+    assert first != watching.scan().at("a")
+
+
+def test_a_file_whose_times_were_set_back_is_not_known_by_them(root: Path) -> None:
+    (root / "a").write_text("1")
+    changed = (root / "a").stat().st_ctime
+    os.utime(root / "a", (1, 1))
+    watching = scanner(root)
+    watching.wall = (changed + 0.001).__abs__
+    watching.scan()
+    assert watching.stamps == {}
+
+
+def test_contents_that_were_pruned_since_the_last_scan_are_stored_again(root: Path) -> None:
+    (root / "a").write_text("1")
+    watching = scanner(root)
+    state = watching.scan().at("a")
+    for path in [path for path in watching.store.folder.rglob("*") if path.is_file()]:
+        path.unlink()
+    assert watching.scan().at("a") == state and watching.store.get(state.value) == b"1"
+
+
+def test_a_path_that_cannot_be_looked_at_is_of_another_kind(root: Path) -> None:
+    assert scanner(root).state("x" * 300) == PathState("other")

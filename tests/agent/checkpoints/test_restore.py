@@ -1,5 +1,6 @@
 """Files come back as they were: contents, modes and links, and never through a link."""
 
+import os
 import shutil
 from pathlib import Path
 from random import Random
@@ -50,6 +51,64 @@ def test_only_changes_after_the_chosen_fact_are_undone(
     restore(checkpoints, plan_restore(checkpoints, 20), False)
     assert (root / "a.py").read_text() == "first"
     assert plan_restore(checkpoints, 40) == []
+
+
+def test_what_is_as_it_was_needs_no_step(root: Path, checkpoints: Checkpoints) -> None:
+    (root / "a").write_text("old")
+    write(checkpoints, root / "a", "agent")
+    (root / "a").write_text("old")
+    assert plan_restore(checkpoints, 1) == []
+
+
+def test_what_cannot_be_made_again_is_lost(root: Path, checkpoints: Checkpoints) -> None:
+    os.mkfifo(root / "pipe")
+
+    def command() -> None:
+        (root / "pipe").unlink()
+        (root / "pipe").write_text("a file now")
+
+    run(checkpoints, command)
+    (step,) = plan_restore(checkpoints, 1)
+    assert step.action == "lost" and restore(checkpoints, [step], True) == {
+        step: "its contents were not kept"
+    }
+    assert (root / "pipe").read_text() == "a file now"
+
+
+def test_contents_that_vanish_after_the_plan_leave_the_file_as_it_is(
+    root: Path, checkpoints: Checkpoints
+) -> None:
+    (root / "a").write_text("old")
+    write(checkpoints, root / "a", "agent")
+    plan = plan_restore(checkpoints, 1)
+    shutil.rmtree(checkpoints.scanner.store.folder)
+    assert list(restore(checkpoints, plan, False).values()) == ["its contents are gone"]
+    assert (root / "a").read_text() == "agent" and {path.name for path in root.iterdir()} == {
+        ".transcripts",
+        "a",
+    }
+
+
+def test_a_folder_with_a_file_of_somebody_else_is_not_replaced(root: Path, checkpoints: Checkpoints) -> None:
+    (root / "a").write_text("old")
+
+    def command() -> None:
+        (root / "a").unlink()
+        (root / "a").mkdir()
+
+    run(checkpoints, command)
+    (root / "a" / "theirs").write_text("x")
+    assert list(restore(checkpoints, plan_restore(checkpoints, 1), True).values()) == ["Directory not empty"]
+    assert (root / "a" / "theirs").read_text() == "x"
+
+
+@pytest.mark.parametrize("name", ["n" * 255, "名" * 85])
+def test_a_file_with_the_longest_name_comes_back(root: Path, checkpoints: Checkpoints, name: str) -> None:
+    (root / name).write_text("old")
+    write(checkpoints, root / name, "agent")
+    assert restore(checkpoints, plan_restore(checkpoints, 1), False) == {}
+    assert (root / name).read_text() == "old"
+    assert all(change.after is not None for change in checkpoints.log.changes)
 
 
 def test_the_changes_of_a_command_are_undone(root: Path, seq: Seq, checkpoints: Checkpoints) -> None:

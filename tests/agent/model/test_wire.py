@@ -13,15 +13,15 @@ from agent.events import ContextCompacted
 from agent.model.anthropic.request import FEATURE_FIELDS
 from agent.offline.faults import Fault
 from agent.offline.models import MODELS
-from tests.agent.commands.test_commands import READ_ALL, Desk, at_desk, files
+from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
 
 HEAD = ["model", "max_tokens", "system", "tools", "thinking", "output_config", "stream", "messages"]
 MARK = {"type": "ephemeral"}
 
 
-async def a_session(desk: Desk) -> None:
+async def a_session(run: ControllerRun) -> None:
     """Tools, a compaction, and another model in mid-session."""
-    await desk.do(READ_ALL, "/compact", "read README.md", "/model opus", "read src/part_1.py")
+    await run.do(READ_ALL, "/compact", "read README.md", "/model opus", "read src/part_1.py")
 
 
 def marks(request: dict[str, Any]) -> list[tuple[int, str, Any]]:
@@ -44,7 +44,7 @@ def plain(value: Any) -> Any:
 @pytest.mark.parametrize("name", ["claude-sonnet-5-5", "claude-sonnet-4-6", "claude-haiku-4-5"])
 def test_every_request_has_the_fields_that_its_model_takes_and_no_others(tmp_path: Path, name: str) -> None:
     files(tmp_path, 3, 40)
-    server = at_desk(tmp_path, a_session, model=name, effort="low")
+    server = run_controller(tmp_path, a_session, model=name, effort="low")
     assert {request["model"] for request in server.requests} == {name, "claude-opus-5-5"}
     for request in server.requests:
         model = MODELS[request["model"]]
@@ -64,7 +64,7 @@ def test_every_request_has_the_fields_that_its_model_takes_and_no_others(tmp_pat
 
 def test_cache_marks_stand_on_the_system_prompt_and_where_the_next_request_looks(tmp_path: Path) -> None:
     files(tmp_path)
-    server = at_desk(tmp_path, a_session)
+    server = run_controller(tmp_path, a_session)
     for before, request in zip([None, *server.requests], server.requests, strict=False):
         assert [block.get("cache_control") for block in request["system"]][-1] == MARK
         assert not any("cache_control" in tool for tool in request["tools"])
@@ -78,10 +78,10 @@ def test_cache_marks_stand_on_the_system_prompt_and_where_the_next_request_looks
 def test_the_headers_are_those_of_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "another")
 
-    async def work(desk: Desk) -> None:
-        await desk.do("hello")
+    async def work(run: ControllerRun) -> None:
+        await run.do("hello")
 
-    (headers,) = at_desk(tmp_path, work).headers
+    (headers,) = run_controller(tmp_path, work).headers
     assert headers["authorization"] == "Bearer test-key-12345"
     assert headers["anthropic-version"] == "2026-10-21"
     assert headers["content-type"] == "application/json"
@@ -93,16 +93,16 @@ def test_each_request_is_the_one_before_and_more_also_after_a_resume(tmp_path: P
     files(tmp_path, 4, 20)
     name: list[str] = []
 
-    async def first(desk: Desk) -> None:
-        await desk.do(READ_ALL, "read src/part_1.py")
-        name.append(desk.agent.in_use[0].sid)
+    async def first(run: ControllerRun) -> None:
+        await run.do(READ_ALL, "read src/part_1.py")
+        name.append(run.controller.in_use[0].sid)
 
-    async def later(desk: Desk) -> None:
-        await desk.do("read src/part_2.py")
+    async def later(run: ControllerRun) -> None:
+        await run.do("read src/part_2.py")
 
-    requests = list(at_desk(tmp_path, first).requests)
+    requests = list(run_controller(tmp_path, first).requests)
     (tmp_path / "AGENTS.md").write_text("New words for the system prompt.", "utf-8")
-    requests += at_desk(tmp_path, later, resume=name[0]).requests
+    requests += run_controller(tmp_path, later, resume=name[0]).requests
     assert len(requests) > 8
     for before, request in itertools.pairwise(requests):
         for field in ("system", "tools", "thinking"):
@@ -120,14 +120,14 @@ def test_a_gateway_that_takes_no_optional_field_is_learnt_once(
 ) -> None:
     told: list[str] = []
 
-    async def work(desk: Desk) -> None:
-        desk.server.faults.add(*(Fault("rejects", text=field, times=None) for field in fields))
-        told.append(await desk.do("hello"))
-        before = len(desk.server.requests)
-        await desk.do("hello again")
-        assert len(desk.server.requests) == before + 1
+    async def work(run: ControllerRun) -> None:
+        run.server.faults.add(*(Fault("rejects", text=field, times=None) for field in fields))
+        told.append(await run.do("hello"))
+        before = len(run.server.requests)
+        await run.do("hello again")
+        assert len(run.server.requests) == before + 1
 
-    server = at_desk(tmp_path, work, model="claude-sonnet-4-6", effort="low")
+    server = run_controller(tmp_path, work, model="claude-sonnet-4-6", effort="low")
     assert len(server.requests) == len(fields) + 2
     for field in fields:
         assert f'"{field}"' not in json.dumps(server.requests[-1])
@@ -137,24 +137,24 @@ def test_a_gateway_that_takes_no_optional_field_is_learnt_once(
 def test_a_summary_learns_too_what_a_gateway_does_not_take(tmp_path: Path) -> None:
     files(tmp_path)
 
-    async def work(desk: Desk) -> None:
-        await desk.do(READ_ALL)
-        desk.server.faults.add(*(Fault("rejects", text=field, times=None) for field in OPTIONAL[1:]))
-        told = await desk.do("/compact")
+    async def work(run: ControllerRun) -> None:
+        await run.do(READ_ALL)
+        run.server.faults.add(*(Fault("rejects", text=field, times=None) for field in OPTIONAL[1:]))
+        told = await run.do("/compact")
         assert "does not take effort:" in told and "does not take cache:" in told
-        assert desk.told(ContextCompacted) and "summary" in str(desk.told(ContextCompacted)[0].report)
+        assert run.emitted(ContextCompacted) and "summary" in str(run.emitted(ContextCompacted)[0].report)
 
-    at_desk(tmp_path, work, effort="low")
+    run_controller(tmp_path, work, effort="low")
 
 
 def test_a_plain_server_gets_plain_requests_and_its_figures_may_be_missing(tmp_path: Path) -> None:
     files(tmp_path, 2)
     faults = (Fault("no_models", times=None), Fault("no_usage", times=None))
 
-    async def work(desk: Desk) -> None:
-        await desk.do(READ_ALL, "/context", "/cost", "/compact", "hello")
+    async def work(run: ControllerRun) -> None:
+        await run.do(READ_ALL, "/context", "/cost", "/compact", "hello")
 
-    server = at_desk(tmp_path, work, faults=faults, effort="low")
+    server = run_controller(tmp_path, work, faults=faults, effort="low")
     for request in server.requests:
         assert list(request) == ["model", "max_tokens", "system", "tools", "stream", "messages"]
         assert "cache_control" not in json.dumps(request)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent.offline.reply import Reply as Answer
 from agent.offline.reply import calls
-from tests.agent.commands.test_commands import READ_ALL, Desk, at_desk, files
+from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
 from tests.agent.loop.world import world
 from transcripts.facts import Opened
 from transcripts.load import read_record
@@ -18,51 +18,51 @@ def record_of(folder: Path) -> Path:
     return path
 
 
-async def greet(desk: Desk) -> None:
-    await desk.do("hello")
+async def greet(run: ControllerRun) -> None:
+    await run.do("hello")
 
 
 def test_a_transcript_of_another_project_goes_on_here_and_the_model_is_told(tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
     for folder in (there, here):
         (folder / ".transcripts").mkdir(parents=True, mode=0o700)
-    at_desk(there, greet)
+    run_controller(there, greet)
     path = Path(shutil.copy(record_of(there), here / ".transcripts"))
     words: list[str] = []
 
-    async def work(desk: Desk) -> None:
-        words.append(await desk.do("hello again"))
+    async def work(run: ControllerRun) -> None:
+        words.append(await run.do("hello again"))
 
-    server = at_desk(here, work, resume=path.stem)
+    server = run_controller(here, work, resume=path.stem)
     assert f"worked in {there} so far; from now on it works in {here}" in words[0]
     first, *_, last = server.requests[-1]["messages"]
     assert f"Project folder: {there}" in first["content"][0]["text"]
     assert f"Project folder: {here}" in last["content"][0]["text"]
     opened = [fact.folder for fact in read_record(path).facts if isinstance(fact, Opened)]
     assert opened == [str(there), str(here)]
-    server = at_desk(here, work, resume=path.stem)
+    server = run_controller(here, work, resume=path.stem)
     assert "so far" not in words[1] and len(server.requests[-1]["messages"][-1]["content"]) == 1
 
 
 def test_a_record_that_was_damaged_under_a_session_is_told_and_the_session_goes_on(tmp_path: Path) -> None:
     files(tmp_path)
 
-    async def fill(desk: Desk) -> None:
-        await desk.do(READ_ALL, "/compact")
+    async def fill(run: ControllerRun) -> None:
+        await run.do(READ_ALL, "/compact")
 
-    async def ask_back(desk: Desk) -> None:
-        session, _ = desk.agent.in_use
+    async def ask_back(run: ControllerRun) -> None:
+        session, _ = run.controller.in_use
         offset, length = next(iter(session.deferred.places.values()))
         with path.open("r+b") as file:
             file.seek(offset + length // 2)
             file.write(b"~~~~")
         for line in ("/uncompact", "/fork"):
-            assert f"{line}: {path} was changed since it was read" in await desk.do(line)
-        await desk.do("hello")
+            assert f"{line}: {path} was changed since it was read" in await run.do(line)
+        await run.do("hello")
 
-    at_desk(tmp_path, fill)
+    run_controller(tmp_path, fill)
     path = record_of(tmp_path)
-    at_desk(tmp_path, ask_back, resume=path.stem)
+    run_controller(tmp_path, ask_back, resume=path.stem)
     assert len(read_record(path).bad) == 1
     assert record_of(tmp_path) == path, "the fork that could not be made left nothing behind"
 

@@ -1,0 +1,118 @@
+"""A controller at work in a folder, against the strict server: for tests of commands and of whole turns."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent import commands
+from agent.app.config import Config
+from agent.app.controller import Controller
+from agent.app.setup import RunSetup
+from agent.cli.arguments import Options
+from agent.events import CommandOutput, Event, Notice
+from agent.menus import Menu, MenuRow
+from agent.model.anthropic.request import encode_message
+from agent.offline.brain import Brain
+from agent.offline.server import Server, ServerOptions
+from agent.ports import Allow, Deny, PermissionQuestion
+
+READ_ALL = "Read every Python file in the src directory one by one"
+
+
+class AllowAll:
+    """Allows every call, once."""
+
+    async def ask(self, question: PermissionQuestion) -> Allow | Deny:
+        return Allow("once")
+
+
+class ScriptedChooser:
+    """Chooses rows by their values, in order, and keeps the menus; "" chooses none."""
+
+    def __init__(self, *values: str) -> None:
+        self.values = list(values)
+        self.menus: list[Menu] = []
+
+    async def choose(self, menu: Menu) -> MenuRow | None:
+        self.menus.append(menu)
+        value = self.values.pop(0)
+        return next(row for row in menu.rows if row.value == value) if value else None
+
+
+@dataclass
+class ControllerRun:
+    """A controller in a folder, and the events of the last line that it was given."""
+
+    controller: Controller
+    server: Server
+    events: list[Event]
+
+    def emitted(self, kind: type[Any]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def text(self) -> str:
+        return "\n".join(event.text for event in self.events if isinstance(event, Notice | CommandOutput))
+
+    async def do(self, *lines: str) -> str:
+        """Run prompts and commands; returns the text that the last one emitted."""
+        for line in lines:
+            self.events.clear()
+            if line.startswith(("/", "!")):
+                await self.controller.command(line)
+            else:
+                finished = await self.controller.prompt(line)
+                assert finished.reason == "done", finished
+        return self.text()
+
+    def bodies(self) -> list[bytes]:
+        session, _ = self.controller.in_use
+        return [encode_message(message) for message in session.folded.view]
+
+
+@asynccontextmanager
+async def started(setup: RunSetup, server: Server) -> AsyncIterator[ControllerRun]:
+    events: list[Event] = []
+    controller = Controller(setup, events.append, AllowAll(), commands)
+    await controller.ready()
+    try:
+        yield ControllerRun(controller, server, events)
+    finally:
+        await controller.close()
+
+
+def run_controller(folder: Path, work: Callable[[ControllerRun], Awaitable[None]], **options: Any) -> Server:
+    """Do `work` with a controller in `folder`. The server may refuse no request but one that is too long."""
+    home = folder / "home"
+    window = options.pop("window", 200_000)
+    faults = options.pop("faults", ())
+    binds = None if "model" in options else True
+    with Server(Brain(), ServerOptions(window=window, binds_thinking=binds)) as server:
+        server.faults.add(*faults)
+        config = Config(
+            base_url=server.base_url,
+            key="test-key-12345",
+            model="claude-sonnet-5-5",
+            user_dir=home / "config",
+            cache_dir=home / "cache",
+            state_dir=home / "state",
+        )
+        given = Options(**{"context_window": window, **options})
+
+        async def whole() -> None:
+            async with started(RunSetup(given, config, folder, {"PATH": "/usr/bin:/bin"}), server) as run:
+                await work(run)
+
+        asyncio.run(whole())
+        assert [text for text in server.refused if "too long" not in text] == []
+        return server
+
+
+def files(folder: Path, count: int = 6, lines: int = 200) -> None:
+    """Make files of Python in `src`."""
+    (folder / "src").mkdir()
+    for number in range(count):
+        text = "\n".join(f"def task_{number}_{row}(): return 'value {row}'" for row in range(lines))
+        (folder / "src" / f"part_{number}.py").write_text(text, "utf-8")

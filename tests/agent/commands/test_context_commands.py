@@ -1,0 +1,193 @@
+"""/context, /cost, /compact, /uncompact, /recall and /pin against the strict server."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from agent.events import ContextChart, ContextCompacted, TurnFinished
+
+from .controller_run import READ_ALL, ControllerRun, files, run_controller
+
+
+def test_compact_says_what_it_would_do_then_does_it_and_can_be_undone(tmp_path: Path) -> None:
+    files(tmp_path, 30)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do(READ_ALL)
+        before = run.bodies()
+        preview = await run.do("/compact --dry-run")
+        assert run.bodies() == before
+        said = await run.do("/compact keep the file list")
+        (made,) = run.emitted(ContextCompacted)
+        assert "% of the window. What goes" in said
+        goes = next(line for line in preview.splitlines() if line.startswith("  r") and " become " in line)
+        assert goes in said.splitlines()
+        assert made.notice in preview.replace("would ", "") or made.notice.split("k ->")[0] in preview
+        assert run.emitted(TurnFinished) == []
+        assert len(b"".join(run.bodies())) < len(b"".join(before)) // 2
+        assert "nothing was asked under it" in await run.do("/context")
+        await run.do("/uncompact")
+        assert run.bodies() == before
+
+    run_controller(tmp_path, work)
+
+
+def test_after_an_undone_compaction_the_conversation_continues(tmp_path: Path) -> None:
+    files(tmp_path, 12)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do(
+            READ_ALL, "/compact", "read src/part_1.py", "/uncompact", "read src/part_2.py", "/compact"
+        )
+        await run.do("read src/part_3.py")
+
+    run_controller(tmp_path, work)
+
+
+def test_complaint_11_a_manual_compaction_starts_no_turn(tmp_path: Path) -> None:
+    files(tmp_path, 12)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do(READ_ALL)
+        asked = len(run.server.requests)
+        await run.do("/compact")
+        assert len(run.server.requests) - asked <= 1  # the summary, and nothing that follows it
+        (made,) = run.emitted(ContextCompacted)
+        assert made.ids
+        assert "record" in str(run.bodies()[0]) and "not a request" in str(run.bodies()[0])
+
+    run_controller(tmp_path, work)
+
+
+def test_compact_says_in_plain_words_why_it_does_nothing_or_what_it_would_do(tmp_path: Path) -> None:
+    files(tmp_path)
+
+    async def work(run: ControllerRun) -> None:
+        assert "a summary pays from" in await run.do("hello", "/compact")
+        text = await run.do(READ_ALL, "/compact --dry-run")
+        assert "become a record of about" in text and "What stays, the largest first" in text
+        assert "unthink" not in text
+
+    run_controller(tmp_path, work)
+
+
+def test_what_left_the_context_is_recalled_by_id_and_by_words(tmp_path: Path) -> None:
+    files(tmp_path, 12)
+
+    async def work(run: ControllerRun) -> None:
+        assert "nothing left the context" in await run.do("/recall")
+        await run.do(READ_ALL, "/compact")
+        lines = (await run.do("/recall")).splitlines()
+        made = run.controller.in_use[0].folded.compactions[-1].id
+        assert len(lines) == 20 and f" tokens  {made:>5}  read src/part_" in lines[0]
+        assert "more: /recall WORDS" in lines[-2] and f"/recall {lines[0].split()[0]} shows" in lines[-1]
+        found = await run.do("/recall task_3_77")
+        ident = found.split()[0]
+        assert ident.startswith("r")
+        assert "def task_3_77(): return 'value 77'" in await run.do(f"/recall {ident}")
+        assert "nothing holds" in await run.do("/recall zebra-crossing")
+        await run.do("/uncompact")
+        assert made not in (await run.do("/recall")).split()
+
+    run_controller(tmp_path, work)
+
+
+def test_context_names_files_and_shows_the_newest_compactions_unless_asked_for_all(tmp_path: Path) -> None:
+    files(tmp_path, 1)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("read src/part_0.py")
+        assert "  read src/part_0.py\n" in await run.do("/context")
+        session = run.controller.in_use[0]
+        made = [session.compacted("micro", "auto", (), {}).id for _ in range(11)]
+        said = await run.do("/context")
+        assert [line.split()[0] for line in said.splitlines() if "micro" in line] == made[:-9:-1]
+        assert "... 3 earlier ones: /context all" in said
+        said = await run.do("/context all")
+        assert all(f"  {one}  " in said for one in made) and "earlier" not in said
+
+    run_controller(tmp_path, work)
+
+
+def test_context_draws_what_there_is(tmp_path: Path) -> None:
+    files(tmp_path, 2)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do(READ_ALL, "/context")
+        (chart,) = run.emitted(ContextChart)
+        rows = dict(chart.rows)
+        assert rows["tool results"] > rows["user text"] > 0
+        assert abs(sum(rows.values()) - chart.total) <= 10
+        assert "Largest blocks" in run.text()
+
+    run_controller(tmp_path, work)
+
+
+def test_context_says_that_thinking_was_dropped_in_plain_words(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("hello")
+        made = run.controller.in_use[0].compacted("unthink", "reactive", (), {"reason": "refused"})
+        said = await run.do("/context")
+        assert f"  {made.id}  thinking dropped (reactive)" in said and "unthink" not in said
+        assert made.layer == "unthink"  # the record keeps its name
+
+    run_controller(tmp_path, work)
+
+
+def test_a_pin_survives_every_compaction(tmp_path: Path) -> None:
+    files(tmp_path, 12)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("/pin the blue door stays shut", READ_ALL, "/compact")
+        assert b"the blue door stays shut" in run.bodies()[0]
+        assert await run.do("/pin remove 1") == "nothing is pinned"
+
+    run_controller(tmp_path, work)
+
+
+def test_complaint_05_nothing_is_compacted_while_idle(tmp_path: Path) -> None:
+    files(tmp_path, 12)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do(READ_ALL)
+        facts, asked = len(run.controller.in_use[0].folded.facts), len(run.server.requests)
+        for _ in range(50):
+            run.controller.status()
+            await asyncio.sleep(0)
+        assert (len(run.controller.in_use[0].folded.facts), len(run.server.requests)) == (facts, asked)
+
+    run_controller(tmp_path, work, window=40_000)
+
+
+def test_with_automatic_compaction_off_a_full_context_blocks_until_compact(tmp_path: Path) -> None:
+    files(tmp_path, 3)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do(READ_ALL)
+        _, context = run.controller.in_use
+        tokens = run.controller.status().tokens
+        assert tokens is not None
+        context.compaction.window = type(context.compaction.window)(tokens, 1000)
+        ended = await run.controller.prompt("more")
+        assert (ended.reason, "/compact makes room" in ended.error) == ("failed", True)
+        context.compaction.window = type(context.compaction.window)(tokens * 3, 1000)
+        await run.do("help")
+
+    run_controller(tmp_path, work, policy="off")
+
+
+def test_each_model_is_paid_at_its_own_prices_also_in_a_resumed_session(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("hello")
+        before = run.controller.status().cost
+        await run.do("/model haiku")
+        assert run.controller.status().cost == before > 0
+        text = await run.do("hello", "/cost")
+        assert "list prices of claude-sonnet-5-5, claude-haiku-5-5" in text
+        assert before < run.controller.status().cost < 2 * before
+        spent, sid = run.controller.status().cost, run.controller.in_use[0].sid
+        await run.do("/clear", f"/resume {sid}")
+        assert run.controller.status().cost == pytest.approx(spent)
+
+    run_controller(tmp_path, work)

@@ -1,0 +1,104 @@
+"""/init, /memory, /diff, /tasks and `!command` against the strict server."""
+
+from pathlib import Path
+
+from tools.arguments import parse
+from tools.base import ToolCall
+
+from .controller_run import ControllerRun, run_controller
+
+
+def test_init_asks_the_model_in_a_turn_of_its_own(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("/init mention the tabs")
+        sent = run.bodies()[0].decode()
+        assert "write AGENTS.md" in sent and "mention the tabs" in sent and "There is AGENTS.md" not in sent
+        (tmp_path / "AGENTS.md").write_text("use tabs", "utf-8")
+        await run.do("/init")
+        assert any(b"There is AGENTS.md already" in body for body in run.bodies())
+
+    run_controller(tmp_path, work)
+
+
+def test_memory_names_the_files_with_their_tokens_and_what_changed_since(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("Always use tabs in this project.", "utf-8")
+
+    async def work(run: ControllerRun) -> None:
+        text = await run.do("/memory")
+        assert f"tokens  {tmp_path / 'AGENTS.md'}\n" in text and "since)" not in text
+        (tmp_path / "AGENTS.md").write_text("Use spaces.", "utf-8")
+        assert "(changed since)" in await run.do("/memory")
+        text = await run.do("/clear", "/memory")
+        assert "since)" not in text
+        (tmp_path / "AGENTS.md").unlink()
+        assert "(gone since)" in await run.do("/memory")
+
+    run_controller(tmp_path, work)
+
+
+def test_without_a_memory_file_memory_tells_where_to_put_one(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        assert "put AGENTS.md or CLAUDE.md in" in await run.do("/memory")
+        (tmp_path / "CLAUDE.md").write_text("x", "utf-8")
+        assert f"not read  {tmp_path / 'CLAUDE.md'}  (made since)" in await run.do("/memory")
+
+    run_controller(tmp_path, work)
+
+
+def test_diff_shows_what_the_session_changed_and_no_more(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n", "utf-8")
+    (tmp_path / "b.txt").write_text("here\n", "utf-8")
+
+    async def work(run: ControllerRun) -> None:
+        assert "changed nothing in the project" in await run.do("/diff")
+        await run.do("read a.txt, then replace `two` with `three` in a.txt")
+        text = await run.do("/diff")
+        assert "changed  a.txt  +1 -1" in text and "-two\n+three" in text and "1 file, +1 -1" in text
+        await run.do("!rm b.txt; seq 500 > new.txt")
+        assert "b.txt" not in await run.do("/diff")  # the person's own commands are not the session's doing
+        await run.do("run `rm -f b.txt; mkdir d; seq 500 > d/long.txt`")
+        text = await run.do("/diff")
+        assert "new      d/long.txt  +500 -0" in text and "/diff d/long.txt shows all" in text
+        assert "+500" in await run.do("/diff ./d") and "+499\n" in run.text()
+        assert "a.txt" not in run.text()
+        (tmp_path / "a.txt").write_text("one\ntwo\n", "utf-8")
+        assert "a.txt" not in await run.do("/diff")
+
+    run_controller(tmp_path, work)
+
+
+def test_diff_without_a_record_says_that_there_are_no_checkpoints(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        assert "no checkpoints" in await run.do("/diff")
+
+    run_controller(tmp_path, work, no_session=True)
+
+
+def test_tasks_shows_background_commands_and_ends_them(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        assert "no command has run in the background" in await run.do("/tasks")
+        _, context = run.controller.in_use
+        bash = context.tools["bash"]
+        given = {"command": "echo up; sleep 777", "run_in_background": True}
+        await bash.run(parse(bash, given), ToolCall(context.tool_context, "t.1"))
+        text = await run.do("/ps")
+        assert "b1  echo up; sleep 777" in text and "running" in text
+        assert "b1 runs" in await run.do("/tasks kill b9")
+        assert "Background command b1 (echo up; sleep 777) stopped" in await run.do("/tasks kill b1")
+        text = await run.do("/tasks")
+        assert "stopped" in text and "nothing runs" in await run.do("/tasks kill b1")
+        await run.do("hello")
+        assert any(b"Background command b1" in body for body in run.bodies())
+
+    run_controller(tmp_path, work)
+
+
+def test_a_command_of_the_users_own_is_shown_to_the_model_unless_it_is_private(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        assert "for both" in await run.do("!echo for both")
+        assert "for me" in await run.do("!!echo for me")
+        await run.do("help")
+        sent = str(run.server.requests[-1]["messages"])
+        assert "for both" in sent and "for me" not in sent
+
+    run_controller(tmp_path, work)

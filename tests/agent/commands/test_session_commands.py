@@ -1,0 +1,132 @@
+"""/clear, /resume, /fork, /rename, /export and /copy against the strict server."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from agent.events import ClipboardCopy, Notice
+from transcripts.session_lock import RECORDS_FOLDER
+
+from .controller_run import ControllerRun, ScriptedChooser, run_controller, started
+
+
+def test_clear_keeps_the_old_session_and_resume_goes_back(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("/rename first things", "help")
+        old = run.controller.in_use[0].sid
+        before = run.bodies()
+        assert old in await run.do("/clear")
+        assert run.bodies() == []
+        await run.do("help", "/resume first things")
+        assert run.controller.in_use[0].sid == old
+        assert run.bodies() == before
+        await run.do("help")
+
+    run_controller(tmp_path, work)
+
+
+def test_a_fork_leaves_the_original_as_it_was(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("help")
+        old, before = run.controller.in_use[0].sid, run.bodies()
+        await run.do("/fork", "help")
+        assert run.bodies()[: len(before)] == before and len(run.bodies()) > len(before)
+        await run.do(f"/resume {old}")
+        assert run.bodies() == before
+
+    run_controller(tmp_path, work)
+
+
+def test_a_name_that_another_session_has_is_refused_with_its_id(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("help", "/rename Blue")
+        old = run.controller.in_use[0].sid
+        assert "'Blue'" in await run.do("/rename Blue")
+        await run.do("/clear", "help")
+        assert f"session {old} has the name 'blue' already" in await run.do("/rename blue")
+        assert await run.do("/rename") == "this session has no name"
+
+    run_controller(tmp_path, work)
+
+
+def test_export_writes_a_file_of_the_asked_form(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("run `echo one`", "/export out.md", "/export out.html", "/export out.jsonl")
+        assert "echo one" in (tmp_path / "out.md").read_text("utf-8")
+        assert "<html" in (tmp_path / "out.html").read_text("utf-8")
+        assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("out.*")} == {0o600}
+        assert "exists already" in await run.do("/export out.md")
+
+    run_controller(tmp_path, work)
+
+
+def test_copy_gives_the_newest_answers_to_the_terminal_or_the_clipboard_program(tmp_path: Path) -> None:
+    (tmp_path / "wl-copy").write_text(f"#!/bin/sh\ncat > {tmp_path}/clip\n", "utf-8")
+    (tmp_path / "wl-copy").chmod(0o755)
+
+    async def work(run: ControllerRun) -> None:
+        assert "no answer to copy" in await run.do("/copy")
+        await run.do("hello", "/copy")
+        (first,) = run.emitted(ClipboardCopy)
+        await run.do("what can you do?", "/copy 2")
+        assert run.emitted(ClipboardCopy)[0].text == first.text != ""
+        assert "from 1 (the newest answer) to 2" in await run.do("/copy 3")
+        assert "from 1 (the newest answer) to 2" in await run.do("/copy x")
+        environ = {"WAYLAND_DISPLAY": "w", "PATH": f"{tmp_path}:/usr/bin:/bin"}
+        run.controller.setup = replace(run.controller.setup, environ=environ)
+        assert "with wl-copy" in await run.do("/copy 2") and not run.emitted(ClipboardCopy)
+        assert (tmp_path / "clip").read_text("utf-8") == first.text
+        run.controller.setup = replace(run.controller.setup, environ={**environ, "SSH_TTY": "/dev/pts/1"})
+        await run.do("/copy")
+        assert run.emitted(ClipboardCopy)
+
+    run_controller(tmp_path, work)
+
+
+def test_a_session_without_words_leaves_no_file(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("/context", "/cost", "/status", "/help")
+
+    run_controller(tmp_path, work)
+    assert not list(tmp_path.glob(".transcripts/*.jsonl"))
+
+
+def test_another_session_is_chosen_from_a_list_without_the_one_in_use(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("help", "/rename the first")
+        old = run.controller.in_use[0].sid
+        await run.do("/clear", "help")
+        run.controller.chooser = chooser = ScriptedChooser("", old)
+        await run.do("/resume")
+        assert run.controller.in_use[0].sid != old
+        assert f"going on with {old}" in await run.do("/resume")
+        assert [[row.value for row in menu.rows] for menu in chooser.menus] == [[old]] * 2
+        assert chooser.menus[0].rows[0].title == "the first"
+        assert chooser.menus[0].rows[0].facts[:2] == ("just now", "1 prompt")
+        assert "is the session that you are in" in await run.do(f"/resume {old}")
+        assert f"{old}  20" in await run.do("/sessions")
+
+    run_controller(tmp_path, work)
+
+
+def test_a_session_in_use_can_be_viewed_or_forked_from_another(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("run `echo one`")
+        sid = run.controller.in_use[0].sid
+        before = (tmp_path / RECORDS_FOLDER / f"{sid}.jsonl").read_bytes()
+
+        async with started(run.controller.setup, run.server) as there:
+            own = there.controller.in_use[0].sid
+            await there.do(f"/resume {sid}")
+            assert f"`makeroom --resume {sid} --fork-session`" in there.emitted(Notice)[-1].text
+            there.controller.chooser = chooser = ScriptedChooser("view", "leave", "fork")
+            assert "> run `echo one`" in await there.do(f"/resume {sid}")
+            await there.do(f"/resume {sid}")
+            assert there.controller.in_use[0].sid == own
+            await there.do(f"/resume {sid}")
+            assert there.controller.in_use[0].sid not in (own, sid)
+            assert there.bodies() == run.bodies() and "in use by pid" in chooser.menus[0].title
+            await there.do("run `echo two`")
+        assert (tmp_path / RECORDS_FOLDER / f"{sid}.jsonl").read_bytes() == before
+        await run.do("help")
+
+    run_controller(tmp_path, work)

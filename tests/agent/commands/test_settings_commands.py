@@ -1,0 +1,182 @@
+"""/model, /effort, /permissions, /config and /hooks against the strict server."""
+
+import asyncio
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.app.config import load_config
+from agent.errors import UsageError
+from agent.model.anthropic.client import AnthropicModel
+from agent.model.selection import ModelSelection
+from agent.offline.brain import Brain
+from agent.offline.server import Server
+from agent.permissions.permission_store import permissions_path, store_rule
+from agent.permissions.rules import Rule
+
+from .controller_run import ControllerRun, run_controller
+
+
+def test_permissions_can_be_seen_and_changed(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        assert "allow  bash(git status)" in await run.do("/permissions allow bash(git status)")
+        assert "mode   acceptEdits" in await run.do("/permissions mode acceptEdits")
+        assert "the modes are" in await run.do("/permissions mode whatever")
+        assert run.controller.cycle_mode() == "dontAsk"
+
+    run_controller(tmp_path, work)
+
+
+def test_rules_are_listed_with_their_origin_and_session_and_permanent_ones_can_be_removed(
+    tmp_path: Path,
+) -> None:
+    kept = permissions_path(tmp_path / "home" / "config", tmp_path)
+    store_rule(kept, Rule("bash", "git log"))
+    store_rule(kept, Rule("bash", "git status"))
+
+    async def work(run: ControllerRun) -> None:
+        text = await run.do("/permissions deny bash(git push), edit", "/permissions")
+        assert "deny   bash(git push)  (this session)" in text and "deny   edit  (this session)" in text
+        assert f"allow  bash(git log)  (granted permanently in {kept})" in text
+        assert "allow  bash(pytest)  (--allowedTools)" in text
+        text = await run.do("/permissions remove bash(git push)")
+        assert "removed: deny bash(git push) (this session)" in text and "deny   bash" not in text
+        text = await run.do("/permissions remove bash(git log)")
+        assert f"removed: allow bash(git log) (granted permanently in {kept})" in text
+        assert "git log" not in kept.read_text() and "git status" in kept.read_text()
+        text = await run.do("/permissions remove bash(pytest)")
+        assert "not removed: allow bash(pytest) is set in --allowedTools" in text
+        assert "allow  bash(pytest)" in text
+        text = await run.do("/clear", "/permissions")
+        assert "git log" not in text and "bash(git status)" in text
+
+    run_controller(tmp_path, work, allowed_tools=("bash(pytest)",))
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("/permissions forbid bash", "`deny RULE`"),
+        ("/permissions remove bash(make)", "no rule here is bash(make)"),
+        ("/permissions deny bsh", "did you mean 'bash'?"),
+        ("/permissions remove", "holds no rules"),
+    ],
+)
+def test_a_change_of_permissions_that_cannot_be_made_is_explained(
+    tmp_path: Path, line: str, told: str
+) -> None:
+    async def work(run: ControllerRun) -> None:
+        assert told in await run.do(line)
+
+    run_controller(tmp_path, work)
+
+
+def test_a_deny_rule_of_the_session_is_named_when_it_refuses(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("/permissions deny bash(echo one)", "run `echo one`")
+        assert b"the rule bash(echo one) denies this" in b"".join(run.bodies())
+
+    run_controller(tmp_path, work)
+
+
+def test_another_model_gets_no_thinking_of_the_old_one(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("run `echo one`", "/model opus", "run `echo two`")
+        last = run.server.requests[-1]
+        assert last["model"] == "claude-opus-5-5"
+        assert "opus" in run.controller.status().model
+
+    run_controller(tmp_path, work)
+
+
+def test_a_model_that_the_server_does_not_know_is_used_and_told(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        assert "/model opus     claude-opus-5-5" in await run.do("/model")
+        assert "did you mean sonnet?" in await run.do("/model sonet")
+        assert run.controller.status().model == "sonet"
+        text = await run.do("/model sonnet", "hello", "/model opus")
+        assert text.count("thinking") == 1 and "the model is now claude-opus-5-5" in text
+
+    run_controller(tmp_path, work)
+
+
+def test_a_model_that_the_service_does_not_have_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    async def ask(server: Server) -> None:
+        model = AnthropicModel(server.base_url, "test-key-12345", assume_official=True)
+        selection = ModelSelection(model, "", time.time, None)
+        try:
+            with pytest.raises(
+                UsageError, match=r"no model 'claude-opus-5\.5'; did you mean claude-opus-5-5"
+            ):
+                await selection.choose("claude-opus-5.5")
+            assert selection.facts.id == "claude-sonnet-5-5"
+            await selection.choose("opus")
+            assert selection.facts.id == "claude-opus-5-5"
+        finally:
+            await model.close()
+
+    with Server(Brain()) as server:
+        asyncio.run(ask(server))
+
+
+def test_the_demo_offers_no_other_model(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        assert "--offline has only the demo" in await run.do("/model opus")
+        assert run.controller.status().model == "makeroom-offline"
+
+    run_controller(tmp_path, work, offline=True)
+
+
+def test_effort_goes_out_with_the_next_request_and_thinking_stays_valid(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        assert "the default of the model" in await run.do("/effort")
+        await run.do("hello", "/effort low", "hello again")
+        assert "the effort is low" in await run.do("/thinking")
+        assert "low, medium, high" in await run.do("/effort much")
+        await run.do("/clear", "hello")
+
+    server = run_controller(tmp_path, work)
+    efforts = [body.get("output_config", {}).get("effort") for body in server.requests]
+    assert efforts == [None, "low", "low"]
+
+
+def test_effort_of_a_model_without_it_is_refused(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        assert "takes no effort here" in await run.do("/model claude-haiku-4-5", "/effort low")
+        await run.do("hello")
+
+    run_controller(tmp_path, work)
+
+
+def test_config_tells_where_each_setting_was_set(tmp_path: Path) -> None:
+    user, project = tmp_path / "xdg" / "makeroom" / "settings.toml", tmp_path / ".makeroom" / "settings.toml"
+    for path, text in (
+        (user, 'model = "haiku"\nmax_tokens = 9000\ndeny = ["bash(rm *)"]\n[compact]\ntrigger = 90000\n'),
+        (project, 'max_tokens = 8000\ndeny = ["bash(git push)"]\nmodel = "opus"\n'),
+    ):
+        path.parent.mkdir(parents=True)
+        path.write_text(text, "utf-8")
+    environ = {
+        "XDG_CONFIG_HOME": str(tmp_path / "xdg"),
+        "MAKEROOM_POLICY": "classic",
+        "ANTHROPIC_API_KEY": "sk-secret-value",
+    }
+
+    async def work(run: ControllerRun) -> None:
+        run.controller.setup = replace(run.controller.setup, config=load_config(environ, tmp_path, tmp_path))
+        run.controller.in_use[1].compaction.settings = run.controller.setup.compact_settings()
+        text = await run.do("/permissions mode dontAsk", "/effort max", "/config")
+        rows = dict(line.split(maxsplit=1) for line in text.splitlines() if "  " in line)
+        assert rows["max_tokens"] == f"8000  ({project})"
+        assert rows["deny"] == f"bash(rm *), bash(git push)  ({user}, {project})"
+        assert rows["compact.policy"] == "classic  (MAKEROOM_POLICY)"
+        assert rows["compact.trigger"] == f"90000  ({user})"
+        assert rows["key"] == "set  (ANTHROPIC_API_KEY)" and "secret-value" not in text
+        assert rows["context_window"] == "200000  (--context-window)"
+        assert rows["permission_mode"] == "dontAsk  (Shift+Tab or /permissions)"
+        assert rows["effort"] == "max  (/effort)" and rows["cache"] == "5m  (default)"
+        assert "pre_tool      -" in await run.do("/hooks")
+
+    run_controller(tmp_path, work)
