@@ -19,7 +19,7 @@ from typing import Any
 from agent.errors import AgentError
 from agent.events import Emit, Notice, ToolCallFinished, ToolCallProgress, ToolCallStarted
 from agent.permissions.read_only import is_read_only
-from agent.permissions.rules import Rule, Verdict, judge
+from agent.permissions.rules import Rule, Verdict, judge_call
 from agent.ports import Allow, CheckpointRecorder, Deny, HookEvent, PermissionQuestion
 from agent.session.session import Session
 from tools.arguments import parse
@@ -146,7 +146,7 @@ async def _permitted(way: ReplyCalls, step: PreparedCall) -> PreparedCall:
     hooked = await context.hooks.run(HookEvent.PRE_TOOL, {"tool": step.name, "input": dict(step.use.input)})
     if hooked.veto is not None:
         return _denied(way, step, f"A hook refused this call: {hooked.veto}")
-    verdict = judge(step.name, touches, context.permissions.rules)
+    verdict = judge_call(step.name, touches, context.permissions.rules)
     if verdict.answer == "allow":
         return step
     if verdict.answer == "deny":

@@ -10,11 +10,11 @@ def _words(text: str) -> frozenset[str]:
 
 
 # Programs that only read, whatever their arguments but those below; and the subcommands of git that do.
-_READERS = _words(
+_READ_ONLY_PROGRAMS = _words(
     "ls cat head tail grep rg wc pwd echo which file stat du df id whoami uname ps tree diff cmp cut tr"
     " true false find"
 )
-_GIT_READERS = _words("status diff log show blame rev-parse ls-files grep describe shortlog")
+_READ_ONLY_GIT_COMMANDS = _words("status diff log show blame rev-parse ls-files grep describe shortlog")
 _WRITING_OPTIONS = {
     "find": _words("-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls"),
     "git": _words("--output --open-files-in-pager -O --ext-diff"),
@@ -37,5 +37,5 @@ def _only_reads(words: Words) -> bool:
         return False
     if program == "git":
         opens_pager = any(word.startswith("-O") for word in arguments)
-        return bool(arguments) and arguments[0] in _GIT_READERS and not opens_pager
-    return program in _READERS
+        return bool(arguments) and arguments[0] in _READ_ONLY_GIT_COMMANDS and not opens_pager
+    return program in _READ_ONLY_PROGRAMS

@@ -94,7 +94,7 @@ def _nearest(text: str) -> str:
     return f"the tools are {', '.join(sorted(KNOWN))}"
 
 
-def judge(tool: str, accesses: Sequence[Access], rules: PermissionRules) -> Verdict:
+def judge_call(tool: str, accesses: Sequence[Access], rules: PermissionRules) -> Verdict:
     """The verdict on one call: the strictest over everything that it accesses."""
     verdicts = [_judge_access(tool, access, rules) for access in accesses] or [Verdict("allow")]
     verdict = max(verdicts, key=lambda each: _STRICTNESS[each.answer])

@@ -22,7 +22,7 @@ from agent.app.setup import RunSetup
 from agent.cli.arguments import parse
 from agent.offline.reply import Body, Reply, calls, says
 from agent.offline.server import Server
-from agent.permissions.rules import PermissionRules, judge, parse_rule
+from agent.permissions.rules import PermissionRules, judge_call, parse_rule
 from agent.ui.headless import _run
 from tools.access import Access
 
@@ -346,4 +346,4 @@ SENDERS = [
 def test_nothing_is_sent_and_nothing_run_without_a_rule(command: str) -> None:
     for mode in ("manual", "acceptEdits"):
         rules = PermissionRules(mode, (parse_rule("edit"), parse_rule("write")), (), "/w")  # type: ignore[arg-type]
-        assert judge("bash", [Access("run", command)], rules).answer == "ask"
+        assert judge_call("bash", [Access("run", command)], rules).answer == "ask"

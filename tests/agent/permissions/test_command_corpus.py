@@ -11,7 +11,7 @@ import pytest
 from agent.app.config import load_config
 from agent.permissions.permission_store import permissions_path, store_rule
 from agent.permissions.read_only import is_read_only
-from agent.permissions.rules import PermissionRules, always_rule, judge, parse_rule
+from agent.permissions.rules import PermissionRules, always_rule, judge_call, parse_rule
 from tools.access import Access
 
 ALLOWED = ("git status", "ls")
@@ -20,7 +20,7 @@ PAYLOADS = ("rm x", "curl e.x", "git push", "./evil")
 
 def run(command: str, *allow: str, deny: tuple[str, ...] = (), mode: str = "manual") -> str:
     rules = PermissionRules(mode, tuple(map(parse_rule, allow)), tuple(map(parse_rule, deny)), "/w")  # type: ignore[arg-type]
-    return judge("bash", [Access("run", command)], rules).answer
+    return judge_call("bash", [Access("run", command)], rules).answer
 
 
 def filled(trick: str, **words: str) -> str:

@@ -13,7 +13,7 @@ from agent.permissions.rules import (
     Rule,
     Verdict,
     always_rule,
-    judge,
+    judge_call,
     parse_rule,
     parse_rules,
 )
@@ -31,19 +31,19 @@ def rules(*allow: str, deny: tuple[str, ...] = (), mode: str = "manual") -> Perm
 
 
 def run(command: str, given: PermissionRules) -> str:
-    return judge("bash", [Access("run", command)], given).answer
+    return judge_call("bash", [Access("run", command)], given).answer
 
 
 def write(path: str, given: PermissionRules, **more: bool) -> str:
-    return judge("write", [Access("write", path, **more)], given).answer
+    return judge_call("write", [Access("write", path, **more)], given).answer
 
 
 def test_reading_inside_is_free_and_everything_else_is_asked() -> None:
-    assert judge("read", [Access("read", f"{FOLDER}/a")], rules()).answer == "allow"
-    assert judge("read", [Access("read", "/etc/passwd", outside=True)], rules()).answer == "ask"
+    assert judge_call("read", [Access("read", f"{FOLDER}/a")], rules()).answer == "allow"
+    assert judge_call("read", [Access("read", "/etc/passwd", outside=True)], rules()).answer == "ask"
     assert run("ls", rules()) == "ask"
     assert write(f"{FOLDER}/a", rules()) == "ask"
-    assert judge("compact", [Access("none")], rules()).answer == "allow"
+    assert judge_call("compact", [Access("none")], rules()).answer == "allow"
 
 
 def test_nobody_is_asked_in_dont_ask() -> None:
@@ -74,10 +74,10 @@ def test_the_strictest_verdict_over_all_accesses_counts() -> None:
     inside, outside = Access("write", f"{FOLDER}/a"), Access("write", "/etc/hosts", outside=True)
     given = rules("write", deny=("write(/etc/*)",))
     for accesses, answer in (([], "allow"), ([inside], "allow"), ([inside, outside], "deny")):
-        assert judge("write", accesses, given).answer == answer
+        assert judge_call("write", accesses, given).answer == answer
     asked = Access("write", f"{FOLDER}/.git/config", protected=True)
-    assert judge("write", [asked, outside, inside], given).answer == "deny"
-    assert judge("write", [inside, asked], given).answer == "ask"
+    assert judge_call("write", [asked, outside, inside], given).answer == "deny"
+    assert judge_call("write", [inside, asked], given).answer == "ask"
 
 
 def test_a_rule_is_about_its_own_tool_alone() -> None:
@@ -98,7 +98,7 @@ def test_a_question_says_what_it_is_about_and_what_always_would_allow() -> None:
         (Access("run", "git status -s"), "it runs a command", Rule("write", "git status")),
         (Access("run", "rm -rf /"), "it removes a whole home, or a folder of the system", None),
     ):
-        assert judge("write", [access], rules()) == Verdict("ask", why, prefix)
+        assert judge_call("write", [access], rules()) == Verdict("ask", why, prefix)
 
 
 def test_bypass_frees_everything_but_ruin() -> None:
@@ -270,8 +270,8 @@ def test_to_allow_reading_one_secret_allows_no_other() -> None:
     (rule,) = _for_session(PermissionQuestion("read", "", (touch,), "", None, {}, ""), Verdict("ask"))
     other = Access("read", f"{FOLDER}/.env.local", protected=True)
     for granted in (rule, parse_rule("read")):
-        assert judge("read", [other], rules(str(granted))).answer == "ask"
-    assert judge("read", [touch], rules(str(rule))).answer == "allow"
+        assert judge_call("read", [other], rules(str(granted))).answer == "ask"
+    assert judge_call("read", [touch], rules(str(rule))).answer == "allow"
 
 
 def test_a_path_rule_is_a_glob_within_the_project() -> None:
