@@ -1,11 +1,12 @@
 """Make the pictures of the README from the real program: `python docs/make_pictures.py`.
 
-Runs `python -m agent --offline` in a pseudo-terminal on a small project, types a few prompts, and draws what the
-terminal shows as SVG. Needs the dev extra (pexpect, pyte).
+Runs `python -m agent --offline` in a pseudo-terminal on a small project, types a few prompts, and draws what
+the terminal shows as SVG. Needs the dev extra (pexpect, pyte).
 """
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import sys
@@ -22,6 +23,16 @@ from rich.text import Text
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS, ROWS = 92, 34
 TIMEOUT_S = 25.0
+HELLO = """\
+GREETING = "hello"
+
+
+def greet(name):
+    return f"{GREETING}, {name}"
+
+
+print(greet("you"))
+"""
 
 
 class Terminal:
@@ -95,7 +106,7 @@ class Terminal:
 
 def draw(lines: list[Text], path: Path, title: str) -> None:
     """Write the lines as an SVG picture of a terminal window."""
-    console = Console(record=True, width=COLUMNS, file=Path(os.devnull).open("w"), color_system="truecolor")
+    console = Console(record=True, width=COLUMNS, file=io.StringIO(), color_system="truecolor")
     for line in lines:
         console.print(line, soft_wrap=True)
     path.write_text(console.export_svg(title=title), "utf-8")
@@ -106,9 +117,7 @@ def project(parent: Path) -> Path:
     folder = parent / "greeter"
     folder.mkdir()
     (folder / "README.md").write_text("# greeter\n\nSays hello, politely, in any language it knows.\n")
-    (folder / "hello.py").write_text(
-        'GREETING = "hello"\n\n\ndef greet(name):\n    return f"{GREETING}, {name}"\n\n\nprint(greet("you"))\n'
-    )
+    (folder / "hello.py").write_text(HELLO)
     return folder
 
 
@@ -122,7 +131,7 @@ def main() -> None:
         terminal.settle()
         draw(terminal.lines(), ROOT / "docs" / "question.svg", "makeroom")
         terminal.send("y\r")
-        terminal.until(lambda screen: "good morning" in screen and "Waiting" not in screen and "Allow edit" not in screen)
+        terminal.until(lambda screen: "has been updated" in screen)
         terminal.settle()
         draw(terminal.lines(), ROOT / "docs" / "screen.svg", "makeroom")
         terminal.send("\x03\x03")

@@ -17,8 +17,8 @@ from agent.loop.model_call import prompt_tokens
 from agent.loop.turn import run_turn
 from agent.permissions.modes import Mode
 from agent.ports import Approver, Chooser, Status
+from agent.session.conversation_text import show_briefly
 from agent.session.environment_context import environment_context
-from agent.session.scrollback import show_briefly
 from agent.session.session import Session
 from agent.version import __version__
 from compact.window import WindowState, state_of

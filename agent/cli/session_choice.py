@@ -1,6 +1,6 @@
-"""Which session to go on with, before the program shows its face: named, the newest, or chosen from a list.
+"""Choose the session to continue before the program shows its face: named, the newest, or from a list.
 
-A session that another process has open is not waited for: the person may look at it, or go on in a copy.
+A session that another process has open is not waited for: the person may look at it, or continue a copy.
 """
 
 from __future__ import annotations
@@ -12,74 +12,62 @@ from pathlib import Path
 from agent.app.options import Options
 from agent.app.setup import RunSetup
 from agent.errors import ChoiceCancelled, UsageError
-from agent.menus import Menu, MenuRow, question
+from agent.menus import Menu, MenuRow
 from agent.session.repository import SessionRepository
-from agent.session.session_rows import menu
+from agent.session.session_rows import in_use_menu, session_menu
 from agent.ui.escape import one_line
 from agent.ui.tty import at_screen, at_terminal
 from transcripts.masking import SecretMasks, secret_values
 from transcripts.record_errors import SessionInUse
 from transcripts.session_lock import holder
 
-SHOWN = 20  # sessions listed where there is no screen to move in
+from .sessions_command import main as sessions_main
+
+MAX_LISTED_ROWS = 20  # where there is no screen to move in
 
 
 def with_session(setup: RunSetup) -> RunSetup | None:
-    """The setup with the session to resume made sure of; None when the person only wanted to look.
+    """The setup with the session to resume settled; None when the person only wanted to look.
 
     Raises UsageError, StoreError, ChoiceCancelled.
     """
     options = setup.options
-    if options.resume is None and not options.continue_:
+    repository = SessionRepository(setup.folder, keep=True, tell=lambda text: None)
+    if options.resume and repository.is_recording(options.resume):
         return setup
-    records = SessionRepository(setup.folder, keep=True, tell=lambda text: None)
-    if options.resume and records.is_recording(options.resume):
-        return setup
-    path = _path(records, setup)
+    path = _path(repository, setup)
     chosen = replace(setup, options=options._replace(continue_=False, resume=path.stem))
     pid = None if options.fork_session else holder(path)
-    return chosen if pid is None else _in_use(chosen, SessionInUse(path.stem, pid or None))
+    return chosen if pid is None else _resolve_in_use(chosen, SessionInUse(path.stem, pid or None))
 
 
-def asked(error: SessionInUse, leave: str) -> Menu:
-    """What to do about a session in use: the values are view, fork and leave, whose words are given."""
-    who = f"pid {error.pid}" if error.pid else "another process"
-    return question(
-        f"Session {error.sid} is in use by {who}",
-        view="View it: print the conversation so far",
-        fork="Fork it: go on in a copy, that one stays as it is",
-        leave=leave,
-    )
-
-
-def _path(records: SessionRepository, setup: RunSetup) -> Path:
+def _path(repository: SessionRepository, setup: RunSetup) -> Path:
     if setup.options.continue_:
-        return records.newest()
-    return records.named(setup.options.resume or _pick(records, setup))
+        return repository.newest()
+    return repository.named(setup.options.resume or _pick(repository, setup))
 
 
-def _pick(records: SessionRepository, setup: RunSetup) -> str:
+def _pick(repository: SessionRepository, setup: RunSetup) -> str:
     """The id of the session that the person chooses from a list."""
-    listed = records.listed()
+    listed = repository.listed()
     if not listed:
         raise UsageError("there is no session in this folder to resume")
-    if not _person(setup.options):
+    if not _can_ask(setup.options):
         raise UsageError("--resume needs an id here; `makeroom sessions` lists them")
-    row = _choose(menu(listed, setup.clock.now(), SecretMasks(secret_values(setup.environ))), setup.options)
+    menu = session_menu(listed, setup.clock.now(), SecretMasks(secret_values(setup.environ)))
+    row = _choose(menu, setup.options)
     if row is None:
         raise ChoiceCancelled("no session was chosen")
     return row.value
 
 
-def _in_use(setup: RunSetup, error: SessionInUse) -> RunSetup | None:
-    if not _person(setup.options):
+def _resolve_in_use(setup: RunSetup, error: SessionInUse) -> RunSetup | None:
+    if not _can_ask(setup.options):
         raise error
-    row = _choose(asked(error, "Quit"), setup.options)
+    row = _choose(in_use_menu(error, "Quit"), setup.options)
     match row.value if row else "leave":
         case "view":
-            from .sessions_command import main
-
-            main(["show", error.sid], setup.folder)
+            sessions_main(["show", error.sid], setup.folder)
             return None
         case "fork":
             return replace(setup, options=setup.options._replace(fork_session=True))
@@ -87,24 +75,20 @@ def _in_use(setup: RunSetup, error: SessionInUse) -> RunSetup | None:
             raise ChoiceCancelled(str(error))
 
 
-def _person(options: Options) -> bool:
+def _can_ask(options: Options) -> bool:
     return not options.headless and at_terminal()
 
 
-def _choose(shown: Menu, options: Options) -> MenuRow | None:
+def _choose(menu: Menu, options: Options) -> MenuRow | None:
     if at_screen(options.plain):
-        from agent.ui.picker import choose_now
+        from agent.ui.picker import choose_now  # 110 ms of prompt_toolkit that --continue saves
 
-        return choose_now(shown, options.color)
-    lines = [one_line(shown.title), *map(_line, shown.lines()[:SHOWN])]
+        return choose_now(menu, options.color)
+    lines = [one_line(menu.title), *(f"  {one_line(line)}" for line in menu.lines()[:MAX_LISTED_ROWS])]
     sys.stdout.write("\n".join(lines) + "\n")
     while True:
         sys.stdout.write("Which? (a number, or Enter to leave) ")
         sys.stdout.flush()
         answer = sys.stdin.readline().strip()
-        if not answer or (row := shown.keyed(answer)) is not None:
+        if not answer or (row := menu.keyed(answer)) is not None:
             return row if answer else None
-
-
-def _line(text: str) -> str:
-    return f"  {one_line(text)}"

@@ -17,8 +17,8 @@ from agent.checkpoints.recorder import Checkpoints
 from agent.dates import when
 from agent.events import CommandOutput, Event, Notice, PromptRestored
 from agent.menus import Menu, MenuRow, question
+from agent.session.conversation_text import prompt_texts
 from agent.session.repository import load_deferred
-from agent.session.scrollback import prompt_texts
 from tools.text_encoding import pluralize
 from transcripts.entries import Prompt
 from transcripts.fold import Folded

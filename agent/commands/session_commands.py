@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.cli.session_choice import asked
 from agent.events import ClipboardCopy, CommandOutput, Event, Notice
-from agent.session.scrollback import show_briefly
+from agent.session.conversation_text import conversation_text, show_briefly
 from agent.session.session import name_of, text_of_reply
-from agent.session.session_rows import line, menu
+from agent.session.session_rows import in_use_menu, session_line, session_menu
 from transcripts.entries import Exchange
 from transcripts.export import export_text, write_private
 from transcripts.masking import SecretMasks, secret_values
@@ -42,7 +41,9 @@ async def new_session(controller: Controller, argument: str) -> Event | None:
 async def list_sessions(controller: Controller, argument: str) -> Event:
     """List the sessions of this folder, newest first."""
     masks = _secret_masks(controller)
-    lines = [line(one, masks) for one in await asyncio.to_thread(controller.services.repository.listed)]
+    lines = [
+        session_line(one, masks) for one in await asyncio.to_thread(controller.services.repository.listed)
+    ]
     older = len(lines) - MAX_LISTED_SESSIONS
     more = [f"and {older} older ones: makeroom sessions"] if older > 0 else []
     shown = "\n".join([*lines[:MAX_LISTED_SESSIONS], *more])
@@ -61,7 +62,7 @@ from a list."""
         others = [one for one in await asyncio.to_thread(records.listed) if one.sid != session.sid]
         if not others:
             return Notice("there is no other session in this folder")
-        row = await chooser.choose(menu(others, context.clock.now(), _secret_masks(controller)))
+        row = await chooser.choose(session_menu(others, context.clock.now(), _secret_masks(controller)))
         if row is None:
             return None
         argument = row.value
@@ -72,11 +73,11 @@ from a list."""
     except SessionInUse as error:
         if chooser is None:
             raise
-        row = await chooser.choose(asked(error, "Stay in this session"))
+        row = await chooser.choose(in_use_menu(error, "Stay in this session"))
         if row is not None and row.value == "view":
-            from agent.cli.sessions_command import shown
-
-            return CommandOutput(await asyncio.to_thread(shown, error.sid, controller.setup.folder))
+            folder, masks = controller.setup.folder, _secret_masks(controller)
+            text = await asyncio.to_thread(conversation_text, error.sid, folder, masks)
+            return CommandOutput(text)
         if row is None or row.value != "fork":
             return None
         await controller.use(*controller.factory.fork_of(error.sid))

@@ -1,36 +1,49 @@
-"""Sessions in a list: as a line of text, and as rows of a menu."""
+"""Sessions to choose from: as lines of text, as rows of a menu, and what to do about one that is in use."""
 
 from __future__ import annotations
 
 from agent.dates import stamp, when
-from agent.menus import Menu, MenuRow
+from agent.menus import Menu, MenuRow, question
 from tools.text_encoding import pluralize
 from transcripts.listing import SessionSummary
 from transcripts.masking import SecretMasks
+from transcripts.record_errors import SessionInUse
 
-WIDTH = 100  # characters of a title
-SEARCHED = 2_000  # characters of a first prompt that the filter looks through
+MAX_TITLE_CHARS = 100
+MAX_SEARCHED_CHARS = 2_000  # of a first prompt, which the menu's filter looks through
 
 
-def line(one: SessionSummary, masks: SecretMasks) -> str:
+def session_line(summary: SessionSummary, masks: SecretMasks) -> str:
     """One line of `makeroom sessions`. Controls are not escaped."""
-    named = masks.all(f"[{one.name}] {one.first}" if one.name else one.first)
-    prompts = pluralize(one.turns, "prompt")
-    return f"{one.sid}  {stamp(one.at)}  {prompts:>11}  {_size(one.size):>8}  {named[:WIDTH]}"
+    title = masks.all(f"[{summary.name}] {summary.first}" if summary.name else summary.first)
+    prompts = pluralize(summary.turns, "prompt")
+    head = f"{summary.sid}  {stamp(summary.at)}  {prompts:>11}  {_size(summary.size):>8}"
+    return f"{head}  {title[:MAX_TITLE_CHARS]}"
 
 
-def menu(listed: list[SessionSummary], now: float, masks: SecretMasks) -> Menu:
-    """The sessions to choose from; values are ids."""
+def session_menu(summaries: list[SessionSummary], now: float, masks: SecretMasks) -> Menu:
+    """The sessions to choose from; values are ids. `now` in seconds since the epoch."""
     rows = tuple(
         MenuRow(
             one.sid,
-            masks.all(one.name or one.first)[:SEARCHED],
+            masks.all(one.name or one.first)[:MAX_SEARCHED_CHARS],
             (when(one.at, now), pluralize(one.turns, "prompt"), _size(one.size), one.sid),
-            masks.all(one.first)[:SEARCHED],
+            masks.all(one.first)[:MAX_SEARCHED_CHARS],
         )
-        for one in listed
+        for one in summaries
     )
     return Menu("Go on with which session?", rows)
+
+
+def in_use_menu(error: SessionInUse, leave: str) -> Menu:
+    """What to do about a session in use: the values are view, fork and leave, whose words are given."""
+    who = f"pid {error.pid}" if error.pid else "another process"
+    return question(
+        f"Session {error.sid} is in use by {who}",
+        view="View it: print the conversation so far",
+        fork="Fork it: go on in a copy, that one stays as it is",
+        leave=leave,
+    )
 
 
 def _size(size: int) -> str:

@@ -1,0 +1,100 @@
+"""What was said in a session, as text for a person: all of it, or the newest in brief.
+
+Control characters are not escaped here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent.events import CommandOutput, Emit, Notice
+from transcripts.entries import Exchange, Prompt
+from transcripts.export import masked
+from transcripts.facts import Compacted, Reply, Result, User
+from transcripts.fold import Folded, fold
+from transcripts.importers import detect, load
+from transcripts.injected_context import without_injected
+from transcripts.masking import SecretMasks
+from transcripts.messages import Block, TextBlock, ToolUseBlock
+from transcripts.render_text import block_text, content_text, speaker_of
+from transcripts.store import read_record, resolve
+
+from .session import Session, text_of_reply
+
+MAX_OUTPUT_CHARS = 2_000  # of one output or input of a tool
+MAX_BRIEF_MESSAGES = 6  # the newest prompts and answers
+MAX_BRIEF_CHARS = 600  # of each
+
+
+def load_conversation(wanted: str, folder: Path) -> tuple[str, Folded]:
+    """A session by id, name or file (of another agent too). Raises StoreError, ValueError."""
+    path = Path(wanted).expanduser()
+    if path.is_file() and ("/" in wanted or path.suffix):
+        recording = path.read_bytes()
+        if detect(recording).name != "makeroom":
+            return path.stem, fold(load(recording, lambda blocks: ()).facts)
+    else:
+        path = resolve(folder, wanted)
+    loaded = read_record(path)
+    return loaded.sid, fold(loaded.facts)
+
+
+def conversation_text(wanted: str, folder: Path, masks: SecretMasks) -> str:
+    """One conversation, without what `masks` hides. Raises as `load_conversation`."""
+    sid, folded = load_conversation(wanted, folder)
+    return "\n\n".join(_passages(masked(folded, sid, masks)))
+
+
+def _passages(folded: Folded) -> Iterator[str]:
+    for fact in folded.facts:
+        match fact:
+            case User():
+                if prompt := content_text(without_injected(fact.blocks)):
+                    yield f"> {prompt}".replace("\n", "\n> ")
+            case Reply():
+                yield from (
+                    _passage(each) for each in fact.blocks if isinstance(each, TextBlock | ToolUseBlock)
+                )
+            case Result():
+                text = content_text(fact.content)
+                left = len(text) - MAX_OUTPUT_CHARS
+                more = f"\n... {left:,} more characters" if left > 0 else ""
+                yield f"[{speaker_of(fact)} r{fact.seq}]\n{text[:MAX_OUTPUT_CHARS]}{more}"
+            case Compacted():
+                yield f"--- compaction {fact.id} ({fact.layer}, {fact.trigger}) ---"
+
+
+def _passage(block: Block) -> str:
+    text = block_text(block)
+    return f"[call] {text[:MAX_OUTPUT_CHARS]}" if isinstance(block, ToolUseBlock) else text
+
+
+def show_briefly(session: Session, emit: Emit) -> None:
+    """Emit the newest prompts and answers of a session, and how many came before."""
+    messages: list[tuple[str, str]] = []
+    for entry in session.folded.entries:
+        if isinstance(entry, Prompt):
+            messages.extend(("you", text) for text in prompt_texts(entry))
+        elif isinstance(entry, Exchange) and not entry.uses and text_of_reply(entry.fact).strip():
+            messages.append(("makeroom", text_of_reply(entry.fact)))
+    if not messages:
+        return
+    if (earlier := len(messages) - MAX_BRIEF_MESSAGES) > 0:
+        emit(Notice(f"({earlier} earlier messages are in the transcript)"))
+    for who, text in messages[-MAX_BRIEF_MESSAGES:]:
+        cut = text.strip() if len(text) <= MAX_BRIEF_CHARS else f"{text[:MAX_BRIEF_CHARS].strip()} …"
+        emit(CommandOutput(f"**{who}**\n\n{cut}", "markdown"))
+    newest = session.folded.exchange
+    if newest is not None and newest.open:
+        unanswered = [use.name for index, use in newest.uses.items() if index not in newest.results]
+        running = ", ".join(unanswered)
+        emit(Notice(f"the last run ended in the middle of: {running}; it may have run in part", "warning"))
+    emit(Notice(f"going on with {session.sid}"))
+
+
+def prompt_texts(entry: Prompt) -> list[str]:
+    """What the person wrote in a prompt, without the text that the program put before it."""
+    if entry.fact.source != "user":
+        return []
+    return [block.text for block in without_injected(entry.fact.blocks) if isinstance(block, TextBlock)]
