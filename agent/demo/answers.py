@@ -1,0 +1,134 @@
+"""What the demo says: its help, plain accounts of what calls brought, and the summary of a conversation."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from transcripts.export import fenced
+
+from .conversation import Calls, Step, calls_in, is_continuation, own_text
+from .reading_run import find_progress, find_run
+from .request_rules import RUN_TESTS
+
+SHOWN_LINES = 12  # of an output or of a list
+QUOTED_CHARS = 2_000
+PROMPT_CHARS = 600  # of a prompt in a summary
+LISTED_FILES = 40
+
+HELP = """I am makeroom's offline demo: rules on your own machine, not a language model. I understand:
+
+- `read README.md`, `show me lines 10 to 20 of src/x.py`, `read a.py and b.py`
+- `read every Python file in the src directory one by one`
+- `list the files in docs`, `find TODO in src`, `find files named *.toml`
+- `what does this project do?`, `fix the failing test`
+- `` run `git status` ``, `run the tests`
+- `create hello.py with print('hi')`, `replace 'hi' by 'hello' in hello.py`
+- `use the compact tool`, `recall r12`, `recall the build error`
+- several of these joined with "then"
+
+With a key, makeroom talks to a real model instead."""
+_GREETING = re.compile(r"\W*(hi|hello|hey|good (morning|evening|afternoon)|moin|hallo|salut)\b.{0,40}", re.I)
+_THANKS = re.compile(r"\W*(thanks|thank you|thx|great|nice|cool|ok(ay)?|perfect)\b.{0,40}", re.I)
+_HELP = re.compile(r"\W*(help|what can you do|who are you|\?).{0,40}", re.I)
+_DEFINITION = r"(?m)^\s*(?:async\s+)?(?:def|class|function|fn|func|interface|struct|enum)\s+(\w+)"
+
+
+def small_talk(text: str) -> str:
+    """What is said where there is nothing to do."""
+    if _THANKS.fullmatch(text):
+        return 'You are welcome. Say "help" for what I understand.'
+    if is_continuation(text) or not text:
+        return f"There is nothing in view that I could go on with.\n\n{HELP}"
+    beginning = "Hello! " if _GREETING.fullmatch(text) else "No rule of mine fits that.\n\n"
+    return HELP if _HELP.fullmatch(text) else beginning + HELP
+
+
+def name_calls(calls: Calls) -> str:
+    """What calls do, as in "I <this>": a verb and the first argument."""
+    named = ((call.name.replace("bash", "run"), *map(str, call.input.values())) for call in calls)
+    return " and ".join(" ".join((verb, *(f"`{what}`" for what in given[:1]))) for verb, *given in named)
+
+
+def quote(lines: Sequence[str]) -> str:
+    """The lines as a Markdown code block, cut where they are long."""
+    text = "\n".join(lines)
+    return fenced(text if len(text) <= QUOTED_CHARS else f"{text[:QUOTED_CHARS]}\n(cut here)")
+
+
+def describe_failure(call: Step) -> str:
+    """What a failed call said, and that the turn ends with it."""
+    what = call.input.get("file_path") or call.input.get("command") or call.tool
+    said = quote((call.text.strip() or "no result").split("\n")[-SHOWN_LINES:])
+    if call.denied:
+        return f"I was not allowed to use {call.tool} (`{what}`), so I stop here.\n\n{said}"
+    why = " I cannot repair what I do not understand: I am rules." if call.command == RUN_TESTS else ""
+    return f"{call.tool} failed on `{what}`, so I stop here.{why} It said:\n\n{said}"
+
+
+def describe_success(call: Step) -> str:
+    """What a call brought, in the words of its result."""
+    text = re.sub(r"(?m)^ *\d+\t", "", call.text) if call.tool == "read" else call.text
+    lines = text.rstrip("\n").split("\n")
+    count = f"{len(lines)} line{'s' * (len(lines) != 1)}"
+    match call.tool:
+        case "read" if len(lines) == 1 and text.startswith(("[", "<")):
+            return f"I read `{call.path}`; its text is no longer in view."
+        case "read":
+            names = ", ".join(f"`{name}`" for name in re.findall(_DEFINITION, text)[:SHOWN_LINES])
+            defines = f" It defines {names}." if names else ""
+            said = f"`{call.path}`: I was shown {count}, {len(call.text)} characters.{defines} It begins:"
+            return f"{said}\n\n{quote(lines[:6])}"
+        case "bash" if not text.strip():
+            return f"`{call.command}` ran and printed nothing."
+        case "bash":
+            last = ", at last" if len(lines) > SHOWN_LINES else ""
+            return f"`{call.command}` printed {count}{last}:\n\n{quote(lines[-SHOWN_LINES:])}"
+        case "write" | "edit":  # without the heading of the lines that follow, the file marked as code
+            name = re.escape(call.path.rsplit("/", 1)[-1])
+            said = lines[0].removesuffix(" The lines around the change:")
+            return "Done: " + re.sub(rf"(?<!`)[^ `]*{name}(?!`)", r"`\g<0>`", said, count=1)
+    return f"The {call.tool} tool answered:\n\n{quote(lines[:SHOWN_LINES])}"
+
+
+def write_summary(past: Sequence[Step]) -> str:
+    """An analysis and nine sections in the two customary tags; an earlier summary in view is carried over."""
+    prompts = [text for step in past for text in step.prompts]
+    request = prompts[-1][:PROMPT_CHARS] if prompts else "(none in view)"
+    listed = [f"- User: {' '.join(text.split())[:PROMPT_CHARS]}" for text in prompts[-SHOWN_LINES:]]
+    failed = [f"- {call.tool}: {call.text.strip()[:120]}" for call in calls_in(past) if call.failed]
+    said = next((step.text for step in reversed(past) if step.kind == "reply"), "(nothing yet)")
+    sections = (
+        ("Primary Request and Intent", request),
+        ("Key Technical Concepts", "Rules wrote this summary: the offline demo is no language model."),
+        ("Files and Code Sections", "\n".join(_files(past)) or "(none)"),
+        ("Errors and Fixes", "\n".join(failed[-5:]) or "(none)"),
+        ("Problem Solving", f"{len(calls_in(past))} tool calls were in view when this was written."),
+        ("All User Messages", "\n".join(listed) or "(none in view)"),
+        ("Pending Tasks", "\n".join(_pending(past, prompts))),
+        ("Current Work", said[:PROMPT_CHARS].split("Up next (")[0].strip()),
+        ("Next Step", f'Go on with the request, verbatim: "{request}"'),
+    )
+    text = "\n\n".join(f"{number}. {title}:\n{body}" for number, (title, body) in enumerate(sections, 1))
+    return f"<analysis>\nI went through {len(past)} steps.\n</analysis>\n\n<summary>\n{text}\n</summary>"
+
+
+def _files(past: Sequence[Step]) -> Iterator[str]:
+    for title, tool in (("Read", "read"), ("Written", "write"), ("Edited", "edit")):
+        paths: list[str] = []
+        for step in past:
+            carried = re.findall(rf"(?m)^{title}: (.+)$", step.text) if step.kind == "record" else []
+            paths += [path for line in carried for path in line.split(", ")]
+            paths += [step.path] if step.tool == tool and not step.failed else []
+        if newest := list(dict.fromkeys(reversed(paths)))[:LISTED_FILES]:
+            yield f"{title}: {', '.join(reversed(newest))}"
+    yield from [f"Ran: {call.command[:120]}" for call in calls_in(past) if call.tool == "bash"][-5:]
+
+
+def _pending(past: Sequence[Step], prompts: Sequence[str]) -> Iterator[str]:
+    """The lines from which an unfinished reading run or plan goes on."""
+    run = next(filter(None, map(find_run, reversed(prompts))), None)
+    if run and (found := find_progress(run, past)).noted and found.done:
+        yield f"The last was {found.position}"
+        yield from found.up_next()
+    if begun := re.findall(r"Step \d+ of \d+", own_text(past)):
+        yield f"Last begun: {begun[-1]}"
+    yield "Whatever else the last user message asks, unless it is answered above."

@@ -1,0 +1,118 @@
+"""What the demo reads in a view, compacted or not: prompts, records of earlier messages, replies, calls.
+
+It knows nothing but what is in view: cleared results are placeholders, folded exchanges a user's message.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from transcripts.messages import TextBlock, ToolResultBlock, ToolUseBlock, empty_mapping
+from transcripts.view import Message
+
+Calls = tuple[ToolUseBlock, ...]  # that go out in one reply; their ids are given when they are sent
+
+MAX_CONTINUATION_CHARS = 400  # of a prompt that only asks to go on
+_TAGGED_TEXT = re.compile(r"\s*<([A-Za-z][\w-]*)\b[^>]*>.*?</\1>", re.S)
+_BRACKETED_LINE = re.compile(r"^\s*\[[^\]\n]*\][^\n]*$", re.M)
+_CONTINUATION = re.compile(
+    r"(?is)\W*(please\s+)?(continue|go on|proceed|resume|keep going|carry on|"
+    r"your (previous )?(response|reply) was (interrupted|cut))\b.*"
+)
+_CARRIED_PROMPT = re.compile(r"^(?:- User: |\(r\d+\.\d+\) )(.+(?:\n(?!- User: |\(|\n|#).+)*)", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One reply: what is said, and the calls that it makes."""
+
+    text: str
+    calls: Calls = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A text, or a call whose `text` is its result; a record is the program's own text in a user message."""
+
+    kind: Literal["prompt", "record", "reply", "call"]
+    text: str = ""
+    tool: str = ""
+    input: Mapping[str, Any] = field(default_factory=empty_mapping)
+    failed: bool = False  # also where a call has no result
+
+    @property
+    def path(self) -> str:
+        return str(self.input.get("file_path"))
+
+    @property
+    def command(self) -> str:
+        return str(self.input.get("command"))
+
+    @property
+    def denied(self) -> bool:
+        """Whether the user, a rule or a hook forbade the call, rather than the operating system."""
+        return self.failed and self.text.startswith(("Permission denied:", "A hook", "The user refused"))
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the call was broken off, so that it is worth doing again."""
+        return self.failed and self.text.startswith(("[interrupted", "[not run", "The reply was cut"))
+
+    @property
+    def prompts(self) -> list[str]:
+        """The user's messages: the prompt, or those that a record repeats, oldest first."""
+        if self.kind == "record":
+            return [found.strip() for found in _CARRIED_PROMPT.findall(self.text)]
+        return [self.text] if self.kind == "prompt" else []
+
+
+def read_view(messages: Sequence[Message]) -> Iterator[Step]:
+    """The conversation, flat and in order."""
+    blocks = [(message.role, part.block) for message in messages for part in message.parts]
+    results = {block.tool_use_id: block for _, block in blocks if isinstance(block, ToolResultBlock)}
+    for role, block in blocks:
+        match block:
+            case TextBlock() if role == "user":
+                yield from _read_user_text(block.text)
+            case TextBlock():
+                yield Step("reply", block.text)
+            case ToolUseBlock():
+                result = results.get(block.id, ToolResultBlock(block.id, (), is_error=True))
+                texts = [part.text for part in result.content if isinstance(part, TextBlock)]
+                yield Step("call", "\n".join(texts), block.name, block.input, result.is_error)
+
+
+def _read_user_text(text: str) -> Iterator[Step]:
+    """A user's text, divided into the program's own words and the user's."""
+    if text.startswith(("[folded: files", "[snipped")):  # contents of files, or no contents at all
+        text = text.split("\n", 1)[0]
+    start = 0
+    while match := _TAGGED_TEXT.match(text, start):
+        start = match.end()
+    own = "" if text.startswith(("[folded", "[snipped")) else _BRACKETED_LINE.sub("", text[start:]).strip()
+    if own.startswith("<"):
+        own = ""
+    if own != text.strip():
+        yield Step("record", text)
+    if own:
+        yield Step("prompt", own)
+
+
+def tool_call(name: str, **given: Any) -> ToolUseBlock:
+    return ToolUseBlock("", name, given)
+
+
+def is_continuation(text: str) -> bool:
+    """Whether the user only asks to go on."""
+    return len(text) < MAX_CONTINUATION_CHARS and _CONTINUATION.fullmatch(text) is not None
+
+
+def own_text(past: Sequence[Step]) -> str:
+    """Replies and records, oldest first: where the demo's own notes survive."""
+    return "\n".join(step.text for step in past if step.kind in ("reply", "record"))
+
+
+def calls_in(past: Sequence[Step]) -> list[Step]:
+    """The calls, oldest first."""
+    return [step for step in past if step.kind == "call"]

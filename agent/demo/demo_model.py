@@ -1,0 +1,101 @@
+"""The model behind --offline: implements model_port.Model with rules, in this process."""
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+
+from agent.errors import ModelNotFound, PromptTooLong
+from agent.events import Emit, TextDelta, ThinkingDelta, ToolCallDelta
+from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest, PendingBlock
+from transcripts.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from transcripts.view import Message
+
+from .answers import name_calls
+from .dialogue import answer
+
+NAME = "makeroom-offline"
+WINDOW_TOKENS = 200_000
+MAX_OUTPUT_TOKENS = 64_000
+CHARS_PER_TOKEN = 4
+PACE_S = 0.004  # before each delta, so that the demo looks alive
+PIECE_CHARS = 24
+
+
+@dataclass(slots=True)
+class DemoModel:
+    """Answers from the request alone; keeps the last one to tell what a cache would have read of the next."""
+
+    window: int = WINDOW_TOKENS  # that a prompt may have
+    pace: float = PACE_S  # seconds before each delta
+    server: str = "none: the demo runs in this process"
+    catalog: ModelCatalog = field(default_factory=lambda: ModelCatalog(NAME))
+    _cached: tuple[object, Sequence[Message]] = (None, ())
+
+    def connect(self) -> None:
+        """Nothing has to be loaded."""
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def known_facts(self, model: str) -> ModelFacts:
+        features = {"thinking": True, "effort": True, "cache": True, "eager": True}
+        return ModelFacts(model, self.window, MAX_OUTPUT_TOKENS, known=model == NAME, **features)
+
+    async def describe(self, model: str) -> ModelFacts:
+        if model != NAME:
+            raise ModelNotFound(f"the demo has one model, {NAME}, and no {model}")
+        return self.known_facts(model)
+
+    async def stream(self, request: ModelRequest, reply: IncomingReply, emit: Emit) -> None:
+        """See model_port.Model."""
+        usage = self._prompt_usage(request)
+        if usage.prompt > self.window:
+            text = f"prompt is too long: {usage.prompt} tokens > {self.window} maximum"
+            raise PromptTooLong(text, usage.prompt, self.window)
+        reply.model, reply.usage = request.settings.model, usage
+        for index, (pending, text, block) in enumerate(_blocks(request)):
+            reply.pending[index] = pending
+            for start in range(0, len(text), PIECE_CHARS):
+                await asyncio.sleep(self.pace)
+                piece = text[start : start + PIECE_CHARS]
+                pending.pieces.append(piece)
+                if isinstance(block, ToolUseBlock):
+                    emit(ToolCallDelta(block.name, start + len(piece)))
+                else:
+                    emit(TextDelta(piece) if pending.kind == "text" else ThinkingDelta(piece))
+            reply.usage = replace(usage, output=reply.usage.output + len(text) // CHARS_PER_TOKEN + 1)
+            reply.blocks.append(block)
+            del reply.pending[index]
+        reply.stop = "tool_use" if isinstance(reply.blocks[-1], ToolUseBlock) else "end_turn"
+        reply.complete = True
+
+    def _prompt_usage(self, request: ModelRequest) -> Usage:
+        """The size of a prompt by the counts in its view; what the last one had too was read from a cache."""
+        settings, messages = request.settings, list(request.messages)
+        head = (settings.system, settings.tools, settings.thinking, settings.effort)
+        sizes = [sum(len(str(part)) for part in (*settings.system, *settings.tools)) // CHARS_PER_TOKEN]
+        sizes += [message.tokens for message in messages]
+        instruction = len(request.instruction) // CHARS_PER_TOKEN
+        if settings.cache is None or not settings.may_use("cache"):
+            return Usage(sum(sizes) + instruction)
+        known, before = self._cached
+        self._cached = (head, messages)
+        same = list(takewhile(lambda pair: pair[0] == pair[1], zip(before, messages, strict=False)))
+        read = sum(sizes[: len(same) + 1]) if known == head else 0
+        written = sum(sizes) - read
+        return Usage(instruction, 0, read, written, written if settings.cache == "1h" else 0)
+
+
+def _blocks(request: ModelRequest) -> Iterator[tuple[PendingBlock, str, Block]]:
+    """The blocks of the reply, each as it begins, the text that is streamed of it, and as it ends."""
+    settings = request.settings
+    found = answer(request.messages, request.instruction, {str(tool["name"]) for tool in settings.tools})
+    if settings.thinking and settings.may_use("thinking") and not request.instruction:
+        thought = f"I am to {name_calls(found.calls)}." if found.calls else "I tell what I know."
+        yield PendingBlock("thinking"), thought, ThinkingBlock(thought, "demo")
+    yield PendingBlock("text"), found.text, TextBlock(found.text)
+    for number, call in enumerate(found.calls):
+        call = replace(call, id=f"demo_{request.messages[-1].last}_{number}")
+        yield PendingBlock("tool input"), json.dumps(dict(call.input), ensure_ascii=False), call

@@ -1,0 +1,137 @@
+"""Read every file of a kind, one a turn, through any number of compactions.
+
+Each reply notes where the run stands ("Reading file 37 of 150: `path`") and, now and then, what comes next.
+So it goes on from any text that survives: a reply in view, a summary that repeats it, or at worst the paths
+that a record names. What is not in view is listed again from the right place, a page at a time.
+"""
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from itertools import takewhile
+
+from .conversation import Answer, Step, calls_in, own_text, tool_call
+
+PAGE_FILES = 100  # listed at a time
+AHEAD_FILES = 20  # named at a time as what comes next
+_READ_ALL = (
+    r"(?i)\b(read|look at|go through) (every|each|all)( of)?( the)? (?P<what>[\w.*+#-]*?)\s*files?\b"
+    r"( (in|under|inside|within|from|of|below) (the )?(?P<where>`[^`]+`|'[^']+'|\"[^\"]+\"|[^\s,;:!?]+))?"
+).replace(" ", r"\s+")
+_KINDS = {
+    "python": "*.py", "markdown": "*.md", "typescript": "*.ts", "javascript": "*.js", "rust": "*.rs",
+    "text": "*.txt", "golang": "*.go", "ruby": "*.rb", "shell": "*.sh", "": "*", "source": "*", "single": "*",
+}  # fmt: skip
+_WHOLE_PROJECT = ("this", "here", "current", "project", "folder", "directory", "repo", "repository")
+_POSITION = re.compile(r"[Ff]ile (\d+) of (\d+): (\S[^\n]*)")
+_UP_NEXT = re.compile(r"Up next \((\d+)-\d+\):\n((?:- [^\n]+\n?)+)")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingRun:
+    """The files below `where` whose names fit `pattern`."""
+
+    where: str
+    pattern: str
+
+    def page(self, start: int) -> str:
+        """The command that prints the paths from number `start` on, and at last how many there are in all."""
+        where, pattern = shlex.quote(self.where), shlex.quote(self.pattern)
+        pages = f"{start},{start + PAGE_FILES - 1}p;$="
+        return f"find {where} -type f -name {pattern} | LC_ALL=C sort | sed -n '{pages}'"
+
+    def owns(self, path: str) -> bool:
+        """Whether the listing would print the path."""
+        return path.startswith(self.where.rstrip("/") + "/") and fnmatch(path.split("/")[-1], self.pattern)
+
+
+@dataclass(slots=True)
+class ReadingProgress:
+    """How far a run has come."""
+
+    done: int = 0
+    total: int = 0  # 0: not known
+    noted: bool = False  # else the paths that a record names tell how far it has come, page by page
+    paths: dict[int, str] = field(default_factory=dict)  # those that are known, by number
+
+    @property
+    def position(self) -> str:
+        return f"file {self.done} of {self.total}: `{self.paths[self.done]}`"
+
+    def up_next(self) -> list[str]:
+        """The lines that carry the next paths through a compaction."""
+        numbers = range(self.done + 1, self.done + 1 + AHEAD_FILES)
+        paths = [self.paths[number] for number in takewhile(self.paths.__contains__, numbers)]
+        head = [f"Up next ({numbers[0]}-{numbers[0] + len(paths) - 1}):"] if paths else []
+        return [*head, *(f"- `{path}`" for path in paths)]
+
+
+def find_run(text: str) -> ReadingRun | None:
+    """The run that a text asks for."""
+    match = re.search(_READ_ALL, text)
+    if match is None:
+        return None
+    what, where = match["what"].lower(), (match["where"] or ".").strip("`'\"")
+    where = where if where in (".", "..") else where.rstrip(".").rstrip("/") or "/"
+    pattern = _KINDS.get(what) or (what if "*" in what else f"*.{what.lstrip('.')}")
+    return ReadingRun("." if where.lower() in _WHOLE_PROJECT else where, pattern)
+
+
+def find_progress(run: ReadingRun, past: Sequence[Step]) -> ReadingProgress:
+    """Where the run stands by the notes, listings and calls in view."""
+    found, text, calls = ReadingProgress(), own_text(past), calls_in(past)
+    for number, total, path in _POSITION.findall(text):
+        if run.owns(path := path.strip("` ")) and int(number) >= found.done:
+            found.done, found.total, found.noted = int(number), int(total), True
+            found.paths[found.done] = path
+    for start, listed in _UP_NEXT.findall(text):
+        paths = [line.removeprefix("-").strip("` ") for line in listed.strip().split("\n")]
+        found.paths |= {number: path for number, path in enumerate(paths, int(start)) if run.owns(path)}
+    for call in calls:
+        start = re.search(r"'(\d+),\d+p;\$='$", call.command)
+        lines = [line.strip() for line in call.text.split("\n")]
+        owned = [line for line in lines if run.owns(line)]
+        if start and owned and not call.failed and call.command == run.page(int(start[1])):
+            found.paths |= dict(enumerate(owned, int(start[1])))
+            found.total = int(next((line for line in reversed(lines) if line.isdigit()), found.total))
+    if not found.noted:  # everything up to the greatest path that is named or was read is done
+        names = [word.strip("`'\"(),;:") for word in text.split()]
+        names += [call.path for call in calls if call.tool == "read" and not call.interrupted]
+        last = max((name.encode() for name in names if run.owns(name)), default=b"")
+        while found.done + 1 in found.paths and found.paths[found.done + 1].encode() <= last:
+            found.done += 1
+    elif calls and calls[-1].tool == "read":  # the newest call was broken off, or is not the one of the note
+        found.done -= calls[-1].interrupted or calls[-1].path != found.paths[found.done]
+    return found
+
+
+def read_next(run: ReadingRun, past: Sequence[Step]) -> Answer:
+    """List, read the next file, or tell the end. `past` follows the request or begins with its record."""
+    found, notes = find_progress(run, past), own_text(past)
+    latest, lines = past[-1] if past else Step("reply"), []
+    if latest.tool == "read" and latest.failed and not latest.interrupted:
+        lines = [f"Could not read `{latest.path}`: {latest.text.strip().partition(chr(10))[0][:200]}"]
+    if found.total and found.done >= found.total:
+        failed = re.findall(r"Could not read `(.+?)`: ", "\n".join([notes, *lines]))
+        return Answer(_ending(run, found, sorted(set(failed))))
+    if not found.total or found.done + 1 not in found.paths:
+        if latest.command == (command := run.page(found.done + 1)):
+            return Answer(f"I can see no file that fits `{run.pattern}` in `{run.where}`, so I stop here.")
+        known = f" The last was {found.position}" if found.noted and found.done else ""
+        said = f"I list the files from number {found.done + 1} on.{known}"
+        return Answer(said, (tool_call("bash", command=command),))
+    found.done += 1
+    lines.append(f"Reading {found.position}")
+    if not {*found.up_next()[1:2]} & {*notes.split("\n")}:
+        lines += found.up_next()
+    return Answer("\n".join(lines), (tool_call("read", file_path=found.paths[found.done]),))
+
+
+def _ending(run: ReadingRun, found: ReadingProgress, failed: Sequence[str]) -> str:
+    said = (
+        f"I have gone through all {found.total} files that fit `{run.pattern}` in `{run.where}`, one by one."
+    )
+    said += f" {found.total - len(failed)} could be read. The last was {found.position}"
+    return said + (f"\nCould not be read: {', '.join(f'`{path}`' for path in failed)}" if failed else "")

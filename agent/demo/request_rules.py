@@ -1,0 +1,127 @@
+"""From what a user typed to the tool calls that it asks for: a table of patterns, and what each comes to."""
+
+import re
+import shlex
+from collections.abc import Sequence
+
+from .conversation import Calls, tool_call
+
+MAX_REQUEST_CHARS = 5_000  # a longer text was pasted; the patterns are not made for more
+RUN_TESTS = "python -m pytest -q"
+_POLITE = re.compile(
+    r"(?i)^(please|(could|can|would|will) you|now|ok(ay)?|hey|hi|hello|and|also|first|next|finally|"
+    r"i want you to|i'd like you to|let's|let us|just|makeroom)\b[\s,:!]*"
+)
+_THEN = re.compile(  # outside of quotes
+    r"(?:[,;.]\s*|\s+)(?:and\s+)?then\b[\s,]*(?=(?:[^`'\"]|`[^`]*`|'[^']*'|\"[^\"]*\")*$)", re.I
+)
+_QUOTED = re.compile(r"""^(?:```\w*\n(.*?)\n?```|`([^`]*)`|'(.*)'|"(.*)")$""", re.S)
+_FILE = r"([\w~@+-]*(/[\w.@+-]+)+|[\w@+-]*\.\w+[\w.]*|README|LICENSE|Makefile|Dockerfile)"
+_NEW_FILE = rf"[`'\"]?(?P<file_path>{_FILE})[`'\"]?"
+_IN_FILE = r"in [`'\"]?(?P<file_path>[\w./~@+-]+)[`'\"]?$"
+_OLD = r"`[^`]+`|'[^']+'|\"[^\"]+\"|.+?"
+_NEW = _OLD.replace("]+", "]*")
+_RUN = r"(run\b|execute\b|!)\s*(the command )?"
+_BEHIND = r"(?P<run_in_background> in (the )?background)?$"
+# A pattern, the tool that it calls, and a shell command for bash or a file for read. A blank in a pattern is
+# any white space; its groups are the tool's arguments or the gaps in the command. The first match counts.
+_RULES = (
+    (r"(?s)(((use|call|run|invoke) )?(the )?compact\b(?!.*\.\w+$)|make room\b)"
+     r"(.*?(focus(ing|ed)?( on)?|keep(ing)?|about)\s*:? (?P<focus>.+)$)?", "compact", ""),
+    (r"(recall|remember|remind me of|what did (we|i|you) (say|do) about) (?P<query>.+)$", "recall", ""),
+    (r"(?s)(create|write|make|add|save) (an? |the )?(new )?((\w+ )?(file|script) )?(called |named )?"
+     rf"{_NEW_FILE}\s*(with|containing|(that|which) (contains|says|(?P<prints>prints))|:)\s*:?\s*"
+     r"(the )?((content|text|code|line)s?\b:?)?\s*(?P<content>.+)$", "write", ""),
+    (rf"(?s)(write|save|put) (?P<content>.+?) (to|into|in) (the file )?{_NEW_FILE}$", "write", ""),
+    (rf"(?s)(replace|change|substitute) (?P<all>all |every )?(?P<old_string>{_OLD}) (by|with|to|into) "
+     rf"(?P<new_string>{_NEW}) (?P<each>everywhere )?{_IN_FILE}", "edit", ""),
+    (r"what('s| is| does) (this|the) (project|repo|repository|code|codebase)( do| for| about)?$",
+     "read", "README.md"),
+    (r"(fix|repair) (the |a |my )?(failing |broken |red )?tests?$", "bash", RUN_TESTS),
+    (r"`(?P<command>[^`]+)`$", "bash", "{command}"),
+    (rf"(?s){_RUN}[^`]*`(?P<command>[^`]+)`.*?{_BEHIND}", "bash", "{command}"),
+    (rf"{_RUN}(all )?(the |my )?(unit )?tests?( suite)?{_BEHIND}", "bash", RUN_TESTS),
+    (rf"{_RUN}(it|(the|that) (file|script)){_BEHIND}", "bash", "{written}"),
+    (rf"(?s){_RUN}(?P<command>.+?){_BEHIND}", "bash", "{command}"),
+    (r"((list|show)( me)? ((all|the) )*(files|directory|folder|contents)|ls|what( files)? (is|are) "
+     r"(here|there)|what files)\b\s*(.*?\b(in|of|under) (the )?)?"
+     r"((this|here|current|there)\b|(?P<where>[\w./~@+-]+))?.*$", "bash", "ls -la {where}"),
+    (r"find (all |the )?files? (named|called) (?P<what>\S+)( in (?P<where>\S+))?$",
+     "bash", "find {where} -name {what} -not -path '*/.git/*'"),
+    (rf"(find|search( for)?|grep( for)?|look for|where is) (all )?(?P<what>{_OLD})"
+     r"( defined| used| mentioned)?( (in|under|inside|within) (the )?"
+     r"(this|here|project|code|repo|repository|(?P<where>\S+))( directory| folder)?)?$",
+     "bash", "grep -rnI --exclude-dir=.git -- {what} {where} | head -n 50"),
+    (r"(read|show( me)?|open|cat|print|display|view|look at|explain|summari[sz]e|describe|what('s| is) in) "
+     rf"(?=.*{_FILE})(?P<what>.+)$", "read", ""),
+)  # fmt: skip
+_PATTERNS = [re.compile(pattern.replace(" ", r"\s+"), re.I) for pattern, _, _ in _RULES]
+
+
+def plan_steps(text: str) -> tuple[list[Calls], list[str]]:
+    """The steps that a request asks for, in order, and the parts of it that no rule fits."""
+    steps: list[Calls] = []
+    rest: list[str] = []
+    if len(text) > MAX_REQUEST_CHARS:
+        return [], [text[:80]]
+    for piece in map(plain_request, _THEN.split(text.strip())):
+        if found := _steps(piece, steps):
+            steps.extend(found)
+        elif piece:
+            rest.append(piece)
+    return steps, rest
+
+
+def plain_request(text: str) -> str:
+    """A request without politeness around it and without the punctuation at its end."""
+    piece, before = text.strip(), ""
+    while piece != before:
+        before, piece = piece, _POLITE.sub("", piece).strip()
+    piece = re.sub(r"[\s,]*\bplease\b[.!?]*$", "", piece, flags=re.I)
+    return piece if piece.endswith(("`", "'", '"')) else piece.rstrip("?!").removesuffix(".").strip()
+
+
+def _steps(piece: str, before: Sequence[Calls]) -> list[Calls]:
+    """The steps that one part of a request asks for, `before` being those of the parts before it."""
+    for pattern, (_, tool, text) in zip(_PATTERNS, _RULES, strict=True):
+        if match := pattern.match(piece):
+            given = {name: _unquoted(found) for name, found in match.groupdict().items() if found is not None}
+            return _shell_steps(text, given, before) if tool == "bash" else _tool_steps(tool, text, given)
+    return []
+
+
+def _unquoted(text: str) -> str:
+    match = _QUOTED.match(text.strip())
+    return text.strip() if match is None else next(found for found in match.groups() if found is not None)
+
+
+def _shell_steps(command: str, given: dict[str, str], before: Sequence[Calls]) -> list[Calls]:
+    """Run the command with its gaps filled; {written} runs the file that the steps before write last."""
+    files = [str(call.input["file_path"]) for calls in before for call in calls if call.name == "write"]
+    written = f"{'sh' if files[-1].endswith('.sh') else 'python'} {shlex.quote(files[-1])}" if files else ""
+    what, where = shlex.quote(given.get("what", "")), shlex.quote(given.get("where", "."))
+    command = command.format(command=given.get("command", ""), written=written, what=what, where=where)
+    behind = {"run_in_background": True} if "run_in_background" in given else {}
+    return [(tool_call("bash", command=command, **behind),)] if command else []
+
+
+def _tool_steps(tool: str, what: str, given: dict[str, str]) -> list[Calls]:
+    path = given.get("file_path", "")
+    match tool:
+        case "recall" if re.fullmatch(r"r\d+(\.\d+)?", given["query"]):
+            return [(tool_call("recall", id=given["query"]),)]
+        case "write":
+            prints = "prints" in given and path.endswith(".py")
+            content = f"print({given['content']!r})" if prints else given["content"]
+            return [(tool_call("write", file_path=path, content=content.rstrip("\n") + "\n"),)]
+        case "edit":
+            change = {"file_path": path, "old_string": given["old_string"], "new_string": given["new_string"]}
+            every = {"replace_all": True} if {"all", "each"} & given.keys() else {}
+            return [(tool_call("read", file_path=path),), (tool_call("edit", **change, **every),)]
+        case "read":
+            what = given.get("what", what)
+            paths = dict.fromkeys(found[0].rstrip(".") for found in re.finditer(_FILE, what))
+            span = re.search(r"lines?\s+(\d+)\s*(?:-|to|through)\s*(\d+)", what, re.I)
+            lines = {"offset": int(span[1]), "limit": max(1, int(span[2]) - int(span[1]) + 1)} if span else {}
+            return [tuple(tool_call("read", file_path=path, **lines) for path in paths)]
+    return [(tool_call(tool, **given),)]
