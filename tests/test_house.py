@@ -53,12 +53,11 @@ IMPURE = {
 }
 # compact/ is pure as a whole, but for loading the tokenizer's table.
 COMPACT_MAY = {"compact/tokens.py", "compact/vocabulary.py"}
-# The corridor; the REPL, whose screen and draft outlive a fault below; the server thread of the demo.
+# The corridor; the REPL, whose screen and draft outlive a fault below.
 BORDERS = {
     "agent/loop/tool_executor.py",
     "agent/ui/repl.py",
     "agent/ui/turn_runner.py",
-    "agent/offline/connection.py",
 }
 BORDERS |= {"tools/safe_open.py"}  # an exception there is carried from a thread to those who await it
 BORDERS |= {

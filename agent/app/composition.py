@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from agent.demo.demo_model import WINDOW_TOKENS, DemoModel
 from agent.events import Emit, Notice
 from agent.model.anthropic.client import AnthropicModel
-from agent.model.offline_model import offline_model
 from agent.model.selection import ModelFactsCache, ModelSelection
 from agent.model_port import Model
 from agent.ports import Approver
@@ -32,7 +32,7 @@ def anthropic_model(setup: RunSetup) -> Model:
 
 def demo_model(setup: RunSetup) -> Model:
     """The rules behind --offline."""
-    return offline_model(setup.options.context_window)
+    return DemoModel(setup.options.context_window or WINDOW_TOKENS)
 
 
 PROVIDERS: Mapping[str, Callable[[RunSetup], Model]] = {"anthropic": anthropic_model, "demo": demo_model}

@@ -8,12 +8,12 @@ import pytest
 
 from agent.events import ContextCompacted, Notice
 from agent.loop.model_call import prompt_tokens
-from agent.offline.faults import Fault
-from agent.offline.reply import Reply, calls, says
-from agent.offline.script import Script
 from compact.settings import CompactSettings
 from compact.window import ContextWindow
 from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
+from tests.strict_api.faults import Fault
+from tests.strict_api.reply import Reply, calls, says
+from tests.strict_api.scripted_model import ScriptedModel
 from transcripts.facts import Compacted, Failed, User
 from transcripts.messages import TextBlock
 
@@ -128,7 +128,7 @@ def test_complaint_19_a_stored_output_is_read_in_pages_and_never_stored_again(tm
         return Reply([says("seen")])
 
     async def work(run: ControllerRun) -> None:
-        run.server.brain = Script([Reply([calls("bash", command="seq 20000")]), second, third])
+        run.server.responder = ScriptedModel([Reply([calls("bash", command="seq 20000")]), second, third])
         await run.do("count")
         now = [path.name for path in (tmp_path / ".task_outputs" / "tool-results").glob("*.txt")]
         assert now == stored and len(now) == 1

@@ -20,10 +20,10 @@ import pytest
 from agent.app.config import load_config
 from agent.app.setup import RunSetup
 from agent.cli.arguments import parse
-from agent.offline.reply import Body, Reply, calls, says
-from agent.offline.server import Server
 from agent.permissions.rules import PermissionRules, judge_call, parse_rule
 from agent.ui.headless import _run
+from tests.strict_api.reply import Body, Reply, calls, says
+from tests.strict_api.server import Server
 from tools.access import Access
 
 CANARY = "canary-7f3a91"

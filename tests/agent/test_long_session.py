@@ -17,11 +17,11 @@ import pytest
 
 from agent.model.anthropic.request import encode_request
 from agent.model_port import ModelRequest, RequestSettings
-from agent.offline.brain import Brain
-from agent.offline.models import MODELS
-from agent.offline.server import Server, ServerOptions
-from agent.offline.strict import violations
 from compact.cache_breakpoints import cache_breakpoints
+from tests.strict_api.demo_bridge import demo_reply
+from tests.strict_api.models import MODELS
+from tests.strict_api.request_checks import violations
+from tests.strict_api.server import Server, ServerOptions
 from transcripts.facts import Reply, User
 from transcripts.fold import fold
 from transcripts.load import read_record
@@ -106,7 +106,7 @@ def line_ends(path: Path) -> list[int]:
 
 def run_and_check(folder: Path, policy: str, files: int, window: int, believed: int) -> tuple[Path, int]:
     tree(folder, files)
-    with Server(Brain(), ServerOptions(window=window, binds_thinking=True, keep_requests=False)) as server:
+    with Server(demo_reply, ServerOptions(window=window, binds_thinking=True, keep_requests=False)) as server:
         result = agent(folder, server, "--policy", policy, "--context-window", str(believed), PROMPT)
         refused = [text for text in server.refused if "prompt is too long" not in text]
         too_long = len(server.refused) - len(refused)

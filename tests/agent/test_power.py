@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from agent.model.anthropic.request import encode_message
-from agent.offline.reply import Reply as Answer
-from agent.offline.reply import calls
-from agent.offline.script import Script
-from agent.offline.server import Server, ServerOptions
 from tests.agent.ui.test_headless_runs import LIMIT, environment
 from tests.agent.ui.test_headless_runs import run as headless
+from tests.strict_api.reply import Reply as Answer
+from tests.strict_api.reply import calls
+from tests.strict_api.scripted_model import ScriptedModel
+from tests.strict_api.server import Server, ServerOptions
 from tests.transcripts.platter import Left, Platter, lay_out
 from transcripts.facts import Compacted, Fact, Reply, Result, Started
 from transcripts.fold import fold
@@ -73,7 +73,7 @@ class Run:
 def film(folder: Path, answers: list[Answer | str]) -> Run:
     log = folder.with_suffix(".strace")
     argv = [sys.executable, "-m", "agent", "-p", "go", "--allowedTools", "bash", "write"]
-    with Server(Script(answers)) as server:
+    with Server(ScriptedModel(answers)) as server:
         done = subprocess.run(
             command(log, *argv),
             cwd=folder,
@@ -189,7 +189,7 @@ def test_the_power_takes_nothing_that_was_sent_or_acted_on(run: Run) -> None:
 def test_whatever_the_power_left_the_program_goes_on_with_it(run: Run) -> None:
     for moment in run.moments:
         run.put_back(moment.left)
-        with Server(Script(["gone on"]), ServerOptions(binds_thinking=True)) as server:
+        with Server(ScriptedModel(["gone on"]), ServerOptions(binds_thinking=True)) as server:
             done = headless(run.folder, server, "-c", "go on")
             assert (done.stdout, list(server.refused)) == ("gone on\n", []), done.stderr
             sent = json.dumps(server.requests[0]["messages"], ensure_ascii=False)

@@ -15,14 +15,14 @@ from agent.app.config import Config, load_config
 from agent.cli.sessions_command import main as sessions
 from agent.errors import UsageError
 from agent.model_port import IncomingReply as Reply
-from agent.offline.reply import Reply as Answer
-from agent.offline.reply import calls
-from agent.offline.script import Script
-from agent.offline.server import Server
 from agent.session.session import Session
 from agent.ui.input_history import PromptHistory, UnsentInput
 from compact.tokens import load_counter
 from tests.agent.loop.world import Memory, TestClock
+from tests.strict_api.reply import Reply as Answer
+from tests.strict_api.reply import calls
+from tests.strict_api.scripted_model import ScriptedModel
+from tests.strict_api.server import Server
 from transcripts.codec import encode
 from transcripts.export import ENDINGS, export_text
 from transcripts.fold import Folded
@@ -66,7 +66,7 @@ def test_own_credentials_are_in_no_file_and_in_no_request_wherever_they_turn_up(
         f"done, {KEY}",
     ]
     argv = ["-p", f"go {KEY}", "--allowedTools", "bash", "--debug-file", str(work / "log")]
-    with Server(Script(steps)) as server:
+    with Server(ScriptedModel(steps)) as server:
         environ["ANTHROPIC_BASE_URL"] = server.base_url.replace("://", "://me:hunter2-secret@")
         done = subprocess.run(
             [sys.executable, "-m", "agent", *argv],

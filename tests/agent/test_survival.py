@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from agent.offline.brain import Brain
-from agent.offline.reply import Body, Reply, calls, says
-from agent.offline.server import Server, ServerOptions
 from tests.agent.ui.test_headless_runs import LIMIT, environment
+from tests.strict_api.demo_bridge import demo_reply
+from tests.strict_api.reply import Body, Reply, calls, says
+from tests.strict_api.server import Server, ServerOptions
 from transcripts.facts import Reply as Said
 from transcripts.facts import Result
 from transcripts.load import read_record
@@ -41,7 +41,7 @@ def kill_and_go_on(folder: Path, seed: int) -> None:
         (folder / "src" / f"part_{number}.py").write_text(f"VALUE = {number}\n" * 50, "utf-8")
     last, moment = rng.randrange(1, FILES + 2), rng.random() * 0.03
     victim: list[subprocess.Popen[str]] = []
-    brain, count = Brain(), [0]
+    brain, count = demo_reply, [0]
 
     def deadly(body: Body) -> Reply:
         count[0] += 1
@@ -52,7 +52,7 @@ def kill_and_go_on(folder: Path, seed: int) -> None:
     with Server(deadly, ServerOptions(binds_thinking=True)) as server:
         victim.append(start(folder, server, "Read every Python file in the src directory one by one"))
         victim[0].communicate(timeout=LIMIT)
-        server.brain = brain
+        server.responder = brain
         again = start(folder, server, "-c", "continue")
         out, err = again.communicate(timeout=LIMIT)
         assert list(server.refused) == []

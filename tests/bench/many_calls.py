@@ -5,7 +5,7 @@ import os
 import time
 from pathlib import Path
 
-from agent.offline.reply import Body, Reply, calls, says
+from tests.strict_api.reply import Body, Reply, calls, says
 
 CALLS = int(os.environ.get("BENCH_CALLS", "200"))
 TIMES = Path(os.environ.get("BENCH_TIMES", "/dev/null"))

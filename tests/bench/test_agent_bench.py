@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.bench, pytest.mark.timeout(900)]
 ROOT = Path(__file__).resolve().parents[2]
 
 
-STRICT = ["-m", "agent.offline", "--port", "0", "--script", "tests.bench.many_calls:brain"]
+STRICT = ["-m", "tests.strict_api", "--port", "0", "--script", "tests.bench.many_calls:brain"]
 SINK = [str(ROOT / "tests" / "bench" / "sink.py")]
 
 

@@ -15,13 +15,13 @@ import pytest
 
 from agent.cli.arguments import parse
 from agent.cli.launch import run
-from agent.offline.faults import Fault
-from agent.offline.reply import Reply as Answer
-from agent.offline.reply import calls, says
-from agent.offline.script import Script
-from agent.offline.server import Server
 from agent.ui.headless import MOST
 from tests.agent.ui.test_headless_runs import LIMIT, environment
+from tests.strict_api.faults import Fault
+from tests.strict_api.reply import Reply as Answer
+from tests.strict_api.reply import calls, says
+from tests.strict_api.scripted_model import ScriptedModel
+from tests.strict_api.server import Server
 
 Run = Callable[..., tuple[int, list[dict[str, Any]], str]]
 
@@ -64,7 +64,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
 def test_each_error_has_its_code_its_result_and_one_line(
     here: Run, fault: Fault, code: int, says_so: str
 ) -> None:
-    with Server(Script(["hi"] * 5)) as server:
+    with Server(ScriptedModel(["hi"] * 5)) as server:
         server.faults.add(fault)
         ended, lines, err = here(server, "x")
     assert (ended, lines[0]["subtype"], lines[-1]["type"]) == (code, "init", "result")
@@ -74,7 +74,7 @@ def test_each_error_has_its_code_its_result_and_one_line(
 
 
 def test_nothing_listening_is_worth_another_try_later(here: Run) -> None:
-    with Server(Script([])) as server:
+    with Server(ScriptedModel([])) as server:
         pass
     code, lines, err = here(server, "x")
     assert (code, lines[-1]["type"]) == (75, "result")
@@ -97,7 +97,7 @@ def interrupting(**more: Any) -> Fault:
     ids=["starting", "waiting", "reading", "between tries"],
 )
 def test_terminated_at_any_moment_a_run_ends_with_its_result(here: Run, fault: Fault) -> None:
-    with Server(Script(["words " * 100] * 2)) as server:
+    with Server(ScriptedModel(["words " * 100] * 2)) as server:
         server.faults.add(fault)
         code, lines, _ = here(server, "x")
         assert (code, lines[-1]["type"], lines[-1]["is_error"]) == (143, "result", True)
@@ -106,7 +106,7 @@ def test_terminated_at_any_moment_a_run_ends_with_its_result(here: Run, fault: F
 
 def test_a_record_that_cannot_be_made_is_told_with_a_result(here: Run, tmp_path: Path) -> None:
     (tmp_path / ".transcripts").write_text("no folder", "utf-8")
-    with Server(Script(["hi"])) as server:
+    with Server(ScriptedModel(["hi"])) as server:
         code, lines, err = here(server, "x")
     assert (code, lines[-1]["type"]) == (2, "result")
     assert ".transcripts" in err
@@ -114,7 +114,7 @@ def test_a_record_that_cannot_be_made_is_told_with_a_result(here: Run, tmp_path:
 
 def test_a_fault_of_our_own_still_has_its_result(here: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.app.controller.environment_context", lambda folder, now: 1 / 0)
-    with Server(Script(["hi"])) as server:
+    with Server(ScriptedModel(["hi"])) as server:
         code, lines, err = here(server, "x")
     assert (code, lines[-1]["type"]) == (1, "result")
     assert "a fault within makeroom: ZeroDivisionError" in err
@@ -122,7 +122,7 @@ def test_a_fault_of_our_own_still_has_its_result(here: Run, monkeypatch: pytest.
 
 def test_more_on_standard_input_than_a_prompt_can_be_is_refused(here: Run, tmp_path: Path) -> None:
     (tmp_path / "big.txt").write_bytes(b"x" * (MOST + 1))
-    with Server(Script([])) as server:
+    with Server(ScriptedModel([])) as server:
         code, lines, err = here(server, "sum it up", stdin=tmp_path / "big.txt")
     assert (code, lines) == (2, [])
     assert "over 10 MB; put it in a file and name the file" in err
@@ -132,7 +132,7 @@ def test_a_typo_in_the_settings_is_named_with_its_file_and_what_was_meant(here: 
     path = tmp_path / "home" / ".config" / "makeroom" / "settings.toml"
     path.parent.mkdir(parents=True)
     path.write_text('efort = "low"\n', "utf-8")
-    with Server(Script(["hi", "hi"])) as server:
+    with Server(ScriptedModel(["hi", "hi"])) as server:
         code, _, err = here(server, "x")
         assert (code, f"{path}: efort is unknown; did you mean effort?" in err) == (0, True)
         path.write_text("[compact]\ntriger = 5\n", "utf-8")
@@ -144,7 +144,9 @@ def test_a_typo_in_the_settings_is_named_with_its_file_and_what_was_meant(here: 
 def test_closed_standard_input_and_a_slow_reader_lose_nothing(tmp_path: Path) -> None:
     wanted = ("--output-format=stream-json", "--allowedTools=bash")
     answer = "words\u2028 and é " * 10_000  # more than a pipe holds, less than 32,000 tokens
-    with Server(Script([Answer([calls("bash", command="seq 1 9000")]), Answer([says(answer)])])) as server:
+    with Server(
+        ScriptedModel([Answer([calls("bash", command="seq 1 9000")]), Answer([says(answer)])])
+    ) as server:
         process = subprocess.Popen(
             ["sh", "-c", 'exec "$0" "$@" <&-', sys.executable, "-m", "agent", "-p", "x", *wanted],
             cwd=tmp_path,

@@ -14,6 +14,8 @@ import pytest
 from agent.cli.arguments import Options, parse
 from tests.agent.ui.person import Person
 from tests.agent.ui.test_headless_runs import LIMIT, environment
+from tests.strict_api.demo_bridge import demo_reply
+from tests.strict_api.server import Server
 from transcripts.facts import Opened, Reply, User
 from transcripts.listing import sessions
 from transcripts.messages import TextBlock
@@ -48,16 +50,20 @@ def files(project: Path) -> dict[str, bytes]:
 
 
 def headless(project: Path, *argv: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "agent", "--offline", *argv],
-        cwd=project,
-        env=environment(project, None),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
+    """A run against the strict server, with the demo behind it; nothing that it sends may be refused."""
+    with Server(demo_reply) as server:
+        done = subprocess.run(
+            [sys.executable, "-m", "agent", *argv],
+            cwd=project,
+            env=environment(project, server),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+        assert server.refused == []
+    return done
 
 
 def test_a_session_is_chosen_from_a_list_and_gone_on_with(project: Path) -> None:

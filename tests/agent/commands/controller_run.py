@@ -15,9 +15,9 @@ from agent.cli.arguments import Options
 from agent.events import CommandOutput, Event, Notice
 from agent.menus import Menu, MenuRow
 from agent.model.anthropic.request import encode_message
-from agent.offline.brain import Brain
-from agent.offline.server import Server, ServerOptions
 from agent.ports import Allow, Deny, PermissionQuestion
+from tests.strict_api.demo_bridge import demo_reply
+from tests.strict_api.server import Server, ServerOptions
 
 READ_ALL = "Read every Python file in the src directory one by one"
 
@@ -89,7 +89,7 @@ def run_controller(folder: Path, work: Callable[[ControllerRun], Awaitable[None]
     window = options.pop("window", 200_000)
     faults = options.pop("faults", ())
     binds = None if "model" in options else True
-    with Server(Brain(), ServerOptions(window=window, binds_thinking=binds)) as server:
+    with Server(demo_reply, ServerOptions(window=window, binds_thinking=binds)) as server:
         server.faults.add(*faults)
         config = Config(
             base_url=server.base_url,

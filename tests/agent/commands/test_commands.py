@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.commands import may_run_during_turn
-from agent.offline.faults import Fault
+from tests.strict_api.faults import Fault
 
 from .controller_run import ControllerRun, run_controller
 

@@ -11,10 +11,10 @@ from agent.app.config import load_config
 from agent.errors import UsageError
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.selection import ModelSelection
-from agent.offline.brain import Brain
-from agent.offline.server import Server
 from agent.permissions.permission_store import permissions_path, store_rule
 from agent.permissions.rules import Rule
+from tests.strict_api.demo_bridge import demo_reply
+from tests.strict_api.server import Server
 
 from .controller_run import ControllerRun, run_controller
 
@@ -117,7 +117,7 @@ def test_a_model_that_the_service_does_not_have_is_refused_with_the_nearest(tmp_
         finally:
             await model.close()
 
-    with Server(Brain()) as server:
+    with Server(demo_reply) as server:
         asyncio.run(ask(server))
 
 

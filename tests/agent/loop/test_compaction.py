@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from agent.events import ContextCompacted, Notice
-from agent.offline.reply import Reply as Answer
-from agent.offline.reply import calls, says
 from agent.ports import HookAnswer
 from compact.settings import CompactSettings
+from tests.strict_api.reply import Reply as Answer
+from tests.strict_api.reply import calls, says
 from tools.base import ToolResult, text_result
 from transcripts.facts import Compacted, Failed
 

@@ -10,10 +10,10 @@ import pytest
 from agent.events import Notice, Retrying, StreamAborted, ToolCallFinished, TurnFinished
 from agent.model.anthropic.request import FEATURE_FIELDS
 from agent.model.retry import MAX_TRIES
-from agent.offline.faults import Fault
-from agent.offline.reply import Reply as Answer
-from agent.offline.reply import calls, says, thinks
 from agent.ports import Allow, Deny
+from tests.strict_api.faults import Fault
+from tests.strict_api.reply import Reply as Answer
+from tests.strict_api.reply import calls, says, thinks
 from transcripts.facts import Reply, Result, Started, User
 from transcripts.messages import TextBlock
 

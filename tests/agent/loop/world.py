@@ -14,9 +14,6 @@ from agent.loop.context import CompactionState, TurnContext
 from agent.loop.turn import run_turn
 from agent.model.anthropic.client import AnthropicModel
 from agent.model_port import RequestSettings
-from agent.offline.reply import Reply as Answer
-from agent.offline.script import Script
-from agent.offline.server import Server, ServerOptions
 from agent.permissions.permission_store import PermissionStore
 from agent.permissions.rules import PermissionRules
 from agent.ports import Allow, Deny, NoHooks, PermissionQuestion
@@ -25,6 +22,9 @@ from compact.prices import Prices
 from compact.settings import CompactSettings
 from compact.tokens import load_counter
 from compact.window import ContextWindow
+from tests.strict_api.reply import Reply as Answer
+from tests.strict_api.scripted_model import ScriptedModel
+from tests.strict_api.server import Server, ServerOptions
 from tools.base import Access, Arguments, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from transcripts.facts import Fact
 from transcripts.fold import Folded, fold
@@ -179,7 +179,7 @@ Steps = Iterable[Answer | str | Callable[[dict[str, Any]], Answer]]
 @contextmanager
 def world(steps: Steps, folder: Path, *answers: Allow | Deny, **options: Any) -> Any:
     """A world whose model plays `steps`; `options` are ServerOptions."""
-    with Server(Script(steps), ServerOptions(**options)) as server:
+    with Server(ScriptedModel(steps), ServerOptions(**options)) as server:
         record, clock, approver = Memory(), TestClock(), Answers(*answers)
         counter = load_counter()
         session = Session("test", record, Folded(), counter, clock.now)

@@ -13,11 +13,11 @@ from agent.events import Notice, Retrying, TextDelta, TurnFinished
 from agent.loop.turn import run_turn
 from agent.model.anthropic.accumulator import MessageAccumulator
 from agent.model.anthropic.client import AnthropicModel
-from agent.offline.faults import Fault
-from agent.offline.reply import Reply as Answer
-from agent.offline.reply import calls, says, thinks
-from agent.offline.wire import events as wire
 from tests.agent.loop.world import World, world
+from tests.strict_api.event_stream import events as wire
+from tests.strict_api.faults import Fault
+from tests.strict_api.reply import Reply as Answer
+from tests.strict_api.reply import calls, says, thinks
 from transcripts.facts import Reply
 from transcripts.messages import ImageBlock, TextBlock
 

@@ -11,9 +11,9 @@ import pytest
 
 from agent.events import ContextCompacted
 from agent.model.anthropic.request import FEATURE_FIELDS
-from agent.offline.faults import Fault
-from agent.offline.models import MODELS
 from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
+from tests.strict_api.faults import Fault
+from tests.strict_api.models import MODELS
 
 HEAD = ["model", "max_tokens", "system", "tools", "thinking", "output_config", "stream", "messages"]
 MARK = {"type": "ephemeral"}

@@ -237,10 +237,10 @@ def test_help_is_printed_and_ends_well(capsys):
 
 def test_a_strict_server_would_take_every_dumped_request_and_charge_it_alike(tmp_path, capsys):
     """Somebody else's rules and somebody else's cache, on a session long enough for every policy to act."""
-    from agent.offline.cache import PromptCache, Terms
-    from agent.offline.models import MODELS
-    from agent.offline.prefix import walk
-    from agent.offline.strict import violations
+    from tests.strict_api.models import MODELS
+    from tests.strict_api.prefix import walk_prefix
+    from tests.strict_api.prompt_cache import CacheTerms, PromptCache
+    from tests.strict_api.request_checks import violations
 
     long = tmp_path / "long.jsonl"
     long.write_text(
@@ -255,7 +255,7 @@ def test_a_strict_server_would_take_every_dumped_request_and_charge_it_alike(tmp
         for line in (folder / f"long.{policy}.jsonl").read_bytes().splitlines():
             body = json.loads(line)
             assert violations(body, MODELS[body["model"]]) == []
-            figures = cache.charge(walk(body, False), Terms(body["model"], "", 1024, None))
+            figures = cache.charge(walk_prefix(body, False), CacheTerms(body["model"], "", 1024, None))
             cost += figures.fresh + 0.1 * figures.read + 1.25 * figures.written_5m
         costs[policy] = cost
     assert any(request["edits"] for request in told["thrifty"]["requests"])

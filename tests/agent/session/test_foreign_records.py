@@ -4,10 +4,10 @@ import asyncio
 import shutil
 from pathlib import Path
 
-from agent.offline.reply import Reply as Answer
-from agent.offline.reply import calls
 from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
 from tests.agent.loop.world import world
+from tests.strict_api.reply import Reply as Answer
+from tests.strict_api.reply import calls
 from transcripts.facts import Opened
 from transcripts.load import read_record
 from transcripts.messages import TextBlock

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from agent.offline.brain import Brain
-from agent.offline.faults import Fault
-from agent.offline.reply import Reply, calls, says
-from agent.offline.script import Script
-from agent.offline.server import Server, ServerOptions
+from tests.strict_api.demo_bridge import demo_reply
+from tests.strict_api.faults import Fault
+from tests.strict_api.reply import Reply, calls, says
+from tests.strict_api.scripted_model import ScriptedModel
+from tests.strict_api.server import Server, ServerOptions
 
 LIMIT = 60
 
@@ -48,14 +48,14 @@ def lines(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
 
 
 def test_only_the_answer_is_on_standard_output(tmp_path: Path) -> None:
-    with Server(Script([Reply([calls("bash", command="echo hi")]), "the answer"])) as server:
+    with Server(ScriptedModel([Reply([calls("bash", command="echo hi")]), "the answer"])) as server:
         done = run(tmp_path, server, "go", "--allowedTools", "bash")
     assert (done.stdout, done.returncode) == ("the answer\n", 0)
     assert "echo hi" in done.stderr
 
 
 def test_stream_json_has_the_lines_that_wrappers_know(tmp_path: Path) -> None:
-    with Server(Script([Reply([calls("bash", command="echo hi")]), "the\u2028answer"])) as server:
+    with Server(ScriptedModel([Reply([calls("bash", command="echo hi")]), "the\u2028answer"])) as server:
         done = run(tmp_path, server, "go", "--output-format", "stream-json", "--allowedTools", "bash")
     found = lines(done)
     assert [line["type"] for line in found] == ["system", "assistant", "user", "assistant", "result"]
@@ -66,7 +66,7 @@ def test_stream_json_has_the_lines_that_wrappers_know(tmp_path: Path) -> None:
 
 
 def test_the_prompt_comes_from_words_from_standard_input_or_from_both(tmp_path: Path) -> None:
-    with Server(Script(["one", "two", "three"])) as server:
+    with Server(ScriptedModel(["one", "two", "three"])) as server:
         assert run(tmp_path, server, input="from a pipe").stdout == "one\n"
         run(tmp_path, server, "words", input="and a pipe")
         run(tmp_path, server, "words alone")
@@ -76,7 +76,7 @@ def test_the_prompt_comes_from_words_from_standard_input_or_from_both(tmp_path: 
 
 def test_an_inherited_pipe_that_says_nothing_does_not_hang(tmp_path: Path) -> None:
     read, write = os.pipe()
-    with Server(Script(["ok"])) as server:
+    with Server(ScriptedModel(["ok"])) as server:
         done = subprocess.run(
             [sys.executable, "-m", "agent", "-p", "go"],
             cwd=tmp_path,
@@ -105,7 +105,7 @@ def test_an_inherited_pipe_that_says_nothing_does_not_hang(tmp_path: Path) -> No
 def test_wrong_use_is_exit_code_2_and_says_what_to_do(
     tmp_path: Path, argv: list[str], code: int, says_so: str
 ) -> None:
-    with Server(Brain()) as server:
+    with Server(demo_reply) as server:
         done = run(tmp_path, server, *argv)
     assert (done.returncode, done.stdout) == (code, "")
     assert says_so in done.stderr
@@ -120,7 +120,7 @@ def test_without_a_key_the_exit_code_is_5_and_an_empty_one_is_none(tmp_path: Pat
 def test_broken_settings_are_exit_code_6_with_file_and_line(tmp_path: Path) -> None:
     (tmp_path / ".makeroom").mkdir()
     (tmp_path / ".makeroom" / "settings.toml").write_text("[compact\n", "utf-8")
-    with Server(Brain()) as server:
+    with Server(demo_reply) as server:
         done = run(tmp_path, server, "x")
     assert done.returncode == 6
     assert "settings.toml" in done.stderr and "line 1" in done.stderr
@@ -128,7 +128,7 @@ def test_broken_settings_are_exit_code_6_with_file_and_line(tmp_path: Path) -> N
 
 def test_a_spent_budget_is_exit_code_3_and_no_request_more(tmp_path: Path) -> None:
     flags = ("--max-budget-usd", "0.0001", "--allowedTools", "bash", "--output-format", "json")
-    with Server(Script([Reply([calls("bash", command="true")])] * 3)) as server:
+    with Server(ScriptedModel([Reply([calls("bash", command="true")])] * 3)) as server:
         done = run(tmp_path, server, "x", *flags)
         assert len(server.requests) == 1
     result = json.loads(done.stdout)
@@ -137,7 +137,7 @@ def test_a_spent_budget_is_exit_code_3_and_no_request_more(tmp_path: Path) -> No
 
 
 def test_a_session_that_is_gone_on_with_has_the_whole_budget_again(tmp_path: Path) -> None:
-    with Server(Brain()) as server:
+    with Server(demo_reply) as server:
         for more in ((), ("--continue",)):
             done = run(tmp_path, server, "hello", "--max-budget-usd", "0.0001", *more)
             assert done.returncode == 0, done.stderr
@@ -149,7 +149,7 @@ def test_a_budget_is_an_amount_above_nothing(tmp_path: Path, amount: str) -> Non
 
 
 def test_max_turns_is_exit_code_3(tmp_path: Path) -> None:
-    with Server(Script([Reply([calls("bash", command="true")])] * 3)) as server:
+    with Server(ScriptedModel([Reply([calls("bash", command="true")])] * 3)) as server:
         done = run(
             tmp_path, server, "x", "--max-turns", "2", "--allowedTools", "bash", "--output-format", "json"
         )
@@ -157,7 +157,7 @@ def test_max_turns_is_exit_code_3(tmp_path: Path) -> None:
 
 
 def test_a_refused_permission_that_ends_the_task_is_exit_code_4(tmp_path: Path) -> None:
-    with Server(Script([Reply([calls("bash", command="make it so")]), "I may not"])) as server:
+    with Server(ScriptedModel([Reply([calls("bash", command="make it so")]), "I may not"])) as server:
         done = run(tmp_path, server, "x", "--output-format", "json")
     result = json.loads(done.stdout)
     assert done.returncode == 4
@@ -166,7 +166,7 @@ def test_a_refused_permission_that_ends_the_task_is_exit_code_4(tmp_path: Path) 
 
 
 def test_an_error_of_the_service_has_its_code_and_a_result_line(tmp_path: Path) -> None:
-    with Server(Brain()) as server:
+    with Server(demo_reply) as server:
         server.faults.add(Fault("status", status=401, times=None, path="/v1/messages"))
         done = run(tmp_path, server, "x", "--output-format", "stream-json")
     assert (done.returncode, lines(done)[-1]["type"], lines(done)[-1]["is_error"]) == (5, "result", True)
@@ -185,7 +185,7 @@ def test_a_signal_ends_everything_and_still_writes_a_result(tmp_path: Path, numb
         began.set()
         return Reply([calls("bash", command="touch started; sleep 1000")])
 
-    with Server(Script([first, second])) as server:
+    with Server(ScriptedModel([first, second])) as server:
         process = subprocess.Popen(
             [sys.executable, "-m", "agent", "-p", "x", "--allowedTools", "bash", "--output-format", "json"],
             cwd=tmp_path,
@@ -203,21 +203,21 @@ def test_a_signal_ends_everything_and_still_writes_a_result(tmp_path: Path, numb
         out, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == code
     assert json.loads(out)["type"] == "result"
-    with Server(Script(["back again"]), ServerOptions()) as server:
+    with Server(ScriptedModel(["back again"]), ServerOptions()) as server:
         assert run(tmp_path, server, "-c", "go on").stdout == "back again\n"
         assert "interrupted" in str(server.requests[0]["messages"])
         assert list(server.refused) == []
 
 
 def test_no_session_leaves_nothing_behind(tmp_path: Path) -> None:
-    with Server(Script([Reply([calls("bash", command="seq 100000")]), "ok"])) as server:
+    with Server(ScriptedModel([Reply([calls("bash", command="seq 100000")]), "ok"])) as server:
         run(tmp_path, server, "x", "--no-session", "--allowedTools", "bash")
     assert [path.name for path in tmp_path.iterdir() if path.name != "home"] == []
 
 
 def test_our_own_key_is_in_no_file_and_not_in_the_environment_of_commands(tmp_path: Path) -> None:
     steps = [Reply([calls("bash", command="env; cat /proc/$PPID/environ")]), "done"]
-    with Server(Script(steps)) as server:
+    with Server(ScriptedModel(steps)) as server:
         run(tmp_path, server, "my key is test-key-123456, keep it", "--allowedTools", "bash")
         assert "test-key-123456" not in str(server.requests)
     for path in tmp_path.rglob("*"):

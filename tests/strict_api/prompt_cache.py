@@ -1,7 +1,7 @@
-"""The prompt cache, simulated: what of a request is read, what is written, and what is paid in full.
+"""Simulate the prompt cache: which tokens of a request are read, written, or paid in full.
 
-An entry is written only at a breakpoint; a read looks back at most 20 positions from each, where a run of
-calls or of results is one position. Times are seconds of the injected clock, taken as the request starts.
+An entry is written only at a breakpoint; a read looks back at most 20 positions from each, where consecutive
+calls or results count as one position. Times are seconds of the injected clock, taken as the request starts.
 """
 
 from collections import OrderedDict
@@ -11,15 +11,15 @@ from threading import Lock
 
 from .prefix import Position, Prefix
 
-LOOK_BACK = 20
-LIFETIME = {"5m": 300.0, "1h": 3_600.0}
-_ENTRIES = 4_096
+LOOK_BACK_POSITIONS = 20
+LIFETIME_S = {"5m": 300.0, "1h": 3_600.0}
+_MAX_ENTRIES = 4_096
 _RUNS = ("tool_use", "tool_result")
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """Input tokens of one request by the way they are paid."""
+class CacheUsage:
+    """Input tokens of one request by how they are charged."""
 
     fresh: int
     read: int
@@ -32,8 +32,11 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """What else an entry depends on: `model` for all of it, `settings` for the messages behind the system."""
+class CacheTerms:
+    """What else an entry depends on: `model` throughout, `settings` for messages (not for tools and system).
+
+    `least` is the smallest prefix in tokens that can be cached, `automatic` the TTL of a top-level mark.
+    """
 
     model: str
     settings: str
@@ -42,15 +45,15 @@ class Terms:
 
 
 class PromptCache:
-    """The entries alive, in order of their last use; bounded."""
+    """The live entries, in order of their last use; at most _MAX_ENTRIES."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._alive: OrderedDict[tuple[str, ...], tuple[float, str]] = OrderedDict()
         self._lock = Lock()
 
-    def charge(self, prefix: Prefix, terms: Terms) -> Figures:
-        """Look the request up, keep what it writes, and say what each part of it costs."""
+    def charge(self, prefix: Prefix, terms: CacheTerms) -> CacheUsage:
+        """Look the request up, store what it writes, and return how its tokens are charged."""
         marks = _breakpoints(prefix.positions, terms.automatic)
         with self._lock:
             hit = self._longest(prefix.positions, marks, terms)
@@ -58,26 +61,26 @@ class PromptCache:
         read = prefix.positions[hit].tokens if hit >= 0 else 0
         ends = {
             ttl: max((prefix.positions[at].tokens for at, mark in marks if mark == ttl), default=0)
-            for ttl in LIFETIME
+            for ttl in LIFETIME_S
         }
         last = max(ends.values())
         if last < terms.least:
-            return Figures(fresh=prefix.tokens - read, read=read)
+            return CacheUsage(fresh=prefix.tokens - read, read=read)
         hour = max(0, ends["1h"] - read)
-        return Figures(
+        return CacheUsage(
             fresh=prefix.tokens - max(last, read),
             read=read,
             written_5m=max(0, ends["5m"] - max(read, ends["1h"])),
             written_1h=hour,
         )
 
-    def _longest(self, positions: list[Position], marks: list[tuple[int, str]], terms: Terms) -> int:
+    def _longest(self, positions: list[Position], marks: list[tuple[int, str]], terms: CacheTerms) -> int:
         for at, _ in reversed(marks):
             steps = 0
             for back in range(at, -1, -1):
                 if back < at and not _same_run(positions[back], positions[back + 1]):
                     steps += 1
-                if steps > LOOK_BACK:
+                if steps > LOOK_BACK_POSITIONS:
                     break
                 if self._refresh(_key(positions[back], terms)):
                     return back
@@ -91,16 +94,16 @@ class PromptCache:
         if until < self._now():
             del self._alive[key]
             return False
-        self._alive[key] = (self._now() + LIFETIME[ttl], ttl)
+        self._alive[key] = (self._now() + LIFETIME_S[ttl], ttl)
         self._alive.move_to_end(key)
         return True
 
-    def _write(self, positions: list[Position], marks: list[tuple[int, str]], terms: Terms) -> None:
+    def _write(self, positions: list[Position], marks: list[tuple[int, str]], terms: CacheTerms) -> None:
         for at, ttl in marks:
             key = _key(positions[at], terms)
             if positions[at].tokens >= terms.least and not self._refresh(key):
-                self._alive[key] = (self._now() + LIFETIME[ttl], ttl)
-        while len(self._alive) > _ENTRIES:
+                self._alive[key] = (self._now() + LIFETIME_S[ttl], ttl)
+        while len(self._alive) > _MAX_ENTRIES:
             self._alive.popitem(last=False)
 
 
@@ -119,6 +122,6 @@ def _same_run(one: Position, other: Position) -> bool:
     return one.kind == other.kind and one.kind in _RUNS
 
 
-def _key(position: Position, terms: Terms) -> tuple[str, ...]:
+def _key(position: Position, terms: CacheTerms) -> tuple[str, ...]:
     settings = terms.settings if position.level == "messages" else ""
     return (terms.model, settings, position.digest.hex())

@@ -1,28 +1,28 @@
-"""From a brain's reply to the message that is sent: thinking signed, calls given ids, lengths kept."""
+"""Complete a responder's reply: sign thinking, give calls ids, cut it to the output limit."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .counting import count_block, count_text
-from .models import Model
+from .event_stream import raw_input
+from .models import ServedModel
 from .prefix import Prefix
 from .reply import RAW_JSON, Block, Body, Reply, thinks
 from .signing import sign
-from .wire import raw_input
+from .token_counting import count_block, count_text
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """The blocks as they go out, why they end, and what they cost."""
+class CompletedReply:
+    """The blocks as they are sent, the stop reason, and the output tokens."""
 
     blocks: Sequence[Block]
     stop: str
     tokens: int
 
 
-def finish(reply: Reply, body: Body, model: Model, prefix: Prefix) -> Finished:
+def complete_reply(reply: Reply, body: Body, model: ServedModel, prefix: Prefix) -> CompletedReply:
     """Complete a reply to `body`, appending it to `prefix`, which afterwards ends with the reply."""
     shown = _displayed(reply.blocks, body, model)
     room = min(body["max_tokens"], model.window - prefix.tokens)
@@ -32,11 +32,11 @@ def finish(reply: Reply, body: Body, model: Model, prefix: Prefix) -> Finished:
         stop = "max_tokens" if body["max_tokens"] <= room else "model_context_window_exceeded"
     tokens = sum(map(_cost, kept)) + 3
     done = [_completed(block, place, prefix) for place, block in enumerate(kept)]
-    return Finished(done, stop, min(tokens, max(room, 1)) if cut else tokens)
+    return CompletedReply(done, stop, min(tokens, max(room, 1)) if cut else tokens)
 
 
-def thinking_shown(thinking: Mapping[str, Any] | None, model: Model) -> bool | None:
-    """None: the model does not think. Else whether the text of its thinking is shown."""
+def thinking_shown(thinking: Mapping[str, Any] | None, model: ServedModel) -> bool | None:
+    """Whether the text of thinking is shown; None where the model does not think."""
     kind = (thinking or {}).get("type") or ("adaptive" if model.thinks_unasked else "disabled")
     if kind not in ("adaptive", "enabled"):
         return None
@@ -44,7 +44,7 @@ def thinking_shown(thinking: Mapping[str, Any] | None, model: Model) -> bool | N
     return bool(display != "omitted")
 
 
-def _displayed(blocks: Sequence[Block], body: Body, model: Model) -> list[Block]:
+def _displayed(blocks: Sequence[Block], body: Body, model: ServedModel) -> list[Block]:
     shown = thinking_shown(body.get("thinking"), model)
     found: list[Block] = []
     for block in blocks:
@@ -59,7 +59,7 @@ def _displayed(blocks: Sequence[Block], body: Body, model: Model) -> list[Block]
 
 
 def _fitted(blocks: Sequence[Block], room: int) -> tuple[list[Block], bool]:
-    """As many of the blocks as fit, the last one cut short; and whether anything was cut."""
+    """The blocks that fit into `room` tokens, the last one cut; and whether anything was cut."""
     kept: list[Block] = []
     for block in blocks:
         cost = _cost(block)

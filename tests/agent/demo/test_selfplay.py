@@ -1,4 +1,4 @@
-"""The brain plays against a tiny agent loop with crude compaction, over the strict endpoint."""
+"""The demo plays against a tiny agent loop with crude compaction, over the strict endpoint."""
 
 import json
 import subprocess
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.offline.brain import Brain
-from agent.offline.endpoint import Endpoint, Limits
-from agent.offline.reply import Block, Body
+from tests.strict_api.demo_bridge import demo_reply
+from tests.strict_api.endpoint import Endpoint, Limits
+from tests.strict_api.reply import Block, Body
 
 TOOLS = [
     {"name": name, "input_schema": {"type": "object"}}
@@ -26,7 +26,6 @@ class Agent:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.messages: list[Body] = []
-        self.brain = Brain()
         self.endpoint = Endpoint(Limits(), time.monotonic)
         self.read: list[str] = []
         self.commands: list[str] = []
@@ -40,7 +39,7 @@ class Agent:
             "messages": json.loads(json.dumps(messages)),
         }
         admitted = self.endpoint.admit(body, frozenset())
-        content = self.endpoint.message(admitted, self.brain(body))["content"]
+        content = self.endpoint.message(admitted, demo_reply(body))["content"]
         assert isinstance(content, list)
         return content
 

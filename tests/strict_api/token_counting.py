@@ -1,6 +1,7 @@
-"""The offline model's own tokens: pieces of words, digits and punctuation, about 1.3 times cl100k on code.
+"""Count tokens as the strict server does: pieces of words, digits, punctuation; about 1.3 x cl100k on code.
 
-It is deliberately not tiktoken: whoever estimates sizes must learn the ratio from the replies, as elsewhere.
+Deliberately not tiktoken: a client must learn the ratio to its own estimates from the replies, as with the
+real service.
 """
 
 import json
@@ -8,24 +9,24 @@ import re
 from typing import Any
 
 _PIECE = re.compile(r"[A-Za-z]{1,6}|[0-9]{1,3}|[^\sA-Za-z0-9]|\n\s*")
-_SLICE = 1 << 16
+_SLICE_CHARS = 1 << 16
 IMAGE_TOKENS = 1_500
 """Flat, near what the real API charges for a large picture (width * height / 750, capped)."""
 MESSAGE_OVERHEAD = 4
 BLOCK_OVERHEAD = 6
 TOOLS_OVERHEAD = 300
-"""Paid once a request carries any tool, as the real API adds its own tool prompt."""
+"""Charged once a request carries any tool, as the real API adds its own tool prompt."""
 
 
 def count_text(text: str) -> int:
-    """How many tokens a text is. Sliced so that a huge text does not become a huge list."""
-    if len(text) <= _SLICE:
+    """The tokens of a text, counted in slices so that a huge text does not become a huge list."""
+    if len(text) <= _SLICE_CHARS:
         return len(_PIECE.findall(text))
-    return sum(len(_PIECE.findall(text[at : at + _SLICE])) for at in range(0, len(text), _SLICE))
+    return sum(len(_PIECE.findall(text[at : at + _SLICE_CHARS])) for at in range(0, len(text), _SLICE_CHARS))
 
 
 def count_block(block: dict[str, Any]) -> int:
-    """How many tokens one content block, system block or tool definition is."""
+    """The tokens of one content block, system block or tool definition."""
     kind = block.get("type")
     if kind == "text":
         return count_text(block["text"])

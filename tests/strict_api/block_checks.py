@@ -1,4 +1,4 @@
-"""What the API demands of a single content block: its fields, its text, its picture."""
+"""What the API requires of a single content block: its fields, its text, its image."""
 
 import base64
 import binascii
@@ -10,7 +10,7 @@ from typing import Any
 ID = re.compile(r"[a-zA-Z0-9_-]+")
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-LARGEST = 5 * 1024 * 1024  # characters of a picture in base64
+MAX_IMAGE_CHARS = 5 * 1024 * 1024  # of base64
 
 _FIELDS = {
     "text": {"type", "text", "cache_control", "citations"},
@@ -32,7 +32,7 @@ _MAGIC = {
 }
 
 
-def block_faults(path: str, role: str, block: Any) -> Iterator[str]:
+def block_violations(path: str, role: str, block: Any) -> Iterator[str]:
     """Everything that is wrong with one block of a message of `role`."""
     if not isinstance(block, dict) or not isinstance(block.get("type"), str):
         yield f"{path}: Input should be a valid dictionary with a `type`"
@@ -42,16 +42,16 @@ def block_faults(path: str, role: str, block: Any) -> Iterator[str]:
     if kind not in allowed:
         if role == "user" or kind in _FIELDS:
             yield f"{path}: Input tag '{kind}' does not match any of the expected tags: {allowed}"
-        return  # a kind unknown to us in an assistant message can only be one that a model produced
+        return  # an assistant message may hold kinds unknown here: a model produced them
     for name in block.keys() - _FIELDS[kind]:
         yield f"{path}.{kind}.{name}: Extra inputs are not permitted"
-    yield from mark_faults(f"{path}.{kind}", block)
+    yield from mark_violations(f"{path}.{kind}", block)
     yield from _CHECKS[kind](f"{path}.{kind}", block)
     if kind == "text" and role == "user" and block.get("citations"):
         yield f"{path}.text.citations: citations are not permitted in user messages"
 
 
-def mark_faults(path: str, block: dict[str, Any]) -> Iterator[str]:
+def mark_violations(path: str, block: dict[str, Any]) -> Iterator[str]:
     """What is wrong with the block's `cache_control`."""
     mark = block.get("cache_control")
     if mark is None:
@@ -66,7 +66,7 @@ def mark_faults(path: str, block: dict[str, Any]) -> Iterator[str]:
         yield f"{path}: cache_control cannot be set for empty text blocks"
 
 
-def _text_faults(path: str, block: dict[str, Any]) -> Iterator[str]:
+def _text_violations(path: str, block: dict[str, Any]) -> Iterator[str]:
     text = block.get("text")
     if not isinstance(text, str):
         yield f"{path}.text: Input should be a valid string"
@@ -76,7 +76,7 @@ def _text_faults(path: str, block: dict[str, Any]) -> Iterator[str]:
         yield f"{path}: text content blocks must contain non-whitespace text"
 
 
-def _tool_use_faults(path: str, block: dict[str, Any]) -> Iterator[str]:
+def _tool_use_violations(path: str, block: dict[str, Any]) -> Iterator[str]:
     if not _matches(ID, block.get("id")):
         yield f"{path}.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
     if not _matches(TOOL_NAME, block.get("name")):
@@ -85,7 +85,7 @@ def _tool_use_faults(path: str, block: dict[str, Any]) -> Iterator[str]:
         yield f"{path}.input: Input should be a valid dictionary"
 
 
-def _tool_result_faults(path: str, block: dict[str, Any]) -> Iterator[str]:
+def _tool_result_violations(path: str, block: dict[str, Any]) -> Iterator[str]:
     if not _matches(ID, block.get("tool_use_id")):
         yield f"{path}.tool_use_id: String should match pattern '^[a-zA-Z0-9_-]+$'"
     if not isinstance(block.get("is_error", False), bool | None):
@@ -102,12 +102,12 @@ def _tool_result_faults(path: str, block: dict[str, Any]) -> Iterator[str]:
         if kind not in _IN_RESULT:
             yield f"{at}: Input tag '{kind}' does not match any of the expected tags: {_IN_RESULT}"
             continue
-        yield from block_faults(at, "user", part)
+        yield from block_violations(at, "user", part)
         if block.get("is_error") and kind != "text":
             yield f'{path}: all content must be type "text" if "is_error" is true'
 
 
-def _thinking_faults(path: str, block: dict[str, Any]) -> Iterator[str]:
+def _thinking_violations(path: str, block: dict[str, Any]) -> Iterator[str]:
     for name in ("thinking", "signature"):
         if name not in block:
             yield f"{path}.{name}: Field required"
@@ -115,12 +115,12 @@ def _thinking_faults(path: str, block: dict[str, Any]) -> Iterator[str]:
             yield f"{path}.{name}: Input should be a valid string"
 
 
-def _redacted_faults(path: str, block: dict[str, Any]) -> Iterator[str]:
+def _redacted_violations(path: str, block: dict[str, Any]) -> Iterator[str]:
     if not isinstance(block.get("data"), str) or not block["data"]:
         yield f"{path}.data: Field required"
 
 
-def _picture_faults(path: str, block: dict[str, Any]) -> Iterator[str]:
+def _image_violations(path: str, block: dict[str, Any]) -> Iterator[str]:
     source = block.get("source")
     if not isinstance(source, dict):
         yield f"{path}.source: Field required"
@@ -132,13 +132,13 @@ def _picture_faults(path: str, block: dict[str, Any]) -> Iterator[str]:
         yield f"{path}.source: Input tag '{kind}' does not match the expected tags: 'base64', 'url', 'file'"
     elif media not in _MAGIC:
         yield f"{path}.source.base64.media_type: Input should be one of {', '.join(map(repr, _MAGIC))}"
-    elif isinstance(data := source.get("data"), str) and len(data) > LARGEST:
-        yield f"{path}.source.base64: image exceeds 5 MB maximum: {len(data)} bytes > {LARGEST} bytes"
+    elif isinstance(data := source.get("data"), str) and len(data) > MAX_IMAGE_CHARS:
+        yield f"{path}.source.base64: image exceeds 5 MB maximum: {len(data)} bytes > {MAX_IMAGE_CHARS} bytes"
     else:
-        yield from _bytes_faults(f"{path}.source.base64", media, source.get("data"))
+        yield from _image_bytes_violations(f"{path}.source.base64", media, source.get("data"))
 
 
-def _bytes_faults(path: str, media: str, data: Any) -> Iterator[str]:
+def _image_bytes_violations(path: str, media: str, data: Any) -> Iterator[str]:
     head = _decoded_head(data) if isinstance(data, str) else None
     if head is None:
         yield f"{path}.data: Input should be valid base64"
@@ -157,7 +157,7 @@ _heads: dict[bytes, bytes | None] = {}
 
 
 def _decoded_head(data: str) -> bytes | None:
-    """The first bytes of a picture, None if it is not base64; a picture sent again is not decoded again."""
+    """The first bytes of an image, None if it is not base64. Remembered: requests repeat their images."""
     if not data.isascii():
         return None
     key = hashlib.blake2b(data.encode("ascii"), digest_size=16).digest()
@@ -171,7 +171,7 @@ def _decoded_head(data: str) -> bytes | None:
     return _heads[key]
 
 
-def _no_faults(_path: str, _block: dict[str, Any]) -> Iterator[str]:
+def _no_violations(_path: str, _block: dict[str, Any]) -> Iterator[str]:
     return iter(())
 
 
@@ -180,11 +180,11 @@ def _matches(pattern: re.Pattern[str], value: Any) -> bool:
 
 
 _CHECKS = {
-    "text": _text_faults,
-    "tool_use": _tool_use_faults,
-    "tool_result": _tool_result_faults,
-    "thinking": _thinking_faults,
-    "redacted_thinking": _redacted_faults,
-    "image": _picture_faults,
-    "document": _no_faults,
+    "text": _text_violations,
+    "tool_use": _tool_use_violations,
+    "tool_result": _tool_result_violations,
+    "thinking": _thinking_violations,
+    "redacted_thinking": _redacted_violations,
+    "image": _image_violations,
+    "document": _no_violations,
 }

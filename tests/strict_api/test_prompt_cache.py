@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from agent.offline.endpoint import Endpoint, Limits
-from agent.offline.reply import Reply, says
+from tests.strict_api.endpoint import Endpoint, Limits
+from tests.strict_api.reply import Reply, says
 
 MARK = {"type": "ephemeral"}
 LONG = "word " * 1200

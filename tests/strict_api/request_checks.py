@@ -1,18 +1,18 @@
-"""Everything that the real API refuses in the body of a request, in the real API's words.
+"""Everything that the real API rejects in the body of a request, in the real API's words.
 
-Pure. What depends on sizes and on signatures is judged afterwards, by `prefix.walk` and the endpoint.
+Pure. What depends on sizes and signatures is checked afterwards, by `prefix.walk_prefix` and the endpoint.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
-from .blocks import PROPERTY, TOOL_NAME, block_faults, mark_faults
-from .models import EFFORTS, THINKING_TYPES, Model
-from .pairing import merged, order_faults
+from .block_checks import PROPERTY, TOOL_NAME, block_violations, mark_violations
+from .models import EFFORTS, THINKING_TYPES, ServedModel
+from .pairing import merged, order_violations
 from .prefix import blocks_of
 from .reply import Body
 
-MAX_BODY = 32 * 1024 * 1024
+MAX_BODY_BYTES = 32 * 1024 * 1024
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
 UPDATES_BETA = "thinking-display-updates-2026-08-18"
 BETAS = frozenset({BINDING_BETA, UPDATES_BETA})
@@ -35,31 +35,31 @@ _TOOL_FIELDS = {
 
 def violations(
     body: Body,
-    model: Model,
+    model: ServedModel,
     betas: frozenset[str] = frozenset(),
     paused: bool = False,
     counting: bool = False,
 ) -> list[str]:
-    """Each reason to answer 400, first the one that the API would name; empty where the body is sound.
+    """Each reason to answer 400, first the one that the API would name; empty where the body is valid.
 
     `paused`: the conversation ends with a reply that stopped with pause_turn. `counting`: for count_tokens.
     """
-    found = [*_field_faults(body, counting), *_message_faults(body)]
+    found = [*_field_violations(body, counting), *_message_violations(body)]
     if found:
         return found
     found = [
-        *_limit_faults(body, model, counting),
-        *_system_faults(body),
-        *_tool_faults(body, model),
-        *_thinking_faults(body, model, betas),
-        *_effort_faults(body, model),
-        *order_faults(body, paused),
+        *_limit_violations(body, model, counting),
+        *_system_violations(body),
+        *_tool_violations(body, model),
+        *_thinking_violations(body, model, betas),
+        *_effort_violations(body, model),
+        *order_violations(body, paused),
     ]
-    return found or list(_mark_faults(body))
+    return found or list(_mark_violations(body))
 
 
-def header_faults(version: str, betas: frozenset[str]) -> Iterator[str]:
-    """What is wrong with the headers that name a version and betas of the API."""
+def header_violations(version: str, betas: frozenset[str]) -> Iterator[str]:
+    """What is wrong with the headers that name the version and the betas."""
     if not version:
         yield "anthropic-version: header is required"
     elif version not in VERSIONS:
@@ -68,7 +68,7 @@ def header_faults(version: str, betas: frozenset[str]) -> Iterator[str]:
         yield f"Unexpected value(s) `{beta}` for the `anthropic-beta` header."
 
 
-def _field_faults(body: Body, counting: bool) -> Iterator[str]:
+def _field_violations(body: Body, counting: bool) -> Iterator[str]:
     for name in body.keys() - (_COUNTED if counting else _FIELDS):
         yield f"{name}: Extra inputs are not permitted"
     for name in ("model", "messages") if counting else ("model", "messages", "max_tokens"):
@@ -86,7 +86,7 @@ def _field_faults(body: Body, counting: bool) -> Iterator[str]:
         yield "stop_sequences: each stop sequence must contain non-whitespace"
 
 
-def _message_faults(body: Body) -> Iterator[str]:
+def _message_violations(body: Body) -> Iterator[str]:
     messages = body.get("messages")
     if not isinstance(messages, list):
         yield "messages: Input should be a valid list"
@@ -105,20 +105,20 @@ def _message_faults(body: Body) -> Iterator[str]:
             yield f"{path}.role: Input should be 'user' or 'assistant'"
         for name in message.keys() - {"role", "content"}:
             yield f"{path}.{name}: Extra inputs are not permitted"
-        yield from _content_faults(path, str(role), message.get("content"))
+        yield from _content_violations(path, str(role), message.get("content"))
 
 
-def _content_faults(path: str, role: str, content: Any) -> Iterator[str]:
+def _content_violations(path: str, role: str, content: Any) -> Iterator[str]:
     if not isinstance(content, str | list):
         yield f"{path}.content: Input should be a valid list"
     elif not content:
         yield f"{path}: {_EMPTY}"
     else:
         for place, block in enumerate(blocks_of(content)):
-            yield from block_faults(f"{path}.content.{place}", role, block)
+            yield from block_violations(f"{path}.content.{place}", role, block)
 
 
-def _limit_faults(body: Body, model: Model, counting: bool) -> Iterator[str]:
+def _limit_violations(body: Body, model: ServedModel, counting: bool) -> Iterator[str]:
     if counting:
         return
     asked = body["max_tokens"]
@@ -133,7 +133,7 @@ def _limit_faults(body: Body, model: Model, counting: bool) -> Iterator[str]:
         )
 
 
-def _system_faults(body: Body) -> Iterator[str]:
+def _system_violations(body: Body) -> Iterator[str]:
     system = body.get("system")
     if system is None or system == "":
         return
@@ -145,10 +145,10 @@ def _system_faults(body: Body) -> Iterator[str]:
         if not isinstance(block, dict) or block.get("type") != "text":
             yield f"{path}.type: Input should be 'text'"
         else:
-            yield from block_faults(path, "user", block)
+            yield from block_violations(path, "user", block)
 
 
-def _tool_faults(body: Body, model: Model) -> Iterator[str]:
+def _tool_violations(body: Body, model: ServedModel) -> Iterator[str]:
     tools = body.get("tools") or []
     if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
         yield "tools: Input should be a valid list"
@@ -164,14 +164,14 @@ def _tool_faults(body: Body, model: Model) -> Iterator[str]:
         names.add(name)
         if not isinstance(tool.get("description", ""), str):
             yield f"{path}.description: Input should be a valid string"
-        yield from _schema_faults(f"{path}.input_schema", tool.get("input_schema"))
+        yield from _schema_violations(f"{path}.input_schema", tool.get("input_schema"))
         for extra in tool.keys() - _TOOL_FIELDS:
             yield f"{path}.{extra}: Extra inputs are not permitted"
-        yield from mark_faults(path, tool)
-    yield from _choice_faults(body, model, names)
+        yield from mark_violations(path, tool)
+    yield from _choice_violations(body, model, names)
 
 
-def _schema_faults(path: str, schema: Any) -> Iterator[str]:
+def _schema_violations(path: str, schema: Any) -> Iterator[str]:
     if not isinstance(schema, dict) or schema.get("type") != "object":
         yield f"{path}.type: Input should be 'object'"
         return
@@ -186,7 +186,7 @@ def _schema_faults(path: str, schema: Any) -> Iterator[str]:
             yield f"{path}.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{{1,64}}$'"
 
 
-def _choice_faults(body: Body, model: Model, names: set[str]) -> Iterator[str]:
+def _choice_violations(body: Body, model: ServedModel, names: set[str]) -> Iterator[str]:
     choice = body.get("tool_choice")
     if choice is None:
         return
@@ -203,7 +203,7 @@ def _choice_faults(body: Body, model: Model, names: set[str]) -> Iterator[str]:
         yield "Thinking may not be enabled when tool_choice forces tool use."
 
 
-def _thinking_faults(body: Body, model: Model, betas: frozenset[str]) -> Iterator[str]:
+def _thinking_violations(body: Body, model: ServedModel, betas: frozenset[str]) -> Iterator[str]:
     thinking = body.get("thinking")
     if thinking is None:
         return
@@ -222,11 +222,11 @@ def _thinking_faults(body: Body, model: Model, betas: frozenset[str]) -> Iterato
     displays = ("summarized", "omitted", "updates") if UPDATES_BETA in betas else ("summarized", "omitted")
     if thinking.get("display") not in (None, *displays):
         yield f"thinking.{kind}.display: Input should be one of {displays}"
-    yield from _budget_faults(body, kind)
-    yield from _binding_faults(thinking, model, betas)
+    yield from _budget_violations(body, kind)
+    yield from _binding_violations(thinking, model, betas)
 
 
-def _budget_faults(body: Body, kind: str) -> Iterator[str]:
+def _budget_violations(body: Body, kind: str) -> Iterator[str]:
     if kind != "enabled":
         return
     budget = body["thinking"].get("budget_tokens")
@@ -246,7 +246,7 @@ def _budget_faults(body: Body, kind: str) -> Iterator[str]:
         )
 
 
-def _binding_faults(thinking: dict[str, Any], model: Model, betas: frozenset[str]) -> Iterator[str]:
+def _binding_violations(thinking: dict[str, Any], model: ServedModel, betas: frozenset[str]) -> Iterator[str]:
     binding = thinking.get("block_binding")
     if binding is None:
         return
@@ -259,7 +259,7 @@ def _binding_faults(thinking: dict[str, Any], model: Model, betas: frozenset[str
         yield "thinking.block_binding.prefix_mismatch_behavior: Input should be 'error' or 'drop_block'"
 
 
-def _effort_faults(body: Body, model: Model) -> Iterator[str]:
+def _effort_violations(body: Body, model: ServedModel) -> Iterator[str]:
     config = body.get("output_config")
     if config is None:
         return
@@ -273,8 +273,8 @@ def _effort_faults(body: Body, model: Model) -> Iterator[str]:
         yield "This model does not support the effort parameter."
 
 
-def _mark_faults(body: Body) -> Iterator[str]:
-    """At most four cache marks in all, and the hour's before the minutes'."""
+def _mark_violations(body: Body) -> Iterator[str]:
+    """At most four cache marks in all, and those of one hour before those of five minutes."""
     marks = [tool.get("cache_control") for tool in body.get("tools") or []]
     blocks = [block for said in merged(body) for _, block in said.blocks]
     for block in [*blocks_of(body.get("system")), *blocks]:
@@ -282,7 +282,7 @@ def _mark_faults(body: Body) -> Iterator[str]:
         if block.get("type") == "tool_result" and isinstance(block.get("content"), list):
             marks.extend(part.get("cache_control") for part in block["content"])
     automatic = body.get("cache_control")
-    yield from mark_faults("top-level", {"cache_control": automatic})
+    yield from mark_violations("top-level", {"cache_control": automatic})
     ttls = [mark.get("ttl", "5m") for mark in [*marks, automatic] if mark is not None]
     if len(ttls) > 4:
         yield f"A maximum of 4 blocks with cache_control may be provided. Found {len(ttls)}."

@@ -1,7 +1,7 @@
-"""Faults to order: what a network, a gateway or a model can do wrong, for the next requests of a server.
+"""Inject faults: what a network, a gateway or a model can do wrong, for the next requests of a server.
 
-Three sorts: answers that are an error (`refusal_of`), replies that are odd (`altered`), and streams that are
-broken (`distorted`). Every wait ends when the fault's `release` is set, so no test has to sleep.
+Three sorts: error answers (`error_answer`), unusual replies (`alter_reply`), and broken streams
+(`distort_stream`). Every wait ends when the fault's `release` is set, so no test has to sleep.
 """
 
 import re
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from threading import Event, Lock
 from typing import Any
 
-from .refusals import TYPES, error_body
+from .errors import TYPES, error_body
+from .event_stream import PING, event
 from .reply import RAW_JSON, Block, Body, Reply, calls, says
-from .wire import PING, event
 
 MESSAGES = "/v1/messages"
 COUNTING = "/v1/messages/count_tokens"
@@ -21,10 +21,12 @@ MODELS = "/v1/models"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fault:
-    """One fault. `at`: bytes of the body before it strikes (events, for sse_error and garbage), None at once.
+    """One fault.
 
-    `times`: how many requests it strikes, None for all. `when`: only requests whose body it accepts.
-    `text`: the message, the field (rejects), the type of the error (sse_error) or the raw tool input.
+    at      bytes of the body before it takes effect (events, for sse_error and garbage); None: at once
+    times   how many requests it hits; None: all
+    when    hits only requests whose body it accepts
+    text    the message, the field (rejects), the type of the error (sse_error) or the raw tool input
     """
 
     kind: str
@@ -44,7 +46,7 @@ class Fault:
 
 
 class Hangup(Exception):
-    """The connection ends here: reset, or closed without the end of the body."""
+    """End the connection: reset it, or close it before the end of the body."""
 
     def __init__(self, reset: bool) -> None:
         super().__init__("reset" if reset else "closed")
@@ -52,7 +54,7 @@ class Hangup(Exception):
 
 
 class Faults:
-    """The faults that wait, in order; each request takes the first that fits it."""
+    """The queued faults; each request takes the first that fits it."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Fault, int | None]] = []
@@ -60,24 +62,24 @@ class Faults:
         self._lock = Lock()
 
     def add(self, *faults: Fault) -> None:
-        """Queue faults behind those that wait."""
+        """Queue faults behind those that are queued."""
         with self._lock:
             self._added.extend(faults)
             self._waiting.extend((fault, fault.times) for fault in faults)
 
     def clear(self) -> None:
-        """Forget all that wait, and let go of requests that are held."""
+        """Drop all queued faults, and release requests that are held."""
         self.release()
         with self._lock:
             self._waiting.clear()
 
     def release(self) -> None:
-        """End every stall there is or will be of the faults added so far."""
+        """End every present and future stall of the faults added so far."""
         for fault in self._added:
             fault.release.set()
 
     def take(self, path: str, body: Body) -> Fault | None:
-        """The fault for this request, one use of it consumed."""
+        """The fault for this request, if any; one use of it is consumed."""
         with self._lock:
             for place, (fault, left) in enumerate(self._waiting):
                 if not _fits(fault, path, body):
@@ -100,7 +102,7 @@ def _fits(fault: Fault, path: str, body: Body) -> bool:
 
 
 def _mentions(value: Any, name: str) -> bool:
-    """Whether a field of that name stands in the request outside of what tools and people wrote."""
+    """Whether the request has a field of that name, outside of tool inputs."""
     if isinstance(value, list):
         return any(_mentions(part, name) for part in value)
     if not isinstance(value, dict):
@@ -108,7 +110,7 @@ def _mentions(value: Any, name: str) -> bool:
     return name in value or any(_mentions(part, name) for key, part in value.items() if key != "input")
 
 
-def refusal_of(fault: Fault) -> tuple[int, Mapping[str, str], bytes | dict[str, Any]] | None:
+def error_answer(fault: Fault) -> tuple[int, Mapping[str, str], bytes | dict[str, Any]] | None:
     """Status, headers and body of a fault that is an error answer; None for the other sorts."""
     if fault.kind == "rejects":
         name = fault.text or "thinking"
@@ -137,14 +139,14 @@ _WORDS = {
 }
 
 
-def altered(reply: Reply, fault: Fault) -> Reply:
-    """The reply with an oddity that a model may produce; unchanged for faults of another sort."""
+def alter_reply(reply: Reply, fault: Fault) -> Reply:
+    """The reply as a misbehaving model would give it; unchanged for faults of another sort."""
     change = _ODDITIES.get(fault.kind)
     return reply if change is None else change(reply, fault)
 
 
 def _with_call(reply: Reply, make: Callable[[Block], list[Block]]) -> Reply:
-    """The reply with its first call, or one added for the purpose, replaced."""
+    """The reply with its first call replaced; one is added where there is none."""
     blocks = list(reply.blocks)
     place = next((at for at, block in enumerate(blocks) if block.get("type") == "tool_use"), None)
     if place is None:
@@ -197,14 +199,14 @@ _ODDITIES: dict[str, Callable[[Reply, Fault], Reply]] = {
 }
 
 
-def distorted(chunks: Iterable[bytes], fault: Fault) -> Iterator[bytes]:
-    """The stream as the fault leaves it. Raises Hangup where the connection is to break."""
+def distort_stream(chunks: Iterable[bytes], fault: Fault) -> Iterator[bytes]:
+    """The stream with the fault in it. Raises Hangup where the connection is to break."""
     change = _DISTORTIONS.get(fault.kind)
     return iter(chunks) if change is None else change(iter(chunks), fault)
 
 
 def _cut_at(chunks: Iterator[bytes], fault: Fault) -> Iterator[bytes]:
-    """The stream up to byte `at`; then what the kind says. A stream that is shorter stays whole."""
+    """The stream up to byte `at`, then what the kind says. A shorter stream stays whole."""
     left = fault.at or 0
     for chunk in chunks:
         if len(chunk) < left:
@@ -243,7 +245,7 @@ def _split_utf8(chunks: Iterator[bytes], fault: Fault) -> Iterator[bytes]:
 
 
 def _inserted(chunks: Iterator[bytes], fault: Fault) -> Iterator[bytes]:
-    """Foreign bytes after event number `at`; an `error` event is the last one."""
+    """Insert foreign bytes after event number `at`; an `error` event ends the stream."""
     for number, chunk in enumerate(chunks, 1):
         yield chunk
         if number != (fault.at or 3):
@@ -283,7 +285,7 @@ KINDS = frozenset(
 )
 
 
-def parsed(text: str) -> Fault:
+def parse_fault(text: str) -> Fault:
     """A fault from the command line: KIND[:N[:ARG]], where KIND may be a status (`429`, `502html`).
 
     N is how often, 0 for always. ARG is a retry-after for a status, a text for `rejects`, else the byte `at`.

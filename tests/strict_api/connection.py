@@ -1,4 +1,4 @@
-"""One HTTP connection of the offline server: from bytes to a judged request, and from a message to bytes."""
+"""One HTTP connection of the strict server: from bytes to a validated request, from a message to bytes."""
 
 import contextlib
 import json
@@ -13,49 +13,59 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Lock
 from typing import Any, NoReturn, Protocol
 
-from .endpoint import Admitted, Endpoint
-from .faults import COUNTING, MESSAGES, MODELS, Fault, Faults, Hangup, altered, distorted, refusal_of
+from .endpoint import AdmittedRequest, Endpoint
+from .errors import ApiError, error_body
+from .event_stream import events, whole
+from .faults import (
+    COUNTING,
+    MESSAGES,
+    MODELS,
+    Fault,
+    Faults,
+    Hangup,
+    alter_reply,
+    distort_stream,
+    error_answer,
+)
 from .models import MODELS as TABLE
-from .models import described
-from .refusals import Refused, error_body
-from .reply import Answers, Body, Reply
-from .strict import MAX_BODY, header_faults
-from .wire import events, whole
+from .models import describe_model
+from .reply import Body, Reply, Responder
+from .request_checks import MAX_BODY_BYTES, header_violations
 
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-class Owner(Protocol):
-    """What a connection asks of the server that it belongs to."""
+class ConnectionOwner(Protocol):
+    """The server as its connections see it."""
 
     endpoint: Endpoint
     faults: Faults
-    brain: Answers
+    responder: Responder
     closing: Event
     delay: float
 
     def record(self, body: Any, headers: dict[str, str]) -> None:
-        """Note that a request for a message has arrived."""
+        """Record that a request for a message has arrived."""
 
     def refuse(self, message: str) -> None:
-        """Note that a request was refused on its merits."""
+        """Record that a request was rejected for what it is."""
 
 
 class Listener(ThreadingHTTPServer):
-    """Accepts without polling, and knows its open connections so that it can end them."""
+    """Accepts without polling, and keeps its open connections so that it can end them."""
 
     daemon_threads = True
     block_on_close = False
     request_queue_size = 128
 
-    def __init__(self, port: int, connection: type["Connection"], owner: Owner) -> None:
+    def __init__(self, port: int, connection: type["Connection"], owner: ConnectionOwner) -> None:
         self.owner = owner
         self._open: set[socket.socket] = set()
         self._lock = Lock()
         super().__init__(("127.0.0.1", port), connection)
 
     def server_bind(self) -> None:
-        """Bind without the look-up of our own name that HTTPServer makes."""
+        """Bind without the look-up of the host name that HTTPServer makes."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = "localhost", self.server_address[1]
 
@@ -75,10 +85,10 @@ class Listener(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients may leave at any time: nothing to say."""
+        """Clients may leave at any time: that is no error."""
 
     def stop(self) -> None:
-        """Wake the accepting thread, then end the connections; their threads close the sockets."""
+        """Wake the accepting thread, then shut the connections down; their threads close the sockets."""
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.server_port), 1):
             pass
         self.server_close()
@@ -105,12 +115,12 @@ class Connection(BaseHTTPRequestHandler):
         self._send(200, {}, b"")
 
     def log_message(self, format: str, *args: Any) -> None:
-        """The terminal belongs to the program."""
+        """Log nothing."""
 
     def _guarded(self, answer: Any) -> None:
         try:
             answer()
-        except Refused as refused:
+        except ApiError as refused:
             body = error_body(refused.kind, refused.message, "req_offline")
             self._send(refused.status, {}, body)
         except Hangup as hangup:
@@ -122,26 +132,26 @@ class Connection(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         self._authorized()
         if not path.startswith(MODELS):
-            raise Refused(404, f"Not found: {path}")
+            raise ApiError(404, f"Not found: {path}")
         if self._struck(self.server.owner.faults.take(path, {})):
             return
         endpoint = self.server.owner.endpoint
         if path == MODELS:
-            found = [described(endpoint.model(name)) for name in TABLE]
+            found = [describe_model(endpoint.model(name)) for name in TABLE]
             page = {"data": found, "has_more": False, "first_id": found[0]["id"], "last_id": found[-1]["id"]}
             self._send(200, {}, page)
         else:
-            self._send(200, {}, described(endpoint.model(path.removeprefix(f"{MODELS}/"))))
+            self._send(200, {}, describe_model(endpoint.model(path.removeprefix(f"{MODELS}/"))))
 
     def _post(self) -> None:
         path = self.path.partition("?")[0]
         raw = self._received()
         if path not in (MESSAGES, COUNTING):
-            raise Refused(404, f"Not found: {path}")
+            raise ApiError(404, f"Not found: {path}")
         owner, counting = self.server.owner, path == COUNTING
         try:
             body, admitted = self._admitted(raw, counting)
-        except Refused as refused:
+        except ApiError as refused:
             owner.refuse(refused.message)
             raise
         fault = owner.faults.take(path, body)
@@ -151,11 +161,11 @@ class Connection(BaseHTTPRequestHandler):
             self._send(200, {}, {"input_tokens": admitted.prefix.tokens})
             return
         reply = self._asked(body)
-        message = owner.endpoint.message(admitted, altered(reply, fault) if fault else reply)
+        message = owner.endpoint.message(admitted, alter_reply(reply, fault) if fault else reply)
         self._answer(_usage_faulted(message, fault), fault, bool(body.get("stream")))
 
-    def _admitted(self, raw: bytes, counting: bool) -> tuple[Body, Admitted]:
-        """The judged body, recorded whatever becomes of it. Raises Refused."""
+    def _admitted(self, raw: bytes, counting: bool) -> tuple[Body, AdmittedRequest]:
+        """The validated body; recorded in any case. Raises ApiError."""
         body: Any = None
         try:
             self._authorized()
@@ -167,15 +177,15 @@ class Connection(BaseHTTPRequestHandler):
         return body, self.server.owner.endpoint.admit(body, self._betas(), counting)
 
     def _asked(self, body: Body) -> Reply:
-        """The brain's reply. Whatever it raises reaches the client as an error 500, and ends this thread."""
+        """The responder's reply. What it raises reaches the client as an error 500, and ends this thread."""
         reply = None
         try:
-            reply = self.server.owner.brain(body)
+            reply = self.server.owner.responder(body)
             return reply
         finally:
             if reply is None:
                 error = sys.exception()
-                said = f"the brain failed: {type(error).__name__}: {error}"
+                said = f"the responder failed: {type(error).__name__}: {error}"
                 self.server.owner.refuse(said)
                 self._send(500, {}, error_body("api_error", said, "req_offline"))
 
@@ -187,7 +197,7 @@ class Connection(BaseHTTPRequestHandler):
             if fault.at is None and fault.kind == "stall":
                 fault.release.wait()
             else:
-                chunks = distorted(chunks, fault)
+                chunks = distort_stream(chunks, fault)
         self.send_response(200)
         self.send_header(
             "content-type", "text/event-stream; charset=utf-8" if streamed else "application/json"
@@ -207,8 +217,8 @@ class Connection(BaseHTTPRequestHandler):
             yield chunk
 
     def _struck(self, fault: Fault | None) -> bool:
-        """Whether the fault is an answer in itself, which is then sent."""
-        answer = refusal_of(fault) if fault is not None else None
+        """Whether the fault is an error answer, which is then sent."""
+        answer = error_answer(fault) if fault is not None else None
         if answer is None:
             return False
         self._send(*answer)
@@ -228,28 +238,28 @@ class Connection(BaseHTTPRequestHandler):
         self.wfile.write(raw)
 
     def _received(self) -> bytes:
-        """The request's body. Raises Refused, or ConnectionError where the client died midway."""
+        """The request's body. Raises ApiError, or ConnectionError where the client left before its end."""
         length = int(self.headers.get("content-length") or -1)
         if length < 0:
             self.close_connection = True
-            raise Refused(411, "content-length is required")
-        if length > MAX_BODY:
+            raise ApiError(411, "content-length is required")
+        if length > MAX_BODY_BYTES:
             for _ in range(length >> 16):
                 self.rfile.read(1 << 16)
             self.rfile.read(length & 0xFFFF)
             self.server.owner.refuse("Request exceeds the maximum size")
-            raise Refused(413, "Request exceeds the maximum size")
+            raise ApiError(413, "Request exceeds the maximum size")
         raw = self.rfile.read(length)
-        if len(raw) < length:  # not a request yet, so there is nothing in it to refuse
+        if len(raw) < length:  # not a whole request, so nothing to reject
             raise ConnectionError(f"the client left after {len(raw)} of {length} bytes")
         return raw
 
     def _authorized(self) -> None:
         bearer = (self.headers.get("authorization") or "").removeprefix("Bearer").strip()
         if not bearer and not (self.headers.get("x-api-key") or "").strip():
-            raise Refused(401, "x-api-key header is required")
-        for fault in header_faults(self.headers.get("anthropic-version") or "", self._betas()):
-            raise Refused(400, fault)
+            raise ApiError(401, "x-api-key header is required")
+        for fault in header_violations(self.headers.get("anthropic-version") or "", self._betas()):
+            raise ApiError(400, fault)
 
     def _betas(self) -> frozenset[str]:
         values = self.headers.get_all("anthropic-beta") or []
@@ -263,13 +273,13 @@ class Connection(BaseHTTPRequestHandler):
 
 
 def _decoded(raw: bytes) -> Any:
-    """The body of a request. Raises Refused (400) for anything but strict JSON in UTF-8."""
+    """The body of a request. Raises ApiError (400) for anything but strict JSON in UTF-8."""
     try:
         body = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
         if _SURROGATE.search(raw):
             json.dumps(body, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError) as error:
-        raise Refused(400, f"The request body is not valid JSON: {error}") from error
+        raise ApiError(400, f"The request body is not valid JSON: {error}") from error
     return body
 
 

@@ -1,12 +1,10 @@
-"""How the API says no: one refusal, and the JSON body that carries it."""
+"""Error answers of the API: the exception that a rejected request raises, and its JSON body."""
 
 from dataclasses import dataclass
 from typing import Any
 
-INVALID = "invalid_request_error"
-
 TYPES = {
-    400: INVALID,
+    400: "invalid_request_error",
     401: "authentication_error",
     402: "billing_error",
     403: "permission_error",
@@ -23,8 +21,8 @@ TYPES = {
 
 
 @dataclass(slots=True)
-class Refused(Exception):
-    """The request is answered with `status` and never reaches the brain."""
+class ApiError(Exception):
+    """The request is answered with `status` and never reaches the responder."""
 
     status: int
     message: str

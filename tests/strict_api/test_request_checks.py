@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.offline.endpoint import Endpoint, Limits
-from agent.offline.refusals import Refused
-from agent.offline.reply import Reply, calls, says, thinks
-from agent.offline.strict import BINDING_BETA, UPDATES_BETA
+from tests.strict_api.endpoint import Endpoint, Limits
+from tests.strict_api.errors import ApiError
+from tests.strict_api.reply import Reply, calls, says, thinks
+from tests.strict_api.request_checks import BINDING_BETA, UPDATES_BETA
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40)).decode()
 TOOL = {"name": "bash", "description": "runs", "input_schema": {"type": "object"}}
@@ -55,7 +55,7 @@ def refusal(body: Any, betas: frozenset[str] = frozenset(), **limits: Any) -> st
     """What the endpoint says to a body; empty where it admits it."""
     try:
         Endpoint(Limits(**limits), time.monotonic).admit(body, betas)
-    except Refused as refused:
+    except ApiError as refused:
         return f"{refused.status} {refused.message}"
     return ""
 

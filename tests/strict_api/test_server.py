@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 import anthropic
 import pytest
 
-from agent.offline.faults import KINDS, parsed
-from agent.offline.reply import Reply, calls, says, thinks
-from agent.offline.script import Script
-from agent.offline.server import Fault, Server, ServerOptions
+from tests.strict_api.faults import KINDS, parse_fault
+from tests.strict_api.reply import Reply, calls, says, thinks
+from tests.strict_api.scripted_model import ScriptedModel
+from tests.strict_api.server import Fault, Server, ServerOptions
 
 HEADERS = {"anthropic-version": "2026-10-21", "authorization": "Bearer x", "content-type": "application/json"}
 BODY = {
@@ -169,17 +169,17 @@ def test_what_is_refused_is_recorded_and_the_connection_goes_on(server: Server) 
 
 
 def test_nothing_is_kept_where_that_is_asked() -> None:
-    with Server(Script(["a"]), ServerOptions(keep_requests=False)) as server:
+    with Server(ScriptedModel(["a"]), ServerOptions(keep_requests=False)) as server:
         assert post(server)[0] == 200
         assert server.requests == [] and server.arrived(1)
 
 
 def test_a_script_at_its_end_is_an_error_that_the_test_sees() -> None:
-    with Server(Script(["one"])) as server:
+    with Server(ScriptedModel(["one"])) as server:
         assert post(server)[0] == 200
         status, answer = post(server)
         assert status == 500 and "asked for one more" in error(answer)[1]
-        assert "Exhausted" in server.refused[0]
+        assert "ScriptExhausted" in server.refused[0]
 
 
 def test_every_fault_by_name_leaves_a_server_that_answers(server: Server) -> None:
@@ -193,7 +193,7 @@ def test_every_fault_by_name_leaves_a_server_that_answers(server: Server) -> Non
 
 
 def test_a_stream_is_cut_cleanly_at_any_byte() -> None:
-    with Server(Script([], lambda body: Reply([says("Grüße")]))) as server:
+    with Server(ScriptedModel([], lambda body: Reply([says("Grüße")]))) as server:
         whole = streamed(server)
         for at in range(0, len(whole), 40):
             server.faults.add(Fault("truncate", at=at))
@@ -240,7 +240,7 @@ def test_closing_ends_what_is_held() -> None:
         with contextlib.suppress(OSError, http.client.HTTPException):
             post(server, {**BODY, "stream": True})
 
-    with Server(Script(["a"])) as server:
+    with Server(ScriptedModel(["a"])) as server:
         server.faults.add(Fault("stall", at=10))
         thread = threading.Thread(target=ask)
         thread.start()
@@ -250,7 +250,7 @@ def test_closing_ends_what_is_held() -> None:
 
 
 def test_errors_carry_their_status_type_and_headers(server: Server) -> None:
-    server.faults.add(parsed("429:1:7"), parsed("529"), parsed("502html"))
+    server.faults.add(parse_fault("429:1:7"), parse_fault("529"), parse_fault("502html"))
     connection = http.client.HTTPConnection(server.base_url.removeprefix("http://"), timeout=10)
     seen = []
     with contextlib.closing(connection):
@@ -294,7 +294,7 @@ def test_an_unknown_fault_is_named() -> None:
 def test_it_runs_as_a_process_and_ends_with_its_input_or_a_signal() -> None:
     for ending in ("input", "signal"):
         process = subprocess.Popen(
-            [sys.executable, "-m", "agent.offline", "--window", "60000", "--fault", "529:1"],
+            [sys.executable, "-m", "tests.strict_api", "--window", "60000", "--fault", "529:1"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -310,7 +310,7 @@ def test_it_runs_as_a_process_and_ends_with_its_input_or_a_signal() -> None:
 
 
 def test_only_the_standard_library_is_imported() -> None:
-    code = "import sys, agent.offline.server, agent.offline.brain; print(*sys.modules)"
+    code = "import sys, tests.strict_api.server, tests.strict_api.scripted_model; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     names = {name.split(".")[0] for name in done.stdout.split()}
     assert not names & {"anthropic", "pydantic", "tiktoken", "tools", "compact", "transcripts", "asyncio"}

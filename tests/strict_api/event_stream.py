@@ -1,4 +1,4 @@
-"""A finished message as server-sent events, in the order and the shapes of the real stream."""
+"""Encode a message as server-sent events, in the order and shape of the real stream, or as one JSON body."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,15 +6,14 @@ from typing import Any
 
 from .reply import RAW_JSON, Block
 
-_PIECE = 24
-_PIECES = 400
-"""A long text comes in larger pieces rather than in more than about this many."""
+_PIECE_CHARS = 24
+_MAX_PIECES = 400  # about: a longer text comes in larger pieces
 
 Message = Mapping[str, Any]
 
 
 def event(name: str, payload: Mapping[str, Any]) -> bytes:
-    """One event. A lone surrogate, which UTF-8 cannot carry, goes as a JSON escape."""
+    """One event. A lone surrogate, which UTF-8 cannot carry, is sent as a JSON escape."""
     try:
         line = json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
@@ -26,7 +25,7 @@ PING = event("ping", {"type": "ping"})
 
 
 def events(message: Message) -> Iterator[bytes]:
-    """The whole stream of one message, as `whole` would show it at once."""
+    """The whole stream of one message."""
     usage = message.get("usage")
     early = {**usage, "output_tokens": 1} if usage else usage
     start = {**message, "content": [], "stop_reason": None, "stop_details": None, "usage": early}
@@ -78,7 +77,7 @@ def _opened(block: Block) -> tuple[Block, list[dict[str, str]]]:
 
 
 def _pieces(text: str) -> Sequence[str]:
-    size = max(_PIECE, len(text) // _PIECES)
+    size = max(_PIECE_CHARS, len(text) // _MAX_PIECES)
     return [text[at : at + size] for at in range(0, len(text), size)]
 
 

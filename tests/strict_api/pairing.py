@@ -1,4 +1,4 @@
-"""What the API demands of the order of messages: who begins, who ends, and that every call has its result."""
+"""What the API requires of the order of messages: the first and last role, and a result for every call."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,26 +12,26 @@ PREFILL = (
 
 
 @dataclass(slots=True)
-class Said:
-    """Neighbouring messages of one role as one message, as the API merges them; with each block's path."""
+class MergedMessage:
+    """Neighbouring messages of one role as one message, as the API merges them; each block with its path."""
 
     role: str
     blocks: list[tuple[str, Block]] = field(default_factory=list)
 
 
-def merged(body: Body) -> list[Said]:
-    """The messages of a request whose blocks are sound, neighbours of one role merged."""
-    found: list[Said] = []
+def merged(body: Body) -> list[MergedMessage]:
+    """The messages of a request whose blocks are valid, neighbours of one role merged."""
+    found: list[MergedMessage] = []
     for number, message in enumerate(body["messages"]):
         if not found or found[-1].role != message["role"]:
-            found.append(Said(message["role"]))
+            found.append(MergedMessage(message["role"]))
         for place, block in enumerate(blocks_of(message["content"])):
             found[-1].blocks.append((f"messages.{number}.content.{place}", block))
     return found
 
 
-def order_faults(body: Body, paused: bool) -> Iterator[str]:
-    """All that is wrong with the order. `paused`: the last message is a reply that stopped in mid-turn."""
+def order_violations(body: Body, paused: bool) -> Iterator[str]:
+    """Everything that is wrong with the order. `paused`: the last message is a reply that paused."""
     messages = merged(body)
     if messages[0].role != "user":
         yield 'messages: first message must use the "user" role'
@@ -41,12 +41,14 @@ def order_faults(body: Body, paused: bool) -> Iterator[str]:
     for at, message in enumerate(messages):
         following = messages[at + 1] if at + 1 < len(messages) else None
         if message.role == "assistant":
-            yield from _call_faults(message, following, seen)
+            yield from _call_violations(message, following, seen)
         else:
-            yield from _result_faults(message, messages[at - 1] if at else None)
+            yield from _result_violations(message, messages[at - 1] if at else None)
 
 
-def _call_faults(message: Said, following: Said | None, seen: set[str]) -> Iterator[str]:
+def _call_violations(
+    message: MergedMessage, following: MergedMessage | None, seen: set[str]
+) -> Iterator[str]:
     called: list[str] = []
     for path, block in message.blocks:
         if block["type"] != "tool_use":
@@ -69,7 +71,7 @@ def _call_faults(message: Said, following: Said | None, seen: set[str]) -> Itera
         )
 
 
-def _leading_results(message: Said | None) -> list[Block]:
+def _leading_results(message: MergedMessage | None) -> list[Block]:
     """The results before anything else in a message: later ones do not count as answers."""
     found: list[Block] = []
     for _, block in message.blocks if message is not None else ():
@@ -79,7 +81,7 @@ def _leading_results(message: Said | None) -> list[Block]:
     return found
 
 
-def _result_faults(message: Said, previous: Said | None) -> Iterator[str]:
+def _result_violations(message: MergedMessage, previous: MergedMessage | None) -> Iterator[str]:
     called = {
         block["id"]
         for _, block in (previous.blocks if previous is not None else ())

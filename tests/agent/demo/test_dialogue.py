@@ -1,15 +1,16 @@
-"""What the rules make of requests, results and refusals."""
+"""What the demo answers to requests, results and refusals."""
 
 import time
 from typing import Any
 
 import pytest
 
-from agent.offline.brain import HELP, Brain
-from agent.offline.counting import count_text
-from agent.offline.intents import plan
-from agent.offline.reading import job_in
-from agent.offline.reply import Reply
+from agent.demo.answers import HELP
+from agent.demo.reading_run import find_run
+from agent.demo.request_rules import plan_steps
+from tests.strict_api.demo_bridge import demo_reply
+from tests.strict_api.reply import Reply
+from tests.strict_api.token_counting import count_text
 
 TOOLS = [{"name": name} for name in ("bash", "read", "write", "edit", "compact", "recall")]
 
@@ -25,7 +26,7 @@ def called(name: str, result: str, failed: bool = False, **given: Any) -> list[d
 
 
 def replied(*messages: dict[str, Any], tools: Any = TOOLS) -> Reply:
-    return Brain()({"messages": list(messages), "tools": tools})
+    return demo_reply({"messages": list(messages), "tools": tools})
 
 
 def told(*messages: dict[str, Any]) -> str:
@@ -79,9 +80,9 @@ def test_says_what_it_understands_when_there_is_nothing_to_do(text: str) -> None
 
 
 def test_quotes_and_code_keep_a_then_within_them() -> None:
-    found = plan("create a.txt with 'first then last' then run `echo a then b`")
-    assert [action.tool for step in found.steps for action in step] == ["write", "bash"]
-    assert found.steps[0][0].input["content"] == "first then last\n"
+    steps, _ = plan_steps("create a.txt with 'first then last' then run `echo a then b`")
+    assert [call.name for step in steps for call in step] == ["write", "bash"]
+    assert steps[0][0].input["content"] == "first then last\n"
 
 
 @pytest.mark.parametrize(
@@ -96,8 +97,8 @@ def test_quotes_and_code_keep_a_then_within_them() -> None:
     ],
 )
 def test_understands_runs_of_reading(text: str, where: str, pattern: str) -> None:
-    job = job_in(text)
-    assert job is not None and (job.where, job.pattern) == (where, pattern)
+    run = find_run(text)
+    assert run is not None and (run.where, run.pattern) == (where, pattern)
 
 
 def test_tells_facts_of_what_it_read() -> None:
@@ -113,15 +114,15 @@ def test_paths_are_marked_as_code_so_that_underscores_stay() -> None:
     first = called("read", "a", file_path="src/__init__.py")
     said = told(request, *first, *called("edit", result, file_path="src/__init__.py"))
     assert said.endswith("Done: The file `./src/__init__.py` has been updated.")
-    listed = called("bash", "./__init__.py\n./__main__.py\n2", command=job_page())
+    listed = called("bash", "./__init__.py\n./__main__.py\n2", command=listing())
     said = told(user("read every python file one by one"), *listed)
     assert "Reading file 1 of 2: `./__init__.py`\nUp next (2-2):\n- `./__main__.py`" in said
 
 
-def job_page() -> str:
-    job = job_in("read every python file one by one")
-    assert job is not None
-    return job.page(1)
+def listing() -> str:
+    run = find_run("read every python file one by one")
+    assert run is not None
+    return run.page(1)
 
 
 def test_reports_an_error_plainly_and_stops() -> None:
@@ -189,3 +190,66 @@ def test_a_huge_or_odd_paste_is_answered_at_once(text: str) -> None:
     began = time.perf_counter()
     assert replied(user(text)).stop == "end_turn"
     assert time.perf_counter() - began < 5
+
+
+WHAT_IS_THIS = "what does this project do?"
+
+
+def test_what_a_project_does_is_told_by_the_first_lines_of_its_readme() -> None:
+    assert made(user(WHAT_IS_THIS)) == [("read", {"file_path": "README.md"})]
+    readme = "     1\t# Seed\n     2\tIt grows."
+    assert "# Seed\nIt grows." in told(user(WHAT_IS_THIS), *called("read", readme, file_path="README.md"))
+
+
+def test_a_project_without_a_readme_is_told_by_its_files() -> None:
+    missing = called("read", "File does not exist.", True, file_path="README.md")
+    assert made(user(WHAT_IS_THIS), *missing) == [("bash", {"command": "ls -la"})]
+    listed = called("bash", "a.py\nb.py", command="ls -la")
+    listed[0]["content"][0]["id"] = listed[1]["content"][0]["tool_use_id"] = "t2"
+    assert "a.py\nb.py" in told(user(WHAT_IS_THIS), *missing, *listed)
+    by_name = told(user("read README.md"), *missing)
+    assert "read failed" in by_name
+
+
+def test_a_failing_test_is_run_and_told_but_not_repaired() -> None:
+    request = user("fix the failing test")
+    ((tool, given),) = made(request)
+    assert (tool, given) == ("bash", {"command": "python -m pytest -q"})
+    lines = [f"line {number}" for number in range(50)]
+    output = "\n".join([*lines, "FAILED test_a.py::test_a - assert 1 == 2", "[exit code 1]"])
+    said = told(request, *called("bash", output, True, **given))
+    assert "I cannot repair what I do not understand" in said
+    assert "FAILED test_a.py::test_a" in said and "line 3\n" not in said
+    assert "printed 1 line" in told(request, *called("bash", "5 passed", **given))
+
+
+def said_only(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": [{"type": "text", "text": text}]}
+
+
+def test_a_step_that_was_announced_and_cut_before_its_call_is_made_after_all() -> None:
+    request = user("read a.py then run `ls`")
+    begun = [request, *called("read", "x", file_path="a.py"), said_only("Step 2 of 2: run `ls`.")]
+    assert made(*begun, user("continue")) == [("bash", {"command": "ls"})]
+
+
+def test_a_file_that_was_announced_and_cut_before_its_call_is_read_after_all() -> None:
+    listed = called("bash", "./a.py\n./b.py\n2", command=listing())
+    read = called("read", "x", file_path="./a.py")
+    read[0]["content"][0]["id"] = read[1]["content"][0]["tool_use_id"] = "t2"
+    read[0]["content"].insert(0, {"type": "text", "text": "Reading file 1 of 2: `./a.py`"})
+    begun = [user("read every python file one by one"), *listed, *read]
+    cut = [*begun, said_only("Reading file 2 of 2: `./b.py`")]
+    assert made(*cut, user("continue")) == [("read", {"file_path": "./b.py"})]
+
+
+def test_long_words_of_the_user_are_a_request_whatever_they_speak_of() -> None:
+    text = f"read a.py, which has the summary of what was folded {'and more ' * 60}"
+    assert made(user(text)) == [("read", {"file_path": "a.py"})]
+
+
+def test_a_reply_that_was_cut_is_gone_on_with() -> None:
+    begun = [user("read a.py"), said_only("I read")]
+    assert made(*begun, user("Your reply was cut off at the output limit. Go on.")) == [
+        ("read", {"file_path": "a.py"})
+    ]

@@ -1,4 +1,4 @@
-"""What a brain answers: API blocks and a stop reason; ids and signatures are the server's to fill in."""
+"""What a responder returns: content blocks and a stop reason; the server adds ids and signatures."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,8 @@ class Reply:
     """One assistant message.
 
     A tool_use without `id` is given one, a thinking block without `signature` is signed. `stop_reason` None
-    means tool_use where a tool is called and end_turn otherwise. `usage` overrides figures of the simulation.
+    means tool_use where a tool is called and end_turn otherwise. `usage` overrides fields of the simulated
+    usage.
     """
 
     blocks: Sequence[Block]
@@ -31,8 +32,8 @@ class Reply:
         return "tool_use" if any(block.get("type") == "tool_use" for block in self.blocks) else "end_turn"
 
 
-Answers: TypeAlias = Callable[[Body], Reply]
-"""A brain: from the body of a request to the reply. Called from several threads."""
+Responder: TypeAlias = Callable[[Body], Reply]
+"""From the body of a request to the reply. Called from several threads."""
 
 
 def says(text: str) -> Block:
@@ -41,10 +42,10 @@ def says(text: str) -> Block:
 
 
 def thinks(text: str) -> Block:
-    """A thinking block, to be signed by the server."""
+    """A thinking block, which the server signs."""
     return {"type": "thinking", "thinking": text}
 
 
 def calls(name: str, **input: Any) -> Block:
-    """A tool call, to be given an id by the server."""
+    """A tool call, which the server gives an id."""
     return {"type": "tool_use", "name": name, "input": input}

@@ -1,7 +1,7 @@
-"""One pass over a request: the digest and the token count at every block, and the fate of its thinking.
+"""Walk a request once: the digest and token count up to every block, and which thinking is invalid.
 
-Tools come first, then the system prompt, then the messages, as in the real prompt cache. Neighbours of one
-role are one message here, and cache marks are no part of a digest.
+Tools come first, then the system prompt, then the messages, as in the real prompt cache. Neighbouring
+messages of one role count as one, and cache marks are not part of a digest.
 """
 
 import hashlib
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from .counting import MESSAGE_OVERHEAD, TOOLS_OVERHEAD, count_block
 from .reply import Block, Body
-from .signing import holds, proof
+from .signing import is_bound_to, read_proof
+from .token_counting import MESSAGE_OVERHEAD, TOOLS_OVERHEAD, count_block
 
 START = b"makeroom"
 
@@ -31,7 +31,12 @@ class Position:
 
 @dataclass(slots=True)
 class Prefix:
-    """A walked request. `dropped`: the thinking left out; `problem`: the first complaint about thinking."""
+    """A request after the walk.
+
+    dropped  paths of the thinking blocks that were left out
+    problem  the first invalid thinking block, in the API's words
+    place    how many thinking blocks the open turn has so far
+    """
 
     positions: list[Position] = field(default_factory=list)
     digest: bytes = START
@@ -72,7 +77,7 @@ def _tokens(digest: bytes, block: Block) -> int:
 
 
 def canonical(block: Block) -> bytes:
-    """The block's identity in bytes, without cache marks and absent fields."""
+    """The bytes that identify a block: without cache marks and null fields."""
     kind = block.get("type")
     if kind == "text" and not block.get("citations"):
         return b"text:" + str(block["text"]).encode()
@@ -92,17 +97,18 @@ def _unmarked(value: Any) -> Any:
 
 
 def blocks_of(content: str | list[Block] | None) -> list[Block]:
-    """Content as a list of blocks, whichever way it was written."""
+    """Content as a list of blocks, also where it is a string."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return content or []
 
 
-def walk(body: Body, binds: bool, drop: bool = False) -> Prefix:
-    """Walk a request that is otherwise sound.
+def walk_prefix(body: Body, binds: bool, drop: bool = False) -> Prefix:
+    """Walk a request that is otherwise valid.
 
-    With `binds`, thinking must stand behind what it was made for, else it is refused or, on `drop`, left out.
-    Without, its text must be ours and, in the open turn, its places must count up from the first.
+    With `binds`, thinking must follow the prefix that it was made for, else it is a problem or, with `drop`,
+    left out. Without, its signature must fit its text, and the open turn must keep its thinking from the
+    first block on.
     """
     prefix = Prefix()
     tools = body.get("tools") or []
@@ -149,23 +155,23 @@ _MODIFIED = (
 
 
 def _problem(block: Block, prefix: Prefix, binds: bool) -> str | None:
-    found = proof(block["signature"], block["thinking"])
+    found = read_proof(block["signature"], block["thinking"])
     if found is None:
         return _INVALID
-    if binds and not holds(found, block["thinking"], prefix.digest):
+    if binds and not is_bound_to(found, block["thinking"], prefix.digest):
         return _BOUND
     return None
 
 
 def _reordered(body: Body) -> str | None:
-    """Whether the open turn keeps only a part of its thinking, on a model that does not bind it further."""
+    """The problem where the open turn keeps only a part of its thinking, on a model that does not bind it."""
     place = 0
     found = None
     for path, role, block in _message_blocks(body):
         if role == "user" and block.get("type") != "tool_result":
             place, found = 0, None
         elif block.get("type") == "thinking":
-            known = proof(block["signature"], block["thinking"])
+            known = read_proof(block["signature"], block["thinking"])
             if known is not None and known.place != place:
                 found = found or f"{path}: {_MODIFIED}"
             place += 1

@@ -1,4 +1,4 @@
-"""The models that the offline server pretends to be, and how the models endpoint describes them."""
+"""The models that the strict server serves, and how the models endpoint describes them."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,8 +8,8 @@ THINKING_TYPES = ("adaptive", "between_tools", "disabled", "enabled")
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
-    """One model's limits and manners. `thinks_unasked`: a request without `thinking` thinks all the same."""
+class ServedModel:
+    """The limits and features of a model. `thinks_unasked`: it thinks where a request lacks `thinking`."""
 
     id: str
     window: int
@@ -25,7 +25,7 @@ class Model:
 MODELS = {
     model.id: model
     for model in (
-        Model(
+        ServedModel(
             "claude-sonnet-5-5",
             1_000_000,
             128_000,
@@ -33,9 +33,11 @@ MODELS = {
             thinks_unasked=True,
             forced_tools=False,
         ),
-        Model("claude-opus-5-5", 1_000_000, 128_000, ("adaptive",), thinks_unasked=True, forced_tools=False),
-        Model("claude-haiku-5-5", 1_000_000, 128_000, ("adaptive", "disabled"), thinks_unasked=True),
-        Model(
+        ServedModel(
+            "claude-opus-5-5", 1_000_000, 128_000, ("adaptive",), thinks_unasked=True, forced_tools=False
+        ),
+        ServedModel("claude-haiku-5-5", 1_000_000, 128_000, ("adaptive", "disabled"), thinks_unasked=True),
+        ServedModel(
             "claude-sonnet-4-6",
             1_000_000,
             128_000,
@@ -43,14 +45,18 @@ MODELS = {
             binds_thinking=False,
             efforts=("low", "medium", "high", "max"),
         ),
-        Model("claude-haiku-4-5", 200_000, 64_000, ("disabled", "enabled"), binds_thinking=False, efforts=()),
-        Model("makeroom-offline", 200_000, 64_000, ("adaptive", "disabled")),
+        ServedModel(
+            "claude-haiku-4-5", 200_000, 64_000, ("disabled", "enabled"), binds_thinking=False, efforts=()
+        ),
+        ServedModel("makeroom-offline", 200_000, 64_000, ("adaptive", "disabled")),
     )
 }
 
 
-def known(model: str, window: int | None, max_output: int | None, binds: bool | None) -> Model | None:
-    """The model of that id with the server's own limits put over it, or None where there is no such model."""
+def find_model(
+    model: str, window: int | None, max_output: int | None, binds: bool | None
+) -> ServedModel | None:
+    """The model of that id with the server's limits applied, or None where there is none."""
     found = MODELS.get(model)
     if found is None:
         return None
@@ -62,7 +68,7 @@ def known(model: str, window: int | None, max_output: int | None, binds: bool | 
     )
 
 
-def described(model: Model) -> dict[str, Any]:
+def describe_model(model: ServedModel) -> dict[str, Any]:
     """The model as GET /v1/models/{id} shows it (the fields of the SDK's `ModelInfo`)."""
     return {
         "type": "model",
@@ -79,7 +85,7 @@ def described(model: Model) -> dict[str, Any]:
     }
 
 
-def _capabilities(model: Model) -> dict[str, Any]:
+def _capabilities(model: ServedModel) -> dict[str, Any]:
     yes, no = {"supported": True}, {"supported": False}
     effort = {name: {"supported": name in model.efforts} for name in EFFORTS}
     thinking = {name: {"supported": name in model.thinking} for name in THINKING_TYPES}

@@ -1,23 +1,23 @@
-"""A brain for tests that answers from a prepared list, in order, and says so when the list is at its end."""
+"""A responder that plays a prepared list of replies, in order, and fails when it is asked for more."""
 
 from collections.abc import Iterable
 from threading import Lock
 
-from .reply import Answers, Body, Reply, says
+from .reply import Body, Reply, Responder, says
 
 
-class Exhausted(Exception):
+class ScriptExhausted(Exception):
     """The script was asked for more replies than it holds."""
 
 
-class Script:
-    """Plays `steps` one a request: a Reply, a plain string (a text reply) or a callable of the body.
+class ScriptedModel:
+    """Plays one of `steps` a request: a Reply, a plain string (a text reply) or a function of the body.
 
-    `then` answers everything after the last step; without it a further request raises `Exhausted`, which the
-    server turns into an error 500 and records as refused.
+    `then` answers everything after the last step; without it a further request raises `ScriptExhausted`,
+    which the server turns into an error 500 and records as refused.
     """
 
-    def __init__(self, steps: Iterable[Reply | str | Answers], then: Answers | None = None) -> None:
+    def __init__(self, steps: Iterable[Reply | str | Responder], then: Responder | None = None) -> None:
         self._steps = list(steps)
         self._then = then
         self._lock = Lock()
@@ -27,7 +27,9 @@ class Script:
         with self._lock:
             step = self._steps[self.played] if self.played < len(self._steps) else self._then
             if step is None:
-                raise Exhausted(f"the script holds {len(self._steps)} replies and was asked for one more")
+                raise ScriptExhausted(
+                    f"the script holds {len(self._steps)} replies and was asked for one more"
+                )
             self.played += 1
         if isinstance(step, Reply):
             return step

@@ -1,4 +1,4 @@
-"""The Messages API without its transport: judge a body, ask the brain, charge the cache, make the message."""
+"""The Messages API without its transport: validate a body, charge the cache, build the message."""
 
 import json
 from collections import OrderedDict
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
-from .cache import Figures, PromptCache, Terms
-from .finish import Finished, finish
-from .models import Model, known
+from .errors import ApiError
+from .models import ServedModel, find_model
 from .pairing import PREFILL
-from .prefix import Prefix, walk
-from .refusals import Refused
+from .prefix import Prefix, walk_prefix
+from .prompt_cache import CacheTerms, CacheUsage, PromptCache
 from .reply import Body, Reply
-from .strict import violations
+from .reply_completion import CompletedReply, complete_reply
+from .request_checks import violations
 
-_PAUSED = 256
+_MAX_PAUSED = 256  # replies that may be continued
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a server puts over the limits of every model; None leaves the model's own."""
+    """Limits that a server sets for every model; None leaves the model's own."""
 
     window: int | None = None
     max_output: int | None = None
@@ -29,16 +29,16 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
-    """A request that passed: its model, and its walked prefix."""
+class AdmittedRequest:
+    """A request that was accepted, its model, and its prefix."""
 
     body: Body
-    model: Model
+    model: ServedModel
     prefix: Prefix
 
 
 class Endpoint:
-    """Holds what outlives a request: the prompt cache, and the replies that paused."""
+    """Keeps what outlives a request: the prompt cache, and the replies that paused."""
 
     def __init__(self, limits: Limits, now: Callable[[], float]) -> None:
         self._limits = limits
@@ -47,42 +47,42 @@ class Endpoint:
         self._made = 0
         self._lock = Lock()
 
-    def model(self, name: object) -> Model:
-        """The model of that name. Raises Refused (404)."""
+    def model(self, name: object) -> ServedModel:
+        """The model of that name. Raises ApiError (404)."""
         limits = self._limits
-        found = known(str(name), limits.window, limits.max_output, limits.binds_thinking)
+        found = find_model(str(name), limits.window, limits.max_output, limits.binds_thinking)
         if found is None:
-            raise Refused(404, f"model: {name}")
+            raise ApiError(404, f"model: {name}")
         return found
 
-    def admit(self, body: Any, betas: frozenset[str], counting: bool = False) -> Admitted:
-        """Judge a body. Raises Refused with what the real API would say."""
+    def admit(self, body: Any, betas: frozenset[str], counting: bool = False) -> AdmittedRequest:
+        """Validate a body. Raises ApiError in the words of the real API."""
         if not isinstance(body, dict):
-            raise Refused(400, "Input should be a valid dictionary")
+            raise ApiError(400, "Input should be a valid dictionary")
         if not isinstance(body.get("model"), str):
-            raise Refused(400, "model: Field required")
+            raise ApiError(400, "model: Field required")
         model = self.model(body["model"])
         for message in violations(body, model, betas, paused=True, counting=counting):
-            raise Refused(400, message)
-        prefix = walk(body, model.binds_thinking, drop=_drops(body))
+            raise ApiError(400, message)
+        prefix = walk_prefix(body, model.binds_thinking, drop=_drops(body))
         if body["messages"][-1]["role"] == "assistant" and prefix.digest not in self._paused:
-            raise Refused(400, PREFILL)
+            raise ApiError(400, PREFILL)
         if prefix.problem is not None:
-            raise Refused(400, prefix.problem)
+            raise ApiError(400, prefix.problem)
         if prefix.tokens > model.window and not counting:
-            raise Refused(400, f"prompt is too long: {prefix.tokens} tokens > {model.window} maximum")
-        return Admitted(body, model, prefix)
+            raise ApiError(400, f"prompt is too long: {prefix.tokens} tokens > {model.window} maximum")
+        return AdmittedRequest(body, model, prefix)
 
-    def message(self, admitted: Admitted, reply: Reply) -> dict[str, Any]:
-        """The message that answers an admitted request, charged to the cache."""
+    def message(self, admitted: AdmittedRequest, reply: Reply) -> dict[str, Any]:
+        """The message that answers an accepted request; its prompt is charged to the cache."""
         body, model, prefix = admitted.body, admitted.model, admitted.prefix
         figures = self._cache.charge(prefix, _terms(body, model))
-        finished = finish(reply, body, model, prefix)
+        finished = complete_reply(reply, body, model, prefix)
         with self._lock:
             self._made += 1
             if finished.stop == "pause_turn":
                 self._paused[prefix.digest] = None
-                if len(self._paused) > _PAUSED:
+                if len(self._paused) > _MAX_PAUSED:
                     self._paused.popitem(last=False)
         message = {
             "id": f"msg_{prefix.digest.hex()[:16]}{self._made:06d}",
@@ -108,10 +108,10 @@ def _drops(body: Body) -> bool:
     return bool(binding.get("prefix_mismatch_behavior") == "drop_block")
 
 
-def _terms(body: Body, model: Model) -> Terms:
+def _terms(body: Body, model: ServedModel) -> CacheTerms:
     settings = {name: body.get(name) for name in ("tool_choice", "thinking", "output_config", "speed")}
     automatic = body.get("cache_control")
-    return Terms(
+    return CacheTerms(
         model=model.id,
         settings=json.dumps(settings, sort_keys=True),
         least=model.min_cacheable,
@@ -119,7 +119,7 @@ def _terms(body: Body, model: Model) -> Terms:
     )
 
 
-def _usage(figures: Figures, finished: Finished, reply: Reply) -> dict[str, Any]:
+def _usage(figures: CacheUsage, finished: CompletedReply, reply: Reply) -> dict[str, Any]:
     return {
         "input_tokens": figures.fresh,
         "cache_creation_input_tokens": figures.written_5m + figures.written_1h,

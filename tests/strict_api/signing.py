@@ -5,12 +5,12 @@ import hashlib
 from dataclasses import dataclass
 
 _KEY = b"makeroom offline model"
-_SIZE = 16
+_DIGEST_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
-    """What a signature says: the block's place among the thinking of its turn, and its two digests."""
+class SignatureProof:
+    """The content of a signature: the block's place among the thinking of its turn, and two digests."""
 
     place: int
     text: bytes
@@ -24,24 +24,26 @@ def sign(text: str, prefix: bytes, place: int) -> str:
     return "mk" + base64.b64encode(raw).decode("ascii")
 
 
-def proof(signature: str, text: str) -> Proof | None:
-    """The proof in a signature that this model made for this text, or None."""
+def read_proof(signature: str, text: str) -> SignatureProof | None:
+    """The proof in a signature that `sign` made for this text, or None."""
     try:
         raw = base64.b64decode(signature.removeprefix("mk"), validate=True)
     except ValueError:
         return None
-    found = Proof(int.from_bytes(raw[:2], "big"), raw[2 : 2 + _SIZE], raw[2 + _SIZE :])
+    found = SignatureProof(
+        int.from_bytes(raw[:2], "big"), raw[2 : 2 + _DIGEST_BYTES], raw[2 + _DIGEST_BYTES :]
+    )
     return found if found.text == _text_digest(text, raw[:2]) else None
 
 
-def holds(found: Proof, text: str, prefix: bytes) -> bool:
-    """Whether the block still stands behind the conversation that it was made for."""
+def is_bound_to(found: SignatureProof, text: str, prefix: bytes) -> bool:
+    """Whether the block still follows the conversation that it was made for."""
     return found.prefix == _prefix_digest(text, prefix)
 
 
 def _text_digest(text: str, number: bytes) -> bytes:
-    return hashlib.blake2b(number + text.encode(), key=_KEY, digest_size=_SIZE).digest()
+    return hashlib.blake2b(number + text.encode(), key=_KEY, digest_size=_DIGEST_BYTES).digest()
 
 
 def _prefix_digest(text: str, prefix: bytes) -> bytes:
-    return hashlib.blake2b(prefix + text.encode(), key=_KEY, digest_size=_SIZE).digest()
+    return hashlib.blake2b(prefix + text.encode(), key=_KEY, digest_size=_DIGEST_BYTES).digest()

@@ -1,4 +1,7 @@
-"""The loopback server: HTTP/1.1 with keep-alive on 127.0.0.1, one daemon thread a connection."""
+"""The strict stand-in of the Messages API: HTTP/1.1 on 127.0.0.1, one daemon thread per connection.
+
+It rejects whatever the real API rejects, in the same words, and records it.
+"""
 
 import time
 from collections.abc import Callable
@@ -10,16 +13,16 @@ from typing import Any
 from .connection import Connection, Listener
 from .endpoint import Endpoint, Limits
 from .faults import Fault, Faults
-from .reply import Answers, Body
+from .reply import Body, Responder
 
 __all__ = ["Fault", "Server", "ServerOptions"]
 
-_REMEMBERED = 100
+MAX_REFUSED = 100  # messages kept
 
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """None leaves the model's own limit; `delay` is seconds before each delta; `now` times the cache."""
+    """None leaves the model's own limit. `delay`: seconds before each delta; `now`: clock of the cache."""
 
     window: int | None = None
     max_output: int | None = None
@@ -31,16 +34,16 @@ class ServerOptions:
 
 
 class Server:
-    """A context manager that owns the listening socket and its threads.
+    """A context manager that owns the listening socket and its threads; `responder` answers.
 
-    `requests` and `headers` are of every POST /v1/messages, oldest first, whether accepted or not (empty with
-    keep_requests=False); `refused` are the messages of what was refused on its merits, not by a fault: the
-    last hundred of them. A test that ends with `assert not server.refused` has never sent a bad request.
+    `requests` and `headers` are those of every POST /v1/messages, oldest first, accepted or not (empty with
+    keep_requests=False). `refused` are the messages of the newest requests that were rejected for what they
+    are, not by an injected fault: after `assert not server.refused`, no invalid request was ever sent.
     """
 
-    def __init__(self, brain: Answers, options: ServerOptions | None = None) -> None:
+    def __init__(self, responder: Responder, options: ServerOptions | None = None) -> None:
         self.options = options or ServerOptions()
-        self.brain = brain
+        self.responder = responder
         self.delay = self.options.delay
         self.faults = Faults()
         self.requests: list[Body] = []
@@ -52,18 +55,18 @@ class Server:
         self._count = 0
         self._arrived = Condition(Lock())
         self._listener = Listener(self.options.port, Connection, self)
-        self._thread = Thread(target=self._listener.serve, name="offline model", daemon=True)
+        self._thread = Thread(target=self._listener.serve, name="strict api", daemon=True)
 
     @property
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self._listener.server_address[1]}"
 
     def start(self) -> None:
-        """Begin to answer; the socket already listens."""
+        """Begin to answer; the socket listens since construction."""
         self._thread.start()
 
     def close(self) -> None:
-        """Let go of stalls, close every connection, and end the accepting thread."""
+        """Release stalls, close every connection, and end the accepting thread."""
         self.closing.set()
         self.faults.release()
         self._listener.stop()
@@ -80,7 +83,7 @@ class Server:
         self.close()
 
     def record(self, body: Any, headers: dict[str, str]) -> None:
-        """Note that a request for a message has arrived."""
+        """Record that a request for a message has arrived."""
         with self._arrived:
             self._count += 1
             if self.options.keep_requests:
@@ -89,11 +92,11 @@ class Server:
             self._arrived.notify_all()
 
     def refuse(self, message: str) -> None:
-        """Note that a request was refused on its merits."""
+        """Record that a request was rejected for what it is."""
         self.refused.append(message)
-        del self.refused[:-_REMEMBERED]
+        del self.refused[:-MAX_REFUSED]
 
     def arrived(self, count: int, timeout: float = 10.0) -> bool:
-        """Wait until that many requests for messages have come in all; False when the time is up."""
+        """Wait until `count` requests for messages have arrived in all; False after `timeout` seconds."""
         with self._arrived:
             return self._arrived.wait_for(lambda: self._count >= count, timeout)

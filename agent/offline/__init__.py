@@ -1,1 +1,0 @@
-"""The embedded offline model: a rule-based brain behind a strict loopback Messages API."""
