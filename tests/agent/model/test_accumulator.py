@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from agent.events import TextDelta, ThinkingDelta, ToolCallDelta
 from agent.model.anthropic.accumulator import MessageAccumulator
 from agent.model_port import IncomingReply
-from transcripts.messages import INVALID_JSON, TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock
+from transcripts.messages import (
+    INVALID_JSON,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    UnknownBlock,
+    Usage,
+)
 
 
 def start(usage: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -101,6 +108,22 @@ def test_input_that_is_no_json_object_is_kept_as_invalid(text: str) -> None:
 def test_a_call_without_input_has_an_empty_object() -> None:
     reply = fed([start(), *block(0, TOOL), *end("tool_use")])
     assert reply.blocks[0] == ToolUseBlock("t1", "read", {})
+
+
+def test_a_reply_is_not_complete_while_a_block_has_no_end() -> None:
+    events = [event for event in WHOLE if event != {"type": "content_block_stop", "index": 2}]
+    reply = fed(events)
+    assert events[-1] == {"type": "message_stop"} and reply.stop == "tool_use"
+    assert not reply.complete
+    assert not any(isinstance(kept, ToolUseBlock) for kept in reply.kept())
+
+
+def test_tokens_that_are_cached_for_an_hour_are_counted_apart() -> None:
+    ephemeral = {"ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 4}
+    usage = {"input_tokens": 1, "cache_creation_input_tokens": 7, "cache_creation": ephemeral}
+    reply = fed([start(usage), *block(0, {"type": "text", "text": ""}, *text_deltas("x")), *end()])
+    assert reply.usage == Usage(1, 7, cache_written=7, cache_written_hour=4)
+    assert reply.usage.prompt == 8
 
 
 def test_unknown_blocks_and_events_pass_through() -> None:
