@@ -19,6 +19,11 @@ AgentError                       a clear line for the person; ends the program o
 
 from __future__ import annotations
 
+from typing import Literal
+
+Feature = Literal["thinking", "effort", "cache", "eager tool input"]
+"""What a request may ask for and a server may not take; a rejected one is left out from then on."""
+
 
 class AgentError(Exception):
     """The text is one line for the person, and names the fix where there is one."""
@@ -74,9 +79,9 @@ class OutputTooLong(ModelError):
 
 
 class FieldRejected(ModelError):
-    """The server does not take an optional feature of the request (a `model_port.Feature`)."""
+    """The server does not take an optional feature of the request."""
 
-    def __init__(self, text: str, feature: str) -> None:
+    def __init__(self, text: str, feature: Feature) -> None:
         super().__init__(text)
         self.feature = feature
 

@@ -14,10 +14,8 @@ from typing import Any, Literal, Protocol
 from transcripts.messages import Block, TextBlock, Usage
 from transcripts.view import Message
 
+from .errors import Feature
 from .events import Event
-
-Feature = Literal["thinking", "effort", "cache", "eager tool input"]
-"""What a request may ask for and a server may not take; a rejected one is left out from then on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +23,8 @@ class RequestSettings:
     """What every request of a session has in common.
 
     system      the texts of the system prompt, in order
-    tools       definitions in order: {"name", "description", "input_schema", ...}
+    tools       definitions in order; a model sees their "name", "description" and "input_schema", other
+                keys are for the record
     thinking    whether the model may think before it answers, with a summary that can be shown
     effort      how hard it thinks: "low" to "max"; None leaves that to the model
     cache       how long the provider should keep the prefix: "5m", "1h"; None for not at all
@@ -55,8 +54,9 @@ class RequestSettings:
 class ModelRequest:
     """One request: the view, and where the provider's cache should be able to stop.
 
-    `cache_marks` are indices of messages; the last message is always one more. `instruction` is one more
-    user message at the end, behind the last mark.
+    `messages` alternate, begin with the user's, and hold thinking only where its signature may be sent back.
+    `cache_marks` are indices of messages; the last message is always one more. `instruction` is one more user
+    message at the end, behind the last mark.
     """
 
     settings: RequestSettings

@@ -52,14 +52,14 @@ class Part:
 class Message:
     """One message of the view, showing the facts first..last.
 
-    `encoded` is empty, or holds what a model adapter made of the message, so that it is made once.
+    `encoded` keeps the bytes that model adapters made of the message, by the name of their format.
     """
 
     role: Literal["user", "assistant"]
     parts: tuple[Part, ...]
     first: int
     last: int
-    encoded: list[bytes] = field(default_factory=list, compare=False, repr=False)
+    encoded: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def tokens(self) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 from agent.errors import (
     BlockRejected,
@@ -24,7 +23,7 @@ from agent.errors import (
 )
 from agent.events import Emit, Notice, ReplyFinished, RequestStarted, Retrying, StreamAborted
 from agent.model.retry import MAX_TRIES, wait_before
-from agent.model_port import Feature, IncomingReply, ModelRequest
+from agent.model_port import IncomingReply, ModelRequest
 from agent.session.session import Session
 from compact.cache_breakpoints import cache_breakpoints
 from compact.plan import SummaryReply, SummaryRequest
@@ -155,8 +154,8 @@ def _adapt(context: TurnContext, error: ModelError, emit: Emit) -> bool:
     """Ask differently from now on: without a feature, or for no more output than the model can write."""
     settings = context.settings
     match error:
-        case FieldRejected() if settings.may_use(cast("Feature", error.feature)):
-            context.settings = settings.without(cast("Feature", error.feature))
+        case FieldRejected() if settings.may_use(error.feature):
+            context.settings = settings.without(error.feature)
             emit(Notice(f"the server does not take {error.feature}: left out from now on", "warning"))
         case OutputTooLong() if error.limit < settings.max_tokens:
             context.settings = replace(settings, max_tokens=error.limit)
@@ -258,4 +257,4 @@ def _has_results(message: Message) -> bool:
 
 def _without_thinking(message: Message) -> Message:
     parts = tuple(part for part in message.parts if part.kind is not PartKind.THINKING)
-    return message if len(parts) == len(message.parts) else replace(message, parts=parts, encoded=[])
+    return message if len(parts) == len(message.parts) else replace(message, parts=parts, encoded={})

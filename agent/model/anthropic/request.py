@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent.model_port import Feature, ModelRequest, RequestSettings
+from agent.errors import Feature
+from agent.model_port import ModelRequest, RequestSettings
 from transcripts.messages import UnknownBlock, block_to_json
 from transcripts.view import Message, PartKind, to_json_bytes
 
+FORMAT = "anthropic messages"  # the key of what `Message.encoded` keeps for this adapter
 MAX_MESSAGE_MARKS = 2  # the API takes four: one is on the system prompt, one on the last message
 # The fields by which a server names a feature that it does not take.
 FEATURE_FIELDS: dict[str, Feature] = {
@@ -40,9 +42,10 @@ def encode_request(request: ModelRequest) -> bytes:
 
 def _encoded(message: Message) -> bytes:
     """The message without a mark, encoded once and kept with it."""
-    if not message.encoded:
-        message.encoded.append(encode_message(message))
-    return message.encoded[0]
+    known = message.encoded.get(FORMAT)
+    if known is None:
+        known = message.encoded[FORMAT] = encode_message(message)
+    return known
 
 
 def encode_message(message: Message, mark: dict[str, Any] | None = None) -> bytes:
