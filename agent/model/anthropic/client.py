@@ -56,8 +56,8 @@ class AnthropicModel:
     headers: Mapping[str, str] = field(default_factory=dict)
     assume_official: bool = False
     catalog: ModelCatalog = CATALOG
-    _client: Any = None
-    _sdk: ModuleType | None = None
+    client: Any = field(default=None, repr=False)
+    sdk: ModuleType | None = field(default=None, repr=False)
 
     @property
     def server(self) -> str:
@@ -69,12 +69,12 @@ class AnthropicModel:
 
     def connect(self) -> None:
         """Import the SDK and make the client (1.6 to 4 s the first time). Raises AuthenticationError."""
-        if self._client is not None:
+        if self.client is not None:
             return
         import anthropic
         import httpx2
 
-        self._sdk = anthropic
+        self.sdk = anthropic
         local = "api.anthropic.com" not in self.server
         self.silence = max(self.silence, self.stall or 0.0)
         self.stall = self.stall or (LOCAL_STALL_TIMEOUT_S if local else STALL_TIMEOUT_S)
@@ -82,7 +82,7 @@ class AnthropicModel:
         if self.token and not self.key:
             credentials["auth_token"] = self.token
         try:
-            self._client = anthropic.AsyncAnthropic(
+            self.client = anthropic.AsyncAnthropic(
                 base_url=self.base_url,
                 max_retries=0,
                 timeout=httpx2.Timeout(self.stall, connect=CONNECT_TIMEOUT_S),
@@ -93,8 +93,8 @@ class AnthropicModel:
             raise AuthenticationError(f"no usable credentials: {summarize_error(error)}") from error
 
     async def close(self) -> None:
-        if self._client is not None:
-            await self._client.close()
+        if self.client is not None:
+            await self.client.close()
 
     async def stream(self, request: ModelRequest, reply: IncomingReply, emit: Emit) -> None:
         """See model_port.Model."""
@@ -105,7 +105,7 @@ class AnthropicModel:
             raise
         except Exception as error:  # the stream fails in any way: whatever it is, there is no reply
             log.info("no reply: %r", error, exc_info=True)
-            raise self._map(error) from error
+            raise _map_exception(self, error) from error
 
     def known_facts(self, model: str) -> ModelFacts:
         return facts_from_catalog(model, self.official)
@@ -116,10 +116,10 @@ class AnthropicModel:
 
         self.connect()
         try:
-            response = await self._client.get(f"/v1/models/{model}", cast_to=httpx2.Response)
+            response = await self.client.get(f"/v1/models/{model}", cast_to=httpx2.Response)
             answer = json.loads(response.content)
         except Exception as error:  # the client fails in any way, as in `stream`
-            mapped = self._map(error)
+            mapped = _map_exception(self, error)
             if isinstance(mapped, ModelNotFound) and not (
                 self.official and not self.known_facts(model).known
             ):
@@ -129,38 +129,11 @@ class AnthropicModel:
             raise TransientError(f"no facts about {model}: the answer is no JSON object")
         return facts_from_endpoint(model, answer, self.official)
 
-    def _map(self, error: Exception) -> ModelError:
-        """What an exception of the client means."""
-        import httpx2
-
-        assert self._sdk is not None
-        shown = mask(str(self._client.base_url)).rstrip("/")
-        match error:
-            case self._sdk.APIStatusError():
-                return map_error(error.status_code, _body_of(error), error.response.headers, time.time())
-            case self._sdk.APITimeoutError() if isinstance(error.__cause__, httpx2.ConnectTimeout):
-                return TransientError(f"no connection to {shown} within {CONNECT_TIMEOUT_S:.0f} s")
-            case self._sdk.APITimeoutError() | httpx2.TimeoutException():
-                return TransientError(f"nothing came from {shown} for {self.stall:.0f} s")
-            case self._sdk.APIConnectionError():
-                return map_connection_error(shown, self._client.base_url.host, error)
-            case self._sdk.CredentialsError():
-                return AuthenticationError(f"no usable credentials: {summarize_error(error)}")
-            case TypeError() if "authentication" in str(error):
-                return AuthenticationError("no credentials: set ANTHROPIC_API_KEY, or try --offline")
-            case TimeoutError():
-                return TransientError(
-                    f"the server sent signs of life, but no content for {self.silence:.0f} s"
-                )
-            case httpx2.HTTPError() | httpx2.StreamError() | OSError():
-                return TransientError(f"the connection broke: {summarize_error(error)}")
-        return TransientError(f"the stream made no sense: {type(error).__name__}: {summarize_error(error)}")
-
     async def _post(self, body: bytes, reply: IncomingReply, emit: Emit) -> None:
         import httpx2
 
         async with asyncio.timeout(self.silence) as limit:
-            response = await self._client.post(
+            response = await self.client.post(
                 "/v1/messages",
                 content=body,
                 cast_to=httpx2.Response,
@@ -175,10 +148,10 @@ class AnthropicModel:
 
     async def _read(self, response: Any, reply: IncomingReply, emit: Emit, limit: asyncio.Timeout) -> None:
         """Fill the reply until it is whole. Only content extends the time limit, whatever bytes come."""
-        assert self._sdk is not None
+        assert self.sdk is not None
         now = asyncio.get_running_loop().time
         accumulator = MessageAccumulator(reply)
-        events = self._sdk.AsyncStream.raw_events(response)
+        events = self.sdk.AsyncStream.raw_events(response)
         async for sse in events:
             event = json.loads(sse.data) if sse.data else {"type": "ping"}
             kind = "ping" if sse.event == "ping" else event["type"]
@@ -213,3 +186,30 @@ def _body_of(error: Any) -> str:
         return str(error.response.text)
     except RuntimeError:  # the body of a streamed answer was not read
         return json.dumps(error.body)
+
+
+def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:
+    """What an exception of the model's client means."""
+    import httpx2
+
+    sdk, client = model.sdk, model.client
+    assert sdk is not None
+    server = mask(str(client.base_url)).rstrip("/")
+    match error:
+        case sdk.APIStatusError():
+            return map_error(error.status_code, _body_of(error), error.response.headers, time.time())
+        case sdk.APITimeoutError() if isinstance(error.__cause__, httpx2.ConnectTimeout):
+            return TransientError(f"no connection to {server} within {CONNECT_TIMEOUT_S:.0f} s")
+        case sdk.APITimeoutError() | httpx2.TimeoutException():
+            return TransientError(f"nothing came from {server} for {model.stall:.0f} s")
+        case sdk.APIConnectionError():
+            return map_connection_error(server, client.base_url.host, error)
+        case sdk.CredentialsError():
+            return AuthenticationError(f"no usable credentials: {summarize_error(error)}")
+        case TypeError() if "authentication" in str(error):
+            return AuthenticationError("no credentials: set ANTHROPIC_API_KEY, or try --offline")
+        case TimeoutError():
+            return TransientError(f"the server sent signs of life, but no content for {model.silence:.0f} s")
+        case httpx2.HTTPError() | httpx2.StreamError() | OSError():
+            return TransientError(f"the connection broke: {summarize_error(error)}")
+    return TransientError(f"the stream made no sense: {type(error).__name__}: {summarize_error(error)}")
