@@ -1,164 +1,322 @@
-"""The house keeps its shape: the direction of imports, purity, sizes, and who may catch everything."""
+"""The rules of the house, one test a rule:
+
+the direction of imports, layers, purity, sizes, names, borders.
+"""
+
+from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
-
-import pytest
+from typing import TypeVar
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("transcripts", "tools", "compact", "agent")
 MAY_IMPORT = {
     "transcripts": {"transcripts"},
     "tools": {"transcripts", "tools"},
     "compact": {"transcripts", "compact"},
     "agent": {"transcripts", "tools", "compact", "agent"},
 }
-ONLY_IN = {
+# Packages (and modules) of agent/, lowest first: each imports only from the layers below its own.
+VOCABULARY = {
+    "dates", "errors", "events", "formatting", "import_guard", "menus", "model_port", "ports", "version",
+}  # fmt: skip
+LAYERS: tuple[set[str], ...] = (
+    VOCABULARY,
+    {"model", "permissions", "checkpoints", "demo"},
+    {"session", "replay"},
+    {"loop"},
+    {"app"},
+    {"ui", "commands"},
+    {"cli"},
+    {"__main__"},
+)
+# Beside the layers: only these modules may import them.
+ONLY_IMPORTED_BY = {
+    "agent.demo": ("agent.app.composition",),
+    "agent.replay": ("agent.__main__",),
+}
+HEAVY_LIBRARIES = {
     "anthropic": ("agent/model/anthropic/client.py",),
-    "rich": ("agent/ui/", "agent/replay/"),
+    "httpx2": ("agent/model/anthropic/",),
+    "jsonschema": ("tools/base.py",),
+    "PIL": ("tools/images.py",),
     "prompt_toolkit": ("agent/ui/",),
-    "pydantic": ("tools/", "agent/session/tool_definitions.py"),
-    "tiktoken": ("compact/tokens.py", "compact/vocabulary.py"),
+    "pydantic": ("tools/", "agent/app/settings_schema.py"),
+    "rich": ("agent/ui/", "agent/replay/"),
+    "tiktoken": ("compact/tokens.py",),
 }
 # These decide and never act: no files, no processes, no clock, no network.
 PURE = (
-    "transcripts/messages.py",
-    "transcripts/facts.py",
-    "transcripts/codec.py",
-    "transcripts/view.py",
-    "transcripts/entries.py",
-    "transcripts/edits.py",
-    "transcripts/fold.py",
     "agent/cli/arguments.py",
-    "agent/model/anthropic/request.py",
+    "agent/model/anthropic/accumulator.py",
+    "agent/model/anthropic/catalog.py",
     "agent/model/anthropic/error_mapping.py",
+    "agent/model/anthropic/request.py",
     "agent/model/retry.py",
+    "agent/model_port.py",
     "agent/permissions/rules.py",
     "agent/permissions/shell_syntax.py",
-    "agent/model/anthropic/accumulator.py",
+    "compact/",
+    "transcripts/codec.py",
+    "transcripts/edits.py",
+    "transcripts/entries.py",
+    "transcripts/facts.py",
+    "transcripts/fold.py",
+    "transcripts/messages.py",
+    "transcripts/view.py",
 )
-IMPURE = {
-    "os",
-    "subprocess",
-    "socket",
-    "asyncio",
-    "threading",
-    "time",
-    "pathlib",
-    "shutil",
-    "tempfile",
-    "random",
-}
-# compact/ is pure as a whole, but for loading the tokenizer's table.
-COMPACT_MAY = {"compact/tokens.py", "compact/vocabulary.py"}
-# The corridor; the REPL, whose screen and draft outlive a fault below.
+IMPURE_BY_NEED = ("compact/tokens.py",)  # loads the tokenizer's table
+ACTING_MODULES = {
+    "asyncio", "os", "pathlib", "random", "shutil", "socket", "subprocess", "tempfile", "threading", "time",
+}  # fmt: skip
+# Where any exception may be caught: tools run arbitrary code, streams and faces fail in any way.
 BORDERS = {
     "agent/loop/tool_executor.py",
-    "agent/ui/repl.py",
-    "agent/ui/turn_runner.py",
-}
-BORDERS |= {"tools/safe_open.py"}  # an exception there is carried from a thread to those who await it
-BORDERS |= {
     "agent/model/anthropic/client.py",
     "agent/ui/headless.py",
-}  # the stream fails in any way; every run has its result line
-BANNED_NAMES = ("Manager", "Handler", "Helper", "Util", "Mixin", "Data", "Info")
+    "agent/ui/repl.py",
+    "agent/ui/turn_runner.py",
+    "tools/safe_open.py",
+}
+MAX_MODULE_LINES = 400
+MAX_FUNCTION_LINES = 50
+MAX_CLASS_LINES = 150
+MAX_BROAD_EXCEPTS = 6
+MAX_SHARED_CLASS_NAMES = 3
+MAX_HIDDEN_IMPORTS = 8
+MAX_MODULES = 180
+MAX_UI_MODULES = 18
+VAGUE_ENDINGS = ("Manager", "Handler", "Helper", "Util", "Mixin", "Data", "Info")
 
 
-def modules() -> list[Path]:
-    return sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+Node = TypeVar("Node", bound=ast.AST)
 
 
-def relative(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
+@dataclass(frozen=True)
+class Module:
+    """A module of the product: its path below the root, its text and its syntax tree."""
 
+    path: str
+    text: str
+    tree: ast.Module
 
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
+    @property
+    def name(self) -> str:
+        return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
+    @property
+    def package(self) -> str:
+        """The part of agent/ that it belongs to, "" outside agent/."""
+        parts = self.name.split(".")
+        return parts[1] if parts[0] == "agent" and len(parts) > 1 else ""
 
-def imported(path: Path) -> Iterator[str]:
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield node.module
+    def nodes(self, kind: type[Node]) -> Iterator[Node]:
+        return (node for node in ast.walk(self.tree) if isinstance(node, kind))
 
+    def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+        yield from self.nodes(ast.FunctionDef)
+        yield from self.nodes(ast.AsyncFunctionDef)
 
-each = pytest.mark.parametrize("path", modules(), ids=relative)
-
-
-@each
-def test_imports_go_one_way(path: Path) -> None:
-    room = relative(path).split("/")[0]
-    ours = {name.split(".")[0] for name in imported(path)} & set(ROOMS)
-    assert ours <= MAY_IMPORT[room]
-
-
-def drawn_on(path: Path) -> Iterator[str]:
-    """The modules of ours that a module names in its imports, those for type checkers included."""
-    package = path.relative_to(ROOT).parts[:-1]
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.ImportFrom):
-            above = package[: len(package) + 1 - node.level] if node.level else ()
+    def imported(self) -> set[str]:
+        """What its imports name, those for type checkers included: modules, and names within modules."""
+        package = self.name.split(".") if self.path.endswith("__init__.py") else self.name.split(".")[:-1]
+        found = {alias.name for node in self.nodes(ast.Import) for alias in node.names}
+        for node in self.nodes(ast.ImportFrom):
+            above = package[: len(package) + 1 - node.level] if node.level else []
             origin = ".".join((*above, *(node.module or "").split("."))).strip(".")
-            yield from (origin, *(f"{origin}.{alias.name}" for alias in node.names))
-    yield from imported(path)
+            found |= {origin, *(f"{origin}.{alias.name}" for alias in node.names)}
+        return found
 
 
-def test_no_modules_draw_on_each_other_in_a_circle() -> None:
-    names = {
-        relative(path).removesuffix(".py").removesuffix("/__init__").replace("/", "."): path
-        for path in modules()
-    }
-    graph = {name: names.keys() & set(drawn_on(path)) - {name} for name, path in names.items()}
+@cache
+def modules() -> dict[str, Module]:
+    """The product's modules by name."""
+    paths = sorted(path for package in MAY_IMPORT for path in (ROOT / package).rglob("*.py"))
+    made = []
+    for path in paths:
+        text = path.read_text("utf-8")
+        made.append(Module(path.relative_to(ROOT).as_posix(), text, ast.parse(text)))
+    return {module.name: module for module in made}
+
+
+def breaches(rule: Callable[[Module], Iterator[str]]) -> list[str]:
+    """What breaks a rule, over all modules: "path: what"."""
+    return [f"{module.path}: {what}" for module in modules().values() for what in rule(module)]
+
+
+def drawn_on(module: Module) -> set[str]:
+    """The modules of ours that a module imports."""
+    return (modules().keys() & module.imported()) - {module.name}
+
+
+def layer_of(package: str) -> int:
+    return next((number for number, layer in enumerate(LAYERS) if package in layer), -1)
+
+
+def lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> int:
+    return (node.end_lineno or 0) - node.lineno + 1
+
+
+def test_the_four_packages_import_one_way() -> None:
+    def rule(module: Module) -> Iterator[str]:
+        own = {name.split(".")[0] for name in drawn_on(module)}
+        yield from own - MAY_IMPORT[module.name.split(".")[0]]
+
+    assert breaches(rule) == []
+
+
+def test_each_package_of_agent_has_its_layer() -> None:
+    packages = {module.package for module in modules().values()} - {""}
+    assert packages <= set().union(*LAYERS), "a new package needs its place in LAYERS"
+
+
+def test_a_package_of_agent_imports_only_from_the_layers_below() -> None:
+    def rule(module: Module) -> Iterator[str]:
+        for name in drawn_on(module) if module.package else ():
+            other = modules()[name].package
+            if other and other != module.package and layer_of(other) >= layer_of(module.package):
+                if not {other, module.package} <= VOCABULARY:
+                    yield f"imports {name}"
+
+    assert breaches(rule) == []
+
+
+def test_what_stands_beside_the_layers_has_one_importer() -> None:
+    def rule(module: Module) -> Iterator[str]:
+        for package, importers in ONLY_IMPORTED_BY.items():
+            outside = not module.name.startswith(package) and module.name not in importers
+            yield from (name for name in drawn_on(module) if outside and name.startswith(package))
+
+    assert breaches(rule) == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    graph = {name: drawn_on(module) for name, module in modules().items()}
     assert len(graph["agent.loop.turn"]) > 5
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
 
 
-@each
-def test_heavy_libraries_stay_in_their_places(path: Path) -> None:
-    for name in {name.split(".")[0] for name in imported(path)} & set(ONLY_IN):
-        assert relative(path).startswith(ONLY_IN[name]), f"{name} belongs to {ONLY_IN[name]}"
+def test_heavy_libraries_stay_in_their_places() -> None:
+    def rule(module: Module) -> Iterator[str]:
+        for library in {name.split(".")[0] for name in module.imported()} & set(HEAVY_LIBRARIES):
+            if not module.path.startswith(HEAVY_LIBRARIES[library]):
+                yield f"imports {library}"
+
+    assert breaches(rule) == []
 
 
-@each
-def test_pure_modules_touch_nothing(path: Path) -> None:
-    name = relative(path)
-    if name in PURE or (name.startswith("compact/") and name not in COMPACT_MAY):
-        assert not {found.split(".")[0] for found in imported(path)} & IMPURE
+def test_pure_modules_touch_nothing() -> None:
+    def rule(module: Module) -> Iterator[str]:
+        if module.path.startswith(PURE) and module.path not in IMPURE_BY_NEED:
+            yield from {name.split(".")[0] for name in module.imported()} & ACTING_MODULES
+
+    assert breaches(rule) == []
+    assert all(any(m.path.startswith(each) for m in modules().values()) for each in PURE)
 
 
-@each
-def test_modules_and_functions_stay_small(path: Path) -> None:
-    assert len(path.read_text("utf-8").splitlines()) <= 400
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert (node.end_lineno or 0) - node.lineno + 1 <= 50, f"{node.name} is too long"
-        if isinstance(node, ast.ClassDef):
-            assert not node.name.endswith(BANNED_NAMES), node.name
+def test_modules_functions_and_classes_stay_small() -> None:
+    def rule(module: Module) -> Iterator[str]:
+        if (lines := module.text.count("\n")) > MAX_MODULE_LINES:
+            yield f"{lines} lines"
+        yield from (f"{f.name}()" for f in module.functions() if lines_of(f) > MAX_FUNCTION_LINES)
+        yield from (c.name for c in module.nodes(ast.ClassDef) if lines_of(c) > MAX_CLASS_LINES)
+
+    assert breaches(rule) == []
 
 
-@each
-def test_every_module_says_what_it_is_for(path: Path) -> None:
-    if relative(path) == "agent/__init__.py":
-        assert not path.read_text("utf-8").strip(), "importing agent does nothing"
-        return
-    assert ast.get_docstring(tree(path))
+def test_the_house_has_no_more_modules_than_a_person_can_know() -> None:
+    assert len(modules()) <= MAX_MODULES
+    assert sum(module.package == "ui" for module in modules().values()) <= MAX_UI_MODULES
 
 
-@each
-def test_only_the_borders_catch_everything(path: Path) -> None:
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.ExceptHandler):
-            everything = node.type is None or (
-                isinstance(node.type, ast.Name) and node.type.id in ("Exception", "BaseException")
-            )
-            cleans_up = isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None
-            assert not everything or cleans_up or relative(path) in BORDERS, f"line {node.lineno}"
+def test_every_module_says_what_it_is_for() -> None:
+    assert (
+        breaches(lambda m: iter(() if ast.get_docstring(m.tree) or not m.text else ("no docstring",))) == []
+    )
+    assert modules()["agent"].text == "", "importing agent does nothing"
 
 
-def test_no_test_package_shadows_a_room() -> None:
+def test_only_the_borders_catch_everything() -> None:
+    def broad(module: Module) -> Iterator[ast.ExceptHandler]:
+        for handler in module.nodes(ast.ExceptHandler):
+            names = [n.id for n in ast.walk(handler.type) if isinstance(n, ast.Name)] if handler.type else []
+            reraises = isinstance(handler.body[-1], ast.Raise) and handler.body[-1].exc is None
+            if (not names or {"Exception", "BaseException"} & set(names)) and not reraises:
+                yield handler
+
+    assert breaches(lambda m: (f"line {h.lineno}" for h in broad(m) if m.path not in BORDERS)) == []
+    assert len(breaches(lambda m: (str(h.lineno) for h in broad(m)))) <= MAX_BROAD_EXCEPTS
+
+
+def test_no_class_has_a_name_that_says_nothing() -> None:
+    def rule(module: Module) -> Iterator[str]:
+        yield from (c.name for c in module.nodes(ast.ClassDef) if c.name.endswith(VAGUE_ENDINGS))
+
+    assert breaches(rule) == []
+
+
+def shared(names: Callable[[Module], Iterator[str]]) -> dict[str, list[str]]:
+    """Names that stand in several modules, with the modules."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for module in modules().values():
+        for name in names(module):
+            found[name].add(module.path)
+    return {name: sorted(paths) for name, paths in found.items() if len(paths) > 1}
+
+
+def test_no_two_modules_have_one_name() -> None:
+    stems = shared(lambda m: iter({Path(m.path).stem} - {"__init__", "__main__"}))
+    assert stems == {}
+
+
+def test_hardly_two_classes_have_one_name() -> None:
+    assert len(shared(lambda m: (c.name for c in m.nodes(ast.ClassDef)))) <= MAX_SHARED_CLASS_NAMES
+
+
+def test_a_constant_is_one_quantity() -> None:
+    def constants(module: Module) -> Iterator[str]:
+        for node in module.tree.body:
+            targets = node.targets if isinstance(node, ast.Assign) else []
+            targets = [node.target] if isinstance(node, ast.AnnAssign) else targets
+            yield from (t.id for t in targets if isinstance(t, ast.Name) and t.id.isupper() and len(t.id) > 2)
+
+    assert shared(constants) == {}
+
+
+def hidden_imports(module: Module) -> Iterator[ast.Import | ast.ImportFrom]:
+    """The imports within functions that draw on modules of ours."""
+    for function in module.functions():
+        for node in ast.walk(function):
+            if isinstance(node, ast.ImportFrom) and (
+                node.level or (node.module or "").split(".")[0] in MAY_IMPORT
+            ):
+                yield node
+
+
+def test_an_import_within_a_function_says_how_many_milliseconds_it_saves() -> None:
+    def rule(module: Module) -> Iterator[str]:
+        lines = module.text.split("\n")
+        for node in hidden_imports(module):
+            around = "\n".join(lines[max(0, node.lineno - 3) : node.end_lineno or node.lineno])
+            if not re.search(r"\d+ ms", around):
+                yield f"line {node.lineno}"
+
+    assert breaches(rule) == []
+    assert len(breaches(lambda m: (str(n.lineno) for n in hidden_imports(m)))) <= MAX_HIDDEN_IMPORTS
+
+
+def test_no_test_package_shadows_a_package_of_the_product() -> None:
     assert not list((ROOT / "tests").rglob("__init__.py"))
+
+
+def test_tests_use_the_real_thing() -> None:
+    mocked = [
+        path for path in (ROOT / "tests").rglob("*.py") if "unittest" + ".mock" in path.read_text("utf-8")
+    ]
+    assert mocked == []

@@ -10,7 +10,8 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -99,13 +100,8 @@ class AnthropicModel:
     async def stream(self, request: ModelRequest, reply: IncomingReply, emit: Emit) -> None:
         """See model_port.Model."""
         self.connect()
-        try:
+        with _errors_mapped(self):
             await self._post(encode_request(request), reply, emit)
-        except ModelError:
-            raise
-        except Exception as error:  # the stream fails in any way: whatever it is, there is no reply
-            log.info("no reply: %r", error, exc_info=True)
-            raise _map_exception(self, error) from error
 
     def known_facts(self, model: str) -> ModelFacts:
         return facts_from_catalog(model, self.official)
@@ -115,16 +111,15 @@ class AnthropicModel:
         import httpx2
 
         self.connect()
+        known = self.known_facts(model)
         try:
-            response = await self.client.get(f"/v1/models/{model}", cast_to=httpx2.Response)
-            answer = json.loads(response.content)
-        except Exception as error:  # the client fails in any way, as in `stream`
-            mapped = _map_exception(self, error)
-            if isinstance(mapped, ModelNotFound) and not (
-                self.official and not self.known_facts(model).known
-            ):
-                return self.known_facts(model)  # a server without that endpoint, or a model of the catalog
-            raise mapped from error
+            with _errors_mapped(self):
+                response = await self.client.get(f"/v1/models/{model}", cast_to=httpx2.Response)
+                answer = json.loads(response.content)
+        except ModelNotFound:
+            if self.official and not known.known:
+                raise
+            return known  # a server without that endpoint, or a model of the catalog
         if not isinstance(answer, dict):
             raise TransientError(f"no facts about {model}: the answer is no JSON object")
         return facts_from_endpoint(model, answer, self.official)
@@ -173,12 +168,26 @@ class AnthropicModel:
 
 async def _drain(events: AsyncIterator[Any]) -> None:
     """Read to the end, so that the connection can serve the next request; the reply is whole anyway."""
+    import httpx2
+
     try:
         async with asyncio.timeout(DRAIN_TIMEOUT_S):
             async for _ in events:
                 pass
-    except Exception:  # nothing is lost any more
+    except (httpx2.HTTPError, httpx2.StreamError, OSError):  # nothing is lost any more
         log.info("the connection did not end well", exc_info=True)
+
+
+@contextmanager
+def _errors_mapped(model: AnthropicModel) -> Iterator[None]:
+    """Turn whatever the client raises into a ModelError: it fails in many ways, and each means no answer."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except Exception as error:
+        log.info("no answer: %r", error, exc_info=True)
+        raise _map_exception(model, error) from error
 
 
 def _body_of(error: Any) -> str:
