@@ -1,4 +1,4 @@
-"""Menus: what a person can choose from, as plain data. Faces draw them; see ports.Chooser."""
+"""Menus as plain data: what can be chosen. The faces draw them; see `ports.Chooser`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MenuRow:
-    """One thing to choose. `value` is what choosing it comes to; `facts` are small, the weightiest first.
+    """One row. Choosing it yields `value`; `facts` are short, the most important first.
 
-    `more` is searched by the filter and not shown. `key` is what the row is known by: it is shown,
-    and typed line by line; without one that is its place from 1.
+    `more` is searched by the filter but not shown. `key` identifies the row: it is shown, and typed where a
+    menu is answered line by line; without one that is the row's place, from 1.
     """
 
     value: str
@@ -22,29 +22,28 @@ class MenuRow:
 
 @dataclass(frozen=True, slots=True)
 class Menu:
-    """A title and its rows. `filters` tells that it is a long list in which typing searches."""
+    """A title and its rows. `filters`: a long list in which typing searches."""
 
     title: str
     rows: tuple[MenuRow, ...]
     filters: bool = True
 
-    def key(self, place: int) -> str:
+    def key_of(self, place: int) -> str:
         """What is typed for the row at a place (from 0)."""
         return self.rows[place].key or str(place + 1)
 
-    def keyed(self, key: str) -> MenuRow | None:
+    def row_for_key(self, key: str) -> MenuRow | None:
         """The row that a typed key stands for."""
-        return next((row for place, row in enumerate(self.rows) if self.key(place) == key), None)
+        return next((row for place, row in enumerate(self.rows) if self.key_of(place) == key), None)
 
-    def lines(self) -> list[str]:
-        """The menu for a face that prints line by line; controls are not escaped."""
-        keys = [self.key(place) for place in range(len(self.rows))]
+    def keyed_lines(self) -> list[str]:
+        """The rows with their keys, for printing line by line; control characters are not escaped."""
         return [
-            f"{key:>3}  {'  '.join((*row.facts[:2], row.title[:100]))}"
-            for key, row in zip(keys, self.rows, strict=True)
+            f"{self.key_of(place):>3}  {'  '.join((*row.facts[:2], row.title[:100]))}"
+            for place, row in enumerate(self.rows)
         ]
 
 
-def question(title: str, **answers: str) -> Menu:
-    """A question with a few answers: each name is a value, its words are shown."""
-    return Menu(title, tuple(MenuRow(value, words) for value, words in answers.items()), filters=False)
+def question_menu(title: str, **answers: str) -> Menu:
+    """A question with a few answers: each keyword is a value, its argument the text shown."""
+    return Menu(title, tuple(MenuRow(value, text) for value, text in answers.items()), filters=False)

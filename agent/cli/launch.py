@@ -83,7 +83,7 @@ def _run(setup: RunSetup) -> int:
 
 
 def _run_interactive(setup: RunSetup) -> int:
-    from agent.ui.repl_options import ReplOptions, run  # 110 ms of prompt_toolkit that headless runs save
+    from agent.ui.repl import ReplOptions, run_repl  # 110 ms of prompt_toolkit that headless runs save
 
     def make_driver(emit: Emit, approver: Approver, chooser: Chooser | None) -> Driver:
         from agent import commands  # 150 ms, after the first paint
@@ -99,4 +99,4 @@ def _run_interactive(setup: RunSetup) -> int:
         color=setup.options.color,
         mask=setup.masks.text,
     )
-    return asyncio.run(run(make_driver, options))
+    return asyncio.run(run_repl(make_driver, options))

@@ -15,8 +15,7 @@ from agent.errors import ChoiceCancelled, UsageError
 from agent.menus import Menu, MenuRow
 from agent.session.repository import SessionRepository
 from agent.session.session_rows import in_use_menu, session_menu
-from agent.ui.escape import one_line
-from agent.ui.tty import at_screen, at_terminal
+from agent.ui.terminal_text import at_screen, at_terminal, one_line
 from transcripts.masking import SecretMasks, secret_values
 from transcripts.record_errors import SessionInUse
 from transcripts.session_lock import holder
@@ -81,14 +80,14 @@ def _can_ask(options: Options) -> bool:
 
 def _choose(menu: Menu, options: Options) -> MenuRow | None:
     if at_screen(options.plain):
-        from agent.ui.picker import choose_now  # 110 ms of prompt_toolkit that --continue saves
+        from agent.ui.picker import run_picker  # 110 ms of prompt_toolkit that --continue saves
 
-        return choose_now(menu, options.color)
-    lines = [one_line(menu.title), *(f"  {one_line(line)}" for line in menu.lines()[:MAX_LISTED_ROWS])]
+        return run_picker(menu, options.color)
+    lines = [one_line(menu.title), *(f"  {one_line(line)}" for line in menu.keyed_lines()[:MAX_LISTED_ROWS])]
     sys.stdout.write("\n".join(lines) + "\n")
     while True:
         sys.stdout.write("Which? (a number, or Enter to leave) ")
         sys.stdout.flush()
         answer = sys.stdin.readline().strip()
-        if not answer or (row := menu.keyed(answer)) is not None:
+        if not answer or (row := menu.row_for_key(answer)) is not None:
             return row if answer else None

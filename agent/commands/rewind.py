@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from agent.checkpoints.change_log import changed_files_since
 from agent.checkpoints.file_restore import Action, RestoreStep, plan_restore, restore
 from agent.checkpoints.recorder import Checkpoints
-from agent.dates import when
 from agent.events import CommandOutput, Event, Notice, PromptRestored
-from agent.menus import Menu, MenuRow, question
+from agent.formatting import format_age
+from agent.menus import Menu, MenuRow, question_menu
 from agent.session.conversation_text import prompt_texts
 from agent.session.repository import load_deferred
 from tools.text_encoding import pluralize
@@ -65,7 +65,7 @@ that somebody else changed since."""
     if argument:
         return await _rewind(controller, points, argument)
     if controller.chooser is None:
-        controller.emit(CommandOutput("\n".join(_points_menu(controller, points).lines())))
+        controller.emit(CommandOutput("\n".join(_points_menu(controller, points).keyed_lines())))
         return Notice("/rewind N goes back to before that prompt (add `files` or `both`)")
     chosen = await _choose(controller, points, controller.chooser)
     return await _rewind(controller, points, chosen) if chosen else None
@@ -162,7 +162,7 @@ def _points_menu(controller: Controller, points: list[RewindPoint]) -> Menu:
     for point in reversed(points):
         count = counts[point.seq]
         files = f"{pluralize(count, 'file')} changed since" if count else "no files changed since"
-        facts = (when(point.at, now), *([files] if checkpoints else []))
+        facts = (format_age(point.at, now), *([files] if checkpoints else []))
         rows.append(MenuRow(str(point.number), point.title, facts, key=str(point.number)))
     return Menu("Go back to before which prompt?", tuple(rows))
 
@@ -175,12 +175,12 @@ def _scope_menu(point: RewindPoint, plan: list[RestoreStep]) -> Menu:
         added, removed = sum(step.added for step in plan), sum(step.removed for step in plan)
         files = f"{pluralize(len(plan), 'file')}, +{added} -{removed}"
         answers |= {"files": f"The files: {files}", "both": f"Both: the conversation, and {files}"}
-    return question(f"Back to before: {point.title}", **answers, cancel="Cancel")
+    return question_menu(f"Back to before: {point.title}", **answers, cancel="Cancel")
 
 
 def _changed_files_menu(count: int) -> Menu:
     verb = "was" if count == 1 else "were"
-    return question(
+    return question_menu(
         f"{pluralize(count, 'file')} {verb} changed by somebody else since",
         keep="Leave those as they are now",
         theirs="Restore those as well: what was changed in them since is lost",

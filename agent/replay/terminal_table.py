@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agent.ui.escape import one_line
+from agent.ui.terminal_text import one_line
 
 from .cost import Figures, Run, totals
 from .simulation import WINDOW

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agent.dates import stamp, when
-from agent.menus import Menu, MenuRow, question
+from agent.formatting import format_age, format_timestamp
+from agent.menus import Menu, MenuRow, question_menu
 from tools.text_encoding import pluralize
 from transcripts.listing import SessionSummary
 from transcripts.masking import SecretMasks
@@ -17,7 +17,7 @@ def session_line(summary: SessionSummary, masks: SecretMasks) -> str:
     """One line of `makeroom sessions`. Controls are not escaped."""
     title = masks.all(f"[{summary.name}] {summary.first}" if summary.name else summary.first)
     prompts = pluralize(summary.turns, "prompt")
-    head = f"{summary.sid}  {stamp(summary.at)}  {prompts:>11}  {_size(summary.size):>8}"
+    head = f"{summary.sid}  {format_timestamp(summary.at)}  {prompts:>11}  {_size(summary.size):>8}"
     return f"{head}  {title[:MAX_TITLE_CHARS]}"
 
 
@@ -27,7 +27,7 @@ def session_menu(summaries: list[SessionSummary], now: float, masks: SecretMasks
         MenuRow(
             one.sid,
             masks.all(one.name or one.first)[:MAX_SEARCHED_CHARS],
-            (when(one.at, now), pluralize(one.turns, "prompt"), _size(one.size), one.sid),
+            (format_age(one.at, now), pluralize(one.turns, "prompt"), _size(one.size), one.sid),
             masks.all(one.first)[:MAX_SEARCHED_CHARS],
         )
         for one in summaries
@@ -38,7 +38,7 @@ def session_menu(summaries: list[SessionSummary], now: float, masks: SecretMasks
 def in_use_menu(error: SessionInUse, leave: str) -> Menu:
     """What to do about a session in use: the values are view, fork and leave, whose words are given."""
     who = f"pid {error.pid}" if error.pid else "another process"
-    return question(
+    return question_menu(
         f"Session {error.sid} is in use by {who}",
         view="View it: print the conversation so far",
         fork="Fork it: go on in a copy, that one stays as it is",

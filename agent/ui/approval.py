@@ -1,10 +1,10 @@
-"""Ask the person: a question takes the place of the input, whose draft is kept.
+"""Ask for permission: a question takes the place of the input, whose draft is kept.
 
-Keys typed before the question could be read must not answer it: it listens only after 300 ms without a
+Keys typed before the question could be read must not answer it: it listens only after a pause without a
 key. Until then, and whenever a key that is no answer is pressed, keys go on into the draft. A letter counts
 only when no other key follows soon: the first letter of a word is no answer, and neither is any letter of
-one that is being typed. What outlasts the call is only marked by its key, and taken by Enter: no key alone
-grants it.
+one that is being typed. An answer that outlasts the call is only marked by its key, and taken by Enter: no
+single key grants it.
 """
 
 from __future__ import annotations
@@ -16,15 +16,24 @@ from dataclasses import dataclass, field
 
 from agent.ports import Allow, Deny, PermissionQuestion
 
-from .escape import one_line, output, strict
-from .labels import RenderContext
-from .text_cells import clip, clip_start, fit, width, wrap
+from .terminal_text import (
+    RenderContext,
+    cell_width,
+    clip,
+    clip_painted,
+    clip_start,
+    escape_output,
+    escape_strict,
+    hang,
+    one_line,
+    wrap,
+)
 
-QUIET = 0.3  # seconds
-ALONE = 0.35  # seconds that a letter must stand alone to be an answer: slower than most people type
-DIGIT_ALONE = 0.15  # the same for a digit, which begins no word
-PAUSE = 1.0  # seconds without a key after which a word is over
-LEAST_ROWS = 3
+LISTEN_DELAY_S = 0.3  # without a key, before keys are answers
+LETTER_ALONE_S = 0.35  # that a letter must stand alone to be an answer: slower than most people type
+DIGIT_ALONE_S = 0.15  # the same for a digit, which begins no word
+WORD_PAUSE_S = 1.0  # without a key, after which a word is over
+MIN_BODY_ROWS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +42,7 @@ class ApprovalChoice:
 
     letter: str
     digit: str
-    words: str
+    text: str
     answer: Allow | None
 
     @property
@@ -44,42 +53,51 @@ class ApprovalChoice:
 
 @dataclass(slots=True)
 class ApprovalPanel:
-    """A question on the screen."""
+    """A question on the screen. Times are seconds of a monotonic clock."""
 
     question: PermissionQuestion
     choices: tuple[ApprovalChoice, ...]
     answer: asyncio.Future[Allow | Deny]
     listens_at: float
-    at: int = 0
-    first: int = 0  # the line of the body that is shown first
-    reasoning: bool = False
-    held: str = ""  # a key that may be an answer or the beginning of a word
+    marked: int = 0  # index of the marked choice
+    scroll: int = 0  # the line of the body that is shown first
+    reasoning: bool = False  # whether the reason of a "no" is being written
+    held_key: str = ""  # may be an answer or the beginning of a word
     word_until: float = 0.0  # until then a key that follows belongs to the same word
     typing: bool = False  # words were typed meanwhile: Enter ends those, and is no answer
     draft: str = ""  # what is written in the input, which the question hides
     body: list[str] = field(default_factory=list)
 
+    def choice_for(self, key: str) -> ApprovalChoice | None:
+        return next((choice for choice in self.choices if key in (choice.letter, choice.digit)), None)
+
 
 class ApprovalDialog:
-    """Implements ports.Approver. `panel` is the question on the screen, or None."""
+    """Implements ports.Approver. `panel` is the question on the screen, or None.
 
-    def __init__(self, changed: Callable[[], None], monotonic: Callable[[], float] = time.monotonic) -> None:
+    `on_change` is called when a question comes, goes or looks different.
+    """
+
+    def __init__(
+        self, on_change: Callable[[], None], monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self.panel: ApprovalPanel | None = None
-        self.changed = changed
+        self.on_change = on_change
         self._monotonic = monotonic
-        self._one = asyncio.Lock()
+        self._one_at_a_time = asyncio.Lock()
 
     async def ask(self, question: PermissionQuestion) -> Allow | Deny:
         """Show the question and wait; cancelling takes it off the screen."""
-        async with self._one:
-            waiting: asyncio.Future[Allow | Deny] = asyncio.get_running_loop().create_future()
-            self.panel = ApprovalPanel(question, choices(question), waiting, self._monotonic() + QUIET)
-            self.changed()
+        async with self._one_at_a_time:
+            answer: asyncio.Future[Allow | Deny] = asyncio.get_running_loop().create_future()
+            listens_at = self._monotonic() + LISTEN_DELAY_S
+            self.panel = ApprovalPanel(question, approval_choices(question), answer, listens_at)
+            self.on_change()
             try:
-                return await waiting
+                return await answer
             finally:
                 self.panel = None
-                self.changed()
+                self.on_change()
 
     @property
     def listening(self) -> bool:
@@ -87,34 +105,33 @@ class ApprovalDialog:
         panel = self.panel
         return panel is not None and not panel.reasoning and self._monotonic() >= panel.listens_at
 
-    def disturb(self) -> None:
-        """A key came that is no answer: the person is typing something else."""
+    def note_typing(self) -> None:
+        """A key came that is no answer: something else is being typed."""
         if self.panel is not None:
             now = self._monotonic()
-            self.panel.listens_at, self.panel.word_until = now + QUIET, now + PAUSE
+            self.panel.listens_at, self.panel.word_until = now + LISTEN_DELAY_S, now + WORD_PAUSE_S
             self.panel.typing = True
-            self.changed()
+            self.on_change()
 
     def press(self, key: str) -> str:
         """A character typed while the question listens; returns what belongs into the draft after all."""
         panel = self.panel
         if panel is None:
             return key
-        held, panel.held = panel.held, ""
-        chosen = _keyed(panel, key)
-        before = _keyed(panel, held)
+        held, panel.held_key = panel.held_key, ""
+        chosen, before = panel.choice_for(key), panel.choice_for(held)
         if chosen is None or (before and not before.lasting) or self._monotonic() < panel.word_until:
             if before:
-                panel.at = 0  # what the first letter of the word may have marked
-            self.disturb()
+                panel.marked = 0  # the first letter of the word may have marked another
+            self.note_typing()
             return held + key
-        panel.held = key
+        panel.held_key = key
         if chosen.lasting:
-            panel.at = panel.choices.index(chosen)
-            panel.word_until = self._monotonic() + PAUSE
-            self.changed()
+            panel.marked = panel.choices.index(chosen)
+            panel.word_until = self._monotonic() + WORD_PAUSE_S
+            self.on_change()
         else:
-            alone = DIGIT_ALONE if key == chosen.digit else ALONE
+            alone = DIGIT_ALONE_S if key == chosen.digit else LETTER_ALONE_S
             panel.word_until = self._monotonic() + alone
             asyncio.get_running_loop().call_later(alone, self._stood_alone, panel, chosen)
         return ""
@@ -123,33 +140,33 @@ class ApprovalDialog:
         """Take the choice whose key was just typed, else the marked one; none behind typed words."""
         panel = self.panel
         if panel is not None and not panel.typing:
-            self._choose(_keyed(panel, panel.held) or panel.choices[panel.at])
+            self._choose(panel.choice_for(panel.held_key) or panel.choices[panel.marked])
 
     def move(self, by: int) -> None:
         """Mark another choice."""
         if self.panel is not None:
-            self.panel.at = (self.panel.at + by) % len(self.panel.choices)
-            self.panel.typing, self.panel.held, self.panel.word_until = False, "", 0.0
+            self.panel.marked = (self.panel.marked + by) % len(self.panel.choices)
+            self.panel.typing, self.panel.held_key, self.panel.word_until = False, "", 0.0
 
     def scroll(self, by: int) -> None:
         if self.panel is not None:
-            self.panel.first = max(0, min(self.panel.first + by, len(self.panel.body) - 1))
+            self.panel.scroll = max(0, min(self.panel.scroll + by, len(self.panel.body) - 1))
 
     def refuse(self, reason: str = "", stop: bool = False) -> None:
-        """Say no; `stop` ends the turn too."""
+        """Answer no; `stop` ends the turn too."""
         if self.panel is not None and not self.panel.answer.done():
             self.panel.answer.set_result(Deny(reason, stop))
 
-    def back(self) -> None:
-        """Ask again instead of taking a reason."""
+    def ask_again(self) -> None:
+        """Show the choices again instead of taking a reason."""
         if self.panel is not None:
             self.panel.reasoning = False
-            self.panel.listens_at = self._monotonic() + QUIET
-            self.changed()
+            self.panel.listens_at = self._monotonic() + LISTEN_DELAY_S
+            self.on_change()
 
     def _stood_alone(self, panel: ApprovalPanel, choice: ApprovalChoice) -> None:
-        if panel is self.panel and panel.held in (choice.letter, choice.digit):
-            panel.held = ""
+        if panel is self.panel and panel.held_key in (choice.letter, choice.digit):
+            panel.held_key = ""
             self._choose(choice)
 
     def _choose(self, choice: ApprovalChoice) -> None:
@@ -158,124 +175,110 @@ class ApprovalDialog:
             return
         if choice.answer is None:
             panel.reasoning = True
-            self.changed()
+            self.on_change()
         else:
             panel.answer.set_result(choice.answer)
 
 
-def _keyed(panel: ApprovalPanel, key: str) -> ApprovalChoice | None:
-    return next((choice for choice in panel.choices if key in (choice.letter, choice.digit)), None)
-
-
-def choices(question: PermissionQuestion) -> tuple[ApprovalChoice, ...]:
+def approval_choices(question: PermissionQuestion) -> tuple[ApprovalChoice, ...]:
     """The answers to a question. The one that may be missing comes last: digits keep their meaning."""
-    once, no = (
-        ApprovalChoice("y", "1", "Yes, this once", Allow("once")),
-        ApprovalChoice("n", "3", "No, and tell why", None),
-    )
+    once = ApprovalChoice("y", "1", "Yes, this once", Allow("once"))
+    no = ApprovalChoice("n", "3", "No, and tell why", None)
     if question.prefix is None:
         special = any(touch.outside or touch.protected for touch in question.touches)
-        words = f"Yes, {'this place' if special else f'all of {one_line(question.tool)}'} in this session"
-        return once, ApprovalChoice("a", "2", words, Allow("session")), no
+        text = f"Yes, {'this place' if special else f'all of {one_line(question.tool)}'} in this session"
+        return once, ApprovalChoice("a", "2", text, Allow("session")), no
     rule = one_line(question.prefix)
     session = ApprovalChoice("a", "2", f"Yes, for this session: {rule}", Allow("session"))
-    return (
-        once,
-        session,
-        no,
-        ApprovalChoice("p", "4", f"Yes, always in this project: {rule}", Allow("always")),
-    )
+    always = ApprovalChoice("p", "4", f"Yes, always in this project: {rule}", Allow("always"))
+    return once, session, no, always
 
 
-def body(question: PermissionQuestion, look: RenderContext) -> list[str]:
-    """What is asked for, whole: every character visible, long lines wrapped."""
-    from .render import diff  # not before the first paint
+def question_body(question: PermissionQuestion, ctx: RenderContext) -> list[str]:
+    """All of what is asked for: every character visible, long lines wrapped."""
+    from .render import render_diff  # 20 ms: the events and facts, not before the first paint
 
-    inner = RenderContext(max(look.columns - 2, 2), look.theme, full=True)
+    inner = RenderContext(max(ctx.columns - 2, 2), ctx.theme, full=True)
     if question.preview.get("diff"):
-        rows = diff(str(question.preview["diff"]), inner)
+        rows = render_diff(str(question.preview["diff"]), inner)
     else:
         text = str(question.preview.get("text") or question.title)
-        rows = wrap(output(text.replace("\r", "␍")) if "\r" in text else strict(text), inner.columns)
+        text = escape_output(text.replace("\r", "␍")) if "\r" in text else escape_strict(text)
+        rows = wrap(text, inner.columns)
     for touch in question.touches:
         if touch.outside or touch.protected:
             where = "a protected place" if touch.protected else "outside the project"
-            words = f"{touch.kind}s {where}: {one_line(touch.target)}"
-            rows += [look.theme.paint("warning", row) for row in wrap(words, inner.columns)]
+            rows += inner.wrapped("warning", f"{touch.kind}s {where}: {one_line(touch.target)}")
     return [f"  {row}" for row in rows]
 
 
-def place(question: PermissionQuestion, look: RenderContext) -> list[str]:
-    """Where a change is made: a diff alone does not tell. What has no diff is told by its body."""
+def question_target(question: PermissionQuestion, ctx: RenderContext) -> list[str]:
+    """What a diff changes, which it does not say itself; [] where the body says it."""
     title = one_line(question.title)
-    return [f"  {row}" for row in wrap(title, look.columns - 2)] if question.preview.get("diff") else []
+    return [f"  {row}" for row in wrap(title, ctx.columns - 2)] if question.preview.get("diff") else []
 
 
-def draw(panel: ApprovalPanel, look: RenderContext, rows: int) -> list[str]:
+def full_question(question: PermissionQuestion, ctx: RenderContext) -> list[str]:
+    """The question for printing: all of what is asked for, and each answer with its rule in full."""
+    choices = approval_choices(question)
+    answers = [f"  {choice.digit} {choice.text}  {choice.letter}" for choice in choices]
+    rows = [row for answer in answers for row in wrap(answer, ctx.columns)]
+    return [*question_target(question, ctx), *question_body(question, ctx), *rows]
+
+
+def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[str]:
     """The question in at most `rows` lines; the choices are always there."""
-    question, paint = panel.question, look.theme.paint
+    question = panel.question
     if not panel.body:
-        panel.body = body(question, look)
-    head = [paint("warning", clip(f"Allow {one_line(question.tool)}?", look.columns))]
+        panel.body = question_body(question, ctx)
+    head = ctx.clipped("warning", f"Allow {one_line(question.tool)}?")
     title = one_line(question.title)
     if question.preview.get("diff") and title:
-        head[0] += "  " + clip(title, max(look.columns - len(question.tool) - 10, 1))
-    foot = _foot(panel, look, rows - len(head) - LEAST_ROWS)
-    room = max(rows - len(head) - len(foot), LEAST_ROWS)
-    shown = panel.body[panel.first : panel.first + room]
+        head += "  " + clip(title, max(ctx.columns - len(question.tool) - 10, 1))
+    foot = _foot(panel, ctx, rows - 1 - MIN_BODY_ROWS)
+    room = max(rows - 1 - len(foot), MIN_BODY_ROWS)
+    shown = panel.body[panel.scroll : panel.scroll + room]
     if len(panel.body) > room:
-        shown = panel.body[panel.first : panel.first + room - 1]
-        last = panel.first + len(shown)
-        more = f"  lines {panel.first + 1}-{last} of {len(panel.body)} · PgUp PgDn · Ctrl-O prints all"
-        shown = [*shown, paint("dim", clip(more, look.columns))]
-    return [fit(row, look.columns) for row in (*head, *shown, *foot)]
+        shown = panel.body[panel.scroll : panel.scroll + room - 1]
+        last = panel.scroll + len(shown)
+        more = f"  lines {panel.scroll + 1}-{last} of {len(panel.body)} · PgUp PgDn · Ctrl-O prints all"
+        shown = [*shown, ctx.clipped("dim", more)]
+    return [clip_painted(row, ctx.columns) for row in (head, *shown, *foot)]
 
 
-def whole(question: PermissionQuestion, look: RenderContext) -> list[str]:
-    """The question for printing: all that is asked for, and each answer with its rule in full."""
-    answers = [f"  {choice.digit} {choice.words}  {choice.letter}" for choice in choices(question)]
-    return [
-        *place(question, look),
-        *body(question, look),
-        *(row for answer in answers for row in wrap(answer, look.columns)),
-    ]
-
-
-def _foot(panel: ApprovalPanel, look: RenderContext, most: int) -> list[str]:
-    """The answers in at most `most` rows: wrapped where there is room, else cut, and that is said."""
-    paint = look.theme.paint
-    why = (
-        [paint("dim", clip(f"  {one_line(panel.question.why)}", look.columns))] if panel.question.why else []
-    )
+def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> list[str]:
+    """The answers in at most `max_rows`: wrapped where there is room, else cut, and that is said."""
+    why = [ctx.clipped("dim", f"  {one_line(panel.question.why)}")] if panel.question.why else []
     if panel.reasoning:
-        return [*why, clip("Why not? Enter sends it (may be empty), Esc goes back", look.columns)]
-    room = max(look.columns - 7, 4)
-    texts = [wrap(f"{choice.digit} {choice.words}", room) for choice in panel.choices]
-    cut = len(why) + sum(map(len, texts)) + 1 > most
+        return [*why, clip("Why not? Enter sends it (may be empty), Esc goes back", ctx.columns)]
+    room = max(ctx.columns - 7, 4)
+    texts = [wrap(f"{choice.digit} {choice.text}", room) for choice in panel.choices]
+    cut = len(why) + sum(map(len, texts)) + 1 > max_rows
     if cut:
-        texts = [[clip(f"{choice.digit} {choice.words}", room)] for choice in panel.choices]
-    rows = [row for at, text in enumerate(texts) for row in _choice(panel, at, text, look)]
+        texts = [[clip(f"{choice.digit} {choice.text}", room)] for choice in panel.choices]
+    rows = [row for at, text in enumerate(texts) for row in _choice_rows(panel, at, text, ctx)]
     marking = " or ".join(choice.letter for choice in panel.choices if choice.lasting)
     last = f"  Esc: no, and stop · {marking} only marks, Enter takes it"
     if panel.typing:
-        last = _typing(panel.draft, look.columns)
-    elif cut and any(len(wrap(choice.words, room - 2)) > 1 for choice in panel.choices):
+        last = _typing_hint(panel.draft, ctx.columns)
+    elif cut and any(len(wrap(choice.text, room - 2)) > 1 for choice in panel.choices):
         last = "  Ctrl-O: rules whole; Esc: no"
-    return [*why, *rows, paint("dim", clip(last, look.columns))]
+    return [*why, *rows, ctx.clipped("dim", last)]
 
 
-def _typing(draft: str, columns: int) -> str:
-    """How to answer behind typed words, and the end of those, for which the words before make way."""
+def _typing_hint(draft: str, columns: int) -> str:
+    """How to answer behind typed words, and the end of those; the hint gets shorter to make room."""
     shown = one_line(draft)
     long, short = "  You are typing: ↑ or ↓, then Enter, answers", "  Typing (↑ Enter answers)"
-    lead = next((words for words in (long, short) if width(words) + width(shown) + 3 <= columns), short)
-    return f"{lead} · {clip_start(shown, columns - width(lead) - 3)}" if shown else long
+    if not shown:
+        return long
+    lead = long if cell_width(long) + cell_width(shown) + 3 <= columns else short
+    return f"{lead} · {clip_start(shown, columns - cell_width(lead) - 3)}"
 
 
-def _choice(panel: ApprovalPanel, at: int, text: list[str], look: RenderContext) -> list[str]:
+def _choice_rows(panel: ApprovalPanel, at: int, text: list[str], ctx: RenderContext) -> list[str]:
     """The rows of one answer: marked when it is chosen, its letter behind the last."""
-    marked = at == panel.at
-    marks = ["❯ " if marked else "  ", *("    " for _ in text[1:])]
-    rows = [mark + row for mark, row in zip(marks, text, strict=True)]
-    rows = [look.theme.paint("bold", row) for row in rows] if marked else rows
-    return [*rows[:-1], rows[-1] + look.theme.paint("dim", f"  {panel.choices[at].letter}")]
+    marked = at == panel.marked
+    rows = hang(text, "❯ " if marked else "  ", "    ")
+    rows = [ctx.paint("bold", row) for row in rows] if marked else rows
+    return [*rows[:-1], rows[-1] + ctx.paint("dim", f"  {panel.choices[at].letter}")]

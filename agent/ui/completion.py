@@ -6,21 +6,24 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from .escape import one_line
-from .path_completion import paths, word_before
+from .terminal_text import one_line
 
-MOST_FILES = 50_000
-MOST_SHOWN = 50
-STALE = 10.0  # seconds after which the list of files is made anew
-PATIENCE = 5.0  # seconds that git may take
+MAX_INDEXED_FILES = 50_000
+MAX_OFFERED_FILES = 50  # after an @
+MAX_OFFERED_PATHS = 200  # of one folder, on Tab
+MAX_INDEX_AGE_S = 10.0  # after which the files are listed anew
+GIT_TIMEOUT_S = 5.0
 _MENTION = re.compile(r"(?:^|\s)@([^\s@]*)$")
-_SKIP = {".git", "node_modules", "__pycache__", ".venv", ".mypy_cache", ".transcripts", ".task_outputs"}
+_WORD_AT_CURSOR = re.compile(r"(?:[^\s\\]|\\.)*\\?$")
+_SKIPPED_FOLDERS = {
+    ".git", "node_modules", "__pycache__", ".venv", ".mypy_cache", ".transcripts", ".task_outputs"
+}  # fmt: skip
 
 
 def is_command(text: str, exists: Callable[[str], bool] = os.path.lexists) -> bool:
@@ -32,7 +35,7 @@ def is_command(text: str, exists: Callable[[str], bool] = os.path.lexists) -> bo
 
 
 def rank(typed: str, names: Iterable[str]) -> list[str]:
-    """The names that fit, best first: those that begin so, then those that hold the letters in order.
+    """The names that match, best first: those that begin so, then those that hold the letters in order.
 
     Equally good ones keep their order.
     """
@@ -43,7 +46,7 @@ def rank(typed: str, names: Iterable[str]) -> list[str]:
 
 
 def _score(typed: str, name: str) -> tuple[int, int] | None:
-    """Lower is better: (kind of match, where)."""
+    """(kind of match, where), lower is better; None for no match."""
     if name.startswith(typed):
         return (0, 0)
     base = name.rstrip("/").rfind("/") + 1
@@ -60,35 +63,68 @@ def _score(typed: str, name: str) -> tuple[int, int] | None:
     return (3, at)
 
 
+def word_before_cursor(text: str) -> str:
+    """The last word of a line, with escaped spaces in it; a leading `!` is not part of it."""
+    found = _WORD_AT_CURSOR.search(text)
+    word = found[0] if found else ""
+    return word.lstrip("!") if text.lstrip().startswith("!") and word == text.lstrip() else word
+
+
+def matching_paths(word: str, folder: Path, shell: bool) -> list[str]:
+    """The paths on disk that begin with a word, folders with a slash at the end.
+
+    In a shell line (`shell`) what a shell would interpret is escaped. Hidden files only when asked for.
+    """
+    plain = re.sub(r"\\(.)", r"\1", word) if shell else word
+    head, slash, base = plain.rpartition("/")
+    parent = folder / Path(f"{head}{slash}").expanduser() if slash else folder
+    try:
+        with os.scandir(parent) as entries:
+            names = [
+                f"{entry.name}/" if entry.is_dir() else entry.name
+                for entry in entries
+                if entry.name.startswith(base) and (base.startswith(".") or not entry.name.startswith("."))
+            ]
+    except (OSError, ValueError):
+        return []
+    found = [f"{head}{slash}{name}" for name in sorted(names)[:MAX_OFFERED_PATHS]]
+    return [re.sub(r"([\s\\\"'$&|;()<>*?#`])", r"\\\1", name) for name in found] if shell else found
+
+
 class FileIndex:
     """The files of a folder, listed in the background: by git where it is a work tree, else by walking."""
 
     def __init__(self, folder: Path, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.folder = folder
         self._monotonic = monotonic
-        self._listed: float | None = None
+        self._listed_at: float | None = None
         self._task: asyncio.Task[None] | None = None
-        self.names: Sequence[str] = ()
+        self._names: Sequence[str] = ()
 
-    async def fresh(self) -> Sequence[str]:
-        """The names, relative to the folder, folders with a slash at the end; at most STALE seconds old."""
-        if self._listed is None or self._monotonic() - self._listed > STALE:
+    async def names(self) -> Sequence[str]:
+        """The names, relative to the folder, folders with a slash at the end, shallow ones first.
+
+        Only the first call waits for them; once they are too old a new list is made meanwhile.
+        """
+        if self._listed_at is None or self._monotonic() - self._listed_at > MAX_INDEX_AGE_S:
             if self._task is None or self._task.done():
                 self._task = asyncio.ensure_future(self._list())
-            if self._listed is None:
+            if self._listed_at is None:
                 await asyncio.shield(self._task)
-        return self.names
+        return self._names
 
     async def _list(self) -> None:
         found = await _git_files(self.folder)
         if found is None:
             found = await asyncio.to_thread(lambda: list(_walk(self.folder)))
         folders = {f"{parent}/" for name in found for parent in _parents(name)}
-        self.names = sorted([*folders, *found], key=_depth)[:MOST_FILES]
-        self._listed = self._monotonic()
+        by_depth = sorted([*folders, *found], key=lambda name: (name.rstrip("/").count("/"), name))
+        self._names = by_depth[:MAX_INDEXED_FILES]
+        self._listed_at = self._monotonic()
 
 
 async def _git_files(folder: Path) -> list[str] | None:
+    """What git tracks or does not ignore; None where git cannot tell."""
     command = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     try:
         process = await asyncio.create_subprocess_exec(
@@ -102,7 +138,7 @@ async def _git_files(folder: Path) -> list[str] | None:
     except OSError:
         return None
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(GIT_TIMEOUT_S):
             out, _ = await process.communicate()
     except TimeoutError:
         process.kill()
@@ -110,16 +146,16 @@ async def _git_files(folder: Path) -> list[str] | None:
         return None
     if process.returncode != 0:
         return None
-    return [os.fsdecode(name) for name in out.split(b"\0")[:MOST_FILES] if name]
+    return [os.fsdecode(name) for name in out.split(b"\0")[:MAX_INDEXED_FILES] if name]
 
 
 def _walk(folder: Path) -> Iterator[str]:
     seen = 0
     for root, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in _SKIP)
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS)
         for name in sorted(names):
             seen += 1
-            if seen > MOST_FILES:
+            if seen > MAX_INDEXED_FILES:
                 return
             yield os.path.relpath(os.path.join(root, name), folder)  # noqa: PTH118  50,000 Paths are slow
 
@@ -132,7 +168,7 @@ def _parents(name: str) -> Iterator[str]:
 
 
 class CompletionSource(Completer):
-    """Completes commands and files; `commands` gives (name, summary) pairs."""
+    """Completes commands, mentioned files and paths; `commands` gives (name, summary) pairs."""
 
     def __init__(self, commands: Callable[[], Sequence[tuple[str, str]]], files: FileIndex) -> None:
         self._commands = commands
@@ -143,48 +179,46 @@ class CompletionSource(Completer):
         before = document.text_before_cursor
         if not before.startswith("/") or any(char in before[1:] for char in " \n/"):
             return
-        about = {name.removeprefix("/"): summary for name, summary in self._commands()}
-        names = [name for name in about if not _is_alias(about[name])] if before == "/" else list(about)
-        ranked = names if before == "/" else rank(before[1:], names)
-        for name in ranked:
-            yield Completion(f"/{name}", -len(before), f"/{name}", about[name])
+        summaries = {name.removeprefix("/"): summary for name, summary in self._commands()}
+        if before == "/":  # all but the other names of a command
+            names = [name for name, summary in summaries.items() if not summary.startswith("same as /")]
+        else:
+            names = rank(before[1:], summaries)
+        for name in names:
+            yield Completion(f"/{name}", -len(before), f"/{name}", summaries[name])
 
-    async def get_completions_async(self, document: Document, complete_event: CompleteEvent):  # type: ignore[no-untyped-def]
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        before = document.text_before_cursor
         for completion in self.get_completions(document, complete_event):
             yield completion
-        mention = _MENTION.search(document.text_before_cursor)
-        if mention is None:
-            if complete_event.completion_requested:
-                for completion in await asyncio.to_thread(self._paths, document.text_before_cursor):
-                    yield completion
+        mention = _MENTION.search(before)
+        if mention is not None:
+            found = await self._mentioned(mention[1])
+        elif complete_event.completion_requested:
+            found = await asyncio.to_thread(self._paths, before)
+        else:
             return
-        typed = mention[1]
-        names = await self._files.fresh()
-        best = await asyncio.to_thread(rank, typed, names) if typed else list(names[:MOST_SHOWN])
-        for name in best[:MOST_SHOWN]:
-            ending = "" if name.endswith("/") else " "
-            yield Completion(_quoted(name) + ending, -len(typed), one_line(name))
+        for completion in found:
+            yield completion
+
+    async def _mentioned(self, typed: str) -> list[Completion]:
+        names = await self._files.names()
+        best = await asyncio.to_thread(rank, typed, names) if typed else names
+        quoted = [(name, f'"{name}"' if " " in name else name) for name in best[:MAX_OFFERED_FILES]]
+        return [
+            Completion(text if name.endswith("/") else f"{text} ", -len(typed), one_line(name))
+            for name, text in quoted
+        ]
 
     def _paths(self, before: str) -> list[Completion]:
         """Tab on a word: the paths that begin so. Without a word only after `!`."""
-        word, shell = word_before(before), before.lstrip().startswith("!")
+        word, shell = word_before_cursor(before), before.lstrip().startswith("!")
         if not word and not shell:
             return []
-        return [
-            Completion(
-                path, -len(word), one_line(path.rstrip("/").rpartition("/")[2] + "/" * path.endswith("/"))
-            )
-            for path in paths(word, self._files.folder, shell)
-        ]
-
-
-def _is_alias(summary: str) -> bool:
-    return summary.startswith("same as /")
-
-
-def _depth(name: str) -> tuple[int, str]:
-    return (name.rstrip("/").count("/"), name)
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"' if " " in name else name
+        found = []
+        for path in matching_paths(word, self._files.folder, shell):
+            shown = path.rstrip("/").rpartition("/")[2] + "/" * path.endswith("/")
+            found.append(Completion(path, -len(word), one_line(shown)))
+        return found

@@ -22,12 +22,12 @@ from transcripts.record_errors import StoreError
 from .output_formats import OUTPUT_FORMATS, OutputFormat, RunDescription, StandardStreams
 
 log = logging.getLogger(__name__)
-MOST = 10 * 1024 * 1024  # bytes of standard input; a prompt beyond that is a mistake
-PATIENCE = 1.0  # seconds that an inherited, silent standard input is waited for when there is a prompt
+MAX_STDIN_BYTES = 10 * 1024 * 1024  # a prompt beyond that is a mistake
+STDIN_TIMEOUT_S = 1.0  # that an inherited, silent standard input is waited for when there is a prompt
 
 
 class DenyAll:
-    """Nobody is there to ask: what is not allowed is refused, with the flag that would allow it."""
+    """Implements ports.Approver: what is not allowed is refused, naming the flag that would allow it."""
 
     async def ask(self, question: PermissionQuestion) -> Deny:
         rule = question.prefix or question.tool
@@ -43,67 +43,67 @@ def run_headless(setup: RunSetup) -> int:
 
 
 async def _run(setup: RunSetup, prompt: str) -> int:
-    stopped: list[int] = []
+    """The exit code; the first signal of a kind interrupts the run, the second has its usual effect."""
+    signalled: list[int] = []
     loop = asyncio.get_running_loop()
-    task = asyncio.ensure_future(_answer(setup, prompt, stopped))
+    task = asyncio.ensure_future(_answer(setup, prompt, signalled))
 
-    def stop(number: int, code: int) -> None:
-        stopped.append(code)
+    def stop(number: int) -> None:
+        signalled.append(128 + number)
         task.cancel()
         loop.remove_signal_handler(number)
 
-    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
-        loop.add_signal_handler(number, stop, number, code)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop, number)
     try:
         return await task
     except asyncio.CancelledError:
-        return stopped[0] if stopped else 130
+        return signalled[0] if signalled else 130
 
 
-async def _answer(setup: RunSetup, prompt: str, stopped: list[int]) -> int:
-    faces: list[OutputFormat] = []
-    early: list[Event] = []  # what is told before the face stands
+async def _answer(setup: RunSetup, prompt: str, signalled: list[int]) -> int:
+    output: OutputFormat | None = None
+    early: list[Event] = []  # events from before the session is known, which the first line names
 
-    def tell(event: Event) -> None:
-        (faces[0].show if faces else early.append)(event)
+    def emit(event: Event) -> None:
+        (output.show if output else early.append)(event)
 
-    agent = Controller(setup, tell, DenyAll(), commands)
+    controller = Controller(setup, emit, DenyAll(), commands)
     code, error = 1, "the run was cut short"
     try:
-        await agent.ready()
-        faces.append(_face(setup, agent))
+        await controller.ready()
+        output = _output_format(setup, controller)
         for event in early:
-            faces[0].show(event)
-        ended = await agent.prompt(prompt)
-        code, error = _code(agent, ended), ended.error
+            output.show(event)
+        ended = await controller.prompt(prompt)
+        code, error = _exit_code(controller, ended), ended.error
     except (AgentError, StoreError) as failure:
         code, error = getattr(failure, "code", UsageError.code), str(failure)
     except asyncio.CancelledError:
         code, error = 130, "interrupted"
-    except Exception as failure:
+    except Exception as failure:  # border: every run has its result line and its exit code
         log.exception("a fault within")
         error = f"a fault within makeroom: {type(failure).__name__}: {failure}"
     finally:
-        await agent.close()
-    if not faces:
-        faces.append(_face(setup, agent))
-    told = faces[0].finish(stopped[0] if stopped else code, error)
-    return stopped[0] if stopped else told or code
+        await controller.close()
+    output = output or _output_format(setup, controller)
+    written = output.finish(signalled[0] if signalled else code, error)
+    return signalled[0] if signalled else written or code
 
 
-def _face(setup: RunSetup, agent: Controller) -> OutputFormat:
-    tools = tuple(agent.context.tools) if agent.context else ()
-    session = agent.session.sid if agent.session else ""
-    model = agent.status().model
-    setting = RunDescription(
-        session, str(setup.folder), model, tools, setup.mode, lambda: agent.status().cost
+def _output_format(setup: RunSetup, controller: Controller) -> OutputFormat:
+    tools = tuple(controller.context.tools) if controller.context else ()
+    session = controller.session.sid if controller.session else ""
+    model = controller.status().model
+    description = RunDescription(
+        session, str(setup.folder), model, tools, setup.mode, lambda: controller.status().cost
     )
-    return OUTPUT_FORMATS[setup.options.output_format](setting, StandardStreams())
+    return OUTPUT_FORMATS[setup.options.output_format](description, StandardStreams())
 
 
-def _code(agent: Controller, ended: TurnFinished) -> int:
+def _exit_code(controller: Controller, ended: TurnFinished) -> int:
     """The turn's exit code; 4 when a refused permission was the last thing before the answer."""
-    session, context = agent.in_use
+    session, context = controller.in_use
     if ended.code or not context.permissions.denied:
         return ended.code
     calls = [entry for entry in session.folded.entries if getattr(entry, "uses", None)]
@@ -112,42 +112,43 @@ def _code(agent: Controller, ended: TurnFinished) -> int:
     return 4 if any(use.id in refused for use in last) else 0
 
 
-def _prompt(words: str) -> str:
+def _prompt(text: str) -> str:
     """The prompt of the command line, of standard input, or of both."""
-    piped = _piped(bool(words))
-    if not words and not piped.strip():
+    piped = _piped(bool(text))
+    if not text and not piped.strip():
         raise UsageError("-p needs a prompt: makeroom -p 'what to do', or pipe it in")
     if not piped.strip():
-        return words
-    return f"{words}\n\n<stdin>\n{_within(piped)}\n</stdin>" if words else piped
+        return text
+    return f"{text}\n\n<stdin>\n{_escape_frame(piped)}\n</stdin>" if text else piped
 
 
-def _within(piped: str) -> str:
-    """What was piped in, unable to end the frame that tells it from the person's words."""
+def _escape_frame(piped: str) -> str:
+    """What was piped in, unable to end the frame that sets it apart from the prompt."""
     return re.sub(r"<(?=\s*/\s*stdin)", "<\\\\", piped, flags=re.IGNORECASE)
 
 
-def _piped(has_words: bool) -> str:
+def _piped(has_prompt: bool) -> str:
+    """What standard input holds; "" for a terminal, and with a prompt for a pipe that stays silent."""
     try:
-        number = sys.stdin.fileno()
-        if os.isatty(number):
+        descriptor = sys.stdin.fileno()
+        if os.isatty(descriptor):
             return ""
-        regular = stat.S_ISREG(os.fstat(number).st_mode)
-        if has_words and not regular and not select.select([number], [], [], PATIENCE)[0]:
+        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        if has_prompt and not regular and not select.select([descriptor], [], [], STDIN_TIMEOUT_S)[0]:
             return ""
-        data = _read_all(number)
+        data = _read_all(descriptor)
     except (OSError, ValueError, AttributeError):
         return ""  # standard input is closed
     return data.decode("utf-8", "replace")
 
 
-def _read_all(number: int) -> bytes:
+def _read_all(descriptor: int) -> bytes:
     pieces, size = [], 0
-    while piece := os.read(number, 1 << 16):
+    while piece := os.read(descriptor, 1 << 16):
         pieces.append(piece)
         size += len(piece)
-        if size > MOST:
+        if size > MAX_STDIN_BYTES:
             raise UsageError(
-                f"standard input is over {MOST // 1048576} MB; put it in a file and name the file"
+                f"standard input is over {MAX_STDIN_BYTES // 1048576} MB; put it in a file and name the file"
             )
     return b"".join(pieces)

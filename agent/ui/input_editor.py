@@ -1,27 +1,43 @@
-"""The input: its buffer with history, completion and chips, and the text that goes in and out of it."""
+"""The input: its buffer, what goes in and out of it, the prompt history, and the draft that outlives a crash.
+
+History and drafts are private files in the state folder, safe with several sessions at once, and without
+what `mask` hides. Where that folder cannot be written nothing is kept, and `trouble` says why, once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import History
 
-from .completion import is_command, rank
-from .paste_chips import PasteChips
+from transcripts.disk import add_line, make_private
 
-LEAVING = frozenset({"exit", "quit", ":q"})
+from .completion import is_command, rank
+from .keyboard import PasteChips
+
+EXIT_WORDS = frozenset({"exit", "quit", ":q"})
+MAX_HISTORY_ENTRIES = 2000
+MAX_HISTORY_BYTES = 4 * 1024 * 1024  # read from the end of the file
+MAX_ENTRY_CHARS = 256 * 1024  # a larger paste is not worth a place in the history
+AUTOSAVE_DELAY_S = 0.5  # between a change of the draft and its file
 
 
 class InputEditor:
-    """What the person is writing. `buffer` is prompt_toolkit's; chips in it stand for big pastes."""
+    """What is being written. `buffer` is prompt_toolkit's; chips in it stand for big pastes."""
 
-    def __init__(self, history: History, completer: Completer, changed: Callable[[], None]) -> None:
-        self.chips = PasteChips()
+    def __init__(self, history: History, completer: Completer, on_change: Callable[[], None]) -> None:
+        self.paste_chips = PasteChips()
         self.stashed = ""  # a draft put away, with its chips
-        self._changed = changed
+        self._on_change = on_change
         self.buffer = Buffer(
             multiline=True,
             history=history,
@@ -34,15 +50,15 @@ class InputEditor:
     @property
     def text(self) -> str:
         """What stands in the input, chips expanded."""
-        return self.chips.expand(self.buffer.text)
+        return self.paste_chips.expand(self.buffer.text)
 
     def paste(self, text: str) -> None:
-        self.buffer.insert_text(self.chips.paste(text))
+        self.buffer.insert_text(self.paste_chips.paste(text))
 
     def take(self) -> str:
         """Empty the input into the history; returns its text with its chips."""
         raw = self.buffer.text
-        self.remember(self.chips.expand(raw))
+        self.remember(self.paste_chips.expand(raw))
         self.buffer.reset()
         return raw
 
@@ -54,38 +70,33 @@ class InputEditor:
 
     def put_back(self, *texts: str) -> None:
         """Give texts (with chips) back to the input, before what is being written now."""
-        whole = "\n".join(text for text in (*texts, self.buffer.text) if text)
-        self.buffer.document = Document(whole, len(whole))
+        self._replace("\n".join(text for text in (*texts, self.buffer.text) if text))
 
-    def expand(self) -> None:
-        """Show the pastes themselves, for an editor that cannot know chips."""
-        whole = self.text
-        if whole != self.buffer.text:
-            self.buffer.document = Document(whole, len(whole))
-
-    def complete(self, names: list[str]) -> bool:
-        """Tab: take the marked completion, else the first. False when there is none."""
-        state = self.buffer.complete_state
-        if state is None or not state.completions:
-            return False
-        self.buffer.apply_completion(state.current_completion or state.completions[0])
-        if self.buffer.text.removeprefix("/") in names:
-            self.buffer.insert_text(" ")
-        elif self.buffer.text.endswith("/"):
-            self.complete_path()
-        return True
-
-    def complete_path(self) -> None:
-        """Tab without a menu: paths that begin with the word before the cursor, what they share at once."""
-        self.buffer.start_completion(
-            insert_common_part=True, complete_event=CompleteEvent(completion_requested=True)
-        )
+    def expand_chips(self) -> None:
+        """Show the pastes themselves, for an external editor."""
+        if self.text != self.buffer.text:
+            self._replace(self.text)
 
     def stash(self) -> bool:
         """Put the draft away, in exchange for the one put away before. False when there is neither."""
         away, self.stashed = self.stashed, self.buffer.text
-        self.buffer.document = Document(away, len(away))
+        self._replace(away)
         return bool(away or self.stashed)
+
+    def complete(self, names: Sequence[str]) -> None:
+        """Tab: take the marked completion, else the first; without a menu complete a path.
+
+        `names` are those of the slash commands.
+        """
+        state = self.buffer.complete_state
+        if state is None or not state.completions:
+            self._complete_path()
+            return
+        self.buffer.apply_completion(state.current_completion or state.completions[0])
+        if self.buffer.text.removeprefix("/") in names:
+            self.buffer.insert_text(" ")
+        elif self.buffer.text.endswith("/"):
+            self._complete_path()
 
     def close_menu(self) -> bool:
         """Take the completions off the screen. False when there were none."""
@@ -94,7 +105,7 @@ class InputEditor:
         self.buffer.cancel_completion()
         return True
 
-    def accept_menu(self, names: list[str]) -> bool:
+    def accept_menu(self, names: Sequence[str]) -> bool:
         """Enter: take a marked file (True: nothing is sent yet), complete a command that was begun."""
         state = self.buffer.complete_state
         marked = state.current_completion if state else None
@@ -106,7 +117,7 @@ class InputEditor:
         if is_command(text) and " " not in text and text[1:] not in names:
             fitting = [name for name in rank(text[1:], names) if name.startswith(text[1:])]
             if fitting:
-                self.buffer.document = Document(f"/{fitting[0]}", len(fitting[0]) + 1)
+                self._replace(f"/{fitting[0]}")
         return False
 
     def newline_after_backslash(self) -> bool:
@@ -117,8 +128,141 @@ class InputEditor:
         self.buffer.insert_text("\n")
         return True
 
+    def _replace(self, text: str) -> None:
+        self.buffer.document = Document(text, len(text))
+
+    def _complete_path(self) -> None:
+        event = CompleteEvent(completion_requested=True)
+        self.buffer.start_completion(insert_common_part=True, complete_event=event)
+
     def _text_changed(self) -> None:
         text = self.buffer.text
         if text.startswith("/") and self.buffer.complete_state is None and " " not in text:
             self.buffer.start_completion(complete_event=CompleteEvent(text_inserted=True))
-        self._changed()
+        self._on_change()
+
+
+class PromptHistory(History):
+    """The history file: one JSON object a line, `{"t": seconds, "text": ...}`, appended in one write."""
+
+    def __init__(self, path: Path, mask: Callable[[str], str] = str) -> None:
+        super().__init__()
+        self._path = path
+        self._mask = mask
+        self.trouble = ""
+
+    def load_history_strings(self) -> Iterable[str]:
+        """Newest first, without immediate repetitions. Lines that cannot be read are passed over."""
+        try:
+            lines = _last_lines(self._path)
+        except OSError:
+            lines = []
+        texts = [text for line in lines if (text := _entry_text(line))]
+        found = [text for at, text in enumerate(texts) if at == 0 or text != texts[at - 1]]
+        return found[::-1][:MAX_HISTORY_ENTRIES]
+
+    def store_string(self, string: str) -> None:
+        if len(string) > MAX_ENTRY_CHARS:
+            return
+        line = json.dumps({"t": round(time.time()), "text": self._mask(string)}, ensure_ascii=False)
+        try:
+            make_private(self._path.parent)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                add_line(descriptor, line.encode("utf-8", "replace"))
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            self.trouble = self.trouble or f"the history is not kept: {error}"
+
+
+class UnsentInput:
+    """The unsent text of this process in the project `folder`, kept in a file while it is not empty."""
+
+    def __init__(self, state_dir: Path, folder: Path, mask: Callable[[str], str] = str) -> None:
+        self._drafts_dir = state_dir / "drafts"
+        self._mask = mask
+        self._project = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+        self._path = self._drafts_dir / f"{self._project}-{os.getpid()}.txt"
+        self._saved = ""
+        self.trouble = ""
+
+    def save(self, text: str) -> None:
+        """Make the file hold the text; an empty one removes it."""
+        if text == self._saved:
+            return
+        try:
+            if text:
+                make_private(self._drafts_dir)
+                fresh = self._path.with_suffix(".tmp")
+                fresh.write_bytes(self._mask(text).encode("utf-8", "replace"))
+                fresh.chmod(0o600)
+                fresh.replace(self._path)
+            else:
+                self._path.unlink(missing_ok=True)
+            self._saved = text
+        except OSError as error:
+            self.trouble = self.trouble or f"drafts are not kept: {error}"
+
+    def take_orphan(self) -> str:
+        """The newest draft that a dead process left for this project, and remove its file; "" for none."""
+        try:
+            left = [path for path in self._drafts_dir.glob(f"{self._project}-*.txt") if not _alive(path)]
+            left.sort(key=lambda path: path.stat().st_mtime)
+            if not left:
+                return ""
+            text = left[-1].read_text(encoding="utf-8", errors="replace")
+            left[-1].unlink()
+            return text
+        except OSError as error:
+            self.trouble = self.trouble or f"earlier drafts cannot be read: {error}"
+            return ""
+
+
+class InputAutosave:
+    """Saves what `unsent_text` returns, at most AUTOSAVE_DELAY_S after a change (`touch`)."""
+
+    def __init__(self, unsent: UnsentInput, unsent_text: Callable[[], str]) -> None:
+        self._unsent = unsent
+        self._unsent_text = unsent_text
+        self._timer: asyncio.TimerHandle | None = None
+
+    def touch(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(AUTOSAVE_DELAY_S, self.save)
+
+    def save(self) -> None:
+        """Save now."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._unsent.save(self._unsent_text())
+
+
+def _last_lines(path: Path) -> list[bytes]:
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - MAX_HISTORY_BYTES, 0))
+        lines = file.read(MAX_HISTORY_BYTES).split(b"\n")
+    return lines[1:] if size > MAX_HISTORY_BYTES else lines
+
+
+def _entry_text(line: bytes) -> str:
+    try:
+        return str(json.loads(line)["text"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+def _alive(draft: Path) -> bool:
+    """Whether the process whose draft this is still runs; its pid is the end of the file's name."""
+    pid = draft.stem.rpartition("-")[2]
+    if not pid.isdigit() or int(pid) == os.getpid():
+        return True
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True

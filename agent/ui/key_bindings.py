@@ -1,199 +1,235 @@
-"""What each key does. The doing itself is in the REPL, the editor, the approval and the picker."""
+"""What each key does, over prompt_toolkit's Emacs keys."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Protocol
 
 from prompt_toolkit.application.current import get_app
 from prompt_toolkit.filters import Condition, is_searching
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from .approval import ApprovalDialog
-from .input_editor import InputEditor
-from .picker import Picker, add_keys
+from .approval import full_question
+from .input_editor import EXIT_WORDS
+from .picker import add_picker_keys
+from .repl_state import QueuedInput, ReplState
 
-PAGE = 5
-
-
-class ReplActions(Protocol):
-    """What keys can ask of the REPL."""
-
-    def submit(self) -> None:
-        """Send what is written, or queue it."""
-
-    def interrupt_or_clear(self) -> None:
-        """Ctrl-C."""
-
-    def escape(self) -> None:
-        """Esc, when no menu and no question is open."""
-
-    def leave(self) -> None: ...
-
-    def cycle_mode(self) -> None: ...
-
-    def toggle_full(self) -> None: ...
-
-    def redraw(self) -> None: ...
-
-    def stash(self) -> None:
-        """Put the draft away, or take it back."""
-
-    def show_tasks(self) -> None:
-        """Show the background commands."""
-
-    def recall_queued(self) -> bool:
-        """Take the newest queued line back into the input. False when there is none."""
-
-    def print_question(self) -> None:
-        """Print the whole question above."""
-
-    def command_names(self) -> list[str]: ...
+PAGE_LINES = 5  # that PgUp and PgDn scroll a question
+REPEAT_S = 2.0  # within which a second Ctrl-C or Ctrl-D leaves
+ESCAPE_REPEAT_S = 1.0  # within which a second Esc counts
 
 
-Add = Callable[..., Callable[[Callable[[KeyPressEvent], None]], Callable[[KeyPressEvent], None]]]
+def build_key_bindings(state: ReplState) -> KeyBindings:
+    """All keys of a session at the screen."""
+    bindings = KeyBindings()
+    _add_editing_keys(bindings, state)
+    _add_session_keys(bindings, state)
+    _add_question_keys(bindings, state)
+    picking = Condition(lambda: state.picker.state is not None and state.approval.panel is None)
+    add_picker_keys(bindings, state.picker, picking)
+    return bindings
 
 
-def bindings(
-    hands: ReplActions, editor: InputEditor, approval: ApprovalDialog, picker: Picker
-) -> KeyBindings:
-    """All keys of ours, over prompt_toolkit's Emacs keys."""
-    made = KeyBindings()
-    _editing(made, hands, editor)
-    _session(made, hands, editor)
-    _question(made, hands, editor, approval)
-    add_keys(made, picker, Condition(lambda: picker.state is not None and approval.panel is None))
-    return made
-
-
-def _editing(made: KeyBindings, hands: ReplActions, editor: InputEditor) -> None:
+def _add_editing_keys(bindings: KeyBindings, state: ReplState) -> None:
+    editor = state.editor
     writing = Condition(lambda: get_app().current_buffer is editor.buffer)
 
-    @made.add("enter", filter=writing & ~is_searching)
+    @bindings.add("enter", filter=writing & ~is_searching)
     def _(event: KeyPressEvent) -> None:
-        if editor.newline_after_backslash() or editor.accept_menu(hands.command_names()):
-            return
-        hands.submit()
+        if not editor.newline_after_backslash() and not editor.accept_menu(state.command_names()):
+            _submit(state)
 
-    @made.add("c-j", filter=writing)
-    @made.add("escape", "enter", filter=writing)
+    @bindings.add("up", filter=writing & ~is_searching)
     def _(event: KeyPressEvent) -> None:
-        editor.buffer.insert_text("\n")
+        if editor.buffer.text or not _recall_queued(state):
+            editor.buffer.auto_up()
 
-    @made.add("tab", filter=writing)
-    def _(event: KeyPressEvent) -> None:
-        if not editor.complete(hands.command_names()):
-            editor.complete_path()
-
-    @made.add(Keys.BracketedPaste)
+    @bindings.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
         if event.current_buffer is editor.buffer:
             editor.paste(event.data)
         else:
             event.current_buffer.insert_text(" ".join(event.data.split()))
 
-    @made.add("up", filter=writing & ~is_searching)
+    @bindings.add("c-g", filter=writing & ~is_searching)
+    @bindings.add("c-x", "c-e", filter=writing)
     def _(event: KeyPressEvent) -> None:
-        if editor.buffer.text or not hands.recall_queued():
-            editor.buffer.auto_up()
-
-    @made.add("c-s", filter=writing & ~is_searching)
-    def _(event: KeyPressEvent) -> None:
-        hands.stash()
-
-    @made.add("c-g", filter=writing & ~is_searching)
-    @made.add("c-x", "c-e", filter=writing)
-    def _(event: KeyPressEvent) -> None:
-        editor.expand()
+        editor.expand_chips()
         editor.buffer.open_in_editor(validate_and_handle=False)
 
+    bindings.add("c-j", filter=writing)(lambda event: editor.buffer.insert_text("\n"))
+    bindings.add("escape", "enter", filter=writing)(lambda event: editor.buffer.insert_text("\n"))
+    bindings.add("tab", filter=writing)(lambda event: editor.complete(state.command_names()))
+    bindings.add("c-s", filter=writing & ~is_searching)(lambda event: _stash(state))
 
-def _session(made: KeyBindings, hands: ReplActions, editor: InputEditor) -> None:
-    idle = Condition(lambda: get_app().current_buffer is editor.buffer) & ~is_searching
 
-    @made.add("c-c", filter=~is_searching)
-    @made.add("<sigint>")
+def _add_session_keys(bindings: KeyBindings, state: ReplState) -> None:
+    buffer = state.editor.buffer
+    idle = Condition(lambda: get_app().current_buffer is buffer) & ~is_searching
+
+    @bindings.add("c-d", filter=idle)
     def _(event: KeyPressEvent) -> None:
-        hands.interrupt_or_clear()
-
-    @made.add("c-d", filter=idle)
-    def _(event: KeyPressEvent) -> None:
-        if editor.buffer.text:
-            editor.buffer.delete()
+        if buffer.text:
+            buffer.delete()
         else:
-            hands.leave()
+            _leave_unless_jobs(state)
 
-    @made.add("escape", filter=idle)
+    @bindings.add("escape", filter=idle)
     def _(event: KeyPressEvent) -> None:
-        if not editor.close_menu():
-            hands.escape()
+        if not state.editor.close_menu():
+            _escape(state)
 
-    @made.add("s-tab")
+    @bindings.add("s-tab")
     def _(event: KeyPressEvent) -> None:
-        if editor.buffer.complete_state is not None:
-            editor.buffer.complete_previous()
-        else:
-            hands.cycle_mode()
+        if buffer.complete_state is not None:
+            buffer.complete_previous()
+        elif state.driver is not None:
+            state.driver.cycle_mode()
 
-    @made.add("c-l")
-    def _(event: KeyPressEvent) -> None:
-        hands.redraw()
-
-    @made.add("c-o")
-    def _(event: KeyPressEvent) -> None:
-        hands.toggle_full()
-
-    @made.add("c-t", filter=idle)
-    def _(event: KeyPressEvent) -> None:
-        hands.show_tasks()
-
-    @made.add("c-z")
-    def _(event: KeyPressEvent) -> None:
-        event.app.suspend_to_background()
+    bindings.add("c-c", filter=~is_searching)(lambda event: _interrupt_or_clear(state))
+    bindings.add("<sigint>")(lambda event: _interrupt_or_clear(state))
+    bindings.add("c-t", filter=idle)(lambda event: state.queue.add_command("/tasks"))
+    bindings.add("c-l")(lambda event: state.terminal.redraw())
+    bindings.add("c-o")(lambda event: _toggle_full(state))
+    bindings.add("c-z")(lambda event: event.app.suspend_to_background())
 
 
-def _question(made: KeyBindings, hands: ReplActions, editor: InputEditor, approval: ApprovalDialog) -> None:
+def _add_question_keys(bindings: KeyBindings, state: ReplState) -> None:
+    editor, approval = state.editor, state.approval
     listening = Condition(lambda: approval.listening)
     reasoning = Condition(lambda: approval.panel is not None and approval.panel.reasoning)
     waiting = Condition(lambda: approval.panel is not None)
 
-    @made.add(Keys.Any, filter=waiting & ~listening & ~reasoning)
+    @bindings.add(Keys.Any, filter=waiting & ~listening & ~reasoning)
     def _(event: KeyPressEvent) -> None:
         editor.buffer.insert_text(event.data)
-        approval.disturb()
+        approval.note_typing()
 
-    @made.add(Keys.BracketedPaste, filter=waiting & ~reasoning)
+    @bindings.add(Keys.BracketedPaste, filter=waiting & ~reasoning)
     def _(event: KeyPressEvent) -> None:
         editor.paste(event.data)
-        approval.disturb()
+        approval.note_typing()
 
-    @made.add(Keys.Any, filter=listening)
+    @bindings.add(Keys.Any, filter=listening)
     def _(event: KeyPressEvent) -> None:
         editor.buffer.insert_text(approval.press(event.data))
 
-    @made.add("enter", filter=listening)
+    @bindings.add("enter", filter=reasoning)
     def _(event: KeyPressEvent) -> None:
-        approval.enter()
+        approval.refuse(event.current_buffer.text.strip())
 
     for key, step in (("up", -1), ("down", 1), ("s-tab", -1), ("tab", 1)):
-        made.add(key, filter=listening)(lambda event, step=step: approval.move(step))
-    for key, step in (("pageup", -PAGE), ("pagedown", PAGE)):
-        made.add(key, filter=listening)(lambda event, step=step: approval.scroll(step))
+        bindings.add(key, filter=listening)(lambda event, step=step: approval.move(step))
+    for key, step in (("pageup", -PAGE_LINES), ("pagedown", PAGE_LINES)):
+        bindings.add(key, filter=listening)(lambda event, step=step: approval.scroll(step))
+    bindings.add("enter", filter=listening)(lambda event: approval.enter())
+    bindings.add("escape", filter=listening)(lambda event: approval.refuse(stop=True))
+    bindings.add("c-o", filter=listening)(lambda event: _print_question(state))
+    bindings.add("escape", filter=reasoning)(lambda event: approval.ask_again())
 
-    @made.add("escape", filter=listening)
-    def _(event: KeyPressEvent) -> None:
-        approval.refuse(stop=True)
 
-    @made.add("c-o", filter=listening)
-    def _(event: KeyPressEvent) -> None:
-        hands.print_question()
+def _submit(state: ReplState) -> None:
+    """Enter: send what is written, or queue it."""
+    editor = state.editor
+    expanded = editor.text
+    if not expanded.strip():
+        return
+    shown = editor.paste_chips.labelled(editor.buffer.text)
+    text = editor.take()
+    if not state.queue.running and not state.queue.queued:
+        editor.paste_chips.forget_all_but(text + editor.stashed)  # nothing else can hold a chip any more
+    if expanded.strip() in EXIT_WORDS:
+        state.leave(0)
+        return
+    state.queue.add(QueuedInput(text, expanded, shown))
+    if editor.stashed:
+        editor.stash()
 
-    @made.add("enter", filter=reasoning)
-    def _(event: KeyPressEvent) -> None:
-        reason = event.current_buffer.text
-        approval.refuse(reason.strip())
 
-    @made.add("escape", filter=reasoning)
-    def _(event: KeyPressEvent) -> None:
-        approval.back()
+def _interrupt_or_clear(state: ReplState) -> None:
+    """Ctrl-C: end what runs, else clear what is written, else leave the second time."""
+    if _interrupt(state):
+        return
+    if state.editor.buffer.text:
+        state.editor.take()
+    elif state.status_hint.was_shown("leave", REPEAT_S):
+        state.leave(0)
+    else:
+        state.status_hint.show("leave", "Press Ctrl-C again to leave", REPEAT_S)
+
+
+def _escape(state: ReplState) -> None:
+    """Esc: end what runs; twice clears what is written, or goes back in the conversation."""
+    if _interrupt(state):
+        return
+    written = bool(state.editor.buffer.text)
+    if not state.status_hint.was_shown("escape", ESCAPE_REPEAT_S):
+        hint = "Esc again clears" if written else "Esc again rewinds"
+        state.status_hint.show("escape", hint, ESCAPE_REPEAT_S)
+    elif written:
+        state.editor.take()
+    else:
+        state.queue.add_command("/rewind")
+
+
+def _interrupt(state: ReplState) -> bool:
+    """End what runs, and give what is queued back to the input. False when nothing runs."""
+    if not state.queue.running:
+        return False
+    live_view = state.view.live_view
+    if live_view.interrupting:  # it takes long to end: a way out
+        if state.status_hint.was_shown("stuck", REPEAT_S):
+            state.leave(130)
+        state.status_hint.show("stuck", "Still ending; press again to leave", REPEAT_S)
+        return True
+    live_view.interrupting = state.queue.interrupt()
+    state.editor.put_back(*(item.text for item in state.queue.take_all()))
+    state.refresh()
+    state.terminal.invalidate()
+    return True
+
+
+def _leave_unless_jobs(state: ReplState) -> None:
+    """Ctrl-D on an empty line: leave; with background jobs only the second time."""
+    jobs = state.driver.status().jobs if state.driver else 0
+    commands = "1 background command" if jobs == 1 else f"{jobs} background commands"
+    if jobs and not state.status_hint.was_shown("jobs", REPEAT_S):
+        state.status_hint.show("jobs", f"{commands} would end; Ctrl-D again leaves", REPEAT_S)
+    else:
+        state.leave(0)
+
+
+def _toggle_full(state: ReplState) -> None:
+    """Ctrl-O: print the turn's outputs in full, and so from now on; or shorten them again."""
+    state.terminal.full = not state.terminal.full
+    hint = "Outputs are shown in short"
+    if state.terminal.full:
+        count = state.view.print_in_full()
+        hint = "Outputs are shown whole" + (f"; {count} printed again" if count else " from now on")
+    state.status_hint.show("full", hint, REPEAT_S)
+
+
+def _stash(state: ReplState) -> None:
+    """Ctrl-S: put the draft away; it comes back on an empty line, or when another prompt was sent."""
+    if not state.editor.stash():
+        hint = "Ctrl-S puts away what is written"
+    elif state.editor.stashed:
+        hint = "Put away; back after the next prompt, or with Ctrl-S"
+    else:
+        hint = "Taken back"
+    state.status_hint.show("stash", hint, REPEAT_S)
+
+
+def _recall_queued(state: ReplState) -> bool:
+    """Up on an empty line: take the newest queued line back. False when there is none."""
+    item = state.queue.take_last()
+    if item is None:
+        return False
+    state.editor.put_back(item.text)
+    state.refresh()
+    return True
+
+
+def _print_question(state: ReplState) -> None:
+    """Ctrl-O at a question: print all of it above."""
+    panel = state.approval.panel
+    if panel is not None:
+        state.terminal.print_above("\n".join(full_question(panel.question, state.terminal.render_context())))

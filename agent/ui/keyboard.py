@@ -1,23 +1,30 @@
 """Read the keyboard: keys that terminals send in several ways, and pastes of any size.
 
-prompt_toolkit's own parser searches the whole paste at every read, and waits for ever for an end mark that
-got lost. This one wraps it: a paste is collected in pieces, and given up when nothing came for a second.
+A big paste becomes a chip: one character stands in the input for the whole text and is drawn as a label.
+Being one character, it is moved over and deleted as a whole; it expands to the same text again.
 """
 
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import Callable
+from itertools import accumulate
 from typing import TextIO
 
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.formatted_text.utils import fragment_list_len
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 
-PATIENCE = 1.0  # seconds without a byte after which a paste counts as over
-END = "\x1b[201~"
+from .terminal_text import escape_strict
+
+PASTE_TIMEOUT_S = 1.0  # without a byte: the paste counts as over
+PASTE_END = "\x1b[201~"
 # Shift+Enter, Ctrl+Enter and Alt+Enter as CSI-u and modifyOtherKeys send them, and a stray end of a paste.
 _MORE_KEYS: dict[str, Keys] = {
     "\x1b[13;2u": Keys.ControlJ,
@@ -27,12 +34,21 @@ _MORE_KEYS: dict[str, Keys] = {
     "\x1b[27;3;13~": Keys.ControlJ,
     "\x1b[27;5;13~": Keys.ControlJ,
     "\x1b[27u": Keys.Escape,
-    END: Keys.Ignore,
+    PASTE_END: Keys.Ignore,
 }
+MAX_INLINE_LINES = 8  # a paste with more lines becomes a chip
+MAX_INLINE_CHARS = 1000  # as does one with more characters
+# Chips are characters of the private use plane, which has no characters of its own.
+_FIRST_CHIP = 0x10F000
+_LAST_CHIP = 0x10FFFD
 
 
 class PasteParser:
-    """Stands in for Vt100Parser. `deliver` is given what a paste without an end held."""
+    """Stands in for prompt_toolkit's Vt100Parser, which it wraps.
+
+    That one searches the whole paste at every read, and waits without end for an end mark that was lost. Here
+    a paste is collected in pieces, and given up when nothing came for a second: `deliver` gets what it held.
+    """
 
     def __init__(self, inner: Vt100Parser, deliver: Callable[[KeyPress], None]) -> None:
         self._inner = inner
@@ -42,55 +58,128 @@ class PasteParser:
         self._timer: asyncio.TimerHandle | None = None
 
     def feed(self, data: str) -> None:
-        if not self._pasting:
-            self._inner.feed(data)
-            self._take_over()
-        elif data:
-            self._collect(data)
+        if self._pasting:
+            if data:
+                self._collect(data)
+            return
+        self._inner.feed(data)
+        if self._inner._in_bracketed_paste:
+            self._pieces = [self._inner._paste_buffer]
+            self._inner._in_bracketed_paste = False
+            self._pasting = True
 
     def flush(self) -> None:
         """Called when no byte came for a moment: a pending escape is a key. A paste waits longer."""
         if not self._pasting:
             self._inner.flush()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._give_up)
+            self._timer = asyncio.get_running_loop().call_later(PASTE_TIMEOUT_S, self._give_up)
 
     def reset(self, request: bool = False) -> None:
         self._inner.reset(request)
-
-    def _take_over(self) -> None:
-        if self._inner._in_bracketed_paste:
-            self._pieces = [self._inner._paste_buffer]
-            self._inner._in_bracketed_paste = False
-            self._pasting = True
 
     def _collect(self, data: str) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         held = self._pieces.pop() if self._pieces else ""  # the mark may be cut by the end of a read
-        seam = held[-len(END) :] + data
-        at = seam.find(END)
+        seam = held[-len(PASTE_END) :] + data
+        at = seam.find(PASTE_END)
         if at < 0:
-            self._pieces += [held[: -len(END)], seam]
+            self._pieces += [held[: -len(PASTE_END)], seam]
             return
-        self._pieces += [held[: -len(END)], seam[:at]]
-        self._inner.feed_key_callback(self._paste())
-        self.feed(seam[at + len(END) :])
+        self._pieces += [held[: -len(PASTE_END)], seam[:at]]
+        self._inner.feed_key_callback(self._take_paste())
+        self.feed(seam[at + len(PASTE_END) :])
 
     def _give_up(self) -> None:
         self._timer = None
         if self._pasting:
-            self._deliver(self._paste())
+            self._deliver(self._take_paste())
 
-    def _paste(self) -> KeyPress:
+    def _take_paste(self) -> KeyPress:
         text, self._pieces, self._pasting = "".join(self._pieces), [], False
         return KeyPress(Keys.BracketedPaste, text)
 
 
-def keyboard(stdin: TextIO, deliver: Callable[[KeyPress], None]) -> Vt100Input:
+def keyboard_input(stdin: TextIO, deliver: Callable[[KeyPress], None]) -> Vt100Input:
     """The terminal's input, taught the keys above. `deliver` feeds a key when no read is going on."""
     ANSI_SEQUENCES.update(_MORE_KEYS)
     source = Vt100Input(stdin)
     source.vt100_parser = PasteParser(source.vt100_parser, deliver)  # type: ignore[assignment]
     return source
+
+
+class PasteChips:
+    """The pastes that the chips in the input, in its undo stack and in the queue stand for."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def paste(self, text: str) -> str:
+        """What to insert for a paste: itself when it is small, else a chip."""
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        if len(text) <= MAX_INLINE_CHARS and text.count("\n") < MAX_INLINE_LINES:
+            return "".join(char for char in text if char not in self._texts)
+        chip = chr(min(max(map(ord, self._texts), default=_FIRST_CHIP - 1) + 1, _LAST_CHIP))
+        self._texts[chip] = text
+        return chip
+
+    def label(self, chip: str) -> str:
+        """`[paste 1: 52 lines]`, or "" for what is no chip."""
+        text = self._texts.get(chip)
+        if text is None:
+            return ""
+        lines = text.count("\n") + 1
+        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+        return f"[paste {ord(chip) - _FIRST_CHIP + 1}: {size}]"
+
+    def expand(self, text: str) -> str:
+        """The text with every chip replaced by what was pasted."""
+        return self._replaced(text, self._texts.__getitem__)
+
+    def labelled(self, text: str) -> str:
+        """The text with every chip replaced by its label, for the echo."""
+        return self._replaced(text, self.label)
+
+    def forget_all_but(self, text: str) -> None:
+        """Keep only the chips that this text holds."""
+        self._texts = {chip: pasted for chip, pasted in self._texts.items() if chip in text}
+
+    def _replaced(self, text: str, replacement: Callable[[str], str]) -> str:
+        if not self._texts or self._texts.keys().isdisjoint(text):
+            return text
+        return "".join(replacement(char) if char in self._texts else char for char in text)
+
+
+class ChipLabels(Processor):
+    """Draws chips as labels, and characters that would not be seen by their names."""
+
+    def __init__(self, paste_chips: PasteChips) -> None:
+        self._paste_chips = paste_chips
+
+    def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
+        given = transformation_input
+        text = given.document.lines[given.lineno]
+        shown = [self._shown(char) for char in text]
+        if all(len(piece) == 1 and not style for style, piece in shown):
+            return Transformation(given.fragments)
+        starts = [0, *accumulate(len(piece) for _, piece in shown)]
+        fragments: StyleAndTextTuples = list(shown)
+        if fragment_list_len(given.fragments) > len(text):  # room for the cursor behind the line
+            fragments.append(("", " "))
+        return Transformation(
+            fragments,
+            source_to_display=lambda at: starts[min(at, len(text))] + max(at - len(text), 0),
+            display_to_source=lambda at: max(bisect_right(starts, at) - 1, 0),
+        )
+
+    def _shown(self, char: str) -> tuple[str, str]:
+        """(style, text) of a character of the input."""
+        label = self._paste_chips.label(char)
+        if label:
+            return "class:chip", label
+        if char == "\t":
+            return "", "    "
+        spelled = escape_strict(char) if char not in "\u200d\ufe0f\u200c" else char
+        return "" if spelled == char else "class:hint", spelled

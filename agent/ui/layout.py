@@ -1,9 +1,8 @@
-"""The live part of the screen as windows: what runs, the input or a question, the menu, the status line."""
+"""Lay out the live part of the screen: what runs, the input or a question or a menu, and the status line."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition, is_searching
@@ -14,14 +13,20 @@ from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.layout import Layout
 from prompt_toolkit.layout.processors import BeforeInput, HighlightIncrementalSearchProcessor
 
-from .escape import one_line
-from .input_editor import InputEditor
-from .paste_chips import ChipLabels
-from .picker import Picker, menu_window
-from .text_cells import clip, width
+from agent.formatting import format_count
+from agent.ports import Status
 
-PROMPT = "❯ "
-MENU_ROWS = 6
+from .approval import draw_approval
+from .input_editor import InputEditor
+from .keyboard import ChipLabels
+from .picker import picker_window
+from .repl_state import ReplState
+from .terminal_text import RenderContext, cell_width, clip, clip_painted, one_line
+
+INPUT_PROMPT = "❯ "
+MAX_COMPLETION_ROWS = 6
+MIN_ROWS_WITH_GAPS = 15  # from which on there are blank rows around what runs
+STATUS_SEPARATOR = " · "
 SHORTCUTS = (
     "/ commands   @ files   ! shell   ↑ history   Ctrl-R search",
     "newline: Shift+Enter, Alt+Enter, Ctrl-J or \\ Enter",
@@ -30,101 +35,231 @@ SHORTCUTS = (
     "Ctrl-S puts the draft away   Ctrl-T background commands   Tab completes",
     "Ctrl-C clears, twice leaves   Ctrl-D leaves",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class LayoutSources:
-    """Where the windows get what they show; called at every frame, so cheap. Lines are ANSI text."""
-
-    above: Callable[[], list[str]]  # what runs
-    question: Callable[[], list[str]]  # the question, or []
-    reasoning: Callable[[], bool]
-    picker: Picker
-    status: Callable[[], str]
-    size: Callable[[], tuple[int, int]]  # rows, columns
-
-
-@dataclass(frozen=True, slots=True)
-class ScreenWindows:
-    """The layout, and the buffer in which the reason of a "no" is written."""
-
-    layout: Layout
-    reason: Buffer
-    input: Window
-    reason_window: Window
-    menu: Window
-
-
-def windows(editor: InputEditor, sources: LayoutSources) -> ScreenWindows:
-    """Build the layout once; it reads the sources at each frame."""
-    reason = Buffer(multiline=False)
-    search = SearchBufferControl(input_processors=[BeforeInput("search: ", style="class:search")])
-    typed = _input_window(editor, search, sources)
-    why = Window(BufferControl(reason), height=1, get_line_prefix=lambda line, wrapped: [("", PROMPT)])
-    menu = menu_window(sources.picker)
-    asking = Condition(lambda: bool(sources.question()))
-    picking = Condition(lambda: bool(sources.picker.drawn.lines))
-    rows = [
-        _lines(sources.above),
-        Window(height=1, char="─", style="class:rule"),
-        ConditionalContainer(typed, ~asking & ~picking),
-        ConditionalContainer(menu, picking),
-        ConditionalContainer(_lines(sources.question), asking),
-        ConditionalContainer(why, Condition(sources.reasoning)),
-        ConditionalContainer(Window(search, height=1), is_searching),
-        ConditionalContainer(_menu(editor, sources), ~asking & ~picking),
-        _lines(lambda: [sources.status()]),
-        Window(height=Dimension(min=0, preferred=0)),
-    ]
-    layout = Layout(HSplit(rows, align=VerticalAlign.JUSTIFY), focused_element=typed)
-    return ScreenWindows(layout, reason, typed, why, menu)
+# Permission mode -> (its name on the status line, role)
+MODE_LABELS = {
+    "manual": ("asks first", "dim"),
+    "acceptEdits": ("accepts edits", "highlight"),
+    "plan": ("plans only", "accent"),
+    "dontAsk": ("denies what is not allowed", "accent"),
+    "bypassPermissions": ("BYPASSES PERMISSIONS", "error"),
+}
+CONTEXT_ROLES = {
+    "NORMAL": "good",
+    "WARNING": "warning",
+    "CRITICAL": "bad",
+    "BLOCKING": "error",
+    "EXHAUSTED": "error",
+}
 
 
 def input_rows(editor: InputEditor, columns: int) -> int:
     """How many rows the input would take, unbounded."""
-    room = max(columns - len(PROMPT), 1)
-    lines = editor.chips.labelled(editor.buffer.text).split("\n")
-    return sum(-(-(width(line.expandtabs(4)) + 1) // room) for line in lines)
+    room = max(columns - len(INPUT_PROMPT), 1)
+    lines = editor.paste_chips.labelled(editor.buffer.text).split("\n")
+    return sum(-(-(cell_width(line.expandtabs(4)) + 1) // room) for line in lines)
 
 
-def most_input_rows(rows: int) -> int:
-    """How many rows the input may take."""
+def max_input_rows(rows: int) -> int:
+    """How many of the screen's rows the input may take."""
     return max(rows // 3, 2)
 
 
-def menu_lines(editor: InputEditor) -> int:
-    """How many rows the menu takes now."""
+def completion_rows(editor: InputEditor) -> int:
+    """How many rows the completions or the shortcuts take now."""
     state = editor.buffer.complete_state
     if state is not None and state.completions:
-        more = len(state.completions) > MENU_ROWS
-        return min(len(state.completions), MENU_ROWS) + more
+        more = len(state.completions) > MAX_COMPLETION_ROWS
+        return min(len(state.completions), MAX_COMPLETION_ROWS) + more
     return len(SHORTCUTS) if editor.buffer.text == "?" else 0
 
 
-def _input_window(editor: InputEditor, search: SearchBufferControl, sources: LayoutSources) -> Window:
-    control = BufferControl(
-        editor.buffer,
-        search_buffer_control=search,
-        preview_search=True,
-        input_processors=[HighlightIncrementalSearchProcessor(), ChipLabels(editor.chips)],
-    )
+def draw_completions(buffer: Buffer, columns: int) -> StyleAndTextTuples:
+    """The completions around the current one with their summaries, or else the shortcuts."""
+    state = buffer.complete_state
+    if not state:
+        return [("class:hint", "\n".join(clip(line, columns) for line in SHORTCUTS))]
+    at, count = state.complete_index, len(state.completions)
+    first = max(0, min((at or 0) - MAX_COMPLETION_ROWS + 2, count - MAX_COMPLETION_ROWS))
+    shown = state.completions[first : first + MAX_COMPLETION_ROWS]
+    names = [clip(one_line(entry.display_text), max(columns - 4, 1)) for entry in shown]
+    widest = min(max(map(cell_width, names), default=0), max(columns // 2, 1))
+    rows: StyleAndTextTuples = []
+    for place, (entry, name) in enumerate(zip(shown, names, strict=True), first):
+        marked = place == at
+        pad = " " * (widest - cell_width(name) + 2)
+        about = clip(one_line(entry.display_meta_text), max(columns - cell_width(name) - len(pad) - 3, 0))
+        newline = "\n" if rows else ""
+        rows.append(
+            ("class:menu.current" if marked else "class:menu", f"{newline}{'❯' if marked else ' '} {name}")
+        )
+        rows.append(("class:menu.about", pad + about))
+    if count > len(shown):
+        more = f"\n  {first + 1}-{first + len(shown)} of {count} · ↑ ↓, or type on"
+        rows.append(("class:menu.about", clip(more, columns)))
+    return rows
 
-    def prefix(line: int, wrapped: int) -> StyleAndTextTuples:
-        first = line == 0 and wrapped == 0
-        style = "class:shell" if editor.buffer.text.startswith("!") else "class:prompt"
-        return [(style, PROMPT if first else " " * len(PROMPT))]
 
-    return Window(
-        control,
-        wrap_lines=True,
-        get_line_prefix=prefix,
-        height=lambda: Dimension(min=1, max=most_input_rows(sources.size()[0])),
-        dont_extend_height=True,
-    )
+def status_line(status: Status | None, queued: int, ctx: RenderContext) -> str:
+    """Model, context, cost, mode and what waits, on one line; `status` is None until the agent is made.
+
+    What does not fit is left out, the least important first.
+    """
+    if status is None:
+        return ctx.paint("dim", "starting…"[: ctx.columns])
+    parts = _status_parts(status, queued)
+    while len(parts) > 1 and _status_width(parts) > ctx.columns:
+        parts.remove(max(parts, key=lambda part: part[0]))
+    shown = [ctx.paint(role, text[: ctx.columns]) for _, role, text in parts]
+    return clip_painted(ctx.paint("dim", STATUS_SEPARATOR).join(shown), ctx.columns)
 
 
-def _lines(source: Callable[[], list[str]]) -> Window:
-    """A window exactly as high as the lines it shows."""
+def _status_width(parts: list[tuple[int, str, str]]) -> int:
+    return sum(cell_width(text) for _, _, text in parts) + len(STATUS_SEPARATOR) * (len(parts) - 1)
+
+
+def _status_parts(status: Status, queued: int) -> list[tuple[int, str, str]]:
+    """(rank, role, text) in the order of showing; the highest rank is left out first."""
+    context_role = CONTEXT_ROLES.get(status.state, "dim")
+    context = "context ?" + (f" of {format_count(status.window)}" if status.window else "")
+    if status.tokens is None or not status.window:
+        context_role = "dim"
+    else:
+        context = f"{min(status.tokens / status.window, 9.99):.0%} of {format_count(status.window)}"
+        context += "" if status.state == "NORMAL" else f" {status.state}"
+    mode, mode_role = MODE_LABELS.get(status.mode, (one_line(status.mode), "dim"))
+    parts = [(4, "dim", one_line(status.model)), (0, context_role, context)]
+    if status.cost >= 0.00005:
+        parts.append((3, "dim", f"${status.cost:.2f}" if status.cost >= 0.005 else f"${status.cost:.4f}"))
+    parts.append((1, mode_role, mode))
+    if queued:
+        parts.append((2, "accent", f"{queued} queued"))
+    if status.jobs:
+        parts.append((2, "accent", f"{status.jobs} job" + ("s" if status.jobs > 1 else "")))
+    if status.note:
+        parts.append((5, "dim", one_line(status.note)))
+    return parts
+
+
+class ScreenLayout:
+    """The windows, and what they show in this frame: each frame is composed before they draw it.
+
+    The input and the status line always have their place.
+    """
+
+    def __init__(self, state: ReplState) -> None:
+        self._state = state
+        self._above: list[str] = []
+        self._question: list[str] = []
+        self._reason = Buffer(multiline=False)  # in which the reason of a "no" is written
+        self._search = SearchBufferControl(input_processors=[BeforeInput("search: ", style="class:search")])
+        self._input_window = self._build_input_window()
+        self._reason_window = Window(
+            BufferControl(self._reason), height=1, get_line_prefix=lambda line, wrapped: [("", INPUT_PROMPT)]
+        )
+        self._picker_window = picker_window(state.picker)
+        self.layout = Layout(self._build_rows(), focused_element=self._input_window)
+
+    def compose(self) -> None:
+        """Work out the lines above the input, and the question or the menu in its place."""
+        state = self._state
+        rows, columns = state.terminal.size()
+        ctx = state.terminal.render_context()
+        panel, picking = state.approval.panel, state.picker.state is not None
+        if state.has_view:
+            state.view.pause_clocks(panel is not None or picking)
+        used = 2  # the rule and the status line
+        self._question = []
+        state.picker.compose(ctx, 0 if panel is not None else max(rows - used - 1, 1))
+        if panel is not None:
+            used += int(panel.reasoning)
+            panel.draft = state.editor.paste_chips.labelled(state.editor.buffer.text)
+            self._question = draw_approval(panel, ctx, rows - used - 1)
+            used += len(self._question)
+        elif not picking:
+            used += min(input_rows(state.editor, columns), max_input_rows(rows))
+            used += completion_rows(state.editor)
+        gap = [""] if rows >= MIN_ROWS_WITH_GAPS else []
+        room = 0 if picking else max(rows - used - 1 - 2 * len(gap), 0)
+        lines = state.view.live_lines(room) if state.has_view else []
+        self._above = [*gap, *lines, *gap] if lines else gap
+        self._focus()
+
+    def dialog_changed(self) -> None:
+        """A question or a menu came, went, or wants a reason: focus its window, draw soon."""
+        self._focus()
+        self._state.terminal.invalidate()
+
+    def _focus(self) -> None:
+        wanted = self._reason_window if self._reasoning() else self._input_window
+        if self._state.picker.state is not None and self._state.approval.panel is None:
+            wanted = self._picker_window
+        layout = self.layout
+        if layout.current_window is wanted or (layout.is_searching and wanted is self._input_window):
+            return
+        self._reason.reset()
+        layout.focus(wanted)
+
+    def _reasoning(self) -> bool:
+        panel = self._state.approval.panel
+        return panel is not None and panel.reasoning
+
+    def _status_lines(self) -> list[str]:
+        state = self._state
+        ctx = state.terminal.render_context()
+        if state.status_hint.text:
+            return [ctx.paint("dim", state.status_hint.text[: ctx.columns])]
+        status = state.driver.status() if state.driver else None
+        return [status_line(status, len(state.queue.queued), ctx)]
+
+    def _build_rows(self) -> HSplit:
+        editor, picker = self._state.editor, self._state.picker
+        asking = Condition(lambda: bool(self._question))
+        writing = ~asking & ~Condition(lambda: bool(picker.drawn.lines))
+        completions = Window(
+            FormattedTextControl(
+                lambda: draw_completions(editor.buffer, self._state.terminal.size().columns)
+            ),
+            height=lambda: Dimension.exact(completion_rows(editor)),
+            dont_extend_height=True,
+        )
+        rows = [
+            _lines_window(lambda: self._above),
+            Window(height=1, char="─", style="class:rule"),
+            ConditionalContainer(self._input_window, writing),
+            ConditionalContainer(self._picker_window, Condition(lambda: bool(picker.drawn.lines))),
+            ConditionalContainer(_lines_window(lambda: self._question), asking),
+            ConditionalContainer(self._reason_window, Condition(self._reasoning)),
+            ConditionalContainer(Window(self._search, height=1), is_searching),
+            ConditionalContainer(completions, writing),
+            _lines_window(self._status_lines),
+            Window(height=Dimension(min=0, preferred=0)),
+        ]
+        return HSplit(rows, align=VerticalAlign.JUSTIFY)
+
+    def _build_input_window(self) -> Window:
+        editor, terminal = self._state.editor, self._state.terminal
+
+        def prefix(line: int, wrapped: int) -> StyleAndTextTuples:
+            style = "class:shell" if editor.buffer.text.startswith("!") else "class:prompt"
+            return [(style, INPUT_PROMPT if line == 0 and wrapped == 0 else " " * len(INPUT_PROMPT))]
+
+        control = BufferControl(
+            editor.buffer,
+            search_buffer_control=self._search,
+            preview_search=True,
+            input_processors=[HighlightIncrementalSearchProcessor(), ChipLabels(editor.paste_chips)],
+        )
+        return Window(
+            control,
+            wrap_lines=True,
+            get_line_prefix=prefix,
+            height=lambda: Dimension(min=1, max=max_input_rows(terminal.size().rows)),
+            dont_extend_height=True,
+        )
+
+
+def _lines_window(source: Callable[[], list[str]]) -> Window:
+    """A window exactly as high as the lines (ANSI text) it shows; `source` is called at every frame."""
     drawn: list[tuple[str, StyleAndTextTuples]] = []
 
     def fragments() -> StyleAndTextTuples:
@@ -138,40 +273,3 @@ def _lines(source: Callable[[], list[str]]) -> Window:
         height=lambda: Dimension.exact(len(source())),
         dont_extend_height=True,
     )
-
-
-def _menu(editor: InputEditor, sources: LayoutSources) -> Window:
-    def fragments() -> StyleAndTextTuples:
-        columns = sources.size()[1]
-        if not editor.buffer.complete_state:
-            return [("class:hint", "\n".join(clip(line, columns) for line in SHORTCUTS))]
-        return _completions(editor.buffer, columns)
-
-    return Window(
-        FormattedTextControl(fragments),
-        height=lambda: Dimension.exact(menu_lines(editor)),
-        dont_extend_height=True,
-    )
-
-
-def _completions(buffer: Buffer, columns: int) -> StyleAndTextTuples:
-    state = buffer.complete_state
-    if state is None:
-        return []
-    at = state.complete_index
-    first = max(0, min((at or 0) - MENU_ROWS + 2, len(state.completions) - MENU_ROWS))
-    shown = state.completions[first : first + MENU_ROWS]
-    names = [clip(one_line(entry.display_text), max(columns - 4, 1)) for entry in shown]
-    widest = min(max((width(name) for name in names), default=0), max(columns // 2, 1))
-    rows: StyleAndTextTuples = []
-    for offset, (entry, name) in enumerate(zip(shown, names, strict=True)):
-        marked = first + offset == at
-        pad = " " * (widest - width(name) + 2)
-        about = clip(one_line(entry.display_meta_text), max(columns - width(name) - len(pad) - 3, 0))
-        rows.append(("class:menu.current" if marked else "class:menu", f"{'❯' if marked else ' '} {name}"))
-        rows.append(("class:menu.about", f"{pad}{about}\n" if offset < len(shown) - 1 else pad + about))
-    if len(state.completions) > len(shown):
-        last = first + len(shown)
-        more = f"\n  {first + 1}-{last} of {len(state.completions)} · ↑ ↓, or type on"
-        rows.append(("class:menu.about", clip(more, columns)))
-    return rows

@@ -1,4 +1,4 @@
-"""Draw markdown with rich, as lines of ANSI text. Imports rich: load it after the first paint."""
+"""Draw markdown with rich, as lines of ANSI text. Slow to import: loaded after the first paint."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from rich.style import Style
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.theme import Theme as RichTheme
+from wcwidth import strip_sequences
 
-from .escape import gentle
-from .text_cells import bare, fit, width, wrap
-from .theme import Theme
+from .terminal_text import Theme, clip_painted, escape_prose, wrap
 
-LEAST = 12  # columns below which nothing is laid out, only broken
+MIN_LAYOUT_COLUMNS = 12  # below that text is only wrapped
 _STYLES = RichTheme(
     {
         "markdown.h1": Style(bold=True, underline=True),
@@ -37,21 +36,18 @@ _STYLES = RichTheme(
         "markdown.link_url": Style(dim=True),
     }
 )
-_TRAILING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")
-_SGR = re.compile(r"\x1b\[[0-9;]*m")
+_TRAILING_BLANKS = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")
 
 
-def markdown(text: str, columns: int, theme: Theme) -> str:
+def draw_markdown(text: str, columns: int, theme: Theme) -> str:
     """The text drawn in `columns`, lines joined by newlines; control characters are shown, not sent."""
-    safe = gentle(text).expandtabs(4)
-    if columns < LEAST:
+    safe = escape_prose(text).expandtabs(4)
+    if columns < MIN_LAYOUT_COLUMNS:
         return "\n".join(wrap(safe, columns))
-    prose = _Prose("", hyperlinks=False)
-    prose.parsed = _parser().parse(safe)
-    drawn = _draw(prose, columns, theme)
-    if any(width(bare(line)) > columns for line in drawn.split("\n")):
-        return "\n".join(fit(line, columns) for line in drawn.split("\n"))
-    return drawn
+    document = _Document("", hyperlinks=False)
+    document.parsed = _parser().parse(safe)
+    # rich counts joined emoji as one: a line that is too wide for other terminals is cut
+    return "\n".join(clip_painted(line, columns) for line in _draw(document, columns, theme))
 
 
 def _parser() -> MarkdownIt:
@@ -59,7 +55,8 @@ def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
 
 
-def _draw(body: RenderableType, columns: int, theme: Theme) -> str:
+def _draw(body: RenderableType, columns: int, theme: Theme) -> list[str]:
+    """The lines of the drawing, without blank ones at both ends and without blanks at their ends."""
     console = Console(
         file=io.StringIO(),
         width=columns,
@@ -74,14 +71,11 @@ def _draw(body: RenderableType, columns: int, theme: Theme) -> str:
         theme=_STYLES,
         _environ={},
     )
-    with console.capture() as caught:
+    with console.capture() as captured:
         console.print(body)
-    lines = [_TRAILING.sub(r"\1", line) for line in caught.get().split("\n")]
-    while lines and not _SGR.sub("", lines[-1]).strip():
-        lines.pop()
-    while lines and not _SGR.sub("", lines[0]).strip():
-        lines.pop(0)
-    return "\n".join(lines)
+    lines = [_TRAILING_BLANKS.sub(r"\1", line) for line in captured.get().split("\n")]
+    shown = [at for at, line in enumerate(lines) if strip_sequences(line).strip()]
+    return lines[shown[0] : shown[-1] + 1] if shown else []
 
 
 class _LeftHeading(Heading):
@@ -135,8 +129,8 @@ class _OpenTable(TableElement):
         yield table
 
 
-class _Prose(Markdown):
-    """Markdown with our elements."""
+class _Document(Markdown):
+    """Markdown with the elements above."""
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,

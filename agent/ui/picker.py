@@ -1,18 +1,17 @@
-"""Let the person choose from a menu: it takes the place of the input, whose draft is kept.
+"""Choose from a menu: it takes the place of the input, whose draft is kept.
 
-Before a session there is no screen yet: `choose_now` has one of its own for as long as it takes. A question
-with few answers hears Enter and digits only after 300 ms, so that a key that was meant for what stood there
-before does not answer it.
+The menu is pure data: keys make a new state, and a state is drawn as lines. Before a session there is no
+screen yet: `run_picker` has one of its own for as long as it takes. A question with few answers takes Enter
+and digits only after a pause, so that a key that was meant for what stood there before does not answer it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.data_structures import Point
@@ -25,55 +24,186 @@ from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.layout import Layout
 
-from .labels import RenderContext
-from .picker_state import DrawnPicker, PickerState, draw, moved, opened, searched
+from .terminal import Terminal, exit_on_signals
+from .terminal_text import RenderContext, cell_width, clip, clip_painted, hang, longest_end, one_line, wrap
 
 if TYPE_CHECKING:
     from agent.menus import Menu, MenuRow
 
-QUIET = 0.3  # seconds
-FAR = 1 << 30  # rows: to the end
-NOTHING = DrawnPicker([], (0, 0), 1)
-KEPT: Mapping[str, Callable[[str], str]] = {  # what a key leaves of the words of a search
+MARKER = "❯ "
+SEARCH_LABEL = "search: "
+FACT_SEPARATOR = " · "
+FACT_INDENT = "    "
+FILTER_KEYS = ("Enter chooses · Esc cancels · type to search", "type to search · Enter · Esc")
+QUESTION_KEYS = ("Enter or a digit chooses · Esc cancels", "Enter or a digit · Esc")
+MAX_QUESTION_LINES = 4
+MIN_ROWS_WITH_FACTS = 8  # below that rows show their titles alone
+ANSWER_DELAY_S = 0.3  # after a question came, before it can be answered
+TO_THE_END = 1 << 30  # rows
+ERASING_KEYS: Mapping[str, Callable[[str], str]] = {  # what each leaves of the words of a search
     "backspace": lambda words: words[:-1],
     "c-w": lambda words: words.rstrip().rpartition(" ")[0],
     "c-u": lambda words: "",
 }
-SIGNALS = ((signal.SIGTERM, 143), (signal.SIGHUP, 129))
+
+
+@dataclass(frozen=True, slots=True)
+class PickerState:
+    """What is chosen from, what is searched for, and which of the rows found is marked (from 0)."""
+
+    menu: Menu
+    found: tuple[int, ...]  # places in the menu of the rows that match the words
+    words: str = ""
+    at: int = 0
+
+    @property
+    def marked(self) -> MenuRow | None:
+        return self.menu.rows[self.found[self.at]] if self.found else None
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnPicker:
+    """Lines to show; where the cursor is, as (line, character); how many rows a page has."""
+
+    lines: list[str]
+    cursor: tuple[int, int]
+    page: int
+
+
+NOT_DRAWN = DrawnPicker([], (0, 0), 1)
+
+
+def open_menu(menu: Menu) -> PickerState:
+    """The state of a menu that was just opened: everything is there, the first row is marked."""
+    return PickerState(menu, tuple(range(len(menu.rows))))
+
+
+def move_mark(state: PickerState, by: int) -> PickerState:
+    """Mark another row; beyond the ends is at the ends."""
+    return replace(state, at=max(0, min(state.at + by, len(state.found) - 1)))
+
+
+def search_menu(state: PickerState, words: str) -> PickerState:
+    """Show the rows that hold all of the words, in any case; mark the first."""
+    wanted = words.casefold().split()
+    found = [place for place, row in enumerate(state.menu.rows) if _holds(row, wanted)]
+    return PickerState(state.menu, tuple(found), words)
+
+
+def _holds(row: MenuRow, wanted: list[str]) -> bool:
+    text = "\n".join((row.title, row.more, row.value, f"#{row.key}", *row.facts)).casefold() if wanted else ""
+    return all(word in text for word in wanted)
+
+
+def draw_picker(state: PickerState, ctx: RenderContext, rows: int) -> DrawnPicker:
+    """The menu in at most `rows` lines. The marked row is always there."""
+    head, cursor = _head(state, ctx)
+    long, short = FILTER_KEYS if state.menu.filters else QUESTION_KEYS
+    foot = [ctx.clipped("dim", long if cell_width(long) <= ctx.columns else short)]
+    if rows < len(head) + len(foot) + 2:
+        foot = []
+    if rows < len(head) + 1:
+        kept = head[-1:] if state.menu.filters else head[:1]
+        head, cursor = kept if rows > 1 else [], (0, cursor[1] if rows > 1 else 0)
+    body, page = _body(state, ctx, max(rows - len(head) - len(foot), 1))
+    return DrawnPicker([clip_painted(line, ctx.columns) for line in (*head, *body, *foot)], cursor, page)
+
+
+def _head(state: PickerState, ctx: RenderContext) -> tuple[list[str], tuple[int, int]]:
+    """The title, the line of the search, and where its cursor is."""
+    title = one_line(state.menu.title)
+    if not state.menu.filters:  # a question is read as a whole
+        return ctx.wrapped("bold", title)[:MAX_QUESTION_LINES], (0, 0)
+    place = f"  {state.at + 1} of {len(state.found)}" if state.found else "  none fits"
+    label = SEARCH_LABEL if ctx.columns >= len(SEARCH_LABEL) + len(place) + 4 else ""
+    room = max(ctx.columns - len(label) - len(place) - 1, 1)
+    typed = longest_end(one_line(f"|{state.words}|")[1:-1], room)  # between bars: blanks at the ends stay
+    search = ctx.paint("accent", label) + typed + " " + ctx.paint("dim", place)
+    return [ctx.clipped("bold", title), search], (1, len(label) + len(typed))
+
+
+def _body(state: PickerState, ctx: RenderContext, room: int) -> tuple[list[str], int]:
+    """The lines of the marked row and of as many rows around it as fit, and how many rows those are."""
+    if not state.found:
+        return [], 1
+    facts = room >= MIN_ROWS_WITH_FACTS
+    low = high = state.at
+    lines = _row(state, low, ctx, facts)[:room]
+    grows = True
+    while grows:
+        grows = False
+        for at in (high + 1, low - 1):
+            more = _row(state, at, ctx, facts) if 0 <= at < len(state.found) else []
+            if more and len(lines) + len(more) <= room:
+                lines = [*lines, *more] if at > high else [*more, *lines]
+                low, high, grows = min(low, at), max(high, at), True
+    return lines, high - low + 1
+
+
+def _row(state: PickerState, at: int, ctx: RenderContext, facts: bool) -> list[str]:
+    """The lines of one of the rows found. The marked one shows all of its facts, others those that fit."""
+    place, marked = state.found[at], at == state.at
+    row, room = state.menu.rows[place], max(ctx.columns - len(MARKER), 1)
+    title, blank = one_line(row.title), " " * len(MARKER)
+    if state.menu.filters:
+        known = f"#{one_line(row.key)}  " if row.key else ""
+        titles = [clip(known + (title or "(no words)"), room)]
+    else:
+        titles = wrap(f"{state.menu.key_of(place)} {title}", room)
+    lines = hang(titles, MARKER if marked else blank, blank)
+    if marked:
+        lines = [ctx.paint("accent", line) for line in lines]
+    if facts and row.facts:
+        joined = list(_joined([one_line(fact) for fact in row.facts], max(ctx.columns - len(FACT_INDENT), 1)))
+        lines += [ctx.paint("dim", FACT_INDENT + line) for line in (joined if marked else joined[:1])]
+    return lines
+
+
+def _joined(facts: list[str], room: int) -> Iterator[str]:
+    """The facts in lines, each as full as may be."""
+    line = ""
+    for fact in facts:
+        longer = f"{line}{FACT_SEPARATOR}{fact}" if line else fact
+        if line and cell_width(longer) > room:
+            yield line
+            longer = fact
+        line = longer
+    if line:
+        yield line
 
 
 class Picker:
     """Implements ports.Chooser. `state` is the menu on the screen, or None; `drawn` is its last drawing."""
 
-    def __init__(self, changed: Callable[[], None], monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, on_change: Callable[[], None]) -> None:
         self.state: PickerState | None = None
-        self.drawn = NOTHING
-        self.changed = changed
-        self._monotonic = monotonic
-        self._one = asyncio.Lock()
+        self.drawn = NOT_DRAWN
+        self.on_change = on_change
+        self._one_at_a_time = asyncio.Lock()
         self._answer: asyncio.Future[MenuRow | None] | None = None
-        self._since = 0.0
+        self._opened_at = 0.0
 
     async def choose(self, menu: Menu) -> MenuRow | None:
         """Show the menu and wait; cancelling takes it off the screen."""
-        async with self._one:
+        async with self._one_at_a_time:
             self._answer = asyncio.get_running_loop().create_future()
-            self.state, self._since = opened(menu), self._monotonic()
-            self.changed()
+            self.state, self._opened_at = open_menu(menu), time.monotonic()
+            self.on_change()
             try:
                 return await self._answer
             finally:
                 self.state, self._answer = None, None
-                self.changed()
+                self.on_change()
 
-    def compose(self, look: RenderContext, rows: int) -> None:
+    def compose(self, ctx: RenderContext, rows: int) -> None:
         """Draw the menu anew, in at most so many rows; nothing when there is none."""
-        self.drawn = draw(self.state, look, rows) if self.state is not None and rows > 0 else NOTHING
+        drawn = draw_picker(self.state, ctx, rows) if self.state is not None and rows > 0 else NOT_DRAWN
+        self.drawn = drawn
 
     def move(self, by: int) -> None:
         """Mark another row."""
         if self.state is not None:
-            self._become(moved(self.state, by))
+            self._set_state(move_mark(self.state, by))
 
     def page(self, by: int) -> None:
         """Mark the row so many pages on."""
@@ -85,61 +215,62 @@ class Picker:
         if state is None:
             return
         if state.menu.filters:
-            self._become(searched(state, state.words + " ".join(text.split("\n"))))
-        elif (row := state.menu.keyed(text)) is not None:
+            self._set_state(search_menu(state, state.words + " ".join(text.split("\n"))))
+        elif (row := state.menu.row_for_key(text)) is not None:
             self._take(row)
 
     def erase(self, kept: Callable[[str], str]) -> None:
         """Take something off the words of the search."""
         if self.state is not None and self.state.words:
-            self._become(searched(self.state, kept(self.state.words)))
+            self._set_state(search_menu(self.state, kept(self.state.words)))
 
     def enter(self) -> None:
         """Choose the marked row."""
         if self.state is not None and self.state.marked is not None:
             self._take(self.state.marked)
 
-    def cancel(self) -> None:
-        """Choose nothing."""
-        self._end(None)
-
-    def _take(self, row: MenuRow) -> None:
-        calm = self._monotonic() - self._since >= QUIET
-        if calm or (self.state is not None and self.state.menu.filters):
-            self._end(row)
-
-    def _end(self, row: MenuRow | None) -> None:
+    def end(self, row: MenuRow | None = None) -> None:
+        """Choose a row, or nothing."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(row)
 
-    def _become(self, state: PickerState) -> None:
+    def _take(self, row: MenuRow) -> None:
+        settled = time.monotonic() - self._opened_at >= ANSWER_DELAY_S
+        if settled or (self.state is not None and self.state.menu.filters):
+            self.end(row)
+
+    def _set_state(self, state: PickerState) -> None:
         self.state = state
-        self.changed()
+        self.on_change()
 
 
-def add_keys(made: KeyBindings, picker: Picker, active: FilterOrBool) -> None:
+def add_picker_keys(bindings: KeyBindings, picker: Picker, active: FilterOrBool) -> None:
     """The keys of a menu; while it is there no other key may do anything to the draft."""
-    for key, step in (("up", -1), ("c-p", -1), ("s-tab", -1), ("down", 1), ("c-n", 1), ("tab", 1)):
-        made.add(key, filter=active)(lambda event, step=step: picker.move(step))
-    for key, step in (("home", -FAR), ("end", FAR)):
-        made.add(key, filter=active)(lambda event, step=step: picker.move(step))
+    for keys, step in (
+        (("up", "c-p", "s-tab"), -1),
+        (("down", "c-n", "tab"), 1),
+        (("home",), -TO_THE_END),
+        (("end",), TO_THE_END),
+    ):
+        for key in keys:
+            bindings.add(key, filter=active)(lambda event, step=step: picker.move(step))
     for key, step in (("pageup", -1), ("pagedown", 1)):
-        made.add(key, filter=active)(lambda event, step=step: picker.page(step))
+        bindings.add(key, filter=active)(lambda event, step=step: picker.page(step))
     for key in ("escape", "c-c", "c-d", "<sigint>"):
-        made.add(key, filter=active)(lambda event: picker.cancel())
-    made.add("enter", filter=active)(lambda event: picker.enter())
-    for key, kept in KEPT.items():
-        made.add(key, filter=active)(lambda event, kept=kept: picker.erase(kept))
-    made.add(Keys.BracketedPaste, filter=active)(lambda event: picker.type(event.data))
+        bindings.add(key, filter=active)(lambda event: picker.end())
+    bindings.add("enter", filter=active)(lambda event: picker.enter())
+    for key, kept in ERASING_KEYS.items():
+        bindings.add(key, filter=active)(lambda event, kept=kept: picker.erase(kept))
+    bindings.add(Keys.BracketedPaste, filter=active)(lambda event: picker.type(event.data))
 
-    @made.add(Keys.Any, filter=active)
+    @bindings.add(Keys.Any, filter=active)
     def _(event: KeyPressEvent) -> None:
         if not isinstance(event.key_sequence[0].key, Keys):
             picker.type(event.data)
 
 
-def menu_window(picker: Picker) -> Window:
-    """The menu to choose from, as it was composed last; it takes the keys, and shows where one types."""
+def picker_window(picker: Picker) -> Window:
+    """The menu as it was composed last; it takes the keys, and its cursor stands where one types."""
 
     def fragments() -> StyleAndTextTuples:
         return to_formatted_text(ANSI("\n".join(picker.drawn.lines)))
@@ -152,43 +283,31 @@ def menu_window(picker: Picker) -> Window:
     return Window(control, height=lambda: Dimension.exact(len(picker.drawn.lines)), dont_extend_height=True)
 
 
-def choose_now(menu: Menu, color: str) -> MenuRow | None:
-    """Let the person choose while no session has the screen. Raises SystemExit when a signal ends it."""
-    return asyncio.run(_choose_now(menu, color))
+def run_picker(menu: Menu, color: str) -> MenuRow | None:
+    """Show a menu while no session has the screen. Raises SystemExit when a signal ends it."""
+    return asyncio.run(_run_picker(menu, color))
 
 
-async def _choose_now(menu: Menu, color: str) -> MenuRow | None:
-    from .terminal import Terminal
-
+async def _run_picker(menu: Menu, color: str) -> MenuRow | None:
     terminal = Terminal(color)
     picker = Picker(terminal.invalidate)
     keys = KeyBindings()
-    add_keys(keys, picker, Condition(lambda: picker.state is not None))
-    window = menu_window(picker)
+    add_picker_keys(keys, picker, Condition(lambda: picker.state is not None))
+    window = picker_window(picker)
     terminal.build(
         Layout(HSplit([window]), focused_element=window),
         keys,
-        lambda: picker.compose(terminal.look(), terminal.size().rows - 1),
+        lambda: picker.compose(terminal.render_context(), terminal.size().rows - 1),
     )
     terminal.on_resize(lambda: None)
     chosen: list[MenuRow | None] = []
 
-    async def work() -> None:
+    async def choose() -> None:
         chosen.append(await picker.choose(menu))
-        terminal.app.exit(result=0)
+        terminal.exit(0)
 
-    loop, tasks = asyncio.get_running_loop(), []
-    for number, code in SIGNALS:
-        loop.add_signal_handler(number, partial(terminal.app.exit, result=code))
-    try:
-        left = await terminal.app.run_async(pre_run=lambda: tasks.append(loop.create_task(work())))
-    except EOFError:  # the terminal is gone
-        left = 129
-    finally:
-        for task in tasks:
-            task.cancel()
-        for number, _ in SIGNALS:
-            loop.remove_signal_handler(number)
-    if left:
-        sys.exit(left)
+    with exit_on_signals(terminal.exit):
+        code = await terminal.run(choose, terminal.exit)
+    if code:
+        sys.exit(code)
     return chosen[0]

@@ -1,4 +1,4 @@
-"""The REPL without a live part: line by line, for screen readers, dumb terminals and pipes."""
+"""The REPL without a screen: line by line, for screen readers, dumb terminals and pipes."""
 
 from __future__ import annotations
 
@@ -7,31 +7,29 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from agent import events
-from agent.events import TurnFinished
-from agent.ports import Allow, Deny, Driver, PermissionQuestion
+from agent.menus import Menu, MenuRow
+from agent.ports import Allow, Deny, Factory, PermissionQuestion
 
-from . import render
-from .approval import body, choices, place
+from .approval import approval_choices, question_body, question_target
 from .completion import is_command
-from .context_chart import filled
-from .escape import gentle, one_line
-from .input_editor import LEAVING
-from .labels import RenderContext, osc52
-from .pipe_writer import PipeWriter
-from .theme import Theme
-from .tty import at_terminal
+from .input_editor import EXIT_WORDS
+from .output_formats import PipeWriter
+from .render import (
+    aborted_message,
+    chart_usage,
+    clipboard_sequence,
+    render_call,
+    render_notice,
+    retrying_message,
+)
+from .terminal import signal_handlers
+from .terminal_text import RenderContext, Theme, at_terminal, escape_prose, one_line
 
-if TYPE_CHECKING:
-    from agent.menus import Menu, MenuRow
-    from agent.ports import Factory
-
-PROMPT = "> "
-NO = "No, and tell why; n REASON on one line tells it at once"
-WIDE = 10_000  # lines are not broken: the terminal or the reader does that
+LINE_PROMPT = "> "
+REASON_HINT = "No, and tell why; n REASON on one line tells it at once"
+UNBROKEN_COLUMNS = 10_000  # lines are not broken: the terminal or the screen reader does that
 
 
 class LineReader:
@@ -49,7 +47,7 @@ class LineReader:
     def _read(self) -> None:
         """Reads the descriptor: a buffered stream would hold its lock when the interpreter ends."""
         rest = b""
-        while piece := _some(sys.stdin.fileno()):
+        while piece := _read_some(sys.stdin.fileno()):
             *lines, rest = (rest + piece).split(b"\n")
             for line in lines:
                 self._put(line.decode("utf-8", "replace").rstrip("\r"))
@@ -60,194 +58,192 @@ class LineReader:
     def _put(self, line: str | None) -> None:
         try:
             self._loop.call_soon_threadsafe(self._queue.put_nowait, line)
-        except RuntimeError:  # the loop is closed: nobody reads any more
+        except RuntimeError:  # the loop is closed: the session is over
             return
 
 
-def _some(descriptor: int) -> bytes:
+def _read_some(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, 65536)
     except OSError:  # the terminal is gone
         return b""
 
 
-class PlainWriter:
-    """Tells events as plain lines, and asks questions; implements ports.Approver and Chooser."""
+class PlainView:
+    """Prints events as plain lines, and asks questions; implements ports.Approver and Chooser."""
 
     def __init__(self, lines: LineReader) -> None:
         self._lines = lines
         self._out = PipeWriter(sys.stdout)
-        self._text = ""
-        self.ended = False
-        self.look = RenderContext(WIDE, Theme(False, False), keys=False)
+        self._unfinished = ""  # the last line of the model's text
+        self._context = RenderContext(UNBROKEN_COLUMNS, Theme(False, False), has_keys=False)
+        self.turn_ended = False
 
     def emit(self, event: events.Event) -> None:
         """Print an event; text of the model at its line ends."""
         if isinstance(event, events.TextDelta):
-            *whole, self._text = (self._text + event.text).split("\n")
-            for line in whole:
-                self._out.line(gentle(line))
+            *finished, self._unfinished = (self._unfinished + event.text).split("\n")
+            for line in finished:
+                self._out.line(escape_prose(line))
             return
-        if self._text:
-            self._out.line(gentle(self._text))
-            self._text = ""
-        self.ended = self.ended or isinstance(event, TurnFinished)
+        if self._unfinished:
+            self._out.line(escape_prose(self._unfinished))
+            self._unfinished = ""
+        if isinstance(event, events.TurnFinished):
+            self.turn_ended = True
         if isinstance(event, events.ClipboardCopy):
-            event = self._copied(event)
-        line = _line(event, self.look)
-        if line:
-            self._out.line(line)
+            event = self._copy(event)
+        text = plain_text(event, self._context)
+        if text:
+            self._out.line(text)
 
-    def _copied(self, event: events.ClipboardCopy) -> events.Notice:
-        if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
-            return events.Notice("there is no clipboard here", "warning")
-        self.ask_for(osc52(event.text))
-        return events.Notice(event.words)
-
-    def ask_for(self, words: str) -> None:
+    def prompt_for(self, text: str) -> None:
         """Print a prompt, without an end of line."""
-        sys.stdout.write(words)
+        sys.stdout.write(text)
         sys.stdout.flush()
 
     async def ask(self, question: PermissionQuestion) -> Allow | Deny:
-        """Ask with numbered answers; the end of input refuses and stops."""
+        """Ask with lettered answers; the end of input refuses and stops."""
         self._out.line(f"Allow {one_line(question.tool)}?  {one_line(question.why)}")
-        for row in (*place(question, self.look), *body(question, self.look)):
+        for row in (*question_target(question, self._context), *question_body(question, self._context)):
             self._out.line(row)
-        found = choices(question)
-        for choice in found:
-            self._out.line(f"  {choice.letter}: {choice.words if choice.answer else NO}")
+        choices = approval_choices(question)
+        for choice in choices:
+            self._out.line(f"  {choice.letter}: {choice.text if choice.answer else REASON_HINT}")
         while True:
-            self.ask_for("Answer: ")
+            self.prompt_for("Answer: ")
             line = await self._lines.next()
             if line is None:
                 return Deny("", stop=True)
             key, _, reason = line.strip().partition(" ")
-            for choice in found:
+            for choice in choices:
                 if key.lower() in (choice.letter, choice.digit):
                     return choice.answer or await self._refusal(reason.strip())
+
+    async def choose(self, menu: Menu) -> MenuRow | None:
+        """Choose by a typed key; an empty line or the end of input chooses nothing."""
+        self._out.line(one_line(menu.title))
+        for row in menu.keyed_lines():
+            self._out.line(f"  {one_line(row)}")
+        while True:
+            self.prompt_for("Which? (a number, or Enter to leave) ")
+            line = await self._lines.next()
+            if line is None or not line.strip():
+                return None
+            if (chosen := menu.row_for_key(line.strip())) is not None:
+                return chosen
+
+    def _copy(self, event: events.ClipboardCopy) -> events.Notice:
+        if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+            return events.Notice("there is no clipboard here", "warning")
+        self.prompt_for(clipboard_sequence(event.text))
+        return events.Notice(event.words)
 
     async def _refusal(self, reason: str) -> Deny:
         if reason:
             return Deny(reason)
-        self.ask_for("Why? (Enter for no reason) ")
+        self.prompt_for("Why? (Enter for no reason) ")
         line = await self._lines.next()
         return Deny("", stop=True) if line is None else Deny(line.strip())
 
-    async def choose(self, menu: Menu) -> MenuRow | None:
-        """Let the person choose by a number; an empty line or the end of input chooses nothing."""
-        self._out.line(one_line(menu.title))
-        for row in menu.lines():
-            self._out.line(f"  {one_line(row)}")
-        while True:
-            self.ask_for("Which? (a number, or Enter to leave) ")
-            line = await self._lines.next()
-            if line is None or not line.strip():
-                return None
-            if (chosen := menu.keyed(line.strip())) is not None:
-                return chosen
 
-
-def _line(event: events.Event, look: RenderContext) -> str:
+def plain_text(event: events.Event, ctx: RenderContext) -> str:
+    """What is printed for an event; "" for most."""
     match event:
         case events.ToolCallStarted(_, _, name, title):
             return f"{one_line(name)}: {one_line(title)}"
         case events.ToolCallFinished():
-            return "\n".join(render.call(event, look).split("\n")[1:])
+            return "\n".join(render_call(event, ctx).split("\n")[1:])
         case events.Notice():
-            return render.notice(event, look)
-        case events.ContextCompacted(notice):
-            return gentle(notice)
-        case events.Retrying(reason, seconds, attempt, tries):
-            return f"{one_line(reason)}; trying again in {seconds:.0f} s ({attempt} of {tries})"
-        case events.StreamAborted(reason):
-            return f"The stream broke ({one_line(reason)}); what was shown is not part of the answer."
-        case events.CommandOutput(text):
-            return gentle(text)
+            return render_notice(event, ctx)
+        case events.ContextCompacted(text) | events.CommandOutput(text):
+            return escape_prose(text)
+        case events.Retrying():
+            return retrying_message(event)
+        case events.StreamAborted():
+            return aborted_message(event)
         case events.PromptRestored(text):
-            return f"The prompt was: {gentle(text)}"
+            return f"The prompt was: {escape_prose(text)}"
         case events.ContextChart(title, rows):
-            used, total = filled(event)
-            shares = [f"  {gentle(label)}: {tokens:,}" for label, tokens in rows]
-            fill = f"{used:,} of {total:,} tokens ({used / total:.0%})"
-            return "\n".join([f"{gentle(title)}: {fill}", *shares])
+            used, total = chart_usage(event)
+            headline = f"{escape_prose(title)}: {used:,} of {total:,} tokens ({used / total:.0%})"
+            return "\n".join([headline, *(f"  {escape_prose(label)}: {tokens:,}" for label, tokens in rows)])
         case events.TurnFinished(reason=reason, error=error):
-            return "Interrupted" if reason == "interrupted" else gentle(error)
+            return "Interrupted" if reason == "interrupted" else escape_prose(error)
         case _:
             return ""
 
 
-async def run_plain(make: Factory, prompt: str) -> int:
-    """Talk line by line until the end of input; returns the exit code."""
-    lines = LineReader()
-    teller = PlainWriter(lines)
-    driver = make(teller.emit, teller, teller if at_terminal() else None)
-    current: list[asyncio.Task[None]] = []
-    stopped: list[int] = []
-    loop = asyncio.get_running_loop()
-    whole = asyncio.ensure_future(_talk(driver, teller, lines, (prompt, current)))
+class PlainRepl:
+    """One session: a line is read and run, then the next."""
 
-    def interrupt() -> None:
-        for task in current or [whole]:
-            task.cancel()
-        stopped[:] = [] if current else [130]
+    def __init__(self, make_driver: Factory) -> None:
+        self._lines = LineReader()
+        view = self._view = PlainView(self._lines)
+        self._driver = make_driver(view.emit, view, view if at_terminal() else None)
+        self._running: asyncio.Task[bool] | None = None
 
-    def stop(code: int) -> None:
-        stopped[:] = [code]
-        whole.cancel()
+    async def run(self, prompt: str) -> int:
+        """Run the prompt, if any, and then lines until the end of input; returns the exit code."""
+        session = asyncio.ensure_future(self._run_lines(prompt))
+        code = 0
 
-    handled: dict[signal.Signals, Callable[[], None]] = {
-        signal.SIGINT: interrupt,
-        signal.SIGTERM: lambda: stop(143),
-        signal.SIGHUP: lambda: stop(129),
-    }
-    for number, act in handled.items():
-        loop.add_signal_handler(number, act)
-    try:
-        await asyncio.wait([whole])
-        if not whole.cancelled():
-            whole.result()
-        return stopped[0] if stopped else 0
-    finally:
-        await driver.close()
-        for number in handled:
-            loop.remove_signal_handler(number)
+        def interrupt() -> None:
+            nonlocal code
+            code = 0 if self._running else 130
+            (self._running or session).cancel()
 
+        def stop(exit_code: int) -> None:
+            nonlocal code
+            code = exit_code
+            session.cancel()
 
-async def _talk(
-    driver: Driver, teller: PlainWriter, lines: LineReader, state: tuple[str, list[asyncio.Task[None]]]
-) -> None:
-    prompt, current = state
-    await driver.ready()
-    stays = [True]
-    while stays[0]:
-        line: str | None = prompt
-        if not prompt:
-            teller.ask_for(PROMPT)
-            line = await lines.next()
-        prompt = ""
-        if line is None or line.strip() in LEAVING:
-            return
-        if line.strip():
-            current[:] = [asyncio.ensure_future(_do(driver, teller, line, stays))]
+        handlers = {
+            signal.SIGINT: interrupt,
+            signal.SIGTERM: lambda: stop(143),
+            signal.SIGHUP: lambda: stop(129),
+        }
+        with signal_handlers(handlers):
             try:
-                await asyncio.wait(current)
-                if not current[0].cancelled():
-                    current[0].result()
+                await asyncio.wait([session])
+                if not session.cancelled():
+                    session.result()
+                return code
             finally:
-                current[0].cancel()
-                current.clear()
+                await self._driver.close()
 
+    async def _run_lines(self, prompt: str) -> None:
+        await self._driver.ready()
+        line: str | None = prompt or await self._next_line()
+        while line is not None and line.strip() not in EXIT_WORDS:
+            if line.strip() and not await self._run_line(line):
+                return
+            line = await self._next_line()
 
-async def _do(driver: Driver, teller: PlainWriter, line: str, stays: list[bool]) -> None:
-    teller.ended = False
-    try:
-        if is_command(line.strip()) or line.startswith("!"):
-            stays[0] = await driver.command(line.strip())
-            return
-        ended = await driver.prompt(line)
-        if not teller.ended:
-            teller.emit(ended)
-    except asyncio.CancelledError:
-        if not teller.ended:
-            teller.emit(TurnFinished("interrupted", 0))
+    async def _next_line(self) -> str | None:
+        self._view.prompt_for(LINE_PROMPT)
+        return await self._lines.next()
+
+    async def _run_line(self, line: str) -> bool:
+        """Run a line in a task of its own, which can be interrupted. False when it ends the session."""
+        task = self._running = asyncio.ensure_future(self._perform(line))
+        try:
+            await asyncio.wait([task])
+            return task.cancelled() or task.result()
+        finally:
+            task.cancel()
+            self._running = None
+
+    async def _perform(self, line: str) -> bool:
+        view = self._view
+        view.turn_ended = False
+        try:
+            if is_command(line.strip()) or line.startswith("!"):
+                return await self._driver.command(line.strip())
+            ended = await self._driver.prompt(line)
+            if not view.turn_ended:
+                view.emit(ended)
+        except asyncio.CancelledError:
+            if not view.turn_ended:
+                view.emit(events.TurnFinished("interrupted", 0))
+        return True

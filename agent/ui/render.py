@@ -1,141 +1,153 @@
-"""Events as lines of ANSI text: pure functions of the event and the look.
+"""Draw events as lines of ANSI text: pure functions of the event and the render context.
 
-Everything that came from outside goes through `escape` here. What is still going on is drawn in live.py.
-Loaded after the first paint, as it knows the events and rich.
+Everything that came from outside is escaped here. What is still going on is drawn by live_view.
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from agent import events
-from agent.formatting import duration
+from agent.formatting import format_count, format_duration
 from tools.text_encoding import pluralize
 from transcripts.facts import Result
 from transcripts.messages import TextBlock
 
-from .context_chart import chart
-from .escape import gentle, one_line, output
-from .labels import BRANCH, RenderContext, title
-from .markdown import markdown
-from .text_cells import bare, clip, fit, width, wrap
+from .terminal_text import (
+    RenderContext,
+    cell_width,
+    clip,
+    clip_painted,
+    escape_output,
+    escape_prose,
+    hang,
+    one_line,
+    painted_width,
+    wrap,
+)
 
-SHORT = 5  # lines of a result that are shown without Ctrl-O
-SHORT_DIFF = 40
-FULL = 2000  # lines shown at most with Ctrl-O
+BRANCH = "  ⎿  "
+MIN_INDENT_COLUMNS = 8  # below that a prompt's echo has no margin
+SHORT_RESULT_LINES = 5  # shown of a result without Ctrl-O
+SHORT_DIFF_LINES = 40  # the same of a diff
+MAX_RESULT_LINES = 2000  # shown at most with Ctrl-O
+FREE_ROW = "free"
+_CHART_MARKS = ("■", "▣", "▤", "▥", "▦", "▧", "▨", "▩")
 
 
-def event_text(event: events.Event, look: RenderContext) -> str:
+def render_event(event: events.Event, ctx: RenderContext) -> str:
     """What is printed for an event when it comes, no line wider than the screen; "" for most."""
-    return "\n".join(fit(line, look.columns) for line in _text(event, look).split("\n"))
+    return "\n".join(clip_painted(line, ctx.columns) for line in _event_text(event, ctx).split("\n"))
 
 
-def _text(event: events.Event, look: RenderContext) -> str:
+def _event_text(event: events.Event, ctx: RenderContext) -> str:
     match event:
         case events.ToolCallFinished():
-            return call(event, look)
+            return render_call(event, ctx)
         case events.Notice():
-            return notice(event, look)
+            return render_notice(event, ctx)
         case events.ContextCompacted():
-            return made_room(event, look)
-        case events.CommandOutput():
-            return said(event, look)
+            return "\n".join(ctx.wrapped("highlight", escape_prose(event.notice)))
+        case events.CommandOutput(text, form):
+            if form == "markdown":
+                return render_markdown(text, ctx)
+            rows = render_diff(text, ctx) if form == "diff" else wrap(escape_prose(text), ctx.columns)
+            return "\n".join(rows)
         case events.ContextChart():
-            return chart(event, look)
+            return render_context_chart(event, ctx)
         case events.ClipboardCopy(_, words):
-            return notice(events.Notice(words), look)
-        case events.StreamAborted(reason):
-            lost = f"The stream broke ({one_line(reason)}); what was shown is not part of the answer."
-            return notice(events.Notice(lost, "warning"), look)
+            return render_notice(events.Notice(words), ctx)
+        case events.StreamAborted():
+            return render_notice(events.Notice(aborted_message(event), "warning"), ctx)
         case events.TurnFinished("interrupted"):
-            return look.theme.paint("warning", "Interrupted"[: look.columns])
+            return ctx.paint("warning", "Interrupted"[: ctx.columns])
         case events.TurnFinished(reason, _, error) if error:
             level: events.Level = "warning" if reason in ("max_turns", "denied") else "error"
-            return notice(events.Notice(error, level), look)
+            return render_notice(events.Notice(error, level), ctx)
         case _:
             return ""
 
 
-def notice(event: events.Notice, look: RenderContext) -> str:
+def render_markdown(text: str, ctx: RenderContext) -> str:
+    """Markdown in the columns there are."""
+    from .markdown import draw_markdown  # 90 ms: rich, pygments and markdown-it, not before the first paint
+
+    return draw_markdown(text, ctx.columns, ctx.theme)
+
+
+def render_notice(event: events.Notice, ctx: RenderContext) -> str:
     role = {"info": "dim", "warning": "warning", "error": "bad"}[event.level]
     mark = {"info": "", "warning": "! ", "error": "✗ "}[event.level]
-    return _painted(mark + gentle(event.text), role, look)
+    return "\n".join(ctx.wrapped(role, mark + escape_prose(event.text)))
 
 
-def made_room(event: events.ContextCompacted, look: RenderContext) -> str:
-    return _painted(gentle(event.notice), "room", look)
+def aborted_message(event: events.StreamAborted) -> str:
+    return f"The stream broke ({one_line(event.reason)}); what was shown is not part of the answer."
 
 
-def said(event: events.CommandOutput, look: RenderContext) -> str:
-    """The output of a command of ours."""
-    if event.form == "markdown":
-        return markdown(event.text, look.columns, look.theme)
-    if event.form == "diff":
-        return "\n".join(diff(event.text, look))
-    return "\n".join(wrap(gentle(event.text), look.columns))
+def retrying_message(event: events.Retrying) -> str:
+    """For faces that print lines; live_view has a running clock instead."""
+    tries = f"({event.attempt} of {event.tries})"
+    return f"{one_line(event.reason)}; trying again in {event.seconds:.0f} s {tries}"
 
 
-def thought(text: str, spent: float, look: RenderContext) -> str:
-    """What is left of thinking: its duration, or all of it where outputs are shown whole."""
-    if look.full and text.strip():
-        rows = wrap(gentle(text.strip()), look.columns)
-        return "\n".join(look.theme.paint("thinking", row) for row in rows)
-    if spent < 1:
-        return ""
-    return look.theme.paint("dim", f"Thought for {duration(spent)}"[: look.columns])
+def render_prompt(text: str, ctx: RenderContext) -> str:
+    """The echo of a prompt."""
+    first, others = ("❯ ", "  ") if ctx.columns >= MIN_INDENT_COLUMNS else ("", "")
+    lines = hang(wrap(escape_prose(text), ctx.columns - len(first)), first, others)
+    return "\n".join(ctx.paint("prompt", line) for line in lines)
 
 
-def call(event: events.ToolCallFinished, look: RenderContext) -> str:
-    """One line for the call, and its short result under it."""
-    failed = event.result.error
-    role = "warning" if event.denied else "bad" if failed else "good"
-    head = title(event.name, event.title, look, role)
-    return "\n".join([head, *_result(event, look)])
+def render_thought(text: str, seconds: float, ctx: RenderContext) -> str:
+    """What stays of thinking: its duration, or all of it where outputs are shown in full."""
+    if ctx.full and text.strip():
+        return "\n".join(ctx.wrapped("thinking", escape_prose(text.strip())))
+    return "" if seconds < 1 else ctx.paint("dim", f"Thought for {format_duration(seconds)}"[: ctx.columns])
 
 
-def diff(text: str, look: RenderContext, limit: int | None = None) -> list[str]:
-    """A unified diff with line numbers in place of its headers."""
-    rows = [row for row in _diff_rows(output(text).split("\n")) if row is not None]
-    most = limit or FULL
-    shown = rows if len(rows) <= most else rows[: most - 1]
-    digits = max((len(str(number)) for number, _, _ in shown if number), default=1)
-    lines: list[str] = []
-    for number, sign, words in shown:
-        lines.extend(_diff_line(number, sign, words, (digits, look)))
-    if len(rows) > len(shown):
-        more = pluralize(len(rows) - len(shown), "line")
-        lines.append(look.theme.paint("dim", clip(f"… +{more}", look.columns)))
-    return lines
+def clipboard_sequence(text: str) -> str:
+    """The OSC 52 sequence that asks a terminal to put a text on its clipboard."""
+    return f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\x07"
 
 
-def _result(event: events.ToolCallFinished, look: RenderContext) -> list[str]:
-    human = event.result.human
-    body: list[str] = []
-    inner = replace(look, columns=max(look.columns - len(BRANCH), 2))
-    if human.get("diff"):
-        body = diff(str(human["diff"]), inner, None if look.full else SHORT_DIFF)
-    else:
-        body = _shortened(_words(event.result), inner, event.result.error)
-    summary = _summary(event, human)
-    if summary and human.get("diff"):
-        body = [*_dimmed(summary, inner), *body]
-    elif summary and body and width(bare(body[-1])) + width(summary) + 3 <= inner.columns:
-        body[-1] += look.theme.paint("dim", f" ({summary})")
-    elif summary:
-        body = [*body, *_dimmed(summary, inner)]
-    if look.columns <= len(BRANCH) + 2:
+def call_title(name: str, title: str, ctx: RenderContext, role: str) -> str:
+    """`● bash  pytest -q` on one line, the dot in a role."""
+    room = ctx.columns - 2
+    shown = clip(one_line(name), room)
+    rest = clip(one_line(title), room - cell_width(shown) - 2)
+    line = f"{ctx.paint(role, '●')} {ctx.paint('bold', shown)}" + (f"  {rest}" if rest else "")
+    return clip_painted(line, ctx.columns)
+
+
+def render_call(event: events.ToolCallFinished, ctx: RenderContext) -> str:
+    """The title of a finished call, and its shortened result below."""
+    role = "warning" if event.denied else "bad" if event.result.error else "good"
+    return "\n".join([call_title(event.name, event.title, ctx, role), *_result_lines(event, ctx)])
+
+
+def _result_lines(event: events.ToolCallFinished, ctx: RenderContext) -> list[str]:
+    if ctx.columns <= len(BRANCH) + 2:
         return []
-    marks = [look.theme.paint("dim", BRANCH), *(" " * len(BRANCH) for _ in body[1:])]
-    return [mark + line for mark, line in zip(marks, body, strict=False)]
+    human = event.result.human
+    inner = replace(ctx, columns=ctx.columns - len(BRANCH))
+    summary = _result_summary(event, human)
+    if human.get("diff"):
+        body = render_diff(str(human["diff"]), inner, MAX_RESULT_LINES if ctx.full else SHORT_DIFF_LINES)
+        body = [*(inner.wrapped("dim", summary) if summary else ()), *body]
+    else:
+        body = _shortened(_text_for_people(event.result), inner, event.result.error)
+        if summary and body and painted_width(body[-1]) + cell_width(summary) + 3 <= inner.columns:
+            body[-1] += ctx.paint("dim", f" ({summary})")
+        elif summary:
+            body += inner.wrapped("dim", summary)
+    return hang(body, ctx.paint("dim", BRANCH), " " * len(BRANCH))
 
 
-def _dimmed(text: str, look: RenderContext) -> list[str]:
-    return [look.theme.paint("dim", line) for line in wrap(text, look.columns)]
-
-
-def _summary(event: events.ToolCallFinished, human: Mapping[str, Any]) -> str:
+def _result_summary(event: events.ToolCallFinished, human: Mapping[str, Any]) -> str:
     parts = [one_line(str(human["note"]))] if human.get("note") else []
     code = event.result.about.get("exit")
     if code is not None and f"exit {code}" not in "".join(parts):
@@ -143,12 +155,12 @@ def _summary(event: events.ToolCallFinished, human: Mapping[str, Any]) -> str:
     if event.denied:
         parts.append("not allowed")
     if event.seconds >= 0.95:
-        parts.append(duration(event.seconds))
+        parts.append(format_duration(event.seconds))
     return ", ".join(parts)
 
 
-def _words(result: Result) -> str:
-    """What the person sees of a result: the human text, else what the model got."""
+def _text_for_people(result: Result) -> str:
+    """The text that a result has for people, else what the model got."""
     if "text" in result.human:
         return str(result.human["text"])
     if result.human.get("note") and not result.error:
@@ -156,45 +168,53 @@ def _words(result: Result) -> str:
     return "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
 
 
-def _shortened(text: str, look: RenderContext, failed: bool) -> list[str]:
-    lines = output(text).strip("\n").split("\n") if text.strip() else []
-    most = FULL if look.full else SHORT
-    hidden = max(len(lines) - most, 0)
-    shown = lines[-most:] if hidden else lines
-    role = "bad" if failed and not look.full and len(shown) == 1 else "dim"
+def _shortened(text: str, ctx: RenderContext, failed: bool) -> list[str]:
+    """The last lines of an output, each on one row unless outputs are shown in full."""
+    lines = escape_output(text).strip("\n").split("\n") if text.strip() else []
+    limit = MAX_RESULT_LINES if ctx.full else SHORT_RESULT_LINES
+    hidden = max(len(lines) - limit, 0)
+    shown = lines[hidden:]
+    role = "bad" if failed and not ctx.full and len(shown) == 1 else "dim"
     rows: list[str] = []
     if hidden:
-        hint = "" if look.full or not look.keys else ", Ctrl-O shows all"
-        rows.append(look.theme.paint("dim", clip(f"… {pluralize(hidden, 'line')} above{hint}", look.columns)))
+        hint = "" if ctx.full or not ctx.has_keys else ", Ctrl-O shows all"
+        rows.append(ctx.clipped("dim", f"… {pluralize(hidden, 'line')} above{hint}"))
     for line in shown:
-        pieces = wrap(line, look.columns) if look.full else [clip(line, look.columns)]
-        rows.extend(look.theme.paint(role, piece) for piece in pieces)
+        rows.extend(ctx.wrapped(role, line) if ctx.full else [ctx.clipped(role, line)])
     return rows
 
 
-def _diff_rows(lines: Sequence[str]) -> list[tuple[int | None, str, str] | None]:
-    """(line number, sign, text) for each row of a unified diff; "@" for the gap between hunks."""
-    rows: list[tuple[int | None, str, str] | None] = []
+def render_diff(text: str, ctx: RenderContext, limit: int = MAX_RESULT_LINES) -> list[str]:
+    """A unified diff with line numbers in place of its headers, in at most `limit` lines before wrapping."""
+    rows = _diff_rows(escape_output(text).split("\n"))
+    shown = rows if len(rows) <= limit else rows[: limit - 1]
+    digits = max((len(str(number)) for number, _, _ in shown if number), default=1)
+    lines = [line for row in shown for line in _diff_line(row, digits, ctx)]
+    if len(rows) > len(shown):
+        lines.append(ctx.clipped("dim", f"… +{pluralize(len(rows) - len(shown), 'line')}"))
+    return lines
+
+
+def _diff_rows(lines: Sequence[str]) -> list[tuple[int | None, str, str]]:
+    """(line number, sign, text) for each line of a unified diff; the sign is "@" for a gap between hunks."""
+    rows: list[tuple[int | None, str, str]] = []
     old = new = 0
     for line in lines:
         if line.startswith("@@"):
-            old, new = _starts(line)
-            rows.append((None, "@", "") if rows else None)
+            old, new = _hunk_starts(line)
+            rows += [(None, "@", "")] if rows else []
         elif not (old or new) or line.startswith("\\") or not line:
             continue
         elif line[0] == "-":
             rows.append((old, "-", line[1:]))
             old += 1
-        elif line[0] == "+":
-            rows.append((new, "+", line[1:]))
-            new += 1
         else:
-            rows.append((new, " ", line[1:]))
-            old, new = old + 1, new + 1
+            rows.append((new, "+" if line[0] == "+" else " ", line[1:]))
+            old, new = old + (line[0] != "+"), new + 1
     return rows
 
 
-def _starts(header: str) -> tuple[int, int]:
+def _hunk_starts(header: str) -> tuple[int, int]:
     """Where a hunk begins in the old and the new file, from `@@ -12,3 +14,4 @@`."""
     numbers = [0, 0]
     for word in header.split()[1:3]:
@@ -204,19 +224,85 @@ def _starts(header: str) -> tuple[int, int]:
     return numbers[0] or 1, numbers[1] or 1
 
 
-def _diff_line(number: int | None, sign: str, words: str, how: tuple[int, RenderContext]) -> list[str]:
-    digits, look = how
+def _diff_line(row: tuple[int | None, str, str], digits: int, ctx: RenderContext) -> list[str]:
+    number, sign, text = row
     if sign == "@":
-        return [look.theme.paint("hunk", clip(" " * (digits - 1) + "⋯", look.columns))]
+        return [ctx.clipped("hunk", " " * (digits - 1) + "⋯")]
     role = {"-": "removed", "+": "added", " ": "dim"}[sign]
     margin = f"{number or '':>{digits}} {sign} "
-    rows = wrap(words, look.columns - len(margin))
-    margins = [margin, *(" " * len(margin) for _ in rows[1:])]
-    return [
-        look.theme.paint(role, clip(left + row, look.columns))
-        for left, row in zip(margins, rows, strict=True)
-    ]
+    rows = hang(wrap(text, ctx.columns - len(margin)), margin, " " * len(margin))
+    return [ctx.clipped(role, line) for line in rows]
 
 
-def _painted(text: str, role: str, look: RenderContext) -> str:
-    return "\n".join(look.theme.paint(role, line) for line in wrap(text, look.columns))
+def render_context_chart(event: events.ContextChart, ctx: RenderContext) -> str:
+    """A map of the context, one cell for each equal share of `total`, and a legend with a line for each row.
+
+    What the rows leave of the total is free, as is a row of that name.
+    """
+    rows = [(one_line(label), tokens) for label, tokens in event.rows if not _is_free(label)]
+    used, total = chart_usage(event)
+    title, figure = (
+        one_line(event.title),
+        f"{format_count(used)} of {format_count(total)} ({used / total:.0%})",
+    )
+    fits = cell_width(title) + 2 + len(figure) <= ctx.columns
+    headline = [f"{title}  {figure}"] if fits else [title, figure]
+    lines = [ctx.clipped("bold", line) for line in headline]
+    return "\n".join([*lines, "", *_chart_cells(rows, total, ctx), "", *_chart_legend(rows, total, ctx)])
+
+
+def chart_usage(event: events.ContextChart) -> tuple[int, int]:
+    """(tokens in use, tokens in all, at least one)."""
+    used = sum(tokens for label, tokens in event.rows if not _is_free(label))
+    return used, max(event.total, used, 1)
+
+
+def share_cells(tokens: list[int], total: int, cells: int) -> list[int]:
+    """How many of `cells` each gets: its share, at least one for each that is not 0, never over `cells`."""
+    exact = [max(count * cells / total, 1.0 if count else 0.0) for count in tokens]
+    given = [int(share) for share in exact]
+    wanted = min(cells, round(sum(tokens) * cells / total)) - sum(given)
+    by_rest = sorted(range(len(exact)), key=lambda at: given[at] - exact[at])
+    for at in by_rest[: max(wanted, 0)]:
+        given[at] += 1
+    while sum(given) > cells:
+        given[given.index(max(given))] -= 1
+    return given
+
+
+def _chart_cells(rows: list[tuple[str, int]], total: int, ctx: RenderContext) -> list[str]:
+    across = max(min((ctx.columns - 2) // 2, 40), 1)
+    down = 5 if across >= 20 else 8
+    cells: list[tuple[str, str]] = []
+    for at, given in enumerate(share_cells([tokens for _, tokens in rows], total, across * down)):
+        cells += [_chart_mark(at, ctx)] * given
+    cells += [("dim", "·")] * (across * down - len(cells))
+    lines = []
+    for first in range(0, len(cells), across):
+        runs = groupby(cells[first : first + across])
+        painted = (ctx.paint(role, " ".join([mark] * len([*run]))) for (role, mark), run in runs)
+        lines.append(f" {' '.join(painted)}")
+    return lines
+
+
+def _chart_legend(rows: list[tuple[str, int]], total: int, ctx: RenderContext) -> list[str]:
+    named = [(_chart_mark(at, ctx), label, tokens) for at, (label, tokens) in enumerate(rows)]
+    named.append((("dim", "·"), FREE_ROW, total - sum(tokens for _, tokens in rows)))
+    widest = min(max(cell_width(label) for _, label, _ in named), max(ctx.columns - 20, 6))
+    lines = []
+    for (role, mark), label, tokens in named:
+        name = clip(label, widest)
+        padded = name + " " * (widest - cell_width(name))
+        figures = f" {padded}  {format_count(tokens):>6}  {tokens / total:>5.1%}"
+        lines.append(f" {ctx.paint(role, mark)}{clip(figures, max(ctx.columns - 2, 1))}")
+    return lines
+
+
+def _chart_mark(at: int, ctx: RenderContext) -> tuple[str, str]:
+    """The role and the character of the row at that place: eight colours, then eight fillings."""
+    plain = not ctx.theme.colour or at >= len(_CHART_MARKS)
+    return f"chart{at % len(_CHART_MARKS)}", _CHART_MARKS[at % len(_CHART_MARKS) if plain else 0]
+
+
+def _is_free(label: str) -> bool:
+    return label.strip().lower().startswith(FREE_ROW)

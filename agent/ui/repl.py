@@ -1,130 +1,131 @@
-"""One sitting at the terminal, from the first paint to the last line."""
+"""Run the REPL: one application for the whole session, from the first paint to the last line.
+
+The prompt is painted first; the agent is made after that. What is finished is on the screen, not kept here.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import signal
+import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .input_queue import QueuedInput
-from .key_actions import KeyActions
-from .key_bindings import bindings
-from .repl_state import ReplState, set_up
-from .row_layout import RowLayout
+from agent.ports import Factory
 
-if TYPE_CHECKING:
-    from agent.events import Notice
-    from agent.ports import Factory
+from .key_bindings import build_key_bindings
+from .layout import ScreenLayout
+from .repl_state import QueuedInput, ReplState
+from .terminal import exit_on_signals
+from .terminal_text import at_screen
 
-HEAD_START = 0.05  # seconds for the first keys, before loading competes with them
-GRACE = 5.0  # seconds that what runs may take to end when the person leaves
-SIGNALS = ((signal.SIGTERM, 143), (signal.SIGHUP, 129))
+LOAD_DELAY_S = 0.05  # after the first paint, for the first keys, before loading competes with them
 
 
-async def sit(
-    make: Factory, places: tuple[Path, Path], color: str, prompt: str, mask: Callable[[str], str]
-) -> int:
-    """Paint, make the agent, work until the person leaves; `places` are the project and our state."""
-    desk = set_up(*places, color, mask)
-    frame = RowLayout(desk)
-    desk.approval.changed = desk.picker.changed = frame.asked
-    terminal = desk.terminal
-    keys = bindings(KeyActions(desk), desk.editor, desk.approval, desk.picker)
-    terminal.build(frame.windows.layout, keys, frame.compose)
-    terminal.on_resize(desk.stage.stale)
+@dataclass(frozen=True, slots=True)
+class ReplOptions:
+    """The project's folder, where files may be kept (None: the default), the first prompt, how to draw."""
+
+    folder: Path
+    state_dir: Path | None = None
+    prompt: str = ""
+    plain: bool = False
+    color: str = "auto"
+    mask: Callable[[str], str] = str  # takes out of a text what no file may hold
+
+
+async def run_repl(make_driver: Factory, options: ReplOptions) -> int:
+    """Take prompts and commands until the session is left; returns the exit code.
+
+    `make_driver` is called once, after the first paint. What `Driver.ready` raises is raised here, with the
+    terminal restored.
+    """
+    if at_screen(options.plain):
+        return await _run_screen(make_driver, options)
+    from .plain_repl import PlainRepl  # 30 ms: rendering and output formats, which a screen's paint needs not
+
+    return await PlainRepl(make_driver).run(options.prompt)
+
+
+def default_state_dir() -> Path:
+    """Our folder in XDG_STATE_HOME or ~/.local/state."""
+    home = os.environ.get("XDG_STATE_HOME") or ""
+    base = Path(home) if home.startswith("/") else Path.home() / ".local" / "state"
+    return base / "makeroom"
+
+
+async def _run_screen(make_driver: Factory, options: ReplOptions) -> int:
+    state_dir = options.state_dir if options.state_dir is not None else default_state_dir()
+    state = ReplState(options.folder, state_dir, options.color, options.mask)
+    screen = ScreenLayout(state)
+    state.approval.on_change = state.picker.on_change = screen.dialog_changed
+    state.terminal.build(screen.layout, build_key_bindings(state), screen.compose)
+    state.terminal.on_resize(lambda: state.view.resized())
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _, context: desk.stage.emit(_mishap(context)))
-    for number, code in SIGNALS:
-        loop.add_signal_handler(number, desk.leave, code)
-    tasks: list[asyncio.Task[None]] = []
+    loop.set_exception_handler(lambda _, context: state.view.notice(_fault_message(context), "error"))
     code = 1
-    try:
-        code = await terminal.app.run_async(
-            pre_run=lambda: tasks.append(loop.create_task(_live(desk, make, prompt))),
-            set_exception_handler=False,
-        )
-        return code
-    except EOFError:  # the terminal is gone
-        desk.journal.write()
-        code = 129
-        return code
-    finally:
-        await _close(desk, tasks, code)
-        loop.set_exception_handler(None)
-        for number, _ in SIGNALS:
-            loop.remove_signal_handler(number)
+    with exit_on_signals(state.leave):
+        try:
+            code = await state.terminal.run(lambda: _work(state, make_driver, options.prompt), state.leave)
+            return code
+        finally:
+            await _close(state, code)
+            loop.set_exception_handler(None)
 
 
-async def _live(desk: ReplState, make: Factory, prompt: str) -> None:
-    """Runs from the first paint on: load what is slow, make the agent, work off what is typed."""
-    try:
-        _restore_draft(desk)
-        if prompt:
-            desk.work.add(QueuedInput(prompt, prompt, prompt))
-        await asyncio.sleep(HEAD_START)
-        await asyncio.to_thread(_load)
-        driver = make(desk.emit, desk.approval, desk.picker)
-        desk.turns.driver = driver
-        desk.terminal.invalidate()
-        await driver.ready()
-        desk.terminal.invalidate()
-        await desk.work.go()
-    except Exception as error:  # noqa: BLE001  handed to the caller through the application
-        app = desk.terminal.app
-        if app.is_running and not app.is_done:
-            app.exit(exception=error)
+async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
+    """Runs from the first paint on: load what is slow, make the driver, work off what is typed."""
+    _restore_draft(state)
+    if prompt:
+        state.queue.add(QueuedInput(prompt, prompt, prompt))
+    await asyncio.sleep(LOAD_DELAY_S)
+    await asyncio.to_thread(_import_renderer)
+    driver = state.driver = make_driver(state.view.emit, state.approval, state.picker)
+    state.terminal.invalidate()
+    await driver.ready()
+    state.terminal.invalidate()
+    await state.queue.work_off()
 
 
-def _load() -> None:
-    from . import render
+def _import_renderer() -> None:
+    from . import markdown, transcript_view  # 120 ms: events, rich, pygments; after the first paint
 
-    _ = render
+    _ = markdown, transcript_view
 
 
-def _restore_draft(desk: ReplState) -> None:
-    left = desk.draft.orphan()
+def _restore_draft(state: ReplState) -> None:
+    left = state.unsent_input.take_orphan()
     if not left:
         return
-    from agent.events import Notice
-
-    if desk.editor.buffer.text:
-        desk.editor.remember(left)
-        desk.stage.emit(Notice("What you had not sent last time is in the history (↑)"))
+    if state.editor.buffer.text:
+        state.editor.remember(left)
+        state.view.notice("What you had not sent last time is in the history (↑)")
     else:
-        desk.editor.put_back(desk.editor.chips.paste(left))
-        desk.stage.emit(Notice("Restored what you had not sent last time; Ctrl-C clears it"))
+        state.editor.put_back(state.editor.paste_chips.paste(left))
+        state.view.notice("Restored what you had not sent last time; Ctrl-C clears it")
 
 
-async def _close(desk: ReplState, tasks: list[asyncio.Task[None]], code: int) -> None:
-    """End what runs, close the agent, print what is left. The terminal is restored already."""
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks, timeout=GRACE)
-    from agent.events import Notice
-
-    driver = desk.turns.driver
+async def _close(state: ReplState, code: int) -> None:
+    """Close the driver, print what is left. What ran has ended, and the terminal is restored already."""
+    driver, terminal = state.driver, state.terminal
     session = driver.status().session if driver else ""
     try:
         if driver is not None:
             await driver.close()
     finally:
-        desk.stage.settle()
-        for trouble in filter(None, (desk.past.trouble, desk.draft.trouble)):
-            desk.stage.emit(Notice(trouble, "warning"))
+        state.view.flush_deltas()
+        for trouble in filter(None, (state.history.trouble, state.unsent_input.trouble)):
+            state.view.notice(trouble, "warning")
         if code <= 128:
-            desk.draft.keep("")
-        if session and desk.turns.prompted:
+            state.unsent_input.save("")
+        if session and state.prompted:
             hint = f"Go on with: makeroom --resume {session}"
-            desk.terminal.above("\n" + desk.terminal.theme.paint("dim", hint))
-        desk.terminal.rest()
+            terminal.print_above("\n" + terminal.theme.paint("dim", hint))
+        terminal.print_rest()
 
 
-def _mishap(context: dict[str, Any]) -> Notice:
-    from agent.events import Notice
-
+def _fault_message(context: dict[str, Any]) -> str:
+    """What the loop's exception handler was given, on one line."""
     error = context.get("exception")
-    words = f"{type(error).__name__}: {error}" if error else str(context.get("message"))
-    return Notice(f"internal error: {words}", "error")
+    return f"internal error: {f'{type(error).__name__}: {error}' if error else context.get('message')}"

@@ -1,112 +1,268 @@
-"""The parts of one REPL, made and joined: terminal, editor, stage, question, menu, work, hint, draft."""
+"""The parts of one REPL session, joined: terminal, editor, view, dialogs, the queue and what works it off."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import traceback
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.ports import Driver
+
 from .approval import ApprovalDialog
-from .completion import CompletionSource, FileIndex
-from .input_editor import InputEditor
-from .input_history import InputAutosave, PromptHistory, UnsentInput
-from .input_queue import InputQueue
+from .completion import CompletionSource, FileIndex, is_command
+from .input_editor import InputAutosave, InputEditor, PromptHistory, UnsentInput
 from .picker import Picker
-from .status import StatusHint
 from .terminal import Terminal
-from .transcript_view import TranscriptView
-from .turn_runner import TurnRunner
 
 if TYPE_CHECKING:
-    from agent.events import Event
+    from .transcript_view import TranscriptView
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class QueuedInput:
+    """A prompt or a command. `text` may hold chips, `expanded` is what it stands for, `shown` is its echo."""
+
+    text: str
+    expanded: str
+    shown: str
+
+    @property
+    def is_command(self) -> bool:
+        return is_command(self.expanded.strip()) or self.expanded.lstrip().startswith("!")
+
+
+class InputQueue:
+    """What is to be done, in order, and the one task that works it off. `run` does one item.
+
+    `runs_beside` says whether a command line may run while something else does; `on_change` is called when
+    something is queued or done.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[QueuedInput], Awaitable[None]],
+        on_change: Callable[[], None],
+        runs_beside: Callable[[str], bool],
+    ) -> None:
+        self._run = run
+        self._on_change = on_change
+        self._runs_beside = runs_beside
+        self._items: deque[QueuedInput] = deque()
+        self._added = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._beside: set[asyncio.Task[None]] = set()
+
+    @property
+    def running(self) -> bool:
+        return self._task is not None
+
+    @property
+    def queued(self) -> list[QueuedInput]:
+        return list(self._items)
+
+    def add(self, item: QueuedInput) -> None:
+        """Queue an item; a command that only looks runs at once beside what runs."""
+        if self._task is not None and item.is_command and self._runs_beside(item.expanded.strip()):
+            task = asyncio.ensure_future(self._run(item))
+            self._beside.add(task)
+            task.add_done_callback(self._beside.discard)
+            return
+        self._items.append(item)
+        self._added.set()
+        self._on_change()
+
+    def add_command(self, line: str) -> None:
+        """Queue a command that a key stands for."""
+        self.add(QueuedInput("", line, line))
+
+    def take_last(self) -> QueuedInput | None:
+        """Take the newest waiting item out."""
+        return self._items.pop() if self._items else None
+
+    def take_all(self) -> list[QueuedInput]:
+        """Take all waiting items out, oldest first."""
+        taken, self._items = list(self._items), deque()
+        return taken
+
+    def interrupt(self) -> bool:
+        """Cancel what runs. False when nothing does."""
+        return self._task is not None and self._task.cancel()
+
+    async def work_off(self) -> None:
+        """Run items, one at a time, until cancelled."""
+        while True:
+            while not self._items:
+                self._added.clear()
+                await self._added.wait()
+            await self._run_one(self._items.popleft())
+
+    async def _run_one(self, item: QueuedInput) -> None:
+        self._task = asyncio.ensure_future(self._run(item))
+        try:
+            await asyncio.wait([self._task])
+            if not self._task.cancelled():
+                self._task.result()
+        finally:
+            if not self._task.done():
+                self._task.cancel()
+                await asyncio.wait([self._task])
+            self._task = None
+            self._on_change()
+
+
+class StatusHint:
+    """A hint on what the last key did, in place of the status line for a moment."""
+
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self.text = ""
+        self._name = ""
+        self._on_change = on_change
+        self._timer: asyncio.TimerHandle | None = None
+        self._shown_at = 0.0
+
+    def show(self, name: str, text: str, seconds: float) -> None:
+        """Show the text for so long; `name` is for `was_shown`."""
+        if self._timer is not None:
+            self._timer.cancel()
+        loop = asyncio.get_running_loop()
+        self.text, self._name, self._shown_at = text, name, loop.time()
+        self._timer = loop.call_later(seconds, self._clear)
+        self._on_change()
+
+    def was_shown(self, name: str, seconds: float) -> bool:
+        """Whether the hint of that name was shown within so many seconds."""
+        return self._name == name and asyncio.get_running_loop().time() - self._shown_at <= seconds
+
+    def _clear(self) -> None:
+        self.text = self._name = ""
+        self._timer = None
+        self._on_change()
+
+
 class ReplState:
-    """Everything that a sitting works with. Joined by `set_up`."""
+    """Everything that a session at the screen works with.
 
-    terminal: Terminal
-    editor: InputEditor
-    stage: TranscriptView
-    approval: ApprovalDialog
-    picker: Picker
-    turns: TurnRunner
-    work: InputQueue
-    hint: StatusHint
-    past: PromptHistory
-    draft: UnsentInput
-    journal: InputAutosave
+    `driver` is None until it is made, after the first paint; `prompted`: whether there was any prompt.
+    """
 
-    def emit(self, event: Event) -> None:
-        """What the driver tells; a prompt that was taken back goes into the input."""
-        from agent.events import PromptRestored
+    def __init__(self, folder: Path, state_dir: Path, color: str, mask: Callable[[str], str] = str) -> None:
+        self.driver: Driver | None = None
+        self.prompted = False
+        self.terminal = Terminal(color)
+        self.history = PromptHistory(state_dir / "history", mask)
+        self.unsent_input = UnsentInput(state_dir, folder, mask)
+        self.autosave = InputAutosave(self.unsent_input, self._unsent_text)
+        completer = CompletionSource(self.commands, FileIndex(folder))
+        self.editor = InputEditor(self.history, completer, self.autosave.touch)
+        self.approval = ApprovalDialog(self.terminal.invalidate)
+        self.picker = Picker(self.terminal.invalidate)
+        self.status_hint = StatusHint(self.terminal.invalidate)
+        self.queue = InputQueue(lambda item: run_input(self, item), self._queue_changed, self._runs_beside)
 
-        if isinstance(event, PromptRestored):
-            self.editor.put_back(self.editor.chips.paste(event.text))
-        self.stage.emit(event)
+    @cached_property
+    def view(self) -> TranscriptView:
+        """The screen above the input. Made when first used, which the first paint does not."""
+        from .transcript_view import TranscriptView  # 25 ms: the events, facts and their rendering
+
+        return TranscriptView(self.terminal, self.refresh, self._restore_prompt)
+
+    @property
+    def has_view(self) -> bool:
+        """Whether anything was shown above the input yet."""
+        return "view" in self.__dict__
+
+    def commands(self) -> Sequence[tuple[str, str]]:
+        """(name, summary) of each slash command; none until the driver is made."""
+        return self.driver.commands() if self.driver is not None else ()
+
+    def command_names(self) -> list[str]:
+        """The names of the slash commands, without the slash."""
+        return [name.removeprefix("/") for name, _ in self.commands()]
+
+    def refresh(self) -> None:
+        """Something to be seen changed; while a turn runs, the next tick shows it."""
+        live_view = self.view.live_view
+        live_view.queued = [item.shown for item in self.queue.queued]
+        if live_view.started_at is None or live_view.queued:
+            self.terminal.invalidate()
 
     def leave(self, code: int) -> None:
-        """End the sitting. After a signal what is written stays for the next one.
+        """End the session. After a signal what is written stays for the next one.
 
         Else a draft that was put away goes into the history: it is not on the screen to be missed.
         """
         if code > 128:
-            self.journal.write()
+            self.autosave.save()
         else:
-            self.editor.remember(self.editor.chips.expand(self.editor.stashed))
-        app = self.terminal.app
-        if app.is_running and not app.is_done:
-            app.exit(result=code)
+            self.editor.remember(self.editor.paste_chips.expand(self.editor.stashed))
+        self.terminal.exit(code)
 
-    def changed(self) -> None:
-        """Something to be seen changed; while work runs, the next tick shows it."""
-        self.stage.live.queued = [item.shown for item in self.work.queued]
-        if self.stage.live.began is None or self.stage.live.queued:
-            self.terminal.invalidate()
+    def _restore_prompt(self, text: str) -> None:
+        self.editor.put_back(self.editor.paste_chips.paste(text))
+
+    def _queue_changed(self) -> None:
+        self.autosave.touch()
+        self.refresh()
+
+    def _runs_beside(self, line: str) -> bool:
+        return self.driver is not None and self.driver.beside(line)
+
+    def _unsent_text(self) -> str:
+        stashed = self.editor.paste_chips.expand(self.editor.stashed)
+        texts = (*(item.expanded for item in self.queue.queued), stashed, self.editor.text)
+        return "\n".join(text for text in texts if text)
 
 
-def set_up(folder: Path, state: Path, color: str, mask: Callable[[str], str] = str) -> ReplState:
-    """Make the parts of a sitting in `folder`, which keeps its files in `state`, masked."""
-    made: list[ReplState] = []
+async def run_input(state: ReplState, item: QueuedInput) -> None:
+    """Run a prompt or a command to its end. Being cancelled is an interruption: shown, not raised."""
+    view, driver = state.view, state.driver
+    if driver is None:
+        return
+    if view.live_view.started_at is not None:  # beside another
+        view.print_prompt(item.shown)
+        await _run_command(state, driver, item)
+        return
+    view.begin(item.shown, echo_turns=item.is_command)
+    try:
+        await (_run_command if item.is_command else _run_prompt)(state, driver, item)
+    except asyncio.CancelledError:
+        view.end_interrupted()
+        _restore_unanswered(state, item)
+    except Exception as error:  # noqa: BLE001  border: the screen and the draft outlive a fault below
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
+        view.notice(f"{type(error).__name__}: {error} ({where})", "error")
+    finally:
+        view.finish()
 
-    def commands() -> list[tuple[str, str]]:
-        driver = made[0].turns.driver
-        return list(driver.commands()) if driver is not None else []
 
-    def unsent() -> str:
-        waiting = [item.whole for item in made[0].work.queued]
-        editor = made[0].editor
-        away = editor.chips.expand(editor.stashed)
-        return "\n".join(text for text in (*waiting, away, editor.text) if text)
+async def _run_prompt(state: ReplState, driver: Driver, item: QueuedInput) -> None:
+    state.prompted = True
+    ended = await driver.prompt(item.expanded)
+    if not state.view.turn_ended:
+        state.view.emit(ended)
+    if ended.reason == "interrupted":
+        _restore_unanswered(state, item)
 
-    def beside(line: str) -> bool:
-        driver = made[0].turns.driver
-        return driver is not None and driver.beside(line)
 
-    def changed() -> None:
-        made[0].journal.touch()
-        made[0].changed()
+async def _run_command(state: ReplState, driver: Driver, item: QueuedInput) -> None:
+    line = item.expanded.strip()
+    stays = await driver.command(line)
+    state.prompted = state.prompted or state.view.turn_ended  # the command began a turn
+    if not stays:
+        state.leave(0)
+        return
+    known = line.startswith("!") or line[1:].split(maxsplit=1)[0] in state.command_names()
+    if not known and not state.editor.buffer.text:
+        state.editor.put_back(item.text)  # a typo is corrected, not typed again
 
-    terminal = Terminal(color)
-    past, draft = PromptHistory(state / "history", mask), UnsentInput(state, folder, mask)
-    stage = TranscriptView(terminal.above, terminal.look, lambda: made[0].changed(), terminal.send)
-    editor = InputEditor(past, CompletionSource(commands, FileIndex(folder)), lambda: made[0].journal.touch())
-    leave: Callable[[int], None] = lambda code: made[0].leave(code)  # noqa: E731
-    turns = TurnRunner(stage, editor, terminal.invalidate, leave)
-    made.append(
-        ReplState(
-            terminal,
-            editor,
-            stage,
-            ApprovalDialog(terminal.invalidate),
-            Picker(terminal.invalidate),
-            turns,
-            InputQueue(turns.perform, changed, beside),
-            StatusHint(terminal.invalidate),
-            past,
-            draft,
-            InputAutosave(draft, unsent),
-        )
-    )
-    return made[0]
+
+def _restore_unanswered(state: ReplState, item: QueuedInput) -> None:
+    """Give a prompt that got no answer back for editing."""
+    if not state.view.live_view.answered and not item.is_command:
+        state.editor.put_back(item.text)

@@ -1,50 +1,259 @@
-"""The terminal of one session: the application, its frame-by-frame drawing, and printing above it."""
+"""The terminal of one session: frames go out in one write each, finished text is printed above the live part.
+
+What is live is drawn by prompt_toolkit's renderer at the bottom. To print above it, the live part is
+erased, the text written and the live part drawn again, all in one write between the marks of a
+synchronised update (DEC mode 2026; terminals that do not know it ignore it). The screen is never cleared.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import io
 import os
+import select
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from typing import TextIO, cast
 
 from prompt_toolkit.application import Application
-from prompt_toolkit.data_structures import Size
+from prompt_toolkit.data_structures import Point, Size
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.layout.layout import Layout
+from prompt_toolkit.layout.screen import Screen
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 
-from .keyboard import keyboard
-from .labels import RenderContext
-from .terminal_writer import Printer, TerminalWriter, reflows
-from .theme import PLAIN_STYLES, STYLES, Theme, wants_colour
+from .keyboard import keyboard_input
+from .terminal_text import RenderContext, Theme, wants_colour
 
-FRAME = 0.02  # seconds for which printing is gathered: at most 50 writes a second
-ESCAPE = 0.05  # seconds after which an escape byte that came alone is the key
-SEQUENCE = 0.1  # seconds after which the start of a key sequence is a key of its own
+BEGIN_UPDATE, END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
+PRINT_INTERVAL_S = 0.02  # for which printing is gathered: at most 50 writes a second
+ESCAPE_TIMEOUT_S = 0.05  # after which an escape byte that came alone is the key
+SEQUENCE_TIMEOUT_S = 0.1  # after which the start of a key sequence is a key of its own
+CLOSE_TIMEOUT_S = 5.0  # that the work beside an application may take to end
+EXIT_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+TERMINAL_GONE_CODE = 128 + signal.SIGHUP
+# Classes of prompt_toolkit for what is laid out by its windows, with colours and without.
+COLOUR_STYLES: Mapping[str, str] = {
+    "rule": "ansibrightblack",
+    "prompt": "bold",
+    "shell": "bold ansiyellow",
+    "chip": "ansicyan",
+    "menu": "",
+    "menu.current": "ansicyan bold",
+    "menu.about": "ansibrightblack",
+    "hint": "ansibrightblack",
+    "search": "ansicyan",
+}
+PLAIN_STYLES: Mapping[str, str] = {
+    "prompt": "bold",
+    "shell": "bold reverse",
+    "chip": "underline",
+    "menu.current": "bold",
+    "search": "bold",
+}
+
+
+@contextmanager
+def signal_handlers(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterator[None]:
+    """Handle signals in the running loop."""
+    loop = asyncio.get_running_loop()
+    for number, handle in handlers.items():
+        loop.add_signal_handler(number, handle)
+    try:
+        yield
+    finally:
+        for number in handlers:
+            loop.remove_signal_handler(number)
+
+
+@contextmanager
+def exit_on_signals(leave: Callable[[int], None]) -> Iterator[None]:
+    """Call `leave` with the exit code of a signal that ends the program: 128 and its number."""
+    with signal_handlers({number: partial(leave, 128 + number) for number in EXIT_SIGNALS}):
+        yield
+
+
+class TerminalWriter(io.TextIOBase):
+    """The terminal's descriptor as the stream that prompt_toolkit writes to. UTF-8 in any locale.
+
+    A terminal that is gone (EIO after a hang-up) swallows what is written.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._parts: list[str] | None = None
+        self._gone = False
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        return os.isatty(self._descriptor)
+
+    def write(self, text: str) -> int:
+        if self._parts is not None:
+            self._parts.append(text)
+        elif text:
+            self._push(f"{BEGIN_UPDATE}{text}{END_UPDATE}")
+        return len(text)
+
+    @contextmanager
+    def frame(self) -> Iterator[None]:
+        """Everything written inside goes out as one frame."""
+        outer, self._parts = self._parts, []
+        try:
+            yield
+        finally:
+            text, self._parts = "".join(self._parts), outer
+            self.write(text)
+
+    def _push(self, text: str) -> None:
+        rest = memoryview(text.encode("utf-8", "replace"))
+        while rest and not self._gone:
+            try:
+                rest = rest[os.write(self._descriptor, rest) :]
+            except BlockingIOError:
+                select.select([], [self._descriptor], [])
+            except OSError:
+                self._gone = True
+
+
+class Printer:
+    """Prints above the live part of one application. What comes while that is hidden waits."""
+
+    def __init__(self, app: Application[int], writer: TerminalWriter) -> None:
+        self._app = app
+        self._writer = writer
+        self._waiting: list[str] = []
+        plain_erase = app.renderer.erase
+
+        def erase(leave_alternate_screen: bool = True) -> None:
+            self._blank_rows(app.renderer._cursor_pos.y)
+            plain_erase(leave_alternate_screen)
+
+        app.renderer.erase = erase  # type: ignore[method-assign]
+
+    @property
+    def waits(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, text: str) -> None:
+        """Print finished lines (ANSI, joined by newlines) once, above, at the next `flush`."""
+        self._waiting.append(text)
+
+    def flush(self) -> None:
+        """Print what waits, if the screen is ours at the moment."""
+        app = self._app
+        if not self._waiting or not app.is_running or app._running_in_terminal:
+            return
+        text = self._take()
+        with self._writer.frame():
+            self._erase(app.renderer._cursor_pos.y)
+            app.output.write_raw(text)
+            app.output.flush()
+            app._redraw()
+
+    def print_rest(self) -> None:
+        """Print what waits when the live part is no more."""
+        if self._waiting:
+            self._writer.write(self._take())
+
+    def redraw(self) -> None:
+        """Draw the live part from nothing, where it stands."""
+        with self._writer.frame():
+            self._erase(self._app.renderer._cursor_pos.y)
+            self._app._redraw()
+
+    def resize(self) -> None:
+        """Draw the live part anew after the terminal changed its size.
+
+        A terminal that reflows has by now broken the rows we drew into more rows than we moved over.
+        """
+        app = self._app
+        if app._running_in_terminal:
+            return
+        at, screen = app.renderer._cursor_pos, app.renderer._last_screen
+        up = at.y
+        if screen and reflows_rows(os.environ.get("TERM", ""), os.environ.get("XTERM_VERSION", "")):
+            up = _rows_above(screen, at, app.output.get_size().columns)
+        with self._writer.frame():
+            self._erase(up)
+            app._redraw()
+
+    def _take(self) -> str:
+        text = "".join(piece + "\n" for piece in self._waiting)
+        self._waiting.clear()
+        return text.replace("\n", "\r\n")
+
+    def _blank_rows(self, up: int) -> None:
+        """Make the rows of the live part blank one by one; the cursor stays in its row, `up` rows down.
+
+        tmux moves what is on the screen into its history when all of it is erased at once.
+        """
+        screen = self._app.renderer._last_screen
+        height = max(screen.height if screen else 0, up + 1)
+        output = self._app.output
+        output.write_raw("\r")
+        output.cursor_up(up)
+        for _ in range(height - 1):
+            output.erase_end_of_line()
+            output.cursor_down(1)
+        output.erase_end_of_line()
+        output.cursor_up(height - 1 - up)
+        output.cursor_forward(self._app.renderer._cursor_pos.x)
+
+    def _erase(self, up: int) -> None:
+        renderer, output = self._app.renderer, self._app.output
+        self._blank_rows(up)
+        output.write_raw("\r")
+        output.cursor_up(up)
+        output.erase_down()
+        output.reset_attributes()
+        output.enable_autowrap()
+        output.flush()
+        renderer._cursor_pos = Point(x=0, y=0)
+        renderer._last_screen = None
+        renderer._last_style = None
+
+
+def reflows_rows(term: str, xterm_version: str) -> bool:
+    """Whether the terminal breaks long rows anew when it gets narrower: all but the console and xterm do."""
+    return not (term == "linux" or xterm_version)
+
+
+def _rows_above(screen: Screen, at: Point, columns: int) -> int:
+    """Rows between the top of the live part and the cursor, after reflow to `columns`."""
+    rows = at.x // max(columns, 1)
+    for y in range(at.y):
+        used = max((x for x, cell in screen.data_buffer[y].items() if cell.char != " "), default=-1) + 1
+        rows += max(-(-used // max(columns, 1)), 1)
+    return rows
 
 
 class Terminal:
-    """Owns the screen. `full` tells whether outputs are shown whole."""
+    """Owns the screen and its application. `full`: whether outputs are shown in full."""
 
     def __init__(self, color: str) -> None:
-        self.theme = Theme(wants_colour(color, os.environ, True))
+        self.theme = Theme(wants_colour(color, os.environ))
         self.full = False
-        self.paper = TerminalWriter(sys.stdout.fileno())
-        self._look: RenderContext | None = None
-        self._printing: asyncio.TimerHandle | None = None
+        self._writer = TerminalWriter(sys.stdout.fileno())
+        self._context: RenderContext | None = None
+        self._print_timer: asyncio.TimerHandle | None = None
         self._printed_at = 0.0
         self.app: Application[int]
         self._printer: Printer
 
-    def build(self, layout: Layout, keys: KeyBindings, frame: Callable[[], None]) -> None:
-        """Make the application. `frame` is called before each drawing."""
+    def build(self, layout: Layout, keys: KeyBindings, compose: Callable[[], None]) -> None:
+        """Make the application. `compose` is called before each drawing."""
         depth = ColorDepth.DEPTH_4_BIT if self.theme.colour else ColorDepth.DEPTH_1_BIT
         output = Vt100_Output(
-            cast(TextIO, self.paper),
+            cast(TextIO, self._writer),
             self.size,
             term=os.environ.get("TERM"),
             default_color_depth=depth,
@@ -53,76 +262,113 @@ class Terminal:
         self.app = Application(
             layout=layout,
             key_bindings=keys,
-            style=Style.from_dict(dict(STYLES if self.theme.colour else PLAIN_STYLES)),
+            style=Style.from_dict(dict(COLOUR_STYLES if self.theme.colour else PLAIN_STYLES)),
             color_depth=depth,
-            input=keyboard(sys.stdin, self._press),
+            input=keyboard_input(sys.stdin, self._press),
             output=output,
             erase_when_done=True,
             terminal_size_polling_interval=None,
-            before_render=lambda _: frame(),
+            before_render=lambda _: compose(),
         )
-        self.app.ttimeoutlen, self.app.timeoutlen = ESCAPE, SEQUENCE
-        whole = reflows(os.environ.get("TERM", ""), os.environ.get("XTERM_VERSION", ""))
-        self._printer = Printer(self.app, self.paper, whole)
+        self.app.ttimeoutlen, self.app.timeoutlen = ESCAPE_TIMEOUT_S, SEQUENCE_TIMEOUT_S
+        self._printer = Printer(self.app, self._writer)
 
-    def on_resize(self, also: Callable[[], None]) -> None:
-        """Redraw when the size changes, after `also`."""
+    def on_resize(self, before_redraw: Callable[[], None]) -> None:
+        """Redraw when the size changes."""
 
         def resized() -> None:
-            also()
+            before_redraw()
             self._printer.resize()
 
         self.app._on_resize = resized  # type: ignore[method-assign]
 
+    async def run(
+        self, work: Callable[[], Coroutine[object, object, None]], leave: Callable[[int], None]
+    ) -> int:
+        """Run the application, and `work` beside it from the first paint on; returns the exit code.
+
+        An exception of `work` ends the application and is raised here. When the application ends, `work` is
+        cancelled and has CLOSE_TIMEOUT_S to end too. `leave` is called with an exit code when the terminal
+        is gone.
+        """
+        tasks: list[asyncio.Task[None]] = []
+
+        def start() -> None:
+            tasks.append(asyncio.get_running_loop().create_task(work()))
+            tasks[0].add_done_callback(self._exit_with_fault)
+
+        try:
+            return await self.app.run_async(pre_run=start, set_exception_handler=False)
+        except EOFError:
+            leave(TERMINAL_GONE_CODE)
+            return TERMINAL_GONE_CODE
+        finally:
+            if tasks:
+                tasks[0].cancel()
+                await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT_S)
+
+    def exit(self, code: int) -> None:
+        """End the application, unless it has ended."""
+        if self.app.is_running and not self.app.is_done:
+            self.app.exit(result=code)
+
     def size(self) -> Size:
         """Rows and columns now; a terminal that does not know is taken for 24 by 80."""
         try:
-            columns, rows = os.get_terminal_size(self.paper.fileno())
+            columns, rows = os.get_terminal_size(self._writer.fileno())
         except OSError:
             columns, rows = 0, 0
         return Size(rows=rows or 24, columns=columns or 80)
 
-    def look(self) -> RenderContext:
+    def render_context(self) -> RenderContext:
         """How to draw now."""
         columns = self.size().columns
-        if self._look is None or (self._look.columns, self._look.full) != (columns, self.full):
-            self._look = RenderContext(columns, self.theme, self.full)
-        return self._look
+        if self._context is None or (self._context.columns, self._context.full) != (columns, self.full):
+            self._context = RenderContext(columns, self.theme, self.full)
+        return self._context
 
-    def above(self, text: str) -> None:
-        """Print finished lines above, soon."""
+    def print_above(self, text: str) -> None:
+        """Print finished lines above the live part, soon."""
         self._printer.add(text)
         self._print_soon()
 
     def send(self, codes: str) -> None:
         """Send codes that draw nothing, at once and on their own."""
-        self.paper.write(codes)
+        self._writer.write(codes)
 
     def redraw(self) -> None:
         self._printer.redraw()
 
     def invalidate(self) -> None:
-        """Draw again, soon; what could not be printed before is tried again."""
-        self.app.invalidate()
+        """Draw again, soon, and in the same frame print what waits: no frame then lacks finished text."""
         if self._printer.waits:
             self._print_soon()
+        else:
+            self.app.invalidate()
 
-    def rest(self) -> None:
+    def print_rest(self) -> None:
         """Print what is left when the live part is gone."""
-        if self._printing is not None:
-            self._printing.cancel()
-        self._printer.rest()
+        if self._print_timer is not None:
+            self._print_timer.cancel()
+        self._printer.print_rest()
 
     def _print_soon(self) -> None:
-        if self._printing is None and self.app.is_running:
+        if self._print_timer is None and self.app.is_running:
             loop = asyncio.get_running_loop()
-            self._printing = loop.call_at(max(self._printed_at + FRAME, loop.time()), self._print)
+            self._print_timer = loop.call_at(
+                max(self._printed_at + PRINT_INTERVAL_S, loop.time()), self._print
+            )
 
     def _print(self) -> None:
-        self._printing = None
+        self._print_timer = None
         self._printed_at = asyncio.get_running_loop().time()
         self._printer.flush()
 
     def _press(self, key: KeyPress) -> None:
         self.app.key_processor.feed(key)
         self.app.key_processor.process_keys()
+
+    def _exit_with_fault(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self.app.is_running and not self.app.is_done:
+            self.app.exit(exception=error)

@@ -1,169 +1,308 @@
-"""Takes the events of the agent: prints what is finished above, once, and keeps the rest live.
+"""Print what is finished, once, above the input, and keep the rest in the live view.
 
-Deltas are gathered and looked at ten times a second; any other event first settles what came before it,
-so that the order on the screen is the order in which things happened. What draws (events, rich) is imported
-where it is used: it is loaded after the first paint.
+Deltas are collected and looked at ten times a second; any other event first flushes the deltas that came
+before it, so that the order on the screen is the order in which things happened.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
-from . import live_view as living
-from .labels import RenderContext, osc52, user
-from .markdown_stream import MarkdownChunk
+from wcwidth import strip_sequences
 
-if TYPE_CHECKING:
-    from agent.events import Event, ToolCallFinished
+from agent import events
 
-RESULTS = 20  # of a turn that are kept to be shown whole
-_SGR = re.compile(r"\x1b\[[0-9;]*m")
+from .live_view import REDRAW_INTERVAL_S, LiveView, draw_live_view
+from .render import (
+    clipboard_sequence,
+    render_call,
+    render_event,
+    render_markdown,
+    render_prompt,
+    render_thought,
+)
+from .terminal import Terminal
+from .terminal_text import RenderContext
+
+MAX_UNFINISHED_LINES = 60  # of a fence or a list that are kept back before it is cut
+MAX_REPRINTED_RESULTS = 20  # of a turn that are kept to be printed in full
+_FENCE = re.compile(r"^( *(?:[-*+] +|\d+[.)] +)?)(`{3,}|~{3,})(.*)$")
+_HEADING = re.compile(r"^#{1,6}(\s|$)")
+_LIST_ITEM = re.compile(r"^([-*+]|\d+[.)])\s")
+_ENDS_TEXT = (events.ReplyFinished, events.StreamAborted, events.ToolCallStarted, events.TurnFinished)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkdownChunk:
+    """A finished piece of markdown; `joined` when it continues the piece before without a gap."""
+
+    text: str
+    joined: bool = False
+
+
+class MarkdownStream:
+    """Cuts streamed markdown into finished blocks, so that each is printed once and never again.
+
+    A block is finished when nothing that may still come can change how it looks: a paragraph, list or table
+    when an unindented line follows its blank line, a heading at its line end, a fence at its closing. Long
+    fences and lists are cut into slices, so that the unfinished part stays small. `feed` and `end` return
+    what got finished; `unfinished` is the rest.
+    """
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._partial = ""
+        self._after_blank = False
+        self._joined = False
+        self._done: list[MarkdownChunk] = []
+        self.fence = ""  # the opening line of the fence that the end of the text is in
+
+    @property
+    def unfinished(self) -> str:
+        return "\n".join([*self._lines, self._partial]).strip("\n")
+
+    def feed(self, text: str) -> list[MarkdownChunk]:
+        *lines, self._partial = (self._partial + text).split("\n")
+        for line in lines:
+            self._take(line.rstrip("\r"))
+        if self._after_blank and self._partial.strip() and not self._partial[0].isspace():
+            self._finish()
+        return self._collect()
+
+    def end(self) -> list[MarkdownChunk]:
+        """The text is over: everything is finished, and the next text starts anew."""
+        if self._partial:
+            self._take(self._partial)
+        self._partial = ""
+        self._finish()
+        self.fence, self._joined = "", False
+        return self._collect()
+
+    def _collect(self) -> list[MarkdownChunk]:
+        done, self._done = self._done, []
+        return done
+
+    def _take(self, line: str) -> None:
+        if self.fence:
+            self._take_fenced(line)
+        elif not line.strip():
+            self._after_blank = bool(self._lines)
+            if self._lines:
+                self._lines.append("")
+        else:
+            self._take_prose(line)
+
+    def _take_prose(self, line: str) -> None:
+        flush_left = not line[0].isspace()
+        opener = _FENCE.match(line)
+        if flush_left and (self._after_blank or opener or _HEADING.match(line)):
+            self._finish()
+        elif (
+            _LIST_ITEM.match(line)
+            and len(self._lines) >= MAX_UNFINISHED_LINES
+            and _LIST_ITEM.match(self._lines[0])
+        ):
+            self._finish(joined_next=True)
+        self._after_blank = False
+        self._lines.append(line)
+        if opener and not ("`" in opener[2] and "`" in opener[3]):
+            self.fence = line
+        elif _HEADING.match(line):
+            self._finish()
+
+    def _take_fenced(self, line: str) -> None:
+        self._lines.append(line)
+        opener = _FENCE.match(self.fence)
+        mark = opener[2] if opener else "```"
+        if line.strip().startswith(mark) and not line.strip().strip(mark[0]):
+            alone = not (opener and opener[1])
+            self.fence = ""
+            if alone and self._lines[0].lstrip().startswith(mark):
+                self._finish()
+        elif len(self._lines) > MAX_UNFINISHED_LINES and opener and not opener[1]:
+            fence = self.fence
+            self._lines.append(mark)
+            self._finish(joined_next=True)
+            self.fence = fence
+            self._lines.append(fence)
+
+    def _finish(self, joined_next: bool = False) -> None:
+        text = "\n".join(self._lines).strip("\n")
+        if text.strip():
+            self._done.append(MarkdownChunk(text, self._joined))
+        self._joined = joined_next
+        self._lines, self._after_blank = [], False
 
 
 class TranscriptView:
-    """The screen but for the input. `above` prints finished lines, `look` tells how to draw now.
+    """The screen above the input: takes events, prints what is finished, shows what is going on.
 
-    `raw` sends codes that draw nothing.
+    `on_change` is called when the live part looks different, `on_prompt_restored` with the prompt that the
+    conversation went back to.
     """
 
     def __init__(
         self,
-        above: Callable[[str], None],
-        look: Callable[[], RenderContext],
-        changed: Callable[[], None],
-        raw: Callable[[str], None] = lambda codes: None,
-        monotonic: Callable[[], float] = time.monotonic,
+        terminal: Terminal,
+        on_change: Callable[[], None],
+        on_prompt_restored: Callable[[str], None],
     ) -> None:
-        self.live = living.LiveView()
-        self.echo_next = True  # a turn that a command began is echoed by its TurnBegan
-        self.ended = False  # whether the turn's end was told
-        self._above = above
-        self._look = look
-        self._changed = changed
-        self._raw = raw
-        self.now = monotonic
-        self._deltas: list[Event] = []
-        self._results: deque[ToolCallFinished] = deque(maxlen=RESULTS)  # of the turn, not yet printed whole
-        self._close = False  # whether the next notice follows a notice
-        self._dirty = True
-        self._tail: list[str] = []
+        self.live_view = LiveView()
+        self._terminal = terminal
+        self._on_change = on_change
+        self._on_prompt_restored = on_prompt_restored
+        self._stream = MarkdownStream()
+        self._deltas: list[events.TextDelta | events.ThinkingDelta] = []
+        self._results: deque[events.ToolCallFinished] = deque(maxlen=MAX_REPRINTED_RESULTS)
+        self._ticking: asyncio.Task[None] | None = None
+        self.turn_ended = False  # whether a TurnFinished came since `begin`
+        self._echo_turns = True  # a turn that a command began is echoed by its TurnStarted
+        self._after_notice = False
+        self._drawn_tail: list[str] | None = None
 
-    def emit(self, event: Event) -> None:
-        """What the driver tells; quick. See agent/events.py for the order."""
-        from agent.events import TextDelta, ThinkingDelta
+    def begin(self, text: str, echo_turns: bool) -> None:
+        """A prompt or a command begins, in the running event loop; `text` is its echo."""
+        self.live_view.start(time.monotonic())
+        self.turn_ended, self._echo_turns = False, echo_turns
+        self.print_prompt(text)
+        self._ticking = asyncio.ensure_future(self._tick())
 
-        if isinstance(event, TextDelta | ThinkingDelta):
+    def finish(self) -> None:
+        """What began is over, however it ended."""
+        if self._ticking is not None:
+            self._ticking.cancel()
+        self.flush_deltas()
+        self.live_view.stop()
+        self._stream.end()
+        self._drawn_tail = None
+        self._terminal.invalidate()
+
+    def notice(self, text: str, level: events.Level = "info") -> None:
+        """Print a notice of our own."""
+        self.emit(events.Notice(text, level))
+
+    def end_interrupted(self) -> None:
+        """Show that the turn was interrupted, unless it had ended."""
+        if not self.turn_ended:
+            self.emit(events.TurnFinished("interrupted", 0, "interrupted", 130))
+
+    def emit(self, event: events.Event) -> None:
+        """Take an event; quick. See agent/events.py for the order."""
+        if isinstance(event, events.TextDelta | events.ThinkingDelta):
             self._deltas.append(event)
             return
-        self.settle()
+        self.flush_deltas()
         self._show(event)
-        self._changed()
+        self._on_change()
 
-    def settle(self) -> None:
+    def flush_deltas(self) -> None:
         """Look at the deltas that came since the last time."""
-        if not self._deltas:
-            return
-        from agent.events import TextDelta
-
         deltas, self._deltas = self._deltas, []
-        self._dirty = True
         for event in deltas:
-            if isinstance(event, TextDelta):
+            self._drawn_tail = None
+            if isinstance(event, events.TextDelta):
                 self._end_thought()
-            self._print_chunks(self.live.take(event, self.now()))
+                self._print_chunks(self._stream.feed(event.text))
+            self.live_view.take(event, time.monotonic())
 
-    def echo(self, text: str) -> None:
-        """Print the person's words."""
-        self._print(user(text, self._look()))
+    def print_prompt(self, text: str) -> None:
+        """Print the echo of a prompt."""
+        self._print(render_prompt(text, self._terminal.render_context()))
 
-    def print_whole(self) -> int:
-        """Print the turn's results whole that were shown cut, each once; returns how many there were."""
-        from .render import call
-
-        look = replace(self._look(), full=False)
-        events, printed = list(self._results), 0
+    def print_in_full(self) -> int:
+        """Print the turn's results in full that were shortened, each once; returns how many there were."""
+        ctx = replace(self._terminal.render_context(), full=False)
+        results, printed = list(self._results), 0
         self._results.clear()
-        for event in events:
-            in_full = call(event, replace(look, full=True))
-            if _SGR.sub("", in_full) != _SGR.sub("", call(event, look)):
+        for event in results:
+            in_full = render_call(event, replace(ctx, full=True))
+            if strip_sequences(in_full) != strip_sequences(render_call(event, ctx)):
                 self._print(in_full)
                 printed += 1
         return printed
 
-    def lines(self, rows: int) -> list[str]:
-        """The live part, in at most `rows` lines."""
-        look = self._look()
-        foot = living.lines(self.live, look, rows, self.now())
+    def live_lines(self, rows: int) -> list[str]:
+        """The live part, in at most `rows` lines: the unfinished text, and what runs."""
+        ctx = self._terminal.render_context()
+        foot = draw_live_view(self.live_view, ctx, rows, time.monotonic())
         room = rows - len(foot) - 1
-        if self._dirty or len(self._tail) > room:
-            self._tail = self._draw_tail(room, look)
-            self._dirty = False
-        gap = [""] if self._tail and foot else []
-        return [*self._tail, *gap, *foot]
+        if self._drawn_tail is None or len(self._drawn_tail) > room:
+            self._drawn_tail = self._draw_tail(room, ctx)
+        gap = [""] if self._drawn_tail and foot else []
+        return [*self._drawn_tail, *gap, *foot]
 
-    def stale(self) -> None:
-        """The screen changed its size: draw the tail anew."""
-        self._dirty = True
+    def pause_clocks(self, asking: bool) -> None:
+        """Note whether a question is on the screen: the clocks of what runs stand still meanwhile."""
+        self.live_view.pause_clocks(asking, time.monotonic())
 
-    def _draw_tail(self, room: int, look: RenderContext) -> list[str]:
-        if room <= 0 or not self.live.flow.tail.strip():
+    def resized(self) -> None:
+        """The screen changed its size: draw the unfinished text anew."""
+        self._drawn_tail = None
+
+    def _draw_tail(self, room: int, ctx: RenderContext) -> list[str]:
+        if room <= 0 or not self._stream.unfinished.strip():
             return []
-        from .markdown import markdown
+        text = last_markdown_lines(self._stream.unfinished, self._stream.fence, room, ctx.columns)
+        return render_markdown(text, ctx).split("\n")[-room:]
 
-        text = living.text_tail(self.live, room, look.columns)
-        return markdown(text, look.columns, look.theme).split("\n")[-room:]
-
-    def _show(self, event: Event) -> None:
-        from agent import events
-
-        from .render import event_text
-
-        ends_text = events.ReplyFinished | events.StreamAborted | events.ToolCallStarted | events.TurnFinished
-        if isinstance(event, ends_text):
+    def _show(self, event: events.Event) -> None:
+        if isinstance(event, _ENDS_TEXT):
             self._end_thought()
-            self._print_chunks(self.live.flow.end())
-        self._dirty = True
-        self.live.take(event, self.now())
-        if isinstance(event, events.ToolCallFinished):
-            if not self._look().full:
+            self._print_chunks(self._stream.end())
+        self._drawn_tail = None
+        self.live_view.take(event, time.monotonic())
+        match event:
+            case events.ToolCallFinished() if not self._terminal.render_context().full:
                 self._results.append(event)
-        elif isinstance(event, events.ClipboardCopy):
-            self._raw(osc52(event.text))
-        elif isinstance(event, events.TurnFinished):
-            self.ended = True
-        elif isinstance(event, events.TurnStarted):
-            self._results.clear()
-            if self.echo_next:
-                self.echo(event.text)
-        self._print(
-            event_text(event, self._look()), close=isinstance(event, events.Notice | events.ContextCompacted)
-        )
+            case events.ClipboardCopy(text):
+                self._terminal.send(clipboard_sequence(text))
+            case events.PromptRestored(text):
+                self._on_prompt_restored(text)
+            case events.TurnFinished():
+                self.turn_ended = True
+            case events.TurnStarted(text):
+                self._results.clear()
+                if self._echo_turns:
+                    self.print_prompt(text)
+        is_notice = isinstance(event, events.Notice | events.ContextCompacted)
+        self._print(render_event(event, self._terminal.render_context()), is_notice)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(REDRAW_INTERVAL_S)
+            self.flush_deltas()
+            self._terminal.invalidate()
 
     def _end_thought(self) -> None:
-        from .render import thought
-
-        live = self.live
-        if live.thinking_since is not None:
-            spent, text = self.now() - live.thinking_since, live.thought
-            live.thinking_since, live.thought = None, ""
-            self._print(thought(text, spent, self._look()))
+        live_view = self.live_view
+        if live_view.thinking_since is not None:
+            seconds, text = time.monotonic() - live_view.thinking_since, live_view.thought
+            live_view.thinking_since, live_view.thought = None, ""
+            self._print(render_thought(text, seconds, self._terminal.render_context()))
 
     def _print_chunks(self, chunks: list[MarkdownChunk]) -> None:
         for chunk in chunks:
-            from .markdown import markdown
+            self._print(render_markdown(chunk.text, self._terminal.render_context()), joined=chunk.joined)
 
-            look = self._look()
-            drawn = markdown(chunk.text, look.columns, look.theme)
-            self._print(drawn, joined=chunk.joined)
-
-    def _print(self, text: str, close: bool = False, joined: bool = False) -> None:
-        if not _SGR.sub("", text).strip():
+    def _print(self, text: str, is_notice: bool = False, joined: bool = False) -> None:
+        """Print finished lines with a blank one before them, but none between notices that follow on."""
+        if not strip_sequences(text).strip():
             return
-        gap = "" if joined or (close and self._close) else "\n"
-        self._close = close
-        self._above(gap + text)
+        gap = "" if joined or (is_notice and self._after_notice) else "\n"
+        self._after_notice = is_notice
+        self._terminal.print_above(gap + text)
+
+
+def last_markdown_lines(text: str, fence: str, rows: int, columns: int) -> str:
+    """The end of unfinished markdown, as much as may fill `rows`; a fence that is cut is opened again."""
+    kept = text[-(rows * columns * 2) :]
+    lines = kept.split("\n")[-rows:]
+    cut = len(kept) < len(text) or len(lines) <= kept.count("\n")
+    if cut and fence and lines[0] != fence:
+        lines.insert(0, fence.lstrip())
+    return "\n".join(lines)

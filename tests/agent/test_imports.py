@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
         ("agent.replay.command", {"anthropic", "prompt_toolkit", "rich", "pydantic"}),
         ("agent.cli.sessions_command", {"anthropic", "prompt_toolkit", "rich", "pydantic", "markdown_it"}),
         ("agent.ui.headless", {"anthropic", "prompt_toolkit", "rich", "markdown_it"}),
-        ("agent.ui.repl_options", {"anthropic", "rich", "pydantic", "tiktoken", "markdown_it"}),
+        ("agent.ui.repl", {"anthropic", "rich", "pydantic", "tiktoken", "markdown_it"}),
     ],
 )
 def test_nothing_heavy_comes_along_with(module: str, heavy: set[str]) -> None:

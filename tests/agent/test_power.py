@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from agent.model.anthropic.request import encode_message
-from tests.agent.ui.test_headless_runs import LIMIT, environment
-from tests.agent.ui.test_headless_runs import run as headless
+from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment
+from tests.agent.ui.headless_run import run_headless as headless
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls
 from tests.strict_api.scripted_model import ScriptedModel
@@ -81,7 +81,7 @@ def film(folder: Path, answers: list[Answer | str]) -> Run:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=LIMIT,
+            timeout=RUN_DEADLINE_S,
             check=False,
         )
         assert done.returncode == 0, done.stderr
@@ -221,7 +221,9 @@ def test_a_file_written_outlives_the_power_and_one_written_in_place_has_its_jour
     folder.mkdir()
     (folder / "linked.txt").write_text("old")
     (folder / "other name.txt").hardlink_to(folder / "linked.txt")
-    subprocess.run(command(log, sys.executable, "-c", WRITES, str(folder)), check=True, timeout=LIMIT)
+    subprocess.run(
+        command(log, sys.executable, "-c", WRITES, str(folder)), check=True, timeout=RUN_DEADLINE_S
+    )
     platter, overwritten = Platter(folder), 0
     for step in steps(log):
         if step.ends:

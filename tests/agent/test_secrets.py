@@ -16,7 +16,7 @@ from agent.cli.sessions_command import main as sessions
 from agent.errors import UsageError
 from agent.model_port import IncomingReply as Reply
 from agent.session.session import Session
-from agent.ui.input_history import PromptHistory, UnsentInput
+from agent.ui.input_editor import PromptHistory, UnsentInput
 from compact.tokens import load_counter
 from tests.agent.loop.world import Memory, TestClock
 from tests.strict_api.reply import Reply as Answer
@@ -159,7 +159,7 @@ def test_the_sessions_command_shows_no_secret(
 def test_the_history_and_the_draft_are_kept_without_own_credentials(tmp_path: Path) -> None:
     PromptHistory(tmp_path / "history", SecretMasks((KEY,)).text).store_string(f"use {KEY}")
     draft = UnsentInput(tmp_path, Path("/a"), SecretMasks((KEY,)).text)
-    draft.keep(f"and {KEY}")
+    draft.save(f"and {KEY}")
     kept = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
     assert len(kept) == 2 and all(KEY not in text and "****" in text for text in kept)
 

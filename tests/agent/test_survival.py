@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.ui.test_headless_runs import LIMIT, environment
+from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.reply import Body, Reply, calls, says
 from tests.strict_api.server import Server, ServerOptions
@@ -51,10 +51,10 @@ def kill_and_go_on(folder: Path, seed: int) -> None:
 
     with Server(deadly, ServerOptions(binds_thinking=True)) as server:
         victim.append(start(folder, server, "Read every Python file in the src directory one by one"))
-        victim[0].communicate(timeout=LIMIT)
+        victim[0].communicate(timeout=RUN_DEADLINE_S)
         server.responder = brain
         again = start(folder, server, "-c", "continue")
-        out, err = again.communicate(timeout=LIMIT)
+        out, err = again.communicate(timeout=RUN_DEADLINE_S)
         assert list(server.refused) == []
     result = json.loads(out)
     assert result["subtype"] == "success", err
@@ -85,7 +85,7 @@ def test_two_agents_in_one_project_keep_whole_records_of_their_own(tmp_path: Pat
 
     with Server(brain, ServerOptions(keep_requests=False, window=1_000_000)) as server:
         both = [start(tmp_path, server, f"agent {name}", "--policy", "off") for name in "ab"]
-        outs: list[Any] = [json.loads(each.communicate(timeout=LIMIT)[0]) for each in both]
+        outs: list[Any] = [json.loads(each.communicate(timeout=RUN_DEADLINE_S)[0]) for each in both]
         assert list(server.refused) == []
     assert [out["result"] for out in outs] == ["done", "done"]
     records = list((tmp_path / ".transcripts").glob("*.jsonl"))

@@ -16,13 +16,13 @@ OURS = """
 import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from agent.ui.repl_options import ReplOptions, run
+from agent.ui.repl import ReplOptions, run_repl
 
 def make(emit, approver, chooser):
-    from tests.agent.ui.scripted import Scripted
-    return Scripted(emit, approver, chooser, Path({folder!r}))
+    from tests.agent.ui.scripted_driver import ScriptedDriver
+    return ScriptedDriver(emit, approver, chooser, Path({folder!r}))
 
-asyncio.run(run(make, ReplOptions(Path({folder!r}), Path({folder!r}) / "state")))
+asyncio.run(run_repl(make, ReplOptions(Path({folder!r}), Path({folder!r}) / "state")))
 """
 
 

@@ -5,21 +5,21 @@ import time
 
 import pytest
 
-from tests.agent.ui.person import Person
+from tests.agent.ui.pty_terminal import PtyTerminal
 
 KEYS = "abcdefghijklmnopqrstuvwxyz" * 4
 
 
-def echoes(person):
+def echoes(terminal):
     """Milliseconds from each key to the frame that shows it."""
     times = []
     shown = ""
     for key in KEYS:
         shown += key
         began = time.perf_counter()
-        person.type(key).sees(shown[-40:] if len(shown) > 40 else shown)
+        terminal.type(key).sees(shown[-40:] if len(shown) > 40 else shown)
         times.append((time.perf_counter() - began) * 1000)
-        person._wait_quiet(0.01)
+        terminal.writes_within(0.01)
     return sorted(times)
 
 
@@ -30,11 +30,11 @@ def test_typing_stays_quick_while_text_streams(tmp_path):
         json.dumps({"t": 1, "text": f"prompt number {number}\nof two lines"}) for number in range(2000)
     ]
     (tmp_path / "state" / "history").write_text("\n".join(entries) + "\n")
-    with Person(tmp_path, (120, 40)) as person:
-        person.ready()
-        idle = echoes(person)
-        person.type("\x03").type("drip\r").sees("Ctrl-C to interrupt")
-        busy = echoes(person)
+    with PtyTerminal(tmp_path, (120, 40)) as terminal:
+        terminal.ready()
+        idle = echoes(terminal)
+        terminal.type("\x03").type("drip\r").sees("Ctrl-C to interrupt")
+        busy = echoes(terminal)
     at = int(len(busy) * 0.99)
     print(f"\nkey to echo, p99: {busy[at]:.1f} ms while streaming, {idle[at]:.1f} ms idle", end="")
     print(f"; median {busy[len(busy) // 2]:.1f} and {idle[len(idle) // 2]:.1f} ms")

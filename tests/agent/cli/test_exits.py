@@ -15,8 +15,8 @@ import pytest
 
 from agent.cli.arguments import parse
 from agent.cli.launch import run
-from agent.ui.headless import MOST
-from tests.agent.ui.test_headless_runs import LIMIT, environment
+from agent.ui.headless import MAX_STDIN_BYTES
+from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says
@@ -121,7 +121,7 @@ def test_a_fault_of_our_own_still_has_its_result(here: Run, monkeypatch: pytest.
 
 
 def test_more_on_standard_input_than_a_prompt_can_be_is_refused(here: Run, tmp_path: Path) -> None:
-    (tmp_path / "big.txt").write_bytes(b"x" * (MOST + 1))
+    (tmp_path / "big.txt").write_bytes(b"x" * (MAX_STDIN_BYTES + 1))
     with Server(ScriptedModel([])) as server:
         code, lines, err = here(server, "sum it up", stdin=tmp_path / "big.txt")
     assert (code, lines) == (2, [])
@@ -155,11 +155,11 @@ def test_closed_standard_input_and_a_slow_reader_lose_nothing(tmp_path: Path) ->
             stderr=subprocess.DEVNULL,
         )
         assert process.stdout is not None
-        assert server.arrived(2, LIMIT)
+        assert server.arrived(2, RUN_DEADLINE_S)
         out = b""
         with process.stdout as slow:
             while piece := os.read(slow.fileno(), 1_000):
                 out += piece
-        assert process.wait(LIMIT) == 0
+        assert process.wait(RUN_DEADLINE_S) == 0
     lines = [json.loads(line) for line in out.decode().splitlines()]
     assert lines[-1]["type"] == "result" and lines[-1]["result"] == answer

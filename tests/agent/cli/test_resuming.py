@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from agent.cli.arguments import Options, parse
-from tests.agent.ui.person import Person
-from tests.agent.ui.test_headless_runs import LIMIT, environment
+from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment
+from tests.agent.ui.pty_terminal import PtyTerminal, makeroom
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.server import Server
 from transcripts.facts import Opened, Reply, User
@@ -59,7 +59,7 @@ def headless(project: Path, *argv: str) -> subprocess.CompletedProcess[str]:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=LIMIT,
+            timeout=RUN_DEADLINE_S,
             check=False,
         )
         assert server.refused == []
@@ -67,41 +67,41 @@ def headless(project: Path, *argv: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_session_is_chosen_from_a_list_and_gone_on_with(project: Path) -> None:
-    with Person(project, (30, 14), MAKEROOM="--offline --resume") as person:
-        person.sees("Go on with which session?", "❯ question 2 日本語␛[2J", "1 prompt", IDS[2])
-        person.type("TION 日本").sees("1 of 3").type("\x1b[B").sees("❯ question 1").type("\r")
-        person.resize(100, 24).sees("question 1", f"going on with {IDS[1]}", "asks first").type("\x04")
-        assert person.ends() == 0
+    with PtyTerminal(project, (30, 14), makeroom("--offline --resume")) as terminal:
+        terminal.sees("Go on with which session?", "❯ question 2 日本語␛[2J", "1 prompt", IDS[2])
+        terminal.type("TION 日本").sees("1 of 3").type("\x1b[B").sees("❯ question 1").type("\r")
+        terminal.resize(100, 24).sees("question 1", f"going on with {IDS[1]}", "asks first").type("\x04")
+        assert terminal.ends() == 0
 
 
 def test_choosing_none_leaves_no_trace_and_no_success(project: Path) -> None:
     before = files(project)
     for keys in ("\x1b", "\x03"):
-        with Person(project, MAKEROOM="--offline --resume") as person:
-            person.sees("Esc cancels").type(keys)
-            assert person.ends() == 130
-            assert person.text == "makeroom: no session was chosen"
-            assert person.modes == person.before
-    with Person(project, MAKEROOM="--offline --resume --plain") as person:
-        person.sees("  3  10 min ago  1 prompt  question 0", "Which? (").type("\r")
-        assert person.ends() == 130
+        with PtyTerminal(project, argv=makeroom("--offline --resume")) as terminal:
+            terminal.sees("Esc cancels").type(keys)
+            assert terminal.ends() == 130
+            assert terminal.text == "makeroom: no session was chosen"
+            assert terminal.modes == terminal.initial_modes
+    with PtyTerminal(project, argv=makeroom("--offline --resume --plain")) as terminal:
+        terminal.sees("  3  10 min ago  1 prompt  question 0", "Which? (").type("\r")
+        assert terminal.ends() == 130
     assert files(project) == before
 
 
 def test_a_session_in_use_is_viewed_forked_or_left(project: Path, locked: Store) -> None:
     before = files(project)
-    with Person(project, (100, 24), MAKEROOM="--offline -c") as person:
-        person.sees(f"Session {IDS[2]} is in use by pid {os.getpid()}", "❯ 1 View", "2 Fork", "3 Quit")
-        person.again("1", lambda: "> question 2" in person.text)
-        assert person.ends() == 0
-    with Person(project, (100, 24), MAKEROOM="--offline -c") as person:
-        person.sees("3 Quit").again("3", lambda: person.text.startswith("makeroom: session"))
-        assert person.ends() == 130
+    with PtyTerminal(project, (100, 24), makeroom("--offline -c")) as terminal:
+        terminal.sees(f"Session {IDS[2]} is in use by pid {os.getpid()}", "❯ 1 View", "2 Fork", "3 Quit")
+        terminal.again("1", lambda: "> question 2" in terminal.text)
+        assert terminal.ends() == 0
+    with PtyTerminal(project, (100, 24), makeroom("--offline -c")) as terminal:
+        terminal.sees("3 Quit").again("3", lambda: terminal.text.startswith("makeroom: session"))
+        assert terminal.ends() == 130
     assert files(project) == before
-    with Person(project, (100, 24), MAKEROOM="--offline -c") as person:
-        person.sees("2 Fork").again("2", lambda: "going on with" in person.text)
-        person.sees("question 2", "asks first").type("help\r").sees("I understand").type("\x04")
-        assert person.ends() == 0
+    with PtyTerminal(project, (100, 24), makeroom("--offline -c")) as terminal:
+        terminal.sees("2 Fork").again("2", lambda: "going on with" in terminal.text)
+        terminal.sees("question 2", "asks first").type("help\r").sees("I understand").type("\x04")
+        assert terminal.ends() == 0
     (fork,) = files(project).keys() - before.keys()
     assert {name: data for name, data in files(project).items() if name != fork} == before
     assert [one.turns for one in sessions(project) if one.path.name == fork] == [2]

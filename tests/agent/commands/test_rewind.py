@@ -85,7 +85,7 @@ def test_the_prompts_are_listed_newest_first_with_what_changed_since(tmp_path: P
     menu = rewound(tmp_path, "", after=after).menus[0]
     assert [row.title for row in menu.rows] == [*reversed(WORK)]
     assert [row.facts for row in menu.rows] == [("just now", "2 files changed since")] * 3
-    assert menu.keyed("1") == menu.rows[2]
+    assert menu.row_for_key("1") == menu.rows[2]
 
 
 def test_the_conversation_is_restored_and_its_prompt_comes_back_whole(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from agent.permissions.rules import (
 )
 from agent.permissions.shell_syntax import parse_simple_commands
 from agent.ports import PermissionQuestion
-from agent.ui.approval import choices
+from agent.ui.approval import approval_choices
 from tools.access import Access
 
 FOLDER = "/w/app"
@@ -258,7 +258,7 @@ def test_rules_are_written_as_fingers_know_them() -> None:
 def test_a_place_granted_for_the_session_is_that_place_and_no_pattern() -> None:
     touch = Access("write", "/tmp/a[*]?", outside=True)
     question = PermissionQuestion("write", "", (touch,), "", None, {}, "")
-    assert choices(question)[1].words == "Yes, this place in this session"
+    assert approval_choices(question)[1].text == "Yes, this place in this session"
     (rule,) = _for_session(question, Verdict("ask"))
     assert write(touch.target, rules(str(rule)), outside=True) == "allow"
     assert write("/tmp/ax", rules(str(rule)), outside=True) == "ask"

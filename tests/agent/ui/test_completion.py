@@ -6,8 +6,7 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from agent.ui.completion import CompletionSource, FileIndex, is_command, rank
-from agent.ui.path_completion import paths
+from agent.ui.completion import CompletionSource, FileIndex, is_command, matching_paths, rank
 
 COMMANDS = [
     ("help", "Show help"),
@@ -74,7 +73,7 @@ def test_files_are_listed_with_folders_and_without_ignored_ones(tmp_path, git):
     if git:
         subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
         (tmp_path / ".gitignore").write_text("node_modules\n")
-    found = run(FileIndex(tmp_path).fresh())
+    found = run(FileIndex(tmp_path).names())
     assert {"src/", "src/a.py", "über maß.txt"} <= set(found)
     assert not any("junk" in name for name in found)
 
@@ -84,13 +83,13 @@ def test_the_list_is_kept_for_a_while_and_then_made_anew(tmp_path):
     files = FileIndex(tmp_path, lambda: now[0])
 
     async def see():
-        first = await files.fresh()
+        first = await files.names()
         (tmp_path / "new.txt").touch()
-        second = await files.fresh()
+        second = await files.names()
         now[0] = 60.0
-        await files.fresh()
+        await files.names()
         await files._task
-        return first, second, files.names
+        return first, second, await files.names()
 
     first, second, third = run(see())
     assert [*first] == [*second] == []
@@ -135,4 +134,4 @@ def test_tab_completes_the_word_before_the_cursor_as_a_path(tmp_path, line, foun
 
 def test_an_absolute_path_is_completed_too(tmp_path):
     (tmp_path / "deep").mkdir()
-    assert paths(f"{tmp_path}/de", tmp_path / "deep", False) == [f"{tmp_path}/deep/"]
+    assert matching_paths(f"{tmp_path}/de", tmp_path / "deep", False) == [f"{tmp_path}/deep/"]

@@ -11,19 +11,19 @@ from agent.ui.output_formats import OUTPUT_FORMATS, RunDescription, StandardStre
 from transcripts.facts import Reply, Result
 from transcripts.messages import TextBlock, ToolUseBlock, Usage
 
-SETTING = RunDescription("s1", "/w", "claude-x", ("bash", "read"), "manual", lambda: 0.25)
+DESCRIPTION = RunDescription("s1", "/w", "claude-x", ("bash", "read"), "manual", lambda: 0.25)
 
 
 class Run:
-    """A face that writes to memory, fed with the events of a small turn."""
+    """An output format that writes to memory, fed with the events of a small turn."""
 
     def __init__(self, form, partial=False):
         self.out, self.err = io.StringIO(), io.StringIO()
-        self.face = OUTPUT_FORMATS[form](SETTING, StandardStreams(self.out, self.err, partial))
+        self.output = OUTPUT_FORMATS[form](DESCRIPTION, StandardStreams(self.out, self.err, partial))
 
-    def tell(self, *told):
-        for event in told:
-            self.face.show(event)
+    def show(self, *shown):
+        for event in shown:
+            self.output.show(event)
         return self
 
     def objects(self):
@@ -52,14 +52,14 @@ TURN = (
 
 
 def test_text_puts_only_the_final_answer_on_stdout():
-    run = Run("text").tell(events.Notice("careful", "warning"), *TURN)
+    run = Run("text").show(events.Notice("careful", "warning"), *TURN)
     assert run.out.getvalue() == "Two files\u2028here ?.\n"
     assert run.err.getvalue() == "warning: careful\n● bash  ls\n"
-    assert run.face.finish() == 0
+    assert run.output.finish() == 0
 
 
 def test_json_is_one_object_with_all_the_fields():
-    (result,) = Run("json").tell(*TURN).objects()
+    (result,) = Run("json").show(*TURN).objects()
     assert result["type"] == "result"
     assert result["subtype"] == "success"
     assert result["is_error"] is False
@@ -79,7 +79,7 @@ def test_json_is_one_object_with_all_the_fields():
 
 
 def test_stream_json_starts_with_init_and_ends_with_the_result():
-    lines = Run("stream-json").tell(*TURN).objects()
+    lines = Run("stream-json").show(*TURN).objects()
     kinds = [(line["type"], line.get("subtype")) for line in lines]
     assert kinds == [
         ("system", "init"),
@@ -94,15 +94,15 @@ def test_stream_json_starts_with_init_and_ends_with_the_result():
 
 
 def test_deltas_come_only_when_asked_for():
-    assert "stream_event" not in {line["type"] for line in Run("stream-json").tell(*TURN).objects()}
-    lines = Run("stream-json", partial=True).tell(*TURN).objects()
+    assert "stream_event" not in {line["type"] for line in Run("stream-json").show(*TURN).objects()}
+    lines = Run("stream-json", partial=True).show(*TURN).objects()
     (delta,) = [line["event"]["delta"] for line in lines if line["type"] == "stream_event"]
     assert delta == {"type": "text_delta", "text": "Look"}
 
 
 @pytest.mark.parametrize("form", OUTPUT_FORMATS)
 def test_no_output_holds_a_line_separator_of_unicode_within_a_json_line(form):
-    text = Run(form).tell(*TURN).out.getvalue()
+    text = Run(form).show(*TURN).out.getvalue()
     if form != "text":
         assert "\u2028" not in text
         assert "\\u2028" in text
@@ -110,9 +110,9 @@ def test_no_output_holds_a_line_separator_of_unicode_within_a_json_line(form):
 
 
 def test_a_run_cut_short_still_has_its_one_result():
-    run = Run("stream-json").tell(*TURN[:4])
-    assert run.face.finish(143, "terminated by SIGTERM") == 143
-    assert run.face.finish(1) == 143
+    run = Run("stream-json").show(*TURN[:4])
+    assert run.output.finish(143, "terminated by SIGTERM") == 143
+    assert run.output.finish(1) == 143
     results = [line for line in run.objects() if line["type"] == "result"]
     assert [line["subtype"] for line in results] == ["error_during_execution"]
     assert results[0]["errors"] == ["terminated by SIGTERM"]
@@ -130,7 +130,7 @@ def test_a_run_cut_short_still_has_its_one_result():
     ],
 )
 def test_each_reason_has_its_subtype(reason, subtype):
-    (result,) = Run("json").tell(events.TurnFinished(reason, 1, code=7)).objects()
+    (result,) = Run("json").show(events.TurnFinished(reason, 1, code=7)).objects()
     assert result["subtype"] == subtype
 
 
@@ -138,16 +138,16 @@ def test_a_denied_call_is_listed_with_its_input():
     denied = events.ToolCallFinished(
         3, 1, "bash", "ls", Result(4, 0.0, 3, 1, (TextBlock("no"),), error=True), 0.0, denied=True
     )
-    run = Run("json").tell(TURN[3], denied, events.TurnFinished("denied", 1, "not allowed: bash", 4))
+    run = Run("json").show(TURN[3], denied, events.TurnFinished("denied", 1, "not allowed: bash", 4))
     (result,) = run.objects()
     assert result["permission_denials"] == [
         {"tool_name": "bash", "tool_use_id": "toolu_1", "tool_input": {"command": "ls"}}
     ]
-    assert run.face.finish() == 4
+    assert run.output.finish() == 4
 
 
 def test_a_compaction_is_told_in_the_stream_and_beside_the_answer():
-    run = Run("stream-json").tell(
+    run = Run("stream-json").show(
         events.ContextCompacted("[auto compact] 90k -> 20k", "auto", ("c7",), {"before": 90})
     )
     line = run.objects()[1]
@@ -161,16 +161,16 @@ def test_a_reader_that_goes_away_is_noticed_quietly():
     calls = []
     with os.fdopen(writing, "w") as out:
         streams = StandardStreams(out, io.StringIO(), on_gone=lambda: calls.append("gone"))
-        face = OUTPUT_FORMATS["stream-json"](SETTING, streams)
+        output = OUTPUT_FORMATS["stream-json"](DESCRIPTION, streams)
         os.close(reading)
         for event in TURN:
-            face.show(event)
+            output.show(event)
     assert calls == ["gone"]
-    assert face.finish() == 141
+    assert output.finish() == 141
 
 
 def test_control_characters_do_not_reach_the_terminal_through_stderr():
-    run = Run("text").tell(
+    run = Run("text").show(
         events.ToolCallFinished(1, 0, "bash", "echo \x1b[2J", Result(1, 0.0, 1, 0, (TextBlock(""),)), 0.0)
     )
     assert "\x1b" not in run.err.getvalue()

@@ -1,8 +1,18 @@
 """A menu takes the place of the input: keys move in it, search it, and never touch the draft."""
 
-import pytest
+import re
 
-from .person import Person
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from wcwidth import wcswidth
+
+from agent.menus import Menu, MenuRow, question_menu
+from agent.ui.picker import draw_picker, move_mark, open_menu, search_menu
+from agent.ui.terminal_text import RenderContext, Theme
+
+from .pty_terminal import PtyTerminal
+from .text_samples import SAMPLES, WIDTHS, too_wide, without_sgr
 
 CHOICES = (
     ("\r", "apple"),
@@ -25,58 +35,158 @@ CHOICES = (
 
 
 @pytest.fixture
-def person(tmp_path):
-    with Person(tmp_path) as someone:
-        yield someone.ready()
+def terminal(tmp_path):
+    with PtyTerminal(tmp_path) as started:
+        yield started.ready()
 
 
-def pick(person, what, title):
-    return person.type(f"pick {what}\r").sees(title, "Esc cancels")
+def pick(terminal, what, title):
+    return terminal.type(f"pick {what}\r").sees(title, "Esc cancels")
 
 
-def test_keys_choose_or_cancel_without_a_trace(person):
+def test_keys_choose_or_cancel_without_a_trace(terminal):
     for count, (keys, expected) in enumerate(CHOICES, 1):
-        pick(person, "fruits", "Which fruit?").type(keys)
-        person.until(lambda count=count: person.log.count("picked") == count, repr(keys))
-        assert person.log.rstrip().rpartition("picked ")[2].startswith(f"'{expected}"), keys
-        person.misses("Which fruit?")
-    assert "interrupted" not in person.log and "Interrupted" not in person.everything
-    assert b"\x1b[31m\r" not in person.raw and "␛[31m" in person.raw.decode()
+        pick(terminal, "fruits", "Which fruit?").type(keys)
+        terminal.until(lambda count=count: terminal.log.count("picked") == count, repr(keys))
+        assert terminal.log.rstrip().rpartition("picked ")[2].startswith(f"'{expected}"), keys
+        terminal.misses("Which fruit?")
+    assert "interrupted" not in terminal.log and "Interrupted" not in terminal.everything
+    assert b"\x1b[31m\r" not in terminal.raw and "␛[31m" in terminal.raw.decode()
 
 
-def test_pages_move_by_what_is_shown(person):
-    pick(person, "many", "Which number?").type("\x1b[6~").misses("❯ number 0")
-    shown = person.text
-    person.type("\x1b[5~").sees("❯ number 0").type("\x1b[6~\r").logged("picked")
-    assert f"❯ number {person.log.rpartition('picked ')[2].strip()[1:-1]}\n" in shown
+def test_pages_move_by_what_is_shown(terminal):
+    pick(terminal, "many", "Which number?").type("\x1b[6~").misses("❯ number 0")
+    shown = terminal.text
+    terminal.type("\x1b[5~").sees("❯ number 0").type("\x1b[6~\r").logged("picked")
+    assert f"❯ number {terminal.log.rpartition('picked ')[2].strip()[1:-1]}\n" in shown
 
 
-def test_a_draft_stays_as_it_was_and_words_go_into_the_search(person):
-    person.type("wait gate;say ready\r").sees("Ctrl-C to interrupt").type("pick fruits\r").sees("1 queued")
-    person.type("draft ").sees("❯ draft").open().sees("Which fruit?")
-    person.type("one fig\x17\x0b\x01 \x1b[200~a\nb\x1b[201~").sees("search: one a b").type("\x1b")
-    person.logged("picked 'nothing'").type("goes on").sees("❯ draft goes on")
+def test_a_draft_stays_as_it_was_and_words_go_into_the_search(terminal):
+    terminal.type("wait gate;say ready\r").sees("Ctrl-C to interrupt").type("pick fruits\r").sees("1 queued")
+    terminal.type("draft ").sees("❯ draft").open_gate().sees("Which fruit?")
+    terminal.type("one fig\x17\x0b\x01 \x1b[200~a\nb\x1b[201~").sees("search: one a b").type("\x1b")
+    terminal.logged("picked 'nothing'").type("goes on").sees("❯ draft goes on")
 
 
-def test_a_question_is_answered_by_its_digit_but_not_by_a_key_meant_for_something_else(person):
-    pick(person, "question", "Sure?").again("2", lambda: "picked 'no'" in person.log).misses("Sure?")
-    person.type("\x15pick question\r\r").sees("Sure?").again("\r", lambda: "picked 'yes'" in person.log)
+def test_a_question_is_answered_by_its_digit_but_not_by_a_key_meant_for_something_else(terminal):
+    pick(terminal, "question", "Sure?").again("2", lambda: "picked 'no'" in terminal.log).misses("Sure?")
+    terminal.type("\x15pick question\r\r").sees("Sure?").again("\r", lambda: "picked 'yes'" in terminal.log)
 
 
-def test_any_screen_shows_the_marked_row_also_after_a_resize(person):
-    pick(person, "fruits", "Which fruit?")
+def test_any_screen_shows_the_marked_row_also_after_a_resize(terminal):
+    pick(terminal, "fruits", "Which fruit?")
     for size in ((30, 12), (40, 24), (120, 30), (80, 5)):
-        person.resize(*size).type("\x1b[B").sees("❯ banana").type("\x1b[A").sees("❯ apple")
+        terminal.resize(*size).type("\x1b[B").sees("❯ banana").type("\x1b[A").sees("❯ apple")
 
 
-def test_a_prompt_that_was_taken_back_is_in_the_input_before_the_draft(person):
-    person.type("wait gate\r").sees("Ctrl-C to interrupt").type("back\r").sees("1 queued").type("draft")
-    person.open().sees("❯ taken back\n  draft")
+def test_a_prompt_that_was_taken_back_is_in_the_input_before_the_draft(terminal):
+    terminal.type("wait gate\r").sees("Ctrl-C to interrupt").type("back\r").sees("1 queued").type("draft")
+    terminal.open_gate().sees("❯ taken back\n  draft")
 
 
-def test_line_by_line_a_number_chooses(tmp_path):
-    with Person(tmp_path, WORDS="--plain") as person:
-        person.sees(">").type("pick fruits\r").sees("Which fruit?", "  2  no. 1  banana", "Which? (")
-        person.type("x\r").until(lambda: person.text.count("Which? (") == 2)
-        person.type("2\r").logged("picked 'banana'").type("pick question\r").sees("Sure?")
-        person.type("\r").logged("picked 'nothing'")
+FACTS = ("yesterday 14:02", "12 prompts", "13.2 MB", "20261121-093012-4f2a")
+SESSIONS = Menu(
+    "Which?", tuple(MenuRow(f"id{at}", f"session {at}", FACTS, more=f"Über {at}") for at in range(40))
+)
+
+
+def bare_lines(drawn):
+    return [without_sgr(line) for line in drawn.lines]
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+@pytest.mark.parametrize("filters", [True, False])
+def test_nothing_is_wider_than_the_screen_and_nothing_steers_it(columns, filters):
+    menu = Menu(SAMPLES[9], tuple(MenuRow("v", sample, (sample, sample)) for sample in SAMPLES), filters)
+    for at in range(len(SAMPLES)):
+        for words in ("", SAMPLES[at]):
+            state = move_mark(search_menu(open_menu(menu), words), at)
+            drawn = draw_picker(state, RenderContext(columns, Theme()), 20)
+            text = "\n".join(drawn.lines)
+            assert too_wide(text, columns) == []
+            assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u200b]", without_sgr(text))
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.text(max_size=60), max_size=9), st.integers(-3, 9), st.integers(2, 30), st.integers(4, 90))
+def test_the_marked_row_is_on_any_screen(titles, by, rows, columns):
+    state = move_mark(open_menu(Menu("Which?", tuple(MenuRow(text, text, FACTS) for text in titles))), by)
+    drawn = draw_picker(state, RenderContext(columns, Theme(False)), rows)
+    assert len(drawn.lines) <= rows
+    line, at = drawn.cursor
+    assert line < len(drawn.lines) and at <= len(bare_lines(drawn)[line])
+    assert len([text for text in drawn.lines if text.startswith("❯")]) == bool(titles)
+
+
+@pytest.mark.parametrize("columns", [30, 40, 80, 120])
+def test_each_row_tells_when_and_the_marked_one_all_of_its_facts(columns):
+    lines = bare_lines(draw_picker(open_menu(SESSIONS), RenderContext(columns, Theme()), 20))
+    text = "\n".join(lines)
+    assert all(fact in text for fact in FACTS)
+    assert text.count("yesterday 14:02") == len([line for line in lines if "session " in line]) >= 4
+
+
+def test_a_short_screen_shows_titles_alone_and_the_smallest_one_the_marked_row():
+    state = move_mark(open_menu(SESSIONS), 7)
+    assert "  session 6\n❯ session 7\n  session 8" in "\n".join(
+        bare_lines(draw_picker(state, RenderContext(40, Theme()), 6))
+    )
+    assert bare_lines(draw_picker(state, RenderContext(40, Theme()), 1)) == ["❯ session 7"]
+
+
+def test_moving_stops_at_the_ends():
+    state = open_menu(SESSIONS)
+    assert move_mark(state, -1).at == 0
+    assert move_mark(state, 1 << 30).marked.value == "id39"
+    assert move_mark(move_mark(state, 1 << 30), 1).at == 39
+    assert move_mark(search_menu(state, "nowhere"), 5).marked is None
+
+
+def test_the_search_takes_all_words_in_any_case_and_marks_the_first():
+    state = search_menu(move_mark(open_menu(SESSIONS), 20), "SESSION über id3 ")
+    assert state.marked.value == "id3" and len(state.found) == 11
+    assert search_menu(state, "id17").marked.value == "id17"
+    assert search_menu(state, "").found == open_menu(SESSIONS).found
+
+
+def test_a_page_is_what_was_shown():
+    drawn = draw_picker(open_menu(SESSIONS), RenderContext(80, Theme()), 23)
+    assert drawn.page == len([line for line in bare_lines(drawn) if "session" in line]) == 10
+
+
+def test_a_question_shows_its_keys_and_all_of_its_words():
+    menu = question_menu("Are you quite sure about it?", yes="Yes, with some more words than fit", no="No")
+    lines = bare_lines(draw_picker(open_menu(menu), RenderContext(20, Theme()), 20))
+    assert lines[:5] == [
+        "Are you quite sure",
+        "about it?",
+        "❯ 1 Yes, with some",
+        "  more words than",
+        "  fit",
+    ]
+    assert bare_lines(draw_picker(open_menu(menu), RenderContext(20, Theme()), 2))[1].startswith("❯ 1 Yes")
+    assert menu.row_for_key("2").value == "no" and menu.row_for_key("3") is None
+
+
+def test_a_menu_line_by_line_has_keys_that_are_understood():
+    menu = Menu("Which?", (MenuRow("b", "second", ("now",), key="7"), MenuRow("a", "first")))
+    assert menu.keyed_lines() == ["  7  now  second", "  2  first"]
+    assert menu.row_for_key("7").value == "b" and menu.row_for_key("1") is None
+
+
+def test_a_row_that_is_known_by_a_number_shows_it_and_is_found_by_it():
+    menu = Menu("Which?", (MenuRow("b", "second", key="12"), MenuRow("a", "first", key="3")))
+    assert bare_lines(draw_picker(open_menu(menu), RenderContext(40, Theme()), 9))[2:4] == [
+        "❯ #12  second",
+        "  #3  first",
+    ]
+    assert search_menu(open_menu(menu), "#3").marked.value == "a"
+
+
+def test_the_cursor_stands_behind_the_words():
+    drawn = draw_picker(search_menu(open_menu(SESSIONS), "sess "), RenderContext(40, Theme()), 20)
+    line, at = drawn.cursor
+    assert bare_lines(drawn)[line][:at] == "search: sess "
+    wide = draw_picker(search_menu(open_menu(SESSIONS), "日本語" * 30), RenderContext(30, Theme()), 20)
+    line, at = wide.cursor
+    assert wcswidth(bare_lines(wide)[line]) <= 30 and bare_lines(wide)[line][:at].endswith("日本語")

@@ -1,8 +1,7 @@
-"""A driver that plays scripts: what tests and people look at the screen with, without an agent.
+"""A driver that plays scripts: what the screen is tested with, without an agent.
 
-`python -m tests.agent.ui.scripted FOLDER STATE` is not needed; tests run this file in a terminal of their
-own: `python scripted.py FOLDER STATE [PORT-FIFO]`. A prompt is a little program, one word a line of
-behaviour (see `Scripted.prompt`), so that each test says what the agent is to do.
+Tests run it on a terminal of their own: `python scripted_driver.py FOLDER [--plain]`. A prompt is a little
+program of steps separated by `;` (the `do_` methods below), so that each test says what the agent is to do.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ if __name__ == "__main__":
 
 from agent import events  # noqa: E402
 from agent.events import Emit, TurnFinished  # noqa: E402
-from agent.menus import Menu, MenuRow, question  # noqa: E402
+from agent.menus import Menu, MenuRow, question_menu  # noqa: E402
 from agent.ports import Approver, Chooser, Deny, PermissionQuestion, Status  # noqa: E402
-from agent.ui.repl_options import ReplOptions, run  # noqa: E402
+from agent.ui.repl import ReplOptions, run_repl  # noqa: E402
 from tools.access import Access  # noqa: E402
 from transcripts.facts import Reply, Result  # noqa: E402
 from transcripts.messages import TextBlock  # noqa: E402
@@ -41,7 +40,7 @@ MENUS = {
         "Which fruit?", tuple(MenuRow(name, name, (f"no. {at}",)) for at, name in enumerate(FRUITS))
     ),
     "many": Menu("Which number?", tuple(MenuRow(str(at), f"number {at}") for at in range(100))),
-    "question": question("Sure?", yes="Yes, do it", no="No"),
+    "question": question_menu("Sure?", yes="Yes, do it", no="No"),
 }
 MARKDOWN = """# Report
 
@@ -64,7 +63,7 @@ The end.
 """
 
 
-class Scripted:
+class ScriptedDriver:
     """Implements ports.Driver. What it was asked is written to the log, a line each."""
 
     def __init__(self, emit: Emit, approver: Approver, chooser: Chooser | None, folder: Path) -> None:
@@ -280,18 +279,18 @@ class Scripted:
             file.write(f"{what} {text!r}\n")
 
 
-def main() -> int:
-    """Run the REPL on a scripted driver: scripted.py FOLDER."""
-    folder = Path(sys.argv[1])
-    options = ReplOptions(folder, folder / "state", plain="--plain" in sys.argv)
+def main(argv: Sequence[str]) -> int:
+    """Run the REPL on a scripted driver."""
+    folder = Path(argv[1])
+    options = ReplOptions(folder, folder / "state", plain="--plain" in argv)
 
-    def make(emit: Emit, approver: Approver, chooser: Chooser | None) -> Scripted:
+    def make(emit: Emit, approver: Approver, chooser: Chooser | None) -> ScriptedDriver:
         if "SCRIPTED_BROKEN" in os.environ:
             raise RuntimeError("no agent today")
-        return Scripted(emit, approver, chooser, folder)
+        return ScriptedDriver(emit, approver, chooser, folder)
 
-    return asyncio.run(run(make, options))
+    return asyncio.run(run_repl(make, options))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv))

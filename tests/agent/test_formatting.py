@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from agent.dates import stamp, when
+from agent.formatting import format_age, format_timestamp
 
 NOW = datetime(2026, 11, 21, 14, 30)
 
@@ -34,11 +34,11 @@ def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     ],
 )
 def test_moments_are_told_in_local_time(then: datetime, words: str) -> None:
-    assert when(then.timestamp(), NOW.timestamp()) == words
+    assert format_age(then.timestamp(), NOW.timestamp()) == words
     assert len(words) <= 15
-    assert stamp(then.timestamp()) == f"{then:%Y-%m-%d %H:%M}"
+    assert format_timestamp(then.timestamp()) == f"{then:%Y-%m-%d %H:%M}"
 
 
 @pytest.mark.parametrize("at", [1e300, -1e300, float("inf"), float("nan")])
 def test_a_moment_that_no_calendar_has_is_no_error(at: float) -> None:
-    assert when(at, NOW.timestamp()) == stamp(at).strip() == "no date"
+    assert format_age(at, NOW.timestamp()) == format_timestamp(at).strip() == "no date"

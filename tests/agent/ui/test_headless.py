@@ -17,30 +17,7 @@ from tests.strict_api.reply import Reply, calls, says
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server, ServerOptions
 
-LIMIT = 60
-
-
-def environment(folder: Path, server: Server | None, **more: str) -> dict[str, str]:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("ANTHROPIC_")}
-    environ["HOME"] = str(folder / "home")
-    if server is not None:
-        environ |= {"ANTHROPIC_BASE_URL": server.base_url, "ANTHROPIC_API_KEY": "test-key-123456"}
-    return environ | more
-
-
-def run(folder: Path, server: Server | None, *argv: str, **more: Any) -> subprocess.CompletedProcess[str]:
-    given = {"stdin": subprocess.DEVNULL} if "input" not in more else {}
-    return subprocess.run(
-        [sys.executable, "-m", "agent", "-p", *argv],
-        cwd=folder,
-        env=environment(folder, server, **more.pop("environ", {})),
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-        **given,
-        **more,
-    )
+from .headless_run import RUN_DEADLINE_S, environment, run_headless
 
 
 def lines(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
@@ -49,14 +26,16 @@ def lines(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
 
 def test_only_the_answer_is_on_standard_output(tmp_path: Path) -> None:
     with Server(ScriptedModel([Reply([calls("bash", command="echo hi")]), "the answer"])) as server:
-        done = run(tmp_path, server, "go", "--allowedTools", "bash")
+        done = run_headless(tmp_path, server, "go", "--allowedTools", "bash")
     assert (done.stdout, done.returncode) == ("the answer\n", 0)
     assert "echo hi" in done.stderr
 
 
 def test_stream_json_has_the_lines_that_wrappers_know(tmp_path: Path) -> None:
     with Server(ScriptedModel([Reply([calls("bash", command="echo hi")]), "the\u2028answer"])) as server:
-        done = run(tmp_path, server, "go", "--output-format", "stream-json", "--allowedTools", "bash")
+        done = run_headless(
+            tmp_path, server, "go", "--output-format", "stream-json", "--allowedTools", "bash"
+        )
     found = lines(done)
     assert [line["type"] for line in found] == ["system", "assistant", "user", "assistant", "result"]
     assert found[0]["subtype"] == "init" and "bash" in found[0]["tools"]
@@ -67,9 +46,9 @@ def test_stream_json_has_the_lines_that_wrappers_know(tmp_path: Path) -> None:
 
 def test_the_prompt_comes_from_words_from_standard_input_or_from_both(tmp_path: Path) -> None:
     with Server(ScriptedModel(["one", "two", "three"])) as server:
-        assert run(tmp_path, server, input="from a pipe").stdout == "one\n"
-        run(tmp_path, server, "words", input="and a pipe")
-        run(tmp_path, server, "words alone")
+        assert run_headless(tmp_path, server, input="from a pipe").stdout == "one\n"
+        run_headless(tmp_path, server, "words", input="and a pipe")
+        run_headless(tmp_path, server, "words alone")
         said = [request["messages"][0]["content"][-1]["text"] for request in server.requests]
     assert said == ["from a pipe", "words\n\n<stdin>\nand a pipe\n</stdin>", "words alone"]
 
@@ -83,7 +62,7 @@ def test_an_inherited_pipe_that_says_nothing_does_not_hang(tmp_path: Path) -> No
             env=environment(tmp_path, server),
             stdin=read,
             capture_output=True,
-            timeout=LIMIT,
+            timeout=RUN_DEADLINE_S,
             check=False,
         )
     os.close(read)
@@ -106,13 +85,13 @@ def test_wrong_use_is_exit_code_2_and_says_what_to_do(
     tmp_path: Path, argv: list[str], code: int, says_so: str
 ) -> None:
     with Server(demo_reply) as server:
-        done = run(tmp_path, server, *argv)
+        done = run_headless(tmp_path, server, *argv)
     assert (done.returncode, done.stdout) == (code, "")
     assert says_so in done.stderr
 
 
 def test_without_a_key_the_exit_code_is_5_and_an_empty_one_is_none(tmp_path: Path) -> None:
-    done = run(tmp_path, None, "x", environ={"ANTHROPIC_API_KEY": "", "ANTHROPIC_AUTH_TOKEN": " "})
+    done = run_headless(tmp_path, None, "x", environ={"ANTHROPIC_API_KEY": "", "ANTHROPIC_AUTH_TOKEN": " "})
     assert done.returncode == 5
     assert "ANTHROPIC_API_KEY" in done.stderr and "--offline" in done.stderr
 
@@ -121,7 +100,7 @@ def test_broken_settings_are_exit_code_6_with_file_and_line(tmp_path: Path) -> N
     (tmp_path / ".makeroom").mkdir()
     (tmp_path / ".makeroom" / "settings.toml").write_text("[compact\n", "utf-8")
     with Server(demo_reply) as server:
-        done = run(tmp_path, server, "x")
+        done = run_headless(tmp_path, server, "x")
     assert done.returncode == 6
     assert "settings.toml" in done.stderr and "line 1" in done.stderr
 
@@ -129,7 +108,7 @@ def test_broken_settings_are_exit_code_6_with_file_and_line(tmp_path: Path) -> N
 def test_a_spent_budget_is_exit_code_3_and_no_request_more(tmp_path: Path) -> None:
     flags = ("--max-budget-usd", "0.0001", "--allowedTools", "bash", "--output-format", "json")
     with Server(ScriptedModel([Reply([calls("bash", command="true")])] * 3)) as server:
-        done = run(tmp_path, server, "x", *flags)
+        done = run_headless(tmp_path, server, "x", *flags)
         assert len(server.requests) == 1
     result = json.loads(done.stdout)
     assert (done.returncode, result["subtype"]) == (3, "error_max_budget_usd")
@@ -139,18 +118,18 @@ def test_a_spent_budget_is_exit_code_3_and_no_request_more(tmp_path: Path) -> No
 def test_a_session_that_is_gone_on_with_has_the_whole_budget_again(tmp_path: Path) -> None:
     with Server(demo_reply) as server:
         for more in ((), ("--continue",)):
-            done = run(tmp_path, server, "hello", "--max-budget-usd", "0.0001", *more)
+            done = run_headless(tmp_path, server, "hello", "--max-budget-usd", "0.0001", *more)
             assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("amount", ["0", "-1", "much", "nan", "inf"])
 def test_a_budget_is_an_amount_above_nothing(tmp_path: Path, amount: str) -> None:
-    assert run(tmp_path, None, "x", f"--max-budget-usd={amount}").returncode == 2
+    assert run_headless(tmp_path, None, "x", f"--max-budget-usd={amount}").returncode == 2
 
 
 def test_max_turns_is_exit_code_3(tmp_path: Path) -> None:
     with Server(ScriptedModel([Reply([calls("bash", command="true")])] * 3)) as server:
-        done = run(
+        done = run_headless(
             tmp_path, server, "x", "--max-turns", "2", "--allowedTools", "bash", "--output-format", "json"
         )
     assert (done.returncode, json.loads(done.stdout)["subtype"]) == (3, "error_max_turns")
@@ -158,7 +137,7 @@ def test_max_turns_is_exit_code_3(tmp_path: Path) -> None:
 
 def test_a_refused_permission_that_ends_the_task_is_exit_code_4(tmp_path: Path) -> None:
     with Server(ScriptedModel([Reply([calls("bash", command="make it so")]), "I may not"])) as server:
-        done = run(tmp_path, server, "x", "--output-format", "json")
+        done = run_headless(tmp_path, server, "x", "--output-format", "json")
     result = json.loads(done.stdout)
     assert done.returncode == 4
     assert result["permission_denials"][0]["tool_input"] == {"command": "make it so"}
@@ -168,7 +147,7 @@ def test_a_refused_permission_that_ends_the_task_is_exit_code_4(tmp_path: Path) 
 def test_an_error_of_the_service_has_its_code_and_a_result_line(tmp_path: Path) -> None:
     with Server(demo_reply) as server:
         server.faults.add(Fault("status", status=401, times=None, path="/v1/messages"))
-        done = run(tmp_path, server, "x", "--output-format", "stream-json")
+        done = run_headless(tmp_path, server, "x", "--output-format", "stream-json")
     assert (done.returncode, lines(done)[-1]["type"], lines(done)[-1]["is_error"]) == (5, "result", True)
 
 
@@ -195,30 +174,30 @@ def test_a_signal_ends_everything_and_still_writes_a_result(tmp_path: Path, numb
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        assert began.wait(LIMIT)
+        assert began.wait(RUN_DEADLINE_S)
         started = tmp_path / "started"
         while not started.exists():
             os.sched_yield()
         process.send_signal(number)
-        out, _ = process.communicate(timeout=LIMIT)
+        out, _ = process.communicate(timeout=RUN_DEADLINE_S)
     assert process.returncode == code
     assert json.loads(out)["type"] == "result"
     with Server(ScriptedModel(["back again"]), ServerOptions()) as server:
-        assert run(tmp_path, server, "-c", "go on").stdout == "back again\n"
+        assert run_headless(tmp_path, server, "-c", "go on").stdout == "back again\n"
         assert "interrupted" in str(server.requests[0]["messages"])
         assert list(server.refused) == []
 
 
 def test_no_session_leaves_nothing_behind(tmp_path: Path) -> None:
     with Server(ScriptedModel([Reply([calls("bash", command="seq 100000")]), "ok"])) as server:
-        run(tmp_path, server, "x", "--no-session", "--allowedTools", "bash")
+        run_headless(tmp_path, server, "x", "--no-session", "--allowedTools", "bash")
     assert [path.name for path in tmp_path.iterdir() if path.name != "home"] == []
 
 
 def test_our_own_key_is_in_no_file_and_not_in_the_environment_of_commands(tmp_path: Path) -> None:
     steps = [Reply([calls("bash", command="env; cat /proc/$PPID/environ")]), "done"]
     with Server(ScriptedModel(steps)) as server:
-        run(tmp_path, server, "my key is test-key-123456, keep it", "--allowedTools", "bash")
+        run_headless(tmp_path, server, "my key is test-key-123456, keep it", "--allowedTools", "bash")
         assert "test-key-123456" not in str(server.requests)
     for path in tmp_path.rglob("*"):
         assert not path.is_file() or b"test-key-123456" not in path.read_bytes()

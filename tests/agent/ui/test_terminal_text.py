@@ -1,11 +1,23 @@
-"""What a terminal would obey, hide or reorder is shown by name."""
+"""What a terminal would obey, hide or reorder is shown by name, and text is cut by the cells it takes."""
 
 import sys
 import unicodedata
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from agent.ui.escape import gentle, one_line, output, strict
+from agent.ui.terminal_text import (
+    cell_width,
+    clip,
+    clip_painted,
+    clip_start,
+    escape_output,
+    escape_prose,
+    escape_strict,
+    one_line,
+    wrap,
+)
 
 PAYLOADS = [
     "\x1b[2J",
@@ -55,7 +67,7 @@ PAYLOADS = [
 
 
 @pytest.mark.parametrize("payload", PAYLOADS, ids=ascii)
-@pytest.mark.parametrize("escape", [strict, gentle])
+@pytest.mark.parametrize("escape", [escape_strict, escape_prose])
 def test_no_payload_reaches_the_terminal(payload, escape):
     shown = escape(payload)
     assert shown != payload
@@ -70,30 +82,54 @@ def test_every_format_character_that_python_knows_is_spelled_out():
         for code in range(sys.maxunicode + 1)
         if unicodedata.category(chr(code)) in ("Cf", "Cs", "Cc", "Zl", "Zp")
         and chr(code) not in "\n\t"
-        and strict(chr(code)) == chr(code)
+        and escape_strict(chr(code)) == chr(code)
     ]
     assert missed == []
 
 
 def test_plain_text_of_all_scripts_is_left_alone():
     text = "naïve 日本語 עברית العربية e\u0301 [bold]x[/] `~ \t\n 🙂"
-    assert strict(text) == text
+    assert escape_strict(text) == text
 
 
 def test_prose_keeps_the_joiners_that_emoji_and_persian_need():
     family, persian = "👨\u200d👩\u200d👧", "می\u200cخواهم"
-    assert gentle(family + persian) == family + persian
-    assert "U+200D" in strict(family)
+    assert escape_prose(family + persian) == family + persian
+    assert "U+200D" in escape_strict(family)
 
 
 def test_escapes_are_shown_as_pictures_and_names():
-    assert strict("\x1b[0m\u202e\x7f\x9b") == "␛[0m<U+202E>␡<U+009B>"
+    assert escape_strict("\x1b[0m\u202e\x7f\x9b") == "␛[0m<U+202E>␡<U+009B>"
 
 
 def test_output_has_plain_line_ends_and_shows_a_lone_return():
-    assert output("a\r\nb\rc") == "a\nb␍c"
-    assert output("\tx") == "    x"
+    assert escape_output("a\r\nb\rc") == "a\nb␍c"
+    assert escape_output("\tx") == "    x"
 
 
 def test_one_line_is_one_line():
     assert one_line(" a\nb\tc \n") == "a ⏎ b c"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=200), st.integers(1, 60))
+def test_any_text_wraps_within_any_width_and_loses_nothing_but_spaces(text, columns):
+    safe = "".join(char for char in text if char.isprintable())
+    lines = wrap(safe, columns)
+    assert all(cell_width(line) <= max(columns, 2) for line in lines)
+    assert "".join(lines).replace(" ", "") == safe.replace(" ", "")
+
+
+def test_clip_never_cuts_into_a_wide_character():
+    assert clip("日本語", 4) == "日…"
+    assert clip("abc", 3) == "abc"
+    assert clip("abcd", 1) == "…"
+    assert clip("abcd", 0) == ""
+
+
+def test_an_emoji_of_several_characters_is_not_torn():
+    family = "👨\u200d👩\u200d👧"
+    assert cell_width(family) == 6 and clip(f"{family}{family}", 8) == f"{family}…"
+    assert clip_start(f"{family}{family}", 8) == f"…{family}"
+    assert wrap(f"a {family}{family}", 8) == ["a", family, family]
+    assert clip_painted(f"\x1b[1m{family}🇩🇪🇯🇵\x1b[0m", 10) == f"\x1b[1m{family}…\x1b[0m"

@@ -5,24 +5,24 @@ import subprocess
 import sys
 from pathlib import Path
 
-from agent.ui.input_history import LONGEST, PromptHistory, UnsentInput
+from agent.ui.input_editor import MAX_ENTRY_CHARS, PromptHistory, UnsentInput
 
 ROOT = Path(__file__).parents[3]
 WRITER = """
 import sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
-from agent.ui.input_history import PromptHistory
-past = PromptHistory(Path({path!r}))
+from agent.ui.input_editor import PromptHistory
+history = PromptHistory(Path({path!r}))
 for number in range(200):
-    past.store_string(f"writer {{sys.argv[1]}} entry {{number}} " + "x" * 300 + "\\nsecond line")
+    history.store_string(f"writer {{sys.argv[1]}} entry {{number}} " + "x" * 300 + "\\nsecond line")
 """
 
 
 def test_what_is_stored_comes_back_newest_first(tmp_path):
-    past = PromptHistory(tmp_path / "deep" / "history")
+    history = PromptHistory(tmp_path / "deep" / "history")
     for text in ("one", "two\nlines \ud800", "two\nlines \ud800", "три"):
-        past.store_string(text)
+        history.store_string(text)
     assert list(PromptHistory(tmp_path / "deep" / "history").load_history_strings()) == [
         "три",
         "two\nlines ?",
@@ -58,27 +58,27 @@ def test_an_entry_behind_a_torn_one_is_kept(tmp_path):
 
 
 def test_an_entry_that_is_far_too_long_is_not_kept(tmp_path):
-    past = PromptHistory(tmp_path / "history")
-    past.store_string("x" * (LONGEST + 1))
+    history = PromptHistory(tmp_path / "history")
+    history.store_string("x" * (MAX_ENTRY_CHARS + 1))
     assert not (tmp_path / "history").exists()
 
 
 def test_a_draft_of_a_living_process_or_of_another_place_is_not_taken(tmp_path):
     mine, other = UnsentInput(tmp_path, Path("/a")), UnsentInput(tmp_path, Path("/b"))
-    mine.keep("half")
-    assert mine.orphan() == ""
+    mine.save("half")
+    assert mine.take_orphan() == ""
     (left,) = (tmp_path / "drafts").glob("*.txt")
     mark = left.name.partition("-")[0]
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     (tmp_path / "drafts" / f"{mark}-{dead.pid}.txt").write_text("of the dead")
-    assert other.orphan() == ""
-    assert UnsentInput(tmp_path, Path("/a")).orphan() == "of the dead"
-    assert UnsentInput(tmp_path, Path("/a")).orphan() == ""
+    assert other.take_orphan() == ""
+    assert UnsentInput(tmp_path, Path("/a")).take_orphan() == "of the dead"
+    assert UnsentInput(tmp_path, Path("/a")).take_orphan() == ""
 
 
 def test_an_emptied_draft_leaves_no_file(tmp_path):
     draft = UnsentInput(tmp_path, Path("/a"))
-    draft.keep("x")
-    draft.keep("")
+    draft.save("x")
+    draft.save("")
     assert list((tmp_path / "drafts").iterdir()) == []

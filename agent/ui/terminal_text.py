@@ -1,0 +1,231 @@
+"""Text for a terminal: made safe, measured in cells, cut, wrapped and painted.
+
+Light to import (neither prompt_toolkit nor rich): the command line and headless runs use it too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from wcwidth import iter_graphemes, iter_graphemes_reverse, strip_sequences, wcwidth
+
+# Control characters but \t and \n; U+2028/9; surrogates and noncharacters.
+_CONTROL_CHARS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
+# Category Cf of Unicode 16 (tests compare it with unicodedata), but for the joiners and marks below.
+_FORMAT_CHARS = (
+    "\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b\u202a-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff"
+)
+# Letters and marks that show nothing: fillers, and variation selectors (text is smuggled in them).
+_INVISIBLE_CHARS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\ufe00-\ufe0d"
+_JOINER_CHARS = "\u200c-\u200f\ufe0e\ufe0f"
+_UNSAFE_PROSE = re.compile(f"[{_CONTROL_CHARS}{_FORMAT_CHARS}{_INVISIBLE_CHARS}]")
+_UNSAFE_CHARS = re.compile(f"[{_CONTROL_CHARS}{_FORMAT_CHARS}{_INVISIBLE_CHARS}{_JOINER_CHARS}]")
+_EMOJI_SELECTOR = "\ufe0f"  # may make the character before it one cell wider
+_SGR_CODES = re.compile(r"(\x1b\[[0-9;]*m)")
+
+# Role -> (attributes that stay without colour, colours), as SGR numbers. Only the terminal's sixteen colours
+# are used, so that its own palette decides how they look on a light or a dark background.
+ROLES: Mapping[str, tuple[str, str]] = {
+    "dim": ("2", ""),
+    "bold": ("1", ""),
+    "thinking": ("2;3", ""),
+    "prompt": ("1", ""),
+    "accent": ("", "36"),
+    "good": ("", "32"),
+    "bad": ("", "31"),
+    "warning": ("", "33"),
+    "added": ("", "32"),
+    "removed": ("", "31"),
+    "hunk": ("2", "36"),
+    "highlight": ("", "35"),
+    "error": ("1", "31"),
+    **{f"chart{at}": ("", str(code)) for at, code in enumerate((36, 34, 33, 35, 32, 31, 96, 95))},
+}
+
+
+def at_terminal() -> bool:
+    """Whether standard input and output are a terminal, so that questions can be asked."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def at_screen(plain: bool) -> bool:
+    """Whether this is a terminal on which a screen can be drawn, and `--plain` was not asked for."""
+    return at_terminal() and not plain and os.environ.get("TERM") != "dumb"
+
+
+def wants_colour(choice: str, environ: Mapping[str, str]) -> bool:
+    """Whether to colour a screen: --color, else NO_COLOR, which counts when not empty (no-color.org)."""
+    return choice == "always" or (choice == "auto" and not environ.get("NO_COLOR"))
+
+
+def escape_strict(text: str) -> str:
+    """Name every control, format and invisible character (`␛`, `<U+202E>`); newlines and tabs stay.
+
+    For whatever people judge by: commands, diffs, paths, the output of tools.
+    """
+    return _UNSAFE_CHARS.sub(_name_of, text)
+
+
+def escape_prose(text: str) -> str:
+    """Like `escape_strict`, but the joiners, direction marks and selectors of scripts and emoji stay."""
+    return _UNSAFE_PROSE.sub(_name_of, text)
+
+
+def one_line(text: str) -> str:
+    """`escape_strict` on one line: newlines are shown as `⏎`, tabs as a space."""
+    return escape_strict(text.strip().replace("\r\n", "\n")).replace("\n", " ⏎ ").replace("\t", " ")
+
+
+def escape_output(text: str) -> str:
+    """`escape_strict` for the output of a command: CRLF becomes LF, tabs become spaces."""
+    return escape_strict(text.replace("\r\n", "\n")).expandtabs(4)
+
+
+def _name_of(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "␡" if code == 0x7F else f"<U+{code:04X}>"
+
+
+def cell_width(text: str) -> int:
+    """The cells that escaped text takes, rather too many than too few.
+
+    Joined emoji count for all of their parts, as terminals that do not join them (and prompt_toolkit's
+    renderer) draw them; `wcwidth.wcswidth` would count two cells.
+    """
+    return len(text) if text.isascii() else sum(map(_char_width, text))
+
+
+def painted_width(line: str) -> int:
+    """The cells that a line with SGR codes takes."""
+    return cell_width(strip_sequences(line) if "\x1b" in line else line)
+
+
+def clip(text: str, room: int) -> str:
+    """The text if it fits into `room` cells, else its start and `…`."""
+    if cell_width(text) <= room:
+        return text
+    return f"{_longest_start(text, room - 1)}…" if room > 0 else ""
+
+
+def clip_start(text: str, room: int) -> str:
+    """The text if it fits into `room` cells, else `…` and its end."""
+    if cell_width(text) <= room:
+        return text
+    return f"…{longest_end(text, room - 1)}" if room > 0 else ""
+
+
+def clip_painted(line: str, room: int) -> str:
+    """A line with SGR codes if it fits into `room` cells, else its start and `…`, the codes closed."""
+    if painted_width(line) <= room:
+        return line
+    kept, left = "", room - 1
+    for piece in _SGR_CODES.split(line):
+        if piece.startswith("\x1b"):
+            kept += piece
+        elif cell_width(piece) > left:
+            return f"{kept}{_longest_start(piece, left)}…\x1b[0m" if room > 0 else ""
+        else:
+            kept, left = kept + piece, left - cell_width(piece)
+    return kept
+
+
+def wrap(text: str, room: int) -> list[str]:
+    """Lines of at most `room` cells, broken at spaces where that is possible. Tabs count as four."""
+    lines: list[str] = []
+    for line in text.expandtabs(4).split("\n"):
+        lines.extend(_wrap_line(line, max(room, 2)))
+    return lines
+
+
+def longest_end(text: str, room: int) -> str:
+    """The longest end of the text that fits into `room` cells, cut between graphemes."""
+    if text.isascii():
+        return text[-room:] if room > 0 else ""
+    return text[len(text) - _fitting_chars(iter_graphemes_reverse(text), room) :]
+
+
+def hang(lines: Sequence[str], first: str, others: str) -> list[str]:
+    """The lines with a margin: `first` before the first line, `others` before the rest."""
+    return [(others if at else first) + line for at, line in enumerate(lines)]
+
+
+def _wrap_line(line: str, room: int) -> Iterator[str]:
+    while cell_width(line) > room:
+        head = _longest_start(line, room) or line[: _fitting_chars(line, room)] or line[:1]
+        cut = head.rfind(" ")
+        if line[len(head) : len(head) + 1] == " ":
+            cut = len(head)
+        if cut <= 0 or not head[:cut].strip():
+            yield head
+            line = line[len(head) :]
+        else:
+            yield line[:cut]
+            line = line[cut + 1 :]
+    yield line
+
+
+def _longest_start(text: str, room: int) -> str:
+    if text.isascii():
+        return text[: max(room, 0)]
+    return text[: _fitting_chars(iter_graphemes(text), room)]
+
+
+def _fitting_chars(pieces: Iterable[str], room: int) -> int:
+    """How many characters the pieces have that fit into `room` cells one after the other."""
+    chars = 0
+    for piece in pieces:
+        room -= cell_width(piece)
+        if room < 0:
+            break
+        chars += len(piece)
+    return chars
+
+
+@lru_cache(maxsize=4096)
+def _char_width(char: str) -> int:
+    return 1 if char == _EMOJI_SELECTOR else max(wcwidth(char), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """Whether colours are wanted, and attributes such as bold and dim."""
+
+    colour: bool = True
+    weight: bool = True
+
+    def paint(self, role: str, text: str) -> str:
+        """One line of text in a role of ROLES; its SGR codes are closed at the end."""
+        attributes, colours = ROLES[role]
+        wanted = (attributes if self.weight else "", colours if self.colour else "")
+        codes = ";".join(code for code in wanted if code)
+        return f"\x1b[{codes}m{text}\x1b[0m" if codes and text else text
+
+
+@dataclass(frozen=True, slots=True)
+class RenderContext:
+    """How to draw: the columns there are, colours, and whether outputs are shown in full."""
+
+    columns: int
+    theme: Theme
+    full: bool = False
+    has_keys: bool = True  # whether there are keys that a drawing may hint at
+
+    def paint(self, role: str, text: str) -> str:
+        return self.theme.paint(role, text)
+
+    def clipped(self, role: str, text: str) -> str:
+        """The text cut to the columns and painted."""
+        return self.paint(role, clip(text, self.columns))
+
+    def wrapped(self, role: str, text: str) -> list[str]:
+        """The text wrapped to the columns, each line painted."""
+        return [self.paint(role, line) for line in wrap(text, self.columns)]

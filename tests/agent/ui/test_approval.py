@@ -1,0 +1,263 @@
+"""A question takes the place of the input; nothing typed for something else answers it."""
+
+import asyncio
+import signal
+
+import pytest
+
+from agent.ports import Allow, Deny, PermissionQuestion
+from agent.ui.approval import (
+    ApprovalDialog,
+    ApprovalPanel,
+    approval_choices,
+    draw_approval,
+    full_question,
+    question_body,
+)
+from agent.ui.terminal_text import RenderContext, Theme, painted_width
+from tools.access import Access
+
+from .pty_terminal import PtyTerminal
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    with PtyTerminal(tmp_path) as started:
+        yield started.ready()
+
+
+def ask(terminal, what="ask"):
+    tool = "edit" if what == "ask diff" else "bash"
+    return terminal.type(f"{what}\r").sees(f"Allow {tool}?", "Esc: no, and stop")
+
+
+def listening(terminal):
+    """Wait until keys are answers: an arrow then marks the second choice. The arrow changes nothing else."""
+    return terminal.again("\x1b[B", lambda: "❯ 2 Yes" in terminal.text)
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ("y", "scope='once'"),
+        ("a\r", "scope='session'"),
+        ("p\r", "scope='always'"),
+        ("1", "scope='once'"),
+        ("2\r", "scope='session'"),
+        ("4\r", "scope='always'"),
+        ("\r", "scope='session'"),
+        ("\x1b", "stop=True"),
+    ],
+)
+def test_each_key_is_its_answer(terminal, keys, expected):
+    listening(ask(terminal)).type(keys).logged(expected)
+    terminal.misses("Allow bash?")
+
+
+def test_no_takes_a_reason_that_reaches_the_agent(terminal):
+    listening(ask(terminal)).type("n").sees("Why not?").type("use pytest instead\r").logged(
+        "Deny(reason='use pytest instead', stop=False"
+    )
+    terminal.misses("Allow bash?")
+
+
+def test_keys_typed_ahead_go_into_the_draft_and_answer_nothing(terminal):
+    terminal.type("wait;ask\r").sees("Ctrl-C to interrupt").type("draft ").sees("❯ draft")
+    terminal.open_gate().type("yyyaaapppnnn111").sees("Allow bash?")
+    assert "answer" not in terminal.log
+    listening(terminal).type("\x1b").logged("stop=True").sees("draft yyyaaapppnnn111")
+
+
+def test_a_word_typed_while_a_question_listens_does_not_answer_with_its_letters(terminal):
+    listening(ask(terminal)).type("please also answer 1 question")
+    terminal.type("\x1b").misses("Allow bash?").sees("please also answer 1 question")
+    assert "Allow" not in terminal.log
+
+
+def test_words_and_enter_at_a_question_never_answer_it(terminal):
+    listening(ask(terminal)).type("do not run that")
+    listening(terminal).type("\r").sees("Allow bash?").sees("do not run that")
+    terminal.type("\x1b").misses("Allow bash?")
+    assert "Allow" not in terminal.log
+
+
+class Paced:
+    """Keys at moments of our choosing, on a clock of our own."""
+
+    def __init__(self, approval, asked, clock):
+        self.approval, self.asked, self.clock = approval, asked, clock
+        self.draft = ""
+
+    def types(self, words, gap):
+        for key in words:
+            self.clock[0] += gap
+            if self.approval.listening:
+                self.draft += self.approval.press(key)
+            else:
+                self.draft += key
+                self.approval.note_typing()
+        return self
+
+    @property
+    def marked(self):
+        return self.approval.panel.choices[self.approval.panel.marked].letter
+
+
+def paced(use):
+    async def whole():
+        clock = [100.0]
+        approval = ApprovalDialog(lambda: None, lambda: clock[0])
+        asked = asyncio.ensure_future(approval.ask(question(prefix="make")))
+        await asyncio.sleep(0)
+        clock[0] += 5
+        try:
+            await use(Paced(approval, asked, clock))
+        finally:
+            asked.cancel()
+            await asyncio.wait([asked])
+
+    asyncio.run(whole())
+
+
+@pytest.mark.parametrize("gap", [0.05, 0.2, 0.3, 0.34, 0.6])
+@pytest.mark.parametrize("words", ["please", "also", "pay any penny", "apply that", "2 apples", "app 4 me"])
+def test_words_at_any_speed_grant_nothing_and_none_of_their_letters_is_lost(words, gap):
+    async def use(keys):
+        keys.types(words, gap)
+        keys.approval.enter()
+        assert keys.draft == words and not keys.asked.done() and keys.approval.panel.typing
+        assert keys.marked == "y"
+
+    paced(use)
+
+
+@pytest.mark.parametrize(("key", "scope"), [("a", "session"), ("p", "always"), ("2", "session")])
+def test_what_outlasts_the_call_is_only_marked_by_its_key_however_long_it_stands_alone(key, scope):
+    async def use(keys):
+        keys.types(key, 0.5)
+        keys.clock[0] += 60
+        assert (
+            not keys.asked.done()
+            and keys.marked == approval_choices(question(prefix="make"))[keys.approval.panel.marked].letter
+        )
+        keys.approval.enter()
+        assert await keys.asked == Allow(scope)
+
+    paced(use)
+
+
+def test_another_mark_can_be_set_after_a_while():
+    async def use(keys):
+        keys.types("ap", 1.5)
+        assert (keys.marked, keys.draft) == ("p", "")
+
+    paced(use)
+
+
+def test_the_question_tells_that_marks_need_enter_and_shows_what_is_typed(terminal):
+    ask(terminal).sees("a or p only marks, Enter takes it")
+    listening(terminal).type("xyz der Rest\u202e").sees("You are typing", "xyz der Rest<U+202E>")
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 80])
+def test_a_long_draft_shows_its_end_within_the_width(columns):
+    asked = question()
+    panel = ApprovalPanel(
+        asked, approval_choices(asked), None, 0.0, typing=True, draft="a\x1b[2J日本 " * 30 + "\nends"
+    )
+    last = draw_approval(panel, RenderContext(columns, Theme(False, False)), 20)[-1]
+    assert painted_width(last) <= columns and "\x1b" not in last and "\n" not in last
+    assert last.endswith("ends") or columns < 40
+
+
+def test_a_paste_and_enter_at_a_question_never_answer_it(terminal):
+    listening(ask(terminal)).type("\x1b[200~pasted words\x1b[201~").sees("You are typing", "pasted words")
+    listening(terminal).type("xyz\r").sees("pasted wordsxyz", "Allow bash?")
+    terminal.type("\x1b").misses("Allow bash?")
+    assert "Allow" not in terminal.log
+
+
+def test_going_back_from_the_reason_asks_again_as_if_nothing_was_typed(terminal):
+    listening(ask(terminal)).type("n").sees("Why not?").type("\x1b").sees("Esc: no, and stop")
+    terminal.again("\x1b[A", lambda: "❯ 1 Yes" in terminal.text).type("\r").logged("scope='once'")
+
+
+def test_ctrl_c_at_a_question_interrupts_the_turn(terminal):
+    ask(terminal).type("\x03").sees("Interrupted").misses("Allow bash?")
+    assert "answer" not in terminal.log
+
+
+def test_sigterm_at_a_question_leaves_cleanly(terminal):
+    assert ask(terminal).signal(signal.SIGTERM).ends() == 143
+
+
+def test_a_diff_is_shown_with_its_lines(terminal):
+    ask(terminal, "ask diff").sees("2 -     return a - b", "2 +     return a + b")
+
+
+def test_a_long_command_scrolls_and_can_be_printed_whole(terminal):
+    command = r"\n".join(f"echo line {number}" for number in range(60))
+    terminal.type(f"ask {command}\r").sees("echo line 0", "of 60", "PgDn", "3 No, and tell why")
+    assert "echo line 59" not in terminal.text
+    terminal.again("\x1b[6~", lambda: "echo line 20\n" in terminal.text)
+    terminal.again("\x0f", lambda: "echo line 59" in terminal.everything)
+    terminal.sees("Allow bash?")
+
+
+def question(**fields):
+    given = {
+        "tool": "bash",
+        "title": "x",
+        "touches": (),
+        "why": "",
+        "prefix": None,
+        "preview": {},
+        "key": "k",
+    }
+    return PermissionQuestion(**(given | fields))
+
+
+def test_without_a_prefix_there_is_no_always_and_the_digits_keep_their_meaning():
+    found = {choice.letter: choice for choice in approval_choices(question())}
+    assert set(found) == {"y", "a", "n"}
+    assert found["n"].digit == "3"
+    more = approval_choices(question(prefix="git status"))
+    assert [(choice.digit, choice.letter) for choice in more] == [
+        ("1", "y"),
+        ("2", "a"),
+        ("3", "n"),
+        ("4", "p"),
+    ]
+    assert found["y"].answer == Allow("once")
+    assert found["n"].answer is None
+    assert Deny("") == Deny("", stop=False)
+
+
+def test_a_place_outside_the_project_is_named():
+    rows = question_body(
+        question(touches=(Access("write", "/etc/\x1b[2Jpasswd", outside=True),)),
+        RenderContext(60, Theme(False)),
+    )
+    assert any("writes outside the project: /etc/␛[2Jpasswd" in row for row in rows)
+
+
+@pytest.mark.parametrize(
+    "payload", ["a\rb", "a\x1b[2Kb", "rm -rf /\u202e", "\u200brm", "a\x08\x08b", "\x9b31m"]
+)
+def test_nothing_hides_in_a_command_that_is_asked_for(payload):
+    shown = "\n".join(question_body(question(preview={"text": payload}), RenderContext(60, Theme(False))))
+    assert shown.isprintable() or shown.replace("\n", "").isprintable()
+    assert shown.strip() != payload.strip()
+
+
+def test_a_narrow_question_wraps_its_rules_or_tells_where_they_stand_whole():
+    rule = "bash(git log --oneline --decorate *)"
+    asked = question(prefix=rule, preview={"text": "git log --oneline --decorate -3"})
+    panel = ApprovalPanel(asked, approval_choices(asked), None, 0.0)
+    ctx = RenderContext(30, Theme(False))
+    rows = draw_approval(panel, ctx, 30)
+    joined = "".join(" ".join(rows).split())
+    assert joined.count("".join(rule.split())) == 2 and all(painted_width(row) <= 30 for row in rows)
+    short = draw_approval(panel, ctx, 9)
+    assert any("Ctrl-O: rules whole" in row for row in short) and any("❯ 1 Yes" in row for row in short)
+    assert rule in "\n".join(full_question(asked, RenderContext(80, Theme(False))))

@@ -1,0 +1,255 @@
+"""What fingers expect of the keys, at a real terminal."""
+
+import random
+import signal
+import string
+
+import pytest
+
+from .pty_terminal import PtyTerminal
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    with PtyTerminal(tmp_path) as started:
+        yield started.ready()
+
+
+def test_a_prompt_is_echoed_answered_and_the_status_line_stays(terminal):
+    terminal.type("say hello there\r").sees(
+        "❯ say hello there", "\nhello there\n", "23% of 200k", "asks first"
+    )
+    assert terminal.everything.count("❯ say hello there") == 1
+
+
+@pytest.mark.parametrize(
+    "newline",
+    [b"\n", b"\x1b\r", b"\\\r", b"\x1b[13;2u", b"\x1b[27;2;13~"],
+    ids=["Ctrl-J", "Alt-Enter", "backslash", "Shift-Enter CSI-u", "Shift-Enter modifyOtherKeys"],
+)
+def test_every_newline_key_makes_a_new_line(terminal, newline):
+    terminal.type(b"one" + newline + b"two").sees("❯ one\n  two").type("\r").logged(r"prompt 'one\ntwo'")
+
+
+def test_ctrl_c_clears_what_is_written_and_up_brings_it_back(terminal):
+    terminal.type("precious").sees("❯ precious").type("\x03").misses("precious")
+    terminal.type("\x1b[A").sees("❯ precious")
+
+
+def test_ctrl_c_twice_on_an_empty_line_leaves_after_a_hint(terminal):
+    terminal.type("\x03").sees("Press Ctrl-C again to leave").type("\x03")
+    assert terminal.ends() == 0
+    assert "closed" in terminal.log
+
+
+def test_ctrl_d_deletes_forward_in_text_and_leaves_on_an_empty_line(terminal):
+    terminal.type("ab\x01\x04").sees("❯ b").type("\x04").misses("❯ b").type("\x04")
+    assert terminal.ends() == 0
+
+
+@pytest.mark.parametrize("word", ["exit", "quit", ":q", "/exit"])
+def test_words_that_leave(terminal, word):
+    terminal.type(f"{word}\r")
+    assert terminal.ends() == 0
+
+
+def test_ctrl_c_interrupts_and_a_prompt_without_an_answer_comes_back(terminal):
+    terminal.type("wait never\r").logged("prompt").sees("Ctrl-C to interrupt").type("\x03")
+    terminal.sees("Interrupted").logged("interrupted 'wait never'").until(
+        lambda: terminal.text.rstrip().split("\n")[-2] == "❯ wait never", "the prompt in the input"
+    )
+    terminal.type("\x03").misses("\n❯ wait never\nclaude").type("\x1b[A").sees("❯ wait never")
+    terminal.type("\x1b[A").sees("❯ wait never")  # once in the history: there is nothing before it
+
+
+def test_an_interrupt_after_an_answer_leaves_the_input_empty(terminal):
+    terminal.type("say this;wait never\r").sees("Ctrl-C to interrupt")
+    terminal.until(lambda: "this" in terminal.text.splitlines(), "the answer").type("\x1b")
+    terminal.sees("Interrupted").misses("Ctrl-C to interrupt")
+    assert terminal.text.rstrip().split("\n")[-2].rstrip() == "❯"
+
+
+def test_an_interrupt_during_a_call_and_a_retry_ends_them(terminal):
+    terminal.type("retry\r").sees("overloaded; try 2 of 10 in 7 s").type("\x03").sees("Interrupted")
+    terminal.misses("overloaded; try")
+    terminal.type("\x15run never\r").sees("compiling").type("\x03").misses("compiling")
+
+
+def test_the_signal_interrupts_like_the_key(terminal):
+    terminal.type("say x;wait never\r").sees("Ctrl-C to interrupt").signal(signal.SIGINT).sees("Interrupted")
+
+
+def test_lines_typed_during_a_turn_wait_are_shown_and_follow_in_order(terminal):
+    terminal.type("wait\r").sees("Ctrl-C to interrupt").type("say first\r").sees("1 queued", "❯ say first")
+    terminal.type("say second\r").sees("2 queued").type("half a dr").open_gate().logged("prompt 'say second'")
+    terminal.misses("queued").sees("\nsecond\n", "❯ half a dr").type("aft\r").logged("prompt 'half a draft'")
+    order = [terminal.log.index(f"prompt '{text}'") for text in ("wait", "say first", "say second")]
+    assert order == sorted(order)
+
+
+def test_up_takes_a_queued_line_back_for_editing(terminal):
+    terminal.type("wait\r").sees("Ctrl-C to interrupt").type("say frist\r").sees("1 queued").type("\x1b[A")
+    terminal.misses("queued").type("\x15say fixed\r").sees("1 queued").open_gate().logged(
+        "prompt 'say fixed'"
+    )
+    assert "frist" not in terminal.log
+
+
+def test_esc_interrupts_and_gives_the_queue_back(terminal):
+    terminal.type("say x;wait never\r").sees("Ctrl-C to interrupt").type("later\r").sees("1 queued").type(
+        "more"
+    )
+    terminal.type("\x1b").sees("Interrupted").sees("❯ later\n  more")
+    assert "prompt 'later'" not in terminal.log
+
+
+def test_esc_esc_on_an_empty_line_rewinds_and_on_text_clears(terminal):
+    terminal.type("text\x1b").sees("Esc again clears").type("\x1b").misses("❯ text")
+    terminal.misses("Esc again").type("\x1b").sees("Esc again rewinds").type("\x1b").logged(
+        "command '/rewind'"
+    )
+
+
+def test_shift_tab_cycles_the_permission_mode(terminal):
+    terminal.type("\x1b[Z").sees("accepts edits").type("\x1b[Z").sees("denies what is not").type("\x1b[Z")
+    terminal.sees("asks first")
+
+
+def test_ctrl_o_shows_whole_outputs(terminal):
+    terminal.type("bash pytest -q\r").sees("4 lines above", "12 passed (exit 0, 2.3 s)")
+    assert "test_0 passed" not in terminal.text
+    terminal.type("\x0f").sees("test_0 passed", "Outputs are shown whole; 1 printed again")
+    terminal.type("\x0f").sees("in short")
+
+
+def test_ctrl_o_prints_each_output_of_the_turn_whole_once(terminal):
+    terminal.type("bash first;output short;bash second\r").sees("● bash  second").misses(
+        "Ctrl-C to interrupt"
+    )
+    terminal.type("\x0f").sees("2 printed again").type("\x0f").sees("in short")
+    terminal.type("\x0f").sees("whole from now on")
+    terminal.until(
+        lambda: [terminal.everything.count(f"● bash  {name}") for name in ("first", "second")] == [2, 2]
+    )
+
+
+def test_a_long_menu_tells_that_there_is_more(terminal):
+    terminal.type("/").sees("1-6 of 9 · ↑ ↓, or type on")
+    terminal.type("\x1b[B" * 8).sees("4-9 of 9").type("\x15")
+    terminal.type("/co").sees("/cost").misses(" of 9")
+
+
+def test_the_menu_completes_with_tab_and_runs_with_enter(terminal):
+    terminal.type("/co").sees("/compact", "/context", "Make room in the context now").type("\x1b[B\x1b[B\t")
+    terminal.sees("❯ /context").type("\x15/cont\r").logged("command '/context'").sees("Context  39k of 200k")
+
+
+def test_esc_closes_the_menu_and_keeps_the_text(terminal):
+    terminal.type("/co").sees("/compact").type("\x1b").misses("/compact").sees("❯ /co")
+
+
+def test_a_typo_keeps_its_text_for_correction(terminal):
+    terminal.type("/contxet\r").sees("Unknown command /contxet").sees("❯ /contxet\nclaude")
+
+
+def test_words_that_begin_with_a_path_are_a_prompt(terminal):
+    terminal.type("/usr/lib is slow\r").logged("prompt '/usr/lib is slow'")
+    terminal.type("/tmp?\x7f\r").logged("prompt '/tmp'")
+
+
+def test_a_bang_goes_to_the_driver_as_a_command(terminal):
+    terminal.type("!ls -l\r").logged("command '!ls -l'").sees("ran ls -l")
+
+
+def test_a_looking_command_runs_beside_a_turn(terminal):
+    terminal.type("wait never\r").sees("Ctrl-C to interrupt").type("/context\r").sees("Context  39k")
+    terminal.sees("Ctrl-C to interrupt")
+
+
+def test_a_question_mark_shows_the_keys_and_is_not_swallowed(terminal):
+    terminal.type("?").sees("Ctrl-R search").type(" why").misses("Ctrl-R search").sees("❯ ? why")
+
+
+def test_ctrl_r_searches_the_history_of_earlier_sessions(tmp_path):
+    with PtyTerminal(tmp_path) as first:
+        first.ready().type("say alpha one\r").logged("prompt").type("say beta two\r").logged("beta").type(
+            "\x04"
+        ).ends()
+    with PtyTerminal(tmp_path) as second:
+        second.ready().type("\x12alpha").sees("❯ say alpha one", "search: alpha").type("\r").misses("search:")
+        second.type("\r").until(lambda: second.log.count("say alpha one") == 2, "the prompt again")
+
+
+def test_ctrl_g_edits_in_the_editor(tmp_path):
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nprintf " and edited" >> "$1"\n')
+    editor.chmod(0o755)
+    with PtyTerminal(tmp_path, EDITOR=str(editor)) as terminal:
+        terminal.ready().type("typed\x07").sees("❯ typed and edited")
+
+
+def test_ctrl_l_redraws_and_keeps_conversation_and_input(terminal):
+    terminal.type("say stays\r").sees("\nstays").type("draft\x0c\x0c").type("!").sees("❯ draft!", "\nstays")
+
+
+def test_keys_typed_before_the_agent_is_ready_are_kept(tmp_path):
+    with PtyTerminal(tmp_path, SCRIPTED_SLOW="1") as terminal:
+        terminal.sees("❯").type("say early\rsay next\rdra").sees("❯ dra")
+        assert "prompt" not in terminal.log
+        terminal.open_gate("ready").logged("prompt 'say early'").logged("prompt 'say next'").sees("❯ dra")
+
+
+def test_files_complete_after_an_at_sign(tmp_path):
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "calculator.py").touch()
+    (tmp_path / "two words.txt").touch()
+    with PtyTerminal(tmp_path) as terminal:
+        terminal.ready().type("look at @calc").sees("src/calculator.py").type("\t").sees(
+            "look at @src/calculator.py"
+        )
+        terminal.type("and @two").sees("two words.txt").type("\t\r").logged('@"two words.txt"')
+
+
+def test_a_thousand_keys_typed_while_a_turn_prints_are_kept_in_order(terminal):
+    chance = random.Random(7)
+    keys = "x" + "".join(
+        chance.choice(string.ascii_letters + string.digits + " .,;[]!?@/#'\n") for _ in range(999)
+    )
+    terminal.type("paragraphs 400;wait\r").sees("Ctrl-C to interrupt")
+    for at in range(0, len(keys), 20):
+        terminal.type(keys[at : at + 20])
+        terminal.until(lambda: True)
+    terminal.open_gate().misses("Ctrl-C to interrupt").type("\r").logged(f"prompt {keys!r}")
+
+
+def test_tab_completes_a_path_as_a_shell_does(terminal):
+    (terminal.folder / "readings").mkdir()
+    (terminal.folder / "readings" / "first.txt").touch()
+    (terminal.folder / "readings" / "second.txt").touch()
+    terminal.type("!cat readi\t").sees("❯ !cat readings/").type("\t").sees("first.txt", "second.txt")
+    terminal.type("sec\t").sees("readings/second.txt").type("\r").logged("'!cat readings/second.txt'")
+
+
+def test_ctrl_s_puts_the_draft_away_until_the_next_prompt_is_sent(terminal):
+    terminal.type("a long thought\x13").sees("Put away").misses("a long thought")
+    terminal.type("say first\r").sees("\nfirst", "❯ a long thought")
+    terminal.type("\x13").misses("❯ a long thought").type("\x13").sees("❯ a long thought", "Taken back")
+
+
+def test_a_draft_that_was_put_away_outlives_a_crash(tmp_path):
+    with PtyTerminal(tmp_path) as terminal:
+        terminal.ready().type("a long thought\x13").sees("Put away").type("more").sees("❯ more")
+        terminal.signal(signal.SIGTERM).ends()
+    with PtyTerminal(tmp_path) as terminal:
+        terminal.sees("a long thought", "more")
+
+
+def test_a_draft_that_is_still_away_at_the_end_is_in_the_history(tmp_path):
+    with PtyTerminal(tmp_path) as terminal:
+        terminal.ready().type("a long thought\x13").sees("Put away").type("\x04").ends()
+    with PtyTerminal(tmp_path) as terminal:
+        terminal.ready().again("\x1b[A", lambda: "❯ a long thought" in terminal.text)
+
+
+def test_ctrl_t_shows_the_background_commands(terminal):
+    terminal.type("draft\x14").logged("command '/tasks'").sees("❯ draft")

@@ -1,0 +1,93 @@
+"""Pastes of any size and shape arrive as they are, and send nothing by themselves."""
+
+import ast
+
+import pytest
+
+from agent.ui.keyboard import PasteChips
+
+from .pty_terminal import PtyTerminal
+
+START, END = b"\x1b[200~", b"\x1b[201~"
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    with PtyTerminal(tmp_path) as started:
+        yield started.ready()
+
+
+def sent(terminal):
+    """Send what is written; returns the prompt as the driver got it."""
+    terminal.type("\r").logged("prompt ")
+    terminal.until(lambda: "\n" in terminal.log)
+    return ast.literal_eval(terminal.log.partition("prompt ")[2].split("\n")[0])
+
+
+def test_a_small_paste_is_inserted_and_not_sent(terminal):
+    terminal.type(START + b"two\r\nlines\tand a tab" + END).sees("❯ two\n  lines")
+    assert terminal.log == ""
+    assert sent(terminal) == "two\nlines\tand a tab"
+
+
+def test_a_big_paste_is_a_chip_that_expands_to_the_same_text(terminal):
+    text = "".join(f"line {number} é日本 \x00 👨\u200d👩\u200d👧\n" for number in range(200))
+    terminal.type("see ").type(START + text.encode() + END).sees("❯ see [paste 1: 201 lines]").type(" ok")
+    assert sent(terminal) == f"see {text} ok"
+    terminal.until(
+        lambda: "❯ see [paste 1: 201 lines] ok" in terminal.everything, "the chip in the scrollback"
+    )
+
+
+def test_backspace_removes_a_whole_chip(terminal):
+    terminal.type(START + b"x\n" * 50 + END).sees("[paste 1").type("\x7fshort").sees("❯ short").misses(
+        "[paste"
+    )
+    assert sent(terminal) == "short"
+
+
+def test_two_chips_keep_their_texts_and_order(terminal):
+    first, second = b"a\n" * 20, b"b" * 3000
+    terminal.type(START + first + END).type(" then ").type(START + second + END)
+    terminal.sees("[paste 1: 21 lines] then [paste 2: 3,000 characters]")
+    assert sent(terminal) == f"{first.decode()} then {second.decode()}"
+
+
+def test_five_megabytes_arrive_whole(terminal):
+    text = ("0123456789abcdef" * 4 + "\n") * (5 * 1024 * 1024 // 65)
+    terminal.type(START + text.encode() + END).sees("[paste 1:")
+    assert sent(terminal) == text
+
+
+def test_a_paste_without_its_end_does_not_freeze_the_keyboard(terminal):
+    terminal.type(START + b"lost end").sees("❯ lost end").type("!").sees("❯ lost end!")
+
+
+def test_marks_and_characters_cut_by_reads_are_put_together(terminal):
+    for piece in (b"\x1b[20", b"0~caf", b"\xc3", b"\xa9\xf0\x9f", b"\x99\x82\x1b[2", b"01~", b"after"):
+        terminal.type(piece)
+        terminal.until(lambda: True)
+    terminal.sees("❯ café🙂after")
+
+
+def test_a_paste_that_looks_like_a_command_or_keys_is_text(terminal):
+    terminal.type(START + b"/exit\r\x03\x04" + END).sees("❯ /exit")
+    assert sent(terminal) == "/exit\n\x03\x04"
+
+
+def test_invalid_bytes_do_not_break_the_prompt(terminal):
+    terminal.type(START + b"bad \xff\xfe bytes" + END).sees("bad").type("\r").logged("prompt 'bad")
+
+
+def test_chips_in_memory_expand_byte_for_byte():
+    chips = PasteChips()
+    texts = ["x\n" * 9, "y" * 1001, "\u202e\x1b" * 600]
+    whole = "".join(f"[{chips.paste(text)}]" for text in texts)
+    assert len(whole) == 9
+    assert chips.expand(whole) == "".join(f"[{text}]" for text in texts)
+    assert chips.labelled(whole).count("[paste") == 3
+
+
+def test_line_ends_of_every_kind_become_newlines_once():
+    chips = PasteChips()
+    assert chips.paste("a\r\nb\rc\nd") == "a\nb\nc\nd"

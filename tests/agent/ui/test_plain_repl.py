@@ -1,0 +1,54 @@
+"""Line by line: everything is shown and asked without a screen and without escape codes."""
+
+import subprocess
+
+import pytest
+
+from .pty_terminal import PtyTerminal, scripted
+
+
+@pytest.mark.parametrize(("term", "words"), [("dumb", []), ("xterm", ["--plain"])], ids=["dumb", "--plain"])
+def test_line_mode_on_a_terminal_sends_no_escape_codes(tmp_path, term, words):
+    with PtyTerminal(tmp_path, argv=scripted(tmp_path, *words), TERM=term) as terminal:
+        terminal.sees(">").type("say hello;bash x;edit\n").sees(
+            "hello", "bash: x", "12 passed (exit 0, 2.3 s)"
+        )
+        terminal.type("ask\n").sees("Allow bash?", "Answer:").type("n not now\n").logged("reason='not now'")
+        terminal.type("wait never\n").logged("prompt 'wait never'").type("\x03").sees("Interrupted")
+        terminal.type("/context\n").sees("tool results: 30,000").type("exit\n")
+        assert terminal.ends() == 0
+    assert b"\x1b" not in bytes(terminal.raw)
+
+
+def test_line_mode_names_the_file_of_a_change_and_asks_why_after_a_bare_no(tmp_path):
+    with PtyTerminal(tmp_path, argv=scripted(tmp_path, "--plain")) as terminal:
+        terminal.sees(">").type("ask diff\n").sees("Allow edit?", "src/calc.py", "n REASON", "Answer:")
+        assert terminal.text.index("src/calc.py") < terminal.text.index("return a + b")
+        terminal.type("n\n").sees("Why? (Enter for no reason)").type("use git\n").logged(
+            "reason='use git', stop=False"
+        )
+        terminal.type("ask make clean\n").sees("Allow bash?").type("n\n\n").logged("reason='', stop=False")
+        terminal.sees("  make clean")
+
+
+def test_line_mode_reads_a_pipe_to_its_end(tmp_path):
+    done = subprocess.run(
+        scripted(tmp_path),
+        input="say one\n/help\nsay two",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert [word in done.stdout for word in ("one", "output of /help", "two")] == [True] * 3
+    assert "\x1b" not in done.stdout
+    assert done.stderr == ""
+
+
+def test_line_by_line_a_number_chooses(tmp_path):
+    with PtyTerminal(tmp_path, argv=scripted(tmp_path, "--plain")) as terminal:
+        terminal.sees(">").type("pick fruits\r").sees("Which fruit?", "  2  no. 1  banana", "Which? (")
+        terminal.type("x\r").until(lambda: terminal.text.count("Which? (") == 2)
+        terminal.type("2\r").logged("picked 'banana'").type("pick question\r").sees("Sure?")
+        terminal.type("\r").logged("picked 'nothing'")

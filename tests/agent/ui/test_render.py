@@ -1,0 +1,88 @@
+"""Nothing that is printed is wider than the terminal, whatever the text and however narrow."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent import events
+from agent.events import ContextChart
+from agent.ports import PermissionQuestion, Status
+from agent.ui.approval import ApprovalPanel, approval_choices, draw_approval
+from agent.ui.layout import status_line
+from agent.ui.live_view import LiveView, draw_live_view
+from agent.ui.markdown import draw_markdown
+from agent.ui.plain_repl import PlainView
+from agent.ui.render import render_diff, render_event, render_markdown, render_prompt
+from agent.ui.terminal_text import RenderContext, Theme
+from tools.access import Access
+from transcripts.facts import Result
+from transcripts.messages import TextBlock
+
+from .text_samples import DIFF, SAMPLES, WIDTHS, too_wide, without_sgr
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+@pytest.mark.parametrize("theme", [Theme(), Theme(False)], ids=["colour", "plain"])
+def test_nothing_is_wider_than_the_screen(columns, theme):
+    for full in (False, True):
+        ctx = RenderContext(columns, theme, full)
+        for sample in SAMPLES:
+            for drawn in everything(sample, ctx):
+                assert too_wide(drawn, columns) == [], (sample, drawn)
+                assert not re.search(
+                    r"[\x00-\x09\x0b-\x1a\x1c-\x1f\x7f-\x9f\u202e\u200b]", without_sgr(drawn)
+                )
+
+
+@pytest.mark.parametrize("columns", [20, 30, 80])
+def test_the_map_of_the_context_always_tells_how_full_it_is(columns, capsys):
+    rows = (("tool results", 48_000), ("user text", 2_000), ("free", 150_000))
+    event = ContextChart("The context of claude-sonnet-5-5: NORMAL", rows, 200_000)
+    lines = without_sgr(render_event(event, RenderContext(columns, Theme(False)))).splitlines()
+    assert any(line.endswith("50k of 200k (25%)") for line in lines[:2]) and too_wide(lines[0], columns) == []
+    PlainView(None).emit(event)
+    assert "NORMAL: 50,000 of 200,000 tokens (25%)\n" in capsys.readouterr().out
+
+
+def everything(sample, ctx):
+    yield render_markdown(sample, ctx)
+    yield render_prompt(sample, ctx)
+    result = Result(
+        1, 0.0, 1, 0, (TextBlock(sample),), human={"text": sample, "note": sample}, about={"exit": 1}
+    )
+    yield render_event(events.ToolCallFinished(1, 0, "bash", sample, result, 3.0, denied=True), ctx)
+    edited = Result(1, 0.0, 1, 0, (TextBlock(sample),), human={"diff": DIFF, "note": sample})
+    yield render_event(events.ToolCallFinished(1, 0, sample or "x", sample, edited, 3.0), ctx)
+    yield render_event(events.Notice(sample, "error"), ctx)
+    yield render_event(events.ContextCompacted(sample, "auto", (), {}), ctx)
+    yield render_event(events.CommandOutput(sample), ctx)
+    yield render_event(events.TurnFinished("failed", 1, sample), ctx)
+    yield render_event(ContextChart("Context", ((sample, 40_000), ("b", 1), ("free", 9)), 200_000), ctx)
+    yield "\n".join(render_diff(DIFF, ctx))
+    yield status_line(Status(sample, 5, 100, "WARNING", 1.5, "manual", "s", "/w", 2, sample), 3, ctx)
+    asked = PermissionQuestion(
+        "bash", sample, (Access("write", sample, outside=True),), sample, sample, {"text": sample}, "k"
+    )
+    panel = ApprovalPanel(asked, approval_choices(asked), None, 0.0)  # type: ignore[arg-type]
+    yield "\n".join(draw_approval(panel, ctx, 20))
+    yield "\n".join(draw_live_view(running(sample), ctx, 20, 75.0))
+
+
+def running(sample):
+    state = LiveView()
+    state.start(0.0)
+    state.take(events.ToolCallStarted(1, 0, "bash", sample), 1.0)
+    state.take(events.ToolCallProgress(1, 0, sample), 2.0)
+    state.take(events.ThinkingDelta(sample), 3.0)
+    state.take(events.Retrying(sample, 5.0, 1, 10), 4.0)
+    state.queued = [sample, sample]
+    return state
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(max_size=300), st.integers(1, 60))
+def test_any_text_is_drawn_as_markdown_without_an_exception_or_a_control_character(text, columns):
+    drawn = without_sgr(draw_markdown(text, columns, Theme()))
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", drawn)

@@ -1,0 +1,116 @@
+"""However the REPL ends, the terminal is as it was, and what was not sent is not lost."""
+
+import os
+import shlex
+import signal
+
+import pytest
+
+from .pty_terminal import PtyTerminal, scripted
+
+
+def drafts(folder):
+    return "".join(path.read_text() for path in (folder / "state" / "drafts").glob("*.txt"))
+
+
+def assert_restored(terminal):
+    raw = bytes(terminal.raw)
+    assert raw.rfind(b"\x1b[?25h") > raw.rfind(b"\x1b[?25l"), "the cursor is visible"
+    assert raw.rfind(b"\x1b[?2004l") > raw.rfind(b"\x1b[?2004h"), "bracketed paste is off"
+    assert raw.rfind(b"\x1b[?7h") >= raw.rfind(b"\x1b[?7l"), "lines wrap"
+    assert raw.count(b"\x1b[?2026h") == raw.count(b"\x1b[?2026l")
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [("\x04", 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
+    ids=["Ctrl-D", "SIGTERM", "SIGHUP"],
+)
+@pytest.mark.parametrize("busy", [False, True], ids=["idle", "in a turn"])
+def test_the_terminal_is_restored(tmp_path, ending, code, busy):
+    with PtyTerminal(tmp_path, argv=scripted(tmp_path)) as terminal:
+        terminal.ready()
+        if busy:
+            terminal.type("say x;run never\r").sees("compiling")
+        if isinstance(ending, str):
+            terminal.type(ending)
+        else:
+            terminal.signal(ending)
+        assert terminal.ends() == code
+        assert terminal.modes == terminal.initial_modes
+        assert_restored(terminal)
+        assert "closed" in terminal.log
+        assert ("interrupted" in terminal.log) == busy
+
+
+def test_a_fault_at_the_start_is_raised_with_the_terminal_restored(tmp_path):
+    with PtyTerminal(tmp_path, argv=scripted(tmp_path), SCRIPTED_BROKEN="1") as terminal:
+        assert terminal.ends() == 1
+        terminal.until(lambda: "no agent today" in terminal.text)
+        assert terminal.modes == terminal.initial_modes
+        assert_restored(terminal)
+
+
+def test_a_terminal_that_goes_away_ends_the_program(tmp_path):
+    with PtyTerminal(tmp_path, argv=scripted(tmp_path)) as terminal:
+        terminal.ready().type("say x;run never\r").sees("compiling")
+        child, terminal.status = terminal.child, 0
+        os.close(terminal.fd)
+        terminal.fd = os.open(os.devnull, os.O_RDONLY)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 129
+        assert "closed" in terminal.log
+
+
+def test_suspending_gives_the_terminal_back_and_fg_takes_it_again(tmp_path):
+    shell = ["/bin/bash", "--norc", "--noprofile", "-i"]
+    with PtyTerminal(tmp_path, argv=shell, PS1="$ ") as terminal:
+        terminal.type(f"{shlex.join(scripted(tmp_path))}\r").ready().type("dra").sees("❯ dra").type("\x1a")
+        terminal.until(lambda: b"Stopped" in bytes(terminal.raw), "the stop")
+        raw = bytes(terminal.raw)
+        assert raw.rfind(b"\x1b[?25h") > raw.rfind(b"\x1b[?25l")
+        assert b"\x1b[?2004l" in raw
+        terminal.type("fg\r").sees("❯ dra").type("ft").sees("❯ draft").type("\x03").misses("draft").type(
+            "\x04"
+        )
+        terminal.until(lambda: terminal.text.endswith("\n$"), "the shell").type("exit $((40 + 2))\r")
+        assert terminal.ends() == 42
+
+
+def test_the_screen_is_left_with_the_text_and_how_to_go_on(tmp_path):
+    with PtyTerminal(tmp_path, argv=scripted(tmp_path)) as terminal:
+        terminal.ready().type("say the answer\r").sees("\nthe answer").type("\x04").ends()
+        assert terminal.text.endswith("the answer\n\nGo on with: makeroom --resume s42")
+
+
+def test_a_draft_survives_a_kill_and_is_offered_once(tmp_path):
+    with PtyTerminal(tmp_path, argv=scripted(tmp_path)) as terminal:
+        terminal.ready().type("wait never\r").sees("Ctrl-C to interrupt").type("queued one\r").sees(
+            "1 queued"
+        )
+        terminal.type("half a thou").until(lambda: "half a thou" in drafts(tmp_path), "the draft on disk")
+        os.kill(terminal.child, signal.SIGKILL)
+        terminal.ends()
+    with PtyTerminal(tmp_path, argv=scripted(tmp_path)) as terminal:
+        terminal.ready().sees("Restored what you had not sent", "❯ queued one\n  half a thou")
+        terminal.type("\x03\x04").ends()
+    with PtyTerminal(tmp_path, argv=scripted(tmp_path)) as terminal:
+        terminal.ready().type("x").sees("❯ x")
+        assert "half" not in terminal.text
+        terminal.type("\x03\x04").ends()
+    assert drafts(tmp_path) == ""
+
+
+def test_a_draft_survives_sigterm_too(tmp_path):
+    with PtyTerminal(tmp_path, argv=scripted(tmp_path)) as terminal:
+        terminal.ready().type("unsent words").sees("❯ unsent words").signal(signal.SIGTERM)
+        assert terminal.ends() == 143
+    assert "unsent words" in drafts(tmp_path)
+
+
+def test_a_state_folder_that_cannot_be_written_is_told_and_nothing_breaks(tmp_path):
+    (tmp_path / "state").write_text("a file is in the way")
+    with PtyTerminal(tmp_path, argv=scripted(tmp_path)) as terminal:
+        terminal.ready().type("say fine\r").sees("\nfine").type("\x04")
+        assert terminal.ends() == 0
+        assert "the history is not kept" in terminal.everything
