@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import subprocess
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -114,39 +115,35 @@ class FileIndex:
         return self._names
 
     async def _list(self) -> None:
-        found = await _git_files(self.folder)
-        if found is None:
-            found = await asyncio.to_thread(lambda: list(_walk(self.folder)))
-        folders = {f"{parent}/" for name in found for parent in _parents(name)}
-        by_depth = sorted([*folders, *found], key=lambda name: (name.rstrip("/").count("/"), name))
-        self._names = by_depth[:MAX_INDEXED_FILES]
+        self._names = await asyncio.to_thread(_list_files, self.folder)
         self._listed_at = self._monotonic()
 
 
-async def _git_files(folder: Path) -> list[str] | None:
+def _list_files(folder: Path) -> list[str]:
+    found = _git_files(folder)
+    if found is None:
+        found = list(_walk(folder))
+    folders = {f"{parent}/" for name in found for parent in _parents(name)}
+    by_depth = sorted([*folders, *found], key=lambda name: (name.rstrip("/").count("/"), name))
+    return by_depth[:MAX_INDEXED_FILES]
+
+
+def _git_files(folder: Path) -> list[str] | None:
     """What git tracks or does not ignore; None where git cannot tell."""
-    command = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command,
+        done = subprocess.run(
+            ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"),
             cwd=folder,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
             start_new_session=True,
+            timeout=GIT_TIMEOUT_S,
+            check=True,
         )
-    except OSError:
+    except (OSError, subprocess.SubprocessError):
         return None
-    try:
-        async with asyncio.timeout(GIT_TIMEOUT_S):
-            out, _ = await process.communicate()
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        return None
-    if process.returncode != 0:
-        return None
-    return [os.fsdecode(name) for name in out.split(b"\0")[:MAX_INDEXED_FILES] if name]
+    return [os.fsdecode(name) for name in done.stdout.split(b"\0")[:MAX_INDEXED_FILES] if name]
 
 
 def _walk(folder: Path) -> Iterator[str]:

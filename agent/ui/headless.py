@@ -136,19 +136,11 @@ def _piped(has_prompt: bool) -> str:
         regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
         if has_prompt and not regular and not select.select([descriptor], [], [], STDIN_TIMEOUT_S)[0]:
             return ""
-        data = _read_all(descriptor)
+        with open(descriptor, "rb", closefd=False) as stdin:
+            data = stdin.read(MAX_STDIN_BYTES + 1)
     except (OSError, ValueError, AttributeError):
         return ""  # standard input is closed
+    if len(data) > MAX_STDIN_BYTES:
+        limit = f"{MAX_STDIN_BYTES // 1048576} MB"
+        raise UsageError(f"standard input is over {limit}; put it in a file and name the file")
     return data.decode("utf-8", "replace")
-
-
-def _read_all(descriptor: int) -> bytes:
-    pieces, size = [], 0
-    while piece := os.read(descriptor, 1 << 16):
-        pieces.append(piece)
-        size += len(piece)
-        if size > MAX_STDIN_BYTES:
-            raise UsageError(
-                f"standard input is over {MAX_STDIN_BYTES // 1048576} MB; put it in a file and name the file"
-            )
-    return b"".join(pieces)

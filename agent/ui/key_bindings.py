@@ -150,7 +150,7 @@ def _interrupt_or_clear(state: ReplState) -> None:
         return
     if state.editor.buffer.text:
         state.editor.take()
-    elif state.status_hint.was_shown("leave", REPEAT_S):
+    elif state.status_hint.shows("leave"):
         state.leave(0)
     else:
         state.status_hint.show("leave", "Press Ctrl-C again to leave", REPEAT_S)
@@ -161,7 +161,7 @@ def _escape(state: ReplState) -> None:
     if _interrupt(state):
         return
     written = bool(state.editor.buffer.text)
-    if not state.status_hint.was_shown("escape", ESCAPE_REPEAT_S):
+    if not state.status_hint.shows("escape"):
         hint = "Esc again clears" if written else "Esc again rewinds"
         state.status_hint.show("escape", hint, ESCAPE_REPEAT_S)
     elif written:
@@ -176,7 +176,7 @@ def _interrupt(state: ReplState) -> bool:
         return False
     live_view = state.view.live_view
     if live_view.interrupting:  # it takes long to end: a way out
-        if state.status_hint.was_shown("stuck", REPEAT_S):
+        if state.status_hint.shows("stuck"):
             state.leave(130)
         state.status_hint.show("stuck", "Still ending; press again to leave", REPEAT_S)
         return True
@@ -191,7 +191,7 @@ def _leave_unless_jobs(state: ReplState) -> None:
     """Ctrl-D on an empty line: leave; with background jobs only the second time."""
     jobs = state.driver.status().jobs if state.driver else 0
     commands = "1 background command" if jobs == 1 else f"{jobs} background commands"
-    if jobs and not state.status_hint.was_shown("jobs", REPEAT_S):
+    if jobs and not state.status_hint.shows("jobs"):
         state.status_hint.show("jobs", f"{commands} would end; Ctrl-D again leaves", REPEAT_S)
     else:
         state.leave(0)

@@ -25,14 +25,10 @@ from .terminal_text import escape_strict
 
 PASTE_TIMEOUT_S = 1.0  # without a byte: the paste counts as over
 PASTE_END = "\x1b[201~"
-# Shift+Enter, Ctrl+Enter and Alt+Enter as CSI-u and modifyOtherKeys send them, and a stray end of a paste.
+# Shift+Enter, Alt+Enter and Ctrl+Enter as CSI-u and modifyOtherKeys send them, and a stray end of a paste.
 _MORE_KEYS: dict[str, Keys] = {
-    "\x1b[13;2u": Keys.ControlJ,
-    "\x1b[13;3u": Keys.ControlJ,
-    "\x1b[13;5u": Keys.ControlJ,
-    "\x1b[27;2;13~": Keys.ControlJ,
-    "\x1b[27;3;13~": Keys.ControlJ,
-    "\x1b[27;5;13~": Keys.ControlJ,
+    **{f"\x1b[13;{modifier}u": Keys.ControlJ for modifier in (2, 3, 5)},
+    **{f"\x1b[27;{modifier};13~": Keys.ControlJ for modifier in (2, 3, 5)},
     "\x1b[27u": Keys.Escape,
     PASTE_END: Keys.Ignore,
 }

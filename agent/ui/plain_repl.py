@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+from contextlib import suppress
 
 from agent import events
 from agent.menus import Menu, MenuRow
@@ -24,7 +25,7 @@ from .render import (
     render_notice,
     retrying_message,
 )
-from .terminal import signal_handlers
+from .terminal import exit_on_signals, signal_handlers
 from .terminal_text import RenderContext, Theme, at_terminal, escape_prose, one_line
 
 LINE_PROMPT = "> "
@@ -45,14 +46,12 @@ class LineReader:
         return await self._queue.get()
 
     def _read(self) -> None:
-        """Reads the descriptor: a buffered stream would hold its lock when the interpreter ends."""
-        rest = b""
-        while piece := _read_some(sys.stdin.fileno()):
-            *lines, rest = (rest + piece).split(b"\n")
-            for line in lines:
-                self._put(line.decode("utf-8", "replace").rstrip("\r"))
-        if rest:
-            self._put(rest.decode("utf-8", "replace"))
+        """Reads a stream of its own: the lock of sys.stdin would still be held when the interpreter ends."""
+        with suppress(OSError):  # the terminal is gone
+            descriptor = sys.stdin.fileno()
+            with open(descriptor, encoding="utf-8", errors="replace", newline="\n", closefd=False) as stdin:
+                for line in stdin:
+                    self._put(line.rstrip("\r\n"))
         self._put(None)
 
     def _put(self, line: str | None) -> None:
@@ -60,13 +59,6 @@ class LineReader:
             self._loop.call_soon_threadsafe(self._queue.put_nowait, line)
         except RuntimeError:  # the loop is closed: the session is over
             return
-
-
-def _read_some(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 65536)
-    except OSError:  # the terminal is gone
-        return b""
 
 
 class PlainView:
@@ -198,12 +190,7 @@ class PlainRepl:
             code = exit_code
             session.cancel()
 
-        handlers = {
-            signal.SIGINT: interrupt,
-            signal.SIGTERM: lambda: stop(143),
-            signal.SIGHUP: lambda: stop(129),
-        }
-        with signal_handlers(handlers):
+        with exit_on_signals(stop), signal_handlers({signal.SIGINT: interrupt}):
             try:
                 await asyncio.wait([session])
                 if not session.cancelled():

@@ -119,29 +119,24 @@ class StatusHint:
     """A hint on what the last key did, in place of the status line for a moment."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
-        self.text = ""
-        self._name = ""
         self._on_change = on_change
-        self._timer: asyncio.TimerHandle | None = None
-        self._shown_at = 0.0
+        self._name = self._text = ""
+        self._until = 0.0
 
     def show(self, name: str, text: str, seconds: float) -> None:
-        """Show the text for so long; `name` is for `was_shown`."""
-        if self._timer is not None:
-            self._timer.cancel()
+        """Show the text for so long; `name` is for `shows`."""
         loop = asyncio.get_running_loop()
-        self.text, self._name, self._shown_at = text, name, loop.time()
-        self._timer = loop.call_later(seconds, self._clear)
+        self._name, self._text, self._until = name, text, loop.time() + seconds
+        loop.call_later(seconds + 0.01, self._on_change)
         self._on_change()
 
-    def was_shown(self, name: str, seconds: float) -> bool:
-        """Whether the hint of that name was shown within so many seconds."""
-        return self._name == name and asyncio.get_running_loop().time() - self._shown_at <= seconds
+    def shows(self, name: str) -> bool:
+        """Whether the hint of that name is still shown: its key was pressed twice."""
+        return self._name == name and bool(self.text)
 
-    def _clear(self) -> None:
-        self.text = self._name = ""
-        self._timer = None
-        self._on_change()
+    @property
+    def text(self) -> str:
+        return self._text if asyncio.get_running_loop().time() < self._until else ""
 
 
 class ReplState:

@@ -38,24 +38,16 @@ SEQUENCE_TIMEOUT_S = 0.1  # after which the start of a key sequence is a key of 
 CLOSE_TIMEOUT_S = 5.0  # that the work beside an application may take to end
 EXIT_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 TERMINAL_GONE_CODE = 128 + signal.SIGHUP
-# Classes of prompt_toolkit for what is laid out by its windows, with colours and without.
-COLOUR_STYLES: Mapping[str, str] = {
-    "rule": "ansibrightblack",
-    "prompt": "bold",
-    "shell": "bold ansiyellow",
-    "chip": "ansicyan",
-    "menu": "",
-    "menu.current": "ansicyan bold",
-    "menu.about": "ansibrightblack",
-    "hint": "ansibrightblack",
-    "search": "ansicyan",
-}
-PLAIN_STYLES: Mapping[str, str] = {
-    "prompt": "bold",
-    "shell": "bold reverse",
-    "chip": "underline",
-    "menu.current": "bold",
-    "search": "bold",
+# Classes of prompt_toolkit for what is laid out by its windows -> (style with colours, without).
+WINDOW_STYLES: Mapping[str, tuple[str, str]] = {
+    "rule": ("ansibrightblack", ""),
+    "prompt": ("bold", "bold"),
+    "shell": ("bold ansiyellow", "bold reverse"),
+    "chip": ("ansicyan", "underline"),
+    "menu.current": ("ansicyan bold", "bold"),
+    "menu.about": ("ansibrightblack", ""),
+    "hint": ("ansibrightblack", ""),
+    "search": ("ansicyan", "bold"),
 }
 
 
@@ -251,7 +243,9 @@ class Terminal:
 
     def build(self, layout: Layout, keys: KeyBindings, compose: Callable[[], None]) -> None:
         """Make the application. `compose` is called before each drawing."""
-        depth = ColorDepth.DEPTH_4_BIT if self.theme.colour else ColorDepth.DEPTH_1_BIT
+        colour = self.theme.colour
+        depth = ColorDepth.DEPTH_4_BIT if colour else ColorDepth.DEPTH_1_BIT
+        styles = {name: coloured if colour else plain for name, (coloured, plain) in WINDOW_STYLES.items()}
         output = Vt100_Output(
             cast(TextIO, self._writer),
             self.size,
@@ -262,7 +256,7 @@ class Terminal:
         self.app = Application(
             layout=layout,
             key_bindings=keys,
-            style=Style.from_dict(dict(COLOUR_STYLES if self.theme.colour else PLAIN_STYLES)),
+            style=Style.from_dict(styles),
             color_depth=depth,
             input=keyboard_input(sys.stdin, self._press),
             output=output,
