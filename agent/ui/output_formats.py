@@ -118,11 +118,10 @@ class StandardStreams:
 class RunStats:
     """What the result sums up: usage, times, denials and the answer; keeps the last reply only."""
 
-    def __init__(self, description: RunDescription, monotonic: Callable[[], float]) -> None:
+    def __init__(self, description: RunDescription) -> None:
         self.description = description
         self.answer = ""
-        self._monotonic = monotonic
-        self._began_at = monotonic()
+        self._began_at = time.monotonic()
         self._requested_at: float | None = None
         self._api_seconds = 0.0
         self._usage = Usage()
@@ -132,7 +131,7 @@ class RunStats:
     def take(self, event: events.Event) -> None:
         match event:
             case events.RequestStarted():
-                self._requested_at = self._monotonic()
+                self._requested_at = time.monotonic()
             case events.ReplyFinished(reply):
                 self._end_request()
                 self._last = reply
@@ -163,7 +162,7 @@ class RunStats:
             "type": "result",
             "subtype": subtype,
             "is_error": subtype != "success",
-            "duration_ms": round((self._monotonic() - self._began_at) * 1000),
+            "duration_ms": round((time.monotonic() - self._began_at) * 1000),
             "duration_api_ms": round(self._api_seconds * 1000),
             "num_turns": end.turns,
             "result": self.answer or end.error,
@@ -187,7 +186,7 @@ class RunStats:
 
     def _end_request(self) -> None:
         if self._requested_at is not None:
-            self._api_seconds += self._monotonic() - self._requested_at
+            self._api_seconds += time.monotonic() - self._requested_at
             self._requested_at = None
 
 
@@ -201,18 +200,12 @@ class OutputFormat:
     The result is written exactly once.
     """
 
-    def __init__(
-        self,
-        lines: FormatLines,
-        description: RunDescription,
-        streams: StandardStreams,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, lines: FormatLines, description: RunDescription, streams: StandardStreams) -> None:
         self._lines = lines
         self._deltas = streams.partial
         self._out = PipeWriter(streams.out, streams.on_gone)
         self._err = PipeWriter(streams.err)
-        self._stats = RunStats(description, monotonic)
+        self._stats = RunStats(description)
         self._code: int | None = None
         self._write(None)
 
