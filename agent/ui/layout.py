@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from prompt_toolkit.buffer import Buffer
@@ -166,7 +167,7 @@ class ScreenLayout:
         ctx = state.terminal.render_context()
         panel, picking = state.approval.panel, state.picker.state is not None
         if state.has_view:
-            state.view.pause_clocks(panel is not None or picking)
+            state.view.live_view.pause_clocks(panel is not None or picking, time.monotonic())
         used = 2  # the rule and the status line
         self._question = []
         state.picker.compose(ctx, 0 if panel is not None else max(rows - used - 1, 1))

@@ -232,23 +232,13 @@ class TranscriptView:
         foot = draw_live_view(self.live_view, ctx, rows, time.monotonic())
         room = rows - len(foot) - 1
         if self._drawn_tail is None or len(self._drawn_tail) > room:
-            self._drawn_tail = self._draw_tail(room, ctx)
+            self._drawn_tail = draw_unfinished(self._stream, room, ctx)
         gap = [""] if self._drawn_tail and foot else []
         return [*self._drawn_tail, *gap, *foot]
-
-    def pause_clocks(self, asking: bool) -> None:
-        """Note whether a question is on the screen: the clocks of what runs stand still meanwhile."""
-        self.live_view.pause_clocks(asking, time.monotonic())
 
     def resized(self) -> None:
         """The screen changed its size: draw the unfinished text anew."""
         self._drawn_tail = None
-
-    def _draw_tail(self, room: int, ctx: RenderContext) -> list[str]:
-        if room <= 0 or not self._stream.unfinished.strip():
-            return []
-        text = last_markdown_lines(self._stream.unfinished, self._stream.fence, room, ctx.columns)
-        return render_markdown(text, ctx).split("\n")[-room:]
 
     def _show(self, event: events.Event) -> None:
         if isinstance(event, _ENDS_TEXT):
@@ -298,11 +288,14 @@ class TranscriptView:
         self._terminal.print_above(gap + text)
 
 
-def last_markdown_lines(text: str, fence: str, rows: int, columns: int) -> str:
-    """The end of unfinished markdown, as much as may fill `rows`; a fence that is cut is opened again."""
-    kept = text[-(rows * columns * 2) :]
+def draw_unfinished(stream: MarkdownStream, rows: int, ctx: RenderContext) -> list[str]:
+    """The end of the unfinished text, in at most `rows` lines; a fence that is cut is opened again."""
+    text = stream.unfinished
+    if rows <= 0 or not text.strip():
+        return []
+    kept = text[-(rows * ctx.columns * 2) :]
     lines = kept.split("\n")[-rows:]
     cut = len(kept) < len(text) or len(lines) <= kept.count("\n")
-    if cut and fence and lines[0] != fence:
-        lines.insert(0, fence.lstrip())
-    return "\n".join(lines)
+    if cut and stream.fence and lines[0] != stream.fence:
+        lines.insert(0, stream.fence.lstrip())
+    return render_markdown("\n".join(lines), ctx).split("\n")[-rows:]
