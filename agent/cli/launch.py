@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,9 @@ from agent.errors import AgentError, AuthenticationError, UsageError
 from transcripts.record_errors import StoreError
 
 if TYPE_CHECKING:
+    from agent.app.controller import Controller
     from agent.events import Emit
-    from agent.ports import Approver, Chooser, Driver
+    from agent.ports import Approver, Chooser
 
 NO_MODEL = """\
 makeroom needs a model to talk to. One of these will do:
@@ -78,18 +80,21 @@ def _run(setup: RunSetup) -> int:
     if headless:
         from agent.ui.headless import run_headless  # 60 ms that the REPL's first paint saves
 
-        return run_headless(setup)
+        return run_headless(setup, partial(_make_controller, setup))
     return _run_interactive(setup)
+
+
+def _make_controller(
+    setup: RunSetup, emit: Emit, approver: Approver, chooser: Chooser | None = None
+) -> Controller:
+    from agent import commands  # 150 ms that the first paint saves
+    from agent.app.controller import Controller  # the same 150 ms
+
+    return Controller(setup, emit, approver, commands, chooser)
 
 
 def _run_interactive(setup: RunSetup) -> int:
     from agent.ui.repl import ReplOptions, run_repl  # 110 ms of prompt_toolkit that headless runs save
-
-    def make_driver(emit: Emit, approver: Approver, chooser: Chooser | None) -> Driver:
-        from agent import commands  # 150 ms, after the first paint
-        from agent.app.controller import Controller
-
-        return Controller(setup, emit, approver, commands, chooser)
 
     options = ReplOptions(
         folder=setup.folder,
@@ -99,4 +104,4 @@ def _run_interactive(setup: RunSetup) -> int:
         color=setup.options.color,
         mask=setup.masks.text,
     )
-    return asyncio.run(run_repl(make_driver, options))
+    return asyncio.run(run_repl(partial(_make_controller, setup), options))

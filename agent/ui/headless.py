@@ -10,13 +10,13 @@ import select
 import signal
 import stat
 import sys
+from collections.abc import Callable
 
-from agent import commands
 from agent.app.controller import Controller
 from agent.app.setup import RunSetup
 from agent.errors import AgentError, UsageError
-from agent.events import Event, TurnFinished
-from agent.ports import Deny, PermissionQuestion
+from agent.events import Emit, Event, TurnFinished
+from agent.ports import Approver, Deny, PermissionQuestion
 from transcripts.record_errors import StoreError
 
 from .output_formats import OUTPUT_FORMATS, OutputFormat, RunDescription, StandardStreams
@@ -36,17 +36,20 @@ class DenyAll:
         )
 
 
-def run_headless(setup: RunSetup) -> int:
+MakeController = Callable[[Emit, Approver], Controller]
+
+
+def run_headless(setup: RunSetup, make_controller: MakeController) -> int:
     """Run one prompt to its end; returns the exit code."""
     prompt = _prompt(setup.options.prompt)
-    return asyncio.run(_run(setup, prompt))
+    return asyncio.run(_run(setup, make_controller, prompt))
 
 
-async def _run(setup: RunSetup, prompt: str) -> int:
+async def _run(setup: RunSetup, make_controller: MakeController, prompt: str) -> int:
     """The exit code; the first signal of a kind interrupts the run, the second has its usual effect."""
     signalled: list[int] = []
     loop = asyncio.get_running_loop()
-    task = asyncio.ensure_future(_answer(setup, prompt, signalled))
+    task = asyncio.ensure_future(_answer(setup, make_controller, prompt, signalled))
 
     def stop(number: int) -> None:
         signalled.append(128 + number)
@@ -61,14 +64,14 @@ async def _run(setup: RunSetup, prompt: str) -> int:
         return signalled[0] if signalled else 130
 
 
-async def _answer(setup: RunSetup, prompt: str, signalled: list[int]) -> int:
+async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str, signalled: list[int]) -> int:
     output: OutputFormat | None = None
     early: list[Event] = []  # events from before the session is known, which the first line names
 
     def emit(event: Event) -> None:
         (output.show if output else early.append)(event)
 
-    controller = Controller(setup, emit, DenyAll(), commands)
+    controller = make_controller(emit, DenyAll())
     code, error = 1, "the run was cut short"
     try:
         await controller.ready()
