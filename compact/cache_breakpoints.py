@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from transcripts.edits import earliest
+from transcripts.edits import earliest_seq
 from transcripts.facts import Clear, Compacted, Unthink
 from transcripts.fold import Folded
 
@@ -46,7 +46,7 @@ def _batches(folded: Folded) -> Iterator[Compacted]:
 
 
 def _first(made: Compacted) -> int:
-    return earliest(tuple(edit for edit in made.edits if not isinstance(edit, Unthink))) or 0
+    return earliest_seq(tuple(edit for edit in made.edits if not isinstance(edit, Unthink))) or 0
 
 
 def _last(made: Compacted) -> int:

@@ -38,7 +38,7 @@ class ClearCandidate:
 
 def candidates(folded: Folded, first: int, last: int, least: int) -> Iterator[ClearCandidate]:
     """Seen results and long inputs in the messages first..last-1 that would free `least` tokens each."""
-    view, seen = folded.view, folded.seen
+    view, seen = folded.view, folded.last_reply_seq
     for index in range(first, last):
         for part in view[index].parts:
             if part.tokens < least + LINE:

@@ -74,7 +74,7 @@ def context_tokens(folded: Folded, overhead: int, calibrate: Calibration) -> int
 
 def _anchor(folded: Folded) -> tuple[Reply, RequestSent] | None:
     """The newest reply that has a usage, and its request, if that had a count."""
-    reply = folded.reply
+    reply = folded.last_reply
     if reply is None or reply.asked is None or not reply.usage.prompt:
         return None
     at = bisect_left(folded.facts, reply.asked, key=lambda fact: fact.seq)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from transcripts.facts import Clear, Compacted, Edit, Fact, Fold, Reply, Result, User
 from transcripts.fold import Folded
-from transcripts.injected_context import without_injected
-from transcripts.messages import Block, ToolUseBlock
+from transcripts.messages import Block, ToolUseBlock, without_injected
 from transcripts.render_text import call_of, content_text, speaker_of
 
 from .invariants import fact_at

@@ -47,7 +47,7 @@ def ledger_first(situation: Situation, clears: Situation) -> Proposal | None:
 
     `clears` is the situation with the clearing planned in this pass.
     """
-    cleared = [seq for seq, _ in clears.folded.edits.clears if seq <= clears.folded.seen]
+    cleared = [seq for seq, _ in clears.folded.edits.clears if seq <= clears.folded.last_reply_seq]
     if not cleared:
         return None
     at = sum(1 for entry in situation.folded.entries if entry.seq <= max(cleared))

@@ -149,7 +149,7 @@ def must_stay(folded: Folded) -> int:
     """How many entries at the end cannot be folded: those that hold anything the model has not seen yet."""
     count = 0
     for entry in reversed(folded.entries):
-        if entry.last <= folded.seen and not (isinstance(entry, Exchange) and entry.open):
+        if entry.last <= folded.last_reply_seq and not (isinstance(entry, Exchange) and entry.open):
             break
         count += 1
     return count
@@ -207,7 +207,7 @@ def _smaller(
 ) -> tuple[Clear | None, tuple[tuple[str, str], ...]]:
     folded, count = situation.folded, situation.count
     if part.use is not None:
-        if part.seq <= folded.seen:
+        if part.seq <= folded.last_reply_seq:
             return (None, ()) if shown_by_us(part) else (clear(folded, part, "content", count), ())
         return preview(situation, part, characters) if unseen else (None, ())
     if part.kind is PartKind.USER and unseen:

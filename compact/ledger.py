@@ -13,8 +13,7 @@ from math import log
 
 from transcripts.entries import Entry, Prompt
 from transcripts.facts import Metadata, Result
-from transcripts.injected_context import is_injected
-from transcripts.messages import TextBlock, ToolResultBlock, ToolUseBlock
+from transcripts.messages import TextBlock, ToolResultBlock, ToolUseBlock, is_injected
 
 from .clearing import path_in, text_of
 from .identifiers import counted, names, strings

@@ -55,7 +55,7 @@ class Situation:
     @property
     def tokens(self) -> int:
         """The calibrated size of the next prompt."""
-        asked = self.folded.asked
+        asked = self.folded.last_request
         if self.reported and asked is not None and asked.raw:
             raw = self.overhead + self.folded.view.tokens
             return max(0, self.reported + self.scaled(raw - asked.raw))
@@ -64,7 +64,7 @@ class Situation:
     @property
     def slope(self) -> float:
         """The model's tokens for each of ours."""
-        asked = self.folded.asked
+        asked = self.folded.last_request
         if self.reported and asked is not None and asked.raw:
             return max(self.fit.slope, self.reported / asked.raw)
         return self.fit.slope
@@ -77,7 +77,7 @@ class Situation:
     @property
     def cold(self) -> bool:
         """Whether the prompt cache has gone since the last request, so that rewriting costs nothing more."""
-        asked = self.folded.asked
+        asked = self.folded.last_request
         return asked is not None and self.now - asked.ts > self.settings.cache_ttl
 
     @property
@@ -101,7 +101,7 @@ class Situation:
         if lasting and bare is not None:
             bare = bare.supposing(edits)
         planned = (*self.planned, *edits) if lasting else self.planned
-        return replace(self, folded=self.folded.supposing(edits), bare=bare, planned=planned)
+        return replace(self, folded=self.folded.with_edits(edits), bare=bare, planned=planned)
 
 
 @dataclass(frozen=True, slots=True)

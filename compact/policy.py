@@ -103,7 +103,7 @@ def _haste(situation: Situation) -> float:
     folded = situation.folded
     for made in reversed(folded.compactions):
         if made.layer not in HARMLESS and "calls" in made.report:
-            since = max(1, folded.calls - int(made.report["calls"]))
+            since = max(1, folded.reply_count - int(made.report["calls"]))
             return max(1.0, situation.settings.batch_calls / since)
     return 1.0
 
@@ -159,7 +159,7 @@ def _pays(situation: Situation, first: int, freed: int) -> bool:
     bill = RewriteBill(0, situation.scaled(max(0, behind)), situation.scaled(freed))
     if not pays(bill, prices, settings.calls_ahead):
         return False
-    debt = bill.extra(prices) - TOLERATED * prices.plain(folded.spent) - _won(situation)
+    debt = bill.extra(prices) - TOLERATED * prices.plain(folded.usage) - _won(situation)
     if frontier(folded) > 0:
         return debt <= 0
     within = settings.calls_ahead if situation.tokens >= settings.batch_from else SOON
@@ -172,7 +172,7 @@ def _won(situation: Situation) -> float:
     total = 0.0
     for made in folded.compactions:
         if made.id not in folded.undone:
-            calls = folded.calls - made.report.get("calls", folded.calls)
+            calls = folded.reply_count - made.report.get("calls", folded.reply_count)
             saved = made.report.get("freed", 0) * prices.read * calls
             total += saved - made.report.get("rewritten", 0) * (prices.write - prices.read)
     return total

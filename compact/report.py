@@ -6,7 +6,7 @@ from collections import Counter as Tallied
 from collections.abc import Mapping
 from typing import Any
 
-from transcripts.edits import earliest
+from transcripts.edits import earliest_seq
 from transcripts.facts import Clear, Edit, Fold, Unthink
 from transcripts.messages import ToolUseBlock
 from transcripts.view import Part, PartKind, View
@@ -36,7 +36,7 @@ def propose(
 
 def _figures(situation: Situation, edits: tuple[Edit, ...]) -> dict[str, Any]:
     view, before = situation.folded.view, situation.tokens
-    then = situation.folded.supposing(edits).view
+    then = situation.folded.with_edits(edits).view
     freed = situation.scaled(view.tokens - then.tokens)
     bill = bill_of(situation, edits, freed)
     prices = situation.prices
@@ -49,7 +49,7 @@ def _figures(situation: Situation, edits: tuple[Edit, ...]) -> dict[str, Any]:
         "pays_back_calls": 0 if situation.cold else bill.pays_back(prices),
         "rewritten": bill.rewritten,
         "cold": situation.cold,
-        "calls": situation.folded.calls,
+        "calls": situation.folded.reply_count,
         "kinds": _kinds(situation, view, then),
         "edits": _edits(edits),
         "biggest": biggest(then, BIGGEST),
@@ -60,7 +60,7 @@ def bill_of(situation: Situation, edits: tuple[Edit, ...], freed: int) -> Rewrit
     """What stays read, what is written anew, what goes, in the model's tokens."""
     view = situation.folded.view
     changed, behind = _first_changed(view, edits), frontier(situation.folded)
-    asked = situation.folded.asked
+    asked = situation.folded.last_request
     if changed is None or (asked is not None and view[changed].first > asked.seq):
         return RewriteBill(situation.tokens, 0, freed)  # nothing of it was ever sent
     read = view.tokens_before(behind) if behind <= changed else 0  # what has an entry in the cache
@@ -70,7 +70,7 @@ def bill_of(situation: Situation, edits: tuple[Edit, ...], freed: int) -> Rewrit
 
 def _first_changed(view: View, edits: tuple[Edit, ...]) -> int | None:
     """The first message that the edits show otherwise: for thinking, one that shows any."""
-    shown = earliest(tuple(edit for edit in edits if not isinstance(edit, Unthink)))
+    shown = earliest_seq(tuple(edit for edit in edits if not isinstance(edit, Unthink)))
     places = [view.index_of(shown)] if shown is not None else []
     for edit in edits:
         if isinstance(edit, Unthink):

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from transcripts.entries import Entry, Prompt
-from transcripts.injected_context import is_injected
-from transcripts.messages import ImageBlock, TextBlock
+from transcripts.messages import ImageBlock, TextBlock, is_injected
 
 from .ledger import keep_ledger, ledger_text, missing, pins_of
 from .placeholders import head_and_tail
@@ -93,7 +92,7 @@ def keep(situation: Situation, span: FoldSpan, summary: str, room: int, beside: 
 
 
 def _held(situation: Situation, constraints: Sequence[tuple[str, str]], words: str) -> Iterator[str]:
-    pins = [f"- {text} (pinned by the user)" for text in pins_of(situation.folded.notes).values()]
+    pins = [f"- {text} (pinned by the user)" for text in pins_of(situation.folded.metadata).values()]
     held = [f"- {text} ({source})" for text, source in dict(constraints).items() if text not in words]
     if pins or held:
         yield "## Constraints\n" + "\n".join([*pins, *held[-20:]])

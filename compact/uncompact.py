@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from transcripts.edits import earliest
+from transcripts.edits import earliest_seq
 from transcripts.facts import Clear, Compacted, Edit, Fold, Unthink
 from transcripts.fold import Folded
 
@@ -54,7 +54,7 @@ def _undoing(situation: Situation, target: Compacted) -> UndoPlan | CannotUndo:
     folded = situation.folded
     wider = _wider(folded, target)
     edits = drop_thinking_since(folded, target, situation.binds, wider.seq if wider is not None else None)
-    then = folded.supposing(edits, undone=target.seq)
+    then = folded.with_edits(edits, without=target.seq)
     after = situation.tokens + situation.scaled(then.view.tokens - folded.view.tokens)
     if after > situation.window.size:
         over = after - situation.window.size
@@ -74,7 +74,7 @@ def _undoing(situation: Situation, target: Compacted) -> UndoPlan | CannotUndo:
 def _wider(folded: Folded, target: Compacted) -> Compacted | None:
     """The later compaction whose fold hides everything that the target changed."""
     changed = [edit for edit in target.edits if not isinstance(edit, Unthink)]
-    first, last = earliest(tuple(changed)), max((_last(edit) for edit in changed), default=0)
+    first, last = earliest_seq(tuple(changed)), max((_last(edit) for edit in changed), default=0)
     if first is None:
         return None
     for made in in_force(folded):

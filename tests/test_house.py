@@ -70,6 +70,7 @@ PURE = (
     "transcripts/fold.py",
     "transcripts/messages.py",
     "transcripts/view.py",
+    "transcripts/view_renderer.py",
 )
 IMPURE_BY_NEED = ("compact/tokens.py",)  # loads the tokenizer's table
 ACTING_MODULES = {

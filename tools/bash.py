@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from transcripts.outputs import settle
+from transcripts.stored_outputs import sync_output
 
 from .base import Access, Arguments, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from .bash_result import job_outcome, outcome
@@ -119,7 +119,7 @@ async def _settled(told: ToolResult, spool: Spool) -> str | None:
     if told.stored is None:
         return None
     try:
-        await asyncio.to_thread(settle, spool.path)
+        await asyncio.to_thread(sync_output, spool.path)
     except OSError as error:
         return f"[{told.stored.path} may not be whole on the disk: {error.strerror or error}]"
     return None

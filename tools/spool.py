@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from transcripts.facts import StoredOutput
 from transcripts.masking import SecretMasks
-from transcripts.outputs import make
+from transcripts.stored_outputs import make_outputs_folder
 
 from .stream_redactor import StreamRedactor
 
@@ -87,7 +87,7 @@ class Spool:
         if self._file is not None or self.error is not None or not self.whole:
             return
         try:
-            make(self.path.parent)
+            make_outputs_folder(self.path.parent)
             self._file = self._new_file()
         except OSError as error:
             self.error = f"{error.strerror or error}"

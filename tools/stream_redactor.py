@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from transcripts.masking import HIDDEN, SHORTEST, SecretMasks
+from transcripts.masking import MASK_TEXT, MIN_SECRET_CHARS, SecretMasks
 
 
 class StreamRedactor:
@@ -10,7 +10,9 @@ class StreamRedactor:
 
     def __init__(self, masks: SecretMasks) -> None:
         values = {
-            value.encode("utf-8", "surrogateescape") for value in masks.values if len(value) >= SHORTEST
+            value.encode("utf-8", "surrogateescape")
+            for value in masks.values
+            if len(value) >= MIN_SECRET_CHARS
         }
         self._values = sorted(values, key=len, reverse=True)
         self._held = b""
@@ -19,7 +21,7 @@ class StreamRedactor:
         """What can be shown now."""
         text = self._held + data
         for value in self._values:
-            text = text.replace(value, HIDDEN.encode())
+            text = text.replace(value, MASK_TEXT.encode())
         keep = max((_begun(text, value) for value in self._values), default=0)
         self._held = text[len(text) - keep :]
         return text[: len(text) - keep]

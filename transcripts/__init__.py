@@ -1,1 +1,1 @@
-"""What was said: facts, their lines, and the fold that turns them into a conversation."""
+"""The record of a session: facts, their lines on disk, and the fold that turns them into a conversation."""

@@ -1,6 +1,7 @@
-"""The disk as the record uses it: the few calls that can fail, the clock, and the source of new ids.
+"""Private and durable files: the system calls that can fail, and the file operations made of them.
 
-Whoever wants to see them fail (tests: the n-th call, once or for good) passes another `Disk`.
+The calls are the fields of a `Disk`, so that a test can pass one whose n-th call fails. Every function here
+raises OSError.
 """
 
 from __future__ import annotations
@@ -8,12 +9,16 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import time
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from .record_errors import RecordUnreadable
+
+_PIECE_BYTES = 1 << 20
+SHORT_WRITE = "no space left on the disk, it took only a part of the record"
 # Darwin has no fdatasync.
 _sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
@@ -22,15 +27,11 @@ def _open(path: str, flags: int, mode: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
 
 
-def _token() -> str:
-    return os.urandom(2).hex()
-
-
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """System calls by descriptor and path; each raises OSError. `open` never follows a link.
+    """System calls by descriptor and path; each raises OSError.
 
-    `write` may write less than it was given; `now` is seconds since the epoch; `token` four hex digits.
+    `open` never follows a link; `write` may write less than it was given.
     """
 
     open: Callable[[str, int, int], int] = _open
@@ -42,72 +43,110 @@ class Disk:
     stat: Callable[[int], os.stat_result] = os.fstat
     mkdir: Callable[[str, int], None] = os.mkdir
     lock: Callable[[int, int], None] = fcntl.flock
-    now: Callable[[], float] = time.time
-    token: Callable[[], str] = _token
 
 
 DISK = Disk()
 
 
-def append_whole(disk: Disk, fd: int, piece: bytes, good: int) -> int:
-    """Append `piece` behind offset `good` with one write. Returns the new end; raises OSError.
+def append_whole(disk: Disk, fd: int, data: bytes, end: int) -> int:
+    """Append `data` at offset `end` with one write. Returns the new end; raises OSError.
 
-    Whatever stands behind `good` is cut off first: it is what an earlier failure left. A short write is
-    not continued, since another writer could come between; it counts as a failure and is cut off again.
+    What stands behind `end` is cut off first: an earlier failure left it there. A short write is not
+    continued, since another writer could come between; it is cut off again and counts as a failure.
     """
+    end = cut_off(disk, fd, end)
+    if disk.write(fd, data) < len(data):
+        disk.truncate(fd, end)
+        raise OSError(errno.ENOSPC, SHORT_WRITE)
+    return end + len(data)
+
+
+def cut_off(disk: Disk, fd: int, end: int) -> int:
+    """Cut a file off at offset `end` where it is longer. Returns its size; raises OSError."""
     size = disk.stat(fd).st_size
-    if size > good:
-        disk.truncate(fd, good)
-    good = min(size, good)
-    written = disk.write(fd, piece)
-    if written == len(piece):
-        return good + written
-    disk.truncate(fd, good)
-    raise OSError(errno.ENOSPC, "no space left on the disk, it took only a part of the record")
+    if size > end:
+        disk.truncate(fd, end)
+    return min(size, end)
 
 
-def make_private(folder: Path, disk: Disk = DISK) -> None:
-    """Make a folder and those above it where they are missing, each for us alone. Raises OSError."""
+def append_line(fd: int, line: bytes) -> None:
+    """Append a line on a new line, even if the file's last one was torn. Raises OSError.
+
+    `fd` reads and appends. Nothing is synced or cut off: for files that several processes write to, or that
+    may lose their end.
+    """
+    size = os.fstat(fd).st_size
+    is_torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+    data = b"\n" * is_torn + line + b"\n"
+    if os.write(fd, data) < len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def make_private_folders(folder: Path, disk: Disk = DISK) -> None:
+    """Make a folder and those above it where they are missing, each with mode 0700. Raises OSError."""
     for each in [*reversed(folder.parents), folder]:
         try:
             if not each.is_dir():
                 disk.mkdir(str(each), 0o700)
         except FileExistsError:
-            if not each.is_dir():  # somebody else may make it at the same time
+            if not each.is_dir():  # another process may make it at the same time
                 raise
 
 
-def put(path: Path, data: bytes, disk: Disk = DISK) -> None:
-    """Have a private file hold `data`: all of it or what it held before, durably. Raises OSError."""
-    fresh = f"{path}.{os.getpid()}.tmp"
-    fd = disk.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        append_whole(disk, fd, data, 0)
-        disk.sync(fd)
-        disk.rename(fresh, str(path))
-    except BaseException:
-        with suppress(OSError):
-            Path(fresh).unlink()
-        raise
-    finally:
-        os.close(fd)
-    sync_folders(disk, path.parent.resolve())
+def hide_from_git(folder: Path, disk: Disk = DISK) -> None:
+    """Give a folder a .gitignore that names everything in it. Raises OSError."""
+    path = folder / ".gitignore"
+    if path.exists():
+        return
+    with suppress(FileExistsError):
+        fd = disk.open(str(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            disk.write(fd, b"*\n")
+        finally:
+            os.close(fd)
 
 
-def add_line(fd: int, line: bytes) -> None:
-    """Append a line, never onto one that was torn. `fd` reads and appends; raises OSError.
+def replace_file(path: Path, data: bytes, disk: Disk = DISK) -> None:
+    """Make `data` the content of a private file: in whole or not at all, durably. Raises OSError."""
+    fd, _ = replace_and_open(path, [data], disk, path.parent.resolve())
+    os.close(fd)
 
-    For files that are shared or may lose their end: nothing is synced, and nothing cut off.
+
+def replace_and_open(path: Path, pieces: Iterable[bytes], disk: Disk, *folders: Path) -> tuple[int, int]:
+    """Make `pieces`, one after the other, the content of a private file: in whole or not at all, durably.
+
+    `folders` are those whose names must last too. Returns the descriptor of the file, for reading and
+    appending, and its size. Raises OSError.
     """
-    size = os.fstat(fd).st_size
-    torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
-    piece = b"\n" * torn + line + b"\n"
-    if os.write(fd, piece) < len(piece):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    temporary = f"{path}.{os.getpid()}.tmp"
+    fd = disk.open(temporary, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        size = 0
+        for piece in pieces:
+            size = append_whole(disk, fd, piece, size)
+        disk.sync(fd)
+        disk.rename(temporary, str(path))
+        sync_folders(disk, *folders)
+    except BaseException:
+        os.close(fd)
+        with suppress(OSError):
+            Path(temporary).unlink()
+        raise
+    return fd, size
+
+
+def read_pieces(disk: Disk, fd: int, start: int, end: int) -> Iterator[bytes]:
+    """What stands between two offsets, 1 MB at a time. Raises OSError where the file is shorter."""
+    while start < end:
+        piece = disk.read(fd, min(_PIECE_BYTES, end - start), start)
+        if not piece:
+            raise OSError("the record became shorter while it was copied")
+        yield piece
+        start += len(piece)
 
 
 def sync_folders(disk: Disk, *folders: Path) -> None:
-    """Make the names in each folder durable, where the file system can do that and we may open the folder."""
+    """Make the names in each folder durable, where we may open it and its file system can. Raises OSError."""
     for folder in folders:
         with suppress(PermissionError):
             _sync_folder(disk, folder)
@@ -122,3 +161,48 @@ def _sync_folder(disk: Disk, folder: Path) -> None:
             raise
     finally:
         os.close(fd)
+
+
+def open_record(path: Path, disk: Disk, whole_size: int, read_size: int) -> int:
+    """Open a record, or create it if `read_size` is 0. Returns its descriptor.
+
+    `read_size` is the size that the file had when it was read. What stands behind `whole_size` is torn: it is
+    saved in `<sid>.torn` and cut off. Raises also RecordUnreadable for no regular file, and for one that
+    something else has written to since.
+    """
+    create = 0 if read_size else os.O_CREAT  # one that was removed meanwhile must not begin in its middle
+    fd = disk.open(str(path), os.O_RDWR | os.O_APPEND | os.O_NONBLOCK | create, 0o600)
+    try:
+        found = disk.stat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise RecordUnreadable(f"{path} is no regular file: nothing is written there")
+        with suppress(PermissionError):  # some file systems have no modes
+            os.fchmod(fd, 0o600)
+        if found.st_size != read_size:
+            raise RecordUnreadable(f"{path} was written to since it was read: resume the session once more")
+        if whole_size == 0:
+            sync_folders(disk, *record_folders(path))
+        if read_size > whole_size:  # last, for then the file has another size
+            _set_tail_aside(disk, fd, whole_size, path.with_suffix(".torn"))
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def record_folders(path: Path) -> tuple[Path, Path]:
+    """The folders in which the name of a record stands, and the name of its folder."""
+    return path.parent, path.parent.parent.resolve()
+
+
+def _set_tail_aside(disk: Disk, fd: int, whole_size: int, target: Path) -> None:
+    """Append what stands behind `whole_size` to another file, then cut it off."""
+    aside = disk.open(str(target), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        for piece in read_pieces(disk, fd, whole_size, disk.stat(fd).st_size):
+            append_whole(disk, aside, piece, disk.stat(aside).st_size)
+        disk.sync(aside)
+        sync_folders(disk, target.parent)
+    finally:
+        os.close(aside)
+    disk.truncate(fd, whole_size)

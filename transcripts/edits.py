@@ -1,82 +1,80 @@
-"""The edits in force, and what a part looks like under them.
+"""The edits in force: which texts are replaced, which stretches folded, which thinking left out.
 
-A set: adding and taking away by the seq of the fact that brought the edits, in any order, gives the same
-result, but for two rules: of several clears on one field the latest counts, of several folds the widest.
+Edits are added and removed by their origin, the seq of the fact that brought them, in any order and with the
+same result: of several clears on one field the latest counts, of several folds the widest.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from .facts import Clear, Edit, Fold, Unthink
-from .messages import Block, ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock
-from .view import Part, PartKind
-
-Fields = Mapping[str, Clear]
-LEFT_OUT = "[left out]"
+from .facts import Clear, Compacted, Edit, Fold, Opened, Undone, Unthink
 
 
 @dataclass(slots=True)
 class ActiveEdits:
-    """Active edits by origin. `clears` maps (seq, block) to the clear in force for each field."""
+    """The edits in force.
+
+    origins  seq of the fact that brought them -> edits
+    clears   (seq, block) -> field -> the clear in force
+    folds    the widest folds: disjoint and in order
+    undone   id of an undone compaction -> seq of the fact that undid it
+    """
 
     origins: dict[int, tuple[Edit, ...]] = field(default_factory=dict)
     clears: dict[tuple[int, int], dict[str, Clear]] = field(default_factory=dict)
-    folds: list[Fold] = field(default_factory=list)  # the widest ones: disjoint, in order
-    last_cleared: int = 0  # the newest seq that a clear addresses
-    _unthinks: list[tuple[int, int]] = field(default_factory=list)
-    _hole: int | None = None
+    folds: list[Fold] = field(default_factory=list)
+    undone: dict[str, int] = field(default_factory=dict)
+    _compactions: dict[str, int] = field(default_factory=dict)  # id -> seq
+    _unthinks: list[Unthink] = field(default_factory=list)
+    _gaps: list[Unthink] = field(default_factory=list)  # thinking lost to missing facts, up to a new opening
+    _open_gap: int | None = None  # thinking is left out from this seq on
 
     def copy(self) -> ActiveEdits:
-        """An independent set with the same edits."""
-        clears = {key: dict(fields) for key, fields in self.clears.items()}
-        return ActiveEdits(
-            dict(self.origins),
-            clears,
-            list(self.folds),
-            self.last_cleared,
-            list(self._unthinks),
-            self._hole,
+        """A copy in which other edits can be added and removed; no fact may be applied to it."""
+        return replace(
+            self,
+            origins=dict(self.origins),
+            clears={key: dict(fields) for key, fields in self.clears.items()},
+            _unthinks=list(self._unthinks),
         )
 
+    def apply(self, fact: Opened | Compacted | Undone) -> int | None:
+        """Put the edits of a fact in force; an `Undone` first removes those of the compaction that it names.
+
+        Returns the earliest seq that is shown differently now, or None.
+        """
+        removed = None
+        if isinstance(fact, Compacted):
+            self._compactions[fact.id] = fact.seq
+        elif isinstance(fact, Undone):
+            if fact.id not in self._compactions or fact.id in self.undone:
+                return None
+            self.undone[fact.id] = fact.seq
+            removed = self.remove(self._compactions[fact.id])
+        added = self.add(fact.seq, fact.edits)
+        return min((seq for seq in (removed, added) if seq is not None), default=None)
+
     def add(self, origin: int, edits: tuple[Edit, ...]) -> int | None:
-        """Put edits in force. Returns the earliest seq whose showing changes, or None."""
+        """Put edits in force. Returns the earliest seq that is shown differently now, or None."""
         if not edits:
             return None
-        late = bool(self.origins) and origin < max(self.origins)
+        is_newest = not self.origins or origin > max(self.origins)
         self.origins[origin] = edits
-        folds = [edit for edit in edits if isinstance(edit, Fold)]
-        for edit in edits:
-            match edit:
-                case Clear():
-                    self.clears.setdefault((edit.seq, edit.block), {})[edit.field] = edit
-                    if late:
-                        self._unclear(edit)  # an older one again: whichever is the latest counts
-                    self.last_cleared = max(self.last_cleared, edit.seq)
-                case Unthink():
-                    self._unthinks.append((edit.first, edit.last))
-                case Fold():
-                    pass
-        if folds:
-            self._refold()
-        return earliest(edits)
+        if is_newest:
+            self._put_in_force(edits)
+        else:
+            self._rebuild()
+        return earliest_seq(edits)
 
     def remove(self, origin: int) -> int | None:
-        """Take the edits of one origin back. Returns the earliest seq whose showing changes, or None."""
+        """Remove the edits of one origin. Returns the earliest seq that is shown differently now, or None."""
         edits = self.origins.pop(origin, ())
-        for edit in edits:
-            match edit:
-                case Clear():
-                    self._unclear(edit)
-                case Unthink():
-                    self._unthinks.remove((edit.first, edit.last))
-                case Fold():
-                    pass
-        self._refold()
-        self.last_cleared = max((seq for seq, _ in self.clears), default=0)
-        return earliest(edits)
+        if edits:
+            self._rebuild()
+        return earliest_seq(edits)
 
     def covering(self, seq: int) -> Fold | None:
         """The widest fold over fact `seq`."""
@@ -85,73 +83,51 @@ class ActiveEdits:
 
     def unthinks(self, seq: int) -> bool:
         """Whether the thinking of reply `seq` is left out."""
-        if self._hole is not None and seq >= self._hole:
+        if self._open_gap is not None and seq >= self._open_gap:
             return True
-        return any(first <= seq <= last for first, last in self._unthinks)
+        return any(one.first <= seq <= one.last for one in (*self._unthinks, *self._gaps))
 
-    def hole(self, seq: int) -> None:
-        """Records before `seq` are missing: thinking from there on was bound to what we no longer have."""
-        if self._hole is None:
-            self._hole = seq
+    def open_gap(self, seq: int) -> None:
+        """Facts before `seq` are missing: thinking from there on is bound to what can no longer be sent."""
+        if self._open_gap is None:
+            self._open_gap = seq
 
-    def mended(self, seq: int) -> None:
-        """The session was opened anew at `seq`: what is produced from here on is bound to what we have."""
-        if self._hole is not None:
-            self._unthinks.append((self._hole, seq))
-            self._hole = None
+    def close_gap(self, seq: int) -> None:
+        """The session was opened anew at `seq`: later thinking is bound to what is still there."""
+        if self._open_gap is not None:
+            self._gaps.append(Unthink(self._open_gap, seq))
+            self._open_gap = None
 
-    def _unclear(self, edit: Clear) -> None:
-        key = (edit.seq, edit.block)
-        fields = self.clears.get(key, {})
-        if fields.get(edit.field) != edit:
-            return
-        del fields[edit.field]
-        for origin in sorted(self.origins):
-            for other in self.origins[origin]:
-                if isinstance(other, Clear) and (other.seq, other.block) == key and other.field == edit.field:
-                    fields[edit.field] = other
-        if not fields:
-            del self.clears[key]
+    def _rebuild(self) -> None:
+        self.clears, self.folds, self._unthinks = {}, [], []
+        self._put_in_force(edit for origin in sorted(self.origins) for edit in self.origins[origin])
 
-    def _refold(self) -> None:
-        every = [edit for at in sorted(self.origins) for edit in self.origins[at] if isinstance(edit, Fold)]
-        every.sort(key=lambda fold: (fold.first, -fold.last))
-        widest: list[Fold] = []
-        for fold in every:
-            if not widest or fold.last > widest[-1].last:
-                widest.append(fold)
-            elif (fold.first, fold.last) == (widest[-1].first, widest[-1].last):
-                widest[-1] = fold  # the same stretch again: the newer one
-        self.folds = widest
+    def _put_in_force(self, edits: Iterable[Edit]) -> None:
+        """Add edits, each newer than all before it."""
+        folds: list[Fold] = []
+        for edit in edits:
+            match edit:
+                case Clear():
+                    self.clears.setdefault((edit.seq, edit.block), {})[edit.field] = edit
+                case Unthink():
+                    self._unthinks.append(edit)
+                case Fold():
+                    folds.append(edit)
+        if folds:
+            self.folds = _widest([*self.folds, *folds])
 
 
-def earliest(edits: tuple[Edit, ...]) -> int | None:
+def _widest(folds: list[Fold]) -> list[Fold]:
+    """The folds that lie in no other one; of two over the same stretch the later in the list."""
+    widest: list[Fold] = []
+    for fold in sorted(folds, key=lambda fold: (fold.first, -fold.last)):
+        if not widest or fold.last > widest[-1].last:
+            widest.append(fold)
+        elif (fold.first, fold.last) == (widest[-1].first, widest[-1].last):
+            widest[-1] = fold
+    return widest
+
+
+def earliest_seq(edits: tuple[Edit, ...]) -> int | None:
     """The earliest seq that any of the edits changes."""
-    firsts = (edit.seq if isinstance(edit, Clear) else edit.first for edit in edits)
-    return min(firsts, default=None)
-
-
-def cleared(part: Part, fields: Fields) -> Part:
-    """The part with each cleared field replaced by its text."""
-    tokens = max(1, part.tokens - sum(clear.saves for clear in fields.values()))
-    block = _without(part.block, fields)
-    kind = part.kind if part.kind is PartKind.INPUT else PartKind.PLACEHOLDER
-    return replace(part, block=block, tokens=tokens, kind=kind)
-
-
-def _without(block: Block, fields: Fields) -> Block:
-    match block:
-        case ToolResultBlock() if "content" in fields:
-            return replace(block, content=(_text(fields["content"]),))
-        case ToolUseBlock():
-            texts = {name: clear.text for name, clear in fields.items() if name in block.input}
-            return replace(block, input={**block.input, **texts})
-        case TextBlock() if "text" in fields:
-            return _text(fields["text"])
-        case ImageBlock() if "source" in fields:
-            return _text(fields["source"])
-    return block
-
-
-def _text(clear: Clear) -> TextBlock:
-    return TextBlock(clear.text if clear.text.strip() else LEFT_OUT)  # the API takes no empty text
+    return min((edit.seq if isinstance(edit, Clear) else edit.first for edit in edits), default=None)

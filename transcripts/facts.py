@@ -1,8 +1,8 @@
-"""Facts: what truly happened, one value each, appended and never rewritten.
+"""Facts: what happened in a session, one immutable value each, appended to the record and never rewritten.
 
-`seq` numbers the facts of a session from 1 and is the only id there is: a recall id is `r<seq>` (or
-`r<seq>.<block>`), a compaction's id is `c<seq>`. `ts` is seconds since the epoch, for people and for the
-cache clock only; order is by `seq`. `tokens` holds one count for each block, made with the fact.
+`seq` numbers the facts of a session from 1 and is the only id: a recall id is `r<seq>` or `r<seq>.<block>`,
+the id of a compaction `c<seq>`. `ts` is in seconds since the epoch, for display and for the age of the prompt
+cache only; the order of facts is that of `seq`. `tokens` holds one count for each block, made with the fact.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from .messages import Block, Usage, empty_mapping
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """Show `text` instead of one field of a block.
+    """Show `text` in the place of one field of a block.
 
-    `seq` and `block` address the block; `field` is "content" for a result, "text" or "source" for a block
-    of the user, else the name of a string field of a tool input. `saves` is tokens shown less than before.
+    `seq` and `block` address the block. `field` is "content" for a result, "text" or "source" for a text or
+    an image of the user, else the name of a string field of a tool input. `saves` is how many tokens fewer
+    are shown.
     """
 
     seq: int
@@ -41,7 +42,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Unthink:
-    """Leave the thinking of the replies first..last out."""
+    """Leave out the thinking of the replies first..last."""
 
     first: int
     last: int
@@ -52,7 +53,7 @@ Edit = Clear | Fold | Unthink
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
-    """An output kept outside the record: where (relative to the project), its hash and its size in bytes."""
+    """An output kept outside the record: its path relative to the project, its hash, its size in bytes."""
 
     path: str
     sha256: str
@@ -60,15 +61,22 @@ class StoredOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """A session began, or was opened again with another system prompt, tools or model.
-
-    `edits` leaves out what the change made unusable (all thinking, when the tools changed). `about` names
-    under "holes" the gaps that were known then: thinking that is produced later is bound to what is left.
-    """
+class _NumberedFact:
+    """What all facts have."""
 
     seq: int
     ts: float
+
+
+@dataclass(frozen=True, slots=True)
+class Opened(_NumberedFact):
+    """A session began, or was opened again with another system prompt, tools or model.
+
+    `tools` are the definitions as the API takes them, each with its kind. `edits` leave out what the change
+    made unusable (all thinking, when the tools changed). `about["holes"]` names the gaps in the record that
+    were known then: thinking produced later is bound to what was left.
+    """
+
     system: tuple[str, ...]
     tools: tuple[Mapping[str, Any], ...]
     model: str
@@ -80,25 +88,22 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class User:
-    """Words of the person, or ours on their behalf (`source` says which: "user", "harness")."""
+class User(_NumberedFact):
+    """A prompt: of the user (`source` "user"), or of the program on the user's behalf ("harness")."""
 
-    seq: int
-    ts: float
     blocks: tuple[Block, ...]
     tokens: tuple[int, ...] = ()
     source: str = "user"
 
 
 @dataclass(frozen=True, slots=True)
-class RequestSent:
-    """A request was sent: why, how large we took it to be, which try it was.
+class RequestSent(_NumberedFact):
+    """A request was sent.
 
-    `tokens` is the calibrated estimate of the whole prompt, `raw` our uncorrected count of the same view.
+    `trigger` says why; `tokens` is the calibrated estimate of the whole prompt, `raw` our uncorrected count
+    of the same view; `attempt` counts from 1.
     """
 
-    seq: int
-    ts: float
     trigger: str
     tokens: int = 0
     raw: int = 0
@@ -106,14 +111,13 @@ class RequestSent:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """What the model answered. `complete` is False where its stream did not end as it should.
+class Reply(_NumberedFact):
+    """What the model answered.
 
-    `partial` keeps the bytes of a block that never finished; `asked` is the seq of the request.
+    `complete` is False where the stream broke off; `partial` then keeps the text of the unfinished block.
+    `stop` is the API's stop_reason, `asked` the seq of the request.
     """
 
-    seq: int
-    ts: float
     blocks: tuple[Block, ...]
     tokens: tuple[int, ...] = ()
     usage: Usage = field(default=Usage())
@@ -125,25 +129,21 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class Started(_NumberedFact):
     """A tool that may change something is about to act: call `block` of reply `of`."""
 
-    seq: int
-    ts: float
     of: int
     block: int
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """The answer to call `block` of reply `of`.
+class Result(_NumberedFact):
+    """The result of call `block` of reply `of`.
 
-    `content` is for the model, `human` for the person (plain data, drawn by the faces), `about` what the
-    tool says of it (path, hash, lines, exit code), `stored` where the whole output is.
+    `content` is for the model, `human` for display (plain data), `about` what the tool tells of it (path,
+    hash, lines, exit code), `stored` where the whole output is kept.
     """
 
-    seq: int
-    ts: float
     of: int
     block: int
     content: tuple[Block, ...]
@@ -155,11 +155,9 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
-    """Room was made: what is shown otherwise from now on, by which layer, why, and the figures."""
+class Compacted(_NumberedFact):
+    """The conversation was compacted: the edits in force from now on, the layer, the trigger, the figures."""
 
-    seq: int
-    ts: float
     layer: str
     trigger: str
     edits: tuple[Edit, ...]
@@ -172,59 +170,49 @@ class Compacted:
 
 
 @dataclass(frozen=True, slots=True)
-class Undone:
-    """The compaction `id` no longer holds; `edits` leaves out the thinking that was produced under it."""
+class Undone(_NumberedFact):
+    """The compaction `id` was undone; `edits` leave out the thinking that was produced under it."""
 
-    seq: int
-    ts: float
     id: str
     edits: tuple[Edit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
-    """Something asked for did not come about (a summary, a hook); the conversation is as before."""
+class Failed(_NumberedFact):
+    """Something that was attempted failed (a summary, a hook, a request); the conversation is as before."""
 
-    seq: int
-    ts: float
     what: str
     reason: str
     about: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
 @dataclass(frozen=True, slots=True)
-class Rewound:
-    """The person went back: facts from `to` up to this one are no part of the conversation any more."""
+class Rewound(_NumberedFact):
+    """The user went back: the facts from `to` up to this one are no longer part of the conversation."""
 
-    seq: int
-    ts: float
     to: int
     about: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
 @dataclass(frozen=True, slots=True)
-class Metadata:
-    """State beside the conversation: a pin, a name, a permission mode, a checkpoint of files."""
+class Metadata(_NumberedFact):
+    """State beside the conversation, by topic: a pin, a name, a permission mode, a checkpoint of files."""
 
-    seq: int
-    ts: float
     topic: str
     about: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
-    seq: int
-    ts: float
+class Closed(_NumberedFact):
+    """The session ended."""
+
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class UnknownFact:
-    """A line of a kind that this version does not know, kept as it was."""
+class UnknownFact(_NumberedFact):
+    """A line of a kind or a version that this version does not know, kept as it was."""
 
-    seq: int
-    ts: float
     kind: str
     raw: Mapping[str, Any]
 
@@ -244,7 +232,7 @@ Fact = (
     | Closed
     | UnknownFact
 )
-KINDS: dict[str, type[Any]] = {
+FACT_TYPES: dict[str, type[Any]] = {
     "opened": Opened,
     "user": User,
     "asked": RequestSent,
@@ -258,4 +246,4 @@ KINDS: dict[str, type[Any]] = {
     "noted": Metadata,
     "closed": Closed,
 }
-KIND_OF = {made: name for name, made in KINDS.items()}
+"""The types of facts by their kind in the record."""

@@ -1,22 +1,20 @@
-"""The fold: facts in, the conversation that the model sees out. Pure, incremental, and total.
+"""The fold: from facts to the conversation that the model sees. Pure, incremental, and total.
 
 Every prefix of every transcript folds into a view that the API accepts once a user message is added.
-Applying a fact costs what it adds; a compaction renders again from the first message it changes; only
-`undone` and `rewound` render from the earliest message that they give back.
-
-The view is the active edits over the facts. Of several clears on one field the latest counts; of several
-folds over one entry the widest. Thinking is left out where an active `Unthink` says so, or behind a hole
-in the record: the API binds it to a prefix that we can no longer send.
+Applying a fact costs what it adds; a compaction renders again from the first message that it changes. The
+view is the edits in force (edits.py) over the entries (entries.py), as view_renderer.py shows them. Thinking
+is left out where an edit says so, and behind a gap in the record: the API binds it to what was sent before.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from .edits import ActiveEdits, cleared
-from .entries import Entry, Exchange, Prompt, answers, exchange, prompted, said
+from .edits import ActiveEdits
+from .entries import Entry, Exchange, Prompt
 from .facts import (
     Compacted,
     Edit,
@@ -32,268 +30,246 @@ from .facts import (
     Undone,
     User,
 )
-from .messages import TextBlock, Usage
+from .messages import ToolUseBlock, Usage
 from .tool_kinds import ToolKind, tool_kind
-from .view import Message, Part, PartKind, View
+from .view import View
+from .view_renderer import ViewRenderer
 
-MEASURES = 64  # as many (raw, actual) pairs as the fit of the estimate looks at
-LOST_START = "[the beginning of this session could not be read]"
+MAX_MEASUREMENTS = 64  # as many as the fit of the token estimate looks at
+MAX_TOOL_NAME_CHARS = 128  # the bound of the API
+_INVALID_NAME_CHAR = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+@dataclass(slots=True)
+class Conversation:
+    """The entries in order, and which of them shows a fact.
+
+    Each `add_...` returns the seq of an entry that was there before and is shown differently now, or None.
+    `orphans` counts the results that answer no known call.
+    """
+
+    entries: list[Entry] = field(default_factory=list)
+    orphans: int = 0
+    _index_of_reply: dict[int, int] = field(default_factory=dict)
+    _index_of_late_result: dict[int, int] = field(default_factory=dict)  # came after a later entry had begun
+    _tool_ids: set[str] = field(default_factory=set)
+
+    @property
+    def reply_count(self) -> int:
+        """How many replies there are, unfinished ones included."""
+        return len(self._index_of_reply)
+
+    @property
+    def last_exchange(self) -> Exchange | None:
+        """The newest entry, if it is an exchange."""
+        last = self.entries[-1] if self.entries else None
+        return last if isinstance(last, Exchange) else None
+
+    def exchange_of(self, reply: int) -> Exchange | None:
+        """The exchange that began with the reply of this seq."""
+        entry = self.entries[self._index_of_reply[reply]] if reply in self._index_of_reply else None
+        return entry if isinstance(entry, Exchange) else None
+
+    def index_of(self, seq: int) -> int:
+        """Index of the entry that shows fact `seq`, or stands where it would be shown."""
+        index = self._index_of_reply.get(seq, self._index_of_late_result.get(seq))
+        if index is None:
+            index = bisect_right(self.entries, seq, key=lambda entry: entry.seq) - 1
+        return max(0, index)
+
+    def add_reply(self, fact: Reply) -> int | None:
+        """Begin an exchange; an unfinished reply just before it is superseded."""
+        last = self.last_exchange
+        self._index_of_reply[fact.seq] = len(self.entries)
+        self.entries.append(Exchange(fact, self._usable_calls(fact)))
+        if last is None or last.fact.complete:
+            return None
+        last.superseded = True
+        return last.seq
+
+    def add_started(self, fact: Started) -> int | None:
+        """Note that a call began to act."""
+        if (exchange := self.exchange_of(fact.of)) is None:
+            return None
+        exchange.started.add(fact.block)
+        return fact.of
+
+    def add_result(self, fact: Result) -> int | None:
+        """Join a result to its call; of several the first one counts."""
+        exchange = self.exchange_of(fact.of)
+        if exchange is None or fact.block not in exchange.uses:
+            self.orphans += 1
+            return None
+        exchange.results.setdefault(fact.block, fact)
+        if exchange is not self.entries[-1]:
+            self._index_of_late_result[fact.seq] = self._index_of_reply[fact.of]
+        return fact.of
+
+    def _usable_calls(self, fact: Reply) -> dict[int, ToolUseBlock]:
+        """The calls of a complete reply by block index, with ids unique in the session and valid names."""
+        uses = {}
+        for index, block in enumerate(fact.blocks if fact.complete else ()):
+            if isinstance(block, ToolUseBlock):
+                ident = _INVALID_NAME_CHAR.sub("_", block.id)
+                if not ident or ident in self._tool_ids:
+                    ident = f"{ident}_{fact.seq}_{index}"
+                self._tool_ids.add(ident)
+                name = _INVALID_NAME_CHAR.sub("_", block.name)[:MAX_TOOL_NAME_CHARS] or "unnamed"
+                is_valid = (ident, name) == (block.id, block.name)
+                uses[index] = block if is_valid else replace(block, id=ident, name=name)
+        return uses
 
 
 @dataclass(slots=True)
 class Folded:
-    """What the facts so far come to. `view` is the conversation, the rest is for those who plan and show.
+    """What the facts so far come to.
 
-    facts       the facts that count, in order (a rewound stretch is no longer among them)
-    edits       the edits in force
-    opened      system, tools, model as last opened
-    asked       the last request; `reply` the last complete reply; `seen` its seq: later results are unseen
-    compactions every compaction in order, undone ones included (`undone` has their ids)
-    holes       seqs before which records are missing
-    measures    (our count, the usage's prompt tokens) of the newest requests, for the fit of the estimate
-    orphans     results that answer no known call
-    spent       the usage of all replies, added up
+    facts         the facts that count, in order; a rewound stretch is no longer among them
+    edits         the edits in force
+    opened        system, tools and model as last opened
+    last_request  the newest request
+    last_reply    the newest complete reply
+    compactions   every compaction in order, undone ones included
+    conversation  the entries, before any edit
+    measurements  (our count, the API's count) of the prompts of the newest requests, in tokens
+    usage         of all replies, summed
     """
 
     facts: list[Fact] = field(default_factory=list)
-    entries: list[Entry] = field(default_factory=list)
+    conversation: Conversation = field(default_factory=Conversation)
     edits: ActiveEdits = field(default_factory=ActiveEdits)
     opened: Opened | None = None
-    asked: RequestSent | None = None
-    reply: Reply | None = None
+    last_request: RequestSent | None = None
+    last_reply: Reply | None = None
     compactions: list[Compacted] = field(default_factory=list)
-    undone: dict[str, int] = field(default_factory=dict)
     failures: list[Failed] = field(default_factory=list)
-    notes: list[Metadata] = field(default_factory=list)
-    holes: list[int] = field(default_factory=list)
+    metadata: list[Metadata] = field(default_factory=list)
+    measurements: list[tuple[int, int]] = field(default_factory=list)
+    usage: Usage = field(default=Usage())
     last_seq: int = 0
-    measures: list[tuple[int, int]] = field(default_factory=list)
-    orphans: int = 0
-    spent: Usage = field(default_factory=Usage)
-    _view: View = field(default_factory=View)
-    # Messages before each rendered entry; -1 where it has none of its own, or begins within the one before.
-    _marks: list[int] = field(default_factory=list)
-    _dirty: int = 0  # the first entry that has to be rendered (again)
-    _by_reply: dict[int, int] = field(default_factory=dict)
-    _late: dict[int, int] = field(default_factory=dict)
-    _ids: set[str] = field(default_factory=set)
-    _gaps: dict[int, int] = field(default_factory=dict)  # hole -> the first number that is missing
-
-    @property
-    def seen(self) -> int:
-        """seq of the newest complete reply: what came after it, the model has not seen."""
-        return self.reply.seq if self.reply else 0
-
-    @property
-    def calls(self) -> int:
-        """How many replies there are, rewound ones aside."""
-        return len(self._by_reply)
+    _gaps: dict[int, int] = field(default_factory=dict)  # seq after a gap -> the first seq that is missing
+    _renderer: ViewRenderer = field(default_factory=ViewRenderer)
+    _first_changed: int = 0  # index of the first entry that may be shown differently than last rendered
 
     @property
     def view(self) -> View:
-        """The conversation now. Valid until the next fact is applied."""
-        self._render()
-        return self._view
+        """The conversation as the model sees it. Valid until the next fact is applied."""
+        entries, first_changed = self.conversation.entries, self._first_changed
+        self._first_changed = len(entries)
+        return self._renderer.render(entries, self.edits, first_changed)
 
     @property
-    def exchange(self) -> Exchange | None:
-        """The newest exchange, if the conversation ends with one."""
-        last = self.entries[-1] if self.entries else None
-        return last if isinstance(last, Exchange) else None
+    def entries(self) -> list[Entry]:
+        """The conversation before any edit."""
+        return self.conversation.entries
 
-    def supposing(self, edits: tuple[Edit, ...], undone: int | None = None) -> Folded:
-        """The same conversation with more edits in force, and without those that fact `undone` brought.
+    @property
+    def last_reply_seq(self) -> int:
+        """seq of the newest complete reply, else 0: the model has seen no fact after it."""
+        return self.last_reply.seq if self.last_reply else 0
 
-        Renders again from the first message that changes; this one is not touched. Facts must not be
-        applied to what is returned.
-        """
-        trial = replace(
-            self,
-            edits=self.edits.copy(),
-            last_seq=self.last_seq + 1,
-            _view=self.view.copy(),
-            _marks=list(self._marks),
-        )
-        if undone is not None:
-            trial._change(trial.edits.remove(undone))
-        trial._change(trial.edits.add(trial.last_seq, edits))
-        return trial
+    @property
+    def reply_count(self) -> int:
+        """How many replies there are, unfinished ones included."""
+        return self.conversation.reply_count
+
+    @property
+    def holes(self) -> list[int]:
+        """Each seq before which facts are missing."""
+        return list(self._gaps)
+
+    @property
+    def undone(self) -> dict[str, int]:
+        """id of each undone compaction -> seq of the fact that undid it."""
+        return self.edits.undone
 
     def kind_of(self, tool: str) -> ToolKind:
         """What kind of work a tool of this session does, as it was last declared."""
         return tool_kind(tool, self.opened.tools if self.opened else ())
 
-    def preview(self, edits: tuple[Edit, ...]) -> View:
-        """The view as it would be with more edits in force. Nothing is changed."""
-        return self.supposing(edits).view
+    def with_edits(self, edits: tuple[Edit, ...], without: int | None = None) -> Folded:
+        """The same conversation with more edits in force, and without those of the fact `without`.
 
-    def find(self, of: int) -> Exchange | None:
-        """The exchange that reply `of` began."""
-        entry = self.entries[self._by_reply[of]] if of in self._by_reply else None
-        return entry if isinstance(entry, Exchange) else None
+        It renders again from the first message that changes, and shares all else with this one: no fact may
+        be applied to it.
+        """
+        self.view  # noqa: B018  # rendered here, and not by each copy again
+        edits_in_force, renderer = self.edits.copy(), self._renderer.copy()
+        made = replace(self, edits=edits_in_force, last_seq=self.last_seq + 1, _renderer=renderer)
+        if without is not None:
+            made._show_again(made.edits.remove(without))
+        made._show_again(made.edits.add(made.last_seq, edits))
+        return made
 
     def apply(self, fact: Fact) -> None:
-        """Take one more fact in. Facts come in the order of `seq`; a gap is noted as a hole."""
+        """Add one more fact. Facts come in the order of `seq`; a gap is noted."""
         if fact.seq > self.last_seq + 1:
-            self.holes.append(fact.seq)
             self._gaps[fact.seq] = self.last_seq + 1
         self.last_seq = max(self.last_seq, fact.seq)
         if isinstance(fact, Rewound):
             self._rewind(fact)
         else:
-            self._take(fact)
+            self._add(fact)
 
-    def _take(self, fact: Fact) -> None:
+    def _add(self, fact: Fact) -> None:
         self.facts.append(fact)
-        if self.holes and fact.seq in self.holes:
-            self.edits.hole(fact.seq)
+        if fact.seq in self._gaps:
+            self.edits.open_gap(fact.seq)
+        changed: int | None = None  # the earliest seq that is shown differently now
         match fact:
             case User():
-                self._enter(Prompt(fact))
+                self.entries.append(Prompt(fact))
             case Reply():
-                self._take_reply(fact)
+                changed = self.conversation.add_reply(fact)
+                self.last_reply = fact if fact.complete else self.last_reply
+                self._add_usage(fact)
             case Result():
-                self._take_result(fact)
+                changed = self.conversation.add_result(fact)
             case Started():
-                if (entry := self.find(fact.of)) is not None:
-                    entry.started.add(fact.block)
-                    self._change(fact.of)
+                changed = self.conversation.add_started(fact)
             case RequestSent():
-                self.asked = fact
+                self.last_request = fact
             case Opened():
                 self.opened = fact
-                self._change(self.edits.add(fact.seq, fact.edits))
-                if set(self.holes) <= set(fact.about.get("holes", ())):
-                    self.edits.mended(fact.seq)
+                changed = self.edits.apply(fact)
+                if self._gaps.keys() <= set(fact.about.get("holes", ())):
+                    self.edits.close_gap(fact.seq)
             case Compacted():
                 self.compactions.append(fact)
-                self._change(self.edits.add(fact.seq, fact.edits))
+                changed = self.edits.apply(fact)
             case Undone():
-                self._undo(fact)
+                changed = self.edits.apply(fact)
             case Failed():
                 self.failures.append(fact)
                 self._measure(fact.about.get("raw"), fact.about.get("actual"))
             case Metadata():
-                self.notes.append(fact)
-            case _:
-                pass
+                self.metadata.append(fact)
+        if changed is not None:
+            self._show_again(changed)
 
-    def _enter(self, entry: Entry) -> None:
-        self.entries.append(entry)
-        self._dirty = min(self._dirty, len(self.entries) - 1)
+    def _add_usage(self, fact: Reply) -> None:
+        self.usage += fact.usage
+        if fact.usage.prompt and self.last_request is not None and self.last_request.seq == fact.asked:
+            self._measure(self.last_request.raw, fact.usage.prompt)
 
-    def _take_reply(self, fact: Reply) -> None:
-        last = self.exchange
-        if last is not None and not last.fact.complete:
-            last.superseded = True
-            self._change(last.seq)
-        self._by_reply[fact.seq] = len(self.entries)
-        self._enter(exchange(fact, self._ids))
-        if fact.complete:
-            self.reply = fact
-        self.spent += fact.usage
-        if fact.usage.prompt and self.asked is not None and self.asked.seq == fact.asked:
-            self._measure(self.asked.raw, fact.usage.prompt)
-
-    def _measure(self, raw: object, actual: object) -> None:
-        """A request of `raw` tokens by our count was of `actual` tokens, as a reply or a refusal told."""
-        if isinstance(raw, int) and isinstance(actual, int):
-            self.measures = [*self.measures[1 - MEASURES :], (raw, actual)]
-
-    def _take_result(self, fact: Result) -> None:
-        entry = self.find(fact.of)
-        if entry is None or fact.block not in entry.uses:
-            self.orphans += 1
-            return
-        entry.results.setdefault(fact.block, fact)
-        if entry is not self.entries[-1]:
-            self._late[fact.seq] = self._by_reply[fact.of]
-        self._change(fact.of)
-
-    def _undo(self, fact: Undone) -> None:
-        target = next((c for c in self.compactions if c.id == fact.id), None)
-        if target is None or fact.id in self.undone:
-            return
-        self.undone[fact.id] = fact.seq
-        self._change(self.edits.remove(target.seq))
-        self._change(self.edits.add(fact.seq, fact.edits))
+    def _measure(self, ours: object, actual: object) -> None:
+        if isinstance(ours, int) and isinstance(actual, int):
+            self.measurements = [*self.measurements[1 - MAX_MEASUREMENTS :], (ours, actual)]
 
     def _rewind(self, fact: Rewound) -> None:
+        """Fold the facts before `fact.to` anew, in place."""
         known = self._gaps.items()  # a gap that began before `to` may have lost what is still shown
-        gaps = {hole if hole < fact.to else fact.seq: first for hole, first in known if first < fact.to}
-        fresh = _taken([old for old in self.facts if old.seq < fact.to], gaps)
+        gaps = {after if after < fact.to else fact.seq: first for after, first in known if first < fact.to}
+        fresh = _refold((old for old in self.facts if old.seq < fact.to), gaps)
         for name in self.__slots__:
             setattr(self, name, getattr(fresh, name))
-        self.facts.append(fact)
         self.last_seq = fact.seq
-        if fact.seq in self.holes:
-            self.edits.hole(fact.seq)
+        self._add(fact)
 
-    def _change(self, seq: int | None) -> None:
-        """Fact `seq` is shown otherwise from now on."""
+    def _show_again(self, seq: int | None) -> None:
+        """Have the view rendered again from fact `seq` on."""
         if seq is not None:
-            self._dirty = min(self._dirty, self._entry_of(seq))
-
-    def _entry_of(self, seq: int) -> int:
-        if seq in self._late:
-            return self._late[seq]
-        return max(0, bisect_right(self.entries, seq, key=lambda entry: entry.seq) - 1)
-
-    def _render(self) -> None:
-        start = self._dirty
-        if start < len(self._marks):
-            while start > 0 and self._marks[start] < 0:
-                start -= 1
-            self._view.cut(max(0, self._marks[start]))
-            del self._marks[start:]
-        for index in range(len(self._marks), len(self.entries)):
-            before = len(self._view)
-            tail = self._view[-1] if before else None
-            self._show(index)
-            own = len(self._view) > before and (tail is None or self._view[before - 1] is tail)
-            self._marks.append(before if own else -1)
-        self._dirty = len(self.entries)
-
-    def _show(self, index: int) -> None:
-        entry = self.entries[index]
-        covering = self.edits.covering(entry.seq)
-        if covering is not None:
-            if index == 0 or self.entries[index - 1].seq < covering.first:
-                parts = _fold_parts(covering.first, covering.blocks, covering.tokens)
-                self._put("user", parts, covering.first, covering.last)
-            return
-        if isinstance(entry, Prompt):
-            self._put("user", self._edited(prompted(entry)), entry.seq, entry.seq)
-            return
-        parts = self._edited(said(entry, not self.edits.unthinks(entry.seq)))
-        if not parts:
-            return
-        if not len(self._view):
-            lost = Part(TextBlock(LOST_START), 0, 0, PartKind.PLACEHOLDER, 12)
-            self._put("user", (lost,), 0, 0)
-        self._put("assistant", parts, entry.seq, entry.seq)
-        if entry.uses:
-            self._put("user", self._edited(answers(entry)), entry.seq, entry.last)
-
-    def _put(self, role: str, parts: tuple[Part, ...], first: int, last: int) -> None:
-        if parts:
-            self._view.append(Message("user" if role == "user" else "assistant", parts, first, last))
-
-    def _edited(self, parts: Iterable[Part]) -> tuple[Part, ...]:
-        clears = self.edits.clears
-        return tuple(
-            cleared(part, clears[key]) if (key := (part.seq, part.index)) in clears else part
-            for part in parts
-        )
-
-
-def _fold_parts(first: int, blocks: tuple[object, ...], tokens: int) -> tuple[Part, ...]:
-    each, rest = divmod(tokens, max(1, len(blocks)))
-    return tuple(
-        Part(block, first, i, PartKind.PLACEHOLDER, each + (rest if i == 0 else 0))  # type: ignore[arg-type]
-        for i, block in enumerate(blocks)
-        if not (isinstance(block, TextBlock) and not block.text.strip())
-    )
+            self._first_changed = min(self._first_changed, self.conversation.index_of(seq))
 
 
 def fold(facts: Iterable[Fact]) -> Folded:
@@ -304,16 +280,16 @@ def fold(facts: Iterable[Fact]) -> Folded:
     return folded
 
 
-def replaced(folded: Folded, whole: Mapping[int, Fact]) -> Folded:
-    """The same session, made again with other facts in the place of those with these numbers."""
-    fresh = _taken([whole.get(fact.seq, fact) for fact in folded.facts], dict(folded._gaps))
+def replace_facts(folded: Folded, facts: Mapping[int, Fact]) -> Folded:
+    """The same session folded anew with other facts in the place of those with these seqs."""
+    fresh = _refold((facts.get(fact.seq, fact) for fact in folded.facts), dict(folded._gaps))
     fresh.last_seq = folded.last_seq
     return fresh
 
 
-def _taken(facts: Iterable[Fact], gaps: dict[int, int]) -> Folded:
-    """What facts come to whose gaps are known: what was rewound away between them is no gap."""
-    fresh = Folded(holes=sorted(gaps), _gaps=gaps)
+def _refold(facts: Iterable[Fact], gaps: dict[int, int]) -> Folded:
+    """Facts of which some were rewound: only the known gaps are gaps, and no fact rewinds again."""
+    fresh = Folded(_gaps=gaps)
     for fact in facts:
-        fresh._take(fact)
+        fresh._add(fact)
     return fresh

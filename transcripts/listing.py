@@ -1,79 +1,80 @@
-"""The sessions of a project, found quickly: by the two ends of a file, never by all of a large one.
+"""The sessions of a project, found from the two ends of each file rather than from all of it.
 
-Small files, newest first and 64 MB in all, are looked through whole, so that a name given in the middle
-is found and prompts are counted exactly; of the others only what stands at their ends is known.
+Small files, the newest first and 64 MB in all, are read whole, so that a name given in the middle is found
+and prompts are counted exactly; of the others only what stands at their ends is known.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
-from .codec import BadLine, decode
+from .codec import BadLine, decode_line
 from .facts import Fact, Metadata, Opened, User
-from .injected_context import without_injected
-from .messages import TextBlock
+from .messages import TextBlock, without_injected
 from .record_errors import AmbiguousSession, NoSuchSession
 from .session_lock import RECORDS_FOLDER
 
-END = 1 << 16  # bytes read of the end
-HEAD_LINES, HEAD = 12, 1 << 21  # as much is read of the beginning, to find the first prompt
-BUDGET = 64 << 20  # bytes looked through in one listing
-_USER, _NAME = b'"kind":"user"', b'"kind":"noted"'
+MAX_END_BYTES = 1 << 16  # read of the end of a large file
+MAX_HEAD_LINES, MAX_HEAD_BYTES = 12, 1 << 21  # read of the beginning, to find the first prompt
+MAX_LISTING_BYTES = 64 << 20  # read whole in one listing
+_KIND_BYTES = 200  # the kind of a line stands within its first bytes
+_USER_KIND, _METADATA_KIND = b'"kind":"user"', b'"kind":"noted"'
 
 
 @dataclass(frozen=True, slots=True)
 class SessionSummary:
-    """A session in a list. `first` is the first prompt, `at` the last activity (seconds since the epoch).
+    """A session in a list.
 
-    `turns` counts prompts; for a file too large to look through it is at least that many. `folder` is
-    where the session works, `size` in bytes.
+    last_active  seconds since the epoch
+    prompts      how many prompts; of a large file at least so many
+    size         in bytes
+    folder       where the session works
     """
 
     sid: str
     path: Path
     name: str
-    first: str
-    at: float
-    turns: int
+    first_prompt: str
+    last_active: float
+    prompts: int
     size: int
     folder: str
 
 
-def sessions(project: Path) -> list[SessionSummary]:
-    """The sessions kept in a project's folder, the newest activity first. An unreadable file is left out."""
-    found = sorted(_files(project / RECORDS_FOLDER), key=lambda each: -each[1].st_mtime)
-    left, listed = BUDGET, []
-    for path, about in found:
-        whole = about.st_size <= left
-        left -= about.st_size if whole else 0
-        if (one := summary(path, about, whole=whole)) is not None:
+def recorded_sessions(project: Path) -> list[SessionSummary]:
+    """The sessions of a project's folder, the last active first. An unreadable file is left out."""
+    files = sorted(_files(project / RECORDS_FOLDER), key=lambda each: -each[1].st_mtime)
+    left, listed = MAX_LISTING_BYTES, []
+    for path, found in files:
+        is_whole = found.st_size <= left
+        left -= found.st_size if is_whole else 0
+        if (one := _summary(path, found, is_whole)) is not None:
             listed.append(one)
-    return sorted(listed, key=lambda one: (-one.at, one.sid))
+    return sorted(listed, key=lambda one: (-one.last_active, one.sid))
 
 
-def newest(project: Path) -> Path | None:
-    """The newest session of exactly this folder that has a prompt, or None."""
+def newest_session(project: Path) -> Path | None:
+    """The last active session of exactly this folder that has a prompt, or None."""
     here = os.path.realpath(project)
-    for one in sessions(project):
-        if one.turns and os.path.realpath(one.folder) == here:
+    for one in recorded_sessions(project):
+        if one.prompts and os.path.realpath(one.folder) == here:
             return one.path
     return None
 
 
-def resolve(project: Path, wanted: str) -> Path:
-    """The file of the session with this id, name, or unique beginning of an id.
+def find_session(project: Path, wanted: str) -> Path:
+    """The file of the session with this id, this name, or the one id that begins so.
 
-    Raises NoSuchSession, AmbiguousSession.
+    Raises NoSuchSession and AmbiguousSession.
     """
-    listed = sessions(project)
-    exact = [one for one in listed if wanted == one.sid]
-    fits = exact or [one for one in listed if wanted and wanted == one.name]
+    listed = recorded_sessions(project)
+    fits = [one for one in listed if wanted == one.sid]
+    fits = fits or [one for one in listed if wanted and wanted == one.name]
     fits = fits or [one for one in listed if wanted and one.sid.startswith(wanted)]
     fits = fits or [one for one in listed if wanted and one.name.casefold() == wanted.casefold()]
     if not fits:
@@ -84,34 +85,35 @@ def resolve(project: Path, wanted: str) -> Path:
     return fits[0].path
 
 
-def summary(path: Path, about: os.stat_result, *, whole: bool) -> SessionSummary | None:
-    """What a list says of one file; None where it cannot be read."""
+def _summary(path: Path, found: os.stat_result, is_whole: bool) -> SessionSummary | None:
+    """What a list says of one file, read whole or at its ends; None where it cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(fd, "rb", buffering=1 << 16) as file:
-            head = [fact for line in _head(file) if (fact := _maybe(line)) is not None]
-            file.seek(0 if whole else max(0, about.st_size - END))
-            rest = list(_telling(file))
+            facts = [fact for line in _head(file) if (fact := _decoded(line)) is not None]
+            opened = next((fact for fact in facts if isinstance(fact, Opened)), None)
+            file.seek(0 if is_whole else max(0, found.st_size - MAX_END_BYTES))
+            facts.extend(_prompts_names_and_last(file))
     except OSError:
         return None
-    opened = next((fact for fact in head if isinstance(fact, Opened)), None)
-    prompts = {fact.seq: fact for fact in head + rest if _is_prompt(fact)}
+    names = [fact for fact in facts if isinstance(fact, Metadata) and fact.topic == "name"]
+    prompts = {fact.seq: fact for fact in facts if isinstance(fact, User) and fact.source == "user"}
     return SessionSummary(
         sid=path.stem,
         path=path,
-        name=_name(head + rest),
-        first=first_words(prompts[min(prompts)]) if prompts else "",
-        at=max((fact.ts for fact in head + rest), default=about.st_mtime),
-        turns=len(prompts),
-        size=about.st_size,
+        name=str(max(names, key=lambda fact: fact.seq).about.get("name", "")) if names else "",
+        first_prompt=_first_text(prompts[min(prompts)]) if prompts else "",
+        last_active=max((fact.ts for fact in facts), default=found.st_mtime),
+        prompts=len(prompts),
+        size=found.st_size,
         folder=opened.folder if opened else str(path.parent.parent),
     )
 
 
-def first_words(fact: Fact) -> str:
-    """The words of a prompt, without the surroundings that we put before them."""
-    blocks = getattr(fact, "blocks", ())
-    texts = [block.text for block in without_injected(blocks) or blocks if isinstance(block, TextBlock)]
+def _first_text(fact: User) -> str:
+    """The first text of a prompt, on one line, without the program's own context."""
+    blocks = without_injected(fact.blocks) or fact.blocks
+    texts = [block.text for block in blocks if isinstance(block, TextBlock)]
     return " ".join((texts or [""])[0].split())
 
 
@@ -120,48 +122,40 @@ def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name.endswith(".jsonl"):
-                    about = entry.stat(follow_symlinks=False)
-                    if stat.S_ISREG(about.st_mode):
-                        yield Path(entry.path), about
+                    found = entry.stat(follow_symlinks=False)
+                    if stat.S_ISREG(found.st_mode):
+                        yield Path(entry.path), found
     except FileNotFoundError:
         return
 
 
-def _head(file: Any) -> Iterator[bytes]:
-    """The first lines, until there is a prompt among them."""
-    left = HEAD
-    for _ in range(HEAD_LINES):
+def _head(file: BinaryIO) -> Iterator[bytes]:
+    """The first lines, up to the first prompt."""
+    left = MAX_HEAD_BYTES
+    for _ in range(MAX_HEAD_LINES):
         line = file.readline(left)
         left -= len(line)
         if not line or left <= 0:
             return
         yield line
-        if _USER in line[:200]:
+        if _USER_KIND in line[:_KIND_BYTES]:
             return
 
 
-def _telling(file: Any) -> Iterator[Fact]:
-    """The facts that a list is made of: prompts, names, and the last one, whatever it is."""
+def _prompts_names_and_last(file: BinaryIO) -> Iterator[Fact]:
+    """The prompts and the metadata in what is left of a file, and its last fact."""
     last = b""
     for line in file:
         last = line if line.strip() else last
-        if (_USER in line[:200] or _NAME in line[:200]) and (fact := _maybe(line)) is not None:
+        head = line[:_KIND_BYTES]
+        if (_USER_KIND in head or _METADATA_KIND in head) and (fact := _decoded(line)) is not None:
             yield fact
-    if (fact := _maybe(last)) is not None:
+    if (fact := _decoded(last)) is not None:
         yield fact
 
 
-def _maybe(line: bytes) -> Fact | None:
+def _decoded(line: bytes) -> Fact | None:
     try:
-        return decode(line)[0]
-    except (BadLine, json.JSONDecodeError):
+        return decode_line(line)[0]
+    except BadLine:
         return None
-
-
-def _is_prompt(fact: Fact) -> bool:
-    return isinstance(fact, User) and fact.source == "user"
-
-
-def _name(facts: list[Fact]) -> str:
-    names = [fact for fact in facts if isinstance(fact, Metadata) and fact.topic == "name"]
-    return str(max(names, key=lambda fact: fact.seq).about.get("name", "")) if names else ""

@@ -1,7 +1,6 @@
 """The blocks of a message, named as the Messages API names them, and their JSON.
 
-Values only: frozen, compared by content, never changed after they are made. A block of a type or with
-fields that this version does not know is kept and sent back untouched.
+A block of a type or with fields that this version does not know is kept and sent back unchanged.
 """
 
 from __future__ import annotations
@@ -11,23 +10,29 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+# The program's own context within a prompt (folder, date, ...) is a text block between these tags.
+INJECTED_OPENING_TAG = "<surroundings>"
+INJECTED_CLOSING_TAG = "</surroundings>"
+INVALID_JSON = "INVALID_JSON"  # the key of a tool input that is no JSON object
+_EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
 
 
 def empty_mapping() -> Mapping[str, Any]:
-    """The empty mapping that all values share."""
-    return _NOTHING
+    """The one empty mapping that all values share."""
+    return _EMPTY_MAPPING
 
 
 @dataclass(frozen=True, slots=True)
 class TextBlock:
+    """A text; `extra` holds the fields that this version does not know, here and in the other blocks."""
+
     text: str
     extra: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
 @dataclass(frozen=True, slots=True)
 class ThinkingBlock:
-    """Reasoning of the model; `signature` binds it to everything sent before it, `thinking` may be empty."""
+    """Reasoning of the model; `signature` binds it to what was sent before it, `thinking` may be empty."""
 
     thinking: str
     signature: str
@@ -36,13 +41,15 @@ class ThinkingBlock:
 
 @dataclass(frozen=True, slots=True)
 class RedactedThinkingBlock:
+    """Reasoning that the API gives in encrypted form only."""
+
     data: str
     extra: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolUseBlock:
-    """A call of a tool. `input` is always an object; text that was no JSON object is under INVALID_JSON."""
+    """A call of a tool. `input` is always an object; what was none stands under INVALID_JSON."""
 
     id: str
     name: str
@@ -52,7 +59,7 @@ class ToolUseBlock:
 
 @dataclass(frozen=True, slots=True)
 class ImageBlock:
-    """An image of the user or of a result: `data` is base64, `media_type` one of png, jpeg, gif, webp."""
+    """An image of the user or of a result: `data` in base64; the API takes image/png, jpeg, gif and webp."""
 
     media_type: str
     data: str
@@ -60,6 +67,8 @@ class ImageBlock:
 
 @dataclass(frozen=True, slots=True)
 class ToolResultBlock:
+    """The answer to the call with the id `tool_use_id`."""
+
     tool_use_id: str
     content: tuple[Block, ...]
     is_error: bool = False
@@ -67,7 +76,7 @@ class ToolResultBlock:
 
 @dataclass(frozen=True, slots=True)
 class UnknownBlock:
-    """A block of a type that we do not know, as it came."""
+    """A block of a type that this version does not know, as it came."""
 
     raw: Mapping[str, Any]
 
@@ -81,12 +90,11 @@ Block = (
     | ToolResultBlock
     | UnknownBlock
 )
-INVALID_JSON = "INVALID_JSON"
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one reply cost, in tokens. The whole prompt is input + cache_read + cache_written."""
+    """The tokens that the API charges for one reply."""
 
     input: int = 0
     output: int = 0
@@ -96,35 +104,46 @@ class Usage:
 
     @property
     def prompt(self) -> int:
+        """The whole prompt."""
         return self.input + self.cache_read + self.cache_written
 
     @property
     def total(self) -> int:
+        """Prompt and output."""
         return self.prompt + self.output
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cache_read + other.cache_read,
-            self.cache_written + other.cache_written,
-            self.cache_written_hour + other.cache_written_hour,
-        )
+        return Usage(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
 
 def is_thinking(block: Block) -> bool:
+    """Whether a block is reasoning, readable or redacted."""
     return isinstance(block, ThinkingBlock | RedactedThinkingBlock)
 
 
+def is_injected(block: Block) -> bool:
+    """Whether a block of a prompt is the program's own context."""
+    return (
+        isinstance(block, TextBlock)
+        and block.text.startswith(INJECTED_OPENING_TAG)
+        and block.text.rstrip().endswith(INJECTED_CLOSING_TAG)
+    )
+
+
+def without_injected(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """The blocks of a prompt that the user wrote."""
+    return tuple(block for block in blocks if not is_injected(block))
+
+
 def replace_surrogates(text: str) -> str:
-    """Replace lone surrogates, which no UTF-8 file and no API request can carry."""
+    """Replace each lone surrogate by "?": no UTF-8 file and no request can hold one."""
     if text.isascii():
         return text
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def replace_surrogates_in_json(value: Any) -> Any:
-    """`clean`, for every string within a JSON value."""
+    """`replace_surrogates` for every string and key within a JSON value."""
     if isinstance(value, str):
         return replace_surrogates(value)
     if isinstance(value, Mapping):
@@ -135,7 +154,7 @@ def replace_surrogates_in_json(value: Any) -> Any:
 
 
 def block_to_json(block: Block) -> dict[str, Any]:
-    """The block as the JSON object that the API takes, fields in a fixed order."""
+    """The block as the JSON object that the API takes, its fields in a fixed order."""
     match block:
         case TextBlock():
             return {"type": "text", "text": block.text, **block.extra}
@@ -151,29 +170,23 @@ def block_to_json(block: Block) -> dict[str, Any]:
             source = {"type": "base64", "media_type": block.media_type, "data": block.data}
             return {"type": "image", "source": source}
         case ToolResultBlock():
-            return _result_to_api(block)
+            content = [block_to_json(part) for part in block.content]
+            result = {"type": "tool_result", "tool_use_id": block.tool_use_id, "content": content}
+            return {**result, "is_error": True} if block.is_error else result
         case UnknownBlock():
             return dict(block.raw)
 
 
-def _result_to_api(block: ToolResultBlock) -> dict[str, Any]:
-    answer: dict[str, Any] = {"type": "tool_result", "tool_use_id": block.tool_use_id}
-    answer["content"] = [block_to_json(part) for part in block.content]
-    if block.is_error:
-        answer["is_error"] = True
-    return answer
-
-
 def block_from_json(raw: Mapping[str, Any]) -> Block:
-    """The block that a JSON object stands for; what we cannot read whole becomes `UnknownBlock`."""
+    """The block that a JSON object stands for; UnknownBlock where its fields are not as expected."""
     try:
-        return _READERS[raw["type"]](raw)
+        return _BLOCK_READERS[raw["type"]](raw)
     except (AttributeError, KeyError, TypeError, ValueError):
         return UnknownBlock(dict(raw))
 
 
 def blocks_from_json(content: str | Iterable[Mapping[str, Any]] | None) -> tuple[Block, ...]:
-    """Message content as the API has it: a string or a list of blocks."""
+    """The blocks of a message's content, which is a string or a list of objects."""
     if content is None:
         return ()
     if isinstance(content, str):
@@ -183,13 +196,13 @@ def blocks_from_json(content: str | Iterable[Mapping[str, Any]] | None) -> tuple
 
 def _extra(raw: Mapping[str, Any], *known: str) -> Mapping[str, Any]:
     rest = {key: value for key, value in raw.items() if key != "type" and key not in known}
-    rest.pop("cache_control", None)  # where the marks stand is decided anew for each request
-    return rest or _NOTHING
+    rest.pop("cache_control", None)  # cache breakpoints are placed anew for each request
+    return rest or _EMPTY_MAPPING
 
 
 def _string(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"a text is needed, not {value!r:.40}")
+        raise TypeError("not a string")
     return value
 
 
@@ -197,7 +210,7 @@ def _read_tool_use(raw: Mapping[str, Any]) -> Block:
     arguments = raw["input"]
     if not isinstance(arguments, Mapping):
         arguments = {INVALID_JSON: arguments if isinstance(arguments, str) else repr(arguments)}
-    extra = _NOTHING if len(raw) == 4 else _extra(raw, "id", "name", "input")
+    extra = _EMPTY_MAPPING if len(raw) == 4 else _extra(raw, "id", "name", "input")
     return ToolUseBlock(str(raw["id"]), str(raw["name"]), arguments, extra)
 
 
@@ -214,8 +227,10 @@ def _read_result(raw: Mapping[str, Any]) -> Block:
     )
 
 
-_READERS: dict[str, Callable[[Mapping[str, Any]], Block]] = {
-    "text": lambda raw: TextBlock(_string(raw["text"]), _NOTHING if len(raw) == 2 else _extra(raw, "text")),
+_BLOCK_READERS: dict[str, Callable[[Mapping[str, Any]], Block]] = {
+    "text": lambda raw: TextBlock(
+        _string(raw["text"]), _EMPTY_MAPPING if len(raw) == 2 else _extra(raw, "text")
+    ),
     "thinking": lambda raw: ThinkingBlock(
         _string(raw["thinking"]), _string(raw.get("signature") or ""), _extra(raw, "thinking", "signature")
     ),

@@ -1,10 +1,12 @@
-"""Facts as plain text, for the recall tool, for search and for exports: one rendering of each block."""
+"""Facts and blocks as plain text, the same for recall, search, lists and exports."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
 
-from .facts import Fact, Reply, Result, User
+from .facts import Fact, Metadata, Reply, Result, User
 from .messages import (
     Block,
     ImageBlock,
@@ -16,9 +18,11 @@ from .messages import (
     UnknownBlock,
 )
 
+MAX_SHOWN_CHARS = 20_000  # of one text in an export for people
+
 
 def block_text(block: Block) -> str:
-    """The block as text: the words as they are, arguments as indented JSON, an image by type and size."""
+    """A text as it is, a call with its arguments as indented JSON, an image by its type and size."""
     match block:
         case TextBlock(text=text) | ThinkingBlock(thinking=text):
             return text
@@ -35,12 +39,12 @@ def block_text(block: Block) -> str:
 
 
 def content_text(blocks: tuple[Block, ...]) -> str:
-    """Several blocks, a blank line between two."""
+    """The texts of several blocks, a blank line between two."""
     return "\n\n".join(text for text in map(block_text, blocks) if text)
 
 
 def fact_text(fact: Fact) -> str:
-    """What a fact says in words; empty for facts that are no part of the conversation."""
+    """The text of a fact; empty for one that is no part of the conversation."""
     match fact:
         case User(blocks=blocks) | Reply(blocks=blocks) | Result(content=blocks):
             return content_text(blocks)
@@ -55,7 +59,7 @@ def call_of(reply: Fact | None, result: Result) -> ToolUseBlock | None:
 
 
 def speaker_of(fact: Fact) -> str:
-    """Who says it, in one word."""
+    """Who or what speaks in a fact, in one word; empty for one that is no part of the conversation."""
     match fact:
         case User(source="user"):
             return "user"
@@ -68,3 +72,23 @@ def speaker_of(fact: Fact) -> str:
         case Result():
             return "result"
     return ""
+
+
+def shortened(text: str) -> str:
+    """The text, without its middle where it is long."""
+    if len(text) <= MAX_SHOWN_CHARS:
+        return text
+    half = MAX_SHOWN_CHARS // 2
+    gap = f"[... {len(text) - 2 * half:,} characters: whole in the JSONL export ...]"
+    return f"{text[:half]}\n{gap}\n{text[-half:]}"
+
+
+def session_title(metadata: Sequence[Metadata], sid: str) -> str:
+    """The name that a session was given last, else its id."""
+    names = [one for one in metadata if one.topic == "name"]
+    return str(names[-1].about.get("name") or sid) if names else f"Session {sid}"
+
+
+def utc_time(ts: float) -> str:
+    """Seconds since the epoch as a date and a time."""
+    return f"{datetime.fromtimestamp(ts, UTC):%Y-%m-%d %H:%M:%S} UTC"

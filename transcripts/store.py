@@ -1,11 +1,7 @@
-"""The store: one session's record on the disk, appended to and never rewritten.
+"""The store: the record of one session on disk, appended to by this process and never rewritten.
 
-The errors that can keep a store from being opened are drawn in errors.py:
-
-    StoreError: Refused   SessionInUse   Newer   NoSuchSession   AmbiguousSession
-
-A disk that fails while the session runs raises nothing: the records stay in memory, the person is told
-once, and every append tries again.
+A disk that fails while the session runs raises nothing: the records stay in memory, the user is told once,
+and every append tries again. What can keep a record from being opened is in record_errors.py.
 """
 
 from __future__ import annotations
@@ -13,179 +9,245 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
-from .codec import VERSION, encode
-from .disk import DISK, Disk
-from .facts import Closed, Fact, Metadata, Opened
-from .journal import Journal
-from .listing import SessionSummary, newest, resolve, sessions
-from .load import LoadedRecord, read_record
-from .record_errors import (
-    AmbiguousSession,
-    NoSuchSession,
-    RecordTooNew,
-    RecordUnreadable,
-    SessionInUse,
-    StoreError,
+from .codec import FORMAT_VERSION, encode_fact
+from .disk import (
+    DISK,
+    SHORT_WRITE,
+    Disk,
+    cut_off,
+    open_record,
+    read_pieces,
+    record_folders,
+    replace_and_open,
 )
-from .session_lock import RECORDS_FOLDER, holder, new_sid, path_of
-
-__all__ = [
-    "DISK",
-    "RECORDS_FOLDER",
-    "AmbiguousSession",
-    "Disk",
-    "LoadedRecord",
-    "NoSuchSession",
-    "RecordTooNew",
-    "RecordUnreadable",
-    "SessionInUse",
-    "SessionSummary",
-    "Store",
-    "StoreError",
-    "create",
-    "holder",
-    "new_sid",
-    "newest",
-    "path_of",
-    "read_record",
-    "resolve",
-    "resume",
-    "sessions",
-]
+from .facts import Closed, Fact, Metadata, Opened
+from .load import LoadedRecord, read_record
+from .record_errors import RecordTooNew, RecordUnreadable, StoreError
+from .session_lock import acquire_lock, ensure_private_folder, holds_lock, path_of, release_lock
 
 Warn = Callable[[str], None]
 
 
-def create(project: Path, sid: str, warn: Warn, disk: Disk = DISK) -> Store:
-    """A new session of a project. Its file comes into being with the first fact that is worth keeping.
+def create_store(project: Path, sid: str, warn: Warn, disk: Disk = DISK) -> Store:
+    """The store of a new session. Its file is made with the first fact that is worth keeping.
 
-    `warn` takes one line for the person. Raises RecordUnreadable and SessionInUse;
-    a disk that fails is reported to `warn`.
+    `warn` takes one line for the user; a failing disk is told to it.
+
+    Raises:
+        RecordUnreadable: the id is taken or invalid, or the folder of the records is not plainly ours.
+        SessionInUse: another process holds the lock of this id.
     """
     path = path_of(project, sid)
     if os.path.lexists(path):
         raise RecordUnreadable(f"{path} is there already: take another session id")
-    return _entered(Store(Journal(path, disk), sid, warn))
+    return _locked(Store(Journal(path, disk), sid, warn))
 
 
-def resume(path: Path, warn: Warn, disk: Disk = DISK, *, shelve: bool = True) -> tuple[Store, LoadedRecord]:
-    """An earlier session, to be continued: locked first, then read.
+def resume_store(
+    path: Path, warn: Warn, disk: Disk = DISK, *, defer: bool = True
+) -> tuple[Store, LoadedRecord]:
+    """The store of a recorded session, and what the record holds: locked first, then read.
 
-    A torn tail is kept aside in `<sid>.torn` and cut off before the first append.
-    Raises every StoreError: with Newer and SessionInUse, `read` still shows the session.
+    A torn tail is saved in `<sid>.torn` and cut off before the first append. `defer` is as in `read_record`.
+    Raises every StoreError; after RecordTooNew and SessionInUse `read_record` still shows the session.
     """
     journal = Journal(path, disk)
-    store = _entered(Store(journal, path.stem, warn))
+    store = _locked(Store(journal, path.stem, warn))
     try:
-        loaded = read_record(path, disk, shelve=shelve)
-        if loaded.version > VERSION:
+        loaded = read_record(path, disk, defer=defer)
+        if loaded.version > FORMAT_VERSION:
             raise RecordTooNew(loaded.sid, loaded.version)
     except BaseException:
         journal.release()
         raise
-    store.sid, store.begun = loaded.sid, loaded.size > 0
-    journal.good = journal.synced = loaded.good
-    journal.size = loaded.size
-    journal.ended = loaded.ended
+    store.sid, store.is_begun = loaded.sid, loaded.size > 0
+    journal.whole_size = journal.synced_size = loaded.whole_size
+    journal.read_size = loaded.size
+    journal.ends_with_newline = loaded.ends_with_newline
     return store, loaded
 
 
-def _entered(store: Store) -> Store:
+def _locked(store: Store) -> Store:
     try:
-        store.journal.enter()
+        store.journal.lock()
     except OSError as error:
-        store.complain(error)
+        store.warn_of_failure(error)
     return store
 
 
 class Store:
-    """One session's record, this process its only writer. `append`, `sync` and `close` raise no OSError.
+    """One session's record. `append`, `sync` and `close` raise no OSError.
 
-    pending  records that are in memory only, oldest first
-    begun    whether there is anything worth a file: a session without a word leaves none
+    pending   lines that are in memory only, oldest first
+    is_begun  whether anything is worth a file: a session without a prompt leaves none
     """
 
     def __init__(self, journal: Journal, sid: str, warn: Warn) -> None:
         self.journal = journal
         self.sid = sid
         self.pending: list[bytes] = []
-        self.begun = False
+        self.is_begun = False
         self._warn = warn
-        self._troubled = False
+        self._is_failing = False
 
     @property
     def path(self) -> Path:
         return self.journal.path
 
     def append(self, fact: Fact, durable: bool = False) -> None:
-        """Add one record; with `durable` it is on the disk when this returns, or its delay was told."""
-        self.pending.append(encode(fact, self.sid))
-        self.begun = self.begun or not isinstance(fact, Opened | Metadata | Closed)
-        if self.begun:
-            self._flush(durable)
+        """Add one record; with `durable` it is on the disk when this returns, or the user was told."""
+        self.pending.append(encode_fact(fact, self.sid))
+        self.is_begun = self.is_begun or not isinstance(fact, Opened | Metadata | Closed)
+        if self.is_begun:
+            self._save(durable)
 
     def sync(self) -> None:
         """Put everything so far on the disk."""
-        if self.begun:
-            self._flush(durable=True)
+        if self.is_begun:
+            self._save(durable=True)
 
     def close(self) -> None:
-        """Save what is left and give the session back. Records that no disk took go to a temporary file."""
+        """Save what is left, if need be to a temporary file, and release the lock."""
         journal = self.journal
-        if self.begun and (self.pending or journal.unsynced):
-            self._flush(durable=True)
-        left = (journal.unsynced if journal.doubtful else []) + self.pending
-        if self.begun and left:
-            self._warn(_spill(left, self.path))
+        if self.is_begun and (self.pending or journal.unsynced):
+            self._save(durable=True)
+        left = (journal.unsynced if journal.sync_failed else []) + self.pending
+        if self.is_begun and left:
+            self._warn(_save_elsewhere(left, self.path))
         journal.release()
 
-    def complain(self, error: Exception) -> None:
-        """Tell the person that the disk failed, once for each spell of it."""
-        if not self._troubled:
+    def warn_of_failure(self, error: Exception) -> None:
+        """Tell the user that the disk fails, once until it works again."""
+        if not self._is_failing:
             why = getattr(error, "strerror", None) or str(error)
             self._warn(
                 f"the session cannot be saved ({why}): it goes on in memory and every record is tried again. "
                 f"{_advice(error, self.path.parent)}"
             )
-        self._troubled = True
+        self._is_failing = True
 
-    def _flush(self, durable: bool) -> None:
+    def _save(self, durable: bool) -> None:
         try:
-            self._put(durable)
+            self.journal.write(self.pending, durable)
         except (OSError, StoreError) as error:
-            self.complain(error)
-            if not self.journal.doubtful:
+            self.warn_of_failure(error)
+            if not self.journal.sync_failed:
                 return
-            try:  # a failed sync is mended at once: nothing is safe until it is
-                self._put(durable)
+            try:  # at once: until the file is rebuilt, nothing is safe
+                self.journal.write(self.pending, durable)
             except (OSError, StoreError):
                 return
-        if self._troubled:
-            self._troubled = False
+        if self._is_failing:
+            self._is_failing = False
             self._warn(f"the session is saved again, nothing is missing in {self.path}")
 
-    def _put(self, durable: bool) -> None:
-        journal = self.journal
-        journal.ready()
-        while self.pending:
-            journal.write(self.pending[0])
-            del self.pending[0]
-        if durable and journal.unsynced:
-            journal.settle()
+
+class Journal:
+    """The file of a record and its lock, as its only writer sees them. Whole lines are written, or none.
+
+    When a sync fails, the kernel may have dropped what was written since the last one. Then the file is
+    copied as far as that, the lines since are written again from memory, and the copy takes its place.
+
+    whole_size         the end of the last whole line in bytes; what stands behind it is torn
+    synced_size        as far as the file is known to be on the disk
+    read_size          the size when it was read: another size means that something else wrote to it
+    ends_with_newline  whether the last whole line does
+    unsynced           the lines behind `synced_size`
+    sync_failed        `unsynced` may be lost
+    write_failed       what stands behind `whole_size` is ours and may be cut off
+    """
+
+    def __init__(self, path: Path, disk: Disk) -> None:
+        self.path = path
+        self.disk = disk
+        self.whole_size = self.synced_size = self.read_size = 0
+        self.ends_with_newline = True
+        self.unsynced: list[bytes] = []
+        self.sync_failed = self.write_failed = False
+        self._fd: int | None = None
+        self._lock: int | None = None
+
+    def lock(self) -> None:
+        """Make the folder and take the lock. Raises OSError, RecordUnreadable and SessionInUse."""
+        ensure_private_folder(self.path.parent, self.disk)
+        self._lock = acquire_lock(self.path, self.disk)
+
+    def release(self) -> None:
+        """Close the file and give the lock back."""
+        if self._fd is not None:
+            os.close(self._fd)
+        if self._lock is not None:
+            release_lock(self.path, self._lock)
+        self._fd = self._lock = None
+
+    def write(self, lines: list[bytes], durable: bool) -> None:
+        """Append lines, each with one write and taken off the list behind it; with `durable`, sync them.
+
+        Raises OSError, RecordUnreadable (something else wrote to the file) and SessionInUse. The same call
+        may be tried again.
+        """
+        fd = self._fd
+        if fd is None or self.sync_failed or self.disk.stat(fd).st_nlink == 0:
+            fd = self._fd = self._open() if fd is None else self._rebuild(fd)
+        while lines:
+            if self.write_failed:
+                self.whole_size = cut_off(self.disk, fd, self.whole_size)
+            elif self.disk.stat(fd).st_size != self.whole_size:
+                raise RecordUnreadable(f"something else writes to {self.path}: nothing of that is cut off")
+            line = lines[0] if self.ends_with_newline else b"\n" + lines[0]
+            self.write_failed = True
+            if self.disk.write(fd, line) < len(line):
+                self.disk.truncate(fd, self.whole_size)
+                raise OSError(errno.ENOSPC, SHORT_WRITE)
+            self.whole_size += len(line)
+            self.ends_with_newline, self.write_failed = True, False
+            self.unsynced.append(line)
+            del lines[0]
+        if durable and self.unsynced:
+            self.sync_failed = True
+            self.disk.sync(fd)
+            self.sync_failed = False
+            self.unsynced.clear()
+            self.synced_size = self.whole_size
+
+    def _open(self) -> int:
+        if self._lock is None:
+            self.lock()
+        fd = open_record(self.path, self.disk, self.whole_size, self.read_size)
+        self.read_size = self.whole_size
+        return fd
+
+    def _rebuild(self, old: int) -> int:
+        """Put a new file in the place of one that cannot be trusted, or that was removed."""
+        ensure_private_folder(self.path.parent, self.disk)
+        if not holds_lock(self.path, self._lock):
+            lock = acquire_lock(self.path, self.disk)
+            if self._lock is not None:
+                os.close(self._lock)
+            self._lock = lock
+        trusted, lines = (self.synced_size, self.unsynced) if self.sync_failed else (self.whole_size, [])
+        copied = read_pieces(self.disk, old, 0, trusted)
+        fd, size = replace_and_open(self.path, chain(copied, lines), self.disk, *record_folders(self.path))
+        os.close(old)
+        self.whole_size = self.synced_size = size
+        self.unsynced.clear()
+        self.sync_failed = self.write_failed = False
+        return fd
 
 
 def _advice(error: Exception, folder: Path) -> str:
-    """What the person can do about a disk that fails."""
+    """What the user can do about a disk that fails."""
     if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{folder} cannot be written to: change that, or /export the session to another folder"
     return f"Make room, or see what is wrong with {folder}"
 
 
-def _spill(lines: list[bytes], path: Path) -> str:
-    """Save lines where there may still be room. Returns what to tell the person."""
-    import tempfile  # needed on the worst of days only, and slow
+def _save_elsewhere(lines: list[bytes], path: Path) -> str:
+    """Save lines where there may still be room. Returns what to tell the user."""
+    import tempfile  # slow to import, and needed only here
 
     try:
         fd, name = tempfile.mkstemp(prefix=f"makeroom-{path.stem}-", suffix=".jsonl")

@@ -1,8 +1,7 @@
-"""The view: the messages that the model is sent, each part knowing which fact it shows.
+"""The view: the messages that the model is sent, each part naming the fact that it shows.
 
-A view is a list that grows at its end and is cut back to the first changed message when an edit comes in.
-Beside each message stands the running tally of tokens up to and including it, so that the size of any
-stretch is one subtraction. Nothing here decides what is shown: that is the fold.
+A view grows at its end and is cut back to the first message that an edit changes. A running tally of tokens
+is kept for each message, so that the size of any stretch is one subtraction.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from .messages import Block, ToolUseBlock, replace_surrogates_in_json
 
 
 class PartKind(IntEnum):
-    """What a part is, for the map of the context; also its place in a tally."""
+    """What a part is; its value is its place in a tally."""
 
     USER = 0
     ASSISTANT = 1
@@ -28,16 +27,18 @@ class PartKind(IntEnum):
     PLACEHOLDER = 5
 
 
-Tally = tuple[int, int, int, int, int, int]
-EMPTY: Tally = (0, 0, 0, 0, 0, 0)
+Tally = tuple[int, ...]
+"""Tokens of the parts of each kind, by the value of PartKind."""
+NO_TOKENS: Tally = (0,) * len(PartKind)
 MESSAGE_TOKENS = 4  # role and framing of one message, as tiktoken's own recipe counts them
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One block as shown. `seq` and `index` address the fact behind it; `tokens` is our count of it.
+    """One block as shown.
 
-    `use` is the call that a result answers. A part that an edit put there has kind PLACEHOLDER.
+    `seq` and `index` address the fact behind it; `tokens` is our count of the block; `use` is the call that a
+    result answers. A part that an edit put there has the kind PLACEHOLDER.
     """
 
     block: Block
@@ -80,7 +81,7 @@ def to_json_bytes(value: Any) -> bytes:
 
 
 class View(Sequence[Message]):
-    """The messages as sent, with running tallies. Only the fold changes it."""
+    """The messages as sent, with running tallies. Only its renderer changes it."""
 
     __slots__ = ("_messages", "_tallies")
 
@@ -99,11 +100,12 @@ class View(Sequence[Message]):
 
     @property
     def tally(self) -> Tally:
-        return self._tallies[-1] if self._tallies else EMPTY
+        """Our count of all parts."""
+        return self._tallies[-1] if self._tallies else NO_TOKENS
 
     @property
     def tokens(self) -> int:
-        """Our count of all messages, framing included; system and tools are not in it."""
+        """Our count of all messages, framing included; without system prompt and tools."""
         return self.tokens_before(len(self._messages))
 
     def tokens_before(self, index: int) -> int:
@@ -118,19 +120,22 @@ class View(Sequence[Message]):
         return self._tallies[last - 1][kind] - before
 
     def index_of(self, seq: int) -> int:
-        """The first message that shows fact `seq` or a later one (len(self) if there is none)."""
+        """Index of the first message that shows fact `seq` or a later one; len(self) if there is none."""
         return bisect_left(self._messages, seq, key=lambda message: message.last)
 
-    def append(self, message: Message) -> None:
+    def append(self, message: Message) -> bool:
+        """Add a message at the end. Returns False where it was joined with the last one, of the same role."""
         last = self._messages[-1] if self._messages else None
-        if last is not None and last.role == message.role:
+        is_joined = last is not None and last.role == message.role
+        if last is not None and is_joined:
             self.cut(len(self._messages) - 1)
             message = Message(last.role, last.parts + message.parts, last.first, message.last)
-        counts = list(self.tally)
+        counts = list(self._tallies[-1] if self._tallies else NO_TOKENS)
         for part in message.parts:
             counts[part.kind] += part.tokens
         self._messages.append(message)
-        self._tallies.append(tuple(counts))  # type: ignore[arg-type]
+        self._tallies.append(tuple(counts))
+        return not is_joined
 
     def copy(self) -> View:
         """An independent list of the same messages."""

@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 from agent.errors import ConfigError
 from agent.permissions.permission_store import permissions_path
 from agent.permissions.rules import Rule
-from transcripts.masking import SHORTEST
+from transcripts.masking import MIN_SECRET_CHARS
 
 OFFICIAL_SERVER = "https://api.anthropic.com"
 SWITCHED_OFF = ("0", "false", "no", "off")  # what switches a variable of the environment off
@@ -66,7 +66,7 @@ class Config:
         if self.base_url:
             found.append(unquote(urlsplit(self.base_url).password or ""))
             found.append(urlsplit(self.base_url).password)
-        return tuple(dict.fromkeys(value for value in found if value and len(value) >= SHORTEST))
+        return tuple(dict.fromkeys(value for value in found if value and len(value) >= MIN_SECRET_CHARS))
 
 
 # A project's file comes with the checkout: it can only tune and tighten.

@@ -59,7 +59,7 @@ class SessionFactory:
     def _copied(self, record: OpenedRecord) -> ActiveSession:
         """A copy in use, under a name that still tells it from its original."""
         session, context = self._start(record)
-        if name := name_of(session.folded.notes):
+        if name := name_of(session.folded.metadata):
             session.add_metadata("name", {"name": self._repository.copy_name(name)})
         return session, context
 

@@ -10,7 +10,7 @@ from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from transcripts.disk import add_line
+from transcripts.disk import append_line
 from transcripts.record_errors import StoreError
 from transcripts.session_lock import RECORDS_FOLDER, ensure_private_folder
 
@@ -142,7 +142,7 @@ def _append(path: Path, change: FileChange) -> None:
     line = json.dumps([change.seq, change.path, astuple(change.before), after])
     fd = os.open(path, os.O_APPEND | os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        add_line(fd, line.encode())
+        append_line(fd, line.encode())
     finally:
         os.close(fd)
 

@@ -18,7 +18,7 @@ from agent.session.session_rows import in_use_menu, session_menu
 from agent.ui.terminal_text import at_screen, at_terminal, one_line
 from transcripts.masking import SecretMasks, secret_values
 from transcripts.record_errors import SessionInUse
-from transcripts.session_lock import holder
+from transcripts.session_lock import lock_holder
 
 from .sessions_command import main as sessions_main
 
@@ -36,7 +36,7 @@ def with_session(setup: RunSetup) -> RunSetup | None:
         return setup
     path = _path(repository, setup)
     chosen = replace(setup, options=options._replace(continue_=False, resume=path.stem))
-    pid = None if options.fork_session else holder(path)
+    pid = None if options.fork_session else lock_holder(path)
     return chosen if pid is None else _resolve_in_use(chosen, SessionInUse(path.stem, pid or None))
 
 

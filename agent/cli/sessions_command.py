@@ -20,10 +20,12 @@ from agent.session.session_rows import session_line
 from tools.truncate import escaped
 from transcripts.export import export_text, write_private
 from transcripts.facts import Fact, Reply, Result, User
-from transcripts.injected_context import without_injected
+from transcripts.listing import recorded_sessions
+from transcripts.load import read_record
 from transcripts.masking import SecretMasks, secret_values
+from transcripts.messages import without_injected
+from transcripts.record_errors import StoreError
 from transcripts.render_text import content_text, fact_text, speaker_of
-from transcripts.store import StoreError, read_record, sessions
 
 MAX_HITS = 50  # of a search
 EXCERPT_CHARS = 100
@@ -50,7 +52,7 @@ def list_sessions(words: list[str], folder: Path) -> int:
     """The sessions of the folder."""
     if words:
         return _complain("sessions list takes nothing more; sessions search WORDS looks for words")
-    found = sessions(folder)
+    found = recorded_sessions(folder)
     if not found:
         return _print(f"no sessions are kept in {folder}")
     masks = _masks()
@@ -70,7 +72,7 @@ def search_sessions(words: list[str], folder: Path) -> int:
     if not wanted:
         return _complain("sessions search takes the words to look for")
     hits = 0
-    for summary in sessions(folder):
+    for summary in recorded_sessions(folder):
         for fact, excerpt in _hits(read_record(summary.path).facts, wanted):
             _print(f"{summary.sid}  r{fact.seq:<5} {speaker_of(fact):<9}  {excerpt}")
             hits += 1

@@ -185,7 +185,7 @@ async def pin(controller: Controller, argument: str) -> Event | None:
     """Pin a sentence, so that every compaction keeps it. Without one, lists the pins; `remove N` removes \
 one."""
     session, _ = controller.in_use
-    pins = pins_of(session.folded.notes)
+    pins = pins_of(session.folded.metadata)
     verb, _, rest = argument.partition(" ")
     if verb == "remove":
         if not rest.isdigit() or int(rest) not in pins:
@@ -193,5 +193,5 @@ one."""
         session.add_metadata("unpin", {"id": int(rest)})
     elif argument:
         session.add_metadata("pin", {"id": max(pins, default=0) + 1, "text": argument})
-    lines = [f"{number}  {text}" for number, text in pins_of(session.folded.notes).items()]
+    lines = [f"{number}  {text}" for number, text in pins_of(session.folded.metadata).items()]
     return CommandOutput("\n".join(lines)) if lines else Notice("nothing is pinned")

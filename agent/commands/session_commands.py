@@ -100,7 +100,7 @@ async def rename_session(controller: Controller, argument: str) -> Event | None:
         return Notice(f"the session {owner} has the name {argument!r} already; give another", "warning")
     if argument:
         session.add_metadata("name", {"name": argument})
-    name = name_of(session.folded.notes)
+    name = name_of(session.folded.metadata)
     return Notice(f"the name is {name!r}" if name else "this session has no name")
 
 

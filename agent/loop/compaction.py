@@ -20,7 +20,7 @@ from compact.notice import notice
 from compact.pipeline import Flow, plan
 from compact.plan import Plan, Proposal, SummaryReply, SummaryRequest, Trigger
 from compact.window import ContextWindow
-from transcripts.outputs import store
+from transcripts.stored_outputs import store_output
 
 from .context import TurnContext
 from .model_call import call_summarizer, prompt_tokens
@@ -160,7 +160,7 @@ def _store_files(proposal: Proposal, context: TurnContext) -> str:
     """Write the files that a proposal names. Returns why that failed, or ""."""
     try:
         for name, text in proposal.files:
-            store(context.tool_context.outputs, name, text)
+            store_output(context.tool_context.outputs, name, text)
     except OSError as error:
         return f"{error.strerror or error}, {context.tool_context.outputs}"
     return ""

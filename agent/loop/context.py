@@ -76,7 +76,7 @@ class TurnContext:
             prices=state.prices,
             now=self.clock.now(),
             overhead=state.overhead,
-            fit=calibrate(session.folded.measures),
+            fit=calibrate(session.folded.measurements),
             binds=state.binds,
             count=state.counter,
             live=state.live(),

@@ -51,7 +51,7 @@ class Repairs:
 def prompt_tokens(session: Session, context: TurnContext) -> int:
     """The calibrated size of the next prompt, in tokens."""
     folded = session.folded
-    return context_tokens(folded, context.compaction.overhead, calibrate(folded.measures))
+    return context_tokens(folded, context.compaction.overhead, calibrate(folded.measurements))
 
 
 async def call_model(session: Session, context: TurnContext, emit: Emit) -> Reply:
@@ -101,7 +101,7 @@ def _record_request(session: Session, context: TurnContext, emit: Emit, attempt:
 def _request(session: Session, context: TurnContext) -> ModelRequest:
     """The request. It ends with the model's own words only where a pause asks for just that."""
     folded = session.folded
-    paused = folded.reply is not None and folded.reply.stop == "pause_turn"
+    paused = folded.last_reply is not None and folded.last_reply.stop == "pause_turn"
     view = folded.view if paused else without_tail(folded.view)
     return ModelRequest(context.settings, view, cache_breakpoints(folded))
 
@@ -225,7 +225,7 @@ async def call_summarizer(
 
 
 def _summary_request(session: Session, context: TurnContext, wanted: SummaryRequest) -> ModelRequest:
-    folded = session.folded.supposing(wanted.edits) if wanted.edits else session.folded
+    folded = session.folded.with_edits(wanted.edits) if wanted.edits else session.folded
     view = without_oldest(without_tail(folded.view), wanted.leave_out)
     max_tokens = min(wanted.max_tokens, context.compaction.window.max_output)
     marks = () if wanted.leave_out else cache_breakpoints(folded)

@@ -306,7 +306,7 @@ def _finish(way: ReplyCalls, step: PreparedCall, outcome: ToolResult, seconds: f
 
 
 def _answered(way: ReplyCalls, block: int) -> bool:
-    exchange = way.session.folded.find(way.of)
+    exchange = way.session.folded.conversation.exchange_of(way.of)
     return exchange is not None and block in exchange.results
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from agent.errors import ModelError, ModelNotFound, UsageError
 from agent.model_port import Model, ModelFacts
-from transcripts.disk import make_private
+from transcripts.disk import make_private_folders
 from transcripts.masking import mask
 
 DESCRIBE_TIMEOUT_S = 5.0  # the catalog is good enough to go on without an answer
@@ -39,7 +39,7 @@ class ModelFactsCache:
         entries = self._read()
         entries[_key(server, facts.id)] = {"at": now, "facts": asdict(facts)}
         try:
-            make_private(self.path.parent)
+            make_private_folders(self.path.parent)
             fresh = self.path.with_suffix(".tmp")
             fresh.write_text(json.dumps(entries), "utf-8")
             fresh.replace(self.path)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.errors import ConfigError
-from transcripts.disk import make_private, put
+from transcripts.disk import make_private_folders, replace_file
 
 from .modes import Mode
 from .rules import PermissionRules, Rule, parse_rules
@@ -83,7 +83,7 @@ def store_rule(path: Path, rule: Rule) -> None:
     """
     known = _read(path)
     if str(rule) not in known:
-        make_private(path.parent)
+        make_private_folders(path.parent)
         _write(path, [*known, str(rule)])
 
 
@@ -111,4 +111,4 @@ def _read(path: Path) -> list[str]:
 
 def _write(path: Path, rules: list[str]) -> None:
     quoted = "".join(f"    {json.dumps(rule, ensure_ascii=False)},\n" for rule in rules)  # as TOML quotes too
-    put(path, f"# Commands that you allowed for this project.\nallow = [\n{quoted}]\n".encode())
+    replace_file(path, f"# Commands that you allowed for this project.\nallow = [\n{quoted}]\n".encode())

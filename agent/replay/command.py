@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from compact.tokens import TokenCounter, load_counter
-from transcripts.importers import UnreadableRecording, load
+from transcripts.importers import UnreadableRecording, import_session
 
 from .cost import TIERS, Run
 from .policies import POLICIES, setup_of
@@ -112,7 +112,7 @@ def read(files: Iterable[Path], counter: TokenCounter) -> tuple[list[Recording],
     troubles: list[str] = []
     for path in files:
         try:
-            imported = load(path.read_bytes(), counter.blocks)
+            imported = import_session(path.read_bytes(), counter.blocks)
         except FileNotFoundError:
             troubles.append(f"{path}: no such file. Check the path")
         except OSError as error:

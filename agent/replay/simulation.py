@@ -236,7 +236,7 @@ class _Replay:
 
     def _summarise(self, asked: SummaryRequest) -> SummaryReply:
         """The canned answer to a summary request, its call priced like any other."""
-        folded = self.folded.supposing(asked.edits) if asked.edits else self.folded
+        folded = self.folded.with_edits(asked.edits) if asked.edits else self.folded
         view = sendable(leaving_out(folded, asked.leave_out))
         tokens = self.setup.counter.text(asked.instructions)
         words = Part(TextBlock(asked.instructions), self.folded.last_seq + 1, 0, PartKind.USER, tokens)
@@ -271,7 +271,9 @@ def leaving_out(folded: Folded, exchanges: int) -> Sequence[Message]:
     if exchanges <= 0 or not replies:
         return view
     first = replies[min(exchanges, len(replies) - 1)]
-    return folded.preview((Fold(0, first - 1, (TextBlock(LEFT_OUT),), 12), Unthink(0, folded.last_seq)))
+    return folded.with_edits(
+        (Fold(0, first - 1, (TextBlock(LEFT_OUT),), 12), Unthink(0, folded.last_seq))
+    ).view
 
 
 def _marked(folded: Folded, view: Sequence[Message]) -> list[int]:

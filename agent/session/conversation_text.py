@@ -10,15 +10,15 @@ from pathlib import Path
 
 from agent.events import CommandOutput, Emit, Notice
 from transcripts.entries import Exchange, Prompt
-from transcripts.export import masked
+from transcripts.export import mask_session
 from transcripts.facts import Compacted, Reply, Result, User
 from transcripts.fold import Folded, fold
-from transcripts.importers import detect, load
-from transcripts.injected_context import without_injected
+from transcripts.importers import detect_format, import_session
+from transcripts.listing import find_session
+from transcripts.load import read_record
 from transcripts.masking import SecretMasks
-from transcripts.messages import Block, TextBlock, ToolUseBlock
+from transcripts.messages import Block, TextBlock, ToolUseBlock, without_injected
 from transcripts.render_text import block_text, content_text, speaker_of
-from transcripts.store import read_record, resolve
 
 from .session import Session, text_of_reply
 
@@ -32,10 +32,10 @@ def load_conversation(wanted: str, folder: Path) -> tuple[str, Folded]:
     path = Path(wanted).expanduser()
     if path.is_file() and ("/" in wanted or path.suffix):
         recording = path.read_bytes()
-        if detect(recording).name != "makeroom":
-            return path.stem, fold(load(recording, lambda blocks: ()).facts)
+        if detect_format(recording).name != "makeroom":
+            return path.stem, fold(import_session(recording, lambda blocks: ()).facts)
     else:
-        path = resolve(folder, wanted)
+        path = find_session(folder, wanted)
     loaded = read_record(path)
     return loaded.sid, fold(loaded.facts)
 
@@ -43,7 +43,7 @@ def load_conversation(wanted: str, folder: Path) -> tuple[str, Folded]:
 def conversation_text(wanted: str, folder: Path, masks: SecretMasks) -> str:
     """One conversation, without what `masks` hides. Raises as `load_conversation`."""
     sid, folded = load_conversation(wanted, folder)
-    return "\n\n".join(_passages(masked(folded, sid, masks)))
+    return "\n\n".join(_passages(mask_session(folded, sid, masks)))
 
 
 def _passages(folded: Folded) -> Iterator[str]:
@@ -85,7 +85,7 @@ def show_briefly(session: Session, emit: Emit) -> None:
     for who, text in messages[-MAX_BRIEF_MESSAGES:]:
         cut = text.strip() if len(text) <= MAX_BRIEF_CHARS else f"{text[:MAX_BRIEF_CHARS].strip()} …"
         emit(CommandOutput(f"**{who}**\n\n{cut}", "markdown"))
-    newest = session.folded.exchange
+    newest = session.folded.conversation.last_exchange
     if newest is not None and newest.open:
         unanswered = [use.name for index, use in newest.uses.items() if index not in newest.results]
         running = ", ".join(unanswered)

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from tools.truncate import escaped
-from transcripts.injected_context import CLOSING, OPENING
+from transcripts.messages import INJECTED_CLOSING_TAG, INJECTED_OPENING_TAG
 
 MAX_NAME_CHARS = 200  # of a folder or branch: the name comes with the project and may be anything
 
@@ -19,13 +19,13 @@ MAX_NAME_CHARS = 200  # of a folder or branch: the name comes with the project a
 def environment_context(folder: Path, now: float) -> str:
     """Date, folder, system and branch, a line each, within the tags that mark text added by the program."""
     lines = [
-        OPENING,
+        INJECTED_OPENING_TAG,
         "(added by makeroom, not by the user)",
         f"Date: {datetime.fromtimestamp(now).astimezone():%A %Y-%m-%d %H:%M %Z}",
         f"Project folder: {_name(folder)}",
         f"System: {platform.system()} {platform.machine()}",
         f"Git: {branch(folder)}",
-        CLOSING,
+        INJECTED_CLOSING_TAG,
     ]
     return "\n".join(lines)
 

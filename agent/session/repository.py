@@ -17,26 +17,17 @@ from pathlib import Path
 from agent.checkpoints.change_log import copy_log
 from agent.checkpoints.recorder import Checkpoints
 from agent.errors import UsageError
-from transcripts.codec import VERSION, BadLine
+from transcripts.codec import FORMAT_VERSION, BadLine
 from transcripts.facts import Fact
 from transcripts.fold import Folded, fold
-from transcripts.importers import load
-from transcripts.lazy_results import LazyResults, whole
+from transcripts.importers import import_session
+from transcripts.lazy_results import LazyResults, fetch_everything
+from transcripts.listing import SessionSummary, find_session, newest_session, recorded_sessions
+from transcripts.load import LoadedRecord, read_record
 from transcripts.originals import Originals
 from transcripts.record_errors import RecordTooNew, StoreError
-from transcripts.session_lock import RECORDS_FOLDER
-from transcripts.store import (
-    LoadedRecord,
-    SessionSummary,
-    Store,
-    create,
-    new_sid,
-    newest,
-    read_record,
-    resolve,
-    resume,
-    sessions,
-)
+from transcripts.session_lock import RECORDS_FOLDER, new_sid
+from transcripts.store import Store, create_store, resume_store
 
 from .session import BlockCounter, Session
 
@@ -79,13 +70,13 @@ class SessionRepository:
     def new(self, now: float) -> OpenedRecord:
         """A session with no facts yet; its file is made with the first fact."""
         sid = new_sid(now, secrets.token_hex(2))
-        return OpenedRecord(sid, create(self.home, sid, self.tell))
+        return OpenedRecord(sid, create_store(self.home, sid, self.tell))
 
     def reopen(self, path: Path) -> OpenedRecord:
         """A recorded session, to be continued. Raises StoreError."""
-        store, loaded = resume(path, self.tell)
+        store, loaded = resume_store(path, self.tell)
         self._tell_damage(loaded)
-        return OpenedRecord(loaded.sid, store, fold(loaded.facts), loaded.shelf)
+        return OpenedRecord(loaded.sid, store, fold(loaded.facts), loaded.lazy_results)
 
     def fork(self, path: Path, now: float) -> OpenedRecord:
         """A new session that begins with the facts of a recorded one, which another process may be writing.
@@ -93,7 +84,7 @@ class SessionRepository:
         Raises StoreError.
         """
         loaded = read_record(path)
-        if loaded.version > VERSION:
+        if loaded.version > FORMAT_VERSION:
             raise RecordTooNew(loaded.sid, loaded.version)
         record = self._with_facts(loaded.facts, now)
         self.inherit(loaded.sid, record.sid)
@@ -109,7 +100,7 @@ class SessionRepository:
         Raises UsageError.
         """
         try:
-            imported = load(path.read_bytes(), count.blocks)
+            imported = import_session(path.read_bytes(), count.blocks)
         except (OSError, ValueError) as error:
             raise UsageError(f"cannot go on with {path}: {error}") from error
         return self._with_facts(fold(imported.facts).facts, now)
@@ -133,7 +124,7 @@ class SessionRepository:
 
     def newest(self) -> Path:
         """The newest session of this folder with a prompt in it. Raises UsageError."""
-        path = newest(self.home)
+        path = newest_session(self.home)
         if path is None:
             raise UsageError("there is no session in this folder to continue; start one without --continue")
         return path
@@ -143,25 +134,25 @@ class SessionRepository:
         if (path := self._own_file(wanted)) is not None:
             return path
         try:
-            return resolve(self.home, wanted)
+            return find_session(self.home, wanted)
         except StoreError as error:
             raise UsageError(str(error)) from error
 
     def listed(self) -> list[SessionSummary]:
         """The sessions with a prompt in them, newest first. Blocks on the disk."""
-        return [one for one in sessions(self.home) if one.turns]
+        return [one for one in recorded_sessions(self.home) if one.prompts]
 
     def holder_of(self, name: str, but: str) -> str | None:
         """The id of a session other than `but` that is found by this name, in any case."""
         wanted = name.casefold()
-        others = (one for one in sessions(self.home) if one.sid != but)
+        others = (one for one in recorded_sessions(self.home) if one.sid != but)
         return next((one.sid for one in others if wanted in (one.name.casefold(), one.sid)), None)
 
     def copy_name(self, name: str) -> str:
         """A name for a copy of the session of this name that no other session has."""
         name = re.sub(r" \(copy(?: \d+)?\)$", "", name)
         names = (f"{name} (copy)" if number == 1 else f"{name} (copy {number})" for number in count(1))
-        taken = {one.name.casefold() for one in sessions(self.home)}
+        taken = {one.name.casefold() for one in recorded_sessions(self.home)}
         return next(each for each in names if each.casefold() not in taken)
 
     def is_recording(self, wanted: str) -> bool:
@@ -189,12 +180,10 @@ class SessionRepository:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _tell_damage(self, loaded: LoadedRecord) -> None:
-        if loaded.torn:
-            self.tell(f"the last record was cut off ({loaded.torn} bytes): kept aside in {loaded.sid}.torn")
-        if loaded.bad:
-            self.tell(
-                f"{len(loaded.bad)} damaged records are skipped; the first is line {loaded.bad[0].line}"
-            )
+        if torn := loaded.torn_size:
+            self.tell(f"the last record was cut off ({torn} bytes): kept aside in {loaded.sid}.torn")
+        if bad := loaded.damaged:
+            self.tell(f"{len(bad)} damaged records are skipped; the first is line {bad[0].line}")
 
 
 def load_deferred(session: Session) -> None:
@@ -207,7 +196,7 @@ def load_deferred(session: Session) -> None:
 def with_deferred_results(folded: Folded, deferred: LazyResults) -> Folded:
     """The session with every result in place. Raises StoreError where the record has changed meanwhile."""
     try:
-        return whole(folded, deferred)
+        return fetch_everything(folded, deferred)
     except (OSError, BadLine) as error:
         raise StoreError(
             f"{deferred.path} was changed since it was read ({error}): resume it anew"

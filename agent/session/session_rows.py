@@ -15,9 +15,9 @@ MAX_SEARCHED_CHARS = 2_000  # of a first prompt, which the menu's filter looks t
 
 def session_line(summary: SessionSummary, masks: SecretMasks) -> str:
     """One line of `makeroom sessions`. Controls are not escaped."""
-    title = masks.all(f"[{summary.name}] {summary.first}" if summary.name else summary.first)
-    prompts = pluralize(summary.turns, "prompt")
-    head = f"{summary.sid}  {format_timestamp(summary.at)}  {prompts:>11}  {_size(summary.size):>8}"
+    title = masks.all(f"[{summary.name}] {summary.first}" if summary.name else summary.first_prompt)
+    prompts = pluralize(summary.prompts, "prompt")
+    head = f"{summary.sid}  {format_timestamp(summary.last_active)}  {prompts:>11}  {_size(summary.size):>8}"
     return f"{head}  {title[:MAX_TITLE_CHARS]}"
 
 
@@ -26,9 +26,9 @@ def session_menu(summaries: list[SessionSummary], now: float, masks: SecretMasks
     rows = tuple(
         MenuRow(
             one.sid,
-            masks.all(one.name or one.first)[:MAX_SEARCHED_CHARS],
-            (format_age(one.at, now), pluralize(one.turns, "prompt"), _size(one.size), one.sid),
-            masks.all(one.first)[:MAX_SEARCHED_CHARS],
+            masks.all(one.name or one.first_prompt)[:MAX_SEARCHED_CHARS],
+            (format_age(one.last_active, now), pluralize(one.prompts, "prompt"), _size(one.size), one.sid),
+            masks.all(one.first_prompt)[:MAX_SEARCHED_CHARS],
         )
         for one in summaries
     )

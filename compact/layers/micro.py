@@ -34,7 +34,7 @@ def _all_but_newest(situation: Situation) -> tuple[Clear, ...]:
         for part in message.parts
         if part.kind in (PartKind.RESULT, PartKind.PLACEHOLDER)
         and part.use is not None
-        and part.seq <= folded.seen
+        and part.seq <= folded.last_reply_seq
     ]
     spared = exemptions(situation)
     old = seen[: max(0, len(seen) - settings.micro_keep)]

@@ -20,7 +20,7 @@ from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server, ServerOptions
-from tests.transcripts.platter import Left, Platter, lay_out
+from tests.transcripts.simulated_disk import Left, Platter, lay_out
 from transcripts.facts import Compacted, Fact, Reply, Result, Started
 from transcripts.fold import fold
 from transcripts.load import read_record
@@ -196,7 +196,7 @@ def test_whatever_the_power_left_the_program_goes_on_with_it(run: Run) -> None:
         for text in said(run.requests[moment.request - 1]):
             assert json.dumps(text, ensure_ascii=False)[1:-1] in sent
         (record,) = run.folder.glob(".transcripts/*.jsonl")
-        assert read_record(record).torn == 0
+        assert read_record(record).torn_size == 0
 
 
 WRITES = """

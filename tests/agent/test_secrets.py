@@ -23,8 +23,8 @@ from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
-from transcripts.codec import encode
-from transcripts.export import ENDINGS, export_text
+from transcripts.codec import encode_fact
+from transcripts.export import EXPORT_SUFFIXES, export_text
 from transcripts.fold import Folded
 from transcripts.masking import SecretMasks
 from transcripts.messages import TextBlock, ToolUseBlock, UnknownBlock
@@ -108,11 +108,11 @@ def test_every_kind_of_fact_is_made_without_own_credentials() -> None:
     session.failed("summary", f"no: {KEY}", {"said": KEY})
     session.compacted("summary", "auto", (), {"reason": KEY})
     for fact in record.facts:
-        line = encode(fact, "s")
+        line = encode_fact(fact, "s")
         assert KEY.encode() not in line and (b"****" in line or b'"closed"' in line), line
 
 
-@pytest.mark.parametrize("suffix", ENDINGS)
+@pytest.mark.parametrize("suffix", EXPORT_SUFFIXES)
 def test_an_export_shows_neither_known_shapes_nor_what_secret_variables_hold(suffix: str) -> None:
     session = Session("s", Memory(), Folded(), load_counter(), TestClock().now)
     session.open((NAMED,), (), model="m", window=1, folder="/w")
@@ -135,10 +135,10 @@ def test_an_export_shows_neither_known_shapes_nor_what_secret_variables_hold(suf
 def test_the_sessions_command_shows_no_secret(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from transcripts.store import create
+    from transcripts.store import create_store
 
     monkeypatch.setenv("MY_TOKEN", NAMED)
-    session = Session("s1", create(tmp_path, "s1", print), Folded(), load_counter(), TestClock().now)
+    session = Session("s1", create_store(tmp_path, "s1", print), Folded(), load_counter(), TestClock().now)
     session.open((), (), model="m", window=1, folder=str(tmp_path))
     session.user((TextBlock(f"words {NAMED} and {CLOUD}"),))
     session.close("left")

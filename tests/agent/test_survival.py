@@ -92,7 +92,7 @@ def test_two_agents_in_one_project_keep_whole_records_of_their_own(tmp_path: Pat
     assert len(records) == 2
     for path in records:
         loaded = read_record(path)
-        assert (loaded.bad, loaded.torn) == ((), 0)
+        assert (loaded.damaged, loaded.torn_size) == ((), 0)
         assert sum(isinstance(fact, Said) for fact in loaded.facts) == turns + 1
         assert sum(isinstance(fact, Result) for fact in loaded.facts) == turns
         assert [fact.seq for fact in loaded.facts] == list(range(1, len(loaded.facts) + 1))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.transcripts.platter import Node, Platter
+from tests.transcripts.simulated_disk import Node, Platter
 
 
 def _working() -> str | None:

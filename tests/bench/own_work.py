@@ -12,7 +12,7 @@ from compact.prices import Prices
 from compact.settings import CompactSettings
 from compact.tokens import calibrate, load_counter
 from compact.window import ContextWindow
-from transcripts.codec import encode
+from transcripts.codec import encode_fact
 from transcripts.facts import Reply, RequestSent, Result, User
 from transcripts.fold import Folded
 from transcripts.messages import TextBlock, ToolUseBlock, Usage
@@ -30,7 +30,7 @@ def one_exchange(folded: Folded, situation: Situation) -> float:
     )
     began = time.perf_counter()
     for fact in facts:
-        encode(fact, "sid")
+        encode_fact(fact, "sid")
         folded.apply(fact)
     with suppress(StopIteration):
         next(plan(situation, "auto"))

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from compact.tokens import load_counter
-from transcripts.codec import encode
+from transcripts.codec import encode_fact
 from transcripts.facts import Fact, Opened, Reply, RequestSent, Result, Started, User
 from transcripts.messages import TextBlock, ToolUseBlock, Usage
 
@@ -145,7 +145,7 @@ def session(folder: Path, messages: int) -> str:
             Started(seq + 2, 0.0, seq + 1, 0),
             Result(seq + 3, 0.0, seq + 1, 0, answer, count.blocks(answer)),
         ]
-    (place / f"{sid}.jsonl").write_bytes(b"".join(encode(fact, sid) for fact in facts))
+    (place / f"{sid}.jsonl").write_bytes(b"".join(encode_fact(fact, sid) for fact in facts))
     return sid
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from transcripts.codec import encode
+from transcripts.codec import encode_fact
 from transcripts.facts import Compacted, Fact, Fold, Reply, Result, Started, User
 from transcripts.load import read_record
 from transcripts.messages import TextBlock, ToolUseBlock
-from transcripts.store import create
+from transcripts.store import create_store
 
 pytestmark = pytest.mark.bench
 SIZE = 100_000_000
@@ -44,12 +44,12 @@ def seconds(work: Callable[[], object]) -> float:
 
 def test_appending_takes_at_most_half_as_long_again_as_the_bare_calls(tmp_path: Path) -> None:
     """os.write + fdatasync of the same bytes on a second file, turn by turn."""
-    store = create(tmp_path, "s", pytest.fail)
+    store = create_store(tmp_path, "s", pytest.fail)
     bare = os.open(tmp_path / "bare", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     ours, theirs = [], []
     for number in range(120):
         facts = turn(1 + 4 * number)
-        lines = [(encode(fact, "s"), durable) for fact, durable in facts]
+        lines = [(encode_fact(fact, "s"), durable) for fact, durable in facts]
 
         def write(lines: list[tuple[bytes, bool]] = lines) -> None:
             for line, durable in lines:
@@ -83,14 +83,14 @@ def large(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     with path.open("wb") as file:
         while written < SIZE * 0.97:
             for fact, _ in turn(seq, request.param):
-                written += file.write(encode(fact, "s"))
+                written += file.write(encode_fact(fact, "s"))
             seq += 4
         edits = (Fold(1, seq - 1, (TextBlock("all so far"),), 9),)
-        written += file.write(encode(Compacted(seq, 1.5e9, "summary", "auto", edits), "s"))
+        written += file.write(encode_fact(Compacted(seq, 1.5e9, "summary", "auto", edits), "s"))
         seq += 1
         while written < SIZE:
             for fact, _ in turn(seq, request.param):
-                written += file.write(encode(fact, "s"))
+                written += file.write(encode_fact(fact, "s"))
             seq += 4
     return path
 
@@ -100,17 +100,17 @@ def bare_pass(path: Path) -> int:
         return sum(len(json.loads(line)) for line in file)
 
 
-@pytest.mark.parametrize("shelve", [False, True], ids=["whole", "shelved"])
+@pytest.mark.parametrize("defer", [False, True], ids=["whole", "deferred"])
 def test_loading_100_mb_takes_at_most_half_as_long_again_as_parsing_it(
-    large: Path, shelve: bool, request: pytest.FixtureRequest
+    large: Path, defer: bool, request: pytest.FixtureRequest
 ) -> None:
-    """As a session is resumed, with what no view shows left on the shelf; and whole, as it is exported.
+    """As a session is resumed, with what no view shows left in the file; and whole, as it is exported.
 
     Whole, with records of 2 KB, keeping everything is a quarter of the time and making the facts another
     two fifths: there 2 is the bound.
     """
     ours, theirs = [], []
-    pair = [(theirs, lambda: bare_pass(large)), (ours, lambda: read_record(large, shelve=shelve))]
+    pair = [(theirs, lambda: bare_pass(large)), (ours, lambda: read_record(large, defer=defer))]
     for number in range(6):
         for times, work in pair if number % 2 else reversed(pair):
             times.append(seconds(work))
@@ -119,15 +119,15 @@ def test_loading_100_mb_takes_at_most_half_as_long_again_as_parsing_it(
         f"\n{large.stat().st_size / 1e6:.0f} MB: {statistics.median(ours):.2f} s, json.loads alone", end=" "
     )
     print(f"{statistics.median(theirs):.2f} s, ratio {ratio:.2f}")
-    assert ratio <= (1.5 if shelve or "6.7 KB" in request.node.name else 2)
+    assert ratio <= (1.5 if defer or "6.7 KB" in request.node.name else 2)
 
 
 def test_a_compacted_session_of_100_mb_is_there_in_3_seconds_and_300_mb(large: Path) -> None:
     """In a process of its own, imports and the first view included."""
     script = (
         "import sys, time, resource; began = time.perf_counter(); from pathlib import Path\n"
-        "from transcripts.store import resume; from transcripts.fold import fold\n"
-        "store, loaded = resume(Path(sys.argv[1]), print); folded = fold(loaded.facts)\n"
+        "from transcripts.store import resume_store; from transcripts.fold import fold\n"
+        "store, loaded = resume_store(Path(sys.argv[1]), print); folded = fold(loaded.facts)\n"
         "n = len(folded.view)\n"
         "print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, n)\n"
         "store.close()"

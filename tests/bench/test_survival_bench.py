@@ -25,7 +25,7 @@ from compact.tokens import Calibration, TokenCounter, load_counter
 from compact.window import ContextWindow
 from transcripts.facts import Fact, Fold, Reply
 from transcripts.fold import Folded
-from transcripts.importers import load
+from transcripts.importers import import_session
 from transcripts.messages import TextBlock, ToolResultBlock, ToolUseBlock
 
 pytestmark = pytest.mark.bench
@@ -48,7 +48,7 @@ class Score:
 
 def recordings(counter: TokenCounter) -> Iterator[tuple[str, tuple[Fact, ...]]]:
     for path in sorted(Path(FOLDER).glob("*.jsonl")):
-        yield path.stem, tuple(load(path.read_bytes(), counter.blocks).facts)
+        yield path.stem, tuple(import_session(path.read_bytes(), counter.blocks).facts)
 
 
 def halves(facts: tuple[Fact, ...]) -> Iterator[tuple[Folded, tuple[Fact, ...]]]:
@@ -122,7 +122,7 @@ def test_what_is_kept_names_what_the_next_calls_use(make, target):
             if made is None:
                 continue
             cap = keep_cap(situation)
-            known, after = text_of(folded), folded.supposing(made.edits)
+            known, after = text_of(folded), folded.with_edits(made.edits)
             wanted = {each for each in upcoming(rest) if each in known}
             kept = text_of(after)
             score.sizes += (size(after, made),)

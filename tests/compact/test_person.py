@@ -132,7 +132,7 @@ def test_a_summary_is_asked_on_the_previews_of_what_was_never_sent():
     made = world.plan()
     assert [proposal.layer for proposal in made.proposals] == ["budget", "summary"]
     (asked,) = world.questions
-    sent = [encode_message(message) for message in world.folded.preview(asked.edits)]
+    sent = [encode_message(message) for message in world.folded.with_edits(asked.edits).view]
     assert sent[:-1] == before[:-1] and len(sent[-1]) < 0.5 * len(before[-1])
     assert asked.leave_out == 0
 

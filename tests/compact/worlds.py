@@ -18,7 +18,7 @@ from compact.settings import CompactSettings
 from compact.tokens import Calibration, TokenCounter
 from compact.uncompact import CannotUndo, plan_undo
 from compact.window import ContextWindow
-from tests.transcripts.grammar import complaints
+from tests.transcripts.api_rules import complaints
 from transcripts.facts import Compacted, Failed, Metadata, Reply, RequestSent, Result, Undone, User
 from transcripts.fold import Folded, fold
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock, Usage

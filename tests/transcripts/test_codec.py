@@ -4,7 +4,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 
-from transcripts.codec import BadLine, decode, encode, from_raw, seal
+from transcripts.codec import BadLine, decode_line, encode_fact, fact_from_json, seal
 from transcripts.facts import Clear, Compacted, Fact, Reply, RequestSent, Result, UnknownFact, User
 from transcripts.messages import (
     TextBlock,
@@ -16,7 +16,7 @@ from transcripts.messages import (
     replace_surrogates_in_json,
 )
 
-from .histories import Dice, anything, seeds
+from .random_histories import Dice, anything, seeds
 
 
 def made(seed: int, count: int = 30) -> list[Fact]:
@@ -28,14 +28,14 @@ def made(seed: int, count: int = 30) -> list[Fact]:
 @settings(max_examples=60, deadline=None)
 def test_every_fact_comes_back_as_it_went_in(seed: int) -> None:
     for fact in made(seed):
-        line = encode(fact, "s")
+        line = encode_fact(fact, "s")
         assert line.endswith(b"\n") and line.count(b"\n") == 1
-        back, sid = decode(line)
+        back, sid = decode_line(line)
         assert sid == "s"
         assert type(back) is type(fact)
         if b"?" not in line:  # it stands for what no file can hold
             assert back == fact
-        assert encode(back, "s") == line
+        assert encode_fact(back, "s") == line
 
 
 @given(seeds)
@@ -43,18 +43,18 @@ def test_every_fact_comes_back_as_it_went_in(seed: int) -> None:
 def test_one_flipped_bit_is_noticed(seed: int) -> None:
     random = Random(seed)
     for fact in made(seed, 6):
-        line = bytearray(encode(fact, "s")[:-1])
+        line = bytearray(encode_fact(fact, "s")[:-1])
         at = random.randrange(len(line))
         line[at] ^= 1 << random.randrange(8)
-        if bytes(line) == encode(fact, "s")[:-1] or line[at] in b"\r\n":
+        if bytes(line) == encode_fact(fact, "s")[:-1] or line[at] in b"\r\n":
             continue
         with pytest.raises(BadLine):
-            decode(bytes(line))
+            decode_line(bytes(line))
 
 
 def test_what_no_file_can_hold_is_replaced_and_all_else_is_kept() -> None:
     fact = User(1, 0.0, (TextBlock("a\ud800b \u2028 \x00 \U0001f600"),))
-    back, _ = decode(encode(fact, "s"))
+    back, _ = decode_line(encode_fact(fact, "s"))
     assert back == User(1, 0.0, (TextBlock("a?b \u2028 \x00 \U0001f600"),))
 
 
@@ -67,9 +67,9 @@ def test_a_line_of_a_newer_version_is_kept_whole() -> None:
         "kind": "user",
         "future": {"a": [1]},
     }
-    fact, _ = decode(seal(raw))
+    fact, _ = decode_line(seal(raw))
     assert isinstance(fact, UnknownFact) and fact.raw["future"] == {"a": [1]}
-    assert decode(encode(fact, "s"))[0] == fact
+    assert decode_line(encode_fact(fact, "s"))[0] == fact
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_line_of_a_newer_version_is_kept_whole() -> None:
 )
 def test_a_sound_line_that_we_cannot_read_is_kept_as_unknown(body: dict[str, object]) -> None:
     raw = {"v": 1, "seq": 4, "ts": "2026-11-21T09:30:00.125Z", "sid": "s", **body}
-    fact, _ = decode(seal(raw))
+    fact, _ = decode_line(seal(raw))
     assert isinstance(fact, UnknownFact) and fact.seq == 4
 
 
@@ -104,12 +104,12 @@ def test_a_sound_line_that_we_cannot_read_is_kept_as_unknown(body: dict[str, obj
 )
 def test_what_has_no_number_time_session_or_kind_is_no_record(raw: object) -> None:
     with pytest.raises(BadLine):
-        from_raw(raw)
+        fact_from_json(raw)
 
 
 def test_nesting_without_end_is_no_record() -> None:
     with pytest.raises(BadLine):
-        decode(seal({"v": 1})[:-18] + b',"x":' + b"[" * 200_000 + b"\n")
+        decode_line(seal({"v": 1})[:-18] + b',"x":' + b"[" * 200_000 + b"\n")
 
 
 @pytest.mark.parametrize(
@@ -142,16 +142,16 @@ def test_fields_of_a_block_that_we_do_not_know_are_kept() -> None:
 
 
 def test_defaults_take_no_room_in_a_line() -> None:
-    line = json.loads(encode(Reply(1, 0.0, (TextBlock("hi"),)), "s"))
+    line = json.loads(encode_fact(Reply(1, 0.0, (TextBlock("hi"),)), "s"))
     assert set(line) == {"v", "seq", "ts", "sid", "kind", "blocks", "crc"}
 
 
 def test_lines_are_readable_by_eye() -> None:
     fact = Compacted(7, 0.0, "micro", "auto", (Clear(3, 0, "content", "gone", 5),), 6, {"freed": 9})
-    assert encode(fact, "s1") == (
+    assert encode_fact(fact, "s1") == (
         b'{"v":1,"seq":7,"ts":"1970-01-01T00:00:00.000Z","sid":"s1","kind":"compacted","layer":"micro",'
         b'"trigger":"auto","edits":[{"edit":"clear","seq":3,"block":0,"field":"content","text":"gone","saves":5}],'
-        b'"asked":6,"report":{"freed":9},"crc":"%s"}\n' % encode(fact, "s1")[-11:-3]
+        b'"asked":6,"report":{"freed":9},"crc":"%s"}\n' % encode_fact(fact, "s1")[-11:-3]
     )
 
 
@@ -163,7 +163,7 @@ def test_every_kind_of_block_survives() -> None:
         UnknownBlock({"type": "new"}),
     )
     fact = Reply(1, 0.0, blocks)
-    assert decode(encode(fact, "s"))[0] == fact
+    assert decode_line(encode_fact(fact, "s"))[0] == fact
     result = Result(2, 0.0, 1, 2, (TextBlock("x"),), about=replace_surrogates_in_json({"exit": 0}))
-    assert decode(encode(result, "s"))[0] == result
-    assert decode(encode(RequestSent(3, 0.5, "auto"), "s"))[0] == RequestSent(3, 0.5, "auto")
+    assert decode_line(encode_fact(result, "s"))[0] == result
+    assert decode_line(encode_fact(RequestSent(3, 0.5, "auto"), "s"))[0] == RequestSent(3, 0.5, "auto")

@@ -6,15 +6,15 @@ from random import Random
 
 import pytest
 
-from transcripts.codec import encode
+from transcripts.codec import encode_fact
 from transcripts.facts import Closed, Compacted, Fact, Fold, Reply, Result, Started, User
 from transcripts.fold import fold
 from transcripts.load import read_record
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
-from transcripts.store import resume
+from transcripts.store import resume_store
 
-from .grammar import complaints
-from .histories import history
+from .api_rules import complaints
+from .random_histories import history
 
 
 def session() -> list[Fact]:
@@ -46,7 +46,7 @@ def session() -> list[Fact]:
 
 
 FACTS = session()
-LINES = [encode(fact, "s") for fact in FACTS]
+LINES = [encode_fact(fact, "s") for fact in FACTS]
 DATA = b"".join(LINES)
 
 
@@ -67,7 +67,7 @@ def check_cut(path: Path, at: int) -> None:
     whole = sum(end <= at for end in ENDS)
     loaded = read_record(path)
     assert loaded.facts == FACTS[:whole]
-    assert loaded.bad == () and loaded.good + loaded.torn == at
+    assert loaded.damaged == () and loaded.whole_size + loaded.torn_size == at
     word = User(whole + 1, 0.0, (TextBlock("continue"),))
     assert complaints([json.loads(message.json) for message in fold([*loaded.facts, word]).view]) == []
 
@@ -76,11 +76,11 @@ def check_resumed(path: Path, at: int) -> None:
     """Cut, go on, and cut again: both times everything that was whole is there."""
     path.write_bytes(DATA[:at])
     whole = sum(end <= at for end in ENDS)
-    store, _ = resume(path, pytest.fail)
+    store, _ = resume_store(path, pytest.fail)
     store.append(word := User(whole + 1, 0.0, (TextBlock("continue"),)), True)
     store.close()
     assert read_record(path).facts == [*FACTS[:whole], word]
-    assert read_record(path).bad == ()
+    assert read_record(path).damaged == ()
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_a_file_that_was_hacked_about_still_loads_and_folds_and_is_gone_on_with(
     """Lines cut, doubled, swapped, joined, filled with zeros: what is whole is found, and it folds."""
     random = Random(seed)
     facts = history(seed, 25, size=20)
-    lines = [encode(fact, "s") for fact in facts]
+    lines = [encode_fact(fact, "s") for fact in facts]
     whole = set(range(len(lines)))
     for _ in range(4):
         at = random.randrange(len(lines))
@@ -152,8 +152,8 @@ def test_a_file_that_was_hacked_about_still_loads_and_folds_and_is_gone_on_with(
     assert {facts[i].seq for i in whole} <= {fact.seq for fact in loaded.facts}
     word = User(loaded.facts[-1].seq + 1 if loaded.facts else 1, 0.0, (TextBlock("continue"),))
     assert complaints([json.loads(message.json) for message in fold([*loaded.facts, word]).view]) == []
-    store, _ = resume(path, pytest.fail)
+    store, _ = resume_store(path, pytest.fail)
     store.append(word, True)
     store.close()
     assert read_record(path).facts == [*loaded.facts, word]
-    assert read_record(path).bad == loaded.bad
+    assert read_record(path).damaged == loaded.damaged

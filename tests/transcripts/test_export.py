@@ -3,9 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from transcripts.codec import encode
+from transcripts.codec import encode_fact
 from transcripts.export import export_text, fenced
-from transcripts.export_words import shortened
 from transcripts.facts import (
     Clear,
     Compacted,
@@ -23,7 +22,7 @@ from transcripts.facts import (
     User,
 )
 from transcripts.fold import fold
-from transcripts.lazy_results import SMALL
+from transcripts.lazy_results import MIN_LAZY_LINE_BYTES
 from transcripts.load import read_record
 from transcripts.messages import (
     ImageBlock,
@@ -33,6 +32,7 @@ from transcripts.messages import (
     ToolUseBlock,
     Usage,
 )
+from transcripts.render_text import shortened
 
 SECRET = "sk-" + "ant-api03-" + "Ab1_" * 20
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -67,7 +67,7 @@ def session() -> list[Fact]:
                 1_795_253_403.0 + turn,
                 seq + 1,
                 3,
-                (TextBlock(f"done {turn} key={SECRET}\x1b[31m\u202e" + "y" * SMALL),),
+                (TextBlock(f"done {turn} key={SECRET}\x1b[31m\u202e" + "y" * MIN_LAZY_LINE_BYTES),),
                 (600,),
                 error=turn == 4,
                 human={"diff": DIFF} if turn % 2 else {},
@@ -139,7 +139,7 @@ def test_the_lines_can_be_resumed(tmp_path: Path) -> None:
     path.write_text(export_text(FOLDED, "s1", ".jsonl"), "utf-8")
     loaded = read_record(path)
     assert [fact.seq for fact in loaded.facts] == [fact.seq for fact in FOLDED.facts]
-    assert loaded.bad == () and loaded.torn == 0
+    assert loaded.damaged == () and loaded.torn_size == 0
     assert len(fold(loaded.facts).view) == len(FOLDED.view)
 
 
@@ -153,11 +153,11 @@ def test_the_conversation_is_the_whole_one_in_the_form_of_the_api() -> None:
 
 def test_what_lies_on_the_shelf_is_exported_too(tmp_path: Path) -> None:
     path = tmp_path / "s1.jsonl"
-    path.write_bytes(b"".join(encode(fact, "s1") for fact in session()))
-    loaded = read_record(path, shelve=True)
-    assert len(loaded.shelf) == 1
+    path.write_bytes(b"".join(encode_fact(fact, "s1") for fact in session()))
+    loaded = read_record(path, defer=True)
+    assert len(loaded.lazy_results) == 1
     assert "done 0" not in export_text(fold(loaded.facts), "s1", ".md")
-    assert "done 0" in export_text(fold(loaded.facts), "s1", ".md", loaded.shelf)
+    assert "done 0" in export_text(fold(loaded.facts), "s1", ".md", loaded.lazy_results)
 
 
 def test_the_page_stands_for_itself() -> None:

@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from transcripts.codec import encode, seal
+from transcripts.codec import encode_fact, seal
 from transcripts.disk import Disk
 from transcripts.facts import Compacted, Fact, Fold, Result, UnknownFact, User
-from transcripts.listing import sessions
+from transcripts.listing import recorded_sessions
 from transcripts.load import read_record
 from transcripts.messages import TextBlock
 from transcripts.record_errors import StoreError
 from transcripts.session_lock import path_of
-from transcripts.store import Store, create, resume
+from transcripts.store import Store, create_store, resume_store
 
-from .failing import Plan, crashing, failing, in_a_child
+from .failing_disk import Plan, crashing, failing, in_a_child
 from .test_store import ERRORS, SID, TURN, Told, record, turn
 
-LINES = [encode(fact, SID) for fact in TURN]
+LINES = [encode_fact(fact, SID) for fact in TURN]
 WHOLE = b"".join(LINES)
 TORN = b'{"v":1,"seq":6,"ts":"2026-11'
 LATER = [fact for fact, _ in turn(6)]
@@ -40,14 +40,14 @@ def laid(folder: Path, data: bytes) -> Path:
 
 def goes_on(path: Path) -> list[Fact]:
     """Go on with a session: what was there stays as it was, what is said is there. Returns what was there."""
-    store, loaded = resume(path, told := Told())
-    before = path.read_bytes()[: loaded.good]
+    store, loaded = resume_store(path, told := Told())
+    before = path.read_bytes()[: loaded.whole_size]
     word = User(max((fact.seq for fact in loaded.facts), default=0) + 1, 9.5, (TextBlock("go on"),))
     store.append(word, True)
     store.close()
     again = read_record(path)
-    assert told == [] and again.torn == 0
-    assert again.facts == [*loaded.facts, word] and again.bad == loaded.bad
+    assert told == [] and again.torn_size == 0
+    assert again.facts == [*loaded.facts, word] and again.damaged == loaded.damaged
     assert path.read_bytes().startswith(before)
     return loaded.facts
 
@@ -102,7 +102,7 @@ def test_records_of_a_kind_that_nobody_knows_are_kept(tmp_path: Path) -> None:
 
 def test_a_clock_that_runs_backwards_changes_no_order(tmp_path: Path) -> None:
     path = laid(tmp_path, WHOLE)
-    store, _ = resume(path, Told())
+    store, _ = resume_store(path, Told())
     early = [
         User(6, -3600.0, (TextBlock("before the beginning of time"),)),
         User(7, 0.25, (TextBlock("later"),)),
@@ -111,7 +111,7 @@ def test_a_clock_that_runs_backwards_changes_no_order(tmp_path: Path) -> None:
         store.append(fact, True)
     store.close()
     assert read_record(path).facts == [*TURN, *early]
-    assert sessions(tmp_path)[0].first == "list the files"
+    assert recorded_sessions(tmp_path)[0].first_prompt == "list the files"
     assert goes_on(path) == [*TURN, *early]
 
 
@@ -119,20 +119,20 @@ LARGE = Result(3, 3.5, 2, 0, (TextBlock("x" * (50 << 20)),), (9,))
 
 
 def test_a_record_of_50_mb_is_written_read_left_in_the_file_and_torn(tmp_path: Path) -> None:
-    store = create(tmp_path, SID, told := Told())
+    store = create_store(tmp_path, SID, told := Told())
     record(store, [*turn()[:2], (LARGE, True)])
     cut = store.path.stat().st_size - 10
     store.append(Compacted(4, 4.5, "summary", "auto", (Fold(1, 3, (TextBlock("much"),)),)), True)
     store.close()
     assert read_record(store.path).facts[2] == LARGE
-    shelved = read_record(store.path, shelve=True)
-    assert shelved.shelf.fetch(3) == LARGE and told == []
+    shelved = read_record(store.path, defer=True)
+    assert shelved.lazy_results.fetch(3) == LARGE and told == []
     os.truncate(store.path, cut)
-    again, loaded = resume(store.path, told)
+    again, loaded = resume_store(store.path, told)
     again.append(User(3, 5.5, (TextBlock("go on"),)), True)
     again.close()
     assert loaded.facts == TURN[:2] and told == []
-    assert store.path.with_suffix(".torn").stat().st_size == loaded.torn > 50 << 20
+    assert store.path.with_suffix(".torn").stat().st_size == loaded.torn_size > 50 << 20
     assert [fact.seq for fact in read_record(store.path).facts] == [1, 2, 3]
 
 
@@ -142,12 +142,12 @@ def test_a_million_lines_are_read_and_gone_on_with(tmp_path: Path) -> None:
     path = laid(tmp_path, b"")
     with path.open("wb") as file:
         for at in range(200_000):
-            file.writelines(encode(fact, SID) for fact, _ in turn(1 + 5 * at))
+            file.writelines(encode_fact(fact, SID) for fact, _ in turn(1 + 5 * at))
     assert len(goes_on(path)) == 1_000_000
 
 
 def behind_a_torn_record(folder: Path, disk: Disk) -> Store:
-    return resume(path_of(folder, SID), lambda line: None, disk)[0]
+    return resume_store(path_of(folder, SID), lambda line: None, disk)[0]
 
 
 def after_a_failed_sync(folder: Path, disk: Disk) -> Store:
@@ -159,7 +159,7 @@ def after_a_failed_sync(folder: Path, disk: Disk) -> Store:
             raise OSError(due.pop(), "input/output error")
         disk.sync(fd)
 
-    return resume(path_of(folder, SID), lambda line: None, replace(disk, sync=sync))[0]
+    return resume_store(path_of(folder, SID), lambda line: None, replace(disk, sync=sync))[0]
 
 
 @pytest.mark.parametrize("begin", [behind_a_torn_record, after_a_failed_sync])
@@ -175,11 +175,13 @@ def test_a_call_that_fails_once_while_a_session_is_mended_loses_nothing(
             store = begin(tmp_path / str(at), failing(plan))
         except StoreError:
             assert path.read_bytes() == WHOLE + TORN
-            store, _ = resume(path, Told())
+            store, _ = resume_store(path, Told())
         record(store, turn(6))
         store.close()
         loaded = read_record(path)
-        assert loaded.facts == [*TURN, *LATER] and (loaded.bad, loaded.torn) == ((), 0), plan.log[at - 1]
+        assert loaded.facts == [*TURN, *LATER] and (loaded.damaged, loaded.torn_size) == ((), 0), plan.log[
+            at - 1
+        ]
         assert TORN in path.with_suffix(".torn").read_bytes()
     assert at > 15
 
@@ -191,7 +193,7 @@ def crash(folder: Path, begin: Callable[[Path, Disk], Store], at: int, keep: flo
         store = begin(folder, crashing(at, keep))
         for fact, durable in turn(6):
             store.append(fact, durable)
-            if durable and not store.pending and not store.journal.doubtful:
+            if durable and not store.pending and not store.journal.sync_failed:
                 tell(fact.seq)
         store.close()
 
@@ -219,12 +221,14 @@ SMALL_DISK = """
 import json, subprocess, sys
 from pathlib import Path
 from tests.transcripts.test_store import SID, Told, record, turn
-from transcripts.store import create, path_of, read_record
+from transcripts.load import read_record
+from transcripts.session_lock import path_of
+from transcripts.store import create_store
 
 folder, how = Path(sys.argv[1]), sys.argv[2]
 told, ballast = Told(), folder / "ballast"
 if how == "full":
-    store = create(folder, SID, told)
+    store = create_store(folder, SID, told)
     record(store, turn())
     try:
         ballast.write_bytes(bytes(1 << 20))
@@ -237,14 +241,14 @@ if how == "full":
     ballast.unlink()
 else:
     subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
-    store, at = create(folder, SID, told), 1
+    store, at = create_store(folder, SID, told), 1
     record(store, turn())
     subprocess.run(["mount", "-o", "remount,rw", folder], check=True)
 record(store, turn(at + 5))
 store.close()
 loaded = read_record(path_of(folder, SID))
 assert [fact.seq for fact in loaded.facts] == list(range(1, at + 10))
-assert (loaded.bad, loaded.torn) == ((), 0)
+assert (loaded.damaged, loaded.torn_size) == ((), 0)
 print(json.dumps(told))
 """
 MOUNT = ["unshare", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs -o size=128k none "$0" && "$@"']

@@ -10,8 +10,8 @@ from transcripts.fold import Folded, fold
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
 from transcripts.view import MESSAGE_TOKENS
 
-from .grammar import complaints
-from .histories import Dice, histories, lossy_histories, seeds
+from .api_rules import complaints
+from .random_histories import Dice, histories, lossy_histories, seeds
 
 quick = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -241,7 +241,7 @@ def test_a_preview_is_what_the_compaction_will_show(facts: list[Fact]) -> None:
     if folded.edits.covering(entry.seq) is not None:
         return
     before = shown(folded)
-    preview = [message.json for message in folded.preview(edits)]
+    preview = [message.json for message in folded.with_edits(edits).view]
     assert shown(folded) == before
     folded.apply(Compacted(folded.last_seq + 1, 0.0, "summary", "manual", edits))
     assert preview == shown(folded)

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from transcripts.codec import encode
+from transcripts.codec import encode_fact
 from transcripts.facts import Compacted, Metadata, Opened, Reply, Result, Rewound, Unthink, User
 from transcripts.fold import fold
-from transcripts.importers import IMPORT_FORMATS, UnreadableRecording, detect, load
+from transcripts.importers import IMPORT_FORMATS, UnreadableRecording, detect_format, import_session
 from transcripts.messages import INVALID_JSON, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
 
 
@@ -46,37 +46,40 @@ PLAIN = (
 
 
 def test_plain_messages_become_numbered_facts_with_each_result_at_its_call():
-    made = load(lines(*PLAIN), count)
+    made = import_session(lines(*PLAIN), count)
     assert made.format == "messages"
     assert kinds(made.facts) == ["User", "Reply", "Result", "Result", "User", "Reply"]
     assert [fact.seq for fact in made.facts] == [1, 2, 3, 4, 5, 6]
     assert [(fact.of, fact.block, fact.error) for fact in made.facts[2:4]] == [(2, 2, True), (2, 1, False)]
-    assert made.calls == 2 and not made.timed and made.damaged == 0
+    assert made.calls == 2 and made.damaged == 0
+    assert {fact.ts for fact in made.facts} == {0.0}, "there are no times"
 
 
 def test_every_block_is_counted_once_with_the_fact():
-    made = load(lines(*PLAIN), count)
+    made = import_session(lines(*PLAIN), count)
     reply = made.facts[1]
     assert reply.tokens == count(reply.blocks)
     assert made.facts[2].tokens == count(made.facts[2].content)
 
 
 def test_what_is_imported_folds_into_a_view_that_ends_as_the_recording_did():
-    view = fold(load(lines(*PLAIN), count).facts).view
+    view = fold(import_session(lines(*PLAIN), count).facts).view
     assert [message.role for message in view] == ["user", "assistant", "user", "assistant"]
 
 
 def test_times_are_kept_where_the_lines_carry_them_and_never_run_backwards():
     first, second = dict(PLAIN[0], timestamp="2026-01-01T00:00:10Z"), dict(PLAIN[3], timestamp=1_000)
-    made = load(lines(first, second), count)
-    assert made.timed
+    made = import_session(lines(first, second), count)
     assert made.facts[1].ts == made.facts[0].ts > 1.7e9
 
 
 def test_a_list_of_messages_reads_like_its_lines():
-    assert load(json.dumps(list(PLAIN), indent=1).encode(), count).facts == load(lines(*PLAIN), count).facts
+    assert (
+        import_session(json.dumps(list(PLAIN), indent=1).encode(), count).facts
+        == import_session(lines(*PLAIN), count).facts
+    )
     wrapped = json.dumps({"messages": PLAIN}).encode()
-    assert load(wrapped, count).facts == load(lines(*PLAIN), count).facts
+    assert import_session(wrapped, count).facts == import_session(lines(*PLAIN), count).facts
 
 
 def test_damaged_lines_and_results_without_a_call_are_counted_and_left_out():
@@ -86,14 +89,14 @@ def test_damaged_lines_and_results_without_a_call_are_counted_and_left_out():
         + b'\n{"role": "user", "con\n\xff\xfe\n'
         + lines(stray, *PLAIN[2:], {"role": "user"})
     )
-    made = load(raw, count)
+    made = import_session(raw, count)
     assert made.damaged == 3
-    assert made.facts == load(lines(*PLAIN), count).facts
+    assert made.facts == import_session(lines(*PLAIN), count).facts
 
 
 def test_a_second_result_for_one_call_is_left_out():
     again = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "again"}]}
-    assert load(lines(*PLAIN, again), count).damaged == 1
+    assert import_session(lines(*PLAIN, again), count).damaged == 1
 
 
 def cc(role, content, uuid, parent=None, ident=None, **more):
@@ -110,7 +113,7 @@ def result(ident, text="ok"):
 
 
 def test_an_answer_of_claude_code_split_over_lines_is_one_reply_even_with_results_between():
-    made = load(
+    made = import_session(
         lines(
             {"type": "summary", "summary": "old", "leafUuid": "x"},
             cc("user", "hello", "1", timestamp="2026-01-01T00:00:00.000Z"),
@@ -123,7 +126,7 @@ def test_an_answer_of_claude_code_split_over_lines_is_one_reply_even_with_result
         ),
         count,
     )
-    assert made.format == "claude-code" and made.timed
+    assert made.format == "claude-code" and made.facts[0].ts > 0
     assert kinds(made.facts) == ["User", "Reply", "Result", "Result", "Reply"]
     assert [type(block) for block in made.facts[1].blocks] == [ThinkingBlock, ToolUseBlock, ToolUseBlock]
     assert [fact.block for fact in made.facts[2:4]] == [1, 2]
@@ -131,7 +134,7 @@ def test_an_answer_of_claude_code_split_over_lines_is_one_reply_even_with_result
 
 def test_side_chains_meta_lines_summaries_and_repeated_lines_of_claude_code_are_skipped():
     hello, reply = cc("user", "hello", "1"), cc("assistant", [{"type": "text", "text": "hi"}], "2", "1", "m1")
-    made = load(
+    made = import_session(
         lines(
             hello,
             reply,
@@ -149,7 +152,7 @@ def test_side_chains_meta_lines_summaries_and_repeated_lines_of_claude_code_are_
 
 
 def test_what_a_person_rewound_in_claude_code_is_gone():
-    made = load(
+    made = import_session(
         lines(
             cc("user", "hello", "1"),
             cc("assistant", [{"type": "text", "text": "hi"}], "2", "1", "m1"),
@@ -195,8 +198,8 @@ PI = (
 
 
 def test_pi_sessions_keep_calls_results_thinking_and_commands_of_the_person():
-    made = load(lines(*PI), count)
-    assert made.format == "pi" and made.timed
+    made = import_session(lines(*PI), count)
+    assert made.format == "pi" and made.facts[0].ts > 0
     assert kinds(made.facts) == ["User", "Reply", "Result", "User", "Reply"]
     thinking, call = made.facts[1].blocks
     assert (thinking.signature, call.name, call.input["command"]) == ("sig", "bash", "ls")
@@ -209,7 +212,7 @@ def test_a_pi_tree_is_followed_from_its_last_entry_to_the_root():
     def entry(ident, parent, role, text):
         return {"id": ident, "parentId": parent, **pi(role, [{"type": "text", "text": text}])}
 
-    made = load(
+    made = import_session(
         lines(
             PI[0],
             entry("1", None, "user", "hello"),
@@ -243,7 +246,9 @@ def test_a_swe_agent_history_turns_actions_into_calls_and_observations_into_resu
             "tool_calls": [{"id": "t2", "function": {"name": "f", "arguments": "{"}}],
         },
     ]
-    made = load(json.dumps({"history": history, "trajectory": [], "info": {}}, indent=2).encode(), count)
+    made = import_session(
+        json.dumps({"history": history, "trajectory": [], "info": {}}, indent=2).encode(), count
+    )
     assert made.format == "swe-agent"
     assert kinds(made.facts) == ["User", "Reply", "Result", "Reply", "Result", "Reply"]
     assert made.facts[1].blocks[0] == TextBlock("I look.")
@@ -258,7 +263,7 @@ def test_a_swe_agent_file_without_history_is_read_from_its_steps():
         {"response": "done", "thought": "done", "action": "submit", "observation": ""},
         "damage",
     ]
-    made = load(json.dumps({"trajectory": steps}).encode(), count)
+    made = import_session(json.dumps({"trajectory": steps}).encode(), count)
     assert kinds(made.facts) == ["User", "Reply", "Result", "Reply", "Result"]
     assert made.damaged == 1
 
@@ -275,9 +280,9 @@ def test_our_own_transcripts_lose_compactions_and_what_was_rewound_and_keep_pins
         Rewound(8, 9.0, 7),
         Reply(9, 9.0, (TextBlock("done"),)),
     ]
-    raw = b"".join(encode(fact, "s") for fact in facts)
-    made = load(raw[:-30] + b"\n" + encode(facts[-1], "s") + b'{"torn', count)
-    assert made.format == "makeroom" and made.timed
+    raw = b"".join(encode_fact(fact, "s") for fact in facts)
+    made = import_session(raw[:-30] + b"\n" + encode_fact(facts[-1], "s") + b'{"torn', count)
+    assert made.format == "makeroom" and made.facts[0].ts == 5.0
     assert kinds(made.facts) == ["User", "Reply", "Result", "Metadata", "Reply"]
     assert [fact.seq for fact in made.facts] == [1, 2, 3, 4, 5]
     assert made.facts[2].of == 2
@@ -287,12 +292,12 @@ def test_our_own_transcripts_lose_compactions_and_what_was_rewound_and_keep_pins
 @pytest.mark.parametrize("raw", [b"", b"  \n\n", b"hello\nworld\n", b"[1, 2]", b"\x00\x01\x02", b'{"a": 1}'])
 def test_what_is_no_recording_is_refused_with_what_to_give_instead(raw):
     with pytest.raises(UnreadableRecording, match="Give"):
-        detect(raw)
+        detect_format(raw)
 
 
 def test_a_recording_without_any_reply_is_refused():
     with pytest.raises(UnreadableRecording, match="nothing to replay"):
-        load(lines(PLAIN[0]), count)
+        import_session(lines(PLAIN[0]), count)
 
 
 def test_each_format_is_asked_for_under_one_name():

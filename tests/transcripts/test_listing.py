@@ -3,18 +3,18 @@ from pathlib import Path
 
 import pytest
 
-from transcripts.codec import encode
+from transcripts.codec import encode_fact
 from transcripts.facts import Fact, Metadata, Opened, Reply, User
-from transcripts.listing import END, sessions
+from transcripts.listing import MAX_END_BYTES, find_session, newest_session, recorded_sessions
 from transcripts.messages import TextBlock
+from transcripts.record_errors import AmbiguousSession, NoSuchSession
 from transcripts.session_lock import RECORDS_FOLDER
-from transcripts.store import AmbiguousSession, NoSuchSession, newest, resolve
 
 
 def keep(project: Path, sid: str, *facts: Fact) -> Path:
     (project / RECORDS_FOLDER).mkdir(exist_ok=True)
     path = project / RECORDS_FOLDER / f"{sid}.jsonl"
-    path.write_bytes(b"".join(encode(fact, sid) for fact in facts))
+    path.write_bytes(b"".join(encode_fact(fact, sid) for fact in facts))
     return path
 
 
@@ -39,19 +39,25 @@ def test_a_session_is_summed_up(tmp_path: Path) -> None:
         prompt(7, "thanks", 1005.0),
         Reply(8, 1006.0, (TextBlock("bye"),)),
     )
-    (one,) = sessions(tmp_path)
-    assert (one.sid, one.name, one.first, one.at, one.turns) == ("s1", "div", "<div> is broken", 1006.0, 2)
+    (one,) = recorded_sessions(tmp_path)
+    assert (one.sid, one.name, one.first_prompt, one.last_active, one.prompts) == (
+        "s1",
+        "div",
+        "<div> is broken",
+        1006.0,
+        2,
+    )
     assert (one.folder, one.size, one.path) == (str(tmp_path), path.stat().st_size, path)
 
 
 def test_the_newest_activity_comes_first_whatever_the_files_say(tmp_path: Path) -> None:
     for number, at in (("a", 3000.0), ("b", 1000.0), ("c", 2000.0)):
         os.utime(keep(tmp_path, number, opened(tmp_path), prompt(2, "x", at)), (1, 1))
-    assert [one.sid for one in sessions(tmp_path)] == ["a", "c", "b"]
+    assert [one.sid for one in recorded_sessions(tmp_path)] == ["a", "c", "b"]
 
 
 def test_a_folder_without_sessions_has_none(tmp_path: Path) -> None:
-    assert sessions(tmp_path) == [] and newest(tmp_path) is None
+    assert recorded_sessions(tmp_path) == [] and newest_session(tmp_path) is None
 
 
 def test_what_is_no_session_file_is_left_out(tmp_path: Path) -> None:
@@ -61,39 +67,39 @@ def test_what_is_no_session_file_is_left_out(tmp_path: Path) -> None:
     (folder / "dir.jsonl").mkdir()
     (folder / "link.jsonl").symlink_to(folder / "s1.jsonl")
     (folder / "s1.torn").write_text("x")
-    assert [one.sid for one in sessions(tmp_path)] == ["s1"]
+    assert [one.sid for one in recorded_sessions(tmp_path)] == ["s1"]
 
 
 @pytest.mark.parametrize("raw", [b"", b"\0" * 5000, b"not json\n", b"\xff\xfe\n{}\n", b"{" * 100_000])
 def test_a_broken_file_is_listed_not_hidden(tmp_path: Path, raw: bytes) -> None:
     path = keep(tmp_path, "s1")
     path.write_bytes(raw)
-    (one,) = sessions(tmp_path)
-    assert (one.turns, one.first) == (0, "")
+    (one,) = recorded_sessions(tmp_path)
+    assert (one.prompts, one.first_prompt) == (0, "")
 
 
 def test_a_torn_tail_does_not_hide_the_session(tmp_path: Path) -> None:
     path = keep(tmp_path, "s1", opened(tmp_path), prompt(2, "hello", 1234.0))
     path.write_bytes(path.read_bytes() + b'{"v":1,"seq":3')
-    (one,) = sessions(tmp_path)
-    assert (one.first, one.at, one.turns) == ("hello", 1234.0, 1)
+    (one,) = recorded_sessions(tmp_path)
+    assert (one.first_prompt, one.last_active, one.prompts) == ("hello", 1234.0, 1)
 
 
 def test_of_a_file_too_large_to_look_through_the_ends_are_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transcripts.listing.BUDGET", 1000)
+    monkeypatch.setattr("transcripts.listing.MAX_LISTING_BYTES", 1000)
     facts: list[Fact] = [opened(tmp_path), prompt(2, "the beginning")]
-    facts += [Reply(seq, 1500.0, (TextBlock("x" * END),)) for seq in range(3, 9)]
+    facts += [Reply(seq, 1500.0, (TextBlock("x" * MAX_END_BYTES),)) for seq in range(3, 9)]
     facts += [Metadata(9, 1600.0, "name", {"name": "large"}), Reply(10, 2000.0, (TextBlock("the end"),))]
     keep(tmp_path, "s1", *facts)
-    (one,) = sessions(tmp_path)
-    assert (one.first, one.name, one.at, one.turns) == ("the beginning", "large", 2000.0, 1)
+    (one,) = recorded_sessions(tmp_path)
+    assert (one.first_prompt, one.name, one.last_active, one.prompts) == ("the beginning", "large", 2000.0, 1)
 
 
 def test_a_long_first_prompt_is_read_whole(tmp_path: Path) -> None:
     keep(tmp_path, "s1", opened(tmp_path), prompt(2, "word " * 60_000))
-    assert len(sessions(tmp_path)[0].first) == 299_999
+    assert len(recorded_sessions(tmp_path)[0].first_prompt) == 299_999
 
 
 def project(tmp_path: Path, name: str) -> Path:
@@ -107,9 +113,9 @@ def test_the_newest_session_is_one_of_this_very_folder_with_a_prompt(tmp_path: P
     keep(here, "s2", opened(other), prompt(2, "copied from elsewhere", 2000.0))
     keep(here, "s3", opened(here, 3000.0), Metadata(2, 3000.0, "mode"))
     keep(here, "s4", opened(here), prompt(2, "ours only", 4000.0, "harness"))
-    assert newest(here) == wanted
+    assert newest_session(here) == wanted
     (tmp_path / "link").symlink_to(here)
-    assert newest(tmp_path / "link") == tmp_path / "link" / RECORDS_FOLDER / "s1.jsonl"
+    assert newest_session(tmp_path / "link") == tmp_path / "link" / RECORDS_FOLDER / "s1.jsonl"
 
 
 PAIRS = [
@@ -136,12 +142,12 @@ def test_a_record_that_was_copied_here_from_a_folder_of_a_similar_name_is_not_go
     for place in (here, there):
         place.mkdir(parents=True, exist_ok=True)
     keep(here, "copied", opened(there), prompt(2, "of the other", 2000.0))
-    assert newest(here) is None
+    assert newest_session(here) is None
     wanted = keep(here, "mine", opened(here), prompt(2, "of this one", 1000.0))
     keep(there, "theirs", opened(there), prompt(2, "of that one", 3000.0))
-    assert newest(here) == wanted
+    assert newest_session(here) == wanted
     (tmp_path / "link").symlink_to(here)
-    assert newest(tmp_path / "link") == tmp_path / "link" / RECORDS_FOLDER / "mine.jsonl"
+    assert newest_session(tmp_path / "link") == tmp_path / "link" / RECORDS_FOLDER / "mine.jsonl"
 
 
 def test_a_session_is_found_by_id_beginning_or_name(tmp_path: Path) -> None:
@@ -149,17 +155,17 @@ def test_a_session_is_found_by_id_beginning_or_name(tmp_path: Path) -> None:
     second = keep(
         tmp_path, "20261121-093012", opened(tmp_path), Metadata(2, 0.0, "name", {"name": "Fix CSS"})
     )
-    assert resolve(tmp_path, "20261121-093012-4f2a") == first
-    assert resolve(tmp_path, "20261121-093012-") == first
-    assert resolve(tmp_path, "20261121-093012") == second, "a whole id is no beginning"
-    assert resolve(tmp_path, "Fix CSS") == resolve(tmp_path, "fix css") == second
+    assert find_session(tmp_path, "20261121-093012-4f2a") == first
+    assert find_session(tmp_path, "20261121-093012-") == first
+    assert find_session(tmp_path, "20261121-093012") == second, "a whole id is no beginning"
+    assert find_session(tmp_path, "Fix CSS") == find_session(tmp_path, "fix css") == second
 
 
 def test_several_that_fit_are_named(tmp_path: Path) -> None:
     for sid in ("20261121-1", "20261121-2"):
         keep(tmp_path, sid, opened(tmp_path), prompt(2, "x"))
     with pytest.raises(AmbiguousSession, match="20261121-1, 20261121-2") as caught:
-        resolve(tmp_path, "2026")
+        find_session(tmp_path, "2026")
     assert set(caught.value.candidates) == {"20261121-1", "20261121-2"}
 
 
@@ -167,4 +173,4 @@ def test_several_that_fit_are_named(tmp_path: Path) -> None:
 def test_an_unknown_one_is_never_made_up(tmp_path: Path, wanted: str) -> None:
     keep(tmp_path, "s1", opened(tmp_path), prompt(2, "x"))
     with pytest.raises(NoSuchSession, match="the newest is s1"):
-        resolve(tmp_path, wanted)
+        find_session(tmp_path, wanted)

@@ -6,25 +6,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transcripts.codec import decode, encode, seal
+from transcripts.codec import decode_line, encode_fact, seal
 from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, Result, Rewound, Undone, User
 from transcripts.fold import Folded, fold
-from transcripts.lazy_results import SMALL, whole
+from transcripts.lazy_results import MIN_LAZY_LINE_BYTES, fetch_everything
 from transcripts.load import read_record
 from transcripts.messages import TextBlock, ToolUseBlock
 from transcripts.record_errors import NoSuchSession, RecordUnreadable
 
-from .histories import histories, history, seeds
+from .random_histories import histories, history, seeds
 
 quick = settings(max_examples=60, deadline=None)
 
 
 def lines_of(facts: list[Fact]) -> list[bytes]:
-    return [encode(fact, "s") for fact in facts]
+    return [encode_fact(fact, "s") for fact in facts]
 
 
 def as_recorded(facts: list[Fact]) -> list[Fact]:
-    return [decode(line)[0] for line in lines_of(facts)]
+    return [decode_line(line)[0] for line in lines_of(facts)]
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_a_whole_file_gives_every_fact(path: Path) -> None:
     path.write_bytes(b"".join(lines_of(FACTS)))
     loaded = read_record(path)
     assert loaded.facts == FACTS
-    assert (loaded.torn, loaded.bad, loaded.ended, loaded.sid) == (0, (), True, "s")
+    assert (loaded.torn_size, loaded.damaged, loaded.ends_with_newline, loaded.sid) == (0, (), True, "s")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_what_editors_do_to_a_file_loses_nothing(path: Path, changed: object) ->
     path.write_bytes(changed(b"".join(lines_of(FACTS))))  # type: ignore[operator]
     loaded = read_record(path)
     assert loaded.facts == FACTS
-    assert loaded.torn == 0 and loaded.bad == ()
+    assert loaded.torn_size == 0 and loaded.damaged == ()
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_what_stands_behind_the_last_good_line_is_torn(path: Path, tail: bytes) 
     path.write_bytes(good + tail)
     loaded = read_record(path)
     assert loaded.facts == FACTS
-    assert loaded.good + loaded.torn == len(good) + len(tail)
-    assert loaded.good in (len(good), len(good) + 1)
-    assert loaded.bad == ()
+    assert loaded.whole_size + loaded.torn_size == len(good) + len(tail)
+    assert loaded.whole_size in (len(good), len(good) + 1)
+    assert loaded.damaged == ()
 
 
 def test_a_bad_line_in_the_middle_is_skipped_counted_and_left_alone(path: Path) -> None:
@@ -88,8 +88,8 @@ def test_a_bad_line_in_the_middle_is_skipped_counted_and_left_alone(path: Path) 
     path.write_bytes(b"".join(lines))
     loaded = read_record(path)
     assert loaded.facts == FACTS[:4] + FACTS[5:]
-    assert [(bad.line, bad.offset) for bad in loaded.bad] == [(5, len(b"".join(lines[:4])))]
-    assert loaded.torn == 0
+    assert [(bad.line, bad.offset) for bad in loaded.damaged] == [(5, len(b"".join(lines[:4])))]
+    assert loaded.torn_size == 0
     assert path.read_bytes() == b"".join(lines)
 
 
@@ -101,7 +101,7 @@ def test_a_record_that_was_appended_to_a_torn_one_is_found(path: Path, before: b
     path.write_bytes(b"".join(lines[:4]) + before + b"".join(lines[4:]))
     loaded = read_record(path)
     assert loaded.facts == FACTS
-    assert len(loaded.bad) == 1
+    assert len(loaded.damaged) == 1
 
 
 def test_a_flipped_bit_costs_one_record_at_most(path: Path) -> None:
@@ -126,7 +126,7 @@ def test_lines_in_any_order_and_any_number_give_the_same_facts(
     path.write_bytes(b"".join(mixed))
     loaded = read_record(path)
     assert loaded.facts == FACTS
-    assert len(loaded.bad) == 5 and loaded.torn == 0
+    assert len(loaded.damaged) == 5 and loaded.torn_size == 0
 
 
 def test_a_newer_version_is_told(path: Path) -> None:
@@ -149,7 +149,7 @@ def test_nothing_but_a_regular_file_is_read(tmp_path: Path) -> None:
 
 def test_an_empty_file_is_an_empty_session(path: Path) -> None:
     path.write_bytes(b"")
-    assert read_record(path).facts == [] and read_record(path).torn == 0
+    assert read_record(path).facts == [] and read_record(path).torn_size == 0
 
 
 def shown(folded: Folded) -> list[object]:
@@ -168,14 +168,14 @@ def same_state(one: Folded, other: Folded) -> None:
     assert shown(one) == shown(other)
     assert [fact.seq for fact in one.facts] == [fact.seq for fact in other.facts]
     assert [type(fact) for fact in one.facts] == [type(fact) for fact in other.facts]
-    assert (one.seen, one.last_seq, one.holes, one.orphans) == (
-        other.seen,
+    assert (one.last_reply_seq, one.last_seq, one.holes, one.conversation.orphans) == (
+        other.last_reply_seq,
         other.last_seq,
         other.holes,
-        other.orphans,
+        other.conversation.orphans,
     )
     assert one.compactions == other.compactions and one.undone == other.undone
-    assert one.measures == other.measures
+    assert one.measurements == other.measurements
 
 
 # Words repeated up to 3,000 times make lines that are long enough for the shelf.
@@ -189,13 +189,13 @@ def test_a_shelved_session_shows_what_the_whole_one_shows(
 ) -> None:
     path = tmp_path_factory.mktemp("shelf") / "s.jsonl"
     path.write_bytes(b"".join(lines_of(facts)))
-    full, shelved = read_record(path), read_record(path, shelve=True)
+    full, shelved = read_record(path), read_record(path, defer=True)
     same_state(fold(shelved.facts), fold(full.facts))
-    same_state(whole(fold(shelved.facts), shelved.shelf), fold(full.facts))
-    assert whole(fold(shelved.facts), shelved.shelf).facts == fold(full.facts).facts
+    same_state(fetch_everything(fold(shelved.facts), shelved.lazy_results), fold(full.facts))
+    assert fetch_everything(fold(shelved.facts), shelved.lazy_results).facts == fold(full.facts).facts
     by_seq = {fact.seq: fact for fact in full.facts}
-    for seq in shelved.shelf.places:
-        assert shelved.shelf.fetch(seq) == by_seq[seq]
+    for seq in shelved.lazy_results.places:
+        assert shelved.lazy_results.fetch(seq) == by_seq[seq]
 
 
 @given(long_histories, histories)
@@ -205,11 +205,11 @@ def test_it_goes_on_showing_the_same_until_something_is_given_back(
 ) -> None:
     path = tmp_path_factory.mktemp("shelf") / "s.jsonl"
     path.write_bytes(b"".join(lines_of(facts)))
-    loaded = read_record(path, shelve=True)
+    loaded = read_record(path, defer=True)
     one, other = fold(loaded.facts), fold(as_recorded(facts))
     shift = one.last_seq
     for fact in as_recorded(later):
-        if loaded.shelf.needed_by(fact):
+        if loaded.lazy_results and isinstance(fact, Undone | Rewound):
             break
         object.__setattr__(fact, "seq", fact.seq + shift)
         one.apply(fact)
@@ -217,7 +217,7 @@ def test_it_goes_on_showing_the_same_until_something_is_given_back(
         same_state(one, other)
 
 
-def long_session(results: int, size: int = SMALL * 4) -> list[Fact]:
+def long_session(results: int, size: int = MIN_LAZY_LINE_BYTES * 4) -> list[Fact]:
     facts: list[Fact] = [User(1, 0.0, (TextBlock("go"),))]
     for _ in range(results):
         seq = facts[-1].seq
@@ -233,17 +233,15 @@ def test_results_under_a_fold_or_a_clear_stay_in_the_file_and_no_other(path: Pat
     facts.append(Compacted(20, 0.0, "summary", "auto", (Fold(1, 5, (TextBlock("so far"),)),)))
     facts.append(Compacted(21, 0.0, "micro", "auto", (Clear(7, 0, "content", "[cleared]"),)))
     path.write_bytes(b"".join(lines_of(facts)))
-    loaded = read_record(path, shelve=True)
-    assert sorted(loaded.shelf.places) == [3, 5, 7]
-    assert loaded.shelf.needed_by(Undone(22, 0.0, "c20")) and loaded.shelf.needed_by(Rewound(22, 0.0, 3))
-    assert not loaded.shelf.needed_by(User(22, 0.0, ()))
+    loaded = read_record(path, defer=True)
+    assert sorted(loaded.lazy_results.places) == [3, 5, 7]
 
 
 def test_results_are_whole_again_when_their_compaction_was_undone(path: Path) -> None:
     facts = [*long_session(3), Compacted(20, 0.0, "summary", "auto", (Fold(1, 5, (TextBlock("so far"),)),))]
     facts.append(Undone(21, 0.0, "c20"))
     path.write_bytes(b"".join(lines_of(facts)))
-    assert len(read_record(path, shelve=True).shelf) == 0
+    assert len(read_record(path, defer=True).lazy_results) == 0
 
 
 def test_a_damaged_line_is_noticed_on_the_shelf_too(path: Path) -> None:
@@ -252,28 +250,28 @@ def test_a_damaged_line_is_noticed_on_the_shelf_too(path: Path) -> None:
     at = data.index(b"yyyy", data.index(b'"seq":3'))
     data[at] = ord("n")
     path.write_bytes(bytes(data))
-    loaded = read_record(path, shelve=True)
-    assert len(loaded.bad) == 1 and 3 not in {fact.seq for fact in loaded.facts}
+    loaded = read_record(path, defer=True)
+    assert len(loaded.damaged) == 1 and 3 not in {fact.seq for fact in loaded.facts}
 
 
 def test_lines_upside_down_are_put_in_order(path: Path) -> None:
     facts = long_session(2)
     path.write_bytes(b"".join(reversed(lines_of(facts))))
-    assert read_record(path, shelve=True).facts == as_recorded(facts)
+    assert read_record(path, defer=True).facts == as_recorded(facts)
 
 
 def test_results_are_whole_when_their_compaction_was_rewound_away(path: Path) -> None:
     facts = [*long_session(3), Compacted(20, 0.0, "summary", "auto", (Fold(1, 5, (TextBlock("so far"),)),))]
     facts += [User(21, 0.0, (TextBlock("hm"),)), Rewound(22, 0.0, 20)]
     path.write_bytes(b"".join(lines_of(facts)))
-    loaded = read_record(path, shelve=True)
-    assert len(loaded.shelf) == 0
+    loaded = read_record(path, defer=True)
+    assert len(loaded.lazy_results) == 0
     same_state(fold(loaded.facts), fold(as_recorded(facts)))
 
 
 def test_results_that_were_rewound_away_stay_in_the_file(path: Path) -> None:
     facts = [*long_session(3), Rewound(8, 0.0, 4)]
     path.write_bytes(b"".join(lines_of(facts)))
-    loaded = read_record(path, shelve=True)
-    assert sorted(loaded.shelf.places) == [5, 7]
+    loaded = read_record(path, defer=True)
+    assert sorted(loaded.lazy_results.places) == [5, 7]
     same_state(fold(loaded.facts), fold(as_recorded(facts)))

@@ -15,8 +15,8 @@ SECRETS = [
     "xo" + "xb-" + "1234567890-abcdef",
     "AI" + "za" + "Sy" + "a1" * 16 + "b",
     "ey" + "JhbGciOiJIUzI1NiJ9." + "eyJzdWIiOiIxIn0." + "c2lnbmF0dXJl",
-    "-----BEGIN " + "RSA PRIVATE KEY-----\nMIIEow\nabc+/=\n-----END " + "RSA PRIVATE KEY-----",
-    "-----BEGIN " + "OPENSSH PRIVATE KEY-----\\nb3BlbnNz\\n-----END " + "OPENSSH PRIVATE KEY-----",
+    "-----BEGIN " + "RSA PRIVATE KEY-----\nMIIEow\nabc+/=\n-----MAX_END_BYTES " + "RSA PRIVATE KEY-----",
+    "-----BEGIN " + "OPENSSH PRIVATE KEY-----\\nb3BlbnNz\\n-----MAX_END_BYTES " + "OPENSSH PRIVATE KEY-----",
     "-----BEGIN " + "PRIVATE KEY-----\nMIIEow\nabc+/=\nQ2Vy",
 ]
 
@@ -53,7 +53,7 @@ def test_a_password_in_an_address_is_masked_and_the_address_kept(text: str, show
         "sk-ant-",
         "the glob gl*-x matches",
         "a.b.c",
-        "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----",
+        "-----BEGIN CERTIFICATE-----\nMII\n-----MAX_END_BYTES CERTIFICATE-----",
         "task-antelope-number-nine",
         "x" * 10_000,
     ],

@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from transcripts.codec import encode
+from transcripts.codec import encode_fact
 from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, Result, Rewound, StoredOutput, User
 from transcripts.fold import fold
 from transcripts.load import read_record
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock
-from transcripts.originals import PIECE, Originals
+from transcripts.originals import MAX_FACT_CHARS, Originals
 
 LONG = "needle\n" + "hay\n" * 3000
 FACTS: list[Fact] = [
@@ -25,10 +25,10 @@ FACTS: list[Fact] = [
 @pytest.fixture(params=[False, True], ids=["whole", "shelved"])
 def recall(request: pytest.FixtureRequest, tmp_path: Path) -> Originals:
     path = tmp_path / "s.jsonl"
-    path.write_bytes(b"".join(encode(fact, "s") for fact in FACTS))
-    loaded = read_record(path, shelve=request.param)
-    assert (3 in loaded.shelf) == request.param
-    return Originals(fold(loaded.facts), tmp_path / "outputs", loaded.shelf)
+    path.write_bytes(b"".join(encode_fact(fact, "s") for fact in FACTS))
+    loaded = read_record(path, defer=request.param)
+    assert (3 in loaded.lazy_results) == request.param
+    return Originals(fold(loaded.facts), tmp_path / "outputs", loaded.lazy_results)
 
 
 def test_a_fact_a_block_and_a_stretch_come_back(recall: Originals) -> None:
@@ -47,7 +47,7 @@ def test_a_compaction_gives_back_what_it_left_out(recall: Originals) -> None:
         "[r3 result]",
         "[r4 assistant]",
     ]
-    assert f"{len(LONG) - PIECE:,} more characters: recall r3" in text
+    assert f"{len(LONG) - MAX_FACT_CHARS:,} more characters: recall r3" in text
     assert recall.original("r6") == text
 
 

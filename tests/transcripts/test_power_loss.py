@@ -13,11 +13,11 @@ from transcripts.facts import Fact, User
 from transcripts.fold import fold
 from transcripts.load import read_record
 from transcripts.messages import TextBlock
-from transcripts.session_lock import RECORDS_FOLDER
-from transcripts.store import Store, create, path_of, resume
+from transcripts.session_lock import RECORDS_FOLDER, path_of
+from transcripts.store import Store, create_store, resume_store
 
-from .grammar import complaints
-from .platter import Left, Platter, Recorder, lay_out
+from .api_rules import complaints
+from .simulated_disk import Left, Platter, Recorder, lay_out
 from .test_store import SID, turn
 
 TORN = b'{"v":1,"seq":11,"ts":"2026'
@@ -49,15 +49,15 @@ class Film:
         for fact, durable in turn(len(self.said) + 1):
             self.said.append(fact)
             store.append(fact, durable)
-            if durable and not store.pending and not store.journal.doubtful:
+            if durable and not store.pending and not store.journal.sync_failed:
                 self.sure = len(self.said)
         self._keep("between")
 
     def create(self) -> Store:
-        return create(self.project, SID, lambda line: None, self.recorder.disk())
+        return create_store(self.project, SID, lambda line: None, self.recorder.disk())
 
     def resume(self) -> Store:
-        return resume(path_of(self.project, SID), pytest.fail, self.recorder.disk())[0]
+        return resume_store(path_of(self.project, SID), pytest.fail, self.recorder.disk())[0]
 
     def fail(self, name: str, error: int) -> None:
         """Fail the next call of that name."""
@@ -148,19 +148,19 @@ def check(project: Path, sure: list[Fact], said: list[Fact]) -> None:
     if not path.exists():
         assert sure == []
         return
-    store, loaded = resume(path, pytest.fail)
+    store, loaded = resume_store(path, pytest.fail)
     assert [fact for fact in sure if fact not in loaded.facts] == []
     assert [fact for fact in loaded.facts if fact not in said] == []
     word = User(len(said) + 1, 0.0, (TextBlock("go on"),))
     assert complaints([json.loads(message.json) for message in fold([*loaded.facts, word]).view]) == []
-    torn, aside = path.read_bytes()[loaded.good :], path.with_suffix(".torn")
+    torn, aside = path.read_bytes()[loaded.whole_size :], path.with_suffix(".torn")
     before = aside.read_bytes() if aside.exists() else b""
     store.append(word, True)
     store.close()
     assert (aside.read_bytes() if aside.exists() else b"") == before + torn
     again = read_record(path)
     assert again.facts == [*loaded.facts, word]
-    assert (again.torn, again.bad) == (0, loaded.bad)
+    assert (again.torn_size, again.damaged) == (0, loaded.damaged)
 
 
 def film_and_check(scene: Callable[[Film], None], folder: Path, seeds: int) -> int:

@@ -9,26 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from transcripts.codec import encode, seal
+from transcripts.codec import encode_fact, seal
 from transcripts.disk import Disk
 from transcripts.facts import Closed, Fact, Metadata, Opened, Reply, Result, Started, User
+from transcripts.load import read_record
 from transcripts.messages import TextBlock, ToolUseBlock
-from transcripts.session_lock import RECORDS_FOLDER
-from transcripts.store import (
-    NoSuchSession,
-    RecordTooNew,
-    RecordUnreadable,
-    SessionInUse,
-    Store,
-    create,
-    holder,
-    new_sid,
-    path_of,
-    read_record,
-    resume,
-)
+from transcripts.record_errors import NoSuchSession, RecordTooNew, RecordUnreadable, SessionInUse
+from transcripts.session_lock import RECORDS_FOLDER, lock_holder, new_sid, path_of
+from transcripts.store import Store, create_store, resume_store
 
-from .failing import Plan, crashing, failing, in_a_child, short_writing
+from .failing_disk import Plan, crashing, failing, in_a_child, short_writing
 
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.EINTR)
 SID = "20261121-093012-4f2a"
@@ -66,12 +56,12 @@ def mode(path: Path) -> int:
 
 def test_what_is_appended_is_read_back(tmp_path: Path) -> None:
     told = Told()
-    store = create(tmp_path, SID, told)
+    store = create_store(tmp_path, SID, told)
     record(store, turn())
     store.close()
     loaded = read_record(path_of(tmp_path, SID))
     assert loaded.facts == TURN
-    assert loaded.sid == SID and loaded.torn == 0 and told == []
+    assert loaded.sid == SID and loaded.torn_size == 0 and told == []
 
 
 def test_an_id_sorts_by_time_and_can_be_read_aloud() -> None:
@@ -82,7 +72,7 @@ def test_an_id_sorts_by_time_and_can_be_read_aloud() -> None:
 def test_folder_and_files_are_private_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        store = create(tmp_path, SID, Told())
+        store = create_store(tmp_path, SID, Told())
         record(store, turn())
     finally:
         os.umask(before)
@@ -94,12 +84,12 @@ def test_folder_and_files_are_private_whatever_the_umask(tmp_path: Path) -> None
 
 def test_a_folder_that_was_opened_up_is_closed_again(tmp_path: Path) -> None:
     (tmp_path / RECORDS_FOLDER).mkdir(mode=0o755)
-    create(tmp_path, SID, Told()).close()
+    create_store(tmp_path, SID, Told()).close()
     assert mode(tmp_path / RECORDS_FOLDER) == 0o700
 
 
 def test_a_session_without_a_word_leaves_no_file(tmp_path: Path) -> None:
-    store = create(tmp_path, SID, Told())
+    store = create_store(tmp_path, SID, Told())
     store.append(Opened(1, 0.0, (), (), "m", 1, str(tmp_path)), True)
     store.append(Metadata(2, 0.0, "mode", {}))
     store.append(Closed(3, 0.0, "left"), True)
@@ -108,7 +98,7 @@ def test_a_session_without_a_word_leaves_no_file(tmp_path: Path) -> None:
 
 
 def test_what_came_before_the_first_word_is_kept_with_it(tmp_path: Path) -> None:
-    store = create(tmp_path, SID, Told())
+    store = create_store(tmp_path, SID, Told())
     opened = Opened(1, 0.0, (), (), "m", 1, str(tmp_path))
     store.append(opened, True)
     store.append(User(2, 0.0, (TextBlock("hi"),)), True)
@@ -120,7 +110,7 @@ def test_a_linked_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / RECORDS_FOLDER).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(RecordUnreadable, match="is a link"):
-        create(tmp_path, SID, Told())
+        create_store(tmp_path, SID, Told())
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
@@ -129,67 +119,69 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / RECORDS_FOLDER).mkdir()
     os.chown(tmp_path / RECORDS_FOLDER, 12345, 12345)
     with pytest.raises(RecordUnreadable, match="another user"):
-        create(tmp_path, SID, Told())
+        create_store(tmp_path, SID, Told())
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / RECORDS_FOLDER).write_text("x")
     with pytest.raises(RecordUnreadable, match="no folder"):
-        create(tmp_path, SID, Told())
+        create_store(tmp_path, SID, Told())
 
 
 @pytest.mark.parametrize("sid", ["../x", "a/b", "", ".hidden", "a\nb", "x" * 200])
 def test_an_id_that_leads_elsewhere_is_refused(tmp_path: Path, sid: str) -> None:
     with pytest.raises(RecordUnreadable):
-        create(tmp_path, sid, Told())
+        create_store(tmp_path, sid, Told())
 
 
 def test_an_id_that_is_taken_is_refused(tmp_path: Path) -> None:
-    record(store := create(tmp_path, SID, Told()), turn())
+    record(store := create_store(tmp_path, SID, Told()), turn())
     store.close()
     with pytest.raises(RecordUnreadable, match="there already"):
-        create(tmp_path, SID, Told())
+        create_store(tmp_path, SID, Told())
 
 
 def test_a_session_in_use_names_the_process(tmp_path: Path) -> None:
-    store = create(tmp_path, SID, Told())
+    store = create_store(tmp_path, SID, Told())
     record(store, turn())
     script = (
-        "import sys; from pathlib import Path; from transcripts.store import *\n"
-        "try: resume(Path(sys.argv[1]), print)\nexcept SessionInUse as e: print(e.pid, e)"
+        "import sys; from pathlib import Path; from transcripts.store import resume_store\n"
+        "from transcripts.record_errors import SessionInUse\n"
+        "try: resume_store(Path(sys.argv[1]), print)\nexcept SessionInUse as e: print(e.pid, e)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, str(store.path)], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith(f"{os.getpid()} session {SID} is in use by pid {os.getpid()}")
-    assert holder(store.path) == os.getpid()
+    assert lock_holder(store.path) == os.getpid()
     with pytest.raises(SessionInUse):
-        resume(store.path, Told())
+        resume_store(store.path, Told())
     store.close()
-    assert holder(store.path) is None
-    resume(store.path, Told())[0].close()
+    assert lock_holder(store.path) is None
+    resume_store(store.path, Told())[0].close()
     assert list((tmp_path / RECORDS_FOLDER).glob("*.lock")) == []
 
 
 def test_the_lock_of_a_dead_process_holds_nobody_up(tmp_path: Path) -> None:
     script = (
-        "import os, sys; from pathlib import Path; from transcripts.store import *\n"
+        "import os, sys; from pathlib import Path; from transcripts.store import create_store\n"
         "from transcripts.facts import User\n"
-        "s = create(Path(sys.argv[1]), sys.argv[2], print); s.append(User(1, 0.0, ()), True); os._exit(0)"
+        "store = create_store(Path(sys.argv[1]), sys.argv[2], print)\n"
+        "store.append(User(1, 0.0, ()), True); os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path), SID], check=True)
     assert (tmp_path / RECORDS_FOLDER / f"{SID}.lock").exists()
-    store, loaded = resume(path_of(tmp_path, SID), Told())
+    store, loaded = resume_store(path_of(tmp_path, SID), Told())
     assert len(loaded.facts) == 1
     store.close()
 
 
 def test_a_child_process_does_not_inherit_the_lock(tmp_path: Path) -> None:
-    store = create(tmp_path, SID, Told())
+    store = create_store(tmp_path, SID, Told())
     record(store, turn())
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False) as child:
         store.close()
-        resume(path_of(tmp_path, SID), Told())[0].close()
+        resume_store(path_of(tmp_path, SID), Told())[0].close()
         child.communicate(b"\n")
 
 
@@ -199,60 +191,60 @@ def test_a_newer_version_is_not_written_to(tmp_path: Path) -> None:
     raw = {"v": 2, "seq": 1, "ts": "2026-11-21T09:30:00Z", "sid": SID, "kind": "user", "words": "x"}
     path.write_bytes(seal(raw))
     with pytest.raises(RecordTooNew, match="format 2"):
-        resume(path, Told())
+        resume_store(path, Told())
     assert path.read_bytes() == seal(raw)
-    assert holder(path) is None
+    assert lock_holder(path) is None
 
 
 def test_a_session_that_does_not_exist_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(NoSuchSession):
-        resume(path_of(tmp_path, SID), Told())
+        resume_store(path_of(tmp_path, SID), Told())
     assert list((tmp_path / RECORDS_FOLDER).glob("*.jsonl")) == []
 
 
 @pytest.mark.parametrize("torn", [b'{"v":1,"seq":6,"ts":"20', b"\0" * 4096, b"\0" * 300 + b"\n", b"x"])
 def test_a_torn_tail_is_kept_aside_and_never_appended_to(tmp_path: Path, torn: bytes) -> None:
-    record(store := create(tmp_path, SID, Told()), turn())
+    record(store := create_store(tmp_path, SID, Told()), turn())
     store.close()
     whole = store.path.read_bytes()
     store.path.write_bytes(whole + torn)
-    again, loaded = resume(store.path, Told())
-    assert loaded.torn == len(torn) and loaded.facts == TURN
+    again, loaded = resume_store(store.path, Told())
+    assert loaded.torn_size == len(torn) and loaded.facts == TURN
     assert store.path.read_bytes() == whole + torn, "reading alone changes nothing"
     record(again, turn(6))
     again.close()
     assert store.path.with_suffix(".torn").read_bytes() == torn
     assert read_record(store.path).facts == TURN + [fact for fact, _ in turn(6)]
-    assert read_record(store.path).bad == ()
+    assert read_record(store.path).damaged == ()
 
 
 def test_torn_tails_of_several_crashes_are_all_kept(tmp_path: Path) -> None:
-    record(store := create(tmp_path, SID, Told()), turn())
+    record(store := create_store(tmp_path, SID, Told()), turn())
     store.close()
     for number in (1, 2):
         with store.path.open("ab") as file:
             file.write(b"torn %d" % number)
-        again, _ = resume(store.path, Told())
+        again, _ = resume_store(store.path, Told())
         record(again, turn(1 + 5 * number))
         again.close()
     assert store.path.with_suffix(".torn").read_bytes() == b"torn 1torn 2"
 
 
 def test_a_last_line_that_lost_its_newline_is_gone_on_behind(tmp_path: Path) -> None:
-    record(store := create(tmp_path, SID, Told()), turn())
+    record(store := create_store(tmp_path, SID, Told()), turn())
     store.close()
     store.path.write_bytes(store.path.read_bytes()[:-1])
-    again, _ = resume(store.path, Told())
+    again, _ = resume_store(store.path, Told())
     record(again, turn(6))
     again.close()
     loaded = read_record(store.path)
-    assert len(loaded.facts) == 10 and loaded.bad == () and loaded.torn == 0
+    assert len(loaded.facts) == 10 and loaded.damaged == () and loaded.torn_size == 0
 
 
 def attempt(folder: Path, plan: Plan, disk: Disk) -> tuple[Store | None, Told]:
     told = Told()
     try:
-        store = create(folder, SID, told, disk)
+        store = create_store(folder, SID, told, disk)
     except RecordUnreadable:
         return None, told
     record(store, turn())
@@ -276,7 +268,7 @@ def test_a_call_that_fails_once_loses_nothing(tmp_path: Path, error: int) -> Non
         assert store is not None
         store.close()
         assert read_record(path_of(folder, SID)).facts == TURN, (at, plan.log[at - 1])
-        assert read_record(path_of(folder, SID)).bad == ()
+        assert read_record(path_of(folder, SID)).damaged == ()
         assert len(told) in (0, 2), "told once when it began and once when it was over"
 
 
@@ -289,13 +281,13 @@ def test_a_disk_that_fails_for_good_is_told_once_and_everything_stays_in_memory(
         plan = Plan(at, error, forever=True)
         store, told = attempt(folder, plan, failing(plan))
         assert store is not None
-        assert len(told) == (1 if store.pending or store.journal.doubtful else len(told))
+        assert len(told) == (1 if store.pending or store.journal.sync_failed else len(told))
         plan.at, plan.forever = 10**9, False  # the disk is well again
         record(store, turn(6))
         store.close()
         loaded = read_record(path_of(folder, SID))
         assert loaded.facts == TURN + [fact for fact, _ in turn(6)], (at, plan.log[at - 1])
-        assert loaded.bad == () and loaded.torn == 0
+        assert loaded.damaged == () and loaded.torn_size == 0
 
 
 @pytest.mark.parametrize("keep", [0.0, 0.3, 0.99])
@@ -307,12 +299,12 @@ def test_a_short_write_leaves_no_half_record(tmp_path: Path, keep: float, foreve
         store, _ = attempt(folder, plan, short_writing(plan, keep))
         assert store is not None
         if store.path.exists():
-            assert read_record(store.path).torn == 0
+            assert read_record(store.path).torn_size == 0
         plan.at, plan.forever = 10**9, False
         store.sync()
         store.close()
         assert read_record(path_of(folder, SID)).facts == TURN
-        assert read_record(path_of(folder, SID)).bad == ()
+        assert read_record(path_of(folder, SID)).damaged == ()
 
 
 def _made(parent: Path, name: str) -> str:
@@ -352,16 +344,16 @@ def test_what_a_failed_sync_put_in_doubt_is_written_again_to_a_new_file(tmp_path
 
     synced: list[int] = []
     told = Told()
-    store = create(tmp_path, SID, told, replace(real, sync=sync))
+    store = create_store(tmp_path, SID, told, replace(real, sync=sync))
     record(store, turn())
     store.close()
     assert lost and store.path.stat().st_ino != lost[0]
-    assert read_record(store.path).facts == TURN and read_record(store.path).bad == ()
+    assert read_record(store.path).facts == TURN and read_record(store.path).damaged == ()
     assert (len(told) == 2 and "Input/output" in told[0]) or "input/output" in told[0]
 
 
 def test_a_file_that_was_removed_while_open_comes_back_whole(tmp_path: Path) -> None:
-    store = create(tmp_path, SID, Told())
+    store = create_store(tmp_path, SID, Told())
     record(store, turn())
     store.path.unlink()
     record(store, turn(6))
@@ -370,14 +362,14 @@ def test_a_file_that_was_removed_while_open_comes_back_whole(tmp_path: Path) -> 
 
 
 def test_a_folder_that_was_removed_comes_back_with_the_whole_session(tmp_path: Path) -> None:
-    store = create(tmp_path, SID, told := Told())
+    store = create_store(tmp_path, SID, told := Told())
     record(store, turn())
     for path in sorted((tmp_path / RECORDS_FOLDER).iterdir()):
         path.unlink()
     (tmp_path / RECORDS_FOLDER).rmdir()
     record(store, turn(6))
     with pytest.raises(SessionInUse):
-        resume(store.path, Told())
+        resume_store(store.path, Told())
     store.close()
     assert len(read_record(store.path).facts) == 10
     assert told == []
@@ -385,11 +377,11 @@ def test_a_folder_that_was_removed_comes_back_with_the_whole_session(tmp_path: P
 
 def test_what_another_wrote_while_there_was_no_lock_is_not_cut_off(tmp_path: Path) -> None:
     """Two go on with one session while no lock can be made; the second must not take the first for torn."""
-    record(first := create(tmp_path, SID, Told()), turn())
+    record(first := create_store(tmp_path, SID, Told()), turn())
     first.close()
     plan = Plan(1, errno.ENOSPC, ("open",))
-    late, _ = resume(first.path, told := Told(), failing(plan))
-    again, _ = resume(first.path, Told())
+    late, _ = resume_store(first.path, told := Told(), failing(plan))
+    again, _ = resume_store(first.path, Told())
     record(again, [(User(6, 0.5, (TextBlock("what the other one said"),)), True)])
     again.close()
     kept = first.path.read_bytes()
@@ -400,9 +392,9 @@ def test_what_another_wrote_while_there_was_no_lock_is_not_cut_off(tmp_path: Pat
 
 
 def test_a_file_that_went_before_the_first_record_does_not_begin_in_its_middle(tmp_path: Path) -> None:
-    record(store := create(tmp_path, SID, Told()), turn())
+    record(store := create_store(tmp_path, SID, Told()), turn())
     store.close()
-    again, _ = resume(store.path, told := Told())
+    again, _ = resume_store(store.path, told := Told())
     store.path.unlink()
     record(again, turn(6))
     assert not store.path.exists()
@@ -410,7 +402,7 @@ def test_a_file_that_went_before_the_first_record_does_not_begin_in_its_middle(t
 
 
 def test_what_something_else_writes_to_an_open_record_is_not_cut_off(tmp_path: Path) -> None:
-    store = create(tmp_path, SID, told := Told())
+    store = create_store(tmp_path, SID, told := Told())
     record(store, turn())
     with store.path.open("ab") as file:
         file.write(foreign := b"a note in the margin\n")
@@ -421,7 +413,7 @@ def test_what_something_else_writes_to_an_open_record_is_not_cut_off(tmp_path: P
 
 
 def test_a_record_that_somebody_emptied_is_not_gone_on_with_in_its_middle(tmp_path: Path) -> None:
-    store = create(tmp_path, SID, told := Told())
+    store = create_store(tmp_path, SID, told := Told())
     record(store, turn())
     os.truncate(store.path, 0)
     record(store, turn(6))
@@ -430,8 +422,8 @@ def test_a_record_that_somebody_emptied_is_not_gone_on_with_in_its_middle(tmp_pa
 
 def test_a_file_system_without_locks_keeps_sessions_and_one_writer_of_two_is_told(tmp_path: Path) -> None:
     plan = Plan(1, errno.ENOLCK, ("lock",), forever=True)
-    record(first := create(tmp_path, SID, Told(), failing(plan)), turn())
-    second, _ = resume(first.path, told := Told(), failing(plan))
+    record(first := create_store(tmp_path, SID, Told(), failing(plan)), turn())
+    second, _ = resume_store(first.path, told := Told(), failing(plan))
     record(first, turn(6))
     record(second, [(User(6, 0.5, (TextBlock("at the same time"),)), True)])
     assert len(second.pending) == 1 and len(told) == 1
@@ -441,16 +433,17 @@ def test_a_file_system_without_locks_keeps_sessions_and_one_writer_of_two_is_tol
 
 
 RACE = (
-    "import sys; from pathlib import Path; from transcripts.store import *\n"
+    "import sys; from pathlib import Path; from transcripts.store import resume_store\n"
+    "from transcripts.record_errors import SessionInUse\n"
     "input()\n"
-    "try: store, _ = resume(Path(sys.argv[1]), print); print('in', flush=True)\n"
+    "try: store, _ = resume_store(Path(sys.argv[1]), print); print('in', flush=True)\n"
     "except SessionInUse: print('out', flush=True)\n"
     "input()"
 )
 
 
 def test_of_several_that_take_a_session_at_the_same_moment_one_gets_it(tmp_path: Path) -> None:
-    record(store := create(tmp_path, SID, Told()), turn())
+    record(store := create_store(tmp_path, SID, Told()), turn())
     store.close()
     argv = [sys.executable, "-c", RACE, str(store.path)]
     pipe = subprocess.PIPE
@@ -467,7 +460,7 @@ def test_of_several_that_take_a_session_at_the_same_moment_one_gets_it(tmp_path:
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_read_only_folder_lets_the_session_live_in_memory(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    store = create(tmp_path, SID, told := Told())
+    store = create_store(tmp_path, SID, told := Told())
     record(store, turn())
     tmp_path.chmod(0o700)
     assert len(told) == 1 and len(store.pending) == 5
@@ -480,7 +473,7 @@ def crash(folder: Path, at: int, keep: float) -> tuple[int, int]:
     """Run a turn in a child whose disk ends it at call `at`: (its exit code, records acknowledged)."""
 
     def work(tell: Callable[[int], object]) -> None:
-        store = create(folder, SID, lambda line: None, crashing(at, keep))
+        store = create_store(folder, SID, lambda line: None, crashing(at, keep))
         for fact, durable in turn():
             store.append(fact, durable)
             if durable:
@@ -504,19 +497,19 @@ def test_a_crash_at_any_call_loses_nothing_that_was_acknowledged(tmp_path: Path,
         if not path.exists():
             assert acknowledged == 0
             continue
-        store, loaded = resume(path, Told())
+        store, loaded = resume_store(path, Told())
         assert loaded.facts == TURN[: len(loaded.facts)]
         assert len(loaded.facts) >= acknowledged, at
         rest = turn()[len(loaded.facts) :]
         record(store, rest or turn(6))
         store.close()
         assert read_record(path).facts[:5] == TURN
-        assert read_record(path).bad == () and read_record(path).torn == 0
+        assert read_record(path).damaged == () and read_record(path).torn_size == 0
     assert at > 20
 
 
 def test_two_sessions_in_one_project_do_not_meet(tmp_path: Path) -> None:
-    stores = [create(tmp_path, f"{SID}{n}", Told()) for n in range(2)]
+    stores = [create_store(tmp_path, f"{SID}{n}", Told()) for n in range(2)]
     for number in range(20):
         for store in stores:
             record(store, turn(1 + 5 * number))
@@ -527,11 +520,11 @@ def test_two_sessions_in_one_project_do_not_meet(tmp_path: Path) -> None:
 
 def test_one_record_is_one_write(tmp_path: Path) -> None:
     plan = Plan(10**9, 0, ("write",))
-    store = create(tmp_path, SID, Told(), failing(plan))
+    store = create_store(tmp_path, SID, Told(), failing(plan))
     before = plan.count
     record(store, turn())
     assert plan.count - before == 5
-    assert store.path.read_bytes() == b"".join(encode(fact, SID) for fact in TURN)
+    assert store.path.read_bytes() == b"".join(encode_fact(fact, SID) for fact in TURN)
     store.close()
 
 
@@ -548,12 +541,12 @@ def test_nothing_is_appended_behind_what_could_not_be_cut_off(tmp_path: Path) ->
             raise OSError(errno.EIO, "input/output error")
         real.truncate(fd, size)
 
-    store = create(tmp_path, SID, Told(), replace(real, write=write, truncate=truncate))
+    store = create_store(tmp_path, SID, Told(), replace(real, write=write, truncate=truncate))
     record(store, turn()[:2])
     troubled[0] = True
     record(store, turn()[2:4])
-    assert read_record(store.path).torn > 0
+    assert read_record(store.path).torn_size > 0
     troubled[0] = False
     record(store, turn()[4:])
     store.close()
-    assert read_record(store.path).facts == TURN and read_record(store.path).bad == ()
+    assert read_record(store.path).facts == TURN and read_record(store.path).damaged == ()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from transcripts.edits import earliest
+from transcripts.edits import earliest_seq
 from transcripts.entries import Exchange
 from transcripts.facts import (
     Clear,
@@ -26,8 +26,8 @@ from transcripts.facts import (
 from transcripts.fold import Folded, fold
 from transcripts.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock, block_to_json
 
-from .grammar import complaints
-from .histories import PLACEHOLDERS, nests
+from .api_rules import complaints
+from .random_histories import PLACEHOLDERS, nests
 
 Pairs = list[tuple[str, str]]
 
@@ -127,9 +127,9 @@ class Simulation:
 
     def compact(self) -> None:
         edits = self.edits()
-        first = earliest(edits)
+        first = earliest_seq(edits)
         if first is not None:
-            edits = (*edits, Unthink(first, self.folded.seen))
+            edits = (*edits, Unthink(first, self.folded.last_reply_seq))
             self.add(Compacted(self.seq, 0.0, "snip", "auto", edits))
 
     def edits(self) -> tuple[Edit, ...]:
@@ -157,7 +157,11 @@ class Simulation:
         left = [one for one in self.folded.compactions if one.id not in self.folded.undone]
         if left:
             one = self.random.choice(left)
-            edits = (Unthink(one.seq, self.folded.seen),) if self.folded.seen > one.seq else ()
+            edits = (
+                (Unthink(one.seq, self.folded.last_reply_seq),)
+                if self.folded.last_reply_seq > one.seq
+                else ()
+            )
             self.add(Undone(self.seq, 0.0, one.id, edits))
 
 

@@ -1,8 +1,6 @@
-"""Recordings of other agents, and our own, as facts: which formats there are, which one it is, reading it.
+"""Imports recordings of this and other agents as facts: which formats there are, detecting one, reading it.
 
-Pure: bytes in, facts out; who opens the file is somebody else's business. Every format is a file of its own
-with `matches(sample)` and `load(text, count)`; IMPORT_FORMATS lists
-them in the order in which they are tried.
+Pure: bytes in, facts out. Each format is a module with `recognizes(sample)` and `read_session(text, count)`.
 """
 
 from __future__ import annotations
@@ -10,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import claude_code, ours, pi, swe_agent
-from . import message_lines as plain
-from .assembly import Count, ImportedSession, UnreadableRecording
-from .lines import Sample, sample
+from . import api_messages, claude_code, makeroom_record, pi, swe_agent
+from .recording import Count, ImportedSession, Sample, UnreadableRecording, take_sample
 
 __all__ = [
     "IMPORT_FORMATS",
@@ -21,58 +17,55 @@ __all__ = [
     "ImportFormat",
     "ImportedSession",
     "UnreadableRecording",
-    "detect",
-    "load",
+    "detect_format",
+    "import_session",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class ImportFormat:
-    """A kind of recording: its name, what it is, how to know it, how to read it."""
+    """A format of recordings: its name, what it is, how to recognize and how to read it."""
 
     name: str
     what: str
-    matches: Callable[[Sample], bool]
-    load: Callable[[str, Count], ImportedSession]
+    recognizes: Callable[[Sample], bool]
+    read_session: Callable[[str, Count], ImportedSession]
 
 
-IMPORT_FORMATS = (
-    ImportFormat("makeroom", "our own transcripts (.transcripts/*.jsonl)", ours.matches, ours.load),
-    ImportFormat("swe-agent", "SWE-agent trajectories (*.traj)", swe_agent.matches, swe_agent.load),
-    ImportFormat(
-        "claude-code",
-        "Claude Code sessions (~/.claude/projects/*/*.jsonl)",
-        claude_code.matches,
-        claude_code.load,
-    ),
-    ImportFormat("pi", "pi sessions (~/.pi/agent/sessions/*/*.jsonl)", pi.matches, pi.load),
-    ImportFormat("messages", "plain Messages API messages, one a line", plain.matches, plain.load),
+IMPORT_FORMATS = tuple(  # in the order in which they are tried
+    ImportFormat(name, what, module.recognizes, module.read_session)
+    for name, what, module in (
+        ("makeroom", "our own transcripts (.transcripts/*.jsonl)", makeroom_record),
+        ("swe-agent", "SWE-agent trajectories (*.traj)", swe_agent),
+        ("claude-code", "Claude Code sessions (~/.claude/projects/*/*.jsonl)", claude_code),
+        ("pi", "pi sessions (~/.pi/agent/sessions/*/*.jsonl)", pi),
+        ("messages", "plain Messages API messages, one a line", api_messages),
+    )
 )
 
 
-def detect(raw: bytes) -> ImportFormat:
-    """The format that a file's bytes are in.
+def detect_format(raw: bytes) -> ImportFormat:
+    """The format of a file's bytes.
 
     Raises:
-        Unreadable: empty, or no format that we know; the message lists those that we do.
+        UnreadableRecording: empty, or of no known format; the message lists those that are known.
     """
-    text = _text(raw)
-    seen = sample(text)
+    sample = take_sample(_text(raw))
     for known in IMPORT_FORMATS:
-        if known.matches(seen):
+        if known.recognizes(sample):
             return known
     names = "; ".join(known.what for known in IMPORT_FORMATS)
     raise UnreadableRecording(f"no known format. Give one of: {names}")
 
 
-def load(raw: bytes, count: Count) -> ImportedSession:
-    """The facts of a recording, each block counted by `count`.
+def import_session(raw: bytes, count: Count) -> ImportedSession:
+    """The facts of a recording, their tokens counted by `count`.
 
     Raises:
-        Unreadable: empty, of no known format, or without one reply of a model.
+        UnreadableRecording: empty, of no known format, or without any reply of a model.
     """
-    known = detect(raw)
-    imported = known.load(_text(raw), count)
+    known = detect_format(raw)
+    imported = known.read_session(_text(raw), count)
     if not imported.calls:
         raise UnreadableRecording(f"a {known.name} recording without any reply of a model: nothing to replay")
     return imported

@@ -1,9 +1,8 @@
-"""Sessions of Claude Code: lines of {"type", "message", "uuid", "parentUuid", "timestamp", ...}.
+"""Reads sessions of Claude Code: lines of {"type", "message", "uuid", "parentUuid", "timestamp", ...}.
 
-An answer of the model is split over several lines with one `message.id`, with results of its first calls
-possibly between them. Left out: side chains (sub-agents have a context of their own), lines marked as meta,
-summaries that replaced history (replay has the history itself), and what a second prompt on the same parent
-rewound.
+A reply is split over several lines with one `message.id`; results of its first calls may come between them.
+Left out are side chains (subagents have a context of their own), lines marked as meta, summaries that
+replaced history (a replay has the history itself), and what a second prompt on the same parent rewound.
 """
 
 from __future__ import annotations
@@ -14,101 +13,108 @@ from typing import Any
 
 from transcripts.messages import Block, ToolResultBlock
 
-from .assembly import Count, FactAssembly, ImportedSession, content_blocks
-from .lines import Sample, objects, seconds
+from .recording import (
+    Count,
+    FactAssembly,
+    ImportedSession,
+    Sample,
+    content_blocks,
+    parse_objects,
+    parse_time,
+)
 
-_TURNS = ("user", "assistant")
+_MESSAGE_TYPES = ("user", "assistant")
 
 
 @dataclass(slots=True)
-class _Line:
-    """One turn of the conversation: a whole answer, or a user message."""
+class _Message:
+    """A whole reply, or a message of the user. `late` are results that came between a reply's lines."""
 
     role: str
     blocks: list[Block]
     ts: float | None
     parent: str | None
     id: str = ""
-    late: list[Block] = field(default_factory=list)  # results that came between the lines of this answer
+    late: list[Block] = field(default_factory=list)
 
     @property
-    def prompt(self) -> bool:
+    def is_prompt(self) -> bool:
         return self.role == "user" and not any(isinstance(block, ToolResultBlock) for block in self.blocks)
 
 
-def matches(seen: Sample) -> bool:
+def recognizes(sample: Sample) -> bool:
     """Whether the lines wrap messages as Claude Code does."""
-    return any(raw.get("type") in _TURNS and isinstance(raw.get("message"), Mapping) for raw in seen.objects)
+    return any(map(_holds_message, sample.objects))
 
 
-def load(text: str, count: Count) -> ImportedSession:
+def read_session(text: str, count: Count) -> ImportedSession:
     """The main conversation in the order of the file."""
-    found, damaged = objects(text)
+    found, damaged = parse_objects(text)
     assembly = FactAssembly(count, damaged=damaged)
-    for line in _turns(found, assembly):
-        assembly.message(line.role, tuple(line.blocks), line.ts)
-        if line.late:
-            assembly.message("user", tuple(line.late), line.ts)
-    return assembly.done("claude-code")
+    for message in _messages(found, assembly):
+        assembly.message(message.role, tuple(message.blocks), message.ts)
+        if message.late:
+            assembly.message("user", tuple(message.late), message.ts)
+    return assembly.finish("claude-code")
 
 
-def _turns(found: list[dict[str, Any]], assembly: FactAssembly) -> list[_Line]:
-    turns: list[_Line] = []
+def _messages(found: list[dict[str, Any]], assembly: FactAssembly) -> list[_Message]:
+    messages: list[_Message] = []
     known: set[str] = set()
     for raw in found:
         ident = str(raw.get("uuid") or len(known))
-        if not _counts(raw) or ident in known:  # a resumed session repeats lines
+        if not _is_conversation(raw) or ident in known:  # a resumed session repeats lines
             assembly.skipped += 1
             continue
         known.add(ident)
-        line = _line(raw)
-        if line is None:
+        message = _message(raw)
+        if message is None:
             assembly.damaged += 1
-        elif line.blocks:
-            _place(line, turns)
-    return turns
+        elif message.blocks:
+            _add(message, messages)
+    return messages
 
 
-def _counts(raw: Mapping[str, Any]) -> bool:
-    if raw.get("type") not in _TURNS or not isinstance(raw.get("message"), Mapping):
-        return False
-    return not (raw.get("isSidechain") or raw.get("isMeta") or raw.get("isCompactSummary"))
+def _is_conversation(raw: Mapping[str, Any]) -> bool:
+    is_aside = raw.get("isSidechain") or raw.get("isMeta") or raw.get("isCompactSummary")
+    return _holds_message(raw) and not is_aside
 
 
-def _line(raw: Mapping[str, Any]) -> _Line | None:
+def _holds_message(raw: Mapping[str, Any]) -> bool:
+    return raw.get("type") in _MESSAGE_TYPES and isinstance(raw.get("message"), Mapping)
+
+
+def _message(raw: Mapping[str, Any]) -> _Message | None:
     message = raw["message"]
     blocks = content_blocks(message.get("content"))
     if blocks is None:
         return None
-    ts, parent = seconds(raw.get("timestamp")), raw.get("parentUuid")
-    return _Line(str(raw["type"]), list(blocks), ts, parent, str(message.get("id") or ""))
+    ts, parent = parse_time(raw.get("timestamp")), raw.get("parentUuid")
+    return _Message(str(raw["type"]), list(blocks), ts, parent, str(message.get("id") or ""))
 
 
-def _place(line: _Line, turns: list[_Line]) -> None:
-    if line.role == "assistant":
-        same = _open(line, turns)
-        if same is None:
-            turns.append(line)
-            return
-        at = turns.index(same)
-        same.blocks += line.blocks
-        for between in turns[at + 1 :]:
-            same.late += between.blocks
-        del turns[at + 1 :]
+def _add(message: _Message, messages: list[_Message]) -> None:
+    """Append a message, or join it to the reply that it continues; a prompt may rewind to an earlier one."""
+    if message.role == "assistant" and (reply := _continued_reply(message, messages)) is not None:
+        at = messages.index(reply)
+        reply.blocks += message.blocks
+        for between in messages[at + 1 :]:
+            reply.late += between.blocks
+        del messages[at + 1 :]
         return
-    if line.prompt and line.parent is not None:
-        for at, old in enumerate(turns):
-            if old.prompt and old.parent == line.parent:  # the person went back and said something else
-                del turns[at:]
+    if message.is_prompt and message.parent is not None:
+        for at, old in enumerate(messages):
+            if old.is_prompt and old.parent == message.parent:  # the user went back and wrote something else
+                del messages[at:]
                 break
-    turns.append(line)
+    messages.append(message)
 
 
-def _open(line: _Line, turns: list[_Line]) -> _Line | None:
-    """The answer that this line goes on with: the newest one, with nothing but results behind it."""
-    for old in reversed(turns):
+def _continued_reply(message: _Message, messages: list[_Message]) -> _Message | None:
+    """The newest reply if this message is part of it; only results may stand between them."""
+    for old in reversed(messages):
         if old.role == "assistant":
-            return old if line.id and old.id == line.id else None
-        if old.prompt:
+            return old if message.id and old.id == message.id else None
+        if old.is_prompt:
             return None
     return None

@@ -1,7 +1,7 @@
-"""Sessions of pi: lines of {"type": "message", "message": {...}} behind a {"type": "session"} header.
+"""Reads sessions of pi: a {"type": "session"} header, then lines of {"type": "message", "message": {...}}.
 
 Newer files are trees: each entry has `id` and `parentId`, and the conversation is the path from the last
-entry to the root. Its own summaries are left out: replay has the history itself.
+entry to the root. Summaries are left out: a replay has the history itself.
 """
 
 from __future__ import annotations
@@ -11,26 +11,25 @@ from typing import Any
 
 from transcripts.messages import Block, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
 
-from .assembly import Count, FactAssembly, ImportedSession
-from .lines import Sample, objects, seconds
+from .recording import Count, FactAssembly, ImportedSession, Sample, parse_objects, parse_time
 
-_ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom")
+_PI_ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom")
 
 
-def matches(seen: Sample) -> bool:
+def recognizes(sample: Sample) -> bool:
     """Whether there is a header of a session, or messages wrapped as pi wraps them."""
-    for raw in seen.objects:
+    for raw in sample.objects:
         message = raw.get("message")
-        if raw.get("type") == "message" and isinstance(message, Mapping) and message.get("role") in _ROLES:
+        if raw.get("type") == "message" and isinstance(message, Mapping) and message.get("role") in _PI_ROLES:
             return True
         if raw.get("type") == "session" and "cwd" in raw:
             return True
     return False
 
 
-def load(text: str, count: Count) -> ImportedSession:
+def read_session(text: str, count: Count) -> ImportedSession:
     """The conversation on the branch that the file ends on."""
-    found, damaged = objects(text)
+    found, damaged = parse_objects(text)
     branch = _branch(found)
     assembly = FactAssembly(count, damaged=damaged, skipped=len(found) - len(branch))
     for raw in branch:
@@ -38,9 +37,9 @@ def load(text: str, count: Count) -> ImportedSession:
         if raw.get("type") != "message" or not isinstance(message, Mapping):
             assembly.skipped += 1
             continue
-        ts = seconds(message.get("timestamp"))
-        _take(message, ts if ts is not None else seconds(raw.get("timestamp")), assembly)
-    return assembly.done("pi")
+        ts = parse_time(message.get("timestamp"))
+        _add_message(message, ts if ts is not None else parse_time(raw.get("timestamp")), assembly)
+    return assembly.finish("pi")
 
 
 def _branch(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -55,13 +54,13 @@ def _branch(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return path[::-1]
 
 
-def _take(message: Mapping[str, Any], ts: float | None, assembly: FactAssembly) -> None:
+def _add_message(message: Mapping[str, Any], ts: float | None, assembly: FactAssembly) -> None:
     role = message.get("role")
-    if role not in _ROLES:
+    if role not in _PI_ROLES:
         assembly.skipped += 1
         return
     if role == "bashExecution":
-        _take_command(message, ts, assembly)
+        _add_command(message, ts, assembly)
         return
     blocks = _blocks(message.get("content"))
     if blocks is None:
@@ -75,8 +74,8 @@ def _take(message: Mapping[str, Any], ts: float | None, assembly: FactAssembly) 
         assembly.user(blocks, ts)
 
 
-def _take_command(message: Mapping[str, Any], ts: float | None, assembly: FactAssembly) -> None:
-    """A command that the person ran: the model is shown it as the person's words, unless kept from it."""
+def _add_command(message: Mapping[str, Any], ts: float | None, assembly: FactAssembly) -> None:
+    """A command that the user ran: it becomes a prompt, unless it was excluded from the context."""
     if message.get("excludeFromContext"):
         assembly.skipped += 1
         return

@@ -1,7 +1,7 @@
-"""Trajectories of SWE-agent: one JSON object with `history` (role, content, action, ...) or `trajectory`.
+"""Reads SWE-agent trajectories: one JSON object with `history` (role, content, action, ...) or `trajectory`.
 
-Where the model called tools through the API, the calls are taken as they are. Where it wrote its action as
-text, the action becomes a call of `bash` and the observation behind it the result, so that both read alike.
+Calls that the model made through the API are taken as they are. An action that it wrote as text becomes a
+call of `bash`, and the observation after it the result.
 """
 
 from __future__ import annotations
@@ -12,16 +12,22 @@ from typing import Any
 
 from transcripts.messages import INVALID_JSON, Block, TextBlock, ToolUseBlock
 
-from .assembly import Count, FactAssembly, ImportedSession, UnreadableRecording, content_blocks
-from .lines import Sample
+from .recording import (
+    Count,
+    FactAssembly,
+    ImportedSession,
+    Sample,
+    UnreadableRecording,
+    content_blocks,
+)
 
 
-def matches(seen: Sample) -> bool:
+def recognizes(sample: Sample) -> bool:
     """Whether it is one object with steps; a pretty-printed one has no object on its first lines."""
-    return isinstance(seen.whole, Mapping) and bool(_steps(seen.whole))
+    return isinstance(sample.whole, Mapping) and bool(_steps(sample.whole))
 
 
-def load(text: str, count: Count) -> ImportedSession:
+def read_session(text: str, count: Count) -> ImportedSession:
     """The conversation of `history`; of `trajectory` where a file has no history."""
     whole = json.loads(text)
     steps = _steps(whole)
@@ -29,10 +35,10 @@ def load(text: str, count: Count) -> ImportedSession:
         raise UnreadableRecording("a trajectory without steps")
     assembly = FactAssembly(count)
     if steps is whole.get("history"):
-        _take_history(steps, assembly)
+        _add_history(steps, assembly)
     else:
-        _take_trajectory(steps, assembly)
-    return assembly.done("swe-agent")
+        _add_trajectory(steps, assembly)
+    return assembly.finish("swe-agent")
 
 
 def _steps(whole: Mapping[str, Any]) -> list[Any]:
@@ -43,7 +49,7 @@ def _steps(whole: Mapping[str, Any]) -> list[Any]:
     return []
 
 
-def _take_history(steps: list[Any], assembly: FactAssembly) -> None:
+def _add_history(steps: list[Any], assembly: FactAssembly) -> None:
     pending: list[str] = []  # calls without a result so far
     for number, step in enumerate(steps):
         if not isinstance(step, Mapping):
@@ -53,9 +59,9 @@ def _take_history(steps: list[Any], assembly: FactAssembly) -> None:
         match step.get("role"):
             case "assistant":
                 uses = _calls(step, f"step_{number}")
-                assembly.reply((*_said(step, content), *uses), None)
+                assembly.reply((*_reply_text(step, content), *uses), None)
                 pending = [use.id for use in uses]
-            case "user" | "tool" if pending and _observes(step):
+            case "user" | "tool" if pending and _is_observation(step):
                 ids = [str(ident) for ident in step.get("tool_call_ids") or pending[:1]]
                 for ident in ids:
                     assembly.result(ident, content, None)
@@ -66,13 +72,13 @@ def _take_history(steps: list[Any], assembly: FactAssembly) -> None:
                 assembly.skipped += 1
 
 
-def _observes(step: Mapping[str, Any]) -> bool:
+def _is_observation(step: Mapping[str, Any]) -> bool:
     if step.get("role") == "tool":
         return True
     return bool(step.get("message_type", "observation") == "observation")
 
 
-def _said(step: Mapping[str, Any], content: tuple[Block, ...]) -> tuple[Block, ...]:
+def _reply_text(step: Mapping[str, Any], content: tuple[Block, ...]) -> tuple[Block, ...]:
     thought = step.get("thought")
     if isinstance(thought, str) and step.get("action") is not None:
         return (TextBlock(thought),) if thought.strip() else ()
@@ -105,7 +111,7 @@ def _call(call: Mapping[str, Any]) -> ToolUseBlock | None:
     return ToolUseBlock(str(call["id"]), str(function.get("name") or "unnamed"), arguments)
 
 
-def _take_trajectory(steps: list[Any], assembly: FactAssembly) -> None:
+def _add_trajectory(steps: list[Any], assembly: FactAssembly) -> None:
     first = steps[0] if isinstance(steps[0], Mapping) else {}
     for message in first.get("query") or ():
         if isinstance(message, Mapping) and message.get("role") == "user":
@@ -115,7 +121,7 @@ def _take_trajectory(steps: list[Any], assembly: FactAssembly) -> None:
             assembly.damaged += 1
             continue
         uses = _calls(step, f"step_{number}")
-        assembly.reply((*_said(step, content_blocks(step.get("response")) or ()), *uses), None)
+        assembly.reply((*_reply_text(step, content_blocks(step.get("response")) or ()), *uses), None)
         observation = content_blocks(step.get("observation")) or ()
         for use in uses[:1]:
             assembly.result(use.id, observation, None)

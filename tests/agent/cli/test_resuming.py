@@ -17,10 +17,10 @@ from tests.agent.ui.pty_terminal import PtyTerminal, makeroom
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.server import Server
 from transcripts.facts import Opened, Reply, User
-from transcripts.listing import sessions
+from transcripts.listing import list_sessions
 from transcripts.messages import TextBlock
 from transcripts.session_lock import RECORDS_FOLDER
-from transcripts.store import Store, create, resume
+from transcripts.store import Store, create_store, resume_store
 
 IDS = ("20261121-093012-aaaa", "20261122-093012-bbbb", "20261123-093012-cccc")
 
@@ -29,7 +29,7 @@ IDS = ("20261121-093012-aaaa", "20261122-093012-bbbb", "20261123-093012-cccc")
 def project(tmp_path: Path) -> Path:
     """A folder with three sessions, of one prompt each."""
     for number, sid in enumerate(IDS):
-        store = create(tmp_path, sid, pytest.fail)
+        store = create_store(tmp_path, sid, pytest.fail)
         at = time.time() - 630 + number
         store.append(Opened(1, at, ("s",), (), "makeroom-offline", 200_000, str(tmp_path)))
         store.append(User(2, at, (TextBlock(f"question {number} 日本語\x1b[2J"),), (5,)), durable=True)
@@ -40,7 +40,7 @@ def project(tmp_path: Path) -> Path:
 @pytest.fixture
 def locked(project: Path) -> Iterator[Store]:
     """The newest of them, open in this process."""
-    store, _ = resume(project / RECORDS_FOLDER / f"{IDS[2]}.jsonl", pytest.fail)
+    store, _ = resume_store(project / RECORDS_FOLDER / f"{IDS[2]}.jsonl", pytest.fail)
     yield store
     store.close()
 
@@ -104,7 +104,7 @@ def test_a_session_in_use_is_viewed_forked_or_left(project: Path, locked: Store)
         assert terminal.ends() == 0
     (fork,) = files(project).keys() - before.keys()
     assert {name: data for name, data in files(project).items() if name != fork} == before
-    assert [one.turns for one in sessions(project) if one.path.name == fork] == [2]
+    assert [one.prompts for one in list_sessions(project) if one.path.name == fork] == [2]
 
 
 def test_without_a_terminal_the_commands_are_named(project: Path, locked: Store) -> None:
@@ -123,7 +123,7 @@ def test_a_fork_of_a_session_in_use_goes_on_under_an_id_of_its_own(project: Path
     assert (done.returncode, "I understand" in done.stdout) == (0, True)
     (fork,) = files(project).keys() - before.keys()
     assert {name: data for name, data in files(project).items() if name != fork} == before
-    assert b"question 2" in files(project)[fork] and sessions(project)[0].path.name == fork
+    assert b"question 2" in files(project)[fork] and list_sessions(project)[0].path.name == fork
 
 
 def test_a_fork_needs_something_to_copy(capsys: pytest.CaptureFixture[str], project: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_recording_of_another_place_or_agent_is_gone_on_with_in_a_copy(tmp_pat
     here, recording = tmp_path / "here", tmp_path / "recording.jsonl"
     here.mkdir()
     if origin == "elsewhere":
-        store = create(tmp_path, IDS[0], pytest.fail)
+        store = create_store(tmp_path, IDS[0], pytest.fail)
         store.append(Opened(1, time.time(), ("s",), (), "makeroom-offline", 200_000, str(tmp_path)))
         store.append(User(2, time.time(), (TextBlock("What does main.c do?"),), (5,)))
         store.append(Reply(3, time.time(), (TextBlock("It prints a line."),), (5,)), durable=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli.sessions_command import main
-from transcripts.codec import encode
+from transcripts.codec import encode_fact
 from transcripts.facts import Metadata, Opened, Reply, Result, User
 from transcripts.messages import TextBlock, ToolUseBlock
 from transcripts.session_lock import RECORDS_FOLDER
@@ -33,7 +33,7 @@ def project(tmp_path: Path) -> Path:
             Metadata(5, 1.79e9 + number, "name", {"name": f"name{number}"}),
         ]
         path = tmp_path / RECORDS_FOLDER / f"{sid}.jsonl"
-        path.write_bytes(b"".join(encode(fact, sid) for fact in facts))
+        path.write_bytes(b"".join(encode_fact(fact, sid) for fact in facts))
     return tmp_path
 
 

@@ -23,7 +23,7 @@ from .world import world
 def test_an_answer_without_calls_ends_the_turn(tmp_path: Path) -> None:
     with world(["hello"], tmp_path) as w:
         assert w.run() == TurnFinished("done", 1)
-        assert w.session.folded.reply.blocks == (TextBlock("hello"),)
+        assert w.session.folded.last_reply.blocks == (TextBlock("hello"),)
         w.check()
 
 

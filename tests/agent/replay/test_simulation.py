@@ -202,7 +202,7 @@ def test_a_prompt_over_the_window_goes_down_the_reactive_ladder():
 
 def test_a_view_that_the_api_would_refuse_is_counted_with_its_faults():
     def planner(situation, trigger, focus, rung):
-        if situation.folded.seen and not situation.folded.compactions:
+        if situation.folded.last_reply_seq and not situation.folded.compactions:
             return Plan((Proposal("bad", trigger, (Fold(1, 1, (ToolUseBlock("x", "f", {}),), 0),), {}),))
         return Plan()
         yield
@@ -226,7 +226,7 @@ def test_failures_of_a_plan_are_recorded_for_the_plans_that_follow():
 
 def test_thinking_left_out_is_neither_sent_nor_paid_for():
     def planner(situation, trigger, focus, rung):
-        seen = situation.folded.seen
+        seen = situation.folded.last_reply_seq
         return Plan((Proposal("unthink", trigger, (Unthink(1, seen),), {}),) if seen else ())
         yield
 

@@ -1,34 +1,33 @@
-"""Our own transcripts: what was said and done in them, without the room that was made meanwhile.
+"""Reads our own transcripts: prompts, replies, results and metadata, without what was compacted or rewound.
 
-The facts are folded first, so that what was rewound or answered anew is gone; compactions, requests and
-refusals are left out, for replay makes its own.
+The facts are folded first, so that rewound stretches are gone; compactions, requests and failures are left
+out, for a replay makes its own.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from transcripts.codec import BadLine, decode
+from transcripts.codec import BadLine, decode_line
 from transcripts.facts import Fact, Metadata, Reply, Result, User
 from transcripts.fold import Folded
 
-from .assembly import Count, ImportedSession
-from .lines import Sample
+from .recording import Count, ImportedSession, Sample
 
 
-def matches(seen: Sample) -> bool:
+def recognizes(sample: Sample) -> bool:
     """Whether the lines are numbered facts with a checksum."""
-    return any({"v", "seq", "sid", "kind", "crc"} <= raw.keys() for raw in seen.objects)
+    return any({"v", "seq", "sid", "kind", "crc"} <= raw.keys() for raw in sample.objects)
 
 
-def load(text: str, count: Count) -> ImportedSession:
-    """Users, complete replies, their results and the notes (pins), numbered anew from 1."""
+def read_session(text: str, count: Count) -> ImportedSession:
+    """Prompts, complete replies, their results and the metadata (pins), numbered anew from 1."""
     folded, damaged, skipped = Folded(), 0, 0
     for line in text.split("\n"):
         if not line.strip():
             continue
         try:
-            folded.apply(decode(line.encode())[0])
+            folded.apply(decode_line(line.encode())[0])
         except BadLine:
             damaged += 1
     facts: list[Fact] = []
@@ -40,7 +39,7 @@ def load(text: str, count: Count) -> ImportedSession:
         else:
             numbers[fact.seq] = renumbered.seq
             facts.append(renumbered)
-    return ImportedSession("makeroom", tuple(facts), True, damaged + folded.orphans, skipped)
+    return ImportedSession("makeroom", tuple(facts), damaged + folded.conversation.orphans, skipped)
 
 
 def _renumber(fact: Fact, numbers: dict[int, int], seq: int, count: Count) -> Fact | None:

@@ -206,7 +206,7 @@ lossy_histories = st.builds(history, seeds, st.integers(0, 40), st.just(True))
 def _next(seq: int, folded: Folded, dice: Dice) -> Fact:
     random = dice.random
     kind = random.random()
-    last = folded.exchange
+    last = folded.conversation.last_exchange
     if last is not None and last.uses and kind < 0.45:
         block = random.choice(list(last.uses))
         if kind < 0.08:

@@ -1,4 +1,4 @@
-"""Messages of the Messages API, one object a line, or one list of them: {"role", "content", "timestamp"?}."""
+"""Reads Messages API messages: one object a line or a list of them, {"role", "content", "timestamp"?}."""
 
 from __future__ import annotations
 
@@ -6,30 +6,37 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from .assembly import Count, FactAssembly, ImportedSession, content_blocks
-from .lines import Sample, objects, seconds
+from .recording import (
+    Count,
+    FactAssembly,
+    ImportedSession,
+    Sample,
+    content_blocks,
+    parse_objects,
+    parse_time,
+)
 
-_ROLES = ("user", "assistant")
+_MESSAGE_ROLES = ("user", "assistant")
 
 
-def matches(seen: Sample) -> bool:
+def recognizes(sample: Sample) -> bool:
     """Whether the objects are messages."""
-    found = _listed(seen.whole) or seen.objects
-    return any(raw.get("role") in _ROLES and "content" in raw for raw in found if isinstance(raw, Mapping))
+    found = [raw for raw in _listed(sample.whole) or sample.objects if isinstance(raw, Mapping)]
+    return any(raw.get("role") in _MESSAGE_ROLES and "content" in raw for raw in found)
 
 
-def load(text: str, count: Count) -> ImportedSession:
+def read_session(text: str, count: Count) -> ImportedSession:
     """The conversation; lines with another role (a system prompt) are skipped."""
     assembly = FactAssembly(count)
     for raw in _messages(text, assembly):
         blocks = content_blocks(raw.get("content"))
-        if raw.get("role") not in _ROLES:
+        if raw.get("role") not in _MESSAGE_ROLES:
             assembly.skipped += 1
         elif blocks is None:
             assembly.damaged += 1
         else:
-            assembly.message(raw["role"], blocks, seconds(raw.get("timestamp", raw.get("ts"))))
-    return assembly.done("messages")
+            assembly.message(raw["role"], blocks, parse_time(raw.get("timestamp", raw.get("ts"))))
+    return assembly.finish("messages")
 
 
 def _messages(text: str, assembly: FactAssembly) -> list[dict[str, Any]]:
@@ -39,7 +46,7 @@ def _messages(text: str, assembly: FactAssembly) -> list[dict[str, Any]]:
         listed = []
     if listed:
         return [raw for raw in listed if isinstance(raw, dict)]
-    found, assembly.damaged = objects(text)
+    found, assembly.damaged = parse_objects(text)
     return found
 
 

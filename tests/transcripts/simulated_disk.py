@@ -16,7 +16,7 @@ from typing import Any
 
 from transcripts.disk import Disk
 
-from .failing import disk_that
+from .failing_disk import disk_that
 
 Left = dict[str, bytes | None]  # path -> content, None for a folder
 

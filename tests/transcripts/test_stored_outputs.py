@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from transcripts.outputs import settle, store
+from transcripts.stored_outputs import store_output, sync_output
 
-from .failing import Plan, failing, short_writing
-from .platter import Platter, Recorder
+from .failing_disk import Plan, failing, short_writing
+from .simulated_disk import Platter, Recorder
 
 DEEP = Path(".task_outputs") / "tool-results"
 
@@ -22,7 +22,7 @@ def mode(path: Path) -> int:
 def test_folders_and_files_are_private_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        path = store(tmp_path / DEEP, "r3.txt", "text")
+        path = store_output(tmp_path / DEEP, "r3.txt", "text")
     finally:
         os.umask(before)
     assert mode(path) == mode(path.with_name(".gitignore")) == 0o600
@@ -32,7 +32,7 @@ def test_folders_and_files_are_private_whatever_the_umask(tmp_path: Path) -> Non
 
 def test_a_stored_output_outlives_the_power(tmp_path: Path) -> None:
     recorder = Recorder(platter := Platter(tmp_path))
-    path = store(tmp_path / DEEP, "r3.txt", "text", recorder.disk())
+    path = store_output(tmp_path / DEEP, "r3.txt", "text", recorder.disk())
     assert {left.get(str(path)) for left in platter.losses(50)} == {b"text"}
 
 
@@ -45,17 +45,17 @@ def test_an_output_that_a_command_wrote_outlives_the_power_once_it_is_settled(tm
         platter.made(str(folder), folder=True)
     platter.write(platter.made(str(path)), b"text")
     assert {left.get(str(path)) for left in platter.losses(50)} >= {None, b"text"}
-    settle(path, recorder.disk())
+    sync_output(path, recorder.disk())
     assert {left.get(str(path)) for left in platter.losses(50)} == {b"text"}
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE])
 def test_a_file_that_is_there_stays_whole_when_it_cannot_be_written_anew(tmp_path: Path, error: int) -> None:
-    path = store(tmp_path, "r3.txt", "first", failing(count := Plan(10**9, 0)))
+    path = store_output(tmp_path, "r3.txt", "first", failing(count := Plan(10**9, 0)))
     for at in range(1, count.count):
         plan = Plan(at, error)
         try:
-            store(tmp_path, "r3.txt", "second", failing(plan))
+            store_output(tmp_path, "r3.txt", "second", failing(plan))
         except OSError as failure:
             assert failure.errno == error
         assert path.read_text() in ("first", "second")
@@ -64,5 +64,5 @@ def test_a_file_that_is_there_stays_whole_when_it_cannot_be_written_anew(tmp_pat
 
 def test_half_of_an_output_is_no_output(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="only a part"):
-        store(tmp_path, "r3.txt", "text", short_writing(Plan(2, 0, ("write",)), 0.5))
+        store_output(tmp_path, "r3.txt", "text", short_writing(Plan(2, 0, ("write",)), 0.5))
     assert not (tmp_path / "r3.txt").exists()

@@ -1,0 +1,144 @@
+"""Exports a session as markdown, JSON, JSONL or one HTML page, with secrets masked in each of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from transcripts.codec import BadLine, encode_fact, fact_from_json
+from transcripts.facts import Compacted, Fact, Opened, Reply, Result, User
+from transcripts.fold import Folded, fold
+from transcripts.lazy_results import LazyResults, fetch_everything
+from transcripts.masking import SecretMasks, mask_json
+from transcripts.messages import (
+    Block,
+    ImageBlock,
+    TextBlock,
+    ToolUseBlock,
+    block_to_json,
+    is_injected,
+    is_thinking,
+    without_injected,
+)
+from transcripts.render_text import block_text, content_text, session_title, shortened, utc_time
+
+EXPORT_SUFFIXES = (".md", ".html", ".json", ".jsonl")
+
+
+def export_text(
+    folded: Folded,
+    sid: str,
+    suffix: str = ".md",
+    lazy_results: LazyResults | None = None,
+    masks: SecretMasks | None = None,
+) -> str:
+    """The session as text in the format of a file with this suffix.
+
+    `lazy_results` are those that the session was loaded with; `masks` masks exact values besides the known
+    shapes of secrets. Raises ValueError for any other suffix.
+    """
+    from .html_page import session_page  # loads a markdown parser, which no other format needs
+
+    formats: dict[str, Callable[[Folded, str], str]] = dict(
+        zip(EXPORT_SUFFIXES, (session_markdown, session_page, session_json, session_lines), strict=True)
+    )
+    if suffix not in formats:
+        known = ", ".join(EXPORT_SUFFIXES)
+        raise ValueError(f"no export for {suffix or 'a file without an ending'}: use {known}")
+    with suppress(OSError, BadLine):  # where the record was removed meanwhile, what is left is exported
+        folded = fetch_everything(folded, lazy_results)
+    return formats[suffix](mask_session(folded, sid, masks or SecretMasks()), sid)
+
+
+def mask_session(folded: Folded, sid: str, masks: SecretMasks) -> Folded:
+    """The session with the values of `masks` and every known shape of a secret masked."""
+    return fold(
+        fact_from_json(mask_json(json.loads(encode_fact(fact, sid)), masks.all))[0] for fact in folded.facts
+    )
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write an export that only its owner may read: not every secret has a known shape.
+
+    Raises FileExistsError, for nothing is overwritten, and other OSErrors.
+    """
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+
+
+def session_lines(folded: Folded, sid: str) -> str:
+    """The facts, one a line, as in the record."""
+    return b"".join(encode_fact(fact, sid) for fact in folded.facts).decode()
+
+
+def session_json(folded: Folded, sid: str) -> str:
+    """The conversation before any compaction, as the API takes it."""
+    plain = fold(fact for fact in folded.facts if isinstance(fact, Opened | User | Reply | Result))
+    opened = folded.opened
+    value = {
+        "session": sid,
+        "model": opened.model if opened else "",
+        "folder": opened.folder if opened else "",
+        "system": list(opened.system) if opened else [],
+        "messages": [
+            {"role": message.role, "content": [block_to_json(part.block) for part in message.parts]}
+            for message in plain.view
+        ],
+    }
+    return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
+
+
+def session_markdown(folded: Folded, sid: str) -> str:
+    """The conversation as markdown: prompts as headings, calls and results in fences."""
+    pieces = [f"# {session_title(folded.metadata, sid)}"]
+    if (opened := folded.opened) is not None:
+        pieces.append(f"{opened.model} in `{opened.folder}`, {utc_time(opened.ts)}")
+    for fact in folded.facts:
+        pieces.extend(_fact_markdown(fact, folded))
+    return "\n\n".join(piece for piece in pieces if piece) + "\n"
+
+
+def _fact_markdown(fact: Fact, folded: Folded) -> Iterator[str]:
+    match fact:
+        case User(source="user"):
+            yield from (quoted(block) for block in fact.blocks if is_injected(block))
+            yield f"## You\n\n{content_text(without_injected(fact.blocks))}"
+        case User():
+            yield from map(quoted, fact.blocks)
+        case Reply():
+            yield from (_reply_block(fact, index, block) for index, block in enumerate(fact.blocks))
+            yield "" if fact.complete else "*(interrupted)*"
+        case Result():
+            name = "Error" if fact.error else "Result"
+            yield f"{name} of `r{fact.of}.{fact.block}`\n\n{fenced(shortened(content_text(fact.content)))}"
+        case Compacted():
+            undone = " (taken back)" if fact.id in folded.undone else ""
+            yield f"---\n\n*Room was made: {fact.id}, {fact.layer}, {fact.trigger}{undone}*\n\n---"
+
+
+def _reply_block(fact: Reply, index: int, block: Block) -> str:
+    match block:
+        case TextBlock(text=text):
+            return text
+        case ToolUseBlock():
+            return f"Call `r{fact.seq}.{index}`\n\n{fenced(shortened(block_text(block)))}"
+        case ImageBlock():
+            return block_text(block)
+    return quoted(block) if is_thinking(block) and block_text(block) else ""
+
+
+def quoted(block: Block) -> str:
+    """A block as a quote: what neither the user nor the model said to the other."""
+    return f"> {block_text(block)}".replace("\n", "\n> ")
+
+
+def fenced(text: str) -> str:
+    """The text in a fence that is longer than any within it."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{text}\n{fence}"

@@ -1,0 +1,270 @@
+"""A session as one HTML page that needs nothing else: it is readable on a phone, in the dark, and offline.
+
+The page's policy forbids it the network. Calls, results and diffs can be folded; a chart shows the size of
+the context over time with a mark for each compaction; words can be searched for. Style and script are in
+page.css and page.js.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from html import escape
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+
+from transcripts.facts import Clear, Compacted, Edit, Failed, Fold, Opened, Reply, Result, Unthink, User
+from transcripts.fold import Folded
+from transcripts.messages import Block, ImageBlock, TextBlock, ToolUseBlock, is_injected, is_thinking
+from transcripts.render_text import (
+    block_text,
+    call_of,
+    content_text,
+    fact_text,
+    session_title,
+    shortened,
+    utc_time,
+)
+
+PROGRAM_LABEL = "From the program"
+MAX_LABEL_CHARS = 120
+MAX_PARTIAL_CHARS = 2_000  # of an interrupted reply
+CHART_WIDTH, CHART_HEIGHT = 900, 180  # in the chart's own units
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+_INVISIBLE_CHARS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_BASE64 = re.compile("[A-Za-z0-9+/=]+")
+_IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
+
+
+def session_page(folded: Folded, sid: str) -> str:
+    """The whole page."""
+    title = _html(session_title(folded.metadata, sid))
+    style, script = (Path(__file__).with_name(name).read_text("utf-8") for name in ("page.css", "page.js"))
+    return "".join(
+        (
+            "<!doctype html>\n<html lang=en><head><meta charset=utf-8>",
+            f'<meta http-equiv=Content-Security-Policy content="{_POLICY}">',
+            '<meta name=viewport content="width=device-width,initial-scale=1">',
+            f"<meta name=color-scheme content='light dark'><title>{title}</title><style>\n{style}</style>",
+            f"</head><body><header><h1>{title}</h1>{_about(folded)}</header>",
+            "<p class=search><input id=find type=search placeholder='search (press /)' aria-label=Search>",
+            "<output id=found></output><button id=open type=button>open all</button></p>",
+            f"<main>{_size_chart(folded)}",
+            *_articles(folded),
+            f"</main><script>\n{script}</script></body></html>\n",
+        )
+    )
+
+
+def _html(text: str) -> str:
+    """Text as HTML: markup is escaped, invisible characters are shown by number."""
+    return escape(_visible(text))
+
+
+def _visible(text: str) -> str:
+    shown = _INVISIBLE_CHARS.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", text.replace("\r\n", "\n"))
+    return shown.encode("utf-8", "replace").decode()
+
+
+def _about(folded: Folded) -> str:
+    if (opened := folded.opened) is None:
+        return ""
+    prompts = sum(isinstance(fact, User) and fact.source == "user" for fact in folded.facts)
+    counts = f"{_number_of(prompts, 'prompt')}, {_number_of(len(folded.compactions), 'compaction')}"
+    place = f"{_html(opened.model)} in <code>{_html(opened.folder)}</code>"
+    return f"<p class=about>{place}, {utc_time(opened.ts)}, {counts}</p>"
+
+
+def _number_of(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _articles(folded: Folded) -> Iterator[str]:
+    replies: dict[int, Reply] = {}
+    for fact in folded.facts:
+        match fact:
+            case User():
+                speaker = "You" if fact.source == "user" else PROGRAM_LABEL
+                yield _article("user", fact, speaker, map(_prompt_block, fact.blocks))
+            case Reply():
+                replies[fact.seq] = fact
+                yield _article("reply", fact, "Model", _reply_blocks(fact))
+            case Result():
+                yield _result(fact, replies.get(fact.of))
+            case Compacted():
+                yield _compaction(fact, folded)
+            case Failed():
+                yield _note(fact, f"{fact.what} failed: {fact.reason}")
+            case Opened() if fact is not folded.facts[0]:
+                yield _note(fact, f"opened again with {fact.model}")
+            case _:
+                pass
+
+
+def _article(kind: str, fact: User | Reply | Failed | Opened, speaker: str, inside: Iterable[str]) -> str:
+    time = f" <time>{utc_time(fact.ts)}</time>" if fact.ts else ""  # other agents may record none
+    head = f"<h2>{speaker} <a href=#r{fact.seq}>r{fact.seq}</a>{time}</h2>"
+    return f"<article class={kind} id=r{fact.seq}>{head}{''.join(inside)}</article>"
+
+
+def _note(fact: Failed | Opened, text: str) -> str:
+    return _article("note", fact, "Note", [f"<p>{_html(text)}</p>"])
+
+
+def _prompt_block(block: Block) -> str:
+    """A block of a prompt; the program's own context is folded and labelled."""
+    return _details(PROGRAM_LABEL, _pre(block_text(block)), "about") if is_injected(block) else _block(block)
+
+
+def _reply_blocks(fact: Reply) -> Iterator[str]:
+    for block in fact.blocks:
+        if isinstance(block, ToolUseBlock):
+            yield _details(_call_label(block), _pre(block_text(block)), "call")
+        elif is_thinking(block):
+            if thinking := block_text(block):
+                yield _details("thinking", _pre(thinking), "thinking")
+        elif isinstance(block, TextBlock):
+            yield f"<div class=md>{_markdown().render(_visible(block.text))}</div>"
+        else:
+            yield _block(block)
+    if not fact.complete:
+        yield f"<p class=cut>(interrupted) {_html(fact.partial[:MAX_PARTIAL_CHARS])}</p>"
+
+
+class _ImagesAsLinks(RendererHTML):
+    """Nothing is fetched: an image becomes a link, which is followed only on a click."""
+
+    def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        token = tokens[idx]
+        label = self.renderInlineAsText(token.children or [], options, env) or "image"
+        return f'<a href="{escape(str(token.attrs.get("src", "")))}">{escape(label)}</a>'
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    """Renders markdown; the HTML in it stays text."""
+    parser = MarkdownIt("commonmark", {"html": False}, renderer_cls=_ImagesAsLinks)
+    return parser.enable(["table", "strikethrough"])
+
+
+def _block(block: Block) -> str:
+    if isinstance(block, ImageBlock) and block.media_type in _IMAGE_TYPES and _BASE64.fullmatch(block.data):
+        return f'<img alt="image" src="data:{block.media_type};base64,{block.data}">'
+    text = block_text(block)
+    return f"<p>{_html(text.strip())}</p>" if isinstance(block, TextBlock) else _pre(text)
+
+
+def _call_label(use: ToolUseBlock) -> str:
+    """The tool and its first string argument, on one line: the path, the command."""
+    first = next((value for value in use.input.values() if isinstance(value, str)), "")
+    return f"{use.name} {' '.join(first.split())[:MAX_LABEL_CHARS]}"
+
+
+def _result(fact: Result, reply: Reply | None) -> str:
+    """A result, labelled with its call, or with its first words where the record lost the call."""
+    kind = "error" if fact.error else "result"
+    inside = []
+    if diff := fact.human.get("diff"):
+        inside.append(f"<pre class=diff>{''.join(_diff_lines(str(diff)))}</pre>")
+    inside += [_block(block) for block in fact.content if isinstance(block, ImageBlock)]
+    text = content_text(tuple(block for block in fact.content if not isinstance(block, ImageBlock)))
+    inside.append(_pre(text))
+    if fact.stored is not None:
+        inside.append(
+            f"<p class=about>whole output: {_html(fact.stored.path)}, {fact.stored.size:,} bytes</p>"
+        )
+    use = call_of(reply, fact)
+    label = f"of {_call_label(use)}" if use is not None else " ".join(text[:400].split())[:MAX_LABEL_CHARS]
+    body = _details(f"{kind} {label}", "".join(inside), kind, is_open=bool(diff))
+    return f"<article class={kind} id=r{fact.seq}>{body}</article>"
+
+
+def _diff_lines(diff: str) -> Iterator[str]:
+    classes = {"+": "add", "-": "del", "@": "at"}
+    in_heading = True  # `---` and `+++` name files only before the first hunk
+    for line in shortened(diff).splitlines():
+        in_heading = in_heading and not line.startswith("@@")
+        names_file = in_heading and line.startswith(("---", "+++"))
+        yield f'<span class="{"at" if names_file else classes.get(line[:1], "same")}">{_html(line)}\n</span>'
+
+
+def _pre(text: str) -> str:
+    return f"<pre>{_html(shortened(text))}</pre>"
+
+
+def _details(label: str, inside: str, kind: str, is_open: bool = False) -> str:
+    state = " open" if is_open else ""
+    return f"<details class={kind}{state}><summary>{_html(label)}</summary>{inside}</details>"
+
+
+def _compaction(fact: Compacted, folded: Folded) -> str:
+    undone = ", taken back later" if fact.id in folded.undone else ""
+    texts = {
+        str(name): value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        for name, value in fact.report.items()
+    }
+    report = "".join(f"<dt>{_html(name)}</dt><dd>{_html(text)}</dd>" for name, text in texts.items())
+    edits = "".join(f"<li>{_edit(edit)}</li>" for edit in fact.edits)
+    label = f"Room was made: {fact.id} by {fact.layer} ({fact.trigger}){undone}"
+    inside = f"<dl>{report}</dl><p>What left:</p><ul>{edits}</ul>"
+    return f"<article class=compaction id=r{fact.seq}>{_details(label, inside, 'compaction')}</article>"
+
+
+def _edit(edit: Edit) -> str:
+    match edit:
+        case Clear():
+            place = f"<a href=#r{edit.seq}>r{edit.seq}</a>"
+            return f"{place}: {_html(edit.field)}, {edit.saves:,} tokens, now {_pre(edit.text)}"
+        case Fold():
+            stretch = f"<a href=#r{edit.first}>r{edit.first}</a> to <a href=#r{edit.last}>r{edit.last}</a>"
+            return f"{stretch}, now {edit.tokens:,} tokens: {_pre(content_text(edit.blocks))}"
+        case Unthink():
+            return f"the thinking of r{edit.first} to r{edit.last}"
+
+
+def _size_chart(folded: Folded) -> str:
+    """The size of the context at each reply, in tokens, with a line for each compaction."""
+    sizes, estimated = _context_sizes(folded)
+    if len(sizes) < 2:
+        return ""
+    first, last = sizes[0][0], sizes[-1][0]
+    top = max(1, *(tokens for _, tokens in sizes))
+
+    def x(seq: int) -> float:
+        return (seq - first) / (last - first) * CHART_WIDTH
+
+    line = " ".join(
+        f"{x(seq):.1f},{CHART_HEIGHT - tokens / top * (CHART_HEIGHT - 20):.1f}" for seq, tokens in sizes
+    )
+    shown = [(one, f"{x(one.seq):.1f}") for one in folded.compactions if first <= one.seq <= last]
+    marks = "".join(
+        f"<a href=#r{one.seq}><line class=mark x1={at} y1=0 x2={at} y2={CHART_HEIGHT} />"
+        f"<title>{_html(f'{one.id} {one.layer} ({one.trigger})')}</title></a>"
+        for one, at in shown
+    )
+    return (
+        f"<figure><svg viewBox='0 0 {CHART_WIDTH} {CHART_HEIGHT}' role=img aria-label='size of the context'>"
+        f"<polygon class=area points='0,{CHART_HEIGHT} {line} {CHART_WIDTH},{CHART_HEIGHT}'/>"
+        f"<polyline class=size points='{line}'/>{marks}</svg>"
+        f"<figcaption>Size of the context at each reply, at most {top:,} tokens{estimated}. "
+        "A line is a compaction.</figcaption></figure>"
+    )
+
+
+def _context_sizes(folded: Folded) -> tuple[list[tuple[int, int]], str]:
+    """(seq, tokens) of each reply as charged, else by the length of the texts; and a remark on the latter."""
+    replies = [fact for fact in folded.facts if isinstance(fact, Reply)]
+    if any(fact.usage.prompt for fact in replies):
+        return [(fact.seq, fact.usage.prompt) for fact in replies if fact.usage.prompt], ""
+    sizes, characters = [], 0
+    for fact in folded.facts:
+        if isinstance(fact, Reply):
+            sizes.append((fact.seq, characters // 4))
+        characters += len(fact_text(fact))
+    return sizes, " (estimated: four characters a token)"

@@ -1,0 +1,69 @@
+"""Files for tool outputs that are too large for a line of the record.
+
+A record may name only what is on the disk, so `store_output` or `sync_output` comes before the fact.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from pathlib import Path
+
+from .disk import DISK, Disk, hide_from_git, make_private_folders, replace_file, sync_folders
+from .facts import StoredOutput
+
+MAX_OUTPUT_FILE_BYTES = 64 << 20  # outputs are kept up to 50 MB
+_SYNCED_FOLDERS = 3  # whose names must last: that of the outputs, .task_outputs, and the project's
+
+
+def make_outputs_folder(folder: Path, disk: Disk = DISK) -> None:
+    """Make the folder where it is missing. Raises OSError.
+
+    It lies in the project, whose author may have put a link in its place: none is followed.
+    """
+    if folder.resolve() != folder:
+        raise NotADirectoryError(errno.ENOTDIR, "a link is in its place", str(folder))
+    make_private_folders(folder, disk)
+    hide_from_git(folder, disk)
+
+
+def store_output(folder: Path, name: str, text: str, disk: Disk = DISK) -> Path:
+    """Write a text to a file of that name: in whole or not at all, durably. Raises OSError."""
+    make_outputs_folder(folder, disk)
+    path = folder / Path(name).name
+    replace_file(path, text.encode(), disk)
+    sync_folders(disk, *_folders(path))
+    return path
+
+
+def sync_output(path: Path, disk: Disk = DISK) -> None:
+    """Put an output that is written already on the disk, its name too. Raises OSError."""
+    fd = disk.open(str(path), os.O_RDONLY, 0)
+    try:
+        disk.sync(fd)
+    finally:
+        os.close(fd)
+    sync_folders(disk, *_folders(path))
+
+
+def read_output(stored: StoredOutput, folder: Path) -> str | None:
+    """A whole output from the folder of outputs; None where it is missing, elsewhere, or has changed."""
+    path = folder / Path(stored.path).name
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_OUTPUT_FILE_BYTES:
+                return None
+            content = file.read()
+    except OSError:
+        return None
+    if hashlib.sha256(content).hexdigest() != stored.sha256:
+        return None
+    return content.decode("utf-8", "replace")
+
+
+def _folders(path: Path) -> list[Path]:
+    return [folder.resolve() for folder in path.parents[:_SYNCED_FOLDERS]]

@@ -1,0 +1,214 @@
+"""Renders entries under the edits in force as messages, and renders again only from the first change on.
+
+The API accepts every view once a user message follows it: calls without a result are answered here, and
+blocks that the API would refuse are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
+
+from .edits import ActiveEdits
+from .entries import Entry, Exchange, Prompt
+from .facts import Clear, Fold, Reply, User
+from .messages import (
+    Block,
+    ImageBlock,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnknownBlock,
+)
+from .view import Message, Part, PartKind, View
+
+CALL_INTERRUPTED = "[interrupted; may have run: check before you do it again]"
+CALL_NOT_RUN = "[not run: the turn was interrupted before this call]"
+EMPTY_RESULT = "(no output)"
+EMPTY_CLEAR = "[left out]"
+BEGINNING_LOST = "[the beginning of this session could not be read]"
+NOTICE_TOKENS = 12  # our count of each of these lines
+MAX_IMAGE_TOKENS = 1_600  # the most that the API charges for one
+CHARS_PER_TOKEN = 4
+_THINKING = (ThinkingBlock, RedactedThinkingBlock)
+_NOT_IN_PROMPTS = (ToolUseBlock, ToolResultBlock, *_THINKING)
+_CLEARED_FIELD: dict[type[Block], str] = {ToolResultBlock: "content", TextBlock: "text", ImageBlock: "source"}
+
+
+class ViewRenderer:
+    """The view as last rendered, and which of its messages shows which entry."""
+
+    __slots__ = ("_starts", "_view")
+
+    def __init__(self) -> None:
+        self._view = View()
+        # For each rendered entry the index of its first message; -1 where it has none, or begins within the
+        # message of the entry before it.
+        self._starts: list[int] = []
+
+    def copy(self) -> ViewRenderer:
+        """An independent renderer with the same view."""
+        made = ViewRenderer()
+        made._view, made._starts = self._view.copy(), list(self._starts)
+        return made
+
+    def render(self, entries: list[Entry], edits: ActiveEdits, first_changed: int) -> View:
+        """The view of these entries, of which those before index `first_changed` are as they were last time.
+
+        It is the same object each time, valid until the next call.
+        """
+        view, starts = self._view, self._starts
+        if first_changed < len(starts):
+            while first_changed > 0 and starts[first_changed] < 0:
+                first_changed -= 1
+            view.cut(max(0, starts[first_changed]))
+            del starts[first_changed:]
+        for index in range(len(starts), len(entries)):
+            start = len(view)
+            starts.append(start if _show(view, entries, index, edits) else -1)
+        return view
+
+
+def _show(view: View, entries: list[Entry], index: int, edits: ActiveEdits) -> bool:
+    """Append what shows one entry. Returns whether that begins a message of its own."""
+    entry, clears = entries[index], edits.clears
+    seq = entry.fact.seq
+    fold = edits.covering(seq) if edits.folds else None
+    if fold is not None:
+        is_first = index == 0 or entries[index - 1].seq < fold.first
+        return is_first and _append(view, "user", _summary_parts(fold), (fold.first, fold.last), {})
+    if isinstance(entry, Prompt):
+        return _append(view, "user", _prompt_parts(entry.fact), (seq, seq), clears)
+    parts = _reply_parts(entry, with_thinking=not edits.unthinks(seq))
+    is_lost = bool(parts) and not view
+    if is_lost:
+        lost = Part(TextBlock(BEGINNING_LOST), 0, 0, PartKind.PLACEHOLDER, NOTICE_TOKENS)
+        _append(view, "user", [lost], (0, 0), {})
+    begins = _append(view, "assistant", parts, (seq, seq), clears) or is_lost
+    if parts and entry.uses:
+        _append(view, "user", _result_parts(entry), (seq, entry.last), clears)
+    return begins
+
+
+def _append(
+    view: View,
+    role: Literal["user", "assistant"],
+    parts: list[Part],
+    seqs: tuple[int, int],
+    clears: Mapping[tuple[int, int], Mapping[str, Clear]] = {},
+) -> bool:
+    """Append parts, if any, as a message that shows the facts from one seq to another.
+
+    Returns whether it is a message of its own, not joined with the last one.
+    """
+    if clears:
+        parts = [_cleared(part, clears.get((part.seq, part.index))) for part in parts]
+    return bool(parts) and view.append(Message(role, tuple(parts), *seqs))
+
+
+def _prompt_parts(fact: User) -> list[Part]:
+    """The user's blocks, but for empty texts and what only a reply or a result may hold."""
+    return [
+        Part(block, fact.seq, index, PartKind.USER, _tokens(fact, index))
+        for index, block in enumerate(fact.blocks)
+        if not (_is_empty_text(block) or isinstance(block, _NOT_IN_PROMPTS))
+    ]
+
+
+def _reply_parts(exchange: Exchange, with_thinking: bool) -> list[Part]:
+    """The usable blocks of a reply; none if nothing but thinking is left."""
+    fact, parts, says_something = exchange.fact, list[Part](), False
+    for index, block in enumerate(fact.blocks if not exchange.superseded else ()):
+        kind = PartKind.ASSISTANT
+        if isinstance(block, ToolUseBlock):
+            if index not in exchange.uses:
+                continue
+            block, kind = exchange.uses[index], PartKind.INPUT
+        elif isinstance(block, _THINKING):
+            if not with_thinking or (isinstance(block, ThinkingBlock) and not block.signature):
+                continue
+            kind = PartKind.THINKING
+        elif isinstance(block, ToolResultBlock) or _is_empty_text(block):
+            continue
+        says_something = says_something or kind is not PartKind.THINKING
+        parts.append(Part(block, fact.seq, index, kind, _tokens(fact, index)))
+    return parts if says_something else []
+
+
+def _result_parts(exchange: Exchange) -> list[Part]:
+    """One result for each call, in call order; for a call without one a line that says so."""
+    parts = []
+    for index, use in exchange.uses.items():
+        result = exchange.results.get(index)
+        if result is None:
+            text = TextBlock(CALL_INTERRUPTED if index in exchange.started else CALL_NOT_RUN)
+            block = ToolResultBlock(use.id, (text,), is_error=True)
+            parts.append(Part(block, exchange.seq, index, PartKind.RESULT, NOTICE_TOKENS, use))
+        else:
+            content = tuple(block for block in result.content if not _is_empty_text(block))
+            content = content or (TextBlock(EMPTY_RESULT),)
+            tokens = sum(result.tokens) or rough_tokens(content)
+            block = ToolResultBlock(use.id, content, is_error=result.error)
+            parts.append(Part(block, result.seq, 0, PartKind.RESULT, tokens, use))
+    return parts
+
+
+def _summary_parts(fold: Fold) -> list[Part]:
+    """The blocks in the place of a folded stretch, its tokens spread evenly and the rest on the first."""
+    each, rest = divmod(fold.tokens, max(1, len(fold.blocks)))
+    return [
+        Part(block, fold.first, index, PartKind.PLACEHOLDER, each + (rest if index == 0 else 0))
+        for index, block in enumerate(fold.blocks)
+        if not _is_empty_text(block)
+    ]
+
+
+def _cleared(part: Part, fields: Mapping[str, Clear] | None) -> Part:
+    """The part with the text of each clear in the place of the field that it names."""
+    if fields is None:
+        return part
+    tokens = max(1, part.tokens - sum(clear.saves for clear in fields.values()))
+    kind = part.kind if part.kind is PartKind.INPUT else PartKind.PLACEHOLDER
+    return replace(part, block=_cleared_block(part.block, fields), tokens=tokens, kind=kind)
+
+
+def _cleared_block(block: Block, fields: Mapping[str, Clear]) -> Block:
+    if isinstance(block, ToolUseBlock):
+        texts = {name: clear.text for name, clear in fields.items() if name in block.input}
+        return replace(block, input={**block.input, **texts})
+    clear = fields.get(_CLEARED_FIELD.get(type(block), ""))
+    if clear is None:
+        return block
+    text = TextBlock(clear.text if clear.text.strip() else EMPTY_CLEAR)
+    return replace(block, content=(text,)) if isinstance(block, ToolResultBlock) else text
+
+
+def _is_empty_text(block: Block) -> bool:
+    """Whether it is a text that the API refuses."""
+    return isinstance(block, TextBlock) and not block.text.strip()
+
+
+def _tokens(fact: User | Reply, index: int) -> int:
+    """Tokens of a block as counted when the fact was made, or estimated where they were not."""
+    return fact.tokens[index] if index < len(fact.tokens) else rough_tokens((fact.blocks[index],))
+
+
+def rough_tokens(blocks: tuple[Block, ...]) -> int:
+    """Tokens by the length of the texts."""
+    total = 0
+    for block in blocks:
+        match block:
+            case TextBlock(text=text) | ThinkingBlock(thinking=text):
+                total += len(text) // CHARS_PER_TOKEN + 1
+            case ToolResultBlock(content=content):
+                total += rough_tokens(content)
+            case ToolUseBlock():
+                total += len(str(block.input)) // CHARS_PER_TOKEN + 8
+            case UnknownBlock():
+                total += len(str(block.raw)) // CHARS_PER_TOKEN + 1
+            case _:
+                total += MAX_IMAGE_TOKENS
+    return total
