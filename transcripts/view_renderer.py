@@ -98,7 +98,7 @@ def _append(
     role: Literal["user", "assistant"],
     parts: list[Part],
     seqs: tuple[int, int],
-    clears: Mapping[tuple[int, int], Mapping[str, Clear]] = {},
+    clears: Mapping[tuple[int, int], Mapping[str, Clear]],
 ) -> bool:
     """Append parts, if any, as a message that shows the facts from one seq to another.
 

@@ -1,0 +1,71 @@
+"""A transcript that an earlier version wrote: it is read, shown and written again just as it was then.
+
+data/every_kind.jsonl holds every kind of fact, edit and block; data/every_kind_views.json the views after
+some of its facts, by seq, as that version showed them.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from transcripts.codec import encode_fact
+from transcripts.facts import FACT_TYPES
+from transcripts.fold import Folded
+from transcripts.load import read_record
+from transcripts.view import View
+
+DATA = Path(__file__).parent / "data"
+LOADED = read_record(DATA / "every_kind.jsonl")
+
+
+def written_down(view: View) -> list[dict[str, Any]]:
+    return [
+        {
+            "role": message.role,
+            "first": message.first,
+            "last": message.last,
+            "content": json.loads(message.json)["content"],
+            "parts": [[part.seq, part.index, part.kind.name, part.tokens] for part in message.parts],
+        }
+        for message in view
+    ]
+
+
+def test_every_line_is_read_without_damage_and_written_again_byte_for_byte() -> None:
+    assert LOADED.damaged == () and LOADED.torn_size == 0
+    written = b"".join(encode_fact(fact, LOADED.sid) for fact in LOADED.facts)
+    assert written == (DATA / "every_kind.jsonl").read_bytes()
+
+
+def test_it_folds_to_the_views_that_it_had() -> None:
+    views = json.loads((DATA / "every_kind_views.json").read_text("utf-8"))
+    folded = Folded()
+    for fact in LOADED.facts:
+        folded.apply(fact)
+        if str(fact.seq) in views:
+            assert written_down(folded.view) == views.pop(str(fact.seq)), f"after fact {fact.seq}"
+    assert views == {}
+
+
+def test_what_is_counted_beside_the_view_is_what_it_was() -> None:
+    folded = Folded()
+    for fact in LOADED.facts:
+        folded.apply(fact)
+    assert (folded.last_reply_seq, folded.reply_count, folded.last_seq) == (42, 8, 46)
+    assert (folded.holes, folded.undone, folded.conversation.orphans) == ([38], {"c25": 27}, 1)
+    measured = [(2900, 3100), (3600, 2100), (3600, 3700), (4500, 4500), (5000, 5600)]
+    assert folded.measurements == measured
+    usage = folded.usage
+    assert (usage.input, usage.output, usage.cache_read) == (11_700, 250, 10_400)
+    assert (usage.cache_written, usage.cache_written_hour) == (300, 100)
+    assert folded.view.tokens == 256
+
+
+def test_every_kind_of_fact_edit_and_block_is_in_it() -> None:
+    raw = (DATA / "every_kind.jsonl").read_text("utf-8")
+    for kind in FACT_TYPES:
+        assert f'"kind":"{kind}"' in raw
+    for edit in ("clear", "fold", "unthink"):
+        assert f'"edit":"{edit}"' in raw
+    for block in ("text", "image", "thinking", "redacted_thinking", "tool_use", "server_tool_use"):
+        assert f'"type":"{block}"' in raw
