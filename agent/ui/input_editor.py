@@ -19,7 +19,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import History
 
-from transcripts.disk import add_line, make_private
+from transcripts.disk import append_line, make_private_folders
 
 from .completion import is_command, rank
 from .keyboard import PasteChips
@@ -166,10 +166,10 @@ class PromptHistory(History):
             return
         line = json.dumps({"t": round(time.time()), "text": self._mask(string)}, ensure_ascii=False)
         try:
-            make_private(self._path.parent)
+            make_private_folders(self._path.parent)
             descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
             try:
-                add_line(descriptor, line.encode("utf-8", "replace"))
+                append_line(descriptor, line.encode("utf-8", "replace"))
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -193,7 +193,7 @@ class UnsentInput:
             return
         try:
             if text:
-                make_private(self._drafts_dir)
+                make_private_folders(self._drafts_dir)
                 fresh = self._path.with_suffix(".tmp")
                 fresh.write_bytes(self._mask(text).encode("utf-8", "replace"))
                 fresh.chmod(0o600)

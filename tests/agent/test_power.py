@@ -20,7 +20,7 @@ from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server, ServerOptions
-from tests.transcripts.simulated_disk import Left, Platter, lay_out
+from tests.transcripts.simulated_disk import DiskState, SimulatedDisk, write_out
 from transcripts.facts import Compacted, Fact, Reply, Result, Started
 from transcripts.fold import fold
 from transcripts.load import read_record
@@ -38,7 +38,7 @@ class Moment:
 
     what: str
     request: int
-    left: Left
+    left: DiskState
 
 
 @dataclass(slots=True)
@@ -49,20 +49,20 @@ class Run:
     requests: list[dict[str, Any]]
     moments: list[Moment] = field(default_factory=list)
 
-    def facts(self, left: Left) -> list[Fact]:
+    def facts(self, left: DiskState) -> list[Fact]:
         """What the record says that a loss left; the API accepts the conversation that it comes to."""
         after = self.folder.with_name("after")
-        lay_out(left, self.folder, after)
+        write_out(left, self.folder, after)
         (record,) = after.glob(".transcripts/*.jsonl")
         assert accepted(record) == []
         facts = read_record(record).facts
         shutil.rmtree(after)
         return facts
 
-    def put_back(self, left: Left) -> None:
+    def put_back(self, left: DiskState) -> None:
         """Have in the folder itself what a loss left."""
         after = self.folder.with_name("after")
-        lay_out(left, self.folder, after)
+        write_out(left, self.folder, after)
         for name in (".transcripts", ".task_outputs"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
             if (after / name).exists():
@@ -87,14 +87,14 @@ def film(folder: Path, answers: list[Answer | str]) -> Run:
         assert done.returncode == 0, done.stderr
         assert list(server.refused) == []
         run = Run(folder, list(server.requests))
-    platter, sent = Platter(folder), 0
+    platter, sent = SimulatedDisk(folder), 0
     for step in steps(log):
         if step.ends:
             apply(step, platter)
         elif what := _moment(step.name, step.arguments):
             sent += what == "request"
-            run.moments += [Moment(what, sent, left) for left in platter.losses(3)]
-    run.moments += [Moment("end", sent, left) for left in platter.losses(3)]
+            run.moments += [Moment(what, sent, left) for left in platter.after_power_loss(3)]
+    run.moments += [Moment("end", sent, left) for left in platter.after_power_loss(3)]
     return run
 
 
@@ -224,13 +224,13 @@ def test_a_file_written_outlives_the_power_and_one_written_in_place_has_its_jour
     subprocess.run(
         command(log, sys.executable, "-c", WRITES, str(folder)), check=True, timeout=RUN_DEADLINE_S
     )
-    platter, overwritten = Platter(folder), 0
+    platter, overwritten = SimulatedDisk(folder), 0
     for step in steps(log):
         if step.ends:
             apply(step, platter)
         elif step.name == "pwrite64" and step.path.endswith("linked.txt"):
             overwritten += 1
-            for left in platter.losses(20):
+            for left in platter.after_power_loss(20):
                 assert left[str(folder / "a" / "b" / "new.txt")] == b"new"
                 (journal,) = (content for name, content in left.items() if name.endswith(".undo"))
                 assert journal is not None and journal.endswith(b"\noldnew")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.transcripts.simulated_disk import Node, Platter
+from tests.transcripts.simulated_disk import Node, SimulatedDisk
 
 
 def _working() -> str | None:
@@ -90,7 +90,7 @@ def steps(log: Path) -> Iterator[Step]:
                 yield Step(name, whole[1], ends=True, result=int(whole[2]))
 
 
-def apply(step: Step, platter: Platter) -> None:
+def apply(step: Step, platter: SimulatedDisk) -> None:
     """What a call that succeeded did to the files below the platter's root."""
     if step.result < 0:
         return
@@ -104,15 +104,15 @@ def apply(step: Step, platter: Platter) -> None:
             node.live = node.live[: int(step.arguments.rpartition(", ")[2])]
         case "fsync" | "fdatasync":
             if step.path == str(platter.root) or step.path in platter.live:
-                platter.synced(step.path, platter.live.get(step.path, _ROOT))
+                platter.sync(step.path, platter.live.get(step.path, _ROOT))
         case "rename" | "renameat" if step.names[0] in platter.live:
-            platter.renamed(*step.names)
+            platter.rename(*step.names)
         case "linkat" if step.names[0] in platter.live:
             platter.live[step.names[1]] = platter.live[step.names[0]]
         case "mkdir" | "mkdirat":
             _add(step.names[0], platter, folder=True)
         case "unlink" | "unlinkat":
-            platter.removed(step.names[0])
+            platter.remove(step.names[0])
 
 
 def _written(step: Step, node: Node) -> None:
@@ -122,7 +122,7 @@ def _written(step: Step, node: Node) -> None:
     node.live = node.live[:at] + data + node.live[at + len(data) :]
 
 
-def _opened(step: Step, platter: Platter) -> None:
+def _opened(step: Step, platter: SimulatedDisk) -> None:
     path = step.names[0]
     if "O_CREAT" in step.arguments:
         _add(path, platter, folder=False)
@@ -130,7 +130,7 @@ def _opened(step: Step, platter: Platter) -> None:
         platter.live[path].live = b""
 
 
-def _add(path: str, platter: Platter, *, folder: bool) -> None:
+def _add(path: str, platter: SimulatedDisk, *, folder: bool) -> None:
     above = str(Path(path).parent)
     if above == str(platter.root) or above in platter.live:
-        platter.made(path, folder=folder)
+        platter.create(path, folder=folder)

@@ -18,7 +18,7 @@ from compact.settings import CompactSettings
 from compact.tokens import Calibration, TokenCounter
 from compact.uncompact import CannotUndo, plan_undo
 from compact.window import ContextWindow
-from tests.transcripts.api_rules import complaints
+from tests.transcripts.api_rules import violations
 from transcripts.facts import Compacted, Failed, Metadata, Reply, RequestSent, Result, Undone, User
 from transcripts.fold import Folded, fold
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock, Usage
@@ -169,7 +169,7 @@ def verdict(folded, made, binds):
         return []
     if messages[-1]["role"] == "assistant":
         messages.append({"role": "user", "content": [{"type": "text", "text": "continue"}]})
-    found = [*complaints(messages), *(problems(view) if view[-1].role == "user" else ())]
+    found = [*violations(messages), *(problems(view) if view[-1].role == "user" else ())]
     last_turn = turn_of(view)
     for key, (digest, place, turn) in standing(view).items():
         then, was, _ = made[key]

@@ -1,4 +1,4 @@
-"""The Messages API's rules for a conversation, written down apart from the code that keeps them."""
+"""The rules of the Messages API for a conversation, written apart from the code that keeps them."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -11,12 +11,12 @@ _IN_USER = {"text", "image", "tool_result", "document"}
 _IN_ASSISTANT = {"text", "thinking", "redacted_thinking", "tool_use"}
 
 
-def complaints(messages: Iterable[Json]) -> list[str]:
-    """What the API would refuse, in order; empty for a conversation that it takes."""
-    return list(_complaints(list(messages)))
+def violations(messages: Iterable[Json]) -> list[str]:
+    """What the API would refuse, in order; empty for a conversation that it accepts."""
+    return list(_violations(list(messages)))
 
 
-def _complaints(messages: list[Json]) -> Iterator[str]:
+def _violations(messages: list[Json]) -> Iterator[str]:
     if not messages:
         yield "no messages"
         return

@@ -1,4 +1,4 @@
-"""Disks that fail, or that end the process, at a chosen call: the real calls with a counter before them."""
+"""Disks whose n-th call fails, writes only a part, or ends the process; all other calls are real."""
 
 import os
 from collections.abc import Callable
@@ -11,8 +11,11 @@ CALLS = ("open", "write", "sync", "truncate", "rename", "mkdir", "read", "stat",
 
 
 @dataclass(slots=True)
-class Plan:
-    """Fail call number `at` (from 1) to any of `calls`, then all later ones if `forever`."""
+class FailurePlan:
+    """Fail call number `at` (from 1) of those named in `calls`, and all later ones if `forever`.
+
+    `count` is how many of them were made, `log` their names.
+    """
 
     at: int
     error: int
@@ -21,7 +24,8 @@ class Plan:
     count: int = 0
     log: list[str] = field(default_factory=list)
 
-    def due(self, name: str) -> bool:
+    def is_due(self, name: str) -> bool:
+        """Count a call; whether it is to fail."""
         if name not in self.calls:
             return False
         self.count += 1
@@ -29,56 +33,56 @@ class Plan:
         return self.count == self.at or (self.forever and self.count > self.at)
 
 
-def disk_that(trouble: Callable[[str, Callable[..., Any], tuple[Any, ...]], Any]) -> Disk:
-    """A disk that asks `trouble` to make each call."""
+def disk_with(make_call: Callable[[str, Callable[..., Any], tuple[Any, ...]], Any]) -> Disk:
+    """A disk each call of which is made by `make_call(name, real call, arguments)`."""
     real = Disk()
 
     def wrapped(name: str) -> Any:
         call = getattr(real, name)
-        return lambda *args: trouble(name, call, args)
+        return lambda *args: make_call(name, call, args)
 
     return Disk(**{one.name: wrapped(one.name) for one in fields(Disk)})
 
 
-def failing(plan: Plan) -> Disk:
-    """A disk that fails by plan with an error number."""
+def failing_disk(plan: FailurePlan) -> Disk:
+    """A disk that fails as planned."""
 
-    def trouble(name: str, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        if plan.due(name):
+    def make_call(name: str, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        if plan.is_due(name):
             raise OSError(plan.error, os.strerror(plan.error))
         return call(*args)
 
-    return disk_that(trouble)
+    return disk_with(make_call)
 
 
-def short_writing(plan: Plan, keep: float) -> Disk:
-    """A disk that writes only a part where the plan says so."""
+def short_writing_disk(plan: FailurePlan, keep: float) -> Disk:
+    """A disk that writes only the part `keep` of the data where the plan fails."""
 
-    def trouble(name: str, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        if name == "write" and plan.due(name):
+    def make_call(name: str, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        if name == "write" and plan.is_due(name):
             fd, piece = args
             return call(fd, piece[: int(len(piece) * keep)])
         return call(*args)
 
-    return disk_that(trouble)
+    return disk_with(make_call)
 
 
-def crashing(at: int, keep: float = 0.5) -> Disk:
-    """A disk at whose call number `at` the process ends; a write is cut off in its middle."""
-    plan = Plan(at, 0)
+def crashing_disk(at: int, keep: float = 0.5) -> Disk:
+    """A disk whose call number `at` ends the process with exit code 66; a write is done in part."""
+    plan = FailurePlan(at, 0)
 
-    def trouble(name: str, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        if plan.due(name):
+    def make_call(name: str, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        if plan.is_due(name):
             if name == "write":
                 call(args[0], args[1][: int(len(args[1]) * keep)])
             os._exit(66)
         return call(*args)
 
-    return disk_that(trouble)
+    return disk_with(make_call)
 
 
-def in_a_child(work: Callable[[Callable[[int], object]], None]) -> tuple[int, int]:
-    """Do work in a child, which tells numbers as it goes: (its exit code, the last number told, else 0)."""
+def run_in_child(work: Callable[[Callable[[int], object]], None]) -> tuple[int, int]:
+    """Do `work(tell)` in a child process. Returns its exit code and the last number that it told, else 0."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,6 +1,6 @@
-"""Random histories of a session, far wilder than any that a session makes.
+"""Random histories of a session, with every kind of fact in places where no session puts them.
 
-Plain random choices: a seed from hypothesis makes a history, and its prefixes are the smaller examples.
+The choices are plain random ones: hypothesis gives the seed, and prefixes of a history are smaller examples.
 """
 
 from random import Random
@@ -42,8 +42,8 @@ from transcripts.messages import (
     Usage,
 )
 
-# Whatever JSON can say, and what files and terminals choke on.
-WORDS = (
+# What JSON can hold, and what files and terminals have trouble with.
+TEXTS = (
     "go on",
     "done",
     "let me look",
@@ -66,15 +66,15 @@ PLACEHOLDERS = ("[cleared: recall r3]", "[shortened]")
 AT = 1_795_253_400.125
 
 
-class Dice:
-    """Random choices of everything that a fact is made of."""
+class RandomParts:
+    """Random choices of everything that a fact is made of. Texts are repeated up to `size` times."""
 
     def __init__(self, random: Random, size: int = 1) -> None:
         self.random = random
-        self.size = size  # words are repeated as often
+        self.size = size
 
-    def words(self) -> str:
-        return self.random.choice(WORDS) * self.random.randint(1, self.size)
+    def text(self) -> str:
+        return self.random.choice(TEXTS) * self.random.randint(1, self.size)
 
     def json(self, depth: int = 2) -> Any:
         kind = self.random.randrange(6 if depth else 4)
@@ -82,7 +82,7 @@ class Dice:
             return [self.json(depth - 1) for _ in range(self.random.randrange(3))]
         if kind == 5:
             return {self.random.choice(("path", "content", "tokens")): self.json(depth - 1)}
-        return (None, True, self.random.randint(-9, 9), self.words())[kind]
+        return (None, True, self.random.randint(-9, 9), self.text())[kind]
 
     def about(self) -> dict[str, Any]:
         return {name: self.json() for name in ("path", "exit", "name") if self.random.random() < 0.3}
@@ -93,12 +93,12 @@ class Dice:
 
     def thought(self) -> Block:
         if self.random.random() < 0.3:
-            return RedactedThinkingBlock(self.words())
-        return ThinkingBlock(self.words(), self.random.choice(("", "sig", "other")))
+            return RedactedThinkingBlock(self.text())
+        return ThinkingBlock(self.text(), self.random.choice(("", "sig", "other")))
 
     def content(self) -> tuple[Block, ...]:
         return tuple(
-            ImageBlock("image/png", "AAAA") if self.random.random() < 0.2 else TextBlock(self.words())
+            ImageBlock("image/png", "AAAA") if self.random.random() < 0.2 else TextBlock(self.text())
             for _ in range(self.random.randrange(3))
         )
 
@@ -108,11 +108,11 @@ class Dice:
         for _ in range(self.random.randrange(5)):
             kind = self.random.random()
             if kind < 0.4:
-                made.append(TextBlock(self.words()))
+                made.append(TextBlock(self.text()))
             elif kind < 0.7:
                 made.append(self.use() if likely == "reply" else ImageBlock("image/png", "AAAA"))
             elif kind < 0.9:
-                made.append(self.thought() if likely == "reply" else TextBlock(self.words()))
+                made.append(self.thought() if likely == "reply" else TextBlock(self.text()))
             else:
                 other = (
                     self.use(),
@@ -131,68 +131,71 @@ class Dice:
     def edits(self, top: int) -> tuple[Edit, ...]:
         """Edits that make no sense."""
         some: tuple[Edit, ...] = (
-            Clear(self.random.randint(0, top), self.random.randint(0, 3), "content", self.words()),
+            Clear(self.random.randint(0, top), self.random.randint(0, 3), "content", self.text()),
             Unthink(self.random.randint(0, top), self.random.randint(0, top)),
             Fold(self.random.randint(0, top), self.random.randint(0, top), self.content(), 3),
         )
         return tuple(self.random.sample(some, self.random.randrange(3)))
 
 
-def anything(seq: int, dice: Dice) -> Fact:
-    """Any one fact with this number, however little sense it makes where it stands."""
-    random, words = dice.random, dice.words
+def any_fact(seq: int, parts: RandomParts) -> Fact:
+    """Any fact with this seq, whether or not it makes sense there."""
+    random, text = parts.random, parts.text
     at = (seq, round(AT + random.randrange(10**9) / 1000, 3))
     near = random.randint(0, seq + 3)
     unknown = {"v": 1, "seq": seq, "ts": "2026-11-21T09:30:00.125Z", "sid": "s", "kind": "future", "x": [1]}
-    stored = StoredOutput(words(), words(), near) if random.random() < 0.5 else None
-    made: tuple[Any, ...] = (
+    stored = StoredOutput(text(), text(), near) if random.random() < 0.5 else None
+    makers: tuple[Any, ...] = (
         lambda: Opened(
-            *at, (words(),), ({"name": words()},), words(), 9, words(), None, dice.edits(seq), dice.about()
+            *at, (text(),), ({"name": text()},), text(), 9, text(), None, parts.edits(seq), parts.about()
         ),
-        lambda: User(*at, dice.blocks("user"), dice.counts(), random.choice(("user", "harness"))),
-        lambda: RequestSent(*at, words(), near, near, 2),
+        lambda: User(*at, parts.blocks("user"), parts.counts(), random.choice(("user", "harness"))),
+        lambda: RequestSent(*at, text(), near, near, 2),
         lambda: Reply(
             *at,
-            dice.blocks("reply"),
-            dice.counts(),
-            dice.usage(),
-            words(),
+            parts.blocks("reply"),
+            parts.counts(),
+            parts.usage(),
+            text(),
             near % 2 == 0,
-            words(),
+            text(),
             near,
-            words(),
+            text(),
         ),
         lambda: Started(*at, near, random.randrange(4)),
         lambda: Result(
             *at,
             near,
             random.randrange(4),
-            dice.content(),
-            dice.counts(),
+            parts.content(),
+            parts.counts(),
             near % 2 == 0,
-            dice.about(),
-            dice.about(),
+            parts.about(),
+            parts.about(),
             stored,
         ),
-        lambda: Compacted(*at, words(), words(), dice.edits(seq), near, dice.about()),
-        lambda: Undone(*at, f"c{near}", dice.edits(seq)),
-        lambda: Failed(*at, words(), words(), dice.about()),
-        lambda: Rewound(*at, near, dice.about()),
-        lambda: Metadata(*at, words(), dice.about()),
-        lambda: Closed(*at, words()),
+        lambda: Compacted(*at, text(), text(), parts.edits(seq), near, parts.about()),
+        lambda: Undone(*at, f"c{near}", parts.edits(seq)),
+        lambda: Failed(*at, text(), text(), parts.about()),
+        lambda: Rewound(*at, near, parts.about()),
+        lambda: Metadata(*at, text(), parts.about()),
+        lambda: Closed(*at, text()),
         lambda: UnknownFact(seq, AT, "future", unknown),
     )
-    fact: Fact = random.choice(made)()
+    fact: Fact = random.choice(makers)()
     return fact
 
 
 def history(seed: int, length: int, lossy: bool = False, size: int = 1) -> list[Fact]:
-    """A session in which edits are well formed (folds nest, on exchange boundaries) and all else is wild."""
+    """A session whose edits are well formed (folds nest, on exchange boundaries) and all else is not.
+
+    With `lossy` some seqs are missing.
+    """
     random = Random(seed)
-    dice, folded, facts, seq = Dice(random, size), Folded(), [], 0
+    parts, folded, facts, seq = RandomParts(random, size), Folded(), [], 0
     for _ in range(length):
         seq += random.choice((1, 1, 1, 1, 1, 1, 1, 2, 4)) if lossy else 1
-        fact = _next(seq, folded, dice)
+        fact = _next(seq, folded, parts)
         facts.append(fact)
         folded.apply(fact)
     return facts
@@ -203,33 +206,33 @@ histories = st.builds(history, seeds, st.integers(0, 40))
 lossy_histories = st.builds(history, seeds, st.integers(0, 40), st.just(True))
 
 
-def _next(seq: int, folded: Folded, dice: Dice) -> Fact:
-    random = dice.random
+def _next(seq: int, folded: Folded, parts: RandomParts) -> Fact:
+    random = parts.random
     kind = random.random()
     last = folded.conversation.last_exchange
     if last is not None and last.uses and kind < 0.45:
         block = random.choice(list(last.uses))
         if kind < 0.08:
             return Started(seq, AT, last.seq, block)
-        return Result(seq, AT, last.seq, block, dice.content(), dice.counts(), kind < 0.2)
+        return Result(seq, AT, last.seq, block, parts.content(), parts.counts(), kind < 0.2)
     if kind < 0.7:
         complete = random.random() < 0.8
-        return Reply(seq, AT, dice.blocks("reply"), dice.counts(), dice.usage(), complete=complete)
+        return Reply(seq, AT, parts.blocks("reply"), parts.counts(), parts.usage(), complete=complete)
     if kind < 0.8:
-        return User(seq, AT, dice.blocks("user"), dice.counts())
+        return User(seq, AT, parts.blocks("user"), parts.counts())
     if kind < 0.9 and folded.entries:
-        return Compacted(seq, AT, "snip", "auto", _edits(folded, dice))
+        return Compacted(seq, AT, "snip", "auto", _edits(folded, parts))
     if kind < 0.93 and folded.compactions:
         last_unthinks = (Unthink(random.randint(1, seq), seq),) if random.random() < 0.5 else ()
         return Undone(seq, AT, random.choice(folded.compactions).id, last_unthinks)
     if kind < 0.95:
         return Rewound(seq, AT, random.randint(1, seq))
-    fact = anything(seq, dice)
+    fact = any_fact(seq, parts)
     return fact if not getattr(fact, "edits", ()) else Metadata(seq, AT, "instead")
 
 
-def _edits(folded: Folded, dice: Dice) -> tuple[Edit, ...]:
-    random, last = dice.random, folded.last_seq
+def _edits(folded: Folded, parts: RandomParts) -> tuple[Edit, ...]:
+    random, last = parts.random, folded.last_seq
     edits: list[Edit] = []
     for _ in range(random.randint(1, 3)):
         kind = random.randrange(4)
@@ -258,7 +261,7 @@ def _fold(folded: Folded, random: Random) -> Fold:
 
 
 def nests(fold: Fold, folded: Folded, edits: list[Edit]) -> bool:
-    """Whether it lies within, around, or beside every fold that there ever was."""
+    """Whether a fold lies within, around, or beside every fold that there ever was."""
     made = [edit for one in folded.compactions for edit in one.edits] + edits
     return all(
         fold.last < other.first

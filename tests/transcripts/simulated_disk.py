@@ -1,8 +1,8 @@
-"""A model of what a power loss leaves on a disk: what was synced is sure, of all else anything may be there.
+"""Simulates what a power loss leaves on a disk: what was synced for sure, and of the rest anything.
 
 A file or folder keeps its name only once the folder that holds it was synced, and its content only as far
 as it was synced itself. Of the rest a loss may leave all, a part, zeros, zeros with a part behind them, or
-nothing. What a sync that failed was to save may be gone although a later sync succeeds.
+nothing. What a failed sync was to save may be lost although a later sync succeeds.
 """
 
 from __future__ import annotations
@@ -16,65 +16,71 @@ from typing import Any
 
 from transcripts.disk import Disk
 
-from .failing_disk import disk_that
+from .failing_disk import disk_with
 
-Left = dict[str, bytes | None]  # path -> content, None for a folder
+DiskState = dict[str, bytes | None]  # path -> content, None for a folder
 
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A file, or a folder; `lost`: a sync of it failed, and no later one can be relied on."""
+    """A file or folder: its content as programs see it, and as far as it is synced.
+
+    `sync_failed`: no later sync of it can be relied on.
+    """
 
     folder: bool = False
     live: bytes = b""
-    sure: bytes = b""
-    lost: bool = False
+    synced: bytes = b""
+    sync_failed: bool = False
 
 
 @dataclass(slots=True)
-class Platter:
-    """The tree below `root`, which is sure to be there: as programs see it, and as the disk has it."""
+class SimulatedDisk:
+    """The files below `root`, by path: as programs see them, and with the names that are synced.
+
+    `root` itself is on the disk.
+    """
 
     root: Path
     live: dict[str, Node] = field(default_factory=dict)
-    sure: dict[str, Node] = field(default_factory=dict)
+    synced: dict[str, Node] = field(default_factory=dict)
 
-    def made(self, path: str, *, folder: bool = False) -> Node:
+    def create(self, path: str, *, folder: bool = False) -> Node:
         return self.live.setdefault(path, Node(folder))
 
     def write(self, node: Node, data: bytes) -> None:
         node.live += data
 
-    def synced(self, path: str, node: Node) -> None:
+    def sync(self, path: str, node: Node) -> None:
         if not node.folder and path != str(self.root):
-            node.sure = node.sure if node.lost else node.live
+            node.synced = node.synced if node.sync_failed else node.live
             return
-        for side in (self.sure, self.live):
+        for side in (self.synced, self.live):
             for name in [each for each in side if str(Path(each).parent) == path]:
                 if name in self.live:
-                    self.sure[name] = self.live[name]
+                    self.synced[name] = self.live[name]
                 else:
-                    self.sure.pop(name, None)
+                    self.synced.pop(name, None)
 
-    def renamed(self, old: str, new: str) -> None:
+    def rename(self, old: str, new: str) -> None:
         self.live[new] = self.live.pop(old)
 
-    def removed(self, path: str) -> None:
+    def remove(self, path: str) -> None:
         self.live.pop(path, None)
 
-    def losses(self, seeds: int) -> Iterator[Left]:
+    def after_power_loss(self, seeds: int) -> Iterator[DiskState]:
         """What may be left, each state once: the least, the most, and some chosen at random."""
-        seen: list[Left] = []
-        for choice in (_least, _most, *(_Chance(seed) for seed in range(seeds))):
+        seen: list[DiskState] = []
+        for choice in (_Least(), _Most(), *(_Random(seed) for seed in range(seeds))):
             left = self._left(choice)
             if left not in seen:
                 seen.append(left)
                 yield left
 
-    def _left(self, choice: Any) -> Left:
-        left: Left = {}
-        for path in sorted({*self.live, *self.sure}):
-            node = choice(self.sure.get(path), self.live.get(path))
+    def _left(self, choice: Any) -> DiskState:
+        left: DiskState = {}
+        for path in sorted({*self.live, *self.synced}):
+            node = choice.node(self.synced.get(path), self.live.get(path))
             above = str(Path(path).parent)
             if node is None or (above != str(self.root) and above not in left):
                 continue
@@ -83,43 +89,46 @@ class Platter:
 
 
 class _Least:
-    def __call__(self, sure: Node | None, live: Node | None) -> Node | None:
-        return sure
+    """Only what was synced is left."""
+
+    def node(self, synced: Node | None, live: Node | None) -> Node | None:
+        return synced
 
     def content(self, node: Node) -> bytes:
-        return node.sure
+        return node.synced
 
 
 class _Most:
-    def __call__(self, sure: Node | None, live: Node | None) -> Node | None:
+    """All that programs saw is left."""
+
+    def node(self, synced: Node | None, live: Node | None) -> Node | None:
         return live
 
     def content(self, node: Node) -> bytes:
         return node.live
 
 
-class _Chance:
+class _Random:
+    """Some of what was not synced is left."""
+
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
 
-    def __call__(self, sure: Node | None, live: Node | None) -> Node | None:
-        return self.random.choice((sure, live))
+    def node(self, synced: Node | None, live: Node | None) -> Node | None:
+        return self.random.choice((synced, live))
 
     def content(self, node: Node) -> bytes:
-        sure, live = node.sure, node.live
-        if not live.startswith(sure) or node.lost:
-            return self.random.choice((sure, live))
-        tail = live[len(sure) :]
+        synced, live = node.synced, node.live
+        if not live.startswith(synced) or node.sync_failed:
+            return self.random.choice((synced, live))
+        tail = live[len(synced) :]
         cut, hole = (self.random.randrange(len(tail) + 1) for _ in "ab")
         torn = (tail[:cut], tail[:cut] + bytes(len(tail) - cut), bytes(hole) + tail[hole:], bytes(len(tail)))
-        return sure + self.random.choice((b"", tail, *torn))
+        return synced + self.random.choice((b"", tail, *torn))
 
 
-_least, _most = _Least(), _Most()
-
-
-def lay_out(left: Left, root: Path, elsewhere: Path) -> None:
-    """Make what is left real, in another place than it was."""
+def write_out(left: DiskState, root: Path, elsewhere: Path) -> None:
+    """Make real files of what is left, below another folder than `root`."""
     elsewhere.mkdir()
     for path, content in left.items():
         there = elsewhere / Path(path).relative_to(root)
@@ -130,22 +139,26 @@ def lay_out(left: Left, root: Path, elsewhere: Path) -> None:
 
 
 @dataclass(slots=True)
-class Recorder:
-    """Writes the calls to a disk down on a platter; `before` is told of each one that is about to be made."""
+class DiskRecorder:
+    """Repeats real calls on a simulated disk.
 
-    platter: Platter
+    `before` is called with the name of each call before it is made; `fails` gives the errno that it fails
+    with, else 0.
+    """
+
+    simulated: SimulatedDisk
     before: Any = lambda name: None
     fails: Any = lambda name: 0
     nodes: dict[int, tuple[str, Node]] = field(default_factory=dict)
 
     def disk(self) -> Disk:
-        return disk_that(self._call)
+        return disk_with(self._call)
 
     def _call(self, name: str, call: Any, args: tuple[Any, ...]) -> Any:
         self.before(name)
         if error := self.fails(name):
             if name == "sync":
-                self.nodes[args[0]][1].lost = True
+                self.nodes[args[0]][1].sync_failed = True
             raise OSError(error, os.strerror(error))
         found = call(*args)
         getattr(self, f"_{name}", lambda *_: None)(found, *args)
@@ -153,25 +166,25 @@ class Recorder:
 
     def _open(self, fd: int, path: str, flags: int, mode: int) -> None:
         folder = bool(flags & os.O_DIRECTORY)
-        if path == str(self.platter.root):
+        if path == str(self.simulated.root):
             self.nodes[fd] = path, Node(folder=True)
             return
-        node = self.platter.made(path, folder=folder)
+        node = self.simulated.create(path, folder=folder)
         if flags & os.O_TRUNC:
             node.live = b""
         self.nodes[fd] = path, node
 
     def _write(self, count: int, fd: int, data: bytes) -> None:
-        self.platter.write(self.nodes[fd][1], data[:count])
+        self.simulated.write(self.nodes[fd][1], data[:count])
 
     def _truncate(self, found: None, fd: int, size: int) -> None:
         self.nodes[fd][1].live = self.nodes[fd][1].live[:size]
 
     def _sync(self, found: None, fd: int) -> None:
-        self.platter.synced(*self.nodes[fd])
+        self.simulated.sync(*self.nodes[fd])
 
     def _rename(self, found: None, old: str, new: str) -> None:
-        self.platter.renamed(old, new)
+        self.simulated.rename(old, new)
 
     def _mkdir(self, found: None, path: str, mode: int) -> None:
-        self.platter.made(path, folder=True)
+        self.simulated.create(path, folder=True)

@@ -101,18 +101,18 @@ FOLDED = fold(session())
 
 
 @pytest.mark.parametrize("suffix", [".md", ".html", ".json", ".jsonl"])
-def test_no_export_shows_a_secret_or_what_was_gone_back_on(suffix: str) -> None:
+def test_no_export_shows_a_secret_or_what_was_rewound(suffix: str) -> None:
     text = export_text(FOLDED, "s1", suffix)
     assert SECRET[-20:] not in text and "[Anthropic key masked]" in text
     assert "forget this" not in text
 
 
-def test_an_unknown_ending_names_those_that_there_are() -> None:
+def test_an_unknown_suffix_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"\.md, \.html, \.json, \.jsonl"):
         export_text(FOLDED, "s1", ".pdf")
 
 
-def test_markdown_has_all_that_was_said() -> None:
+def test_markdown_holds_prompts_replies_calls_and_results() -> None:
     text = export_text(FOLDED, "s1", ".md")
     assert text.startswith("# A <fine> name\n\nclaude-sonnet-5-5 in `/home/me/p`, 2026-11-21 09:30:00 UTC\n")
     for piece in (
@@ -127,14 +127,14 @@ def test_markdown_has_all_that_was_said() -> None:
     assert "Room was made: c11, micro, auto" in text
 
 
-def test_a_fence_is_longer_than_any_in_the_text_and_long_text_loses_its_middle() -> None:
+def test_a_fence_is_longer_than_any_in_the_text_and_a_long_text_loses_its_middle() -> None:
     assert fenced("a ```` b").startswith("`````\n")
     long = shortened("a" * 30_000)
     assert len(long) < 21_000 and "10,000 characters" in long
     assert shortened("short") == "short"
 
 
-def test_the_lines_can_be_resumed(tmp_path: Path) -> None:
+def test_the_jsonl_export_can_be_resumed(tmp_path: Path) -> None:
     path = tmp_path / "s1.jsonl"
     path.write_text(export_text(FOLDED, "s1", ".jsonl"), "utf-8")
     loaded = read_record(path)
@@ -143,7 +143,7 @@ def test_the_lines_can_be_resumed(tmp_path: Path) -> None:
     assert len(fold(loaded.facts).view) == len(FOLDED.view)
 
 
-def test_the_conversation_is_the_whole_one_in_the_form_of_the_api() -> None:
+def test_the_json_export_is_the_conversation_before_any_compaction() -> None:
     value = json.loads(export_text(FOLDED, "s1", ".json"))
     assert value["session"] == "s1" and value["model"] == "claude-sonnet-5-5"
     text = json.dumps(value["messages"])
@@ -151,7 +151,7 @@ def test_the_conversation_is_the_whole_one_in_the_form_of_the_api() -> None:
     assert [message["role"] for message in value["messages"]][:2] == ["user", "assistant"]
 
 
-def test_what_lies_on_the_shelf_is_exported_too(tmp_path: Path) -> None:
+def test_results_left_in_the_file_are_exported_too(tmp_path: Path) -> None:
     path = tmp_path / "s1.jsonl"
     path.write_bytes(b"".join(encode_fact(fact, "s1") for fact in session()))
     loaded = read_record(path, defer=True)
@@ -160,7 +160,7 @@ def test_what_lies_on_the_shelf_is_exported_too(tmp_path: Path) -> None:
     assert "done 0" in export_text(fold(loaded.facts), "s1", ".md", loaded.lazy_results)
 
 
-def test_the_page_stands_for_itself() -> None:
+def test_the_page_needs_nothing_else_and_escapes_what_it_shows() -> None:
     page = export_text(FOLDED, "s1", ".html")
     for outside in ("http://", "https://", "//cdn", "@import", "url("):
         assert outside not in page
@@ -170,7 +170,7 @@ def test_the_page_stands_for_itself() -> None:
     assert "⟨U+001B⟩[31m⟨U+202E⟩" in page
 
 
-def test_the_page_shows_what_left_and_why() -> None:
+def test_the_page_shows_what_a_compaction_left_out_and_why() -> None:
     page = export_text(FOLDED, "s1", ".html")
     assert "Room was made: c11 by micro (auto)" in page
     assert "over 80 % of the window" in page and "<a href=#r4>r4</a>: content, 590 tokens" in page
@@ -179,28 +179,28 @@ def test_the_page_shows_what_left_and_why() -> None:
     assert "micro (auto), taken back later" in undone
 
 
-def test_an_empty_session_is_a_page_as_well() -> None:
+def test_an_empty_session_can_be_exported() -> None:
     for suffix in (".md", ".html", ".json", ".jsonl"):
         export_text(fold([]), "s1", suffix)
 
 
-def said(words: str) -> str:
-    """The page of a session of another agent, without times and figures, in which the model said `words`."""
+def page_saying(text: str) -> str:
+    """The page of a session of another agent, without times and figures, in which the model wrote `text`."""
     user = User(1, 0.0, (TextBlock("Tell me"),))
-    facts = [user, Reply(2, 0.0, (TextBlock(words),)), Reply(3, 0.0, (TextBlock("more"),))]
+    facts = [user, Reply(2, 0.0, (TextBlock(text),)), Reply(3, 0.0, (TextBlock("more"),))]
     return export_text(fold(facts), "s1", ".html")
 
 
-def test_what_the_model_wrote_is_drawn_and_its_html_stays_text() -> None:
-    page = said(
+def test_markdown_of_the_model_is_rendered_and_its_html_stays_text() -> None:
+    page = page_saying(
         "## A heading\n\n- **one**\n- `two`\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n<b onclick=x()>bold</b>"
     )
     assert "<h2>A heading</h2>" in page and "<strong>one</strong>" in page and "<td>2</td>" in page
     assert "&lt;b onclick=x()&gt;" in page and "<b onclick" not in page
 
 
-def test_a_link_is_a_link_and_an_image_of_the_web_is_not_fetched() -> None:
-    page = said(
+def test_an_image_of_the_web_becomes_a_link() -> None:
+    page = page_saying(
         "[go](https://example.org/a) ![pic <1>](https://example.org/i.png?a=1&b=2) [no](javascript:alert(1))"
     )
     assert '<a href="https://example.org/a">go</a>' in page
@@ -208,17 +208,17 @@ def test_a_link_is_a_link_and_an_image_of_the_web_is_not_fetched() -> None:
     assert "<img" not in page and 'href="javascript' not in page
 
 
-def test_without_times_and_figures_none_are_made_up() -> None:
-    page = said("x" * 4_000)
+def test_times_are_left_out_and_sizes_estimated_where_there_are_none() -> None:
+    page = page_saying("x" * 4_000)
     assert "1970" not in page and "<time>" not in page
     assert "at most 1,001 tokens (estimated" in page
 
 
 def test_a_secret_within_markdown_is_masked() -> None:
-    assert SECRET not in said(f"use `{SECRET}` or **{SECRET}**")
+    assert SECRET not in page_saying(f"use `{SECRET}` or **{SECRET}**")
 
 
-def surrounded() -> list[Fact]:
+def with_injected_context() -> list[Fact]:
     """A prompt with what the program puts beside it, and a change of a file."""
     around = TextBlock("<surroundings>\nProject folder: /home/me\n</surroundings>")
     diff = f"{DIFF}\n--- counted down"  # the last line takes `-- counted down` away
@@ -231,19 +231,19 @@ def surrounded() -> list[Fact]:
     ]
 
 
-def test_what_the_program_put_beside_a_prompt_does_not_stand_as_the_words_of_the_person() -> None:
-    folded = fold(surrounded())
+def test_injected_context_is_told_apart_from_what_the_user_wrote() -> None:
+    folded = fold(with_injected_context())
     page = export_text(folded, "s", ".html")
     you = page[page.index("<h2>You ") : page.index("<h2>Model ")]
     assert "<details class=about><summary>From the program</summary><pre>&lt;surroundings&gt;" in you
     assert you.endswith("</details><p>change x.py</p></article><article class=reply id=r2>")
-    words = export_text(folded, "s", ".md")
-    assert "> <surroundings>\n> Project folder: /home/me\n" in words
-    assert "## You\n\nchange x.py\n" in words
+    markdown = export_text(folded, "s", ".md")
+    assert "> <surroundings>\n> Project folder: /home/me\n" in markdown
+    assert "## You\n\nchange x.py\n" in markdown
 
 
 def test_a_result_is_labelled_with_its_call_and_only_changed_lines_of_its_diff_are_coloured() -> None:
-    page = export_text(fold(surrounded()), "s", ".html")
+    page = export_text(fold(with_injected_context()), "s", ".html")
     assert "<summary>result of edit x.py</summary>" in page
     coloured = [line.split(">", 1) for line in page.split("<span class=")[1:]]
     assert [(kind, line.split("\n")[0]) for kind, line in coloured] == [

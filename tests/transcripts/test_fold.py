@@ -4,14 +4,13 @@ from random import Random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from transcripts.edits import ActiveEdits
 from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, Result, Rewound, Started, Undone, User
 from transcripts.fold import Folded, fold
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
 from transcripts.view import MESSAGE_TOKENS
 
-from .api_rules import complaints
-from .random_histories import Dice, histories, lossy_histories, seeds
+from .api_rules import violations
+from .random_histories import RandomParts, histories, lossy_histories, seeds
 
 quick = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -40,31 +39,31 @@ def continued(facts: list[Fact]) -> list[dict[str, object]]:
 
 @given(lossy_histories)
 @quick
-def test_every_prefix_of_every_history_is_accepted_with_one_more_word(facts: list[Fact]) -> None:
+def test_every_prefix_of_every_history_is_accepted_once_a_prompt_follows(facts: list[Fact]) -> None:
     for length in range(len(facts) + 1):
-        assert complaints(continued(facts[:length])) == []
+        assert violations(continued(facts[:length])) == []
 
 
 @given(lossy_histories, seeds)
 @quick
-def test_edits_that_make_no_sense_still_give_a_view_that_is_accepted(facts: list[Fact], seed: int) -> None:
-    dice = Dice(Random(seed))
+def test_edits_that_make_no_sense_still_give_an_accepted_view(facts: list[Fact], seed: int) -> None:
+    parts = RandomParts(Random(seed))
     seq = facts[-1].seq if facts else 0
     for _ in range(3):
         seq += 1
-        facts = [*facts, Compacted(seq, 0.0, "wild", "auto", dice.edits(seq))]
-        assert complaints(continued(facts)) == []
+        facts = [*facts, Compacted(seq, 0.0, "wild", "auto", parts.edits(seq))]
+        assert violations(continued(facts)) == []
 
 
 @given(lossy_histories, st.randoms(use_true_random=False))
 @quick
-def test_histories_with_facts_missing_are_accepted_too(facts: list[Fact], random: Random) -> None:
-    assert complaints(continued([fact for fact in facts if random.random() < 0.7])) == []
+def test_histories_with_facts_missing_give_an_accepted_view(facts: list[Fact], random: Random) -> None:
+    assert violations(continued([fact for fact in facts if random.random() < 0.7])) == []
 
 
 @given(lossy_histories)
 @quick
-def test_the_view_after_each_fact_is_the_one_made_from_the_beginning(facts: list[Fact]) -> None:
+def test_the_view_after_each_fact_is_the_one_folded_from_the_beginning(facts: list[Fact]) -> None:
     folded = Folded()
     for length, fact in enumerate(facts, 1):
         folded.apply(fact)
@@ -81,31 +80,9 @@ def test_the_tally_of_a_view_is_the_sum_of_its_parts(facts: list[Fact]) -> None:
     assert view.tokens == sum(message.tokens for message in view)
 
 
-@given(lossy_histories, st.randoms(use_true_random=False))
-@quick
-def test_edits_come_and_go_in_any_order(facts: list[Fact], random: Random) -> None:
-    made = {fact.seq: fact.edits for fact in facts if isinstance(fact, Compacted) and fact.edits}
-    edits = ActiveEdits()
-    moves = [seq for seq in made for _ in range(3)]
-    random.shuffle(moves)
-    for seq in moves:
-        if seq in edits.origins:
-            edits.remove(seq)
-        else:
-            edits.add(seq, made[seq])
-    fresh = ActiveEdits()
-    for seq in sorted(edits.origins):
-        fresh.add(seq, made[seq])
-    assert edits.clears == fresh.clears
-    assert [(one.first, one.last) for one in edits.folds] == [(one.first, one.last) for one in fresh.folds]
-    assert edits.folds == fresh.folds
-    for seq in range(60):
-        assert edits.unthinks(seq) == fresh.unthinks(seq)
-
-
 @given(histories)
 @quick
-def test_undoing_everything_gives_the_conversation_back(facts: list[Fact]) -> None:
+def test_undoing_every_compaction_restores_the_conversation(facts: list[Fact]) -> None:
     folded = fold(facts)
     left = [fact for fact in folded.facts if not isinstance(fact, Compacted | Undone)]
     seq = folded.last_seq
@@ -129,7 +106,7 @@ def _numbered_without_holes(facts: list[Fact]) -> Folded:
 
 @given(histories, st.data())
 @quick
-def test_going_back_gives_the_view_that_was_there(facts: list[Fact], data: st.DataObject) -> None:
+def test_rewinding_restores_the_view_that_was_there(facts: list[Fact], data: st.DataObject) -> None:
     last = facts[-1].seq if facts else 0
     to = data.draw(st.integers(1, last + 1))
     if any(isinstance(fact, Rewound) and fact.to < to <= fact.seq for fact in facts):
@@ -155,11 +132,11 @@ def test_a_call_that_was_never_started_is_answered_as_not_run() -> None:
     assert "not run" in last_result([HELLO, exchange(2, CALL)])
 
 
-def test_a_call_that_had_started_is_answered_as_perhaps_run() -> None:
+def test_a_call_that_had_started_is_answered_as_possibly_run() -> None:
     assert "may have run" in last_result([HELLO, exchange(2, CALL), Started(3, 0.0, 2, 0)])
 
 
-def test_results_stand_in_call_order_however_they_came() -> None:
+def test_results_are_shown_in_call_order_however_they_came() -> None:
     facts = [
         HELLO,
         exchange(2, CALL, ToolUseBlock("t2", "read", {})),
@@ -171,12 +148,12 @@ def test_results_stand_in_call_order_however_they_came() -> None:
     assert [block["content"][0]["text"] for block in blocks] == ["first", "second"]
 
 
-def test_an_unfinished_reply_gives_way_to_the_next_try() -> None:
+def test_an_unfinished_reply_is_superseded_by_the_next_attempt() -> None:
     facts = [HELLO, Reply(2, 0.0, (TextBlock("half"),), complete=False), exchange(3, TextBlock("whole"))]
     assert b"half" not in fold(facts).view[-1].json
 
 
-def test_an_unfinished_reply_without_another_try_stays() -> None:
+def test_an_unfinished_reply_without_another_attempt_is_shown() -> None:
     facts = [HELLO, Reply(2, 0.0, (TextBlock("half"),), complete=False), User(3, 0.0, (TextBlock("go on"),))]
     assert b"half" in fold(facts).view[1].json
 
@@ -199,14 +176,14 @@ def test_thinking_is_left_out_when_the_very_beginning_is_missing() -> None:
     assert b"thinking" not in fold(facts).view[1].json
 
 
-def test_going_back_keeps_thinking_behind_the_first_of_several_holes_out() -> None:
+def test_after_a_rewind_thinking_behind_an_earlier_gap_is_still_left_out() -> None:
     thought = ThinkingBlock("hm", "sig")
     facts: list[Fact] = [HELLO, User(3, 0.0, (TextBlock("b"),)), exchange(4, thought, TextBlock("c"))]
     facts += [User(6, 0.0, (TextBlock("d"),)), exchange(7, TextBlock("e")), Rewound(8, 0.0, 7)]
     assert all(b"thinking" not in message.json for message in fold(facts).view)
 
 
-def test_the_widest_fold_counts_and_an_inner_one_comes_back_when_it_is_undone() -> None:
+def test_the_widest_fold_counts_and_an_inner_one_returns_when_it_is_undone() -> None:
     facts: list[Fact] = [HELLO]
     for seq in range(2, 10):
         facts.append(
@@ -220,7 +197,7 @@ def test_the_widest_fold_counts_and_an_inner_one_comes_back_when_it_is_undone() 
     assert b"INNER" in narrow and b"OUTER" not in narrow and b"r2" in narrow and b"r4" not in narrow
 
 
-def test_the_latest_clear_counts_and_the_one_before_comes_back() -> None:
+def test_the_latest_clear_counts_and_an_earlier_one_returns_when_it_is_undone() -> None:
     facts: list[Fact] = [HELLO, exchange(2, CALL), Result(3, 0.0, 2, 0, (TextBlock("long output"),))]
     facts.append(Compacted(4, 0.0, "budget", "auto", (Clear(3, 0, "content", "PREVIEW"),)))
     facts.append(Compacted(5, 0.0, "micro", "auto", (Clear(3, 0, "content", "GONE"),)))
@@ -232,7 +209,7 @@ def test_the_latest_clear_counts_and_the_one_before_comes_back() -> None:
 
 @given(histories)
 @quick
-def test_a_preview_is_what_the_compaction_will_show(facts: list[Fact]) -> None:
+def test_with_edits_shows_what_the_compaction_will_show(facts: list[Fact]) -> None:
     folded = fold(facts)
     if not folded.entries:
         return
@@ -245,23 +222,3 @@ def test_a_preview_is_what_the_compaction_will_show(facts: list[Fact]) -> None:
     assert shown(folded) == before
     folded.apply(Compacted(folded.last_seq + 1, 0.0, "summary", "manual", edits))
     assert preview == shown(folded)
-
-
-def test_of_two_folds_over_the_same_stretch_the_newer_counts_whenever_they_were_added() -> None:
-    old, new = (Fold(1, 5, (TextBlock("old"),)),), (Fold(1, 5, (TextBlock("new"),)),)
-    edits = ActiveEdits()
-    for origin, made in ((9, new), (8, old)):
-        edits.add(origin, made)
-    assert edits.covering(3) == new[0]
-    edits.remove(9)
-    assert edits.covering(3) == old[0]
-
-
-def test_of_two_clears_on_one_field_the_newer_counts_whenever_they_were_added() -> None:
-    old, new = (Clear(3, 0, "content", "old"),), (Clear(3, 0, "content", "new"),)
-    edits = ActiveEdits()
-    for origin, made in ((9, new), (8, old)):
-        edits.add(origin, made)
-    assert edits.clears[3, 0] == {"content": new[0]}
-    edits.remove(9)
-    assert edits.clears[3, 0] == {"content": old[0]}

@@ -1,4 +1,4 @@
-"""Recordings of other agents, and our own, become the same facts; damage is counted, never fatal."""
+"""Recordings of other agents and our own become the same facts; damage is counted, never fatal."""
 
 import json
 
@@ -55,14 +55,14 @@ def test_plain_messages_become_numbered_facts_with_each_result_at_its_call():
     assert {fact.ts for fact in made.facts} == {0.0}, "there are no times"
 
 
-def test_every_block_is_counted_once_with_the_fact():
+def test_every_block_of_a_recording_is_counted():
     made = import_session(lines(*PLAIN), count)
     reply = made.facts[1]
     assert reply.tokens == count(reply.blocks)
     assert made.facts[2].tokens == count(made.facts[2].content)
 
 
-def test_what_is_imported_folds_into_a_view_that_ends_as_the_recording_did():
+def test_an_imported_session_folds_into_the_recorded_messages():
     view = fold(import_session(lines(*PLAIN), count).facts).view
     assert [message.role for message in view] == ["user", "assistant", "user", "assistant"]
 
@@ -112,7 +112,7 @@ def result(ident, text="ok"):
     return {"type": "tool_result", "tool_use_id": ident, "content": text}
 
 
-def test_an_answer_of_claude_code_split_over_lines_is_one_reply_even_with_results_between():
+def test_a_claude_code_reply_split_over_lines_is_one_reply_even_with_results_between():
     made = import_session(
         lines(
             {"type": "summary", "summary": "old", "leafUuid": "x"},
@@ -132,7 +132,7 @@ def test_an_answer_of_claude_code_split_over_lines_is_one_reply_even_with_result
     assert [fact.block for fact in made.facts[2:4]] == [1, 2]
 
 
-def test_side_chains_meta_lines_summaries_and_repeated_lines_of_claude_code_are_skipped():
+def test_claude_code_side_chains_meta_lines_summaries_and_repeated_lines_are_skipped():
     hello, reply = cc("user", "hello", "1"), cc("assistant", [{"type": "text", "text": "hi"}], "2", "1", "m1")
     made = import_session(
         lines(
@@ -151,7 +151,7 @@ def test_side_chains_meta_lines_summaries_and_repeated_lines_of_claude_code_are_
     assert made.skipped == 6
 
 
-def test_what_a_person_rewound_in_claude_code_is_gone():
+def test_a_claude_code_prompt_that_was_replaced_is_left_out():
     made = import_session(
         lines(
             cc("user", "hello", "1"),
@@ -197,7 +197,7 @@ PI = (
 )
 
 
-def test_pi_sessions_keep_calls_results_thinking_and_commands_of_the_person():
+def test_pi_sessions_keep_calls_results_thinking_and_commands_of_the_user():
     made = import_session(lines(*PI), count)
     assert made.format == "pi" and made.facts[0].ts > 0
     assert kinds(made.facts) == ["User", "Reply", "Result", "User", "Reply"]
@@ -290,7 +290,7 @@ def test_our_own_transcripts_lose_compactions_and_what_was_rewound_and_keep_pins
 
 
 @pytest.mark.parametrize("raw", [b"", b"  \n\n", b"hello\nworld\n", b"[1, 2]", b"\x00\x01\x02", b'{"a": 1}'])
-def test_what_is_no_recording_is_refused_with_what_to_give_instead(raw):
+def test_a_file_of_no_known_format_is_refused_with_what_to_give_instead(raw):
     with pytest.raises(UnreadableRecording, match="Give"):
         detect_format(raw)
 
@@ -300,5 +300,5 @@ def test_a_recording_without_any_reply_is_refused():
         import_session(lines(PLAIN[0]), count)
 
 
-def test_each_format_is_asked_for_under_one_name():
+def test_each_format_has_a_name_of_its_own():
     assert len({known.name for known in IMPORT_FORMATS}) == len(IMPORT_FORMATS) == 5

@@ -26,7 +26,7 @@ def prompt(seq: int, words: str, at: float = 1000.0, source: str = "user") -> Us
     return User(seq, at, (TextBlock("<surroundings>\nx\n</surroundings>"), TextBlock(words)), source=source)
 
 
-def test_a_session_is_summed_up(tmp_path: Path) -> None:
+def test_a_session_is_summarized_in_a_list(tmp_path: Path) -> None:
     path = keep(
         tmp_path,
         "s1",
@@ -50,7 +50,7 @@ def test_a_session_is_summed_up(tmp_path: Path) -> None:
     assert (one.folder, one.size, one.path) == (str(tmp_path), path.stat().st_size, path)
 
 
-def test_the_newest_activity_comes_first_whatever_the_files_say(tmp_path: Path) -> None:
+def test_sessions_are_listed_by_their_last_fact_and_not_by_file_times(tmp_path: Path) -> None:
     for number, at in (("a", 3000.0), ("b", 1000.0), ("c", 2000.0)):
         os.utime(keep(tmp_path, number, opened(tmp_path), prompt(2, "x", at)), (1, 1))
     assert [one.sid for one in recorded_sessions(tmp_path)] == ["a", "c", "b"]
@@ -85,7 +85,7 @@ def test_a_torn_tail_does_not_hide_the_session(tmp_path: Path) -> None:
     assert (one.first_prompt, one.last_active, one.prompts) == ("hello", 1234.0, 1)
 
 
-def test_of_a_file_too_large_to_look_through_the_ends_are_known(
+def test_a_file_too_large_to_read_whole_is_summarized_from_its_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("transcripts.listing.MAX_LISTING_BYTES", 1000)
@@ -107,7 +107,7 @@ def project(tmp_path: Path, name: str) -> Path:
     return tmp_path / name
 
 
-def test_the_newest_session_is_one_of_this_very_folder_with_a_prompt(tmp_path: Path) -> None:
+def test_the_newest_session_is_one_of_exactly_this_folder_with_a_prompt(tmp_path: Path) -> None:
     here, other = project(tmp_path, "a_b"), project(tmp_path, "a-b")
     wanted = keep(here, "s1", opened(here), prompt(2, "mine", 1000.0))
     keep(here, "s2", opened(other), prompt(2, "copied from elsewhere", 2000.0))
@@ -135,7 +135,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("name", "other"), PAIRS, ids=str)
-def test_a_record_that_was_copied_here_from_a_folder_of_a_similar_name_is_not_gone_on_with(
+def test_a_record_copied_from_a_folder_of_a_similar_name_is_not_continued(
     tmp_path: Path, name: str, other: str
 ) -> None:
     here, there = tmp_path / name, tmp_path / other
@@ -161,7 +161,7 @@ def test_a_session_is_found_by_id_beginning_or_name(tmp_path: Path) -> None:
     assert find_session(tmp_path, "Fix CSS") == find_session(tmp_path, "fix css") == second
 
 
-def test_several_that_fit_are_named(tmp_path: Path) -> None:
+def test_several_fitting_sessions_are_named(tmp_path: Path) -> None:
     for sid in ("20261121-1", "20261121-2"):
         keep(tmp_path, sid, opened(tmp_path), prompt(2, "x"))
     with pytest.raises(AmbiguousSession, match="20261121-1, 20261121-2") as caught:
@@ -170,7 +170,7 @@ def test_several_that_fit_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["nope", "", "../s1", "/etc/passwd"])
-def test_an_unknown_one_is_never_made_up(tmp_path: Path, wanted: str) -> None:
+def test_an_unknown_session_is_refused(tmp_path: Path, wanted: str) -> None:
     keep(tmp_path, "s1", opened(tmp_path), prompt(2, "x"))
     with pytest.raises(NoSuchSession, match="the newest is s1"):
         find_session(tmp_path, wanted)

@@ -53,7 +53,7 @@ def test_a_whole_file_gives_every_fact(path: Path) -> None:
     ],
     ids=["byte order mark", "CRLF", "blank lines", "no newline at the end", "blank lines before"],
 )
-def test_what_editors_do_to_a_file_loses_nothing(path: Path, changed: object) -> None:
+def test_the_changes_that_editors_make_to_a_file_lose_nothing(path: Path, changed: object) -> None:
     path.write_bytes(changed(b"".join(lines_of(FACTS))))  # type: ignore[operator]
     loaded = read_record(path)
     assert loaded.facts == FACTS
@@ -82,7 +82,7 @@ def test_what_stands_behind_the_last_good_line_is_torn(path: Path, tail: bytes) 
     assert loaded.damaged == ()
 
 
-def test_a_bad_line_in_the_middle_is_skipped_counted_and_left_alone(path: Path) -> None:
+def test_a_damaged_line_in_the_middle_is_skipped_counted_and_left_in_place(path: Path) -> None:
     lines = lines_of(FACTS)
     lines[4] = lines[4].replace(b'"seq":5', b'"seq":6')
     path.write_bytes(b"".join(lines))
@@ -129,7 +129,7 @@ def test_lines_in_any_order_and_any_number_give_the_same_facts(
     assert len(loaded.damaged) == 5 and loaded.torn_size == 0
 
 
-def test_a_newer_version_is_told(path: Path) -> None:
+def test_a_newer_version_is_reported(path: Path) -> None:
     raw = {"v": 2, "seq": 13, "ts": "2026-11-21T09:30:00Z", "sid": "s", "kind": "user", "words": "x"}
     path.write_bytes(b"".join([*lines_of(FACTS), seal(raw)]))
     assert read_record(path).version == 2
@@ -178,32 +178,32 @@ def same_state(one: Folded, other: Folded) -> None:
     assert one.measurements == other.measurements
 
 
-# Words repeated up to 3,000 times make lines that are long enough for the shelf.
+# Texts repeated up to 3,000 times make lines that are long enough to be left in the file.
 long_histories = st.builds(lambda seed, length: history(seed, length, size=3000), seeds, st.integers(0, 30))
 
 
 @given(long_histories)
 @quick
-def test_a_shelved_session_shows_what_the_whole_one_shows(
+def test_a_session_with_deferred_results_shows_what_the_whole_one_shows(
     tmp_path_factory: pytest.TempPathFactory, facts: list[Fact]
 ) -> None:
-    path = tmp_path_factory.mktemp("shelf") / "s.jsonl"
+    path = tmp_path_factory.mktemp("deferred") / "s.jsonl"
     path.write_bytes(b"".join(lines_of(facts)))
-    full, shelved = read_record(path), read_record(path, defer=True)
-    same_state(fold(shelved.facts), fold(full.facts))
-    same_state(fetch_everything(fold(shelved.facts), shelved.lazy_results), fold(full.facts))
-    assert fetch_everything(fold(shelved.facts), shelved.lazy_results).facts == fold(full.facts).facts
+    full, deferred = read_record(path), read_record(path, defer=True)
+    same_state(fold(deferred.facts), fold(full.facts))
+    same_state(fetch_everything(fold(deferred.facts), deferred.lazy_results), fold(full.facts))
+    assert fetch_everything(fold(deferred.facts), deferred.lazy_results).facts == fold(full.facts).facts
     by_seq = {fact.seq: fact for fact in full.facts}
-    for seq in shelved.lazy_results.places:
-        assert shelved.lazy_results.fetch(seq) == by_seq[seq]
+    for seq in deferred.lazy_results.places:
+        assert deferred.lazy_results.fetch(seq) == by_seq[seq]
 
 
 @given(long_histories, histories)
 @quick
-def test_it_goes_on_showing_the_same_until_something_is_given_back(
+def test_it_shows_the_same_until_a_fact_is_undone_or_rewound(
     tmp_path_factory: pytest.TempPathFactory, facts: list[Fact], later: list[Fact]
 ) -> None:
-    path = tmp_path_factory.mktemp("shelf") / "s.jsonl"
+    path = tmp_path_factory.mktemp("deferred") / "s.jsonl"
     path.write_bytes(b"".join(lines_of(facts)))
     loaded = read_record(path, defer=True)
     one, other = fold(loaded.facts), fold(as_recorded(facts))
@@ -244,7 +244,7 @@ def test_results_are_whole_again_when_their_compaction_was_undone(path: Path) ->
     assert len(read_record(path, defer=True).lazy_results) == 0
 
 
-def test_a_damaged_line_is_noticed_on_the_shelf_too(path: Path) -> None:
+def test_damage_in_a_deferred_line_is_noticed(path: Path) -> None:
     facts = [*long_session(3), Compacted(20, 0.0, "summary", "auto", (Fold(1, 5, (TextBlock("so far"),)),))]
     data = bytearray(b"".join(lines_of(facts)))
     at = data.index(b"yyyy", data.index(b'"seq":3'))
@@ -254,7 +254,7 @@ def test_a_damaged_line_is_noticed_on_the_shelf_too(path: Path) -> None:
     assert len(loaded.damaged) == 1 and 3 not in {fact.seq for fact in loaded.facts}
 
 
-def test_lines_upside_down_are_put_in_order(path: Path) -> None:
+def test_lines_in_reverse_order_are_sorted(path: Path) -> None:
     facts = long_session(2)
     path.write_bytes(b"".join(reversed(lines_of(facts))))
     assert read_record(path, defer=True).facts == as_recorded(facts)

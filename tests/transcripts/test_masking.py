@@ -58,7 +58,7 @@ def test_a_password_in_an_address_is_masked_and_the_address_kept(text: str, show
         "x" * 10_000,
     ],
 )
-def test_innocent_text_stays(innocent: str) -> None:
+def test_text_without_secrets_is_not_changed(innocent: str) -> None:
     assert mask(innocent) == innocent
 
 
@@ -67,7 +67,7 @@ def test_every_string_of_a_value_is_masked() -> None:
     assert mask_json(value) == {"a": ["[Anthropic key masked]", 5, None], "b": {"c": "x [AWS key id masked]"}}
 
 
-def test_exact_values_are_masked_in_what_is_recorded_the_longest_first() -> None:
+def test_exact_values_are_masked_the_longest_first() -> None:
     masks = SecretMasks(("longsecret", "longsecret-and-more", "short"))
     assert masks.text("longsecret-and-more longsecret short") == "**** **** short"
     use = masks.block(ToolUseBlock("t", "bash", {"command": ["echo longsecret"], "n": 1}))
@@ -77,7 +77,7 @@ def test_exact_values_are_masked_in_what_is_recorded_the_longest_first() -> None
     )
 
 
-def test_a_block_without_a_secret_stays_the_same_object_and_thinking_is_never_touched() -> None:
+def test_a_block_without_a_secret_stays_the_same_object_and_thinking_is_never_changed() -> None:
     masks = SecretMasks(("longsecret",))
     for block in (
         TextBlock("x"),
@@ -87,7 +87,7 @@ def test_a_block_without_a_secret_stays_the_same_object_and_thinking_is_never_to
         assert masks.block(block) is block
 
 
-def test_values_of_secret_variables_are_known_by_their_names() -> None:
+def test_secret_variables_are_recognized_by_their_names() -> None:
     environ = {"ANTHROPIC_API_KEY": "a", "MY_TOKEN": "b", "PATH": "c", "db_password": "d", "HOME": "e"}
     assert secret_values(environ) == ("a", "b", "d")
     assert secret_values({"SECRETS_2": "a", "STRIPE_KEY": "b", "BASIC_AUTH": "c"}) == ("a", "b", "c")
@@ -105,5 +105,5 @@ def test_values_of_secret_variables_are_known_by_their_names() -> None:
         "KEYMAP",
     ],
 )
-def test_names_that_only_sound_secret_hide_nothing(name: str) -> None:
+def test_variables_that_only_sound_secret_are_not_masked(name: str) -> None:
     assert secret_values({name: "an everyday word"}) == ()

@@ -22,7 +22,7 @@ FACTS: list[Fact] = [
 ]
 
 
-@pytest.fixture(params=[False, True], ids=["whole", "shelved"])
+@pytest.fixture(params=[False, True], ids=["whole", "deferred"])
 def recall(request: pytest.FixtureRequest, tmp_path: Path) -> Originals:
     path = tmp_path / "s.jsonl"
     path.write_bytes(b"".join(encode_fact(fact, "s") for fact in FACTS))
@@ -31,14 +31,14 @@ def recall(request: pytest.FixtureRequest, tmp_path: Path) -> Originals:
     return Originals(fold(loaded.facts), tmp_path / "outputs", loaded.lazy_results)
 
 
-def test_a_fact_a_block_and_a_stretch_come_back(recall: Originals) -> None:
+def test_a_fact_a_block_and_a_stretch_can_be_recalled(recall: Originals) -> None:
     assert recall.original("r3") == recall.original("r3.0") == recall.original(" r3 ") == LONG
     assert recall.original("r2.1") == 'bash {\n  "command": "grep needle"\n}'
     assert recall.original("r1") == "find the needle\n\n[image, image/png, 3 bytes]"
     assert recall.original("r4-r7") == "[r4 assistant]\nfound the Needle, the NEEDLE\n\n[r7 user]\nthanks"
 
 
-def test_a_compaction_gives_back_what_it_left_out(recall: Originals) -> None:
+def test_what_a_compaction_left_out_can_be_recalled(recall: Originals) -> None:
     assert recall.original("c5").startswith("[r3 result]\nneedle\nhay")
     text = recall.original("c6")
     assert [line for line in text.splitlines() if line.startswith("[r")] == [
@@ -52,13 +52,13 @@ def test_a_compaction_gives_back_what_it_left_out(recall: Originals) -> None:
 
 
 @pytest.mark.parametrize("id", ["r9", "r3.7", "c4", "x", "", "r", "r1.x", "r-1", "r" + "9" * 40])
-def test_an_id_that_is_none_says_what_there_is(recall: Originals, id: str) -> None:
+def test_an_unknown_recall_id_is_refused_with_known_ones(recall: Originals, id: str) -> None:
     with pytest.raises(KeyError) as caught:
         recall.original(id)
     assert any(word in str(caught.value) for word in ("near", "blocks", "newest", "r12"))
 
 
-def test_words_are_found_wherever_they_stand_the_most_hits_first(recall: Originals) -> None:
+def test_words_are_found_in_all_facts_the_most_hits_first(recall: Originals) -> None:
     found = recall.find("NEEDLE")
     assert found[0][0] == "r4"
     assert {id for id, _ in found} == {"r1", "r2", "r3", "r4"}
@@ -66,7 +66,7 @@ def test_words_are_found_wherever_they_stand_the_most_hits_first(recall: Origina
     assert recall.find("nowhere") == recall.find(" ") == []
 
 
-def test_what_was_gone_back_on_is_not_found(tmp_path: Path) -> None:
+def test_rewound_facts_are_not_found(tmp_path: Path) -> None:
     recall = Originals(fold([*FACTS, Rewound(8, 0.0, 4)]), tmp_path)
     assert [id for id, _ in recall.find("NEEDLE")] == ["r3", "r2", "r1"] or len(recall.find("NEEDLE")) == 3
     with pytest.raises(KeyError):
@@ -82,11 +82,11 @@ def stored(folder: Path, content: bytes, sha: str | None = None) -> Originals:
     return Originals(fold([*FACTS[:2], Result(3, 0.0, 2, 1, (TextBlock("preview"),), stored=kept)]), folder)
 
 
-def test_a_whole_output_is_read_from_beside_the_record(tmp_path: Path) -> None:
+def test_a_stored_output_is_recalled_whole(tmp_path: Path) -> None:
     assert stored(tmp_path / "out", b"all of it \xff").original("r3") == "all of it \ufffd"
 
 
-def test_an_output_that_has_changed_or_gone_is_said_to_have(tmp_path: Path) -> None:
+def test_a_stored_output_that_was_changed_or_removed_is_reported(tmp_path: Path) -> None:
     recall = stored(tmp_path / "out", b"changed", hashlib.sha256(b"as it was").hexdigest())
     assert recall.original("r3").startswith("preview\n\n[the whole output, 7 bytes, is not in")
     (tmp_path / "out" / "s-3.txt").unlink()
@@ -94,7 +94,7 @@ def test_an_output_that_has_changed_or_gone_is_said_to_have(tmp_path: Path) -> N
     assert "root" not in recall.original("r3")
 
 
-def test_words_are_found_in_an_output_beside_the_record_with_their_place(tmp_path: Path) -> None:
+def test_words_are_found_in_a_stored_output_with_their_offset(tmp_path: Path) -> None:
     recall = stored(tmp_path / "out", b"hay\n" * 10_000 + b"a needle here\n" + b"hay\n" * 10_000)
     [(id, excerpt)] = recall.find("NEEDLE here")
     assert id == "r3" and "a needle here" in excerpt

@@ -11,43 +11,17 @@ import pytest
 
 from transcripts.codec import encode_fact, seal
 from transcripts.disk import Disk
-from transcripts.facts import Closed, Fact, Metadata, Opened, Reply, Result, Started, User
+from transcripts.facts import Closed, Metadata, Opened, User
 from transcripts.load import read_record
-from transcripts.messages import TextBlock, ToolUseBlock
+from transcripts.messages import TextBlock
 from transcripts.record_errors import NoSuchSession, RecordTooNew, RecordUnreadable, SessionInUse
 from transcripts.session_lock import RECORDS_FOLDER, lock_holder, new_sid, path_of
 from transcripts.store import Store, create_store, resume_store
 
-from .failing_disk import Plan, crashing, failing, in_a_child, short_writing
+from .failing_disk import FailurePlan, crashing_disk, failing_disk, run_in_child, short_writing_disk
+from .sample_turn import SID, TURN, ToldLines, append_all, turn
 
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.EINTR)
-SID = "20261121-093012-4f2a"
-
-
-def turn(seq: int = 1) -> list[tuple[Fact, bool]]:
-    """A turn as the agent records it: (fact, whether it must be durable)."""
-    return [
-        (User(seq, 0.5, (TextBlock("list the files"),)), True),
-        (Reply(seq + 1, 1.5, (ToolUseBlock(f"t{seq}", "bash", {"command": "ls"}),)), True),
-        (Started(seq + 2, 2.5, seq + 1, 0), True),
-        (Result(seq + 3, 3.5, seq + 1, 0, (TextBlock("a.py\n" * 40),), (90,)), False),
-        (Reply(seq + 4, 4.5, (TextBlock("there is one"),)), True),
-    ]
-
-
-TURN = [fact for fact, _ in turn()]
-
-
-class Told(list[str]):
-    """What the person was told."""
-
-    def __call__(self, line: str) -> None:
-        self.append(line)
-
-
-def record(store: Store, facts: list[tuple[Fact, bool]]) -> None:
-    for fact, durable in facts:
-        store.append(fact, durable)
 
 
 def mode(path: Path) -> int:
@@ -55,16 +29,16 @@ def mode(path: Path) -> int:
 
 
 def test_what_is_appended_is_read_back(tmp_path: Path) -> None:
-    told = Told()
+    told = ToldLines()
     store = create_store(tmp_path, SID, told)
-    record(store, turn())
+    append_all(store, turn())
     store.close()
     loaded = read_record(path_of(tmp_path, SID))
     assert loaded.facts == TURN
     assert loaded.sid == SID and loaded.torn_size == 0 and told == []
 
 
-def test_an_id_sorts_by_time_and_can_be_read_aloud() -> None:
+def test_a_session_id_sorts_by_time() -> None:
     assert new_sid(1795253412.9, "4f2a") == "20261121-093012-4f2a"
     assert new_sid(1795253412, "ffff") < new_sid(1795253413, "0000")
 
@@ -72,8 +46,8 @@ def test_an_id_sorts_by_time_and_can_be_read_aloud() -> None:
 def test_folder_and_files_are_private_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        store = create_store(tmp_path, SID, Told())
-        record(store, turn())
+        store = create_store(tmp_path, SID, ToldLines())
+        append_all(store, turn())
     finally:
         os.umask(before)
     assert mode(tmp_path / RECORDS_FOLDER) == 0o700
@@ -82,14 +56,14 @@ def test_folder_and_files_are_private_whatever_the_umask(tmp_path: Path) -> None
     store.close()
 
 
-def test_a_folder_that_was_opened_up_is_closed_again(tmp_path: Path) -> None:
+def test_a_folder_with_loose_permissions_is_made_private_again(tmp_path: Path) -> None:
     (tmp_path / RECORDS_FOLDER).mkdir(mode=0o755)
-    create_store(tmp_path, SID, Told()).close()
+    create_store(tmp_path, SID, ToldLines()).close()
     assert mode(tmp_path / RECORDS_FOLDER) == 0o700
 
 
-def test_a_session_without_a_word_leaves_no_file(tmp_path: Path) -> None:
-    store = create_store(tmp_path, SID, Told())
+def test_a_session_without_a_prompt_leaves_no_file(tmp_path: Path) -> None:
+    store = create_store(tmp_path, SID, ToldLines())
     store.append(Opened(1, 0.0, (), (), "m", 1, str(tmp_path)), True)
     store.append(Metadata(2, 0.0, "mode", {}))
     store.append(Closed(3, 0.0, "left"), True)
@@ -97,8 +71,8 @@ def test_a_session_without_a_word_leaves_no_file(tmp_path: Path) -> None:
     assert not any((tmp_path / RECORDS_FOLDER).glob("*.jsonl"))
 
 
-def test_what_came_before_the_first_word_is_kept_with_it(tmp_path: Path) -> None:
-    store = create_store(tmp_path, SID, Told())
+def test_facts_before_the_first_prompt_are_written_with_it(tmp_path: Path) -> None:
+    store = create_store(tmp_path, SID, ToldLines())
     opened = Opened(1, 0.0, (), (), "m", 1, str(tmp_path))
     store.append(opened, True)
     store.append(User(2, 0.0, (TextBlock("hi"),)), True)
@@ -110,40 +84,40 @@ def test_a_linked_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / RECORDS_FOLDER).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(RecordUnreadable, match="is a link"):
-        create_store(tmp_path, SID, Told())
+        create_store(tmp_path, SID, ToldLines())
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
+def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     (tmp_path / RECORDS_FOLDER).mkdir()
     os.chown(tmp_path / RECORDS_FOLDER, 12345, 12345)
     with pytest.raises(RecordUnreadable, match="another user"):
-        create_store(tmp_path, SID, Told())
+        create_store(tmp_path, SID, ToldLines())
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / RECORDS_FOLDER).write_text("x")
     with pytest.raises(RecordUnreadable, match="no folder"):
-        create_store(tmp_path, SID, Told())
+        create_store(tmp_path, SID, ToldLines())
 
 
 @pytest.mark.parametrize("sid", ["../x", "a/b", "", ".hidden", "a\nb", "x" * 200])
-def test_an_id_that_leads_elsewhere_is_refused(tmp_path: Path, sid: str) -> None:
+def test_a_session_id_that_names_a_file_elsewhere_is_refused(tmp_path: Path, sid: str) -> None:
     with pytest.raises(RecordUnreadable):
-        create_store(tmp_path, sid, Told())
+        create_store(tmp_path, sid, ToldLines())
 
 
-def test_an_id_that_is_taken_is_refused(tmp_path: Path) -> None:
-    record(store := create_store(tmp_path, SID, Told()), turn())
+def test_a_session_id_that_is_taken_is_refused(tmp_path: Path) -> None:
+    append_all(store := create_store(tmp_path, SID, ToldLines()), turn())
     store.close()
     with pytest.raises(RecordUnreadable, match="there already"):
-        create_store(tmp_path, SID, Told())
+        create_store(tmp_path, SID, ToldLines())
 
 
 def test_a_session_in_use_names_the_process(tmp_path: Path) -> None:
-    store = create_store(tmp_path, SID, Told())
-    record(store, turn())
+    store = create_store(tmp_path, SID, ToldLines())
+    append_all(store, turn())
     script = (
         "import sys; from pathlib import Path; from transcripts.store import resume_store\n"
         "from transcripts.record_errors import SessionInUse\n"
@@ -155,14 +129,14 @@ def test_a_session_in_use_names_the_process(tmp_path: Path) -> None:
     assert done.stdout.startswith(f"{os.getpid()} session {SID} is in use by pid {os.getpid()}")
     assert lock_holder(store.path) == os.getpid()
     with pytest.raises(SessionInUse):
-        resume_store(store.path, Told())
+        resume_store(store.path, ToldLines())
     store.close()
     assert lock_holder(store.path) is None
-    resume_store(store.path, Told())[0].close()
+    resume_store(store.path, ToldLines())[0].close()
     assert list((tmp_path / RECORDS_FOLDER).glob("*.lock")) == []
 
 
-def test_the_lock_of_a_dead_process_holds_nobody_up(tmp_path: Path) -> None:
+def test_the_lock_of_a_dead_process_keeps_no_one_out(tmp_path: Path) -> None:
     script = (
         "import os, sys; from pathlib import Path; from transcripts.store import create_store\n"
         "from transcripts.facts import User\n"
@@ -171,17 +145,17 @@ def test_the_lock_of_a_dead_process_holds_nobody_up(tmp_path: Path) -> None:
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path), SID], check=True)
     assert (tmp_path / RECORDS_FOLDER / f"{SID}.lock").exists()
-    store, loaded = resume_store(path_of(tmp_path, SID), Told())
+    store, loaded = resume_store(path_of(tmp_path, SID), ToldLines())
     assert len(loaded.facts) == 1
     store.close()
 
 
 def test_a_child_process_does_not_inherit_the_lock(tmp_path: Path) -> None:
-    store = create_store(tmp_path, SID, Told())
-    record(store, turn())
+    store = create_store(tmp_path, SID, ToldLines())
+    append_all(store, turn())
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False) as child:
         store.close()
-        resume_store(path_of(tmp_path, SID), Told())[0].close()
+        resume_store(path_of(tmp_path, SID), ToldLines())[0].close()
         child.communicate(b"\n")
 
 
@@ -191,27 +165,27 @@ def test_a_newer_version_is_not_written_to(tmp_path: Path) -> None:
     raw = {"v": 2, "seq": 1, "ts": "2026-11-21T09:30:00Z", "sid": SID, "kind": "user", "words": "x"}
     path.write_bytes(seal(raw))
     with pytest.raises(RecordTooNew, match="format 2"):
-        resume_store(path, Told())
+        resume_store(path, ToldLines())
     assert path.read_bytes() == seal(raw)
     assert lock_holder(path) is None
 
 
 def test_a_session_that_does_not_exist_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(NoSuchSession):
-        resume_store(path_of(tmp_path, SID), Told())
+        resume_store(path_of(tmp_path, SID), ToldLines())
     assert list((tmp_path / RECORDS_FOLDER).glob("*.jsonl")) == []
 
 
 @pytest.mark.parametrize("torn", [b'{"v":1,"seq":6,"ts":"20', b"\0" * 4096, b"\0" * 300 + b"\n", b"x"])
-def test_a_torn_tail_is_kept_aside_and_never_appended_to(tmp_path: Path, torn: bytes) -> None:
-    record(store := create_store(tmp_path, SID, Told()), turn())
+def test_a_torn_tail_is_set_aside_and_never_appended_to(tmp_path: Path, torn: bytes) -> None:
+    append_all(store := create_store(tmp_path, SID, ToldLines()), turn())
     store.close()
     whole = store.path.read_bytes()
     store.path.write_bytes(whole + torn)
-    again, loaded = resume_store(store.path, Told())
+    again, loaded = resume_store(store.path, ToldLines())
     assert loaded.torn_size == len(torn) and loaded.facts == TURN
     assert store.path.read_bytes() == whole + torn, "reading alone changes nothing"
-    record(again, turn(6))
+    append_all(again, turn(6))
     again.close()
     assert store.path.with_suffix(".torn").read_bytes() == torn
     assert read_record(store.path).facts == TURN + [fact for fact, _ in turn(6)]
@@ -219,41 +193,41 @@ def test_a_torn_tail_is_kept_aside_and_never_appended_to(tmp_path: Path, torn: b
 
 
 def test_torn_tails_of_several_crashes_are_all_kept(tmp_path: Path) -> None:
-    record(store := create_store(tmp_path, SID, Told()), turn())
+    append_all(store := create_store(tmp_path, SID, ToldLines()), turn())
     store.close()
     for number in (1, 2):
         with store.path.open("ab") as file:
             file.write(b"torn %d" % number)
-        again, _ = resume_store(store.path, Told())
-        record(again, turn(1 + 5 * number))
+        again, _ = resume_store(store.path, ToldLines())
+        append_all(again, turn(1 + 5 * number))
         again.close()
     assert store.path.with_suffix(".torn").read_bytes() == b"torn 1torn 2"
 
 
-def test_a_last_line_that_lost_its_newline_is_gone_on_behind(tmp_path: Path) -> None:
-    record(store := create_store(tmp_path, SID, Told()), turn())
+def test_a_session_whose_last_newline_is_missing_is_resumed_on_a_new_line(tmp_path: Path) -> None:
+    append_all(store := create_store(tmp_path, SID, ToldLines()), turn())
     store.close()
     store.path.write_bytes(store.path.read_bytes()[:-1])
-    again, _ = resume_store(store.path, Told())
-    record(again, turn(6))
+    again, _ = resume_store(store.path, ToldLines())
+    append_all(again, turn(6))
     again.close()
     loaded = read_record(store.path)
     assert len(loaded.facts) == 10 and loaded.damaged == () and loaded.torn_size == 0
 
 
-def attempt(folder: Path, plan: Plan, disk: Disk) -> tuple[Store | None, Told]:
-    told = Told()
+def attempt(folder: Path, plan: FailurePlan, disk: Disk) -> tuple[Store | None, ToldLines]:
+    told = ToldLines()
     try:
         store = create_store(folder, SID, told, disk)
     except RecordUnreadable:
         return None, told
-    record(store, turn())
+    append_all(store, turn())
     return store, told
 
 
 def calls_of_a_turn(folder: Path) -> int:
-    plan = Plan(10**9, 0)
-    store, told = attempt(folder, plan, failing(plan))
+    plan = FailurePlan(10**9, 0)
+    store, told = attempt(folder, plan, failing_disk(plan))
     assert store is not None and told == []
     store.close()
     return plan.count
@@ -263,27 +237,27 @@ def calls_of_a_turn(folder: Path) -> int:
 def test_a_call_that_fails_once_loses_nothing(tmp_path: Path, error: int) -> None:
     for at in range(1, calls_of_a_turn(tmp_path / _made(tmp_path, "count")) + 1):
         folder = tmp_path / _made(tmp_path, f"at{at}")
-        plan = Plan(at, error)
-        store, told = attempt(folder, plan, failing(plan))
+        plan = FailurePlan(at, error)
+        store, told = attempt(folder, plan, failing_disk(plan))
         assert store is not None
         store.close()
         assert read_record(path_of(folder, SID)).facts == TURN, (at, plan.log[at - 1])
         assert read_record(path_of(folder, SID)).damaged == ()
-        assert len(told) in (0, 2), "told once when it began and once when it was over"
+        assert len(told) in (0, 2), "told once when it failed and once when it worked again"
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=errno.errorcode.get)
-def test_a_disk_that_fails_for_good_is_told_once_and_everything_stays_in_memory(
+def test_a_disk_that_keeps_failing_is_reported_once_and_everything_stays_in_memory(
     tmp_path: Path, error: int
 ) -> None:
     for at in range(1, calls_of_a_turn(tmp_path / _made(tmp_path, "count")) + 1):
         folder = tmp_path / _made(tmp_path, f"at{at}")
-        plan = Plan(at, error, forever=True)
-        store, told = attempt(folder, plan, failing(plan))
+        plan = FailurePlan(at, error, forever=True)
+        store, told = attempt(folder, plan, failing_disk(plan))
         assert store is not None
         assert len(told) == (1 if store.pending or store.journal.sync_failed else len(told))
-        plan.at, plan.forever = 10**9, False  # the disk is well again
-        record(store, turn(6))
+        plan.at, plan.forever = 10**9, False  # the disk works again
+        append_all(store, turn(6))
         store.close()
         loaded = read_record(path_of(folder, SID))
         assert loaded.facts == TURN + [fact for fact, _ in turn(6)], (at, plan.log[at - 1])
@@ -295,8 +269,8 @@ def test_a_disk_that_fails_for_good_is_told_once_and_everything_stays_in_memory(
 def test_a_short_write_leaves_no_half_record(tmp_path: Path, keep: float, forever: bool) -> None:
     for at in range(3, 9):
         folder = tmp_path / _made(tmp_path, f"at{at}")
-        plan = Plan(at, 0, ("write",), forever)
-        store, _ = attempt(folder, plan, short_writing(plan, keep))
+        plan = FailurePlan(at, 0, ("write",), forever)
+        store, _ = attempt(folder, plan, short_writing_disk(plan, keep))
         assert store is not None
         if store.path.exists():
             assert read_record(store.path).torn_size == 0
@@ -312,13 +286,13 @@ def _made(parent: Path, name: str) -> str:
     return name
 
 
-def test_records_that_no_disk_took_are_saved_elsewhere_at_the_end(
+def test_records_that_the_disk_never_took_are_saved_elsewhere_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "project").mkdir()
-    plan = Plan(5, errno.EROFS, ("write", "open", "mkdir"), forever=True)
-    store, told = attempt(tmp_path / "project", plan, failing(plan))
+    plan = FailurePlan(5, errno.EROFS, ("write", "open", "mkdir"), forever=True)
+    store, told = attempt(tmp_path / "project", plan, failing_disk(plan))
     assert store is not None
     missing = b"".join(store.pending)
     store.close()
@@ -327,8 +301,8 @@ def test_records_that_no_disk_took_are_saved_elsewhere_at_the_end(
     assert str(spilled) in told[-1]
 
 
-def test_what_a_failed_sync_put_in_doubt_is_written_again_to_a_new_file(tmp_path: Path) -> None:
-    """The kernel may drop the pages of a failed sync: here the file really loses them."""
+def test_records_behind_a_failed_sync_are_written_again_to_a_new_file(tmp_path: Path) -> None:
+    """The kernel may drop the pages of a failed sync: here the file loses them indeed."""
     lost = []
     real = Disk()
 
@@ -343,91 +317,91 @@ def test_what_a_failed_sync_put_in_doubt_is_written_again_to_a_new_file(tmp_path
             synced.append(os.fstat(fd).st_size)
 
     synced: list[int] = []
-    told = Told()
+    told = ToldLines()
     store = create_store(tmp_path, SID, told, replace(real, sync=sync))
-    record(store, turn())
+    append_all(store, turn())
     store.close()
     assert lost and store.path.stat().st_ino != lost[0]
     assert read_record(store.path).facts == TURN and read_record(store.path).damaged == ()
     assert (len(told) == 2 and "Input/output" in told[0]) or "input/output" in told[0]
 
 
-def test_a_file_that_was_removed_while_open_comes_back_whole(tmp_path: Path) -> None:
-    store = create_store(tmp_path, SID, Told())
-    record(store, turn())
+def test_a_file_removed_while_open_is_restored_whole(tmp_path: Path) -> None:
+    store = create_store(tmp_path, SID, ToldLines())
+    append_all(store, turn())
     store.path.unlink()
-    record(store, turn(6))
+    append_all(store, turn(6))
     store.close()
     assert len(read_record(store.path).facts) == 10
 
 
-def test_a_folder_that_was_removed_comes_back_with_the_whole_session(tmp_path: Path) -> None:
-    store = create_store(tmp_path, SID, told := Told())
-    record(store, turn())
+def test_a_folder_removed_while_open_is_restored_with_the_whole_session(tmp_path: Path) -> None:
+    store = create_store(tmp_path, SID, told := ToldLines())
+    append_all(store, turn())
     for path in sorted((tmp_path / RECORDS_FOLDER).iterdir()):
         path.unlink()
     (tmp_path / RECORDS_FOLDER).rmdir()
-    record(store, turn(6))
+    append_all(store, turn(6))
     with pytest.raises(SessionInUse):
-        resume_store(store.path, Told())
+        resume_store(store.path, ToldLines())
     store.close()
     assert len(read_record(store.path).facts) == 10
     assert told == []
 
 
-def test_what_another_wrote_while_there_was_no_lock_is_not_cut_off(tmp_path: Path) -> None:
-    """Two go on with one session while no lock can be made; the second must not take the first for torn."""
-    record(first := create_store(tmp_path, SID, Told()), turn())
+def test_records_of_another_process_without_a_lock_are_not_cut_off(tmp_path: Path) -> None:
+    """Two resume one session while no lock can be made; the lines of one are not torn for the other."""
+    append_all(first := create_store(tmp_path, SID, ToldLines()), turn())
     first.close()
-    plan = Plan(1, errno.ENOSPC, ("open",))
-    late, _ = resume_store(first.path, told := Told(), failing(plan))
-    again, _ = resume_store(first.path, Told())
-    record(again, [(User(6, 0.5, (TextBlock("what the other one said"),)), True)])
+    plan = FailurePlan(1, errno.ENOSPC, ("open",))
+    late, _ = resume_store(first.path, told := ToldLines(), failing_disk(plan))
+    again, _ = resume_store(first.path, ToldLines())
+    append_all(again, [(User(6, 0.5, (TextBlock("what the other one said"),)), True)])
     again.close()
     kept = first.path.read_bytes()
-    record(late, turn(6))
+    append_all(late, turn(6))
     assert first.path.read_bytes() == kept
     assert len(late.pending) == 5 and len(told) == 1
     assert list((tmp_path / RECORDS_FOLDER).glob("*.torn")) == []
 
 
-def test_a_file_that_went_before_the_first_record_does_not_begin_in_its_middle(tmp_path: Path) -> None:
-    record(store := create_store(tmp_path, SID, Told()), turn())
+def test_a_file_removed_before_the_first_append_is_not_begun_in_its_middle(tmp_path: Path) -> None:
+    append_all(store := create_store(tmp_path, SID, ToldLines()), turn())
     store.close()
-    again, _ = resume_store(store.path, told := Told())
+    again, _ = resume_store(store.path, told := ToldLines())
     store.path.unlink()
-    record(again, turn(6))
+    append_all(again, turn(6))
     assert not store.path.exists()
     assert len(again.pending) == 5 and "No such file" in told[0]
 
 
-def test_what_something_else_writes_to_an_open_record_is_not_cut_off(tmp_path: Path) -> None:
-    store = create_store(tmp_path, SID, told := Told())
-    record(store, turn())
+def test_foreign_bytes_in_an_open_record_are_not_cut_off(tmp_path: Path) -> None:
+    store = create_store(tmp_path, SID, told := ToldLines())
+    append_all(store, turn())
     with store.path.open("ab") as file:
         file.write(foreign := b"a note in the margin\n")
     kept = store.path.read_bytes()
-    record(store, turn(6))
+    append_all(store, turn(6))
     assert store.path.read_bytes() == kept and kept.endswith(foreign)
     assert len(store.pending) == 5 and len(told) == 1 and "something else writes" in told[0]
 
 
-def test_a_record_that_somebody_emptied_is_not_gone_on_with_in_its_middle(tmp_path: Path) -> None:
-    store = create_store(tmp_path, SID, told := Told())
-    record(store, turn())
+def test_an_emptied_record_is_not_continued_in_its_middle(tmp_path: Path) -> None:
+    store = create_store(tmp_path, SID, told := ToldLines())
+    append_all(store, turn())
     os.truncate(store.path, 0)
-    record(store, turn(6))
+    append_all(store, turn(6))
     assert store.path.read_bytes() == b"" and len(store.pending) == 5 and len(told) == 1
 
 
-def test_a_file_system_without_locks_keeps_sessions_and_one_writer_of_two_is_told(tmp_path: Path) -> None:
-    plan = Plan(1, errno.ENOLCK, ("lock",), forever=True)
-    record(first := create_store(tmp_path, SID, Told(), failing(plan)), turn())
-    second, _ = resume_store(first.path, told := Told(), failing(plan))
-    record(first, turn(6))
-    record(second, [(User(6, 0.5, (TextBlock("at the same time"),)), True)])
+def test_without_file_locks_sessions_are_kept_and_the_second_writer_is_told(tmp_path: Path) -> None:
+    plan = FailurePlan(1, errno.ENOLCK, ("lock",), forever=True)
+    append_all(first := create_store(tmp_path, SID, ToldLines(), failing_disk(plan)), turn())
+    second, _ = resume_store(first.path, told := ToldLines(), failing_disk(plan))
+    append_all(first, turn(6))
+    append_all(second, [(User(6, 0.5, (TextBlock("at the same time"),)), True)])
     assert len(second.pending) == 1 and len(told) == 1
-    record(first, turn(11))
+    append_all(first, turn(11))
     first.close()
     assert [fact.seq for fact in read_record(first.path).facts] == list(range(1, 16))
 
@@ -442,8 +416,8 @@ RACE = (
 )
 
 
-def test_of_several_that_take_a_session_at_the_same_moment_one_gets_it(tmp_path: Path) -> None:
-    record(store := create_store(tmp_path, SID, Told()), turn())
+def test_of_several_processes_that_resume_at_the_same_moment_one_succeeds(tmp_path: Path) -> None:
+    append_all(store := create_store(tmp_path, SID, ToldLines()), turn())
     store.close()
     argv = [sys.executable, "-c", RACE, str(store.path)]
     pipe = subprocess.PIPE
@@ -458,10 +432,10 @@ def test_of_several_that_take_a_session_at_the_same_moment_one_gets_it(tmp_path:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_folder_lets_the_session_live_in_memory(tmp_path: Path) -> None:
+def test_in_a_read_only_folder_the_session_stays_in_memory(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    store = create_store(tmp_path, SID, told := Told())
-    record(store, turn())
+    store = create_store(tmp_path, SID, told := ToldLines())
+    append_all(store, turn())
     tmp_path.chmod(0o700)
     assert len(told) == 1 and len(store.pending) == 5
     store.sync()
@@ -470,17 +444,17 @@ def test_a_read_only_folder_lets_the_session_live_in_memory(tmp_path: Path) -> N
 
 
 def crash(folder: Path, at: int, keep: float) -> tuple[int, int]:
-    """Run a turn in a child whose disk ends it at call `at`: (its exit code, records acknowledged)."""
+    """Append a turn in a child that ends at call `at` of its disk: (its exit code, the last durable seq)."""
 
     def work(tell: Callable[[int], object]) -> None:
-        store = create_store(folder, SID, lambda line: None, crashing(at, keep))
+        store = create_store(folder, SID, lambda line: None, crashing_disk(at, keep))
         for fact, durable in turn():
             store.append(fact, durable)
             if durable:
                 tell(fact.seq)
         store.close()
 
-    return in_a_child(work)
+    return run_in_child(work)
 
 
 @pytest.mark.parametrize("keep", [0.0, 0.5, 1.0])
@@ -497,39 +471,39 @@ def test_a_crash_at_any_call_loses_nothing_that_was_acknowledged(tmp_path: Path,
         if not path.exists():
             assert acknowledged == 0
             continue
-        store, loaded = resume_store(path, Told())
+        store, loaded = resume_store(path, ToldLines())
         assert loaded.facts == TURN[: len(loaded.facts)]
         assert len(loaded.facts) >= acknowledged, at
         rest = turn()[len(loaded.facts) :]
-        record(store, rest or turn(6))
+        append_all(store, rest or turn(6))
         store.close()
         assert read_record(path).facts[:5] == TURN
         assert read_record(path).damaged == () and read_record(path).torn_size == 0
     assert at > 20
 
 
-def test_two_sessions_in_one_project_do_not_meet(tmp_path: Path) -> None:
-    stores = [create_store(tmp_path, f"{SID}{n}", Told()) for n in range(2)]
+def test_two_sessions_of_one_project_do_not_disturb_each_other(tmp_path: Path) -> None:
+    stores = [create_store(tmp_path, f"{SID}{n}", ToldLines()) for n in range(2)]
     for number in range(20):
         for store in stores:
-            record(store, turn(1 + 5 * number))
+            append_all(store, turn(1 + 5 * number))
     for store in stores:
         store.close()
         assert [fact.seq for fact in read_record(store.path).facts] == list(range(1, 101))
 
 
 def test_one_record_is_one_write(tmp_path: Path) -> None:
-    plan = Plan(10**9, 0, ("write",))
-    store = create_store(tmp_path, SID, Told(), failing(plan))
+    plan = FailurePlan(10**9, 0, ("write",))
+    store = create_store(tmp_path, SID, ToldLines(), failing_disk(plan))
     before = plan.count
-    record(store, turn())
+    append_all(store, turn())
     assert plan.count - before == 5
     assert store.path.read_bytes() == b"".join(encode_fact(fact, SID) for fact in TURN)
     store.close()
 
 
-def test_nothing_is_appended_behind_what_could_not_be_cut_off(tmp_path: Path) -> None:
-    """A short write, and then the half record cannot even be removed; later the disk is well again."""
+def test_nothing_is_appended_behind_a_half_record_that_could_not_be_cut_off(tmp_path: Path) -> None:
+    """After a short write the half record cannot be cut off either; later the disk works again."""
     troubled = [False]
     real = Disk()
 
@@ -541,12 +515,12 @@ def test_nothing_is_appended_behind_what_could_not_be_cut_off(tmp_path: Path) ->
             raise OSError(errno.EIO, "input/output error")
         real.truncate(fd, size)
 
-    store = create_store(tmp_path, SID, Told(), replace(real, write=write, truncate=truncate))
-    record(store, turn()[:2])
+    store = create_store(tmp_path, SID, ToldLines(), replace(real, write=write, truncate=truncate))
+    append_all(store, turn()[:2])
     troubled[0] = True
-    record(store, turn()[2:4])
+    append_all(store, turn()[2:4])
     assert read_record(store.path).torn_size > 0
     troubled[0] = False
-    record(store, turn()[4:])
+    append_all(store, turn()[4:])
     store.close()
     assert read_record(store.path).facts == TURN and read_record(store.path).damaged == ()

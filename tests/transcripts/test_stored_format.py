@@ -37,7 +37,7 @@ def test_every_line_is_read_without_damage_and_written_again_byte_for_byte() -> 
     assert written == (DATA / "every_kind.jsonl").read_bytes()
 
 
-def test_it_folds_to_the_views_that_it_had() -> None:
+def test_it_folds_to_the_views_that_were_stored_with_it() -> None:
     views = json.loads((DATA / "every_kind_views.json").read_text("utf-8"))
     folded = Folded()
     for fact in LOADED.facts:
@@ -47,7 +47,7 @@ def test_it_folds_to_the_views_that_it_had() -> None:
     assert views == {}
 
 
-def test_what_is_counted_beside_the_view_is_what_it_was() -> None:
+def test_its_counts_are_what_they_were() -> None:
     folded = Folded()
     for fact in LOADED.facts:
         folded.apply(fact)
@@ -61,7 +61,7 @@ def test_what_is_counted_beside_the_view_is_what_it_was() -> None:
     assert folded.view.tokens == 256
 
 
-def test_every_kind_of_fact_edit_and_block_is_in_it() -> None:
+def test_it_holds_every_kind_of_fact_edit_and_block() -> None:
     raw = (DATA / "every_kind.jsonl").read_text("utf-8")
     for kind in FACT_TYPES:
         assert f'"kind":"{kind}"' in raw

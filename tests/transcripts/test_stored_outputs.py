@@ -1,4 +1,4 @@
-"""The files of outputs: private, whole or not there at all, and durable before anybody names them."""
+"""Stored outputs: private, whole or not there at all, and durable."""
 
 import errno
 import os
@@ -9,8 +9,8 @@ import pytest
 
 from transcripts.stored_outputs import store_output, sync_output
 
-from .failing_disk import Plan, failing, short_writing
-from .simulated_disk import Platter, Recorder
+from .failing_disk import FailurePlan, failing_disk, short_writing_disk
+from .simulated_disk import DiskRecorder, SimulatedDisk
 
 DEEP = Path(".task_outputs") / "tool-results"
 
@@ -30,39 +30,39 @@ def test_folders_and_files_are_private_whatever_the_umask(tmp_path: Path) -> Non
     assert path.with_name(".gitignore").read_bytes() == b"*\n"
 
 
-def test_a_stored_output_outlives_the_power(tmp_path: Path) -> None:
-    recorder = Recorder(platter := Platter(tmp_path))
+def test_a_stored_output_survives_a_power_loss(tmp_path: Path) -> None:
+    recorder = DiskRecorder(simulated := SimulatedDisk(tmp_path))
     path = store_output(tmp_path / DEEP, "r3.txt", "text", recorder.disk())
-    assert {left.get(str(path)) for left in platter.losses(50)} == {b"text"}
+    assert {left.get(str(path)) for left in simulated.after_power_loss(50)} == {b"text"}
 
 
-def test_an_output_that_a_command_wrote_outlives_the_power_once_it_is_settled(tmp_path: Path) -> None:
-    recorder = Recorder(platter := Platter(tmp_path))
+def test_an_output_that_a_command_wrote_survives_a_power_loss_once_it_is_synced(tmp_path: Path) -> None:
+    recorder = DiskRecorder(simulated := SimulatedDisk(tmp_path))
     path = tmp_path / DEEP / "out.txt"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"text")
     for folder in (path.parent.parent, path.parent):
-        platter.made(str(folder), folder=True)
-    platter.write(platter.made(str(path)), b"text")
-    assert {left.get(str(path)) for left in platter.losses(50)} >= {None, b"text"}
+        simulated.create(str(folder), folder=True)
+    simulated.write(simulated.create(str(path)), b"text")
+    assert {left.get(str(path)) for left in simulated.after_power_loss(50)} >= {None, b"text"}
     sync_output(path, recorder.disk())
-    assert {left.get(str(path)) for left in platter.losses(50)} == {b"text"}
+    assert {left.get(str(path)) for left in simulated.after_power_loss(50)} == {b"text"}
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE])
-def test_a_file_that_is_there_stays_whole_when_it_cannot_be_written_anew(tmp_path: Path, error: int) -> None:
-    path = store_output(tmp_path, "r3.txt", "first", failing(count := Plan(10**9, 0)))
+def test_a_file_stays_whole_when_it_cannot_be_replaced(tmp_path: Path, error: int) -> None:
+    path = store_output(tmp_path, "r3.txt", "first", failing_disk(count := FailurePlan(10**9, 0)))
     for at in range(1, count.count):
-        plan = Plan(at, error)
+        plan = FailurePlan(at, error)
         try:
-            store_output(tmp_path, "r3.txt", "second", failing(plan))
+            store_output(tmp_path, "r3.txt", "second", failing_disk(plan))
         except OSError as failure:
             assert failure.errno == error
         assert path.read_text() in ("first", "second")
         assert sorted(each.name for each in tmp_path.iterdir()) == [".gitignore", "r3.txt"]
 
 
-def test_half_of_an_output_is_no_output(tmp_path: Path) -> None:
+def test_a_half_written_output_is_removed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="only a part"):
-        store_output(tmp_path, "r3.txt", "text", short_writing(Plan(2, 0, ("write",)), 0.5))
+        store_output(tmp_path, "r3.txt", "text", short_writing_disk(FailurePlan(2, 0, ("write",)), 0.5))
     assert not (tmp_path / "r3.txt").exists()

@@ -1,4 +1,4 @@
-"""A record tells what kind of work each tool does; undeclared ones are known by their names."""
+"""The kind of a tool is declared in the record, else known by its name."""
 
 import pytest
 
@@ -11,11 +11,11 @@ from transcripts.tool_kinds import TOOL_KINDS, tool_kind
     ("name", "kind"),
     [("Read", "reads"), ("MultiEdit", "writes"), ("bash", "runs"), ("recall", "recalls"), ("Task", "other")],
 )
-def test_a_tool_that_declares_nothing_is_known_by_its_name(name: str, kind: str) -> None:
+def test_a_tool_that_declares_no_kind_is_known_by_its_name(name: str, kind: str) -> None:
     assert tool_kind(name) == kind
 
 
-def test_what_the_session_declared_counts_and_the_newest_declaration_wins() -> None:
+def test_the_newest_declaration_of_a_tool_counts() -> None:
     first = Opened(1, 0.0, (), ({"name": "read", "kind": "asks"},), "m", 1, "/")
     second = Opened(2, 0.0, (), ({"name": "read", "kind": "writes"}, {"name": "x"}), "m", 1, "/")
     assert fold([first]).kind_of("read") == "asks"
@@ -23,6 +23,6 @@ def test_what_the_session_declared_counts_and_the_newest_declaration_wins() -> N
     assert fold([first, second]).kind_of("x") == "other"
 
 
-def test_a_kind_of_a_later_version_is_passed_over() -> None:
+def test_a_kind_of_a_later_version_is_ignored() -> None:
     assert tool_kind("read", ({"name": "read", "kind": "dreams"},)) == "reads"
     assert "dreams" not in TOOL_KINDS

@@ -1,4 +1,4 @@
-"""A recorded session, cut off anywhere: it loads, it folds, and nothing that was whole is lost."""
+"""A record cut off anywhere: it loads, it folds, and no whole line is lost."""
 
 import json
 from pathlib import Path
@@ -13,12 +13,12 @@ from transcripts.load import read_record
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
 from transcripts.store import resume_store
 
-from .api_rules import complaints
+from .api_rules import violations
 from .random_histories import history
 
 
 def session() -> list[Fact]:
-    """Twelve turns with tools, a compaction, and an end: what a record usually looks like."""
+    """Twelve turns with tools, a compaction, and an end."""
     facts: list[Fact] = []
 
     def seq() -> int:
@@ -69,11 +69,11 @@ def check_cut(path: Path, at: int) -> None:
     assert loaded.facts == FACTS[:whole]
     assert loaded.damaged == () and loaded.whole_size + loaded.torn_size == at
     word = User(whole + 1, 0.0, (TextBlock("continue"),))
-    assert complaints([json.loads(message.json) for message in fold([*loaded.facts, word]).view]) == []
+    assert violations([json.loads(message.json) for message in fold([*loaded.facts, word]).view]) == []
 
 
 def check_resumed(path: Path, at: int) -> None:
-    """Cut, go on, and cut again: both times everything that was whole is there."""
+    """Cut the file off and resume: everything that was whole is there, and the new prompt."""
     path.write_bytes(DATA[:at])
     whole = sum(end <= at for end in ENDS)
     store, _ = resume_store(path, pytest.fail)
@@ -100,14 +100,14 @@ def test_a_session_cut_anywhere_loads_whole(path: Path) -> None:
         check_cut(path, random.randrange(len(DATA) + 1))
 
 
-def test_a_session_cut_anywhere_is_gone_on_with(path: Path) -> None:
+def test_a_session_cut_anywhere_is_resumed(path: Path) -> None:
     random = Random(2)
     for _ in range(40):
         check_resumed(path, random.randrange(len(DATA) + 1))
 
 
 @pytest.mark.sweep
-def test_a_session_cut_at_3000_places_loads_whole_and_is_gone_on_with(path: Path) -> None:
+def test_a_session_cut_at_3000_places_loads_whole_and_is_resumed(path: Path) -> None:
     random = Random(3)
     for _ in range(3000):
         check_cut(path, at := random.randrange(len(DATA) + 1))
@@ -115,17 +115,15 @@ def test_a_session_cut_at_3000_places_loads_whole_and_is_gone_on_with(path: Path
 
 
 @pytest.mark.sweep
-def test_a_session_cut_at_every_byte_of_its_last_five_records_is_gone_on_with(path: Path) -> None:
+def test_a_session_cut_at_every_byte_of_its_last_five_records_is_resumed(path: Path) -> None:
     for at in range(len(DATA) - sum(map(len, LINES[-5:])), len(DATA) + 1):
         check_cut(path, at)
         check_resumed(path, at)
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_a_file_that_was_hacked_about_still_loads_and_folds_and_is_gone_on_with(
-    path: Path, seed: int
-) -> None:
-    """Lines cut, doubled, swapped, joined, filled with zeros: what is whole is found, and it folds."""
+def test_a_file_damaged_at_random_still_loads_folds_and_is_resumed(path: Path, seed: int) -> None:
+    """Lines are cut, doubled, moved, or preceded by zeros or other bytes; whole ones are found."""
     random = Random(seed)
     facts = history(seed, 25, size=20)
     lines = [encode_fact(fact, "s") for fact in facts]
@@ -151,7 +149,7 @@ def test_a_file_that_was_hacked_about_still_loads_and_folds_and_is_gone_on_with(
     loaded = read_record(path)
     assert {facts[i].seq for i in whole} <= {fact.seq for fact in loaded.facts}
     word = User(loaded.facts[-1].seq + 1 if loaded.facts else 1, 0.0, (TextBlock("continue"),))
-    assert complaints([json.loads(message.json) for message in fold([*loaded.facts, word]).view]) == []
+    assert violations([json.loads(message.json) for message in fold([*loaded.facts, word]).view]) == []
     store, _ = resume_store(path, pytest.fail)
     store.append(word, True)
     store.close()

@@ -1,4 +1,4 @@
-"""The exported page in a real browser: it is shown, searched and opened, and asks nobody for anything."""
+"""The exported page in a real browser: it is shown, searched and unfolded."""
 
 import shutil
 import subprocess
@@ -36,27 +36,27 @@ def browse(folder: Path, *more: str, query: str = "") -> str:
     return done.stdout
 
 
-def test_the_page_is_shown_and_no_word_of_it_becomes_code(tmp_path: Path) -> None:
+def test_the_page_is_shown_and_no_text_of_it_becomes_code(tmp_path: Path) -> None:
     shown = browse(tmp_path, "--dump-dom")
     assert shown.count("<article") == 17
     assert "&lt;/script&gt;&lt;script&gt;alert(1)" in shown
     assert '<img alt="image" src="data:image/png' in shown
 
 
-def test_words_are_searched_for_in_the_page(tmp_path: Path) -> None:
+def test_a_search_in_the_page_shows_and_opens_what_fits(tmp_path: Path) -> None:
     shown = browse(tmp_path, "--dump-dom", query="?q=edit+X3.py")
     assert '<output id="found">2 found</output>' in shown  # the call and its result
     assert shown.count('hidden"') == 15
     assert shown.count('<details class="call" open') == 1 and '<details class="thinking" open' not in shown
 
 
-def test_a_link_to_a_place_opens_it(tmp_path: Path) -> None:
+def test_a_link_to_a_fact_opens_it(tmp_path: Path) -> None:
     shown = browse(tmp_path, "--dump-dom", query="#r11")
     assert '<article class="compaction" id="r11"><details class="compaction" open' in shown
 
 
 @pytest.mark.parametrize("size", ["1280,1600", "390,844"])
-def test_it_is_painted_wide_and_narrow(tmp_path: Path, size: str) -> None:
+def test_the_page_is_painted_wide_and_narrow(tmp_path: Path, size: str) -> None:
     target = tmp_path / "shot.png"
     browse(tmp_path, f"--window-size={size}", "--hide-scrollbars", f"--screenshot={target}")
     assert target.read_bytes().startswith(b"\x89PNG") and target.stat().st_size > 10_000

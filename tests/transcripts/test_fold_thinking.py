@@ -1,4 +1,4 @@
-"""Thinking stays where the API takes it: a session whose model signs the exact bytes that it was sent."""
+"""Thinking is shown only behind the exact bytes that it was signed for: a session with a signing model."""
 
 import hashlib
 import json
@@ -26,14 +26,14 @@ from transcripts.facts import (
 from transcripts.fold import Folded, fold
 from transcripts.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock, block_to_json
 
-from .api_rules import complaints
+from .api_rules import violations
 from .random_histories import PLACEHOLDERS, nests
 
 Pairs = list[tuple[str, str]]
 
 
-def spoken(folded: Folded) -> Pairs:
-    """(role, JSON) of every block that the model is sent, and the tools before them."""
+def sent(folded: Folded) -> Pairs:
+    """(role, JSON) of every block that the model is sent, the tools before them."""
     tools = json.dumps(folded.opened.tools if folded.opened else ())
     pairs: Pairs = [("tools", tools)]
     for message in folded.view:
@@ -46,8 +46,8 @@ def digest(pairs: Pairs) -> str:
 
 
 def misplaced(folded: Folded) -> list[str]:
-    """Thinking in the view that does not stand behind the bytes it was signed for."""
-    pairs, found = spoken(folded), []
+    """Thinking in the view that does not follow the bytes that it was signed for."""
+    pairs, found = sent(folded), []
     for index, (_, block) in enumerate(pairs[1:], 1):
         made: dict[str, Any] = json.loads(block)
         if made["type"] == "thinking" and made["signature"] != digest(pairs[:index]):
@@ -56,7 +56,7 @@ def misplaced(folded: Folded) -> list[str]:
 
 
 def signed(pairs: Pairs, blocks: list[Block]) -> tuple[Block, ...]:
-    """The blocks of a reply to a request of these pairs, its thinking signed."""
+    """The blocks of a reply to a request of these pairs, their thinking signed."""
     made: list[Block] = []
     for block in blocks:
         if isinstance(block, ThinkingBlock):
@@ -67,7 +67,7 @@ def signed(pairs: Pairs, blocks: list[Block]) -> tuple[Block, ...]:
 
 
 class Simulation:
-    """A session driven at random, that derives `Unthink` as compactions do."""
+    """A random session that derives `Unthink` edits as compactions do."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -95,7 +95,7 @@ class Simulation:
     def reply(self, calls: bool) -> None:
         if self.random.random() < 0.08:
             self.add(
-                Reply(self.seq, 0.0, signed(spoken(self.folded), [ThinkingBlock("cut", "")]), complete=False)
+                Reply(self.seq, 0.0, signed(sent(self.folded), [ThinkingBlock("cut", "")]), complete=False)
             )
             return
         blocks: list[Block] = [ThinkingBlock(f"thought {self.seq}", "")] if self.random.random() < 0.8 else []
@@ -104,7 +104,7 @@ class Simulation:
             blocks.append(ToolUseBlock(f"t{self.seq}", "bash", {"command": "ls " * 9}))
             if self.random.random() < 0.5:
                 blocks += [ThinkingBlock("between", ""), ToolUseBlock(f"u{self.seq}", "read", {"path": "x"})]
-        self.add(Reply(of := self.seq, 0.0, signed(spoken(self.folded), blocks)))
+        self.add(Reply(of := self.seq, 0.0, signed(sent(self.folded), blocks)))
         for index, block in enumerate(blocks):
             if isinstance(block, ToolUseBlock) and self.random.random() < 0.95:
                 self.add(Result(self.seq, 0.0, of, index, (TextBlock("output " * 20),), (30,)))
@@ -178,33 +178,33 @@ def simulated(seed: int, turns: int = 14) -> Simulation:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_thinking_in_every_view_stands_behind_the_bytes_it_was_made_for(seed: int) -> None:
+def test_thinking_in_every_view_follows_the_bytes_it_was_signed_for(seed: int) -> None:
     simulation = simulated(seed)
     assert misplaced(fold(simulation.facts)) == []
-    assert spoken(fold(simulation.facts)) == spoken(simulation.folded)
+    assert sent(fold(simulation.facts)) == sent(simulation.folded)
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_it_does_when_records_are_missing_and_when_the_session_goes_on_without_them(seed: int) -> None:
+def test_thinking_follows_the_bytes_it_was_signed_for_when_records_are_missing(seed: int) -> None:
     random = Random(seed)
     facts = simulated(seed).facts
     lost = set(random.sample(range(len(facts)), 2))
     folded = fold(fact for index, fact in enumerate(facts) if index not in lost)
     assert misplaced(folded) == []
     folded.apply(User(folded.last_seq + 1, 0.0, (TextBlock("continue"),)))
-    assert complaints([json.loads(message.json) for message in folded.view]) == []
+    assert violations([json.loads(message.json) for message in folded.view]) == []
     tools = folded.opened.tools if folded.opened else ()
     edits, about = (Unthink(0, folded.last_seq),), {"holes": list(folded.holes)}
     folded.apply(Opened(folded.last_seq + 1, 0.0, (), tools, "m", 9, "/", edits=edits, about=about))
     before = kept(folded)
     folded.apply(
-        Reply(folded.last_seq + 1, 0.0, signed(spoken(folded), [ThinkingBlock("new", ""), TextBlock("here")]))
+        Reply(folded.last_seq + 1, 0.0, signed(sent(folded), [ThinkingBlock("new", ""), TextBlock("here")]))
     )
     assert misplaced(folded) == []
     assert kept(folded) == before + 1, "what is thought after the session was opened anew is kept"
 
 
-def test_a_session_without_changes_keeps_all_its_thinking() -> None:
+def test_a_session_without_edits_keeps_all_its_thinking() -> None:
     simulation = Simulation(1)
     simulation.random.random = lambda: 0.5  # type: ignore[method-assign]  # thinks always, changes nothing
     for _ in range(3):
@@ -218,7 +218,7 @@ def test_a_session_without_changes_keeps_all_its_thinking() -> None:
     assert shown == thoughts > 5
 
 
-def test_the_check_itself_notices_thinking_behind_changed_bytes() -> None:
+def test_the_check_notices_thinking_behind_changed_bytes() -> None:
     simulation = Simulation(1)
     simulation.random.random = lambda: 0.5  # type: ignore[method-assign]
     simulation.turn()
