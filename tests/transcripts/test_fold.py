@@ -4,9 +4,23 @@ from random import Random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, Result, Rewound, Started, Undone, User
-from transcripts.fold import Folded, fold
-from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
+from transcripts.facts import (
+    Clear,
+    Compacted,
+    Fact,
+    Failed,
+    Fold,
+    Metadata,
+    Reply,
+    RequestSent,
+    Result,
+    Rewound,
+    Started,
+    Undone,
+    User,
+)
+from transcripts.fold import Folded, fold, replace_facts
+from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from transcripts.view import MESSAGE_TOKENS
 
 from .api_rules import violations
@@ -222,3 +236,106 @@ def test_with_edits_shows_what_the_compaction_will_show(facts: list[Fact]) -> No
     assert shown(folded) == before
     folded.apply(Compacted(folded.last_seq + 1, 0.0, "summary", "manual", edits))
     assert preview == shown(folded)
+
+
+def test_calls_of_an_unfinished_reply_are_no_calls() -> None:
+    folded = fold([HELLO, Reply(2, 0.0, (TextBlock("I will"), CALL), complete=False)])
+    assert [len(message.parts) for message in folded.view] == [1, 1]
+    assert folded.last_reply is None and folded.last_reply_seq == 0 and folded.reply_count == 1
+
+
+def test_of_two_results_for_one_call_the_first_counts() -> None:
+    first, second = (Result(seq, 0.0, 2, 0, (TextBlock(f"result {seq}"),)) for seq in (3, 4))
+    assert last_result([HELLO, exchange(2, CALL), first, second]) == "result 3"
+
+
+def test_a_result_for_no_known_call_is_counted_and_not_shown() -> None:
+    text = TextBlock("lost")
+    folded = fold([HELLO, exchange(2, CALL), Result(3, 0.0, 2, 7, (text,)), Result(4, 0.0, 9, 0, (text,))])
+    assert folded.conversation.orphans == 2
+    assert all(b"lost" not in line for line in shown(folded))
+
+
+def test_a_late_result_is_shown_and_cleared_in_the_exchange_of_its_call() -> None:
+    folded = fold(
+        [HELLO, exchange(2, CALL), User(3, 0.0, (TextBlock("go on"),)), exchange(4, TextBlock("ok"))]
+    )
+    assert b"not run" in shown(folded)[2]
+    folded.apply(Result(5, 0.0, 2, 0, (TextBlock("late"),)))
+    assert b"late" in shown(folded)[2] and b"not run" not in shown(folded)[2]
+    folded.apply(Compacted(6, 0.0, "micro", "auto", (Clear(5, 0, "content", "GONE"),)))
+    assert b"GONE" in shown(folded)[2]
+
+
+def test_changes_between_two_views_are_all_shown() -> None:
+    folded = fold([HELLO, exchange(2, CALL), Result(3, 0.0, 2, 0, (TextBlock("output"),))])
+    folded.apply(User(4, 0.0, (TextBlock("thanks"),)))
+    assert len(folded.view) == 3
+    for seq, edit in ((5, Clear(1, 0, "text", "EARLY")), (6, Clear(4, 0, "text", "LATE"))):
+        folded.apply(Compacted(seq, 0.0, "micro", "auto", (edit,)))
+    assert b"EARLY" in shown(folded)[0] and b"LATE" in shown(folded)[2]
+
+
+def test_a_new_fact_leaves_the_messages_before_it_as_they_are() -> None:
+    folded = fold([HELLO, exchange(2, TextBlock("hi"))])
+    before = list(folded.view)
+    folded.apply(User(3, 0.0, (TextBlock("go on"),)))
+    assert all(old is new for old, new in zip(before, folded.view, strict=False)), "nothing is rendered again"
+    assert folded.with_edits((Clear(3, 0, "text", "x"),)).view[0] is folded.view[0]
+
+
+def test_with_edits_leaves_the_conversation_itself_as_it_is() -> None:
+    folded = fold([HELLO, exchange(2, TextBlock("hi"))])
+    changed = folded.with_edits((Fold(1, 2, (TextBlock("SUMMARY"),)), Clear(1, 0, "text", "x")))
+    assert len(changed.view) == 1 and changed.last_seq == 3
+    folded.apply(User(3, 0.0, (TextBlock("go on"),)))
+    assert len(folded.view) == 3 and folded.edits.folds == [] and folded.edits.clears == {}
+
+
+def test_with_edits_can_leave_out_those_of_one_fact() -> None:
+    folded = fold([HELLO, exchange(2, TextBlock("hi"))])
+    folded.apply(Compacted(3, 0.0, "micro", "auto", (Clear(1, 0, "text", "GONE"),)))
+    assert b"GONE" in shown(folded)[0]
+    assert b"hello" in shown(folded.with_edits((), without=3))[0]
+    assert b"GONE" in shown(folded)[0]
+
+
+def test_facts_can_be_replaced_and_gaps_stay_gaps() -> None:
+    thinking = exchange(5, ThinkingBlock("hm", "sig"), TextBlock("hi"))
+    again = User(6, 0.0, (TextBlock("c"),))
+    folded = fold([HELLO, User(4, 0.0, (TextBlock("b"),)), thinking, again, Rewound(7, 0.0, 6)])
+    made = replace_facts(folded, {1: User(1, 0.0, (TextBlock("other"),))})
+    assert b"other" in shown(made)[0] and b"thinking" not in shown(made)[1]
+    assert (made.holes, made.last_seq) == (folded.holes, folded.last_seq) == ([4], 7)
+
+
+def test_facts_beside_the_conversation_are_kept_in_order() -> None:
+    beside = [Metadata(1, 0.0, "name"), Failed(2, 0.0, "hook", "no"), Metadata(3, 0.0, "pin")]
+    folded = fold(beside)
+    assert folded.metadata == [beside[0], beside[2]] and folded.failures == [beside[1]]
+    assert folded.facts == beside and folded.last_reply_seq == 0
+
+
+def test_requests_and_what_the_api_counted_are_measured_and_the_newest_64_kept() -> None:
+    folded = fold([HELLO])
+    for seq in range(2, 200, 2):
+        folded.apply(RequestSent(seq, 0.0, "turn", raw=seq))
+        folded.apply(Reply(seq + 1, 0.0, (TextBlock("x"),), usage=Usage(input=seq + 5), asked=seq))
+    assert folded.measurements == [(seq, seq + 5) for seq in range(72, 200, 2)]
+    assert len(folded.measurements) == 64
+
+
+def test_what_was_not_counted_by_the_api_is_no_measurement() -> None:
+    request, text = RequestSent(2, 0.0, "turn", raw=100), (TextBlock("x"),)
+    for after in (
+        Reply(3, 0.0, text, usage=Usage(output=5), asked=2),
+        Reply(3, 0.0, text, usage=Usage(input=5), asked=1),
+        Failed(3, 0.0, "request", "too long", {"raw": 100}),
+        Failed(3, 0.0, "request", "too long", {"raw": 100, "actual": "many"}),
+    ):
+        assert fold([HELLO, request, after]).measurements == []
+    assert fold([HELLO, request, Failed(3, 0.0, "x", "y", {"raw": 1, "actual": 2})]).measurements == [(1, 2)]
+
+
+def test_a_fact_out_of_order_does_not_lower_the_last_seq() -> None:
+    assert fold([HELLO, exchange(2, TextBlock("a")), User(1, 0.0, (TextBlock("again"),))]).last_seq == 2
