@@ -22,8 +22,8 @@ from .stored_outputs import read_output
 _RECALL_ID = re.compile(r"r(\d{1,15})(?:\.(\d{1,9}))?(?:-r(\d{1,15}))?\Z|c(\d{1,15})\Z")
 MAX_FACT_CHARS = 4_000  # of one fact in a stretch; `r<seq>` gives the rest
 MAX_STRETCH_CHARS = 400_000
-EXCERPT_CHARS = 160
-MAX_HITS = 20
+RECALL_EXCERPT_CHARS = 160
+MAX_RECALL_HITS = 20
 MAX_UNPAGED_CHARS = 30_000  # a longer text is recalled in pages, so that a hit in it needs its offset
 NOTHING_SAID = "(nothing was said there)"
 
@@ -62,7 +62,7 @@ class Originals:
             counts = [folded.count(word) for word in wanted]
             if all(counts):
                 hits.append((-sum(counts), -fact.seq, _excerpt(text, folded, wanted)))
-        return [(f"r{-seq}", excerpt) for _, seq, excerpt in sorted(hits)[:MAX_HITS]]
+        return [(f"r{-seq}", excerpt) for _, seq, excerpt in sorted(hits)[:MAX_RECALL_HITS]]
 
     def _whole_facts(self) -> Iterator[Fact]:
         lazy = [fact.seq for fact in self.folded.facts if fact.seq in self.lazy_results]
@@ -142,7 +142,7 @@ def _block_text(fact: Fact, index: int, id: str) -> str:
 
 def _excerpt(text: str, folded: str, words: list[str]) -> str:
     """What stands around the first hit, on one line. (Folding the case may shift offsets by a little.)"""
-    at = max(0, folded.find(words[0]) - EXCERPT_CHARS // 3)
-    line = " ".join(text[at : at + EXCERPT_CHARS].split())
+    at = max(0, folded.find(words[0]) - RECALL_EXCERPT_CHARS // 3)
+    line = " ".join(text[at : at + RECALL_EXCERPT_CHARS].split())
     offset = f"[offset {at}] " if len(text) > MAX_UNPAGED_CHARS else ""
-    return f"{offset}{'…' if at else ''}{line}{'…' if at + EXCERPT_CHARS < len(text) else ''}"
+    return f"{offset}{'…' if at else ''}{line}{'…' if at + RECALL_EXCERPT_CHARS < len(text) else ''}"

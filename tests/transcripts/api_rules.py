@@ -4,11 +4,24 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from transcripts.messages import block_to_json
+from transcripts.view import Message, to_json_bytes
+
 Json = dict[str, Any]
 _IDENT = re.compile(r"[a-zA-Z0-9_-]+\Z")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}\Z")
 _IN_USER = {"text", "image", "tool_result", "document"}
 _IN_ASSISTANT = {"text", "thinking", "redacted_thinking", "tool_use"}
+
+
+def as_sent(message: Message) -> Json:
+    """A message of a view as the API takes it."""
+    return {"role": message.role, "content": [block_to_json(part.block) for part in message.parts]}
+
+
+def bytes_sent(message: Message) -> bytes:
+    """The JSON of a message, as it is sent."""
+    return to_json_bytes(as_sent(message))
 
 
 def violations(messages: Iterable[Json]) -> list[str]:

@@ -23,21 +23,21 @@ from transcripts.fold import Folded, fold, replace_facts
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from transcripts.view import MESSAGE_TOKENS
 
-from .api_rules import violations
+from .api_rules import as_sent, bytes_sent, violations
 from .random_histories import RandomParts, histories, lossy_histories, seeds
 
 quick = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def shown(folded: Folded) -> list[bytes]:
-    return [message.json for message in folded.view]
+    return [bytes_sent(message) for message in folded.view]
 
 
 def grounds(folded: Folded) -> list[tuple[object, ...]]:
     """All of a view: the bytes, what each part stands for, the counts."""
     return [
         (
-            message.json,
+            bytes_sent(message),
             message.first,
             message.last,
             tuple((p.seq, p.index, p.kind, p.tokens) for p in message.parts),
@@ -138,7 +138,7 @@ CALL = ToolUseBlock("t1", "bash", {"command": "ls"})
 
 
 def last_result(facts: list[Fact]) -> str:
-    block = json.loads(fold(facts).view[-1].json)["content"][-1]
+    block = as_sent(fold(facts).view[-1])["content"][-1]
     return str(block["content"][0]["text"])
 
 
@@ -157,19 +157,19 @@ def test_results_are_shown_in_call_order_however_they_came() -> None:
         Result(3, 0.0, 2, 1, (TextBlock("second"),)),
         Result(4, 0.0, 2, 0, (TextBlock("first"),)),
     ]
-    blocks = json.loads(fold(facts).view[-1].json)["content"]
+    blocks = as_sent(fold(facts).view[-1])["content"]
     assert [block["tool_use_id"] for block in blocks] == ["t1", "t2"]
     assert [block["content"][0]["text"] for block in blocks] == ["first", "second"]
 
 
 def test_an_unfinished_reply_is_superseded_by_the_next_attempt() -> None:
     facts = [HELLO, Reply(2, 0.0, (TextBlock("half"),), complete=False), exchange(3, TextBlock("whole"))]
-    assert b"half" not in fold(facts).view[-1].json
+    assert b"half" not in bytes_sent(fold(facts).view[-1])
 
 
 def test_an_unfinished_reply_without_another_attempt_is_shown() -> None:
     facts = [HELLO, Reply(2, 0.0, (TextBlock("half"),), complete=False), User(3, 0.0, (TextBlock("go on"),))]
-    assert b"half" in fold(facts).view[1].json
+    assert b"half" in bytes_sent(fold(facts).view[1])
 
 
 def test_thinking_behind_a_missing_record_is_left_out() -> None:
@@ -181,20 +181,20 @@ def test_thinking_behind_a_missing_record_is_left_out() -> None:
         exchange(5, thought, TextBlock("c")),
     ]
     view = fold(facts).view
-    assert b"thinking" in view[1].json
-    assert b"thinking" not in view[3].json
+    assert b"thinking" in bytes_sent(view[1])
+    assert b"thinking" not in bytes_sent(view[3])
 
 
 def test_thinking_is_left_out_when_the_very_beginning_is_missing() -> None:
     facts = [User(3, 0.0, (TextBlock("b"),)), exchange(4, ThinkingBlock("hm", "sig"), TextBlock("c"))]
-    assert b"thinking" not in fold(facts).view[1].json
+    assert b"thinking" not in bytes_sent(fold(facts).view[1])
 
 
 def test_after_a_rewind_thinking_behind_an_earlier_gap_is_still_left_out() -> None:
     thought = ThinkingBlock("hm", "sig")
     facts: list[Fact] = [HELLO, User(3, 0.0, (TextBlock("b"),)), exchange(4, thought, TextBlock("c"))]
     facts += [User(6, 0.0, (TextBlock("d"),)), exchange(7, TextBlock("e")), Rewound(8, 0.0, 7)]
-    assert all(b"thinking" not in message.json for message in fold(facts).view)
+    assert all(b"thinking" not in bytes_sent(message) for message in fold(facts).view)
 
 
 def test_the_widest_fold_counts_and_an_inner_one_returns_when_it_is_undone() -> None:
@@ -205,9 +205,9 @@ def test_the_widest_fold_counts_and_an_inner_one_returns_when_it_is_undone() -> 
         )
     facts.append(Compacted(10, 0.0, "collapse", "auto", (Fold(3, 6, (TextBlock("INNER"),)),)))
     facts.append(Compacted(11, 0.0, "summary", "auto", (Fold(1, 8, (TextBlock("OUTER"),)),)))
-    wide = b"".join(message.json for message in fold(facts).view)
+    wide = b"".join(bytes_sent(message) for message in fold(facts).view)
     assert b"OUTER" in wide and b"INNER" not in wide and b"r4" not in wide
-    narrow = b"".join(message.json for message in fold([*facts, Undone(12, 0.0, "c11")]).view)
+    narrow = b"".join(bytes_sent(message) for message in fold([*facts, Undone(12, 0.0, "c11")]).view)
     assert b"INNER" in narrow and b"OUTER" not in narrow and b"r2" in narrow and b"r4" not in narrow
 
 
@@ -232,7 +232,7 @@ def test_with_edits_shows_what_the_compaction_will_show(facts: list[Fact]) -> No
     if folded.edits.covering(entry.seq) is not None:
         return
     before = shown(folded)
-    preview = [message.json for message in folded.with_edits(edits).view]
+    preview = [bytes_sent(message) for message in folded.with_edits(edits).view]
     assert shown(folded) == before
     folded.apply(Compacted(folded.last_seq + 1, 0.0, "summary", "manual", edits))
     assert preview == shown(folded)

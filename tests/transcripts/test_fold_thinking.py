@@ -26,7 +26,7 @@ from transcripts.facts import (
 from transcripts.fold import Folded, fold
 from transcripts.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock, block_to_json
 
-from .api_rules import violations
+from .api_rules import as_sent, bytes_sent, violations
 from .random_histories import PLACEHOLDERS, nests
 
 Pairs = list[tuple[str, str]]
@@ -166,7 +166,7 @@ class Simulation:
 
 
 def kept(folded: Folded) -> int:
-    return sum(b'"thinking"' in message.json for message in folded.view)
+    return sum(b'"thinking"' in bytes_sent(message) for message in folded.view)
 
 
 def simulated(seed: int, turns: int = 14) -> Simulation:
@@ -192,7 +192,7 @@ def test_thinking_follows_the_bytes_it_was_signed_for_when_records_are_missing(s
     folded = fold(fact for index, fact in enumerate(facts) if index not in lost)
     assert misplaced(folded) == []
     folded.apply(User(folded.last_seq + 1, 0.0, (TextBlock("continue"),)))
-    assert violations([json.loads(message.json) for message in folded.view]) == []
+    assert violations([as_sent(message) for message in folded.view]) == []
     tools = folded.opened.tools if folded.opened else ()
     edits, about = (Unthink(0, folded.last_seq),), {"holes": list(folded.holes)}
     folded.apply(Opened(folded.last_seq + 1, 0.0, (), tools, "m", 9, "/", edits=edits, about=about))

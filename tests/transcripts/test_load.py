@@ -14,6 +14,7 @@ from transcripts.load import read_record
 from transcripts.messages import TextBlock, ToolUseBlock
 from transcripts.record_errors import NoSuchSession, RecordUnreadable
 
+from .api_rules import bytes_sent
 from .random_histories import histories, history, seeds
 
 quick = settings(max_examples=60, deadline=None)
@@ -155,7 +156,7 @@ def test_an_empty_file_is_an_empty_session(path: Path) -> None:
 def shown(folded: Folded) -> list[object]:
     return [
         (
-            message.json,
+            bytes_sent(message),
             message.first,
             message.last,
             [(p.seq, p.index, p.kind, p.tokens) for p in message.parts],

@@ -1,7 +1,6 @@
 """A power loss at any moment: what was acknowledged is there, the session loads, and it can be resumed."""
 
 import errno
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from transcripts.messages import TextBlock
 from transcripts.session_lock import RECORDS_FOLDER, path_of
 from transcripts.store import Store, create_store, resume_store
 
-from .api_rules import violations
+from .api_rules import as_sent, violations
 from .sample_turn import SID, turn
 from .simulated_disk import DiskRecorder, DiskState, SimulatedDisk, write_out
 
@@ -155,7 +154,7 @@ def check(project: Path, acknowledged: list[Fact], appended: list[Fact]) -> None
     assert [fact for fact in acknowledged if fact not in loaded.facts] == []
     assert [fact for fact in loaded.facts if fact not in appended] == []
     prompt = User(len(appended) + 1, 0.0, (TextBlock("go on"),))
-    assert violations([json.loads(message.json) for message in fold([*loaded.facts, prompt]).view]) == []
+    assert violations([as_sent(message) for message in fold([*loaded.facts, prompt]).view]) == []
     torn, aside = path.read_bytes()[loaded.whole_size :], path.with_suffix(".torn")
     before = aside.read_bytes() if aside.exists() else b""
     store.append(prompt, True)

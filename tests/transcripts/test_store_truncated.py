@@ -1,6 +1,5 @@
 """A record cut off anywhere: it loads, it folds, and no whole line is lost."""
 
-import json
 from pathlib import Path
 from random import Random
 
@@ -13,7 +12,7 @@ from transcripts.load import read_record
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
 from transcripts.store import resume_store
 
-from .api_rules import violations
+from .api_rules import as_sent, violations
 from .random_histories import history
 
 
@@ -69,7 +68,7 @@ def check_cut(path: Path, at: int) -> None:
     assert loaded.facts == FACTS[:whole]
     assert loaded.damaged == () and loaded.whole_size + loaded.torn_size == at
     word = User(whole + 1, 0.0, (TextBlock("continue"),))
-    assert violations([json.loads(message.json) for message in fold([*loaded.facts, word]).view]) == []
+    assert violations([as_sent(message) for message in fold([*loaded.facts, word]).view]) == []
 
 
 def check_resumed(path: Path, at: int) -> None:
@@ -149,7 +148,7 @@ def test_a_file_damaged_at_random_still_loads_folds_and_is_resumed(path: Path, s
     loaded = read_record(path)
     assert {facts[i].seq for i in whole} <= {fact.seq for fact in loaded.facts}
     word = User(loaded.facts[-1].seq + 1 if loaded.facts else 1, 0.0, (TextBlock("continue"),))
-    assert violations([json.loads(message.json) for message in fold([*loaded.facts, word]).view]) == []
+    assert violations([as_sent(message) for message in fold([*loaded.facts, word]).view]) == []
     store, _ = resume_store(path, pytest.fail)
     store.append(word, True)
     store.close()

@@ -14,6 +14,8 @@ from transcripts.fold import Folded
 from transcripts.load import read_record
 from transcripts.view import View
 
+from .api_rules import as_sent
+
 DATA = Path(__file__).parent / "data"
 LOADED = read_record(DATA / "every_kind.jsonl")
 
@@ -24,7 +26,7 @@ def written_down(view: View) -> list[dict[str, Any]]:
             "role": message.role,
             "first": message.first,
             "last": message.last,
-            "content": json.loads(message.json)["content"],
+            "content": as_sent(message)["content"],
             "parts": [[part.seq, part.index, part.kind.name, part.tokens] for part in message.parts],
         }
         for message in view
