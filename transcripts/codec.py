@@ -79,7 +79,7 @@ def decode_line(line: bytes) -> tuple[Fact, str]:
         BadLine: not JSON, no record, or the checksum does not fit.
     """
     line = line.rstrip(b"\r\n").removeprefix(b"\xef\xbb\xbf")
-    if len(line) <= _CRC_BYTES or line[-_CRC_BYTES : -_CRC_BYTES + len(_CRC_KEY)] != _CRC_KEY:
+    if line[-_CRC_BYTES : -_CRC_BYTES + len(_CRC_KEY)] != _CRC_KEY:
         raise BadLine("no checksum at the end of the line")
     if line[-10:-2] != b"%08x" % zlib.crc32(line[:-_CRC_BYTES]):
         raise BadLine("the checksum does not fit")
@@ -96,8 +96,6 @@ def fact_from_json(raw: Any) -> tuple[Fact, str]:
     Raises:
         BadLine: no number, time, session id or kind.
     """
-    if not isinstance(raw, dict):
-        raise BadLine("not an object")
     try:
         version, seq = int(raw["v"]), int(raw["seq"])
         ts = datetime.fromisoformat(raw["ts"]).timestamp()
@@ -109,7 +107,7 @@ def fact_from_json(raw: Any) -> tuple[Fact, str]:
     if version <= FORMAT_VERSION and kind in FACT_TYPES:
         try:
             return _read_fact(FACT_TYPES[kind], seq, ts, raw), sid
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
             pass  # kept like a kind that is not known
     return UnknownFact(seq, ts, kind, {key: value for key, value in raw.items() if key != "crc"}), sid
 

@@ -1,11 +1,27 @@
 import json
+import zlib
 from random import Random
+from types import MappingProxyType
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
 from transcripts.codec import BadLine, decode_line, encode_fact, fact_from_json, seal
-from transcripts.facts import Clear, Compacted, Fact, Reply, RequestSent, Result, UnknownFact, User
+from transcripts.facts import (
+    Clear,
+    Compacted,
+    Fact,
+    Fold,
+    Metadata,
+    Reply,
+    RequestSent,
+    Result,
+    Undone,
+    UnknownFact,
+    Unthink,
+    User,
+)
 from transcripts.messages import (
     TextBlock,
     ThinkingBlock,
@@ -15,6 +31,19 @@ from transcripts.messages import (
 )
 
 from .random_histories import RandomParts, any_fact, seeds
+
+
+def nested(depth: int) -> dict[str, Any]:
+    """A tool result within a tool result, and so on."""
+    inside: list[dict[str, Any]] = []
+    for _ in range(depth):
+        inside = [{"type": "tool_result", "tool_use_id": "t", "content": inside}]
+    return inside[0]
+
+
+def sealed(head: bytes) -> bytes:
+    """A line that begins with these bytes, its checksum right."""
+    return b'%b,"crc":"%08x"}\n' % (head, zlib.crc32(head))
 
 
 def made(seed: int, count: int = 30) -> list[Fact]:
@@ -79,6 +108,9 @@ def test_a_line_of_a_newer_version_is_kept_unchanged() -> None:
         {"kind": "compacted", "layer": "a", "trigger": "b", "edits": [{"edit": "new kind"}]},
         {"kind": "result", "of": 1, "block": 0, "content": [], "stored": []},
         {"kind": "reply", "blocks": [], "usage": {"input": "many"}},
+        {"kind": "reply", "blocks": [], "usage": {"input": float("inf")}},
+        {"kind": "undone", "id": "c1", "edits": [{"edit": "fold", "first": 1, "last": 2}]},
+        {"kind": "user", "blocks": [nested(400)]},
     ],
 )
 def test_a_valid_line_with_unreadable_fields_is_kept_as_an_unknown_fact(body: dict[str, object]) -> None:
@@ -136,3 +168,37 @@ def test_every_kind_of_block_survives() -> None:
     result = Result(2, 0.0, 1, 2, (TextBlock("x"),), about=replace_surrogates_in_json({"exit": 0}))
     assert decode_line(encode_fact(result, "s"))[0] == result
     assert decode_line(encode_fact(RequestSent(3, 0.5, "auto"), "s"))[0] == RequestSent(3, 0.5, "auto")
+
+
+def test_a_readable_line_of_a_newer_version_is_unknown_and_one_of_an_older_version_is_not() -> None:
+    raw = {"seq": 4, "ts": "2026-11-21T09:30:00.125Z", "sid": "s", "kind": "user", "blocks": []}
+    for version, made in ((0, User), (1, User), (2, UnknownFact)):
+        assert type(decode_line(seal({"v": version, **raw}))[0]) is made
+
+
+@pytest.mark.parametrize("deep", [b"[" * 100_000 + b"]" * 100_000, b"[" * 100_000])
+def test_nesting_that_json_cannot_parse_is_no_record_though_its_checksum_is_right(deep: bytes) -> None:
+    with pytest.raises(BadLine, match="not JSON"):
+        decode_line(sealed(b'{"v":1,"x":' + deep))
+
+
+def test_two_values_on_a_line_are_no_record_though_the_checksum_is_right() -> None:
+    first = encode_fact(User(1, 0.0, ()), "s")[:-1]
+    with pytest.raises(BadLine, match="more than one value"):
+        decode_line(sealed(first + b'{"v":1'))
+
+
+def test_what_the_record_cannot_hold_is_refused_and_mappings_are_objects() -> None:
+    with pytest.raises(TypeError, match="set is no JSON value"):
+        encode_fact(Metadata(1, 0.0, "x", {"a": {1}}), "s")
+    fact = Metadata(1, 0.0, "x", MappingProxyType({"a": MappingProxyType({"b": 1})}))
+    assert decode_line(encode_fact(fact, "s"))[0] == Metadata(1, 0.0, "x", {"a": {"b": 1}})
+
+
+def test_edits_that_leave_out_a_default_are_read() -> None:
+    clear = {"edit": "clear", "seq": 3, "block": 0, "field": "content", "text": "x"}
+    fold = {"edit": "fold", "first": 1, "last": 2, "blocks": [{"type": "text", "text": "y"}]}
+    raw = {"v": 1, "seq": 4, "ts": "2026-11-21T09:30:00Z", "sid": "s", "kind": "undone", "id": "c1"}
+    fact, _ = fact_from_json({**raw, "edits": [clear, fold, {"edit": "unthink", "first": 1, "last": 2}]})
+    edits = (Clear(3, 0, "content", "x"), Fold(1, 2, (TextBlock("y"),)), Unthink(1, 2))
+    assert isinstance(fact, Undone) and fact.edits == edits

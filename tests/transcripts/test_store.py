@@ -115,6 +115,25 @@ def test_a_session_id_that_is_taken_is_refused(tmp_path: Path) -> None:
         create_store(tmp_path, SID, ToldLines())
 
 
+def test_a_session_id_whose_file_is_a_broken_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / RECORDS_FOLDER).mkdir()
+    path_of(tmp_path, SID).symlink_to(tmp_path / "nowhere")
+    with pytest.raises(RecordUnreadable, match="there already"):
+        create_store(tmp_path, SID, ToldLines())
+
+
+def test_an_empty_record_that_is_resumed_stays_empty_until_there_is_a_prompt(tmp_path: Path) -> None:
+    append_all(store := create_store(tmp_path, SID, ToldLines()), turn())
+    store.close()
+    store.path.write_bytes(b"")
+    again, _ = resume_store(store.path, ToldLines())
+    again.append(Opened(1, 0.0, (), (), "m", 1, str(tmp_path)), True)
+    assert store.path.read_bytes() == b"" and len(again.pending) == 1
+    again.append(User(2, 0.0, (TextBlock("hi"),)), True)
+    again.close()
+    assert [fact.seq for fact in read_record(store.path).facts] == [1, 2]
+
+
 def test_a_session_in_use_names_the_process(tmp_path: Path) -> None:
     store = create_store(tmp_path, SID, ToldLines())
     append_all(store, turn())

@@ -1,0 +1,188 @@
+"""File operations that a crash or a failing disk must not break."""
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transcripts.disk import (
+    DISK,
+    Disk,
+    append_line,
+    append_whole,
+    cut_off,
+    hide_from_git,
+    make_private_folders,
+    open_record,
+    read_pieces,
+    replace_file,
+    sync_folders,
+)
+from transcripts.record_errors import RecordUnreadable
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def failing_with(error: int) -> Callable[..., Any]:
+    def fail(*arguments: object) -> Any:
+        raise OSError(error, os.strerror(error))
+
+    return fail
+
+
+@pytest.fixture
+def fd(tmp_path: Path) -> Any:
+    descriptor = os.open(tmp_path / "file", os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    yield descriptor
+    os.close(descriptor)
+
+
+def content(fd: int) -> bytes:
+    return os.pread(fd, 1000, 0)
+
+
+def test_a_line_is_appended_on_a_line_of_its_own(fd: int) -> None:
+    append_line(fd, b"first")
+    append_line(fd, b"second")
+    os.write(fd, b"torn")
+    append_line(fd, b"third")
+    assert content(fd) == b"first\nsecond\ntorn\nthird\n"
+
+
+def test_what_stands_behind_the_end_is_cut_off_before_an_append(fd: int) -> None:
+    os.write(fd, b"whole, and torn")
+    assert append_whole(DISK, fd, b" and new", 5) == 13
+    assert content(fd) == b"whole and new"
+    assert cut_off(DISK, fd, 5) == 5 and cut_off(DISK, fd, 9) == 5
+
+
+def test_a_short_write_is_cut_off_and_reported(fd: int) -> None:
+    os.write(fd, b"whole")
+    half = replace(DISK, write=lambda descriptor, data: os.write(descriptor, data[: len(data) // 2]))
+    with pytest.raises(OSError, match="only a part"):
+        append_whole(half, fd, b" and more", 5)
+    assert content(fd) == b"whole"
+
+
+def test_missing_folders_are_made_private_and_others_left_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir(mode=0o755)
+    make_private_folders(tmp_path / "there" / "a" / "b")
+    modes = [mode(tmp_path / "there" / name) for name in ("", "a", "a/b")]
+    assert modes == [0o755, 0o700, 0o700]
+
+
+def test_a_folder_that_another_process_makes_meanwhile_is_taken_and_a_file_is_not(tmp_path: Path) -> None:
+    def mkdir_late(path: str, mode: int) -> None:
+        os.mkdir(path, mode)  # noqa: PTH102
+        raise FileExistsError(path)
+
+    make_private_folders(tmp_path / "folder", replace(DISK, mkdir=mkdir_late))
+    assert (tmp_path / "folder").is_dir()
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(FileExistsError):
+        make_private_folders(tmp_path / "file")
+
+
+def test_a_folder_is_hidden_from_git_and_a_gitignore_of_the_user_kept(tmp_path: Path) -> None:
+    hide_from_git(tmp_path)
+    assert (tmp_path / ".gitignore").read_bytes() == b"*\n" and mode(tmp_path / ".gitignore") == 0o600
+    (tmp_path / ".gitignore").write_text("mine")
+    hide_from_git(tmp_path)
+    assert (tmp_path / ".gitignore").read_text() == "mine"
+
+
+def test_a_file_is_replaced_whole_over_what_a_crash_left(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old and long")
+    left = tmp_path / f"file.{os.getpid()}.tmp"
+    left.write_bytes(b"left by a crash")
+    left.chmod(0o600)
+    replace_file(path, b"new")
+    assert path.read_bytes() == b"new" and mode(path) == 0o600
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("call", ["write", "sync", "rename"])
+def test_a_file_that_cannot_be_replaced_stays_and_leaves_nothing_behind(tmp_path: Path, call: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    with pytest.raises(OSError, match="Input/output"):
+        replace_file(path, b"new", replace(DISK, **{call: failing_with(errno.EIO)}))
+    assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_pieces_of_a_file_that_became_shorter_are_an_error(fd: int) -> None:
+    os.write(fd, b"0123456789")
+    assert b"".join(read_pieces(DISK, fd, 2, 10)) == b"23456789"
+    with pytest.raises(OSError, match="shorter"):
+        list(read_pieces(DISK, fd, 2, 11))
+
+
+def test_large_files_are_read_in_pieces(fd: int) -> None:
+    os.truncate(fd, (2 << 20) + 5)
+    assert [len(piece) for piece in read_pieces(DISK, fd, 0, (2 << 20) + 5)] == [1 << 20, 1 << 20, 5]
+
+
+@pytest.mark.parametrize("error", [errno.EINVAL, errno.ENOTSUP])
+def test_a_file_system_that_cannot_sync_folders_is_taken_as_it_is(tmp_path: Path, error: int) -> None:
+    sync_folders(replace(DISK, sync=failing_with(error)), tmp_path)
+    sync_folders(replace(DISK, open=failing_with(errno.EACCES)), tmp_path)
+    with pytest.raises(OSError, match="Input/output"):
+        sync_folders(replace(DISK, sync=failing_with(errno.EIO)), tmp_path)
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "target").write_bytes(b"x")
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    with pytest.raises(OSError, match="symbolic links"):
+        DISK.open(str(tmp_path / "link"), os.O_RDONLY, 0)
+
+
+def test_a_record_is_opened_private_and_only_as_it_was_read(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(b"line\ntorn")
+    path.chmod(0o644)
+    for size in (0, 5, 8):
+        with pytest.raises(RecordUnreadable, match="was written to"):
+            open_record(path, DISK, 5, size)
+    os.close(open_record(path, DISK, 5, 9))
+    assert path.read_bytes() == b"line\n" and mode(path) == 0o600
+    assert (tmp_path / "s.torn").read_bytes() == b"torn"
+
+
+def test_a_torn_tail_survives_a_power_loss_before_it_is_cut_off(tmp_path: Path) -> None:
+    path, calls = tmp_path / "s.jsonl", list[str]()
+    path.write_bytes(b"line\ntorn")
+
+    def noted(name: str) -> Any:
+        def call(*arguments: Any) -> Any:
+            calls.append(name)
+            return getattr(DISK, name)(*arguments)
+
+        return call
+
+    names = ("sync", "truncate", "write")
+    os.close(open_record(path, Disk(**{name: noted(name) for name in names}), 5, 9))
+    assert calls == ["write", "sync", "sync", "truncate"], "the file, then the name of it"
+
+
+def test_a_new_record_is_made_and_one_that_was_removed_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    os.close(open_record(path, DISK, 0, 0))
+    assert path.read_bytes() == b"" and mode(path) == 0o600
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        open_record(path, DISK, 5, 5)
+
+
+def test_nothing_but_a_regular_file_is_opened_as_a_record(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(RecordUnreadable, match="no regular file"):
+        open_record(tmp_path / "fifo", DISK, 0, 0)
