@@ -101,7 +101,6 @@ def _without_garbage_collection() -> Iterator[None]:
 
 def _read(file: BinaryIO, path: Path, defer: bool) -> LoadedRecord:
     loaded = LoadedRecord(path, path.stem, lazy_results=LazyResults(path))
-    sids: list[str] = []
     damaged: list[DamagedLine] = []
     for number, offset, line in _lines(file):
         loaded.size = offset + len(line)
@@ -115,13 +114,12 @@ def _read(file: BinaryIO, path: Path, defer: bool) -> LoadedRecord:
             if (found := _record_at_end(line)) is None:
                 continue
             fact, sid = found
+        loaded.sid = loaded.sid if loaded.facts else sid
         loaded.facts.append(fact)
-        sids = sids or [sid]
         if isinstance(fact, UnknownFact):
             version = fact.raw.get("v")
             loaded.version = max(loaded.version, version if isinstance(version, int) else 0)
         loaded.whole_size, loaded.ends_with_newline = loaded.size, line.endswith(b"\n")
-    loaded.sid = sids[0] if sids else loaded.sid
     _put_in_order(loaded, damaged)
     loaded.damaged = tuple(each for each in damaged if each.offset < loaded.whole_size)
     if loaded.lazy_results:

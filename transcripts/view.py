@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Literal
 
-from .messages import Block, ToolUseBlock, replace_surrogates_in_json
+from .messages import Block, ToolUseBlock
 
 
 class PartKind(IntEnum):
@@ -70,14 +70,9 @@ class Message:
 def to_json_bytes(value: Any) -> bytes:
     """Compact UTF-8 JSON with the keys in the order given: the same value, the same bytes.
 
-    Lone surrogates come out as the record writes them, so that a resumed session sends the same.
+    Lone surrogates are replaced as in the record, so that a resumed session sends the same bytes.
     """
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:
-        return json.dumps(
-            replace_surrogates_in_json(value), ensure_ascii=False, separators=(",", ":")
-        ).encode()
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 class View(Sequence[Message]):

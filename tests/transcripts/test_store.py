@@ -134,6 +134,17 @@ def test_an_empty_record_that_is_resumed_stays_empty_until_there_is_a_prompt(tmp
     assert [fact.seq for fact in read_record(store.path).facts] == [1, 2]
 
 
+def test_a_renamed_record_keeps_the_session_id_that_is_in_it(tmp_path: Path) -> None:
+    append_all(store := create_store(tmp_path, SID, ToldLines()), turn())
+    store.close()
+    renamed = store.path.rename(store.path.with_name("renamed.jsonl"))
+    again, loaded = resume_store(renamed, ToldLines())
+    append_all(again, turn(6))
+    again.close()
+    assert loaded.sid == again.sid == SID
+    assert renamed.read_bytes().count(b'"sid":"%b"' % SID.encode()) == 10
+
+
 def test_a_session_in_use_names_the_process(tmp_path: Path) -> None:
     store = create_store(tmp_path, SID, ToldLines())
     append_all(store, turn())

@@ -1,8 +1,8 @@
 """A session as one HTML page that needs nothing else: it is readable on a phone, in the dark, and offline.
 
 The page's policy forbids it the network. Calls, results and diffs can be folded; a chart shows the size of
-the context over time with a mark for each compaction; words can be searched for. Style and script are in
-page.css and page.js.
+the context over time with a mark for each compaction; words can be searched for. What does not depend on the
+session is in page.html, page.css and page.js.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
+from string import Template
 
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
@@ -36,7 +37,6 @@ PROGRAM_LABEL = "From the program"
 MAX_LABEL_CHARS = 120
 MAX_PARTIAL_CHARS = 2_000  # of an interrupted reply
 CHART_WIDTH, CHART_HEIGHT = 900, 180  # in the chart's own units
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 _INVISIBLE_CHARS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 _BASE64 = re.compile("[A-Za-z0-9+/=]+")
 _IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
@@ -44,21 +44,15 @@ _IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 def session_page(folded: Folded, sid: str) -> str:
     """The whole page."""
-    title = _html(session_title(folded.metadata, sid))
-    style, script = (Path(__file__).with_name(name).read_text("utf-8") for name in ("page.css", "page.js"))
-    return "".join(
-        (
-            "<!doctype html>\n<html lang=en><head><meta charset=utf-8>",
-            f'<meta http-equiv=Content-Security-Policy content="{_POLICY}">',
-            '<meta name=viewport content="width=device-width,initial-scale=1">',
-            f"<meta name=color-scheme content='light dark'><title>{title}</title><style>\n{style}</style>",
-            f"</head><body><header><h1>{title}</h1>{_about(folded)}</header>",
-            "<p class=search><input id=find type=search placeholder='search (press /)' aria-label=Search>",
-            "<output id=found></output><button id=open type=button>open all</button></p>",
-            f"<main>{_size_chart(folded)}",
-            *_articles(folded),
-            f"</main><script>\n{script}</script></body></html>\n",
-        )
+    page, style, script = (
+        Path(__file__).with_name(f"page.{suffix}").read_text("utf-8") for suffix in ("html", "css", "js")
+    )
+    return Template(page).substitute(
+        title=_html(session_title(folded.metadata, sid)),
+        about=_about(folded),
+        main="".join((_size_chart(folded), *_articles(folded))),
+        style=style,
+        script=script,
     )
 
 
@@ -103,8 +97,6 @@ def _articles(folded: Folded) -> Iterator[str]:
                 yield _note(fact, f"{fact.what} failed: {fact.reason}")
             case Opened() if fact is not folded.facts[0]:
                 yield _note(fact, f"opened again with {fact.model}")
-            case _:
-                pass
 
 
 def _article(kind: str, fact: User | Reply | Failed | Opened, speaker: str, inside: Iterable[str]) -> str:

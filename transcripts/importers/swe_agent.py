@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
-from transcripts.messages import INVALID_JSON, Block, TextBlock, ToolUseBlock
+from transcripts.messages import Block, TextBlock, ToolUseBlock, block_from_json
 
 from .recording import (
     Count,
     FactAssembly,
     ImportedSession,
     Sample,
-    UnreadableRecording,
     content_blocks,
 )
 
@@ -31,8 +31,6 @@ def read_session(text: str, count: Count) -> ImportedSession:
     """The conversation of `history`; of `trajectory` where a file has no history."""
     whole = json.loads(text)
     steps = _steps(whole)
-    if not steps:
-        raise UnreadableRecording("a trajectory without steps")
     assembly = FactAssembly(count)
     if steps is whole.get("history"):
         _add_history(steps, assembly)
@@ -73,9 +71,7 @@ def _add_history(steps: list[Any], assembly: FactAssembly) -> None:
 
 
 def _is_observation(step: Mapping[str, Any]) -> bool:
-    if step.get("role") == "tool":
-        return True
-    return bool(step.get("message_type", "observation") == "observation")
+    return step.get("role") == "tool" or step.get("message_type", "observation") == "observation"
 
 
 def _reply_text(step: Mapping[str, Any], content: tuple[Block, ...]) -> tuple[Block, ...]:
@@ -89,26 +85,22 @@ def _calls(step: Mapping[str, Any], ident: str) -> tuple[ToolUseBlock, ...]:
     calls = step.get("tool_calls")
     if isinstance(calls, list) and calls:
         made = (_call(call) for call in calls if isinstance(call, Mapping))
-        return tuple(use for use in made if use is not None)
+        return tuple(use for use in made if isinstance(use, ToolUseBlock))
     action = step.get("action")
     if isinstance(action, str) and action.strip():
         return (ToolUseBlock(ident, "bash", {"command": action}),)
     return ()
 
 
-def _call(call: Mapping[str, Any]) -> ToolUseBlock | None:
+def _call(call: Mapping[str, Any]) -> Block | None:
     function = call.get("function")
     if not isinstance(function, Mapping) or not call.get("id"):
         return None
-    arguments = function.get("arguments")
+    arguments, name = function.get("arguments"), function.get("name") or "unnamed"
     if isinstance(arguments, str):
-        try:
+        with suppress(ValueError):
             arguments = json.loads(arguments or "{}")
-        except ValueError:
-            arguments = {INVALID_JSON: arguments}
-    if not isinstance(arguments, dict):
-        arguments = {INVALID_JSON: str(arguments)}
-    return ToolUseBlock(str(call["id"]), str(function.get("name") or "unnamed"), arguments)
+    return block_from_json({"type": "tool_use", "id": call["id"], "name": name, "input": arguments})
 
 
 def _add_trajectory(steps: list[Any], assembly: FactAssembly) -> None:
