@@ -174,8 +174,8 @@ class Folded:
         return self.conversation.reply_count
 
     @property
-    def holes(self) -> list[int]:
-        """Each seq before which facts are missing."""
+    def gaps(self) -> list[int]:
+        """Each seq directly before which facts are missing."""
         return list(self._gaps)
 
     @property

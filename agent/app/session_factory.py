@@ -110,7 +110,7 @@ def record_opening(
     Whatever changed (tools, model, folder, a hole in the record) makes the thinking so far unusable.
     """
     settings, before = context.settings, session.folded.opened
-    folder, holes = str(services.setup.folder), session.folded.holes
+    folder, holes = str(services.setup.folder), session.folded.gaps
     if before is not None:
         if notice := _what_changed(before, settings, folder):
             services.emit(notice)

@@ -194,7 +194,7 @@ def test_thinking_follows_the_bytes_it_was_signed_for_when_records_are_missing(s
     folded.apply(User(folded.last_seq + 1, 0.0, (TextBlock("continue"),)))
     assert violations([as_sent(message) for message in folded.view]) == []
     tools = folded.opened.tools if folded.opened else ()
-    edits, about = (Unthink(0, folded.last_seq),), {"holes": list(folded.holes)}
+    edits, about = (Unthink(0, folded.last_seq),), {"holes": list(folded.gaps)}
     folded.apply(Opened(folded.last_seq + 1, 0.0, (), tools, "m", 9, "/", edits=edits, about=about))
     before = kept(folded)
     folded.apply(

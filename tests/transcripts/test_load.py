@@ -169,10 +169,10 @@ def same_state(one: Folded, other: Folded) -> None:
     assert shown(one) == shown(other)
     assert [fact.seq for fact in one.facts] == [fact.seq for fact in other.facts]
     assert [type(fact) for fact in one.facts] == [type(fact) for fact in other.facts]
-    assert (one.last_reply_seq, one.last_seq, one.holes, one.conversation.orphans) == (
+    assert (one.last_reply_seq, one.last_seq, one.gaps, one.conversation.orphans) == (
         other.last_reply_seq,
         other.last_seq,
-        other.holes,
+        other.gaps,
         other.conversation.orphans,
     )
     assert one.compactions == other.compactions and one.undone == other.undone
