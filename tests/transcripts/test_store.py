@@ -331,6 +331,32 @@ def test_records_that_the_disk_never_took_are_saved_elsewhere_at_the_end(
     assert str(spilled) in told[-1]
 
 
+def test_records_that_were_never_synced_are_saved_elsewhere_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    plan = FailurePlan(10**9, errno.EIO, ("sync",))
+    store = create_store(tmp_path, SID, told := ToldLines(), failing_disk(plan))
+    append_all(store, turn())
+    plan.at, plan.forever = plan.count + 1, True
+    append_all(store, turn(6)[:2])
+    store.close()
+    (saved,) = tmp_path.glob("makeroom-*.jsonl")
+    assert saved.read_bytes() == b"".join(encode_fact(fact, SID) for fact, _ in turn(6)[:2])
+    assert len(told) == 2 and "2 records did not reach" in told[-1]
+
+
+def test_closing_saves_and_syncs_the_last_records_whatever_they_are(tmp_path: Path) -> None:
+    plan = FailurePlan(10**9, 0, ("sync",))
+    store = create_store(tmp_path, SID, told := ToldLines(), failing_disk(plan))
+    append_all(store, [*turn(), (Metadata(6, 0.0, "mode"), False)])
+    assert len(read_record(store.path).facts) == 6
+    before = plan.count
+    store.close()
+    assert plan.count == before + 1 and store.journal.unsynced == [] and told == []
+    store.close()
+
+
 def test_records_behind_a_failed_sync_are_written_again_to_a_new_file(tmp_path: Path) -> None:
     """The kernel may drop the pages of a failed sync: here the file loses them indeed."""
     lost = []
