@@ -216,9 +216,7 @@ class Journal:
     def _open(self) -> int:
         if self._lock is None:
             self.lock()
-        fd = open_record(self.path, self.disk, self.whole_size, self.read_size)
-        self.read_size = self.whole_size
-        return fd
+        return open_record(self.path, self.disk, self.whole_size, self.read_size)
 
     def _rebuild(self, old: int) -> int:
         """Put a new file in the place of one that cannot be trusted, or that was removed."""

@@ -1,5 +1,6 @@
 import errno
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -63,12 +64,13 @@ def test_a_folder_with_loose_permissions_is_made_private_again(tmp_path: Path) -
 
 
 def test_a_session_without_a_prompt_leaves_no_file(tmp_path: Path) -> None:
-    store = create_store(tmp_path, SID, ToldLines())
+    store = create_store(tmp_path, SID, told := ToldLines())
     store.append(Opened(1, 0.0, (), (), "m", 1, str(tmp_path)), True)
     store.append(Metadata(2, 0.0, "mode", {}))
     store.append(Closed(3, 0.0, "left"), True)
     store.close()
     assert not any((tmp_path / RECORDS_FOLDER).glob("*.jsonl"))
+    assert told == []
 
 
 def test_facts_before_the_first_prompt_are_written_with_it(tmp_path: Path) -> None:
@@ -324,8 +326,10 @@ def test_records_that_the_disk_never_took_are_saved_elsewhere_at_the_end(
     plan = FailurePlan(5, errno.EROFS, ("write", "open", "mkdir"), forever=True)
     store, told = attempt(tmp_path / "project", plan, failing_disk(plan))
     assert store is not None
-    missing = b"".join(store.pending)
+    missing, synced = b"".join(store.pending), list[bytes]()
+    monkeypatch.setattr("os.fsync", lambda fd: synced.append(os.pread(fd, 100_000, 0)))
     store.close()
+    assert synced == [missing]
     (spilled,) = tmp_path.glob("makeroom-*.jsonl")
     assert spilled.read_bytes() == missing != b""
     assert str(spilled) in told[-1]
@@ -344,6 +348,71 @@ def test_records_that_were_never_synced_are_saved_elsewhere_at_the_end(
     (saved,) = tmp_path.glob("makeroom-*.jsonl")
     assert saved.read_bytes() == b"".join(encode_fact(fact, SID) for fact, _ in turn(6)[:2])
     assert len(told) == 2 and "2 records did not reach" in told[-1]
+
+
+def test_only_records_that_are_not_in_the_file_are_saved_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    plan = FailurePlan(10**9, errno.ENOSPC, ("write",))
+    store = create_store(tmp_path, SID, ToldLines(), failing_disk(plan))
+    append_all(store, [(fact, False) for fact in TURN[:3]])
+    plan.at, plan.forever = plan.count + 1, True
+    append_all(store, [(fact, False) for fact in TURN[3:]])
+    store.close()
+    (saved,) = tmp_path.glob("makeroom-*.jsonl")
+    assert saved.read_bytes() == b"".join(encode_fact(fact, SID) for fact in TURN[3:])
+    assert read_record(store.path).facts == TURN[:3]
+
+
+def test_a_record_that_need_not_be_durable_is_not_synced(tmp_path: Path) -> None:
+    plan = FailurePlan(10**9, 0, ("sync",))
+    store = create_store(tmp_path, SID, ToldLines(), failing_disk(plan))
+    store.append(TURN[0], True)
+    before = plan.count
+    store.append(TURN[1])
+    assert plan.count == before and read_record(store.path).facts == TURN[:2]
+    store.sync()
+    store.sync()
+    assert plan.count == before + 1
+    store.close()
+
+
+def test_after_each_failed_sync_the_file_is_rebuilt_at_once_and_whole(tmp_path: Path) -> None:
+    plan = FailurePlan(10**9, errno.EIO, ("sync",))
+    store = create_store(tmp_path, SID, told := ToldLines(), failing_disk(plan))
+    store.append(TURN[0], True)
+    for number, fact in enumerate(TURN[1:], 2):
+        plan.at = plan.count + 1
+        store.append(fact, True)
+        assert not store.journal.sync_failed and len(told) == 2 * (number - 1)
+        assert read_record(store.path).facts == TURN[:number] and read_record(store.path).damaged == ()
+    store.close()
+
+
+def test_a_missing_last_newline_is_written_once_also_when_the_first_sync_fails(tmp_path: Path) -> None:
+    for at in (10**9, 1):
+        folder = tmp_path / _made(tmp_path, f"at{at}")
+        append_all(store := create_store(folder, SID, ToldLines()), turn())
+        store.close()
+        whole = store.path.read_bytes()
+        store.path.write_bytes(whole[:-1])
+        plan = FailurePlan(at, errno.EIO, ("sync",))
+        again, _ = resume_store(store.path, ToldLines(), failing_disk(plan))
+        append_all(again, turn(6))
+        again.close()
+        later = b"".join(encode_fact(fact, SID) for fact, _ in turn(6))
+        assert store.path.read_bytes() == whole + later
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="descriptors are counted in /proc")
+def test_rebuilding_a_removed_session_leaves_no_descriptor_open(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    append_all(store := create_store(tmp_path, SID, ToldLines()), turn())
+    shutil.rmtree(tmp_path / RECORDS_FOLDER)
+    append_all(store, turn(6))
+    store.close()
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
 def test_closing_saves_and_syncs_the_last_records_whatever_they_are(tmp_path: Path) -> None:
