@@ -20,6 +20,7 @@ from transcripts.disk import (
     make_private_folders,
     open_record,
     read_pieces,
+    replace_and_open,
     replace_file,
     sync_folders,
 )
@@ -61,6 +62,7 @@ def test_what_stands_behind_the_end_is_cut_off_before_an_append(fd: int) -> None
     assert append_whole(DISK, fd, b" and new", 5) == 13
     assert content(fd) == b"whole and new"
     assert cut_off(DISK, fd, 5) == 5 and cut_off(DISK, fd, 9) == 5
+    assert content(fd) == b"whole", "a file is never made longer"
 
 
 def test_a_short_write_is_cut_off_and_reported(fd: int) -> None:
@@ -98,6 +100,15 @@ def test_a_folder_is_hidden_from_git_and_a_gitignore_of_the_user_kept(tmp_path: 
     assert (tmp_path / ".gitignore").read_text() == "mine"
 
 
+def test_a_gitignore_that_is_made_meanwhile_is_kept(tmp_path: Path) -> None:
+    def open_late(path: str, flags: int, mode: int) -> int:
+        Path(path).write_text("mine")
+        return DISK.open(path, flags, mode)
+
+    hide_from_git(tmp_path, replace(DISK, open=open_late))
+    assert (tmp_path / ".gitignore").read_text() == "mine"
+
+
 def test_a_file_is_replaced_whole_over_what_a_crash_left(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old and long")
@@ -107,6 +118,10 @@ def test_a_file_is_replaced_whole_over_what_a_crash_left(tmp_path: Path) -> None
     replace_file(path, b"new")
     assert path.read_bytes() == b"new" and mode(path) == 0o600
     assert list(tmp_path.iterdir()) == [path]
+    left.write_bytes(b"left by a crash")
+    fd, size = replace_and_open(path, [], DISK, tmp_path)
+    os.close(fd)
+    assert path.read_bytes() == b"" and size == 0
 
 
 @pytest.mark.parametrize("call", ["write", "sync", "rename"])
