@@ -83,11 +83,10 @@ def _show(view: View, entries: list[Entry], index: int, edits: ActiveEdits) -> b
     if isinstance(entry, Prompt):
         return _append(view, "user", _prompt_parts(entry.fact), (seq, seq), clears)
     parts = _reply_parts(entry, with_thinking=not edits.unthinks(seq))
-    is_lost = bool(parts) and not view
-    if is_lost:
+    if parts and not view:
         lost = Part(TextBlock(BEGINNING_LOST), 0, 0, PartKind.PLACEHOLDER, NOTICE_TOKENS)
         _append(view, "user", [lost], (0, 0), {})
-    begins = _append(view, "assistant", parts, (seq, seq), clears) or is_lost
+    begins = _append(view, "assistant", parts, (seq, seq), clears)
     if parts and entry.uses:
         _append(view, "user", _result_parts(entry), (seq, entry.last), clears)
     return begins
