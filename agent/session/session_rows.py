@@ -15,7 +15,7 @@ MAX_SEARCHED_CHARS = 2_000  # of a first prompt, which the menu's filter looks t
 
 def session_line(summary: SessionSummary, masks: SecretMasks) -> str:
     """One line of `makeroom sessions`. Controls are not escaped."""
-    title = masks.all(f"[{summary.name}] {summary.first}" if summary.name else summary.first_prompt)
+    title = masks.all(f"[{summary.name}] {summary.first_prompt}" if summary.name else summary.first_prompt)
     prompts = pluralize(summary.prompts, "prompt")
     head = f"{summary.sid}  {format_timestamp(summary.last_active)}  {prompts:>11}  {_size(summary.size):>8}"
     return f"{head}  {title[:MAX_TITLE_CHARS]}"
