@@ -10,9 +10,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from tools.access import Access
-
 if TYPE_CHECKING:
+    from tools.base import Access, Tool
+
     from .events import Emit, TurnFinished
     from .menus import Menu, MenuRow
 
@@ -27,7 +27,7 @@ class PermissionQuestion:
 
     tool: str
     title: str
-    touches: tuple[Access, ...]
+    access: tuple[Access, ...]
     why: str
     prefix: str | None
     preview: Mapping[str, Any]
@@ -90,6 +90,27 @@ class Hooks(Protocol):
     """
 
     async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer: ...
+
+
+class ToolSource(Protocol):
+    """Where tools come from: the built-in ones, a server, a folder. One value for each source of a run.
+
+    `open` is awaited once, before `tools` and before the first session; it gets the project's folder and the
+    environment of the program. A source that cannot be opened reports that itself and offers no tools; what
+    it raises ends the program. `tools` is cheap, and gives the same tools in the same order until `close`.
+    Names must be unique over all sources. `close` is awaited once, after the last session has ended, also
+    where `open` was cancelled; it ends everything that the source started and does not raise.
+    """
+
+    @property
+    def name(self) -> str:
+        """What the source is called in messages."""
+
+    async def open(self, folder: Path, environ: Mapping[str, str]) -> None: ...
+
+    def tools(self) -> Sequence[Tool]: ...
+
+    async def close(self) -> None: ...
 
 
 class CheckpointRecorder(Protocol):

@@ -286,7 +286,9 @@ def test_a_constant_is_one_quantity() -> None:
             targets = [node.target] if isinstance(node, ast.AnnAssign) else targets
             yield from (t.id for t in targets if isinstance(t, ast.Name) and t.id.isupper() and len(t.id) > 2)
 
-    assert shared(constants) == {}
+    found = shared(constants)
+    found.pop("TOOL", None)  # what a tool's module exports, by contract
+    assert found == {}
 
 
 def hidden_imports(module: Module) -> Iterator[ast.Import | ast.ImportFrom]:

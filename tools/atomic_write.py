@@ -1,9 +1,9 @@
 """Put new content into a file so that at every moment it holds either all of the old or all of the new.
 
-The usual way is a temporary file beside it that takes its place in one step. Where that would lose
-something (other names of the file, its owner, its attributes) or the folder cannot be written, the content
-is replaced in place, with both versions in a journal first; `recover` finishes what a crash interrupted.
-Paths are canonical; folders are opened without following links and everything happens relative to them.
+The usual way is a temporary file beside it that takes its place in one step. Where that would lose something
+(other names of the file, its owner, its attributes), or where the folder cannot be written, the content is
+replaced in place, with both versions in a journal first (see write_recovery.py). Paths are canonical; folders
+are opened without following links, and everything happens relative to them.
 """
 
 from __future__ import annotations
@@ -16,128 +16,119 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from .base import ToolError
-from .paths import shown
-from .safe_open import FileChanged, FileContent, load_file, safe_open
-from .write_recovery import fresh, journal, lock, recover
+from .resolve_path import one_line_path
+from .safe_open import FOLDER_FLAGS, FileChanged, FileContent, load_file, opened_path
+from .write_recovery import create_locked, journal, recover, try_lock, write_all
 
-_LITTER = re.compile(r"\.makeroom-[0-9a-f]{16}\.tmp")
-_WAIT = 0.01  # seconds between two looks at a lock that another process holds
-_TRIES = 500  # such looks: 5 s, far longer than any write of ours takes
-_CHUNK = 1024 * 1024
-_DROPPED = {"security.capability", "security.ima", "security.evm"}  # rights and seals of the old content
-_DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
-_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
-
-Check = Callable[[str], None]
+_TEMPORARY_NAME = re.compile(r"\.makeroom-[0-9a-f]{16}\.tmp")
+_LOCK_POLL_S = 0.01  # between two looks at a lock that another process holds
+_MAX_LOCK_POLLS = 500  # 5 s, far longer than a write takes
+_DROPPED_ATTRIBUTES = {
+    "security.capability",
+    "security.ima",
+    "security.evm",
+}  # they vouch for the old content
+_DENIED_ERRNOS = (errno.EACCES, errno.EPERM, errno.EROFS)
+_NO_LINKS_ERRNOS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 
 
 class CannotWriteAtomically(Exception):
-    """A new file could not be given everything the old one has."""
+    """A new file could not be given everything that the old one has; the text names what."""
 
 
 class WriteAbandoned(Exception):
-    """Nobody waits for the write any more; nothing was changed."""
+    """The result of the write is no longer wanted; nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """One write. `old` None: the file must not exist yet. `spare` is the folder for journals.
+    """One write. `old` None: the file must not exist yet. `journals` is the folder for journals.
 
     `check` is called with the name of each stage that is reached: opened, writing, written, synced,
-    placed; it may raise before "placed" to call the write off.
+    placed; before "placed" it may raise to call the write off.
     """
 
     path: str
     data: bytes
     old: FileContent | None
-    spare: Path
-    check: Check = lambda stage: None
+    journals: Path
+    check: Callable[[str], None] = lambda stage: None
 
 
-def stop_when(gone: threading.Event) -> Check:
-    """The check that calls a write off when nobody waits for it."""
+def atomic_write(request: WriteRequest) -> str:
+    """Make the write, durably. Returns a note where it was not made in the usual way, otherwise "".
 
-    def check(stage: str) -> None:
-        if stage != "placed" and gone.is_set():
-            raise WriteAbandoned
-
-    return check
-
-
-def atomic_write(job: WriteRequest) -> str:
-    """Do it, durably. Returns a note where the write was not the usual one, else "".
-
-    Raises FileChanged when the file is not `old` any more, ToolError or OSError when it cannot be done; then
-    the file holds what it held and nothing else is left behind.
+    Raises FileChanged when the file is no longer `old`, ToolError or OSError when it cannot be written; the
+    file then holds what it held, and nothing else is left behind.
     """
-    recover(job.spare)
-    if job.old is None:
-        _create(job)
+    recover(request.journals)
+    if request.old is None:
+        _create(request)
         return ""
-    with _held(job.path) as descriptor:
-        if load_file(job.path).data != job.old.data:
-            raise FileChanged(job.path)
-        return _replace(job, descriptor)
+    with _locked(request.path) as descriptor:
+        if load_file(request.path).data != request.old.data:
+            raise FileChanged(request.path)
+        return _replace(request, descriptor)
 
 
-def _replace(job: WriteRequest, descriptor: int) -> str:
-    effective = os.access in os.supports_effective_ids
-    if not os.access(job.path, os.W_OK, effective_ids=effective):
-        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+def _replace(request: WriteRequest, descriptor: int) -> str:
+    """Replace the file, which is open and locked as `descriptor`; returns the note."""
+    state = os.fstat(descriptor)
+    if not os.access(request.path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+        mode = f"{stat.S_IMODE(state.st_mode):04o}"
         raise ToolError(
-            f"{shown(job.path)} is read-only (mode {mode:04o}) and was not changed.\n"
+            f"{one_line_path(request.path)} is read-only (mode {mode}) and was not changed.\n"
             "Ask the person whether it may be made writable."
         )
-    links = os.fstat(descriptor).st_nlink
-    if links > 1:
-        _in_place(job, descriptor)
-        return f"[written in place: the file has {links} names (hard links), all show the new content]"
+    if state.st_nlink > 1:
+        _write_in_place(request, state)
+        return (
+            f"[written in place: the file has {state.st_nlink} names (hard links), all show the new content]"
+        )
     try:
-        _swap(job, descriptor)
+        _swap(request, descriptor, state)
     except CannotWriteAtomically as error:
-        _in_place(job, descriptor)
+        _write_in_place(request, state)
         return f"[written in place to keep {error}]"
     except OSError as error:
-        if error.errno not in _DENIED:
+        if error.errno not in _DENIED_ERRNOS:
             raise
-        _in_place(job, descriptor)
+        _write_in_place(request, state)
         return "[written in place: the folder does not permit new files]"
     return ""
 
 
 @contextmanager
-def _held(path: str) -> Iterator[int]:
-    """The file, open and locked against others of our kind. Raises ToolError when they never let go."""
-    for _ in range(_TRIES):
-        descriptor = safe_open(path, os.O_RDONLY | os.O_NONBLOCK)
-        try:
-            if lock(descriptor) and _still_named(path, descriptor):
+def _locked(path: str) -> Iterator[int]:
+    """The file, open and locked. Raises ToolError when another process holds the lock too long."""
+    for _ in range(_MAX_LOCK_POLLS):
+        with opened_path(path, os.O_RDONLY | os.O_NONBLOCK) as descriptor:
+            if try_lock(descriptor) and _still_named(path, descriptor):
                 yield descriptor
                 return
-        finally:
-            os.close(descriptor)
-        threading.Event().wait(_WAIT)
-    raise ToolError(f"{shown(path)} is locked by another program.\nTry again when that is done.")
+        threading.Event().wait(_LOCK_POLL_S)
+    raise ToolError(f"{one_line_path(path)} is locked by another program.\nTry again when that is done.")
 
 
 def _still_named(path: str, descriptor: int) -> bool:
-    """Whether the name leads to what was opened, not to what took its place meanwhile."""
+    """Whether the path still leads to the open file, and not to one that replaced it."""
     mine, named = os.fstat(descriptor), Path(path).lstat()
     return (mine.st_dev, mine.st_ino) == (named.st_dev, named.st_ino)
 
 
-def _create(job: WriteRequest) -> None:
-    folder, name = os.path.split(job.path)
+def _create(request: WriteRequest) -> None:
+    folder, name = os.path.split(request.path)
     made: list[str] = []
     with ExitStack() as undo:
         undo.callback(_remove_folders, made)
-        descriptor = make_folders(folder, made)
+        descriptor = _make_folders(folder, made)
         try:
-            _sweep(folder)
-            _temporary(job, descriptor, None, lambda temporary: _link(temporary, name, descriptor))
+            _remove_litter(folder)
+            _write_temporary(request, descriptor, None, partial(_place_new, name, descriptor))
         finally:
             os.close(descriptor)
         undo.pop_all()
@@ -151,68 +142,65 @@ def _remove_folders(made: list[str]) -> None:
             Path(each).rmdir()
 
 
-def make_folders(folder: str, made: list[str] | None = None, mode: int = 0o777) -> int:
-    """A descriptor of the folder, which is made with those above it where missing; `made` collects them."""
-    here = os.open("/", _FOLDER)
+def _make_folders(folder: str, made: list[str], mode: int = 0o777) -> int:
+    """A descriptor of the folder, made with those above it where missing. `made` collects the new ones."""
+    here = os.open("/", FOLDER_FLAGS)
     so_far = ""
-    with ExitStack() as undo:
-        undo.callback(lambda: os.close(here))
+    try:
         for part in filter(None, folder.split("/")):
             so_far += f"/{part}"
             try:
-                inner = os.open(part, _FOLDER, dir_fd=here)
+                inner = os.open(part, FOLDER_FLAGS, dir_fd=here)
             except FileNotFoundError:
                 with suppress(FileExistsError):
                     os.mkdir(part, mode, dir_fd=here)
-                    if made is not None:
-                        made.append(so_far)
-                inner = os.open(part, _FOLDER, dir_fd=here)
+                    made.append(so_far)
+                inner = os.open(part, FOLDER_FLAGS, dir_fd=here)
             os.close(here)
             here = inner
-        undo.pop_all()
+    except BaseException:
+        os.close(here)
+        raise
     return here
 
 
-def _swap(job: WriteRequest, old: int) -> None:
-    folder, name = os.path.split(job.path)
-    descriptor = safe_open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        _sweep(folder)
-        state = os.fstat(old)
-        # What is not ours to write to (another owner's file in a sticky folder) fails here, unchanged.
-        _temporary(
-            job,
-            descriptor,
-            (old, state),
-            lambda temporary: os.replace(temporary, name, src_dir_fd=descriptor, dst_dir_fd=descriptor),
-        )
+def _swap(request: WriteRequest, old: int, state: os.stat_result) -> None:
+    """Let a new file take the place of the old one, whose descriptor is `old`."""
+    folder, name = os.path.split(request.path)
+    with opened_path(folder, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
+        _remove_litter(folder)
+        # A file that may not be replaced (another owner's in a sticky folder) fails here, unchanged.
+        place = partial(os.replace, dst=name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
+        _write_temporary(request, descriptor, (old, state), place)
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
-def _temporary(
-    job: WriteRequest, folder: int, old: tuple[int, os.stat_result] | None, place: Callable[[str], None]
+def _write_temporary(
+    request: WriteRequest,
+    folder: int,
+    old: tuple[int, os.stat_result] | None,
+    place: Callable[[str], None],
 ) -> None:
     """Write a temporary file in the folder and have it placed; on any error it is removed."""
     name = f".makeroom-{os.urandom(8).hex()}.tmp"
-    descriptor = fresh(folder, name, 0o666 if old is None else 0o600)
-    with ExitStack() as undo:
-        undo.callback(os.close, descriptor)
-        undo.callback(_unlink, name, folder)
-        job.check("opened")
-        write_all(descriptor, job.data, 0, job.check)
-        job.check("written")
-        if old is not None:
-            _keep(descriptor, *old)
-        os.fsync(descriptor)
-        if os.fstat(descriptor).st_size != len(job.data):
-            raise OSError(errno.EIO, "the disk kept fewer bytes than were written", job.path)
-        job.check("synced")
-        place(name)
-        job.check("placed")
-        undo.pop_all()
-    os.close(descriptor)
+    descriptor = create_locked(folder, name, 0o666 if old is None else 0o600)
+    try:
+        with ExitStack() as litter:
+            litter.callback(_unlink, name, folder)
+            request.check("opened")
+            write_all(descriptor, request.data, 0, lambda: request.check("writing"))
+            request.check("written")
+            if old is not None:
+                _copy_metadata(descriptor, *old)
+            os.fsync(descriptor)
+            if os.fstat(descriptor).st_size != len(request.data):
+                raise OSError(errno.EIO, "the disk kept fewer bytes than were written", request.path)
+            request.check("synced")
+            place(name)
+            request.check("placed")
+            litter.pop_all()
+    finally:
+        os.close(descriptor)
 
 
 def _unlink(name: str, folder: int) -> None:
@@ -220,42 +208,36 @@ def _unlink(name: str, folder: int) -> None:
         os.unlink(name, dir_fd=folder)
 
 
-def _sweep(folder: str) -> None:
-    """Remove the temporary files of writers that were killed: nobody holds their lock."""
-    with suppress(OSError):  # a folder that cannot be listed, or a file that somebody else removed
-        here = safe_open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            for name in filter(_LITTER.fullmatch, os.listdir(here)):  # noqa: PTH208 - a descriptor
-                _remove_if_free(name, here)
-        finally:
-            os.close(here)
+def _remove_litter(folder: str) -> None:
+    """Remove the temporary files of writers that were killed: their locks are free."""
+    # An OSError: a folder that cannot be listed, or a file that another process removed.
+    with suppress(OSError), opened_path(folder, os.O_RDONLY | os.O_DIRECTORY) as here:
+        for name in filter(_TEMPORARY_NAME.fullmatch, os.listdir(here)):  # noqa: PTH208 - a descriptor
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            descriptor = os.open(name, flags, dir_fd=here)
+            try:
+                if try_lock(descriptor):
+                    os.unlink(name, dir_fd=here)
+            finally:
+                os.close(descriptor)
 
 
-def _remove_if_free(name: str, folder: int) -> None:
-    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    try:
-        if lock(descriptor):
-            os.unlink(name, dir_fd=folder)
-    finally:
-        os.close(descriptor)
-
-
-def _link(temporary: str, name: str, folder: int) -> None:
-    """Give the new file its name, but never over one that appeared meanwhile."""
+def _place_new(name: str, folder: int, temporary: str) -> None:
+    """Give the new file its name, but not in place of one that appeared meanwhile."""
     try:
         os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
         raise FileChanged(name) from None
     except OSError as error:
-        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
+        if error.errno not in _NO_LINKS_ERRNOS:
             raise
-        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)  # a file system without links
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
         return
     os.unlink(temporary, dir_fd=folder)
 
 
-def _keep(descriptor: int, old: int, state: os.stat_result) -> None:
-    """Owner, mode without its setuid bits, attributes and access lists of the old file."""
+def _copy_metadata(descriptor: int, old: int, state: os.stat_result) -> None:
+    """Copy owner, mode without setuid bits, and attributes. Raises CannotWriteAtomically where one cannot."""
     mine = os.fstat(descriptor)
     if (mine.st_uid, mine.st_gid) != (state.st_uid, state.st_gid):
         try:
@@ -267,7 +249,7 @@ def _keep(descriptor: int, old: int, state: os.stat_result) -> None:
         return
     with suppress(OSError):
         for name in set(os.listxattr(descriptor)) - set(os.listxattr(old)):
-            os.removexattr(descriptor, name)  # the folder's default access list does not apply to it
+            os.removexattr(descriptor, name)  # from the folder's default access list, which does not apply
     for name in _attributes(old):
         try:
             os.setxattr(descriptor, name, os.getxattr(old, name))
@@ -277,41 +259,39 @@ def _keep(descriptor: int, old: int, state: os.stat_result) -> None:
 
 def _attributes(old: int) -> list[str]:
     try:
-        names = os.listxattr(old)
+        return [name for name in os.listxattr(old) if name not in _DROPPED_ATTRIBUTES]
     except OSError:
         return []  # a file system without attributes
-    return [name for name in names if name not in _DROPPED]
 
 
-def _in_place(job: WriteRequest, held: int) -> None:
-    """Overwrite the file itself, with old and new safe in a journal until the new is on disk."""
-    assert job.old is not None
-    descriptor = safe_open(job.path, os.O_WRONLY | os.O_NONBLOCK)
-    try:
-        if os.fstat(descriptor).st_ino != os.fstat(held).st_ino:
-            raise FileChanged(job.path)
-        job.check("opened")
-        spare = make_folders(str(job.spare), mode=0o700)
+def _write_in_place(request: WriteRequest, state: os.stat_result) -> None:
+    """Overwrite the locked file itself; a journal holds old and new until the new content is on disk."""
+    assert request.old is not None
+    with opened_path(request.path, os.O_WRONLY | os.O_NONBLOCK) as descriptor:
+        if os.fstat(descriptor).st_ino != state.st_ino:
+            raise FileChanged(request.path)
+        request.check("opened")
+        journals = _make_folders(str(request.journals), [], 0o700)
         try:
-            with journal(spare, job.path, job.old.data, job.data):
-                for folder in (job.spare, *job.spare.parents[:3]):  # up to the project's, all may be new
+            with journal(journals, request.path, request.old.data, request.data):
+                for folder in (request.journals, *request.journals.parents[:3]):  # all of them may be new
                     _sync_folder(str(folder))
-                job.check("synced")
-                _overwrite(descriptor, job.old.data, job.data, job.check)
+                request.check("synced")
+                _overwrite(descriptor, request)
         finally:
-            os.close(spare)
-        mode = stat.S_IMODE(job.old.stat.st_mode)
+            os.close(journals)
+        mode = stat.S_IMODE(request.old.stat.st_mode)
         if mode & 0o6000:
             os.fchmod(descriptor, mode & 0o1777)
-    finally:
-        os.close(descriptor)
 
 
-def _overwrite(descriptor: int, old: bytes, new: bytes, check: Check) -> None:
-    """What makes the file longer goes first: if the disk is full, the old content is still untouched."""
+def _overwrite(descriptor: int, request: WriteRequest) -> None:
+    """What makes the file longer is written first: on a full disk the old content is still untouched then."""
+    assert request.old is not None
+    old, new = request.old.data, request.data
     try:
-        write_all(descriptor, new[len(old) :], len(old), lambda stage: check("placed"))
-        write_all(descriptor, new[: len(old)], 0, lambda stage: check("placed"))
+        write_all(descriptor, new[len(old) :], len(old), lambda: request.check("placed"))
+        write_all(descriptor, new[: len(old)], 0, lambda: request.check("placed"))
         os.ftruncate(descriptor, len(new))
         os.fsync(descriptor)
     except OSError:
@@ -321,19 +301,6 @@ def _overwrite(descriptor: int, old: bytes, new: bytes, check: Check) -> None:
         raise
 
 
-def write_all(descriptor: int, data: bytes, at: int, check: Check = lambda stage: None) -> None:
-    """Every byte at its place; a full disk first writes less than asked and only then fails."""
-    view = memoryview(data)
-    done = 0
-    while done < len(view):
-        done += os.pwrite(descriptor, view[done : done + _CHUNK], at + done)
-        check("writing")
-
-
 def _sync_folder(folder: str) -> None:
-    with suppress(OSError):
-        descriptor = safe_open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    with suppress(OSError), opened_path(folder, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
+        os.fsync(descriptor)

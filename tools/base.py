@@ -1,57 +1,68 @@
-"""The contract of a tool: what it is told, what it may touch, what it answers.
+"""The contract of a tool: the value that declares it, how a call's input is read, what a call returns.
 
-A tool is an object with the attributes of `Tool`; it is registered by its name in `tools.BUILTIN`. A tool
-may raise: the corridor that calls it turns every exception but cancellation into an error result.
-`ToolError` is the polite way: its text is for the model, one line what went wrong and one what to do next.
+To add a tool, write tools/NAME.py with a module-level value `TOOL`, and put NAME into `tools.BUILTIN`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from transcripts.facts import StoredOutput
 from transcripts.masking import SecretMasks
 from transcripts.messages import Block, TextBlock, empty_mapping
+from transcripts.tool_kinds import TOOL_KINDS, ToolKind
 
-from .access import Access
-
-__all__ = [
-    "Access",
-    "Arguments",
-    "RecordLookup",
-    "SeenFile",
-    "Tool",
-    "ToolCall",
-    "ToolContext",
-    "ToolError",
-    "ToolResult",
-    "text_result",
-]
+_TOOL_NAME = re.compile(r"[\w-]+", re.ASCII)
 
 
 class ToolError(Exception):
-    """The call cannot be done as asked; the text goes to the model as an error result."""
+    """The call cannot be done as asked. The text is for the model: what went wrong, then what to do next."""
 
 
 class Arguments(BaseModel):
-    """Base of a tool's parameters; the docstrings and Field descriptions are what the model reads."""
+    """Base of a tool's parameters. Field descriptions are sent to the model."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResult:
-    """What a call came to.
+class Access:
+    """One thing that a call would do, as the permission rules judge it.
 
-    `content` goes to the model. `human` is plain data for the person's screen, drawn without knowing the
-    tool: {"text": str} and/or {"diff": unified diff}, {"note": one short line}. `about` is for the record
-    and the pipeline: {"path", "sha256", "first", "last", "total"} of a file that was read or written,
-    {"exit": code} of a command.
+    kind "read", "write": `target` is the canonical real path. "run": `target` is the command line.
+    "network": `target` is the host name. "none": the call needs no permission. `outside` marks a path
+    outside the project, `protected` one that is always asked about (see resolve_path.py).
+    """
+
+    kind: Literal["read", "write", "run", "network", "none"]
+    target: str = ""
+    outside: bool = False
+    protected: bool = False
+
+
+def no_access(arguments: Any, context: ToolContext) -> tuple[Access, ...]:
+    """The access of a tool that reads, writes, runs and reaches nothing."""
+    return (Access("none"),)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a call returned.
+
+    content  what the model is sent
+    human    plain data for the screen, drawn without knowing the tool: {"text": str} and/or
+             {"diff": a unified diff}, {"note": one short line}
+    about    what the record and compaction need: {"path", "sha256", "first", "last", "total"} of a file
+             that was read or written, {"exit": code} of a command
+    stored   the file that holds the whole output, where it is longer than `content`
     """
 
     content: tuple[Block, ...]
@@ -62,67 +73,111 @@ class ToolResult:
 
 
 def text_result(text: str, *, error: bool = False, **more: Any) -> ToolResult:
-    """An outcome of one text."""
+    """A result whose content is one text."""
     return ToolResult((TextBlock(text),), error=error, **more)
 
 
 @dataclass(frozen=True, slots=True)
 class SeenFile:
-    """A file as the model last saw it: the hash of all its bytes, and the lines shown (None: all)."""
+    """A file as the model last saw it."""
 
-    sha256: str
-    lines: tuple[int, int] | None = None
-    result: int | None = None  # seq of the result that shows it, once it is recorded
+    sha256: str  # of all its bytes
+    lines: tuple[int, int] | None = None  # first and last line that were shown; None: all
+    result: int | None = None  # seq of the result that shows it, once that is recorded
 
 
 class RecordLookup(Protocol):
-    """The record as the recall tool sees it."""
+    """Search in the session's record, for the recall tool."""
 
     def original(self, id: str) -> str:
-        """The original text of a recall id. Raises KeyError with the ids that are near."""
+        """The original text of a recall id. Raises KeyError with similar ids as its arguments."""
 
     def find(self, words: str) -> list[tuple[str, str]]:
         """(id, excerpt) of the facts that hold the words, best first."""
 
 
+@dataclass(frozen=True, slots=True)
+class SpawnRequest:
+    """A nested session to run: its first prompt, and what it may use.
+
+    `tools` names the tools it is offered (None: all that the calling session has), `system` is added to the
+    system prompt, `max_turns` limits its requests to the model (None: as many as the calling session may
+    send).
+    """
+
+    prompt: str
+    tools: tuple[str, ...] | None = None
+    system: str = ""
+    max_turns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnResult:
+    """How a nested session ended: its last reply, its id, the requests it sent.
+
+    `error` is one line that says why it ended early ("" where it ended by itself); `text` is then the last
+    text it wrote, if any.
+    """
+
+    text: str
+    session: str
+    turns: int
+    error: str = ""
+
+
 @dataclass(slots=True)
 class ToolContext:
-    """Where a session's tools work. One for each session; only tools change what is in it.
+    """What a session's tools work with. One value for each session; only tools change what is in it.
 
     folder    the project's root, a real path
-    cwd       where the next command runs; follows `cd`
-    outputs   folder for outputs that are too large for the record (made on demand, 0700)
-    journals  folder for the journals of writes in place, outside the project: whatever lies there is acted on
-    seen      real path -> the file as the model last saw it (read before edit)
-    in_view   tells whether the result with that seq still stands in the view unchanged
-    library   the record, for recall; None outside a session
-    compact   asks for a compaction before the next request, with a focus
+    cwd       the folder where the next command runs; follows `cd`
+    outputs   folder for outputs that are too large for the record (made on demand, mode 0700)
+    journals  folder for the journals of writes in place, outside the project: its content is acted on
+    session   the session's id; names the files in `outputs`
+    seen      real path -> the file as the model last saw it (a file is read before it is changed)
+    in_view   whether the result with that seq still stands unchanged in the conversation
+    lookup    search in the record; None outside a session
+    compact   asks for a compaction before the next request; takes what to keep in detail
     environ   the environment that commands inherit, before credentials are taken out
+    pass_env  names of variables that commands get although they look like credentials
+    masks     values that no stored output may hold
+    locks     real path -> asyncio.Lock: changes of one file are made one after another
+    jobs      the session's tools.jobs.CommandRunner, made by the bash tool on first use
+    spawn     runs a nested session and returns when it has ended; None where none can be started
+
+    Contract of `spawn`: the nested session has a transcript of its own, linked to the calling one by
+    `parent`. It shares the calling session's process supervisor, so its commands end with that session; its
+    checkpoints, so that a rewind takes back its changes; and its budget, so that its cost counts there. It
+    has no more permissions than the calling session and asks the same approver. Whatever ends it (a model
+    error, the budget, `max_turns`) is told in SpawnResult.error, not raised; it raises ToolError only where
+    it cannot be started. Cancelling the call interrupts the nested session, whose transcript stays sound, and
+    raises CancelledError.
     """
 
     folder: Path
     cwd: Path
     outputs: Path
     journals: Path
+    session: str = "session"
     seen: dict[str, SeenFile] = field(default_factory=dict)
     in_view: Callable[[int], bool] = lambda seq: False
-    library: RecordLookup | None = None
+    lookup: RecordLookup | None = None
     compact: Callable[[str], None] = lambda focus: None
     environ: Mapping[str, str] = field(default_factory=dict)
-    name: str = "session"
-    passed: frozenset[str] = frozenset()  # variables that commands get though they look like credentials
-    locks: dict[str, Any] = field(default_factory=dict)  # real path -> asyncio.Lock: changes queue up
-    masks: SecretMasks = field(default_factory=SecretMasks)  # values that no kept output may hold
-    jobs: Any = None  # tools.jobs.Jobs: the background commands, made by the bash tool on first use
+    pass_env: frozenset[str] = frozenset()
+    masks: SecretMasks = field(default_factory=SecretMasks)
+    locks: dict[str, Any] = field(default_factory=dict)
+    jobs: Any = None
+    spawn: Callable[[SpawnRequest], Awaitable[SpawnResult]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call on its way: its place, its number in the record, and where it shows its progress.
+    """One call that is being run.
 
-    `progress` takes the newest output of long work, as raw text; it is quick and never raises.
-    `ident` is "<reply seq>.<block>", free for naming files. `checkpoint` must be awaited with the real
-    path before a file is changed (None where nobody keeps checkpoints).
+    ident       "<seq of the reply>.<block>": unique in the session, free for naming files
+    progress    takes the newest output of long work as raw text; is quick and never raises
+    checkpoint  to be awaited with the real path before a file is changed; None without checkpoints
     """
 
     context: ToolContext
@@ -131,27 +186,152 @@ class ToolCall:
     checkpoint: Callable[[Path], Awaitable[None]] | None = None
 
 
-class Tool(Protocol):
-    """A tool. `description` and `parameters` must be byte-stable within a session."""
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool: how it is offered to the model, judged, run and recorded. Made of plain functions.
 
-    @property
-    def name(self) -> str: ...
+    name         letters, digits, `_` and `-`; permission rules use it
+    description  for the model. Byte-stable within a session, as `arguments` is: both are part of the prompt
+                 that the server caches
+    arguments    a pydantic model, or a JSON Schema object; `access` and the others are given an instance of
+                 the model, or a dict that fits the schema
+    kind         what kind of work it does, for permissions, compaction and the screen
+    parallel     whether it changes nothing, and so may run together with calls beside it
 
-    @property
-    def description(self) -> str: ...
+    The executor calls the functions of a tool in this order, for each call:
 
-    @property
-    def arguments(self) -> type[Arguments]: ...
+    title(arguments)              one line for the screen, without the tool's name. Does not raise.
+    access(arguments, context)    all that the call would read, write, run or reach, with canonical paths.
+                                  Nothing is done yet. May raise ToolError: the call is refused.
+    preview(arguments, context)   only where a person is asked: {"diff": ...} or {"text": ...}. May raise
+                                  ToolError where the call cannot be done anyway. Default: the title.
+    run(arguments, call)          does it. Raises ToolError for what the model can mend; an OSError becomes an
+                                  error result too, any other exception one that calls it a fault of the
+                                  tool. When cancelled, it ends everything that it started within 0.3 s and
+                                  raises CancelledError.
+    record(result, context, seq)  after the result was recorded, with its seq; also for calls that were
+                                  refused or failed. Does not raise.
 
-    @property
-    def parallel(self) -> bool:
-        """Whether it may run beside its neighbours (it changes nothing)."""
+    All but `run` are called on the event loop's thread, and are quick.
+    """
 
-    def title(self, arguments: Any) -> str:
-        """One readable line for the screen, without the tool's name: the path, the command."""
+    name: str
+    description: str
+    arguments: type[Arguments] | Mapping[str, Any]
+    kind: ToolKind
+    title: Callable[[Any], str]
+    access: Callable[[Any, ToolContext], tuple[Access, ...]]
+    run: Callable[[Any, ToolCall], Awaitable[ToolResult]]
+    parallel: bool = False
+    preview: Callable[[Any, ToolContext], Mapping[str, Any]] | None = None
+    record: Callable[[ToolResult, ToolContext, int], None] | None = None
 
-    def touches(self, arguments: Any, context: ToolContext) -> tuple[Access, ...]:
-        """What the call would do, judged before it runs, with canonical paths. May raise ToolError."""
+    def __post_init__(self) -> None:
+        if not _TOOL_NAME.fullmatch(self.name) or self.kind not in TOOL_KINDS:
+            raise ValueError(f"no tool can have the name {self.name!r} and the kind {self.kind!r}")
 
-    async def run(self, arguments: Any, call: ToolCall) -> ToolResult:
-        """Do it. Cancellation must end everything it started within 0.3 s and be raised on."""
+
+def parse_arguments(tool: Tool, given: Mapping[str, Any]) -> Any:
+    """The input of a call as the arguments of its tool. Raises ToolError with a line for each problem.
+
+    Harmless mistakes are understood: "5" counts as 5, and a value that was itself encoded as JSON is decoded.
+    """
+    arguments, problems = _validated(tool, dict(given))
+    if not problems:
+        return arguments
+    decoded = _with_decoded_strings(given, {str(path[0]) for path, _ in problems if path})
+    if decoded != dict(given):
+        arguments, others = _validated(tool, decoded)
+        if not others:
+            return arguments
+    described = (f"{name} (required)" if needed else name for name, needed in _parameters(tool).items())
+    lines = [f"{tool.name} could not be called:", *dict.fromkeys(line for _, line in problems)]
+    raise ToolError("\n".join([*lines, f"Its parameters are: {', '.join(described)}."]))
+
+
+def _parameters(tool: Tool) -> dict[str, bool]:
+    """The names of a tool's parameters, and whether each is required."""
+    if isinstance(tool.arguments, Mapping):
+        required = tool.arguments.get("required", ())
+        return {name: name in required for name in tool.arguments.get("properties", ())}
+    return {name: field.is_required() for name, field in tool.arguments.model_fields.items()}
+
+
+def _with_decoded_strings(given: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """The input with those of the named parameters decoded that are strings of JSON."""
+    decoded = dict(given)
+    for name in names:
+        if isinstance(decoded.get(name), str):
+            try:
+                decoded[name] = json.loads(decoded[name])
+            except ValueError:
+                continue
+    return decoded
+
+
+_Path = tuple[str | int, ...]  # the name of a parameter, then what is within it
+
+
+def _validated(tool: Tool, given: dict[str, Any]) -> tuple[Any, list[tuple[_Path, str]]]:
+    """The arguments, and what is wrong with the input: where, and a line about it."""
+    if isinstance(tool.arguments, Mapping):
+        return given, list(_schema_problems(tool, tool.arguments, given))
+    try:
+        return tool.arguments.model_validate(given), []
+    except ValidationError as error:
+        return None, [_model_problem(tool, each) for each in error.errors()]
+
+
+def _model_problem(tool: Tool, error: Any) -> tuple[_Path, str]:
+    path = tuple(error["loc"])
+    if error["type"] == "missing":
+        return path, _missing(path)
+    if error["type"] == "extra_forbidden":
+        return path, _unexpected(tool, path)
+    return path, _wrong(path, error["input"], error["msg"])
+
+
+def _missing(path: _Path) -> str:
+    return f"The required parameter `{'.'.join(map(str, path))}` is missing."
+
+
+def _unexpected(tool: Tool, path: _Path) -> str:
+    near = get_close_matches(str(path[0]), _parameters(tool), 1, 0.4) if len(path) == 1 else []
+    hint = f" Did you mean `{near[0]}`?" if near else ""
+    return f"An unexpected parameter `{'.'.join(map(str, path))}` was provided.{hint}"
+
+
+def _wrong(path: _Path, value: Any, reason: str) -> str:
+    name, given = ".".join(map(str, path)) or "the input", repr(value)
+    return f"The parameter `{name}` is {given if len(given) <= 80 else f'{given[:80]}…'}: {reason}."
+
+
+def _schema_problems(
+    tool: Tool, schema: Mapping[str, Any], given: dict[str, Any]
+) -> Iterator[tuple[_Path, str]]:
+    """What does not fit the JSON Schema. Raises ToolError where the schema itself cannot be used."""
+    import jsonschema  # 100 ms, and the built-in tools do not need it
+    import referencing
+
+    kind: Any = jsonschema.Draft202012Validator
+    if isinstance(schema.get("$schema"), str):
+        kind = jsonschema.validators.validator_for(schema, kind)
+    problems: list[Any]
+    try:
+        kind.check_schema(dict(schema))
+        # An empty registry: a reference to another document is an error, not a request to a server.
+        problems = list(kind(dict(schema), registry=referencing.Registry()).iter_errors(given))
+    except (jsonschema.SchemaError, referencing.exceptions.Unresolvable, RecursionError) as error:
+        reason = str(getattr(error, "message", error)).splitlines()[0][:200]
+        raise ToolError(f"{tool.name} declares parameters that cannot be checked: {reason}") from error
+    for problem in problems:
+        path = tuple(problem.absolute_path)
+        if problem.validator == "required":
+            absent = ((*path, name) for name in problem.validator_value if name not in problem.instance)
+            yield from ((each, _missing(each)) for each in absent)
+        elif problem.validator == "additionalProperties" and isinstance(problem.instance, Mapping):
+            known = problem.schema.get("properties", ())
+            extra = ((*path, name) for name in problem.instance if name not in known)
+            yield from ((each, _unexpected(tool, each)) for each in extra)
+        else:
+            yield path, _wrong(path, problem.instance, problem.message)

@@ -1,6 +1,7 @@
-"""Run one command in the foreground: until it ends, its time is up, or its output is too much.
+"""Run one command in the foreground, and put the outcome of any command into words.
 
-Says how it came out as values; the words for the model are bash_result.py's.
+A command runs until it ends, its time is up, or its output is too much. An output that is longer than a
+result may be is kept in its file, which the text names.
 """
 
 from __future__ import annotations
@@ -8,79 +9,97 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from .command_hints import looks_like_prompt, opens_editor
-from .jobs import DRAIN, BackgroundJob, CommandRunner, code_of
-from .spool import CAP, Spool
+from .base import ToolContext, ToolResult, text_result
+from .command_hints import hint, is_answer, looks_like_prompt, opens_editor
+from .jobs import DRAIN_LIMIT_S, BackgroundJob, CommandRunner, exit_code
+from .spool import MAX_OUTPUT_BYTES, Spool
 from .supervisor_client import CommandHandle
+from .text_encoding import pluralize
+from .truncate import count_invisible, cut_at_lines, escaped, printable
 
-SHOWN = 8_192  # bytes of new output shown at once while a command runs
-PACE = 0.1  # seconds between two showings
-_WINDING_UP = 0.05  # seconds for processes that end together with their shell (`>(tee log)`)
+MAX_RESULT_CHARS = 30_000  # up to which an output is shown whole, as Claude Code does
+_HEAD_CHARS, _TAIL_CHARS = 4_000, 25_000  # of a longer one: with the notes it stays below MAX_RESULT_CHARS
+_MAX_SCREEN_CHARS = 10_000  # for the person; the screen shows fewer still
+_MAX_PROGRESS_BYTES = 8_192  # of new output that are shown at once while a command runs
+_PROGRESS_INTERVAL_S = 0.1
+_SETTLE_LIMIT_S = 0.05  # for processes that end together with their shell (`>(tee log)`)
+_LONG_RUN_S = 5.0  # from which on the model is told the time
+_BINARY_SAMPLE_CHARS = 8_000
+_PROMPT_SAMPLE_BYTES = 2_000
+_BINARY_CHAR = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
+
+Why = Literal["", "timeout", "output", "editor", "lost"]
 
 
 @dataclass(frozen=True, slots=True)
 class CommandLimits:
-    """What a command may take. Times in seconds, sizes in bytes.
+    """What a command may take. 120 s and 600 s are those of Claude Code.
 
-    120 s and 600 s are Claude Code's; `editor` is the patience with a program that would wait for keys;
-    after `quiet` without output an unfinished line that asks counts as a prompt.
+    editor_s  for a program that would wait for keys
+    quiet_s   without output, after which an unfinished line that asks counts as a prompt
     """
 
-    timeout: float = 120.0
-    longest: float = 600.0
-    editor: float = 5.0
-    quiet: float = 45.0
-    output: int = CAP
-    disk: int = 1024**3
+    timeout_s: float = 120.0
+    max_timeout_s: float = 600.0
+    editor_s: float = 5.0
+    quiet_s: float = 45.0
+    output_bytes: int = MAX_OUTPUT_BYTES
+    disk_bytes: int = 1024**3
 
 
 @dataclass(frozen=True, slots=True)
 class CommandEnd:
-    """How a command came out. `code` is as a shell tells it (128 + n for a signal), None when not known.
+    """How a command ended.
 
-    `why` says what ended it if it did not end by itself. `folder` is where its shell was at last, None when
-    it did not say. `job` is what it left running.
+    code      as a shell tells it (128 + n for a signal); None when it is not known
+    why       what ended it; "": it ended by itself
+    limit_s   the time that it had
+    folder    where its shell was at last; None when it did not report that
+    job       what it left running, `left` the (pid, command line) of these processes
+    prompted  whether it seemed to wait for an answer
+    disk_used bytes of disk that were free before and are not now
     """
 
     code: int | None
     signal: str | None
-    why: Literal["", "timeout", "output", "editor", "lost"]
-    took: float
-    limit: float
+    why: Why
+    took_s: float
+    limit_s: float
     folder: str | None = None
     job: BackgroundJob | None = None
     left: tuple[tuple[int, str], ...] = ()
     prompted: bool = False
-    used: int = 0  # bytes of disk that were free before and are not now
+    disk_used: int = 0
 
 
 class ProgressThrottle:
-    """Passes new output on while a command runs, at a human pace and never more than can be seen."""
+    """Passes new output on while a command runs, at a readable pace and never more than can be seen."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show
         self._new = bytearray()
-        self._decode = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._timer: asyncio.TimerHandle | None = None
 
     def take(self, data: bytes) -> None:
-        self._new += data[-SHOWN:]
-        if len(self._new) > SHOWN:
-            del self._new[:-SHOWN]
-            self._decode.reset()
+        self._new += data[-_MAX_PROGRESS_BYTES:]
+        if len(self._new) > _MAX_PROGRESS_BYTES:
+            del self._new[:-_MAX_PROGRESS_BYTES]
+            self._decoder.reset()
             while self._new and 0x80 <= self._new[0] < 0xC0:  # the rest of a character that was cut
                 del self._new[0]
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(PACE, self._flush)
+            self._timer = asyncio.get_running_loop().call_later(_PROGRESS_INTERVAL_S, self._flush)
 
     def _flush(self) -> None:
         self._timer = None
-        text = self._decode.decode(bytes(self._new))
+        text = self._decoder.decode(bytes(self._new))
         self._new.clear()
         if text:
             self._show(text)
@@ -92,92 +111,87 @@ class ProgressThrottle:
 
 
 async def run_foreground(
-    jobs: CommandRunner, line: str, spool: Spool, limits: CommandLimits, show: ProgressThrottle
+    runner: CommandRunner, line: str, spool: Spool, limits: CommandLimits, progress: ProgressThrottle
 ) -> CommandEnd:
-    """Run a command line in the session's folder. `limits.timeout` is this command's time.
+    """Run a command line in the session's folder, for at most `limits.timeout_s`.
 
-    Raises SupervisorLost or OSError when it cannot be started. When cancelled, everything that it started is
-    sent TERM before this returns, and KILL half a second later.
+    Raises SupervisorLost or OSError when it cannot be started. When cancelled, all that it started is sent
+    TERM before this returns, and KILL half a second later.
     """
     loop = asyncio.get_running_loop()
-    began, free = loop.time(), free_bytes(jobs.context.folder)
+    began, free = loop.time(), _free_bytes(runner.context.folder)
     full: asyncio.Future[None] = loop.create_future()
-    last = began
+    last_output = began
 
     def take(data: bytes) -> None:
-        nonlocal last
-        last = loop.time()
+        nonlocal last_output
+        last_output = loop.time()
         if not spool.feed(data) and not full.done():
             full.set_result(None)
-        show.take(data)
+        progress.take(data)
 
-    command, report = await jobs.start(line, jobs.context.cwd, take)
+    command, report = await runner.start(line, runner.context.cwd, take)
     done = False
     try:
         pid = await command.pid
         if isinstance(pid, OSError):
             raise pid
-        patience = min(limits.timeout, limits.editor) if opens_editor(line) else limits.timeout
-        await _either(command.exited, full, patience)
-        took, asleep = loop.time() - began, loop.time() - last
-        why = await _finish(jobs, command, full, patience < limits.timeout)
-        job, left = await _leave(jobs, line, command, spool)
+        limit = min(limits.timeout_s, limits.editor_s) if opens_editor(line) else limits.timeout_s
+        await _either(command.exited, full, limit)
+        took, quiet = loop.time() - began, loop.time() - last_output
+        why = await _finish(runner, command, full, "editor" if limit < limits.timeout_s else "timeout")
+        job, left = await _keep_strays(runner, line, command, spool)
         done = True
     finally:
-        show.stop()
+        progress.stop()
         if not done:
-            jobs.drop(command)
-    code, name = code_of(command.exited.result() if command.exited.done() else None)
-    prompted = bool(why == "timeout" and asleep >= min(limits.quiet, patience / 2) and _asks(spool))
-    used = free - free_bytes(jobs.context.folder)
-    return CommandEnd(code, name, why, took, patience, _reported(report), job, left, prompted, used)
+            runner.drop(command)
+    code, signal = exit_code(command.exited.result() if command.exited.done() else None)
+    prompted = why == "timeout" and quiet >= min(limits.quiet_s, limit / 2) and _ends_in_prompt(spool)
+    used = free - _free_bytes(runner.context.folder)
+    return CommandEnd(code, signal, why, took, limit, _reported(report), job, left, prompted, used)
 
 
-async def _either(one: asyncio.Future[Any], other: asyncio.Future[Any], timeout: float) -> None:
+async def _either(one: asyncio.Future[Any], other: asyncio.Future[Any], timeout_s: float) -> None:
     if not one.done():
-        await asyncio.wait({one, other}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({one, other}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
 
 
 async def _finish(
-    jobs: CommandRunner, command: CommandHandle, full: asyncio.Future[None], editor: bool
-) -> Literal["", "timeout", "output", "editor", "lost"]:
-    """End what is not over, and take the last of its output."""
-    why: Literal["", "timeout", "output", "editor", "lost"] = ""
+    runner: CommandRunner, command: CommandHandle, full: asyncio.Future[None], late: Why
+) -> Why:
+    """End what is not over, take the last of its output, and tell why it ended (`late`: its time was up)."""
     if command.exited.done():
         if not command.closed.done():
-            await _either(command.closed, full, DRAIN)
+            await _either(command.closed, full, DRAIN_LIMIT_S)
         if not full.done():
             return "lost" if command.exited.result() is None else ""
-        why = "output"
-    elif full.done():
-        why = "output"
-    else:
-        why = "editor" if editor else "timeout"
-    await jobs.end(command)
+    why = "output" if full.done() else late
+    await runner.end(command)
     if not command.closed.done() and why != "output":
-        await asyncio.wait({command.closed}, timeout=DRAIN)
+        await asyncio.wait({command.closed}, timeout=DRAIN_LIMIT_S)
     return why
 
 
-async def _leave(
-    jobs: CommandRunner, line: str, command: CommandHandle, spool: Spool
+async def _keep_strays(
+    runner: CommandRunner, line: str, command: CommandHandle, spool: Spool
 ) -> tuple[BackgroundJob | None, tuple[tuple[int, str], ...]]:
     """What the command left running becomes a command in the background, so that it can be seen and ended."""
     if command.strays and not command.over.done():
-        await asyncio.wait({command.over}, timeout=_WINDING_UP)
-        left = tuple(await jobs.left(command))
+        await asyncio.wait({command.over}, timeout=_SETTLE_LIMIT_S)
+        left = tuple(await runner.left(command))
         if left and not command.over.done():
-            return jobs.add(line, command, spool, left_over=True), left
+            return runner.add(line, command, spool, left_over=True), left
     command.close()
     return None, ()
 
 
-def _asks(spool: Spool) -> bool:
-    return looks_like_prompt(spool.tail(2_000).decode("utf-8", "replace"))
+def _ends_in_prompt(spool: Spool) -> bool:
+    return looks_like_prompt(_decoded(spool.tail(_PROMPT_SAMPLE_BYTES)))
 
 
 def _reported(report: Path) -> str | None:
-    """The folder that the shell wrote, None when it did not come to that (exec, a trap of its own, KILL)."""
+    """The folder that the shell wrote; None when it could not (exec, a trap of its own, KILL)."""
     try:
         text = os.fsdecode(report.read_bytes())
     except OSError:
@@ -186,9 +200,160 @@ def _reported(report: Path) -> str | None:
     return text.removesuffix("\n") or None
 
 
-def free_bytes(folder: Path) -> int:
+def _free_bytes(folder: Path) -> int:
     try:
         found = os.statvfs(folder)
     except OSError:
         return 0
     return found.f_bavail * found.f_frsize
+
+
+def command_result(
+    end: CommandEnd, line: str, spool: Spool, context: ToolContext, limits: CommandLimits
+) -> ToolResult:
+    """The result of a command that ran in the foreground."""
+    spool.flush()
+    text = _output_text(spool, context.folder)
+    notes = [*_end_notes(end, limits, spool), *_stray_notes(end, spool, context)]
+    if advice := _advice(end, line, text):
+        notes.append(f"[hint: {advice}]")
+    if end.disk_used >= limits.disk_bytes:
+        notes.append(f"[{end.disk_used / 1e9:.1f} GB less disk is free than before this command]")
+    if hidden := count_invisible(_decoded(spool.tail())):
+        notes.append(f"[{pluralize(hidden, 'invisible character')} were taken out of this output]")
+    if text and notes:
+        text += "\n"
+    if end.job is None:
+        spool.close()
+        if spool.written and spool.whole and len(_plain(_decoded(spool.tail()))) <= MAX_RESULT_CHARS:
+            spool.drop()
+    return text_result(
+        (text + "\n".join(notes)) or "[no output]",
+        error=bool(end.why) or (end.code != 0 and not is_answer(line, end.code or 0)),
+        human={"text": escaped(_screen_text(spool)), "note": _short_note(end)},
+        about={"exit": end.code, **({"signal": end.signal} if end.signal else {})},
+        stored=spool.stored(context.folder) if end.job is None else None,
+    )
+
+
+def _output_text(spool: Spool, folder: Path) -> str:
+    """The output as the model gets it. What does not fit is kept in a file, which the text names."""
+    head, tail = _decoded(spool.head()), _decoded(spool.tail())
+    if _is_binary(head):
+        if spool.total > MAX_RESULT_CHARS:
+            spool.keep()
+        stored = spool.stored(folder)
+        where = f", kept in {stored.path}" if stored else ""
+        return f"[binary output, {spool.total:,} bytes{where}]"
+    if spool.whole:
+        text = _plain(tail)
+        if len(text) <= MAX_RESULT_CHARS:
+            return text.rstrip("\n")
+        spool.keep()
+        head = tail
+    first, last = cut_at_lines(_plain(head[: 4 * _HEAD_CHARS])[:_HEAD_CHARS], _plain(tail)[-_TAIL_CHARS:])
+    lines = f"{pluralize(spool.lines, 'line')}, {pluralize(spool.total, 'byte')}"
+    if stored := spool.stored(folder):
+        gap = f"the middle is left out; all of it ({lines}) is in {stored.path}: page it with read"
+    else:
+        gap = f"the middle is left out of {lines}; no file could be kept: {spool.error}"
+    return f"{first}\n[... {gap} ...]\n{last}".rstrip("\n")
+
+
+def _decoded(data: bytes) -> str:
+    """The bytes as text, without the rest of a character that was cut at the beginning."""
+    start = 0
+    while start < min(3, len(data)) and 0x80 <= data[start] < 0xC0:
+        start += 1
+    return data[start:].decode("utf-8", "replace")
+
+
+def _plain(text: str) -> str:
+    """For the model: without control sequences, but a NUL between names (`find -print0`) stays visible."""
+    return printable(text.replace("\0", "\u2400"))
+
+
+def _is_binary(text: str) -> bool:
+    """Whether more than a tenth of the beginning is control characters, or bytes that are not UTF-8."""
+    sample = text[:_BINARY_SAMPLE_CHARS]
+    return len(_BINARY_CHAR.findall(sample)) > len(sample) / 10
+
+
+def _end_notes(end: CommandEnd, limits: CommandLimits, spool: Spool) -> Iterator[str]:
+    match end.why:
+        case "timeout":
+            yield (
+                f"[timed out after {end.limit_s:g} s; the command and everything it started were ended. Set "
+                f"`timeout` (milliseconds, at most {limits.max_timeout_s * 1000:.0f}) or use "
+                "run_in_background]"
+            )
+        case "output":
+            yield f"[ended after {spool.total:,} bytes of output, the limit. Filter it or send it to a file]"
+        case "editor":
+            yield f"[ended after {end.limit_s:g} s: an editor waits for keys, and there is no terminal]"
+        case "lost":
+            yield "[the process that watches commands was killed, and this command with it. Try again]"
+        case "":
+            if end.code:
+                yield f"[exit code {end.code}{f': killed by {end.signal}' if end.signal else ''}]"
+            if end.took_s > _LONG_RUN_S:
+                yield f"[took {end.took_s:.1f} s]"
+
+
+def _stray_notes(end: CommandEnd, spool: Spool, context: ToolContext) -> Iterator[str]:
+    if end.job is not None:
+        named = ", ".join(f"pid {pid} ({' '.join(words.split())[:80]})" for pid, words in end.left[:8])
+        more = f" and {len(end.left) - 8} more" if len(end.left) > 8 else ""
+        stored = spool.stored(context.folder)
+        where = f", its output goes on in {stored.path}" if stored else ""
+        yield f"[still running in the background as job {end.job.id}: {named}{more}{where}]"
+
+
+def _advice(end: CommandEnd, line: str, text: str) -> str | None:
+    if end.prompted:
+        return "the last line looks like a question, and nobody can answer: use an option that answers it"
+    if end.why == "editor":
+        return "change files with edit or write; give git messages with -m (GIT_EDITOR is `true` here)"
+    if end.why == "timeout" or end.code != 0 or not text:
+        return hint(line, text)
+    return None
+
+
+def _screen_text(spool: Spool) -> str:
+    return _decoded(spool.tail(4 * _MAX_SCREEN_CHARS)).replace("\r\n", "\n")[-_MAX_SCREEN_CHARS:]
+
+
+def _short_note(end: CommandEnd) -> str:
+    how = {"timeout": "timed out", "output": "too much output", "editor": "waits for keys", "lost": "lost"}
+    word = how.get(end.why) or (f"killed by {end.signal}" if end.signal else f"exit {end.code}")
+    return f"{word}, {end.took_s:.1f} s"
+
+
+def job_result(job: BackgroundJob, context: ToolContext, now: float, limits: CommandLimits) -> ToolResult:
+    """The status and the new output of a background command. `now` is the event loop's time."""
+    job.spool.flush()
+    data, missing = job.spool.since(job.shown)
+    job.shown = job.spool.total
+    text = _decoded(data)
+    shown = f"[binary output, {len(data):,} bytes]" if _is_binary(text) else _plain(text).rstrip("\n")
+    stored = job.spool.stored(context.folder)
+    size = f"{pluralize(job.spool.lines, 'line')}, {pluralize(stored.size, 'byte')}" if stored else ""
+    where = f" in {stored.path} ({size})" if stored else ""
+    if len(shown) > MAX_RESULT_CHARS or missing:
+        first, last = cut_at_lines(shown[:_HEAD_CHARS], shown[-_TAIL_CHARS:])
+        shown = last if missing else f"{first}\n[...]\n{last}"
+        shown = f"[older output is left out; all of it is{where}]\n{shown}"
+    took = (job.ended if job.ended is not None else now) - job.began
+    notes = [
+        f"[job {job.id}: {job.state}, {took:.1f} s; {'output' + where if where else 'no output so far'}]"
+    ]
+    if job.ended is not None:
+        job.announced = True
+    elif now - job.last_output >= limits.quiet_s and _ends_in_prompt(job.spool):
+        notes.append(
+            "[hint: it seems to wait for an answer that nobody can give; stop it and use an option instead]"
+        )
+    failed = job.ended is not None and job.stopped != "asked" and not job.left_over and job.status != 0
+    human = {"text": escaped(_screen_text(job.spool)), "note": f"{job.id} {job.state}"}
+    body = "\n".join(part for part in (shown, *notes) if part)
+    return text_result(body, error=failed, human=human, about={"job": job.id})

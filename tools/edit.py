@@ -2,223 +2,157 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-
 from pydantic import Field
 
-from .atomic_write import WriteRequest
-from .base import Access, SeenFile, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from .base import ToolContext, ToolError
 from .edit_diagnostics import diagnose_mismatch
-from .file_target import STALE, FileArguments, change, check_text, known
-from .patch import NotRepresentable, Source, diff, line_numbers, matches, overlap, snippet, source, splice
-from .paths import shown
-from .safe_open import FileContent, explain, load_file
-from .text_encoding import TextForm, decode, presentable, unified_ends
+from .file_change import STALE_FILE, PlannedChange, changing_tool, check_text, is_stale, not_encodable
+from .patch import (
+    NotRepresentable,
+    SourceText,
+    any_overlap,
+    find_all,
+    line_numbers,
+    snippet,
+    source_text,
+    splice,
+)
+from .resolve_path import FileArguments, one_line_path
+from .safe_open import load_file
+from .text_encoding import decode_text, mark_stray_bytes, unify_newlines
 
-_LISTED = 20  # line numbers named when there are several matches
-_DESCRIPTION = """\
+_MAX_NAMED_MATCHES = 20  # line numbers that an error names
+_MAX_QUOTED_CHARS = 1_000  # of old_string in an error
+
+
+class EditArguments(FileArguments):
+    """A replacement in a file."""
+
+    USE = "write"
+    old_string: str = Field(description="The text to replace.")
+    new_string: str = Field(description="The text to put in its place; it must differ from old_string.")
+    replace_all: bool = Field(False, description="Replace every occurrence of old_string.")
+
+    @property
+    def creates(self) -> bool:
+        return not self.old_string
+
+
+def _plan_edit(arguments: EditArguments, path: str, context: ToolContext) -> PlannedChange:
+    """Work out the new bytes. Raises ToolError with the reason why not, OSError."""
+    old, new = unify_newlines(arguments.old_string), unify_newlines(arguments.new_string)
+    check_text(arguments.old_string, "old_string")
+    check_text(arguments.new_string, "new_string")
+    if old == new:
+        raise ToolError(_no_change(arguments))
+    try:
+        file = load_file(path)
+    except FileNotFoundError:
+        if old:
+            raise
+        return PlannedChange(None, arguments.new_string.encode(), "", new, count=1)
+    decoded = decode_text(file.data)
+    if decoded is None:
+        raise ToolError(f"{one_line_path(path)} is a binary file and cannot be edited as text.\nUse bash.")
+    text, form = decoded
+    if not old:
+        if text:
+            raise ToolError(
+                "Cannot create new file - file already exists.\nGive the text to replace as old_string."
+            )
+        return PlannedChange(file, file.data + form.encode(arguments.new_string), "", new, count=1)
+    stale = is_stale(context, file)
+    source = source_text(file.data, text, form)
+    places = _places(source, old, new, arguments, stale)
+    data = _spliced(source, places, old, new, path)
+    after = source.flat.replace(old, new)
+    return PlannedChange(file, data, source.flat, after, form, places[0], len(places), stale)
+
+
+def _no_change(arguments: EditArguments) -> str:
+    if arguments.old_string == arguments.new_string:
+        return "No changes to make: old_string and new_string are exactly the same.\nChange one."
+    return "Only line ends differ between the two strings, and edit keeps these.\nConvert the file with bash."
+
+
+def _places(source: SourceText, old: str, new: str, arguments: EditArguments, stale: bool) -> list[int]:
+    """Where to replace: one place, or with replace_all every one. Raises ToolError."""
+    places = find_all(source.flat, old)
+    quoted = _quoted(arguments.old_string)
+    if not places:
+        reason = diagnose_mismatch(source.flat, old, new)
+        since = "\nThe file changed on disk since you read it: read it again." if stale else ""
+        raise ToolError(f"String to replace not found in file.\nString: {quoted}\n{reason}{since}")
+    lines = _listed(line_numbers(source.flat, places))
+    if len(places) > 1 and not arguments.replace_all:
+        raise ToolError(
+            f"Found {len(places)} matches of the string to replace, but replace_all is false. To replace all "
+            "occurrences, set replace_all to true. To replace only one occurrence, please provide more "
+            f"context to uniquely identify the instance.\nThey are on lines {lines}.\nString: {quoted}"
+        )
+    if any_overlap(places, len(old)):
+        raise ToolError(
+            f"The {len(places)} matches overlap (lines {lines}), so replacing all is ambiguous.\n"
+            "Replace them one by one with more context."
+        )
+    if stale and len(places) > 1:
+        raise ToolError(f"{STALE_FILE}\nold_string is now on lines {lines}.")
+    return places
+
+
+def _spliced(source: SourceText, places: list[int], old: str, new: str, path: str) -> bytes:
+    if "\ufffd" in new and "\ufffd" not in old and source.form.strays:
+        raise ToolError(
+            "new_string holds \ufffd, which only stands for bytes of this file that are no text.\n"
+            "Leave these bytes out of both strings; they stay as they are."
+        )
+    try:
+        return splice(source, places, old, new)
+    except UnicodeEncodeError as error:
+        raise not_encodable(path, source.form, error) from error
+    except NotRepresentable:
+        raise ToolError(
+            f"This place of {one_line_path(path)} cannot be changed without touching bytes around it "
+            f"({source.form.codec}, mixed line ends).\nTake in the whole lines around, or use bash."
+        ) from None
+
+
+def _describe(arguments: EditArguments, name: str, change: PlannedChange) -> str:
+    if change.old is None:
+        text = f"File created successfully at: {name}"
+    else:
+        count = change.count or 1
+        every = f" All {count} occurrences were replaced." if count > 1 else ""
+        end = change.start + len(unify_newlines(arguments.new_string))
+        shown = snippet(mark_stray_bytes(change.after), change.start, end)
+        text = f"The file {name} has been updated.{every} The lines around the change:\n{shown}"
+    if change.stale:
+        text += "\n[the file changed on disk since you read it; the edit was applied to what it is now]"
+    return text
+
+
+def _listed(lines: list[int]) -> str:
+    left = len(lines) - _MAX_NAMED_MATCHES
+    return ", ".join(map(str, lines[:_MAX_NAMED_MATCHES])) + (f" and {left} more" if left > 0 else "")
+
+
+def _quoted(text: str) -> str:
+    if len(text) <= _MAX_QUOTED_CHARS:
+        return text
+    return f"{text[:_MAX_QUOTED_CHARS]}… ({len(text):,} characters)"
+
+
+TOOL = changing_tool(
+    "edit",
+    """\
 Replaces old_string by new_string in a file, exactly, and nothing else.
 
 - Read the file first. old_string must be copied exactly, with its indentation, but without the line numbers \
 and the tab that read puts before each line.
 - old_string must be unique in the file: add lines around it, or set replace_all to replace every occurrence.
 - Line ends, encoding and byte order mark stay as they are; use plain newlines in both strings.
-- An empty old_string creates a file that does not exist yet, or fills an empty one."""
-
-
-class EditArguments(FileArguments):
-    """A replacement in a file."""
-
-    old_string: str = Field(description="The text to replace.")
-    new_string: str = Field(description="The text to put in its place; it must differ from old_string.")
-    replace_all: bool = Field(False, description="Replace every occurrence of old_string.")
-
-
-@dataclass(slots=True)
-class _Plan:
-    """What an edit comes to: the texts before and after, where it is, and what there is to say."""
-
-    loaded: FileContent | None
-    data: bytes
-    before: str
-    after: str
-    start: int
-    count: int
-    changed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    name: str = "edit"
-    description: str = _DESCRIPTION
-    arguments: type[EditArguments] = EditArguments
-    parallel: bool = False
-
-    def title(self, arguments: EditArguments) -> str:
-        return arguments.title()
-
-    def touches(self, arguments: EditArguments, context: ToolContext) -> tuple[Access, ...]:
-        return (arguments.aim(context, "write", new=not arguments.old_string),)
-
-    def preview(self, arguments: EditArguments, context: ToolContext) -> Mapping[str, Any]:
-        """What the edit would change, for the person who is asked; the edit is then bound to this content.
-
-        Raises ToolError when it cannot be done anyway.
-        """
-        path = arguments.target(context, "write", new=not arguments.old_string)
-        try:
-            plan = _plan(path, arguments, context)
-        except OSError as error:
-            raise explain(error, path, context.folder) from error
-        arguments.bind(plan.loaded)
-        return _human(plan, path, context)
-
-    async def run(self, arguments: EditArguments, call: ToolCall) -> ToolResult:
-        context = call.context
-        path = arguments.target(context, "write", new=not arguments.old_string)
-        plans: list[_Plan] = []
-
-        def work() -> WriteRequest:
-            plan = _plan(path, arguments, context)
-            arguments.check_bound(plan.loaded)
-            plans.append(plan)
-            return WriteRequest(path, plan.data, plan.loaded, context.journals)
-
-        note = await change(call, path, work)
-        plan = plans[-1]
-        sha256 = hashlib.sha256(plan.data).hexdigest()
-        context.seen[path] = SeenFile(sha256)
-        text = _told(plan, path, context, arguments, note)
-        about = {"path": path, "sha256": sha256, "count": plan.count}
-        return text_result(text, human=_human(plan, path, context), about=about)
-
-
-def _plan(path: str, arguments: EditArguments, context: ToolContext) -> _Plan:
-    """Work out the new bytes. Raises ToolError with the reason why not, OSError."""
-    old, new = unified_ends(arguments.old_string), unified_ends(arguments.new_string)
-    check_text(arguments.old_string, "old_string")
-    check_text(arguments.new_string, "new_string")
-    if old == new:
-        raise ToolError(_same(arguments))
-    try:
-        loaded = load_file(path)
-    except FileNotFoundError:
-        if old:
-            raise
-        return _Plan(None, arguments.new_string.encode(), "", new, 0, 1)
-    text, form = _decoded(loaded)
-    if not old:
-        if text:
-            raise ToolError(
-                "Cannot create new file - file already exists.\nGive the text to replace as old_string."
-            )
-        return _Plan(loaded, loaded.data + form.encode(arguments.new_string), "", new, 0, 1)
-    changed = known(context, loaded).sha256 != loaded.sha256
-    origin = source(loaded.data, text, form)
-    places = _places(origin, old, new, arguments, changed)
-    data = _spliced(origin, places, old, new, path)
-    after = _replaced(origin.flat, places, old, new)
-    return _Plan(loaded, data, origin.flat, after, places[0], len(places), changed)
-
-
-def _same(arguments: EditArguments) -> str:
-    if arguments.old_string == arguments.new_string:
-        return "No changes to make: old_string and new_string are exactly the same.\nChange one."
-    return "Only line ends differ between the two strings, and edit keeps these.\nConvert the file with bash."
-
-
-def _decoded(loaded: FileContent) -> tuple[str, TextForm]:
-    decoded = decode(loaded.data)
-    if decoded is None:
-        raise ToolError(f"{shown(loaded.path)} is a binary file and cannot be edited as text.\nUse bash.")
-    return decoded
-
-
-def _places(origin: Source, old: str, new: str, arguments: EditArguments, changed: bool) -> list[int]:
-    """Where to replace: one place, or with replace_all every one. Raises ToolError."""
-    places = matches(origin.flat, old)
-    if not places:
-        reason = diagnose_mismatch(origin.flat, old, new)
-        since = "\nThe file changed on disk since you read it: read it again." if changed else ""
-        raise ToolError(
-            f"String to replace not found in file.\nString: {_cut(arguments.old_string)}\n{reason}{since}"
-        )
-    lines = line_numbers(origin.flat, places)
-    if len(places) > 1 and not arguments.replace_all:
-        raise ToolError(
-            f"Found {len(places)} matches of the string to replace, but replace_all is false. To replace all "
-            "occurrences, set replace_all to true. To replace only one occurrence, please provide more "
-            f"context to uniquely identify the instance.\nThey are on lines {_listed(lines)}.\n"
-            f"String: {_cut(arguments.old_string)}"
-        )
-    if overlap(places, len(old)):
-        raise ToolError(
-            f"The {len(places)} matches overlap (lines {_listed(lines)}), so replacing all is ambiguous.\n"
-            "Replace them one by one with more context."
-        )
-    if changed and len(places) > 1:
-        raise ToolError(f"{STALE}\nold_string is now on lines {_listed(lines)}.")
-    return places
-
-
-def _spliced(origin: Source, places: list[int], old: str, new: str, path: str) -> bytes:
-    if "\ufffd" in new and "\ufffd" not in old and origin.form.strays:
-        raise ToolError(
-            "new_string holds \ufffd, which only stands for bytes of this file that are no text.\n"
-            "Leave these bytes out of both strings; they stay as they are."
-        )
-    try:
-        return splice(origin, places, old, new)
-    except UnicodeEncodeError as error:
-        wrong = error.object[error.start : error.start + 1]
-        raise ToolError(
-            f"{shown(path)} is written in {origin.form.codec}, which has no {wrong!r}.\n"
-            "Use other characters, or convert the file to UTF-8 with bash (iconv) first."
-        ) from error
-    except NotRepresentable:
-        raise ToolError(
-            f"This place of {shown(path)} cannot be changed without touching bytes around it "
-            f"({origin.form.codec}, mixed line ends).\nTake in the whole lines around, or use bash."
-        ) from None
-
-
-def _replaced(flat: str, places: list[int], old: str, new: str) -> str:
-    if len(places) == 1:
-        return flat[: places[0]] + new + flat[places[0] + len(old) :]
-    return flat.replace(old, new)
-
-
-def _human(plan: _Plan, path: str, context: ToolContext) -> Mapping[str, Any]:
-    changes = diff(presentable(plan.before), presentable(plan.after), shown(path, context.folder))
-    return {"diff": changes.text, "note": changes.note}
-
-
-def _told(plan: _Plan, path: str, context: ToolContext, arguments: EditArguments, note: str) -> str:
-    name = shown(path, context.folder)
-    new = unified_ends(arguments.new_string)
-    if plan.loaded is None:
-        lines = [f"File created successfully at: {name}"]
-    else:
-        every = f" All {plan.count} occurrences were replaced." if plan.count > 1 else ""
-        lines = [f"The file {name} has been updated.{every} The lines around the change:"]
-        lines.append(snippet(presentable(plan.after), plan.start, plan.start + len(new)))
-    if plan.changed:
-        lines.append("[the file changed on disk since you read it; the edit was applied to what it is now]")
-    if note:
-        lines.append(note)
-    return "\n".join(lines)
-
-
-def _listed(lines: list[int]) -> str:
-    more = f" and {len(lines) - _LISTED} more" if len(lines) > _LISTED else ""
-    return ", ".join(map(str, lines[:_LISTED])) + more
-
-
-def _cut(text: str, most: int = 1_000) -> str:
-    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
-
-
-EDIT = Edit()
+- An empty old_string creates a file that does not exist yet, or fills an empty one.""",
+    EditArguments,
+    _plan_edit,
+    _describe,
+)

@@ -1,11 +1,12 @@
-"""Choose the environment of a command: what it inherits, without credentials, and what keeps it from asking.
+"""What commands can see of our environment: no credentials, and what keeps programs from asking.
 
-Pure. Values are never looked at to decide, but for the few forms that only a key has.
+A variable is judged by its name; by its value only where that has a form that only keys have.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping
 
 # What names a credential, at the end of a word of the name: MYTOKEN, GH_TOKENS, not TOKENIZERS_PARALLELISM.
@@ -20,12 +21,15 @@ _SECRET_VALUE = re.compile(
     r"^(?:sk-(?:ant|proj|live|or)-\S{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|xox[abprs]-\S{10,}|AKIA[A-Z0-9]{16}"
     r"|glpat-\S{16,}|hf_\w{20,})$|-----BEGIN [A-Z ]*PRIVATE KEY-----"
 )
+_OWN_PREFIX = "ANTHROPIC_"  # of the names of our own settings
+_MIN_SECRET_CHARS = 8  # a shorter value would also be found in innocent variables
 # Start-up files and options that would change what a command line means, or where it runs.
-_STEERS_SHELL = frozenset(
+_SHELL_STEERING = frozenset(
     ("BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "CDPATH", "GLOBIGNORE", "POSIXLY_CORRECT")
 )
-
-QUIET: Mapping[str, str] = {
+_PR_SET_DUMPABLE = 4  # linux/prctl.h
+_DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_QUIETING: Mapping[str, str] = {
     "TERM": "dumb",
     "PAGER": "cat",
     "MANPAGER": "cat",
@@ -34,7 +38,7 @@ QUIET: Mapping[str, str] = {
     "GIT_EDITOR": "true",
     "EDITOR": "true",
     "VISUAL": "true",
-    "SSH_ASKPASS_REQUIRE": "never",  # else ssh opens a window and waits for it
+    "SSH_ASKPASS_REQUIRE": "never",  # otherwise ssh opens a window and waits for it
     "DEBIAN_FRONTEND": "noninteractive",
     "MAKEROOM": "1",
     "AGENT": "1",
@@ -46,22 +50,33 @@ def is_secret(name: str, value: str = "") -> bool:
     return bool(_SECRET_NAME.search(name) or _SECRET_VALUE.search(value))
 
 
-def filter_environment(environ: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:
-    """The environment for commands. `passed` names variables that a person wants there all the same.
+def filter_environment(environ: Mapping[str, str], pass_env: Iterable[str] = ()) -> dict[str, str]:
+    """The environment for commands. `pass_env` names variables that a person wants there all the same.
 
-    A value that an own credential also has under another, innocent name goes with it.
+    Where one of our own credentials also stands under another, innocent name, that is left out too.
     """
-    allowed = frozenset(passed)
-    secrets = {
+    passed = frozenset(pass_env)
+    own = {
         value
         for name, value in environ.items()
-        if name.startswith("ANTHROPIC_") and is_secret(name[10:], value)
+        if name.startswith(_OWN_PREFIX)
+        and is_secret(name.removeprefix(_OWN_PREFIX), value)
+        and len(value) >= _MIN_SECRET_CHARS
     }
     kept = {
         name: value
         for name, value in environ.items()
-        if name in allowed
-        or not (name in _STEERS_SHELL or is_secret(name, value) or (len(value) > 7 and value in secrets))
+        if name in passed or not (name in _SHELL_STEERING or is_secret(name, value) or value in own)
     }
-    kept.setdefault("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-    return {**kept, **QUIET}
+    return {"PATH": _DEFAULT_PATH, **kept, **_QUIETING}
+
+
+def hide_own_environment() -> None:
+    """Make our /proc/<pid>/environ unreadable for other processes of the same user (but not for root).
+
+    For where commands share our process numbers: the key that we were started with stands there.
+    """
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

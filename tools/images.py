@@ -1,7 +1,8 @@
-"""Images that a request can carry: told by their bytes, checked whole, made smaller where they are too large.
+"""Images that a request can carry: told by their bytes, checked whole, scaled where they are too large.
 
-A broken image in the history makes every later request fail, so nothing unchecked leaves this file. With
-Pillow (the extra "images") large ones are scaled; without it they are refused.
+A broken image in the conversation makes every later request fail, so nothing unchecked leaves this module.
+With Pillow (the extra "images") an image is decoded, and scaled where needed. Without it, only its header and
+its end can be read, and a large image is refused.
 """
 
 from __future__ import annotations
@@ -9,34 +10,34 @@ from __future__ import annotations
 import base64
 import io
 import struct
+import warnings
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from transcripts.messages import ImageBlock
 
-SIDE = 1_568  # pixels of the longer side; larger ones are scaled by the API anyway and cost time
-BASE64 = 5 * 1024 * 1024  # characters of one image that the API takes
-PIXELS = 100_000_000  # of an image that is decoded at all: about 400 MB
-LARGEST = 64 * 1024 * 1024  # bytes of an image file that is opened
+MAX_IMAGE_FILE_BYTES = 64 * 1024 * 1024  # of a file that is opened as an image
+_MAX_SIDE_PX = 1_568  # the API scales larger images down anyway, which costs time
+_MAX_BASE64_CHARS = 5 * 1024 * 1024  # of one image in a request
+_MAX_DECODED_PX = 100_000_000  # about 400 MB when decoded
 _HINT = "Install the extra (pip install 'makeroom[images]') or make it smaller with bash."
 
 
 class BadImage(Exception):
-    """The bytes begin like an image but are none, or not one that can be shown; the text says why."""
+    """The bytes begin like an image but are none, or none that can be shown; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image for the model; `note` tells its size and what was done to it."""
+    """An image for the model; `note` tells its size, and how it was scaled."""
 
     image: ImageBlock
     note: str
 
 
 def media_type(head: bytes) -> str | None:
-    """What the first 16 bytes say the file is, among the types that the API takes."""
+    """What the first 16 bytes say that the file is, of the types that the API takes."""
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if head.startswith(b"\xff\xd8\xff"):
@@ -48,57 +49,62 @@ def media_type(head: bytes) -> str | None:
     return None
 
 
-def picture(data: bytes, kind: str) -> Picture:
-    """The image as a block, scaled where needed. Raises Broken."""
+def load_picture(data: bytes, kind: str) -> Picture:
+    """The image as a block, scaled where needed. `kind` is its media type. Raises BadImage."""
     try:
-        import PIL.Image as pillow
+        import PIL.Image as pillow  # 30 ms, and rarely needed
     except ImportError:
-        return _unscaled(data, kind)
-    return _scaled(data, kind, pillow)
+        return _without_pillow(data, kind)
+    return _with_pillow(data, kind, pillow)
 
 
-def _scaled(data: bytes, kind: str, pillow: Any) -> Picture:
-    width, height = _size(data, kind)
-    if width * height > PIXELS:
-        raise BadImage(f"it has {width}x{height} pixels, too many to be shown")
+def _with_pillow(data: bytes, kind: str, pillow: Any) -> Picture:
+    warnings.filterwarnings("ignore", category=pillow.DecompressionBombWarning)  # the limit here is checked
     try:
-        image = pillow.open(io.BytesIO(data), formats=[kind.rpartition("/")[2].upper()])
+        image = pillow.open(io.BytesIO(data), formats=[kind.rpartition("/")[2].upper()])  # reads the header
+        width, height = image.size
+        if width * height > _MAX_DECODED_PX:
+            raise BadImage(f"it has {width}x{height} pixels, too many to be shown")
         image.load()
+    except pillow.DecompressionBombError as error:
+        raise BadImage("it has too many pixels to be shown") from error
     except (OSError, ValueError, SyntaxError, EOFError, struct.error, zlib.error) as error:
         raise BadImage(f"it cannot be decoded ({error})") from error
-    small = max(width, height) <= SIDE
-    if small and _encoded_size(len(data)) <= BASE64:
+    if max(width, height) <= _MAX_SIDE_PX and _base64_size(data) <= _MAX_BASE64_CHARS:
         return Picture(_block(kind, data), f"{width}x{height}")
-    for side in (SIDE, 1024, 512):
+    for side in (_MAX_SIDE_PX, 1024, 512):
         shrunk = image.copy()
         shrunk.thumbnail((side, side))
         for new_kind, content in _encodings(shrunk):
-            if _encoded_size(len(content)) <= BASE64:
+            if _base64_size(content) <= _MAX_BASE64_CHARS:
                 note = f"{width}x{height}, shown as {shrunk.width}x{shrunk.height}"
                 return Picture(_block(new_kind, content), note)
     raise BadImage("it stays too large however much it is scaled")
 
 
 def _encodings(image: Any) -> list[tuple[str, bytes]]:
-    """PNG, which loses nothing, then JPEG, which is smaller."""
+    """(media type, bytes): PNG, which loses nothing, then JPEG, which is smaller."""
     found = []
-    for kind, mode, options in (("PNG", None, {}), ("JPEG", "RGB", {"quality": 85})):
+    for kind, modes, options in (("PNG", ("L", "LA", "P", "RGB", "RGBA"), {}), ("JPEG", (), {"quality": 85})):
         output = io.BytesIO()
-        fits = mode is None and image.mode in ("L", "LA", "P", "RGB", "RGBA")
-        plain = image if fits else image.convert("RGB")
-        plain.save(output, kind, **options)
+        (image if image.mode in modes else image.convert("RGB")).save(output, kind, **options)
         found.append((f"image/{kind.lower()}", output.getvalue()))
     return found
 
 
-def _unscaled(data: bytes, kind: str) -> Picture:
-    width, height = _size(data, kind)
-    _CHECKS[kind](data)
-    if max(width, height) > SIDE:
+def _without_pillow(data: bytes, kind: str) -> Picture:
+    try:
+        width, height = _SIZE_OF_WHOLE[kind](data)
+    except (struct.error, IndexError, ValueError) as error:
+        raise BadImage("it is cut off") from error
+    if width < 1 or height < 1:
+        raise BadImage(f"its header says {width}x{height} pixels")
+    if max(width, height) > _MAX_SIDE_PX:
         raise BadImage(
-            f"it has {width}x{height} pixels and Pillow is missing, which scales it to {SIDE}. {_HINT}"
+            f"it has {width}x{height} pixels and Pillow is missing, which scales it to {_MAX_SIDE_PX}. "
+            f"{_HINT}"
         )
-    if _encoded_size(len(data)) > BASE64:
+    if _base64_size(data) > _MAX_BASE64_CHARS:
         raise BadImage(f"it has {len(data):,} bytes, more than a request may hold. {_HINT}")
     return Picture(_block(kind, data), f"{width}x{height}")
 
@@ -107,34 +113,38 @@ def _block(kind: str, data: bytes) -> ImageBlock:
     return ImageBlock(kind, base64.b64encode(data).decode("ascii"))
 
 
-def _encoded_size(size: int) -> int:
-    return (size + 2) // 3 * 4
+def _base64_size(data: bytes) -> int:
+    return (len(data) + 2) // 3 * 4
 
 
-def _size(data: bytes, kind: str) -> tuple[int, int]:
-    """Width and height as the header has them, before anything is decoded. Raises Broken."""
-    try:
-        width, height = _SIZES[kind](data)
-    except (struct.error, IndexError, ValueError) as error:
-        raise BadImage("its header is cut off") from error
-    if width < 1 or height < 1:
-        raise BadImage(f"its header says {width}x{height} pixels")
-    return width, height
+# The size in pixels by format, after a look at the end of the image. They raise ValueError, IndexError or
+# struct.error where it is cut off.
 
 
 def _png_size(data: bytes) -> tuple[int, int]:
     if data[12:16] != b"IHDR":
         raise ValueError
+    place, name = 8, b""
+    while name != b"IEND":
+        length, name = struct.unpack(">I4s", data[place : place + 8])
+        body, checksum = data[place + 4 : place + 8 + length], data[place + 8 + length : place + 12 + length]
+        if struct.unpack(">I", checksum) != (zlib.crc32(body),):
+            raise BadImage("its checksums are wrong")
+        place += 12 + length
     width, height = struct.unpack(">II", data[16:24])
     return width, height
 
 
 def _gif_size(data: bytes) -> tuple[int, int]:
+    if not data.rstrip(b"\0").endswith(b";"):
+        raise ValueError
     width, height = struct.unpack("<HH", data[6:10])
     return width, height
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int]:
+    if b"\xff\xd9" not in data[-32:]:
+        raise ValueError
     place = 2
     while True:
         marker, length = struct.unpack(">xBH", data[place : place + 4])
@@ -148,6 +158,8 @@ def _jpeg_size(data: bytes) -> tuple[int, int]:
 
 
 def _webp_size(data: bytes) -> tuple[int, int]:
+    if int.from_bytes(data[4:8], "little") + 8 > len(data):
+        raise ValueError
     kind = data[12:16]
     if kind == b"VP8X":
         return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
@@ -160,45 +172,9 @@ def _webp_size(data: bytes) -> tuple[int, int]:
     raise ValueError
 
 
-def _check_png(data: bytes) -> None:
-    place, name = 8, b""
-    while name != b"IEND":
-        head = data[place : place + 8]
-        if len(head) < 8:
-            raise BadImage("it is cut off")
-        length, name = struct.unpack(">I4s", head)
-        body = data[place + 8 : place + 12 + length]
-        if len(body) != length + 4:
-            raise BadImage("it is cut off")
-        if zlib.crc32(name + body[:-4]) != int.from_bytes(body[-4:], "big"):
-            raise BadImage("its checksums are wrong")
-        place += 12 + length
-
-
-def _check_jpeg(data: bytes) -> None:
-    if b"\xff\xd9" not in data[-32:]:
-        raise BadImage("it is cut off")
-
-
-def _check_gif(data: bytes) -> None:
-    if not data.rstrip(b"\0").endswith(b";"):
-        raise BadImage("it is cut off")
-
-
-def _check_webp(data: bytes) -> None:
-    if int.from_bytes(data[4:8], "little") + 8 > len(data):
-        raise BadImage("it is cut off")
-
-
-_SIZES: dict[str, Callable[[bytes], tuple[int, int]]] = {
+_SIZE_OF_WHOLE = {
     "image/png": _png_size,
     "image/jpeg": _jpeg_size,
     "image/gif": _gif_size,
     "image/webp": _webp_size,
-}
-_CHECKS: dict[str, Callable[[bytes], None]] = {
-    "image/png": _check_png,
-    "image/jpeg": _check_jpeg,
-    "image/gif": _check_gif,
-    "image/webp": _check_webp,
 }

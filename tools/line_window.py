@@ -1,12 +1,11 @@
 """Cut the lines to be shown out of a file, however large it is or however long its lines are.
 
-A file that fits in memory is cut from its text; a larger one is read through once, piece by piece, and only
-what is shown is kept. Line ends are CR LF, LF and CR.
+A file that fits in memory is cut from its text; a larger one is read through once, and only what is shown is
+kept. Line ends are CR LF, LF and CR.
 """
 
 from __future__ import annotations
 
-import codecs
 import functools
 import hashlib
 import io
@@ -14,29 +13,34 @@ import os
 import threading
 from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 from time import monotonic
 
-from .safe_open import WHOLE
-from .text_encoding import TextForm, decode, unified_ends
+from .safe_open import MAX_WHOLE_BYTES
+from .text_encoding import TextForm, decode_text, unify_newlines
 
-LINES = 2_000  # lines shown at once
-WIDTH = 2_000  # characters of a line that are shown
-SIZE = 50_000  # bytes (as UTF-8) shown at once
-PATIENCE = 5.0  # seconds spent on looking through a large file; what was found by then is shown
-_PIECE = 256 * 1024
-_HEAD = 64 * 1024  # bytes by which the encoding of a large file is judged
-_TAIL = 20_000  # lines at the end of a large file among which a window may begin
-_END = 1024 * 1024  # bytes at the end of a huge file in which its last lines are looked for
+MAX_WINDOW_LINES = 2_000
+MAX_WINDOW_BYTES = 50_000  # as UTF-8
+MAX_WIDTH_CHARS = 2_000  # of a line that are shown
+_SCAN_LIMIT_S = 5.0  # for looking through a large file; what was found by then is shown
+_SCAN_CHARS = 64 * 1024  # of a large file that are looked through at once
+_BUFFER_BYTES = 256 * 1024
+_SAMPLE_BYTES = 64 * 1024  # by which the encoding of a large file is judged
+_MAX_TAIL_LINES = 20_000  # at the end of a large file, among which a window may begin
+_END_BYTES = 1024 * 1024  # at the end of a huge file, in which its last lines are sought
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class LineWindow:
-    """Lines first.. of a file. `total` is None where nobody counted to the end.
+    """Some neighbouring lines of a file, as they are shown: long ones cut, with the number left out.
 
-    `first` is negative where it counts from the end of a file too large to be counted. `more` tells that
-    lines follow. `sha256` is that of the whole file, None where it was not read to the end.
+    first    the number of the first line, from 1; negative where it counts from the end of a file that is too
+             large to be counted
+    total    the file's lines; None where they were not counted
+    more     whether lines follow
+    sha256   of the whole file; None where it was not read to the end
+    stopped  whether the search for the lines took too long
     """
 
     first: int
@@ -46,211 +50,162 @@ class LineWindow:
     form: TextForm
     sha256: str | None = None
     stopped: bool = False
-    long: bool = True  # whether some lines may be longer than WIDTH
-    cut: dict[int, int] = field(default_factory=dict)  # index of a line already cut: characters left out
 
     @property
     def last(self) -> int:
         return self.first + len(self.lines) - 1
 
 
-def window(text: str, form: TextForm, offset: int, limit: int) -> LineWindow:
-    """The window of a whole text. `offset` counts from 1, or from the end where it is negative."""
-    flat = unified_ends(text)
-    if offset == 1 and flat.isascii():
-        return _beginning(flat, form, limit)
+def cut_text(text: str, form: TextForm, wanted: tuple[int, int], sha256: str | None = None) -> LineWindow:
+    """The window of a whole text. `wanted`: the first line, from 1, or from the end if negative; how many."""
+    offset, limit = wanted
+    flat = unify_newlines(text)
     lines = flat.split("\n")
     if not lines[-1]:
         lines.pop()
     total = len(lines)
     first = max(1, total + offset + 1 if offset < 0 else offset)
-    shown = _within_size(lines[first - 1 : first - 1 + limit])
-    return LineWindow(first, shown, total, first + len(shown) <= total, form)
+    shown = lines[first - 1 : first - 1 + limit]
+    if len(flat) > MAX_WINDOW_BYTES or not flat.isascii() or _has_long_line(flat):
+        shown = _shown(shown)
+    return LineWindow(first, shown, total, first + len(shown) <= total, form, sha256)
 
 
-def _beginning(flat: str, form: TextForm, limit: int) -> LineWindow:
-    """The usual window: from the first line on, each character one byte. Does not look at what follows."""
-    total = flat.count("\n") + (not flat.endswith("\n"))
-    end = len(flat) if len(flat) <= SIZE else flat.rfind("\n", 0, SIZE) + 1
-    long = not end or _has_long(flat, end)
-    shown = flat[:end].split("\n")
-    if not shown[-1]:
-        shown.pop()
-    shown = shown[:limit]
-    if long:
-        shown = _within_size(flat.split("\n", limit)[: min(limit, total)])
-    return LineWindow(1, shown, total, len(shown) < total, form, long=long)
-
-
-def _has_long(flat: str, end: int) -> bool:
-    """Whether a line up to `end` is longer than WIDTH; looks for line ends a width apart only."""
+def _has_long_line(flat: str) -> bool:
+    """Whether a line is wider than what is shown; looks only for the last line end within each width."""
     start = 0
-    while end - start > WIDTH:
-        found = flat.rfind("\n", start, start + WIDTH + 1)
+    while len(flat) - start > MAX_WIDTH_CHARS:
+        found = flat.rfind("\n", start, start + MAX_WIDTH_CHARS + 1)
         if found < 0:
             return True
         start = found + 1
     return False
 
 
-def numbered(view: LineWindow) -> str:
-    """The lines as `cat -n` shows them; what is cut off a long one is counted."""
-    lines = view.lines
-    if not lines:
-        return ""
-    if view.long:
-        lines = [_cut(line, view.cut.get(index, 0)) for index, line in enumerate(lines)]
-    pieces = [""] * (2 * len(lines))
-    pieces[::2] = _numbers(view.first, len(lines))
-    pieces[1::2] = lines
+def number_lines(window: LineWindow) -> str:
+    """The lines as `cat -n` shows them."""
+    pieces = [""] * (2 * len(window.lines))
+    pieces[::2] = _line_prefixes(window.first, len(window.lines))
+    pieces[1::2] = window.lines
     return "".join(pieces)[1:]
 
 
 @functools.lru_cache(maxsize=8)
-def _numbers(first: int, count: int) -> list[str]:
-    """What stands before each line, the end of the one before included; most reads begin with line 1."""
+def _line_prefixes(first: int, count: int) -> list[str]:
+    """What stands before each line, the end of the line before included. Most reads begin with line 1."""
     return [f"\n{number:6d}\t" for number in range(first, first + count)]
 
 
-def scan(descriptor: int, size: int, offset: int, limit: int, gone: threading.Event) -> LineWindow | None:
-    """The window of a file too large to be held; None where it holds no text.
+def scan_file(
+    descriptor: int, size: int, wanted: tuple[int, int], abandoned: threading.Event
+) -> LineWindow | None:
+    """The window of a file too large to be held in memory; None where it is binary. Raises OSError.
 
-    `size` is what stat said. A file of at most WHOLE bytes is read to its end, counted and hashed.
+    `size` is the one that the system states. A file of at most MAX_WHOLE_BYTES is read to its end, counted
+    and hashed.
     """
-    head = os.pread(descriptor, _HEAD, 0)
-    form = _form(head)
+    form = _form_of(os.pread(descriptor, _SAMPLE_BYTES, 0))
     if form is None:
         return None
-    if offset < 0 and size > WHOLE:
-        return _end_of(descriptor, size, form, -offset, limit)
-    sieve = _Sieve(offset, limit)
-    hash = hashlib.sha256()
-    errors = "replace" if form.errors == "strict" else form.errors  # its beginning need not be all of it
-    translate = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder(form.codec)(errors), True)
-    until = monotonic() + PATIENCE
+    if wanted[0] < 0 and size > MAX_WHOLE_BYTES:
+        return _last_lines(descriptor, size, form, wanted)
     os.lseek(descriptor, len(form.mark), os.SEEK_SET)
-    hash.update(form.mark)
-    ended = False
-    while not ended and not (size > WHOLE and sieve.full):
-        if gone.is_set() or monotonic() > until:
-            break
-        piece = os.read(descriptor, _PIECE)
-        ended = not piece
-        hash.update(piece)
-        sieve.feed(translate.decode(piece, final=ended))
-    return sieve.window(form, hash.hexdigest() if ended else None, ended)
+    source = _HashingReader(descriptor, form.mark, abandoned)
+    errors = form.errors if form.errors == "surrogateescape" else "replace"  # the rest may be no text
+    with io.TextIOWrapper(io.BufferedReader(source, _BUFFER_BYTES), form.codec, errors) as file:
+        return _scan(file, source, form, wanted, size > MAX_WHOLE_BYTES)
 
 
-class _Sieve:
-    """Takes a text piece by piece and keeps the lines of a window, each up to its width."""
+class _HashingReader(io.RawIOBase):
+    """The rest of an open file, hashed as it is read. It ends early where that takes too long."""
 
-    def __init__(self, offset: int, limit: int) -> None:
-        self._first = offset  # of the window; negative: the last lines
-        self._limit = limit
-        self._line = 1  # the one that is being read
-        self._open = False  # whether something of it was read
-        self._kept: deque[tuple[str, int]] = deque(maxlen=min(-offset, _TAIL) if offset < 0 else None)
-        self._start: list[str] = []
-        self._length = 0
-        self._bytes = 0
+    def __init__(self, descriptor: int, mark: bytes, abandoned: threading.Event) -> None:
+        self._descriptor, self._abandoned = descriptor, abandoned
+        self._until = monotonic() + _SCAN_LIMIT_S
+        self.hash = hashlib.sha256(mark)
+        self.stopped = False
 
-    @property
-    def full(self) -> bool:
-        return self._first > 0 and (len(self._kept) >= self._limit or self._bytes >= SIZE)
+    def readable(self) -> bool:
+        return True
 
-    def feed(self, text: str) -> None:
-        place = 0
-        while place < len(text):
-            if self._skipping():
-                place = self._skip(text, place)
-                continue
-            end = text.find("\n", place)
-            self._take(text, place, end if end >= 0 else len(text))
-            if end < 0:
-                return
-            self._close()
-            place = end + 1
-
-    def window(self, form: TextForm, sha256: str | None, ended: bool) -> LineWindow:
-        if self._open:
-            self._close()
-        total = self._line - 1 if ended else None
-        kept = list(self._kept)[: self._limit]
-        first = self._first if self._first > 0 else max(1, self._line - len(self._kept))
-        shown = _within_size([line for line, _ in kept])
-        cut = {index: left for index, (_, left) in enumerate(kept[: len(shown)]) if left}
-        more = not ended or first + len(shown) < self._line
-        return LineWindow(first, shown, total, more, form, sha256, not ended and not self.full, cut=cut)
-
-    def _skipping(self) -> bool:
-        return self._first > 0 and (self._line < self._first or self.full)
-
-    def _skip(self, text: str, place: int) -> int:
-        """Pass over lines that are only counted; returns where the window begins, or the end."""
-        count = text.count("\n", place)
-        if self.full or self._line + count < self._first:
-            self._line += count
-            self._open = not text.endswith("\n")
-            return len(text)
-        while self._line < self._first:
-            place = text.index("\n", place) + 1
-            self._line += 1
-        self._open = False
-        return place
-
-    def _take(self, text: str, start: int, end: int) -> None:
-        room = WIDTH - self._length
-        if room > 0:
-            self._start.append(text[start : min(end, start + room)])
-        self._length += end - start
-        self._open = True
-
-    def _close(self) -> None:
-        if not self._skipping():
-            line = "".join(self._start)
-            self._kept.append((line, max(0, self._length - WIDTH)))
-            self._bytes += len(line) + 1
-        self._start, self._length, self._open = [], 0, False
-        self._line += 1
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        if self._abandoned.is_set() or monotonic() > self._until:
+            self.stopped = True
+            return 0
+        count = os.readv(self._descriptor, [buffer])
+        self.hash.update(buffer[:count])
+        return count
 
 
-def _end_of(descriptor: int, size: int, form: TextForm, wanted: int, limit: int) -> LineWindow:
+def _scan(
+    file: io.TextIOWrapper, source: _HashingReader, form: TextForm, wanted: tuple[int, int], huge: bool
+) -> LineWindow:
+    """Read the lines and keep those wanted. A huge file is read no further than that."""
+    offset, limit = wanted
+    kept: deque[tuple[str, int]] = deque(maxlen=min(-offset, _MAX_TAIL_LINES) if offset < 0 else None)
+    line, start, length, kept_chars, full = 1, "", 0, 0, False  # the line that is read, as far as it was
+    while not (huge and full) and (text := file.read(_SCAN_CHARS)):
+        *closed, rest = text.split("\n")
+        if closed:
+            lengths = [length + len(closed[0]), *map(len, closed[1:])]
+            closed[0] = start + closed[0]
+            skipped = max(0, offset - line, len(closed) + offset if offset < 0 else 0)
+            if not full:
+                pairs = zip(closed[skipped:], lengths[skipped:], strict=True)
+                kept.extend((each[:MAX_WIDTH_CHARS], size) for each, size in pairs)
+                kept_chars += sum(map(len, closed[skipped:]))
+            full = offset > 0 and (len(kept) >= limit or kept_chars >= MAX_WINDOW_BYTES)
+            line, start, length = line + len(closed), "", 0
+        start, length = (start + rest)[:MAX_WIDTH_CHARS], length + len(rest)
+    if length and not full and line >= offset:
+        kept.append((start, length))
+    line += length > 0
+    ended = not source.stopped and not (huge and full)
+    first = offset if offset > 0 else line - len(kept)
+    found = [*kept][:limit]
+    shown = _shown([text for text, _ in found], [size for _, size in found])
+    total = line - 1 if ended else None
+    more = not ended or first + len(shown) < line
+    sha256 = source.hash.hexdigest() if ended else None
+    return LineWindow(first, shown, total, more, form, sha256, source.stopped and not full)
+
+
+def _last_lines(descriptor: int, size: int, form: TextForm, wanted: tuple[int, int]) -> LineWindow:
     """The last lines of a huge file, numbered from its end: -1 is the last one."""
-    start = len(form.mark) + (size - len(form.mark) - _END) // form.unit * form.unit
-    data = os.pread(descriptor, _END, start)
+    start = len(form.mark) + (size - len(form.mark) - _END_BYTES) // form.unit * form.unit
+    data = os.pread(descriptor, _END_BYTES, start)
     text = data.decode(form.codec, "replace" if form.errors == "strict" else form.errors)
-    lines = unified_ends(text).split("\n")[1:]  # the first one began before
+    lines = unify_newlines(text).split("\n")[1:]  # the first one began before
     if lines and not lines[-1]:
         lines.pop()
-    count = min(wanted, len(lines))
-    shown = _within_size(lines[len(lines) - count :][:limit])
+    count = min(-wanted[0], len(lines))
+    shown = _shown(lines[len(lines) - count :][: wanted[1]])
     return LineWindow(-count, shown, None, len(shown) < count, form)
 
 
-def _form(head: bytes) -> TextForm | None:
+def _form_of(sample: bytes) -> TextForm | None:
     """The form of a large file by its beginning, which may end within a character."""
     for less in range(4):
-        found = decode(head[: len(head) - less] if less else head)
+        found = decode_text(sample[: len(sample) - less])
         if found is None:
             return None
         if not found[1].strays and (found[1].codec != "cp1252" or less == 3):
             return found[1]
-    found = decode(head)
+    found = decode_text(sample)
     return found[1] if found is not None else None
 
 
-def _within_size(lines: list[str]) -> list[str]:
-    """As many lines as may be shown at once, at least one."""
-    sizes = [*accumulate(map(_bytes, lines))]
-    return lines[: max(1, bisect_right(sizes, SIZE))]
+def _shown(lines: list[str], lengths: list[int] | None = None) -> list[str]:
+    """As many of the lines as fit a window, each cut to its width.
 
-
-def _bytes(line: str) -> int:
-    """What a line takes in a result, its end included."""
-    shown = line if len(line) <= WIDTH else line[:WIDTH]
-    return 1 + (len(shown) if shown.isascii() else len(shown.encode("utf-8", "surrogatepass")))
-
-
-def _cut(line: str, before: int) -> str:
-    left = before + max(0, len(line) - WIDTH)
-    return f"{line[:WIDTH]}…[+{left:,} chars]" if left else line
+    `lengths` are those of the whole lines, in characters, where they were cut already.
+    """
+    lengths = lengths or [*map(len, lines)]
+    if max(lengths, default=0) <= MAX_WIDTH_CHARS and "".join(lines).isascii():
+        sizes = [length + 1 for length in lengths]
+    else:
+        cut = [line[:MAX_WIDTH_CHARS] for line in lines]
+        sizes = [len(line.encode("utf-8", "surrogatepass")) + 1 for line in cut]
+        left = [length - MAX_WIDTH_CHARS for length in lengths]
+        lines = [f"{line}…[+{left[at]:,} chars]" if left[at] > 0 else line for at, line in enumerate(cut)]
+    return lines[: bisect_right([*accumulate(sizes)], MAX_WINDOW_BYTES)]

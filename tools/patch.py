@@ -1,7 +1,7 @@
-"""Replace an exact piece of a text in the bytes it came from, and show what changed.
+"""Replace an exact piece of text in the bytes it came from, and show what changed.
 
-Matching is on text with unified line ends; the splice is on the original bytes, so that nothing outside
-the matched span can change. Why a piece was not found is for misses.py.
+Pieces are found in text with unified line ends; the splice is made in the original bytes, so that nothing
+outside the piece can change. Why a piece was not found is for edit_diagnostics.py.
 """
 
 from __future__ import annotations
@@ -13,27 +13,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from .text_encoding import TextForm, unified_ends
+from .text_encoding import TextForm, unify_newlines
 
-_CONTEXT = 3  # lines shown around a change in a diff, as diff -u does
-_DIFF_LINES = 1_500  # changed lines on both sides up to which the two are compared line by line
+_CONTEXT_LINES = 3  # shown around a change in a diff, as in diff -u
+_MAX_COMPARED_LINES = 1_500  # of both sides; more of them are shown as one change
+_SNIPPET_LINES = 24
+_SNIPPET_WIDTH_CHARS = 2_000
 _PLACEHOLDER = re.compile(r"\[(?:cleared|snipped|folded|persisted)\b[^\]\n]*\br\d+(?:\.\d+)?\b[^\]\n]*\]")
-_TAG = "<persisted-output"
+_STORED_OUTPUT_TAG = "<persisted-output"
 
 
 class NotRepresentable(Exception):
-    """A place in the text cannot be found in the bytes: the encoding does not say it back exactly."""
+    """A place in the text has no exact counterpart in the bytes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A file's bytes with their text. `flat` is the text with unified line ends, where pieces are found."""
+class SourceText:
+    """A file's bytes with their text; `flat` has unified line ends, and pieces are found in it."""
 
     data: bytes
     text: str
     flat: str
     form: TextForm
-    pairs: tuple[int, ...]  # where in `flat` a line end stands for two characters (CR LF)
+    pairs: tuple[int, ...]  # places in `flat` of line ends that are two characters (CR LF) in `text`
 
     def raw(self, place: int) -> int:
         """The place in `text` of a place in `flat`."""
@@ -41,8 +43,8 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Diff:
-    """A unified diff and its figures."""
+class UnifiedDiff:
+    """A diff as `diff -u` writes it, and the numbers of lines added and removed."""
 
     text: str
     added: int
@@ -53,15 +55,15 @@ class Diff:
         return f"+{self.added} -{self.removed}"
 
 
-def source(data: bytes, text: str, form: TextForm) -> Source:
-    """The bytes and the text that `text.decode` found in them, ready to be searched."""
+def source_text(data: bytes, text: str, form: TextForm) -> SourceText:
+    """The bytes, and the text and form that `decode_text` found in them, ready to be searched."""
     pairs = [found.start() for found in re.finditer("\r\n", text)] if "\r" in text else []
     places = tuple(place - index for index, place in enumerate(pairs))
-    return Source(data, text, unified_ends(text), form, places)
+    return SourceText(data, text, unify_newlines(text), form, places)
 
 
-def matches(flat: str, piece: str) -> list[int]:
-    """Every place where the piece begins, those that overlap too."""
+def find_all(flat: str, piece: str) -> list[int]:
+    """Every place where the piece begins, overlapping ones too."""
     found = []
     place = flat.find(piece)
     while place >= 0:
@@ -70,12 +72,13 @@ def matches(flat: str, piece: str) -> list[int]:
     return found
 
 
-def overlap(places: list[int], size: int) -> bool:
+def any_overlap(places: list[int], size: int) -> bool:
+    """Whether pieces of this size, at these rising places, overlap."""
     return any(after - before < size for before, after in pairwise(places))
 
 
 def line_numbers(flat: str, places: list[int]) -> list[int]:
-    """The line (from 1) on which each of the rising places is."""
+    """The line (from 1) of each of the rising places."""
     lines, line, last = [], 1, 0
     for place in places:
         line += flat.count("\n", last, place)
@@ -84,38 +87,85 @@ def line_numbers(flat: str, places: list[int]) -> list[int]:
     return lines
 
 
-def splice(origin: Source, places: list[int], old: str, new: str) -> bytes:
+def splice(source: SourceText, places: list[int], old: str, new: str) -> bytes:
     """The bytes with `new` instead of `old` (both with unified line ends) at places that do not overlap.
 
-    Lines that stay as they are keep their line end, new ones get the one that is most frequent in the file.
-    Raises UnicodeEncodeError where `new` does not exist in the file's encoding, NotRepresentable where the
-    place cannot be told in the bytes, or where a line end would grow together with one outside.
+    Lines that stay as they are keep their line end; new ones get the most frequent one of the file. Raises
+    UnicodeEncodeError where `new` does not exist in the file's encoding, NotRepresentable where the place has
+    no counterpart in the bytes, or where a line end would merge with one outside.
     """
+    form = source.form
     pieces: list[bytes] = []
     done = 0
-    for start, end in _byte_spans(origin, [(place, place + len(old)) for place in places]):
-        before = origin.form.decode(origin.data[start:end])
-        pieces += (origin.data[done:start], origin.form.encode(_in_style(before, new, origin.form.newline)))
+    for start, end in _byte_spans(source, places, len(old)):
+        before = form.decode(source.data[start:end])
+        pieces += (source.data[done:start], form.encode(_with_newlines_of(before, new, form.newline)))
         done = end
-    spliced = b"".join([*pieces, origin.data[done:]])
-    if "\r" in origin.text:
-        text = origin.form.decode(origin.form.body(spliced))
-        lines = origin.flat.count("\n") + len(places) * (new.count("\n") - old.count("\n"))
-        if unified_ends(text).count("\n") != lines:
+    spliced = b"".join([*pieces, source.data[done:]])
+    if "\r" in source.text:
+        text = form.decode(form.body(spliced))
+        lines = source.flat.count("\n") + len(places) * (new.count("\n") - old.count("\n"))
+        if unify_newlines(text).count("\n") != lines:
             raise NotRepresentable
     return spliced
 
 
+def _byte_spans(source: SourceText, places: list[int], size: int) -> Iterator[tuple[int, int]]:
+    """Where pieces of `flat` are in the bytes; each is checked to decode to the same text."""
+    form, at, last = source.form, len(source.form.mark), 0
+    for place in places:
+        raw_start, raw_end = source.raw(place), source.raw(place + size)
+        body = source.text[raw_start:raw_end]
+        start = at + _byte_size(form, source.text[last:raw_start])
+        end = start + _byte_size(form, body)
+        try:
+            faithful = form.decode(source.data[start:end]) == body
+        except UnicodeDecodeError:
+            faithful = False
+        if not faithful:
+            raise NotRepresentable
+        yield start, end
+        at, last = end, raw_end
+
+
+def _byte_size(form: TextForm, text: str) -> int:
+    if form.codec == "utf-8" and text.isascii():
+        return len(text)
+    return len(form.encode(text))
+
+
+def _with_newlines_of(before: str, new: str, newline: str) -> str:
+    """`new` with the file's line ends; lines that `before` had already keep theirs."""
+    newline = newline or "\n"
+    if "\r" not in before:
+        uniform = newline == "\n" or "\n" not in before
+    else:
+        uniform = unify_newlines(before).replace("\n", newline) == before
+    if uniform or "\n" not in new:
+        return new.replace("\n", newline) if newline != "\n" else new
+    kept = re.findall("[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+$", before)
+    wanted = re.findall("[^\n]*\n|[^\n]+$", new)
+    styled: list[str] = []
+    matcher = difflib.SequenceMatcher(None, [unify_newlines(line) for line in kept], wanted, False)
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        if tag == "equal":
+            styled += kept[i1:i2]
+        else:
+            styled += [line.replace("\n", newline) for line in wanted[j1:j2]]
+    mixed = "".join(styled)
+    return mixed if unify_newlines(mixed) == new else new.replace("\n", newline)  # a lone CR met an LF
+
+
 def holds_placeholder(text: str) -> bool:
-    """Whether the text has the form in which we show what was left out of the conversation.
+    """Whether the text has the form in which the model is shown what was left out of the conversation.
 
     Such as "[cleared: read src/a.py, 3,412 tokens; recall r57 shows it]". A model that sees it in its own
-    old calls may copy it into a file.
+    earlier calls may copy it into a file.
     """
-    return _TAG in text or _PLACEHOLDER.search(text) is not None
+    return _STORED_OUTPUT_TAG in text or _PLACEHOLDER.search(text) is not None
 
 
-def snippet(flat: str, start: int, end: int, most: int = 24) -> str:
+def snippet(flat: str, start: int, end: int) -> str:
     """The lines of start..end with one before and one after, numbered; the middle of many is left out."""
     first = flat.count("\n", 0, start)
     last = first + flat.count("\n", start, max(start, end - 1))
@@ -127,35 +177,26 @@ def snippet(flat: str, start: int, end: int, most: int = 24) -> str:
         high = min(len(lines), low + 4)
         low = max(0, high - 4)
     numbers = list(range(low, high))
-    if len(numbers) > most:
-        numbers = [*numbers[: most // 2], -1, *numbers[-most // 2 :]]
-    return "\n".join("      …" if n < 0 else f"{n + 1:6d}\t{lines[n][:2000]}" for n in numbers)
+    if len(numbers) > _SNIPPET_LINES:
+        numbers = [*numbers[: _SNIPPET_LINES // 2], -1, *numbers[-_SNIPPET_LINES // 2 :]]
+    return "\n".join(
+        "      …" if n < 0 else f"{n + 1:6d}\t{lines[n][:_SNIPPET_WIDTH_CHARS]}" for n in numbers
+    )
 
 
-def diff(old: str, new: str, name: str) -> Diff:
-    """The unified diff of two texts with unified line ends; equal lines around are skipped first, fast."""
+def unified_diff(old: str, new: str, name: str) -> UnifiedDiff:
+    """The diff of two texts with unified line ends. Equal lines at both ends are skipped first, for speed."""
     before, after = _lines(old), _lines(new)
-    start = 0
-    for left, right in zip(before, after, strict=False):
-        if left != right:
-            break
-        start += 1
-    same_end = 0
-    for left, right in zip(reversed(before[start:]), reversed(after[start:]), strict=False):
-        if left != right:
-            break
-        same_end += 1
-    low = max(0, start - _CONTEXT)
-    one = before[low : len(before) - same_end + _CONTEXT] if same_end > _CONTEXT else before[low:]
-    two = after[low : len(after) - same_end + _CONTEXT] if same_end > _CONTEXT else after[low:]
-    groups = _groups(one, two, start - low, min(same_end, _CONTEXT))
-    lines = [f"--- a/{name}", f"+++ b/{name}"]
-    added = removed = 0
-    for line in _hunks(groups, one, two, low):
-        added += line[0] == "+"
-        removed += line[0] == "-"
-        lines.append(line)
-    return Diff("\n".join(lines) + "\n" if added + removed else "", added, removed)
+    start = _common(before, after)
+    same_end = _common(before[start:][::-1], after[start:][::-1])
+    low = max(0, start - _CONTEXT_LINES)
+    tail = min(same_end, _CONTEXT_LINES)
+    one = before[low : len(before) - same_end + tail]
+    two = after[low : len(after) - same_end + tail]
+    lines = [f"--- a/{name}", f"+++ b/{name}", *_hunks(one, two, low, (start - low, tail))]
+    added = sum(line[0] == "+" for line in lines[2:])
+    removed = sum(line[0] == "-" for line in lines[2:])
+    return UnifiedDiff("\n".join(lines) + "\n" if added + removed else "", added, removed)
 
 
 def _lines(text: str) -> list[str]:
@@ -168,23 +209,20 @@ def _lines(text: str) -> list[str]:
     return lines
 
 
-Opcode = tuple[str, int, int, int, int]
+def _common(one: list[str], two: list[str]) -> int:
+    """How many lines at the beginning are equal."""
+    pairs = enumerate(zip(one, two, strict=False))
+    return next((index for index, (left, right) in pairs if left != right), min(len(one), len(two)))
 
 
-def _groups(one: list[str], two: list[str], head: int, tail: int) -> list[list[Opcode]]:
-    """What changed, in groups with their context; very long changes as one."""
-    if len(one) + len(two) <= _DIFF_LINES:
-        return list(difflib.SequenceMatcher(None, one, two, False).get_grouped_opcodes(_CONTEXT))
-    end_one, end_two = len(one) - tail, len(two) - tail
-    whole: list[Opcode] = [
-        ("equal", 0, head, 0, head),
-        ("replace", head, end_one, head, end_two),
-        ("equal", end_one, len(one), end_two, len(two)),
-    ]
-    return [whole]
-
-
-def _hunks(groups: list[list[Opcode]], one: list[str], two: list[str], low: int) -> Iterator[str]:
+def _hunks(one: list[str], two: list[str], low: int, equal: tuple[int, int]) -> Iterator[str]:
+    """The lines of the diff. `low` lines come before; `equal` many are equal at both ends."""
+    if len(one) + len(two) <= _MAX_COMPARED_LINES:
+        groups = list(difflib.SequenceMatcher(None, one, two, False).get_grouped_opcodes(_CONTEXT_LINES))
+    else:
+        head, end_one, end_two = equal[0], len(one) - equal[1], len(two) - equal[1]
+        before, after = ("equal", 0, head, 0, head), ("equal", end_one, len(one), end_two, len(two))
+        groups = [[before, ("replace", head, end_one, head, end_two), after]]
     for group in groups:
         first, last = group[0], group[-1]
         yield f"@@ -{_range(first[1], last[2], low)} +{_range(first[3], last[4], low)} @@"
@@ -200,49 +238,3 @@ def _range(start: int, end: int, low: int) -> str:
     size = end - start
     first = start + low + (1 if size else 0)
     return str(first) if size == 1 else f"{first},{size}"
-
-
-def _byte_spans(origin: Source, spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Where the spans of `flat` are in the bytes; each is checked to say the same text."""
-    form, at, last = origin.form, len(origin.form.mark), 0
-    for start, end in spans:
-        raw_start, raw_end = origin.raw(start), origin.raw(end)
-        gap, body = origin.text[last:raw_start], origin.text[raw_start:raw_end]
-        begin = at + _size(form, gap)
-        finish = begin + _size(form, body)
-        try:
-            faithful = form.decode(origin.data[begin:finish]) == body
-        except UnicodeDecodeError:
-            faithful = False
-        if not faithful:
-            raise NotRepresentable
-        yield begin, finish
-        at, last = finish, raw_end
-
-
-def _size(form: TextForm, text: str) -> int:
-    if form.codec == "utf-8" and text.isascii():
-        return len(text)
-    return len(form.encode(text))
-
-
-def _in_style(before: str, new: str, newline: str) -> str:
-    """`new` with the file's line ends; lines that `before` had already keep theirs."""
-    newline = newline or "\n"
-    if "\r" not in before:
-        uniform = newline == "\n" or "\n" not in before
-    else:
-        uniform = unified_ends(before).replace("\n", newline) == before
-    if uniform or "\n" not in new:
-        return new.replace("\n", newline) if newline != "\n" else new
-    kept = re.findall("[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+$", before)
-    wanted = re.findall("[^\n]*\n|[^\n]+$", new)
-    styled: list[str] = []
-    matcher = difflib.SequenceMatcher(None, [unified_ends(line) for line in kept], wanted, False)
-    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
-        if tag == "equal":
-            styled += kept[i1:i2]
-        else:
-            styled += [line.replace("\n", newline) for line in wanted[j1:j2]]
-    mixed = "".join(styled)
-    return mixed if unified_ends(mixed) == new else new.replace("\n", newline)  # a lone CR met an LF

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -15,22 +15,22 @@ from pydantic import Field
 
 from transcripts.messages import TextBlock
 
-from .base import Access, SeenFile, ToolCall, ToolContext, ToolError, ToolResult, text_result
-from .file_target import FileArguments
-from .images import LARGEST, BadImage, media_type, picture
-from .line_window import LINES, LineWindow, numbered, scan, window
-from .paths import shown
-from .safe_open import PATIENCE, explain, open_regular, read_at_most, within
-from .text_encoding import decode, pluralize, presentable
-from .truncate import unseen, untagged
+from .base import SeenFile, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from .images import MAX_IMAGE_FILE_BYTES, BadImage, load_picture, media_type
+from .line_window import MAX_WINDOW_LINES, LineWindow, cut_text, number_lines, scan_file
+from .resolve_path import FileArguments, one_line_path
+from .safe_open import FILE_TIMEOUT_S, explain_os_error, in_thread, open_regular, read_at_most
+from .text_encoding import decode_text, mark_stray_bytes, pluralize
+from .truncate import count_invisible, without_tags
 
-_SMALL = 4 * 1024 * 1024  # bytes up to which a file is read at once
-_LISTED = 50  # entries of a folder that are named
+_MAX_SMALL_BYTES = 4 * 1024 * 1024  # of a file that is read at once
+_MAX_LISTED_ENTRIES = 50
+_MAX_COUNTED_ENTRIES = 10_000
 _UNCHANGED = (
     "File unchanged since last read. The content from the earlier read result in this conversation is still "
     "current: refer to that instead of reading it again."
 )
-_MAGIC = (
+_BINARY_KINDS = (
     (b"\x7fELF", "an ELF program"),
     (b"%PDF", "a PDF document; bash: pdftotext file -"),
     (b"PK\x03\x04", "a ZIP archive (or office document); bash: unzip -l file"),
@@ -45,14 +45,6 @@ _MAGIC = (
     (b"BM", "a BMP image"),
     (b"II*\0", "a TIFF image"),
 )
-_DESCRIPTION = """\
-Reads a file: its lines with their numbers, as `cat -n` shows them.
-
-- Up to 2,000 lines and 50 KB at once, each line up to 2,000 characters; the end of the result says where to \
-continue. Use offset and limit for parts of large files; a negative offset counts from the end.
-- PNG, JPEG, GIF and WebP files are shown as images. A folder is listed.
-- Reading is needed before edit or write can change a file. The number and the tab before each line are not \
-part of the file."""
 
 
 class ReadArguments(FileArguments):
@@ -63,57 +55,49 @@ class ReadArguments(FileArguments):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """What was found in a file: its outcome, its hash (None: not read to the end), the lines shown."""
+class ReadPage:
+    """What a read found: its result, the file's hash (None: not read to the end), the lines (None: all)."""
 
-    outcome: ToolResult
+    result: ToolResult
     sha256: str | None = None
     lines: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
-    name: str = "read"
-    description: str = _DESCRIPTION
-    arguments: type[ReadArguments] = ReadArguments
-    parallel: bool = True
-    patience: float = PATIENCE  # seconds
-
-    def title(self, arguments: ReadArguments) -> str:
-        first = arguments.offset
-        return arguments.title() if first is None else f"{arguments.title()} from line {first}"
-
-    def touches(self, arguments: ReadArguments, context: ToolContext) -> tuple[Access, ...]:
-        return (arguments.aim(context, "read"),)
-
-    async def run(self, arguments: ReadArguments, call: ToolCall) -> ToolResult:
-        context = call.context
-        path = arguments.target(context, "read")
-        seen = context.seen.get(path)
-        in_view = seen is not None and seen.result is not None and context.in_view(seen.result)
-        old = seen if in_view else None
-        offset, limit = arguments.offset or 1, min(arguments.limit or LINES, LINES)
-        try:
-            page = await within(self.patience, lambda gone: look(path, (offset, limit), old, gone))
-        except OSError as error:
-            raise explain(error, path, context.folder) from error
-        if page.sha256 is not None and not (seen and (seen.sha256, seen.lines) == (page.sha256, page.lines)):
-            context.seen[path] = SeenFile(page.sha256, page.lines)
-        return page.outcome
-
-    def recorded(self, outcome: ToolResult, context: ToolContext, seq: int) -> None:
-        """The result that shows a file is in the record: a repeated read may now point to it."""
-        path, seen = outcome.about.get("path"), None
-        if isinstance(path, str) and "unchanged" not in outcome.about:
-            seen = context.seen.get(path)
-        if seen is not None and seen.sha256 == outcome.about.get("sha256"):
-            context.seen[str(path)] = replace(seen, result=seq)
+def _title(arguments: ReadArguments) -> str:
+    first = arguments.offset
+    return arguments.title() if first is None else f"{arguments.title()} from line {first}"
 
 
-def remember(context: ToolContext, about: Mapping[str, Any], seq: int) -> None:
+async def read_file(
+    arguments: ReadArguments, call: ToolCall, timeout_s: float = FILE_TIMEOUT_S
+) -> ToolResult:
+    context = call.context
+    path = arguments.real_path(context)
+    seen = context.seen.get(path)
+    in_view = seen is not None and seen.result is not None and context.in_view(seen.result)
+    shown = seen if in_view else None
+    wanted = (arguments.offset or 1, min(arguments.limit or MAX_WINDOW_LINES, MAX_WINDOW_LINES))
+    try:
+        page = await in_thread(timeout_s, lambda abandoned: read_page(path, wanted, shown, abandoned))
+    except OSError as error:
+        raise explain_os_error(error, path, context.folder) from error
+    if page.sha256 is not None and not (seen and (seen.sha256, seen.lines) == (page.sha256, page.lines)):
+        context.seen[path] = SeenFile(page.sha256, page.lines)
+    return page.result
+
+
+def record_read(result: ToolResult, context: ToolContext, seq: int) -> None:
+    """The result that shows a file is in the record: a repeated read may now refer to it."""
+    path = result.about.get("path")
+    seen = context.seen.get(path) if isinstance(path, str) and "unchanged" not in result.about else None
+    if seen is not None and seen.sha256 == result.about.get("sha256"):
+        context.seen[str(path)] = replace(seen, result=seq)
+
+
+def restore_seen(context: ToolContext, about: Mapping[str, Any], seq: int) -> None:
     """Learn from a recorded result of read, write or edit (its `about`, its seq) what the model has seen.
 
-    For a session that is opened again: give it the results of its conversation in their order.
+    For a session that is opened again: to be called with the results of its conversation in their order.
     """
     path, sha256 = about.get("path"), about.get("sha256")
     if not isinstance(path, str) or not isinstance(sha256, str) or "unchanged" in about:
@@ -124,137 +108,142 @@ def remember(context: ToolContext, about: Mapping[str, Any], seq: int) -> None:
     context.seen[path] = SeenFile(sha256, lines, None if first is None else seq)
 
 
-def look(path: str, wanted: tuple[int, int], seen: SeenFile | None, gone: threading.Event) -> Page:
-    """What a read of `wanted` (offset, limit) shows. `seen` is given where its result is still in view.
+def read_page(
+    path: str, wanted: tuple[int, int], shown: SeenFile | None, abandoned: threading.Event
+) -> ReadPage:
+    """What a read of `wanted` (offset, limit) gives. `shown`: what an earlier result still in view shows.
 
-    Blocking work. Raises ToolError, OSError.
+    Blocking. Raises ToolError, OSError.
     """
     if Path(path).is_dir():
-        return Page(_listing(path))
+        return ReadPage(_listing(path))
     descriptor, state = open_regular(path)
     try:
         head = os.pread(descriptor, 16, 0) if state.st_size else b""
         kind = media_type(head)
-        if kind is not None and state.st_size <= LARGEST:
-            return _image(path, read_at_most(descriptor, LARGEST), kind)
-        if state.st_size > _SMALL:
-            found = scan(descriptor, state.st_size, *wanted, gone)
-            if found is None:
+        if kind is not None and state.st_size <= MAX_IMAGE_FILE_BYTES:
+            return _image_page(path, read_at_most(descriptor, MAX_IMAGE_FILE_BYTES), kind)
+        if state.st_size > _MAX_SMALL_BYTES:
+            window = scan_file(descriptor, state.st_size, wanted, abandoned)
+            if window is None:
                 raise _binary(path, head, state.st_size)
-            return _page(path, found, seen)
-        data = read_at_most(descriptor, _SMALL)
+            return _text_page(path, window, shown)
+        data = read_at_most(descriptor, _MAX_SMALL_BYTES)
     finally:
         os.close(descriptor)
-    return _small(path, data, wanted, seen)
-
-
-def _small(path: str, data: bytes, wanted: tuple[int, int], seen: SeenFile | None) -> Page:
     sha256 = hashlib.sha256(data).hexdigest()
-    decoded = decode(data)
+    decoded = decode_text(data)
     if decoded is None:
         raise _binary(path, data, len(data))
     if not decoded[0]:
-        empty = text_result(
-            "[file is empty]", human={"note": "empty"}, about={"path": path, "sha256": sha256}
-        )
-        return Page(empty, sha256)
-    found = window(*decoded, *wanted)
-    found.sha256 = sha256
-    return _page(path, found, seen)
+        about = {"path": path, "sha256": sha256}
+        return ReadPage(text_result("[file is empty]", human={"note": "empty"}, about=about), sha256)
+    return _text_page(path, cut_text(*decoded, wanted, sha256), shown)
 
 
-def _page(path: str, found: LineWindow, seen: SeenFile | None) -> Page:
-    whole = found.first == 1 and not found.more
-    lines = None if whole else (found.first, found.last)
-    about = {"path": path, "first": found.first, "last": found.last, "total": found.total}
-    if found.sha256 is not None:
-        about["sha256"] = found.sha256
-        if seen is not None and (seen.sha256, seen.lines) == (found.sha256, lines):
-            told = text_result(_UNCHANGED, human={"note": "unchanged"}, about={**about, "unchanged": True})
-            return Page(told, found.sha256, lines)
-    if not found.lines:
-        return Page(
-            text_result(_past(found), human={"note": "past the end"}, about=about), found.sha256, lines
-        )
-    text = presentable(numbered(found))
-    notes = list(_notes(found, text))
-    body = "\n".join([untagged(text), *notes]) if notes else text
-    note = pluralize(len(found.lines), "line") if whole else _range(found)
-    return Page(ToolResult((TextBlock(body),), human={"note": note}, about=about), found.sha256, lines)
+def _text_page(path: str, window: LineWindow, shown: SeenFile | None) -> ReadPage:
+    whole = window.first == 1 and not window.more
+    lines = None if whole else (window.first, window.last)
+    about = {"path": path, "first": window.first, "last": window.last, "total": window.total}
+    if window.sha256 is not None:
+        about["sha256"] = window.sha256
+        if shown is not None and (shown.sha256, shown.lines) == (window.sha256, lines):
+            about["unchanged"] = True
+            return ReadPage(
+                text_result(_UNCHANGED, human={"note": "unchanged"}, about=about), window.sha256, lines
+            )
+    if not window.lines:
+        result = text_result(_past_the_end(window), human={"note": "past the end"}, about=about)
+        return ReadPage(result, window.sha256, lines)
+    text = mark_stray_bytes(number_lines(window))
+    notes = list(_notes(window, text))
+    body = "\n".join([without_tags(text), *notes]) if notes else text
+    note = pluralize(len(window.lines), "line") if whole else _range(window)
+    return ReadPage(ToolResult((TextBlock(body),), human={"note": note}, about=about), window.sha256, lines)
 
 
-def _notes(found: LineWindow, text: str) -> list[str]:
-    notes = []
-    if found.first != 1 or found.more:
-        notes.append(f"[lines {_range(found)}{_next(found)}]")
-    if found.stopped:
-        notes.append(
-            "[looking through the file took too long and was stopped; use bash (sed, tail) to go on]"
-        )
-    if found.form.note:
-        notes.append(found.form.note)
-    hidden = unseen(text)
-    if hidden:
-        notes.append(
+def _notes(window: LineWindow, text: str) -> Iterator[str]:
+    if window.first != 1 or window.more:
+        following = f"; continue with offset={window.last + 1}" if window.more and not window.stopped else ""
+        yield f"[lines {_range(window)}{following}]"
+    if window.stopped:
+        yield "[looking through the file took too long and was stopped; use bash (sed, tail) to go on]"
+    if window.form.note:
+        yield window.form.note
+    if hidden := count_invisible(text):
+        yield (
             f"[{hidden:,} invisible characters (tags, bidirectional or zero-width) are in these lines; "
             "they may hide text from people, and tags are not shown here either]"
         )
-    return notes
 
 
-def _range(found: LineWindow) -> str:
-    total = "more" if found.total is None else str(found.total)
-    if found.first < 0:
-        return f"{found.first} to {found.last}, counted from the end"
-    return f"{found.first}-{found.last} of {total}"
+def _range(window: LineWindow) -> str:
+    if window.first < 0:
+        return f"{window.first} to {window.last}, counted from the end"
+    return f"{window.first}-{window.last} of {'more' if window.total is None else window.total}"
 
 
-def _next(found: LineWindow) -> str:
-    return f"; continue with offset={found.last + 1}" if found.more and not found.stopped else ""
+def _past_the_end(window: LineWindow) -> str:
+    if window.total is None:
+        return f"[line {window.first} was not reached: the file is too large; use bash (sed, tail)]"
+    return f"[offset {window.first} is past the end: the file has {pluralize(window.total, 'line')}]"
 
 
-def _past(found: LineWindow) -> str:
-    if found.total is None:
-        return f"[line {found.first} was not reached: the file is too large; use bash (sed, tail)]"
-    return f"[offset {found.first} is past the end: the file has {pluralize(found.total, 'line')}]"
-
-
-def _image(path: str, data: bytes, kind: str) -> Page:
+def _image_page(path: str, data: bytes, kind: str) -> ReadPage:
     sha256 = hashlib.sha256(data).hexdigest()
     about = {"path": path, "sha256": sha256}
+    name = one_line_path(path)
     try:
-        shown_as = picture(data, kind)
+        picture = load_picture(data, kind)
     except BadImage as error:
-        text = f"[{shown(path)} is not shown: it begins like {kind}, but {error}]"
-        return Page(text_result(text, human={"note": "broken image"}, about=about))
-    note = f"{kind}, {shown_as.note}"
-    content = (shown_as.image, TextBlock(f"[{shown(path)}: {note}]"))
-    return Page(ToolResult(content, human={"note": note}, about=about), sha256)
+        text = f"[{name} is not shown: it begins like {kind}, but {error}]"
+        return ReadPage(text_result(text, human={"note": "broken image"}, about=about))
+    note = f"{kind}, {picture.note}"
+    content = (picture.image, TextBlock(f"[{name}: {note}]"))
+    return ReadPage(ToolResult(content, human={"note": note}, about=about), sha256)
 
 
 def _binary(path: str, head: bytes, size: int) -> ToolError:
-    kind = next((text for magic, text in _MAGIC if head.startswith(magic)), "of an unknown kind")
+    kind = next((text for magic, text in _BINARY_KINDS if head.startswith(magic)), "of an unknown kind")
     return ToolError(
-        f"{shown(path)} is a binary file: {size:,} bytes, {kind}.\n"
+        f"{one_line_path(path)} is a binary file: {size:,} bytes, {kind}.\n"
         "It cannot be read as text; use bash (file, xxd, strings) to look into it."
     )
 
 
 def _listing(path: str) -> ToolResult:
     with os.scandir(path) as entries:
-        found = sorted(_entry(entry) for entry in islice(entries, 10_000))
-    text = "\n".join(found[:_LISTED])
-    more = f"\n… and {len(found) - _LISTED:,} more; list them with bash" if len(found) > _LISTED else ""
+        names = sorted(_entry_name(entry) for entry in islice(entries, _MAX_COUNTED_ENTRIES))
+    left = len(names) - _MAX_LISTED_ENTRIES
+    more = f"\n… and {left:,} more; list them with bash" if left > 0 else ""
+    listed = "\n".join(names[:_MAX_LISTED_ENTRIES])
     return text_result(
-        f"{shown(path)} is a folder, not a file. It holds {len(found):,} entries:\n{text}{more}",
+        f"{one_line_path(path)} is a folder, not a file. It holds {len(names):,} entries:\n{listed}{more}",
         error=True,
-        human={"note": f"folder, {len(found):,} entries"},
+        human={"note": f"folder, {len(names):,} entries"},
     )
 
 
-def _entry(entry: os.DirEntry[str]) -> str:
-    name = shown(presentable(entry.name))
+def _entry_name(entry: os.DirEntry[str]) -> str:
+    name = one_line_path(mark_stray_bytes(entry.name))
     return f"{name}/" if entry.is_dir() else name
 
 
-READ = Read()
+TOOL = Tool(
+    name="read",
+    description="""\
+Reads a file: its lines with their numbers, as `cat -n` shows them.
+
+- Up to 2,000 lines and 50 KB at once, each line up to 2,000 characters; the end of the result says where to \
+continue. Use offset and limit for parts of large files; a negative offset counts from the end.
+- PNG, JPEG, GIF and WebP files are shown as images. A folder is listed.
+- Reading is needed before edit or write can change a file. The number and the tab before each line are not \
+part of the file.""",
+    arguments=ReadArguments,
+    kind="reads",
+    title=_title,
+    access=ReadArguments.access,
+    run=read_file,
+    parallel=True,
+    record=record_read,
+)

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pydantic import Field
 
 from transcripts.messages import TextBlock
 
-from .base import Access, Arguments, RecordLookup, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from .base import Arguments, RecordLookup, Tool, ToolCall, ToolError, ToolResult, no_access, text_result
 
-PAGE = 30_000  # characters; what one result of the bash tool may have
-_FOUND = 10  # hits of a search that are shown
-_DESCRIPTION = """\
-Shows the original of what was shortened, cleared or summarised in this conversation.
-
-- With `id` (r57, or r57.2 for one part), as a placeholder or a summary names it: the text exactly as it \
-was, page by page.
-- With `query`: the places that hold these words, with their ids.
-A file may have changed since it was shown here: read it again before you edit it."""
+MAX_PAGE_CHARS = 30_000  # as much as a result of the bash tool
+_MAX_HITS = 10  # of a search that are shown at once
 
 
 class RecallArguments(Arguments):
@@ -27,36 +18,29 @@ class RecallArguments(Arguments):
     id: str | None = Field(None, description="The id of the original, such as r57 or r57.2.")
     query: str | None = Field(None, description="Words to look for in everything that was said.")
     offset: int = Field(0, ge=0, description="Character to begin with; 0 is the beginning.")
-    limit: int = Field(PAGE, ge=1, description="Most characters to show; 30000 unless set, and at most.")
+    limit: int = Field(
+        MAX_PAGE_CHARS, ge=1, description="Most characters to show; 30000 unless set, and at most."
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Recall:
-    name: str = "recall"
-    description: str = _DESCRIPTION
-    arguments: type[RecallArguments] = RecallArguments
-    parallel: bool = True
-
-    def title(self, arguments: RecallArguments) -> str:
-        return (arguments.id or arguments.query or "").strip()
-
-    def touches(self, arguments: RecallArguments, context: ToolContext) -> tuple[Access, ...]:
-        return (Access("none"),)
-
-    async def run(self, arguments: RecallArguments, call: ToolCall) -> ToolResult:
-        library = call.context.library
-        if library is None:
-            raise ToolError("There is no record to recall from.\nRead the files, or run the command again.")
-        if arguments.id is not None and arguments.id.strip():
-            return _original(library, arguments.id.strip().strip("[]"), arguments)
-        if arguments.query is not None and arguments.query.strip():
-            return _found(library, arguments.query.strip(), arguments.offset)
-        raise ToolError("Neither `id` nor `query` was given.\nGive the id of a placeholder, or words.")
+def _title(arguments: RecallArguments) -> str:
+    return (arguments.id or arguments.query or "").strip()
 
 
-def _original(library: RecordLookup, id: str, arguments: RecallArguments) -> ToolResult:
+async def recall_original(arguments: RecallArguments, call: ToolCall) -> ToolResult:
+    lookup = call.context.lookup
+    if lookup is None:
+        raise ToolError("There is no record to recall from.\nRead the files, or run the command again.")
+    if arguments.id is not None and arguments.id.strip():
+        return _original(lookup, arguments.id.strip().strip("[]"), arguments)
+    if arguments.query is not None and arguments.query.strip():
+        return _search(lookup, arguments.query.strip(), arguments.offset)
+    raise ToolError("Neither `id` nor `query` was given.\nGive the id of a placeholder, or words.")
+
+
+def _original(lookup: RecordLookup, id: str, arguments: RecallArguments) -> ToolResult:
     try:
-        text = library.original(id)
+        text = lookup.original(id)
     except KeyError as error:
         near = ", ".join(str(each) for each in error.args if str(each) != id)
         hint = f"Ids near it: {near}." if near else "Look for it with `query`."
@@ -66,25 +50,40 @@ def _original(library: RecordLookup, id: str, arguments: RecallArguments) -> Too
     first = arguments.offset
     if first >= len(text):
         return text_result(f"[offset {first} is past the end: {id} has {len(text)} characters]")
-    last = min(len(text), first + min(arguments.limit, PAGE))
+    last = min(len(text), first + min(arguments.limit, MAX_PAGE_CHARS))
     page = TextBlock(text[first:last])
     if first == 0 and last == len(text):
         return ToolResult((page,), human={"note": f"{len(text):,} characters"})
     more = f"; continue with offset={last}" if last < len(text) else ""
-    where = f"[characters {first}-{last} of {len(text)} of {id}{more}]"
-    return ToolResult((page, TextBlock(where)), human={"note": where[1:-1]})
+    where = f"characters {first}-{last} of {len(text)} of {id}{more}"
+    return ToolResult((page, TextBlock(f"[{where}]")), human={"note": where})
 
 
-def _found(library: RecordLookup, words: str, offset: int) -> ToolResult:
-    hits = library.find(words)
+def _search(lookup: RecordLookup, words: str, offset: int) -> ToolResult:
+    hits = lookup.find(words)
     if not hits:
         return text_result(f"Nothing in this session holds: {words}", human={"note": "nothing found"})
-    shown = hits[offset : offset + _FOUND]
+    shown = hits[offset : offset + _MAX_HITS]
     lines = [f"{id}: {excerpt}" for id, excerpt in shown]
-    if offset + len(shown) < len(hits):
-        after = offset + len(shown)
+    after = offset + len(shown)
+    if after < len(hits):
         lines.append(f"[{after} of {len(hits)} shown; continue with offset={after}]")
     return text_result("\n".join(lines), human={"note": f"{len(hits)} found"})
 
 
-RECALL = Recall()
+TOOL = Tool(
+    name="recall",
+    description="""\
+Shows the original of what was shortened, cleared or summarised in this conversation.
+
+- With `id` (r57, or r57.2 for one part), as a placeholder or a summary names it: the text exactly as it \
+was, page by page.
+- With `query`: the places that hold these words, with their ids.
+A file may have changed since it was shown here: read it again before you edit it.""",
+    arguments=RecallArguments,
+    kind="recalls",
+    title=_title,
+    access=no_access,
+    run=recall_original,
+    parallel=True,
+)

@@ -1,48 +1,43 @@
-"""Open and read real files: never through a link, never a device, never for ever.
+"""Open and read regular files: no link is followed, no device is opened, no call waits without a limit.
 
-Every path given here is canonical (paths.py). What is opened is exactly what was judged: a link that
-appears on the way afterwards is an error. Writing is in saving.py, what the bytes mean in text.py.
+Paths given here are canonical (see resolve_path.py). What is opened is exactly what was judged: a link that
+appears in the path afterwards is an error.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import errno
 import functools
 import hashlib
 import os
 import stat
-import sys
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TypeVar
 
 from .base import ToolError
-from .paths import shown, suggestions
+from .resolve_path import one_line_path, suggestions
 
-PATIENCE = 10.0  # seconds a file system may take to answer before a call gives up on it
-WHOLE = 64 * 1024 * 1024  # bytes of the largest file that is read whole, hashed and edited
-_CHUNK = 1024 * 1024
-_RESOLVE = 0x02 | 0x04 | 0x08  # NO_MAGICLINKS, NO_SYMLINKS, BENEATH; linux/openat2.h
-_OPENAT2 = 437  # the number of the system call on every Linux architecture
+FILE_TIMEOUT_S = 10.0  # a file system that takes longer to answer is given up
+MAX_WHOLE_BYTES = 64 * 1024 * 1024  # of a file that is read whole, hashed and edited
+_READ_BYTES = 1024 * 1024
+# To pass through a folder; with O_PATH it need not be readable.
+FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 T = TypeVar("T")
 
-_REASONS = {
+_ADVICE = {
     errno.EACCES: ("permission denied", "Ask the person to change its permissions, or use another file"),
     errno.EPERM: ("the system does not permit it", "Ask the person; the file may be marked immutable"),
     errno.ENOSPC: ("the disk is full", "Nothing was changed. Free some space, then try again"),
     errno.EDQUOT: ("the disk quota is used up", "Nothing was changed. Free some space, then try again"),
     errno.EFBIG: ("the file would be larger than allowed here", "Nothing was changed. Write less"),
     errno.EROFS: ("the file system is read-only", "Nothing was changed. Use a place that can be written"),
-    errno.EMFILE: (
-        "too many files are open in this program",
-        "Try again; end background jobs if it stays",
-    ),
+    errno.EMFILE: ("too many files are open in this program", "Try again; end background jobs if it stays"),
     errno.ENFILE: ("too many files are open in the system", "Try again in a moment"),
     errno.EIO: ("the disk reported an input/output error", "Tell the person: the disk may be failing"),
     errno.ENAMETOOLONG: ("the name is too long", "Use a name of at most 255 bytes"),
@@ -56,10 +51,18 @@ _REASONS = {
     ),
     errno.ESTALE: ("the network file system lost it", "Look again, then retry"),
 }
+_FILE_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe (FIFO)",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFLNK: "a link that was changed a moment ago",
+}
 
 
 class FileChanged(Exception):
-    """The file is not any more what it was when the change was worked out."""
+    """The file no longer holds what it held when the change was worked out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,204 +75,161 @@ class FileContent:
     stat: os.stat_result
 
 
-async def within(seconds: float, work: Callable[[threading.Event], T]) -> T:
-    """Do blocking work in another thread; it gets an event that is set when nobody waits any more.
+async def in_thread(timeout_s: float, work: Callable[[threading.Event], T]) -> T:
+    """Do blocking work in a daemon thread. It gets an event that is set when its result is no longer wanted.
 
-    Raises ToolError after `seconds`. A thread that hangs in a dead mount holds up neither the session nor
-    its end.
+    Raises ToolError after `timeout_s`. A thread that hangs in a dead mount delays neither the session nor
+    the end of the program.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
-    gone = threading.Event()
-
-    def settle(error: BaseException | None, result: T | None) -> None:
-        if done.done():
-            return
-        if error is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(result)  # type: ignore[arg-type]
+    abandoned = threading.Event()
 
     def act() -> None:
-        error, result = None, None
         try:
-            result = work(gone)
-        except BaseException as raised:  # noqa: BLE001 - it is raised again where it is awaited
-            error = raised
+            settle = functools.partial(done.set_result, work(abandoned))
+        except BaseException as error:  # noqa: BLE001 - raised again where the future is awaited
+            settle = functools.partial(done.set_exception, error)
         if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, error, result)
+            loop.call_soon_threadsafe(lambda: done.done() or settle())
 
-    _crew(os.getpid()).take(act)
+    _threads(os.getpid()).submit(act)
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(timeout_s):
             return await done
     except TimeoutError:
         raise ToolError(
-            f"The file system did not answer within {seconds:g} s.\n"
+            f"The file system did not answer within {timeout_s:g} s.\n"
             "It may be a dead network mount, or a file that never ends; tell the person, or go on without it."
         ) from None
     finally:
-        gone.set()
+        abandoned.set()
 
 
-class _Crew:
-    """Daemon threads that wait for the next piece of work; one that hangs is simply not seen again.
+class _DaemonThreads:
+    """Threads that take the next piece of work when they are done; one that hangs is not used again.
 
-    An executor of the standard library would be waited for at the end of the program.
+    An executor of the standard library waits for its threads at the end of the program.
     """
 
     def __init__(self) -> None:
         self._idle: list[SimpleQueue[Callable[[], None]]] = []
 
-    def take(self, work: Callable[[], None]) -> None:
+    def submit(self, work: Callable[[], None]) -> None:
         try:
-            box = self._idle.pop()
+            inbox = self._idle.pop()
         except IndexError:
-            box = SimpleQueue()
-            threading.Thread(target=self._serve, args=(box,), name="makeroom-files", daemon=True).start()
-        box.put(work)
+            inbox = SimpleQueue()
+            threading.Thread(target=self._serve, args=(inbox,), name="makeroom-files", daemon=True).start()
+        inbox.put(work)
 
-    def _serve(self, box: SimpleQueue[Callable[[], None]]) -> None:
+    def _serve(self, inbox: SimpleQueue[Callable[[], None]]) -> None:
         while True:
-            box.get()()
-            self._idle.append(box)
+            inbox.get()()
+            self._idle.append(inbox)
 
 
 @functools.cache
-def _crew(process: int) -> _Crew:
-    """The threads of this process; a fork begins with none."""
-    return _Crew()
+def _threads(process: int) -> _DaemonThreads:
+    """The threads of this process; after a fork there are none."""
+    return _DaemonThreads()
 
 
-def explain(error: OSError, path: str, root: Path | None = None) -> ToolError:
-    """What an error of the system means for the call, and what to do. `root` is where else to look."""
-    name = shown(path)
+def explain_os_error(error: OSError, path: str, root: Path | None = None) -> ToolError:
+    """What an error of the system means, and what to do. Similar names are sought below `root`."""
+    name = one_line_path(path)
     if error.errno == errno.ENOENT:
-        near = [shown(each, root) for each in suggestions(path, root)] if root is not None else []
+        near = [one_line_path(each, root) for each in suggestions(path, root)] if root is not None else []
         hint = f"Did you mean {' or '.join(near)}?" if near else "Check the path; list the folder with bash."
         return ToolError(f"File does not exist: {name}\n{hint}")
-    what, advice = _REASONS.get(error.errno or 0, (error.strerror or str(error), "Look again, then retry"))
+    what, advice = _ADVICE.get(error.errno or 0, (error.strerror or str(error), "Look again, then retry"))
     return ToolError(f"{name}: {what}.\n{advice}.")
 
 
 def safe_open(path: str, flags: int, mode: int = 0o666) -> int:
-    """A descriptor of the canonical path. Raises OSError, ELOOP where any part of it is a link."""
-    flags |= os.O_CLOEXEC | os.O_NOFOLLOW
-    base = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """A descriptor of the canonical path. Raises OSError, also where any part of the path is a link."""
+    base = os.open("/", FOLDER_FLAGS)
     try:
-        direct = _openat2()
-        if direct is not None:
-            return direct(base, path, flags, mode)
         return walk_open(base, path, flags, mode)
     finally:
         os.close(base)
 
 
 def walk_open(base: int, path: str, flags: int, mode: int) -> int:
-    """`safe_open` part by part, where the system cannot do it in one step."""
-    parts = [part for part in path.split("/") if part] or ["."]
+    """As `safe_open`, of a path relative to the folder that is open as `base`."""
+    *folders, name = [part for part in path.split("/") if part] or ["."]
     here = os.dup(base)
     try:
-        for part in parts[:-1]:
-            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
+        for part in folders:
+            inner = os.open(part, FOLDER_FLAGS, dir_fd=here)
             os.close(here)
             here = inner
-        return os.open(parts[-1], flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=here)
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=here)
     finally:
         os.close(here)
 
 
-@functools.cache
-def _openat2() -> Callable[[int, str, int, int], int] | None:
-    """The system call, where this system lets us use it."""
-    if not sys.platform.startswith("linux"):
-        return None
-    syscall = ctypes.CDLL(None, use_errno=True).syscall
-
-    def call(base: int, path: str, flags: int, mode: int) -> int:
-        how = (ctypes.c_uint64 * 3)(flags, mode if flags & os.O_CREAT else 0, _RESOLVE)
-        name = os.fsencode(path.lstrip("/") or ".")
-        for _ in range(20):  # EAGAIN: something on the path was renamed meanwhile
-            opened = int(syscall(_OPENAT2, base, name, how, ctypes.sizeof(how)))
-            if opened >= 0:
-                return opened
-            if ctypes.get_errno() not in (errno.EAGAIN, errno.EINTR):
-                break
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), path)
-
-    probe = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+@contextmanager
+def opened_path(path: str, flags: int) -> Iterator[int]:
+    """As `safe_open`; the descriptor is closed at the end of the block."""
+    descriptor = safe_open(path, flags)
     try:
-        os.close(call(probe, ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, 0))
-    except OSError:
-        return None
+        yield descriptor
     finally:
-        os.close(probe)
-    return call
+        os.close(descriptor)
 
 
 def open_regular(path: str) -> tuple[int, os.stat_result]:
-    """A regular file, open for reading, and its state. Refuses everything else without waiting for it.
+    """A regular file, open for reading, and its state. Anything else is refused without waiting for it.
 
     Raises ToolError for folders, pipes, devices and sockets, OSError for the rest.
     """
     _check_kind(path, os.stat(path, follow_symlinks=False).st_mode)  # noqa: PTH116 - a text, not a Path
     descriptor = safe_open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
-    with ExitStack() as undo:
-        undo.callback(os.close, descriptor)
+    try:
         state = os.fstat(descriptor)
         _check_kind(path, state.st_mode)
-        undo.pop_all()
+    except BaseException:
+        os.close(descriptor)
+        raise
     return descriptor, state
 
 
-def load_file(path: str, limit: int = WHOLE) -> FileContent:
-    """The whole file. Raises ToolError where it is no regular file or larger than `limit`, else OSError."""
+def load_file(path: str, max_bytes: int = MAX_WHOLE_BYTES) -> FileContent:
+    """The whole file. Raises ToolError where it is no regular file or too large, otherwise OSError."""
     descriptor, state = open_regular(path)
     try:
-        if state.st_size > limit:
-            raise too_large(path, state.st_size, limit)
-        return FileContent(
-            path, data := read_at_most(descriptor, limit), hashlib.sha256(data).hexdigest(), state
-        )
+        if state.st_size > max_bytes:
+            raise _too_large(path, state.st_size, max_bytes)
+        data = read_at_most(descriptor, max_bytes)
+        return FileContent(path, data, hashlib.sha256(data).hexdigest(), state)
     finally:
         os.close(descriptor)
 
 
-def read_at_most(descriptor: int, limit: int) -> bytes:
-    """Everything up to the end of the file; its size by stat is only a first guess (0 in /proc).
+def read_at_most(descriptor: int, max_bytes: int) -> bytes:
+    """All bytes up to the end of the file. Raises ToolError where there are more than `max_bytes`.
 
-    Raises ToolError when there is more than `limit`.
+    The size that the system states is only a first guess; below /proc it is 0.
     """
-    data = os.read(descriptor, min(max(os.fstat(descriptor).st_size + 1, 4096), limit + 1))
-    more = data
-    pieces = [data]
-    total = len(data)
-    while more and total <= limit:
-        more = os.read(descriptor, _CHUNK)
-        pieces.append(more)
-        total += len(more)
-    if total > limit:
-        raise too_large("the file", total, limit)
+    data = os.read(descriptor, min(max(os.fstat(descriptor).st_size + 1, 4096), max_bytes + 1))
+    pieces, total = [data], len(data)
+    while pieces[-1] and total <= max_bytes:
+        pieces.append(os.read(descriptor, _READ_BYTES))
+        total += len(pieces[-1])
+    if total > max_bytes:
+        raise _too_large("the file", total, max_bytes)
     return data if len(pieces) == 2 else b"".join(pieces)
 
 
-def too_large(path: str, size: int, limit: int) -> ToolError:
+def _too_large(path: str, size: int, max_bytes: int) -> ToolError:
     return ToolError(
-        f"{shown(path)} is too large for this: {size:,} bytes, at most {limit:,}.\n"
+        f"{one_line_path(path)} is too large for this: {size:,} bytes, at most {max_bytes:,}.\n"
         "Use bash (sed, awk, head, tail, python) to look at it or to change it."
     )
 
 
 def _check_kind(path: str, mode: int) -> None:
-    if stat.S_ISREG(mode):
-        return
-    kinds = {
-        stat.S_IFDIR: "a folder",
-        stat.S_IFIFO: "a named pipe (FIFO)",
-        stat.S_IFCHR: "a character device",
-        stat.S_IFBLK: "a block device",
-        stat.S_IFSOCK: "a socket",
-        stat.S_IFLNK: "a link that was changed a moment ago",
-    }
-    kind = kinds.get(stat.S_IFMT(mode), "no regular file")
-    raise ToolError(f"{shown(path)} is {kind}, not a regular file.\nUse bash if you need it.")
+    if not stat.S_ISREG(mode):
+        kind = _FILE_KINDS.get(stat.S_IFMT(mode), "no regular file")
+        raise ToolError(f"{one_line_path(path)} is {kind}, not a regular file.\nUse bash if you need it.")

@@ -1,7 +1,7 @@
-"""Keep the output of a command: bounded in memory, whole on disk up to a cap.
+"""Keep the output of a command: bounded in memory, whole on disk up to a limit, without our own credentials.
 
-The beginning and the end stay in memory; what is longer than a result may be goes to a file as well. How
-a text is made fit for the model or the screen is for clip.py and for those who ask.
+The beginning and the end stay in memory; what is longer than a result may be goes to a file as well. How it
+is made fit for the model and the screen is for bash_run.py.
 """
 
 from __future__ import annotations
@@ -13,56 +13,92 @@ from pathlib import Path
 from typing import BinaryIO
 
 from transcripts.facts import StoredOutput
-from transcripts.masking import SecretMasks
+from transcripts.masking import MASK_TEXT, MIN_SECRET_CHARS, SecretMasks
 from transcripts.stored_outputs import make_outputs_folder
 
-from .stream_redactor import StreamRedactor
+MAX_OUTPUT_BYTES = 50 * 1024 * 1024  # of one command; one that writes more is ended
+MAX_UNFILED_BYTES = 128 * 1024  # up to which there is no file before the end
+_HEAD_BYTES = (
+    64 * 1024
+)  # of the beginning; the 4,000 characters that are shown of it are at most 16,000 bytes
+_TAIL_BYTES = 256 * 1024  # of the end, up to twice as many for a moment; 25,000 characters and their colours
+_MAX_NAMES = 1000  # tried for a file where others have the same name
 
-HEAD = 64 * 1024  # bytes kept of the beginning; a head of 4,000 characters is at most 16,000 of them
-TAIL = (
-    256 * 1024
-)  # bytes kept of the end, up to twice as many for a moment; 26,000 characters and their colours
-CAP = 50 * 1024 * 1024  # bytes on disk
-NONE = SecretMasks()
-IN_MEMORY = 128 * 1024  # bytes up to which there is no file before the end
+
+class StreamRedactor:
+    """Hides exact values in bytes that come in pieces, wherever they are cut.
+
+    The end of what came is held back as long as a hidden value may begin there.
+    """
+
+    def __init__(self, masks: SecretMasks) -> None:
+        values = {
+            value.encode("utf-8", "surrogateescape") for value in masks.values if len(value) >= MIN_SECRET_CHARS
+        }
+        self._values = sorted(values, key=len, reverse=True)
+        self._held = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """What can be shown now."""
+        text = self._held + data
+        for value in self._values:
+            text = text.replace(value, MASK_TEXT.encode())
+        shown = len(text) - max((_begun(text, value) for value in self._values), default=0)
+        self._held = text[shown:]
+        return text[:shown]
+
+    def flush(self) -> bytes:
+        """What was held back."""
+        held, self._held = self._held, b""
+        return held
+
+
+def _begun(text: bytes, value: bytes) -> int:
+    """How many bytes at the end of the text are the beginning of the value."""
+    longest = min(len(value) - 1, len(text))
+    return next((size for size in range(longest, 0, -1) if text.endswith(value[:size])), 0)
 
 
 class Spool:
-    """What one command wrote: `total` bytes with `lines` line ends; `error` says why the file stopped."""
+    """What one command wrote: `total` bytes with `lines` line ends, `written` of them to the file `path`.
 
-    def __init__(self, path: Path, *, cap: int = CAP, masks: SecretMasks = NONE) -> None:
-        self.path, self.cap = path, cap
-        self._veil = StreamRedactor(masks) if masks.values else None
+    `error` says why there is no file, or why it stopped. The file gets a number where its name is taken.
+    """
+
+    def __init__(
+        self, path: Path, *, max_bytes: int = MAX_OUTPUT_BYTES, masks: SecretMasks | None = None
+    ) -> None:
+        self.path, self.max_bytes = path, max_bytes
         self.total = self.lines = self.written = 0
         self.error: str | None = None
+        self._redactor = StreamRedactor(masks) if masks is not None and masks.values else None
         self._head, self._tail = bytearray(), bytearray()
         self._file: BinaryIO | None = None
         self._hash = hashlib.sha256()
 
     def feed(self, data: bytes) -> bool:
-        """Take more output. False when the cap is reached: nothing after it is kept."""
-        return self._take(self._veil.feed(data) if self._veil else data)
+        """Take more output. False when the limit is reached: nothing after it is kept."""
+        return self._take(self._redactor.feed(data) if self._redactor else data)
 
     def flush(self) -> None:
-        """Take what was held back because a secret may have begun with it: for now nothing follows."""
-        if self._veil:
-            self._take(self._veil.rest())
+        """Take what was held back because a secret may have begun with it: nothing follows for now."""
+        if self._redactor:
+            self._take(self._redactor.flush())
 
     def _take(self, data: bytes) -> bool:
-        room = self.cap - self.total
-        data = data[:room]
+        data = data[: self.max_bytes - self.total]
         self.total += len(data)
         self.lines += data.count(b"\n")
-        if len(self._head) < HEAD:
-            self._head += data[: HEAD - len(self._head)]
+        if len(self._head) < _HEAD_BYTES:
+            self._head += data[: _HEAD_BYTES - len(self._head)]
         self._tail += data
         if self._file is not None:
             self._write(data)
-        elif self.total > IN_MEMORY:
+        elif self.total > MAX_UNFILED_BYTES:
             self.keep()  # the tail still holds all of it, this piece too
-        if len(self._tail) > 2 * TAIL:
-            del self._tail[:-TAIL]
-        return self.total < self.cap
+        if len(self._tail) > 2 * _TAIL_BYTES:
+            del self._tail[:-_TAIL_BYTES]
+        return self.total < self.max_bytes
 
     @property
     def whole(self) -> bool:
@@ -77,27 +113,26 @@ class Spool:
         return bytes(self._tail if size is None else self._tail[max(0, len(self._tail) - size) :])
 
     def since(self, position: int) -> tuple[bytes, int]:
-        """What came after the byte at `position`, as far as memory has it, and how many bytes it has not."""
+        """What came after the byte at `position`, as far as memory has it, and how many bytes it lacks."""
         wanted = self.total - position
-        data = self.tail(wanted) if wanted else b""
+        data = self.tail(wanted)
         return data, wanted - len(data)
 
     def keep(self) -> None:
-        """Have a file from now on, with all that came so far (call it while that is in memory)."""
-        if self._file is not None or self.error is not None or not self.whole:
+        """Have a file from now on, with all that came so far, which memory still holds at the first call."""
+        if self._file is not None or self.error is not None:
             return
         try:
             make_outputs_folder(self.path.parent)
-            self._file = self._new_file()
+            self._file = self._create_file()
         except OSError as error:
             self.error = f"{error.strerror or error}"
             return
         self._write(bytes(self._tail))
 
-    def _new_file(self) -> BinaryIO:
-        """A file that was not there: under our name, or the name with a number."""
+    def _create_file(self) -> BinaryIO:
         wanted = self.path
-        for number in range(2, 1000):
+        for number in range(2, _MAX_NAMES):
             try:
                 fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
                 return os.fdopen(fd, "wb", buffering=0)
@@ -116,6 +151,10 @@ class Spool:
                 data = data[count:]
         except OSError as error:
             self.error = f"{error.strerror or error}"
+            self._close_file()
+
+    def _close_file(self) -> None:
+        if self._file is not None:
             self._file.close()
             self._file = None
 
@@ -123,15 +162,13 @@ class Spool:
         """The file, named relative to the project's folder where it is below; None when there is none."""
         if not self.written:
             return None
-        place = self.path.relative_to(folder) if self.path.is_relative_to(folder) else self.path
-        return StoredOutput(str(place), self._hash.hexdigest(), self.written)
+        path = self.path.relative_to(folder) if self.path.is_relative_to(folder) else self.path
+        return StoredOutput(str(path), self._hash.hexdigest(), self.written)
 
     def close(self) -> None:
-        """Keep what is left and close the file; what comes later is kept in memory only."""
+        """Take what was held back and close the file; what comes later is kept in memory only."""
         self.flush()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self._close_file()
 
     def drop(self) -> None:
         """Remove the file: the result holds all of it."""

@@ -1,12 +1,13 @@
-"""Start, watch and end commands, whole trees of them: the agent's side of the supervisor.
+"""Start, watch and end commands with all that they start: the agent's side of the process supervisor.
 
-One supervisor serves a session; what it does, and what a message means, stands in process_supervisor/. What a
-command's output becomes, how long it may run and what the model is told are for those who call.
+What the supervisor does and what a message means is told in process_supervisor/. How long a command may run,
+what becomes of its output and what the model is told are for jobs.py and bash_run.py.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -14,19 +15,18 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from .ipc import JsonSocket
 from .process_supervisor import BOOT, CANNOT_ENCLOSE
 
-_SET_DUMPABLE = 4  # linux/prctl.h
-_CHUNK = 64 * 1024  # bytes read at once: the size of a pipe
-_FIRST_WORD = 10.0  # seconds that a supervisor may take to answer; it takes 0.05
-_LAST_WORD = 5.0  # seconds that it may take to end everything; it takes 0.6 where TERM is ignored
+_PIPE_BYTES = 64 * 1024  # read at once: the size of a pipe
+_START_LIMIT_S = 10.0  # for a supervisor's first message; it takes 0.05
+_CLOSE_LIMIT_S = 5.0  # for a supervisor to end everything; it takes 0.6 where TERM is ignored
 
 
 class SupervisorLost(Exception):
@@ -47,9 +47,13 @@ class CommandStart:
 class CommandHandle:
     """A command under way.
 
-    `exited` becomes the raw wait status of its shell (None: its supervisor was lost), `closed` done when
-    nobody holds its output any more, `over` done when no process of it is left. `strays` are processes that
-    were alive when the shell ended. `take` gets the output as it comes.
+    take    gets the output as it comes
+    pid     of its shell, or why it could not be started
+    exited  the raw wait status of its shell; None: the supervisor was lost
+    strays  how many of its processes were alive when the shell ended
+    left    the answer to the newest question for those processes
+    closed  done when no process holds its output any more
+    over    done when no process of it is left
     """
 
     number: int
@@ -63,9 +67,9 @@ class CommandHandle:
     strays: int = 0
 
     def read(self) -> None:
-        """Take one piece of the output; the event loop calls it when there is one."""
+        """Take one piece of the output; called by the event loop when there is some."""
         try:
-            data = os.read(self.fd, _CHUNK)
+            data = os.read(self.fd, _PIPE_BYTES)
         except BlockingIOError:
             return
         except OSError:
@@ -88,10 +92,86 @@ def _future() -> asyncio.Future[Any]:
     return asyncio.get_running_loop().create_future()
 
 
-class SupervisorClient:
-    """The process that watches a session's commands. Made by `start`; belongs to one event loop.
+def _settle(future: asyncio.Future[Any], value: Any) -> None:
+    if not future.done() and not future.get_loop().is_closed():
+        future.set_result(value)
 
-    `how` says what holds the commands: "namespace", "subreaper" or "group".
+
+class JsonSocket:
+    """One end of a socket pair: JSON messages, and descriptors with them, without ever blocking.
+
+    `received` is called with every message, `closed` once. Belongs to the running event loop.
+    """
+
+    def __init__(
+        self, end: socket.socket, received: Callable[[Any], None], closed: Callable[[], None]
+    ) -> None:
+        self._socket, self._received, self._closed = end, received, closed
+        self._loop = asyncio.get_running_loop()
+        self._outbox: deque[tuple[bytes, int | None]] = deque()
+        self._inbox = b""
+        end.setblocking(False)
+        self._loop.add_reader(end, self._receive)
+
+    @property
+    def open(self) -> bool:
+        return self._socket.fileno() >= 0
+
+    def send(self, message: Mapping[str, Any], fd: int | None = None) -> None:
+        """Send a message as soon as the socket takes it. `fd` goes with it, and is closed here."""
+        self._outbox.append((json.dumps(message).encode() + b"\n", fd))
+        self._send_outbox()
+
+    def close(self) -> None:
+        """Close the socket; what was not sent yet is dropped."""
+        if not self.open:
+            return
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        self._socket.close()
+        for _, fd in self._outbox:
+            if fd is not None:
+                os.close(fd)
+        self._outbox.clear()
+        self._closed()
+
+    def _send_outbox(self) -> None:
+        try:
+            while self._outbox:
+                data, fd = self._outbox[0]
+                if fd is None:
+                    sent = self._socket.send(data)
+                else:
+                    sent = socket.send_fds(self._socket, [data], [fd])
+                    os.close(fd)
+                self._outbox[0] = (data[sent:], None)
+                if sent == len(data):
+                    self._outbox.popleft()
+            self._loop.remove_writer(self._socket)
+        except BlockingIOError:
+            self._loop.add_writer(self._socket, self._send_outbox)
+        except OSError:
+            self.close()
+
+    def _receive(self) -> None:
+        try:
+            data = self._socket.recv(1 << 16)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.close()
+        *lines, rest = (self._inbox + data).split(b"\n")
+        self._inbox = rest
+        for line in lines:
+            self._received(json.loads(line))
+
+
+class SupervisorClient:
+    """The supervisor of a session, made by `start_supervisor`. Belongs to one event loop.
+
+    `how` tells what holds the commands: "namespace", "subreaper" or "group"; "": it ended before it said so.
     """
 
     def __init__(
@@ -101,15 +181,15 @@ class SupervisorClient:
         self.how: asyncio.Future[str] = self.loop.create_future()
         self.commands: dict[int, CommandHandle] = {}
         self._process, self._log, self._private = process, log, private
-        self._link = JsonSocket(end, self._hear, self._ended)
+        self._socket = JsonSocket(end, self._received, self._closed)
         self._count = 0
 
     @property
     def alive(self) -> bool:
-        return self._link.open
+        return self._socket.open
 
     def run(self, start: CommandStart, take: Callable[[bytes], object]) -> CommandHandle:
-        """Start a command without waiting: it is under way when `pid` is known. `take` gets its output."""
+        """Start a command without waiting: it runs once `pid` is known. `take` gets its output."""
         if not self.alive:
             raise SupervisorLost("the process that runs commands is gone")
         reader, writer = os.pipe()
@@ -118,21 +198,14 @@ class SupervisorClient:
         command = CommandHandle(self._count, take, reader)
         self.commands[command.number] = command
         self.loop.add_reader(reader, command.read)
-        request = {
-            "op": "run",
-            "n": command.number,
-            "path": start.path,
-            "argv": start.argv,
-            "env": start.env,
-            "cwd": str(start.cwd),
-        }
-        self._link.tell(request, writer)
+        place = {"path": start.path, "argv": start.argv, "env": start.env, "cwd": str(start.cwd)}
+        self._socket.send({"op": "run", "n": command.number, **place}, writer)
         return command
 
     def end(self, command: CommandHandle) -> None:
-        """TERM to everything the command started, KILL after half a second; `over` tells when it is done."""
+        """TERM to all that the command started, KILL after half a second; `over` is done afterwards."""
         if self.alive and not command.over.done():
-            self._link.tell({"op": "end", "n": command.number})
+            self._socket.send({"op": "end", "n": command.number})
 
     async def left(self, command: CommandHandle) -> list[tuple[int, str]]:
         """(pid, command line) of what a command left running."""
@@ -140,7 +213,7 @@ class SupervisorClient:
             return []
         if command.left is None or command.left.done():
             command.left = self.loop.create_future()
-            self._link.tell({"op": "left", "n": command.number})
+            self._socket.send({"op": "left", "n": command.number})
         return await asyncio.shield(command.left)
 
     @property
@@ -150,27 +223,24 @@ class SupervisorClient:
 
     async def close(self) -> None:
         """End everything and wait until it has ended. May be called at any time, and again."""
-        self._link.close()
-        limit = self.loop.time() + _LAST_WORD
+        self._socket.close()
+        limit = self.loop.time() + _CLOSE_LIMIT_S
         while self._process.poll() is None and self.loop.time() < limit:
             await asyncio.sleep(0.002)
-        self._bury()
+        self.abandon()
 
     def abandon(self) -> None:
-        """As `close`, at once and without a grace; for where nothing can be awaited."""
-        self._link.close()
-        self._bury()
-
-    def _bury(self) -> None:
+        """As `close`, at once and without a grace, for where nothing can be awaited."""
+        self._socket.close()
         if self._process.poll() is None:
-            self._process.kill()  # with a namespace the kernel takes all of it along
+            self._process.kill()  # with a namespace, the kernel ends all that is in it
             self._process.wait()
         self._log.close()
         if not self.refused:
-            shutil.rmtree(self._private, ignore_errors=True)  # where it was killed
+            shutil.rmtree(self._private, ignore_errors=True)  # where it was killed before it could
 
     def why(self) -> str:
-        """What the supervisor said last, or how it ended."""
+        """What the supervisor wrote last, or how it ended."""
         with suppress(OSError, ValueError):
             self._log.seek(0)
             lines = self._log.read()[-4000:].decode("utf-8", "replace").strip().splitlines()
@@ -178,14 +248,26 @@ class SupervisorClient:
                 return lines[-1]
         return f"exit status {self._process.poll()}"
 
-    def _ended(self) -> None:
-        """The link is closed, by us or by the supervisor's end: settle what waits for an answer."""
+    async def said_hello(self) -> bool:
+        """Whether it is ready to serve; waits for its first message."""
+        try:
+            return bool(await asyncio.wait_for(asyncio.shield(self.how), _START_LIMIT_S))
+        except TimeoutError:
+            await self.close()
+            return False
+        except asyncio.CancelledError:
+            self.abandon()
+            raise
+
+    def _closed(self) -> None:
+        """The socket is closed, by us or by the supervisor's end: settle what waits for an answer."""
+        enclosed = self.how.done() and self.how.result() == "namespace"
         for command in list(self.commands.values()):
-            _lose(command, self.how.done() and self.how.result() == "namespace")
+            _lose(command, enclosed)
         self.commands.clear()
         _settle(self.how, "")
 
-    def _hear(self, message: Mapping[str, Any]) -> None:
+    def _received(self, message: Mapping[str, Any]) -> None:
         if "hello" in message:
             _settle(self.how, message["hello"])
             return
@@ -202,7 +284,7 @@ class SupervisorClient:
             command.strays = message["strays"]
             _settle(command.exited, message["status"])
         if "left" in message and command.left is not None:
-            _settle(command.left, [(pid, words) for pid, words in message["left"]])
+            _settle(command.left, [(pid, line) for pid, line in message["left"]])
         if "over" in message or "errno" in message or message.get("strays") == 0:
             _settle(command.exited, None)
             _settle(command.over, None)
@@ -210,10 +292,10 @@ class SupervisorClient:
 
 
 def _lose(command: CommandHandle, enclosed: bool) -> None:
-    """Nobody watches the command any more."""
+    """Settle a command that is no longer watched. Where the kernel does not end it, kill what is known."""
     pid = command.pid.result() if command.pid.done() and not command.pid.cancelled() else None
     if isinstance(pid, int) and not enclosed and not command.exited.done():
-        with suppress(OSError):  # the best that is left, where the kernel does not end the rest
+        with suppress(OSError):
             os.killpg(pid, signal.SIGKILL)
     _settle(command.pid, OSError(0, "the process that runs commands is gone"))
     _settle(command.exited, None)
@@ -223,66 +305,36 @@ def _lose(command: CommandHandle, enclosed: bool) -> None:
     command.close()
 
 
-def _settle(future: asyncio.Future[Any], value: Any) -> None:
-    if not future.done() and not future.get_loop().is_closed():
-        future.set_result(value)
-
-
-async def start(private: Path, *, enclose: bool = True) -> SupervisorClient:
+async def start_supervisor(private: Path, *, enclose: bool = True) -> SupervisorClient:
     """Start a supervisor. It removes the folder `private` when it ends. Raises SupervisorLost.
 
-    With `enclose` it tries for a PID namespace first (0.03 s more where that is denied).
+    With `enclose` a PID namespace is tried first (0.03 s more where that is denied).
     """
-    if enclose and sys.platform == "linux":
-        supervisor = _spawn(private, "enclose")
-        if await _first_word(supervisor):
+    for how in ("enclose", "plain") if enclose and sys.platform == "linux" else ("plain",):
+        supervisor = _spawn(private, how)
+        if await supervisor.said_hello():
             return supervisor
         why = supervisor.why()
         await supervisor.close()
         if not supervisor.refused:
-            raise SupervisorLost(f"commands cannot be run: {why}")
-    supervisor = _spawn(private, "plain")
-    if not await _first_word(supervisor):
-        why = supervisor.why()
-        await supervisor.close()
-        raise SupervisorLost(f"commands cannot be run: {why}")
-    return supervisor
-
-
-def hide_own_environment() -> None:
-    """Make our /proc/<pid>/environ unreadable for other processes of the same user (but not for root).
-
-    For where commands share our process numbers: the key that we were started with stands there.
-    """
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(_SET_DUMPABLE, 0, 0, 0, 0)
-
-
-async def _first_word(supervisor: SupervisorClient) -> bool:
-    try:
-        return bool(await asyncio.wait_for(asyncio.shield(supervisor.how), _FIRST_WORD))
-    except TimeoutError:
-        await supervisor.close()
-        return False
-    except asyncio.CancelledError:
-        supervisor.abandon()
-        raise
+            break
+    raise SupervisorLost(f"commands cannot be run: {why}")
 
 
 def _spawn(private: Path, how: str) -> SupervisorClient:
-    """The process itself: no secret in its environment, no terminal, no folder held."""
+    """The process, without a secret in its environment, a terminal or a folder. Raises SupervisorLost."""
     ours, theirs = socket.socketpair()
     log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the supervisor
     try:
-        mode = f"utf8={int(sys.getfilesystemencoding() == 'utf-8')}"  # it shall make the bytes that we would
-        argv = [sys.executable, "-I", "-S", "-X", mode, "-c", BOOT]
+        utf8 = (
+            f"utf8={int(sys.getfilesystemencoding() == 'utf-8')}"  # paths are encoded there as they are here
+        )
+        argv = [sys.executable, "-I", "-S", "-X", utf8, "-c", BOOT]
         argv += [str(Path(__file__).parent), str(theirs.fileno()), str(private), how]
-        speech = {name: os.environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if name in os.environ}
+        locale = {name: os.environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if name in os.environ}
         process = subprocess.Popen(
             argv,
-            env={"PATH": os.defpath, **speech},
+            env={"PATH": os.defpath, **locale},
             cwd="/",
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -1,7 +1,7 @@
-"""What the bytes of a file mean as text, and back, so that nothing is lost on the way.
+"""What the bytes of a file mean as text, and back, without losing a byte on the way.
 
-`decode` finds the encoding; `TextForm` says how the file is written: encoding, byte order mark, line ends.
-Bytes that are no text become lone surrogates (surrogateescape) and come out again as they were.
+`decode_text` finds the encoding; a `TextForm` says how a file is written: encoding, byte order mark, line
+ends. Bytes that are not text become lone surrogates (surrogateescape), and the same bytes again when encoded.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import codecs
 import re
 from dataclasses import dataclass
 
-_MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
+_BYTE_ORDER_MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
     (codecs.BOM_UTF8, "utf-8", "surrogateescape"),
     (codecs.BOM_UTF32_LE, "utf-32-le", "surrogatepass"),
     (codecs.BOM_UTF32_BE, "utf-32-be", "surrogatepass"),
     (codecs.BOM_UTF16_LE, "utf-16-le", "surrogatepass"),
     (codecs.BOM_UTF16_BE, "utf-16-be", "surrogatepass"),
 )
-_ESCAPED = re.compile("[\udc80-\udcff]")
-_SURROGATES = re.compile("[\ud800-\udfff]")
+_STRAY_BYTE = re.compile("[\udc80-\udcff]")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _JAPANESE = re.compile("[\u3040-\u30ff\u4e00-\u9fff\uff61-\uff9f\u3000-\u303f\uff01-\uff5e]")
 _KANA = re.compile("[\u3040-\u30ff]")
-_LINE_END = re.compile("\r\n|\n|\r")
-_BYTE_RANGE = 64 * 1024  # bytes that are enough to tell an encoding that has no mark
+_NEWLINE = re.compile("\r\n|\n|\r")
+_SAMPLE_CHARS = 64 * 1024  # enough to guess an encoding by
 
 
 def pluralize(number: int, noun: str) -> str:
@@ -42,7 +42,7 @@ class TextForm:
 
     @property
     def note(self) -> str:
-        """One line to tell the reader, or nothing for plain UTF-8."""
+        """One line about the encoding for the reader; "" for valid UTF-8."""
         if self.strays:
             return f"[{self.strays:,} bytes are not valid UTF-8, shown as \ufffd; edits elsewhere keep them]"
         return "" if self.codec == "utf-8" else f"[decoded as {self.codec}]"
@@ -51,63 +51,61 @@ class TextForm:
         """The text as bytes of this form, without the mark. Raises UnicodeEncodeError."""
         return text.encode(self.codec, self.errors)
 
+    def decode(self, data: bytes) -> str:
+        return data.decode(self.codec, self.errors)
+
     def body(self, data: bytes) -> bytes:
-        """What follows the mark; half a unit at the end of UTF-16 or 32 stays in the file, unseen."""
+        """What follows the mark, without an incomplete code unit at the end of UTF-16 or 32."""
         size = len(data) - len(self.mark)
         return data[len(self.mark) : len(self.mark) + size // self.unit * self.unit]
 
     @property
     def unit(self) -> int:
-        """Bytes of which a character has a multiple."""
+        """Bytes of a code unit."""
         return {"utf-16": 2, "utf-32": 4}.get(self.codec[:6], 1)
 
-    def decode(self, data: bytes) -> str:
-        return data.decode(self.codec, self.errors)
 
-
-def decode(data: bytes) -> tuple[str, TextForm] | None:
-    """The text without its byte order mark, and its form; None where the bytes are no text."""
-    for mark, codec, errors in _MARKS:
+def decode_text(data: bytes) -> tuple[str, TextForm] | None:
+    """The text without its byte order mark, and its form; None where the bytes are binary."""
+    for mark, codec, errors in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
-            return _marked(data, TextForm(codec, errors, mark))
+            return _decode_marked(data, TextForm(codec, errors, mark))
     if b"\0" in data:
         return None
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         return _guess(data)
-    return text, TextForm(newline=majority(text))
+    return text, TextForm(newline=common_newline(text))
 
 
-def majority(text: str) -> str:
-    """The most frequent line end; the first one of the text where two are equal, "" where there is none."""
+def common_newline(text: str) -> str:
+    """The most frequent line end; of equally frequent ones the first in the text; "" where there is none."""
     if "\r" not in text:
         return "\n" if "\n" in text else ""
     both = text.count("\r\n")
     counts = {"\r\n": both, "\n": text.count("\n") - both, "\r": text.count("\r") - both}
     most = max(counts.values())
     best = {end for end, count in counts.items() if count == most}
-    if len(best) == 1:
-        return best.pop()
-    return next(end for each in _LINE_END.finditer(text) if (end := each[0]) in best)
+    return next(found[0] for found in _NEWLINE.finditer(text) if found[0] in best)
 
 
-def unified_ends(text: str) -> str:
-    """The text with every line end as \\n. Form feeds, U+2028 and the like are no line ends."""
+def unify_newlines(text: str) -> str:
+    """The text with every line end as \\n. Form feeds, U+2028 and the like are not line ends."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
-def presentable(text: str) -> str:
-    """The text with a replacement sign for each byte that is no text: the one use of U+FFFD, never stored."""
-    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
+def mark_stray_bytes(text: str) -> str:
+    """The text with U+FFFD for each byte that is not text: to be shown, never to be stored."""
+    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
 
 
 def has_surrogate(text: str) -> bool:
-    """Whether a text of the model holds half a character, which no file and no request can carry."""
-    return not text.isascii() and _SURROGATES.search(text) is not None
+    """Whether the text holds half of a surrogate pair, which neither a file nor a request can carry."""
+    return not text.isascii() and _LONE_SURROGATE.search(text) is not None
 
 
-def _marked(data: bytes, form: TextForm) -> tuple[str, TextForm] | None:
+def _decode_marked(data: bytes, form: TextForm) -> tuple[str, TextForm] | None:
     body = form.body(data)
     if form.codec == "utf-8" and b"\0" in body:
         return None
@@ -115,24 +113,25 @@ def _marked(data: bytes, form: TextForm) -> tuple[str, TextForm] | None:
         text = form.decode(body)
     except UnicodeDecodeError:
         return None
-    strays = len(_ESCAPED.findall(text)) if form.codec == "utf-8" and not text.isascii() else 0
-    return text, TextForm(form.codec, form.errors, form.mark, majority(text), strays)
+    strays = len(_STRAY_BYTE.findall(text)) if form.codec == "utf-8" and not text.isascii() else 0
+    return text, TextForm(form.codec, form.errors, form.mark, common_newline(text), strays)
 
 
-def _guess(data: bytes) -> tuple[str, TextForm] | None:
-    """Text that is not quite UTF-8: mostly so, or Shift-JIS, or the encoding of Western Windows."""
+def _guess(data: bytes) -> tuple[str, TextForm]:
+    """Text that is not valid UTF-8: mostly so, or Shift-JIS, or the encoding of Western Windows."""
     text = data.decode("utf-8", "surrogateescape")
-    strays = len(_ESCAPED.findall(text))
-    proper = sum(1 for char in text[:_BYTE_RANGE] if char > "\x7f" and not "\udc80" <= char <= "\udcff")
-    if proper < strays:
+    strays = len(_STRAY_BYTE.findall(text))
+    valid = sum(1 for char in text[:_SAMPLE_CHARS] if char > "\x7f" and not "\udc80" <= char <= "\udcff")
+    if valid < strays:
         for codec in ("cp932", "cp1252"):
-            legacy = _strictly(data, codec)
+            legacy = _decode_exactly(data, codec)
             if legacy is not None and (codec != "cp932" or _looks_japanese(legacy)):
-                return legacy, TextForm(codec, "strict", newline=majority(legacy))
-    return text, TextForm(newline=majority(text), strays=strays)
+                return legacy, TextForm(codec, "strict", newline=common_newline(legacy))
+    return text, TextForm(newline=common_newline(text), strays=strays)
 
 
-def _strictly(data: bytes, codec: str) -> str | None:
+def _decode_exactly(data: bytes, codec: str) -> str | None:
+    """The text, if encoding it gives the same bytes."""
     try:
         text = data.decode(codec)
         return text if text.encode(codec) == data else None
@@ -141,8 +140,8 @@ def _strictly(data: bytes, codec: str) -> str | None:
 
 
 def _looks_japanese(text: str) -> bool:
-    """Western bytes often decode as Shift-JIS too, but into signs without kana among them."""
-    foreign = [char for char in text[:_BYTE_RANGE] if char > "\x7f"]
-    known = sum(1 for char in foreign if _JAPANESE.match(char))
+    """Western bytes often decode as Shift-JIS too, but into characters with no kana among them."""
+    foreign = [char for char in text[:_SAMPLE_CHARS] if char > "\x7f"]
+    japanese = sum(1 for char in foreign if _JAPANESE.match(char))
     kana = sum(1 for char in foreign if _KANA.match(char))
-    return bool(foreign) and known * 10 >= len(foreign) * 9 and kana * 5 >= len(foreign)
+    return bool(foreign) and japanese * 10 >= len(foreign) * 9 and kana * 5 >= len(foreign)

@@ -1,118 +1,98 @@
-"""Make text fit to be shown: shortened in the middle, plain for the model, escaped for the screen.
+"""Shorten text, and make it safe to show: without control sequences for the model, escaped for the screen.
 
-Pure functions over text. What is kept on disk, and where, is for those who call them.
+Pure functions over text, and the one table of characters that cannot be seen.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
-HEAD = 4_000  # characters kept of the beginning: what ran, the first error
-TAIL = 26_000  # characters kept of the end: how it came out; with HEAD the 30,000 that Claude Code shows
-
-_ESCAPES = re.compile(
-    r"(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # OSC; a line's end closes an unclosed one
+# As in a character class of `re`. Joiners, direction marks and selectors that emoji and scripts need:
+JOINERS = "\u180b-\u180d\u180f\u200c-\u200f\ufe0e\ufe0f"
+# Everything that draws nothing: the joiners, fillers, format characters, variation selectors, tags.
+INVISIBLE = (
+    JOINERS + "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U00013430-\U0001343f\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_ESCAPE_SEQUENCE = re.compile(
+    r"(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # OSC; the end of its line closes an open one
     r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x1b\\|\x9c)?"  # DCS, SOS, PM, APC
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI
-    r"|\x1b[ -/]*[0-~]?"  # the short ones
+    r"|\x1b[ -/]*[0-~]?"  # two characters
 )
 _ERASE_LINE = re.compile(r"(?:\x1b\[|\x9b)[02]?K")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_INVISIBLE = (
-    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
-    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U000e0000-\U000e0fff"
-)
-_TAGS = re.compile("[\U000e0000-\U000e0fff]")
-_UNSEEN = re.compile(f"[{_INVISIBLE}]")
-# An emoji's variation selector and joiner are everyday text: taken out too, but no news to anybody.
-_NEWS = re.compile(f"(?![\u200d\ufe0e\ufe0f])[{_INVISIBLE}]|[\ufe00-\ufe0f]{{2,}}")
-_UNSAFE = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{_INVISIBLE}]")
+_CONTROL_CHAR = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_TAG_CHAR = re.compile("[\U000e0000-\U000e0fff]")
+_INVISIBLE_CHAR = re.compile(f"[{INVISIBLE}]")
+# An emoji's joiner and its single variation selector are everyday text and not worth a warning.
+_SUSPICIOUS = re.compile(f"(?![\u200d\ufe0e\ufe0f])[{INVISIBLE}]|[\ufe00-\ufe0f]{{2,}}")
+_UNSAFE_CHAR = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{INVISIBLE}]")
 
 
-@dataclass(frozen=True, slots=True)
-class Truncated:
-    """Shortened text, a line in its middle that says so, and how much is not in it (0, 0: whole)."""
-
-    text: str
-    omitted_chars: int = 0
-    omitted_lines: int = 0
-
-
-def truncate(text: str, head: int = HEAD, tail: int = TAIL) -> Truncated:
-    """Keep at most `head` characters of the beginning and `tail` of the end, in whole lines where cheap.
-
-    The line that tells of the gap comes on top; it counts the characters and the line ends left out.
-    """
-    if len(text) <= head + tail:
-        return Truncated(text)
-    first = text[:head]
-    last = text[len(text) - tail :] if tail else ""
-    cut = first.rfind("\n")
-    if cut >= head * 3 // 4:
-        first = first[: cut + 1]
-    cut = last.find("\n")
-    if 0 <= cut <= tail // 4:
-        last = last[cut + 1 :]
-    omitted = len(text) - len(first) - len(last)
-    lines = text.count("\n", len(first), len(text) - len(last))
-    gap = f"[... {omitted:,} characters, {lines:,} lines left out here ...]"
-    before = "" if not first or first.endswith("\n") else "\n"
-    return Truncated(f"{first}{before}{gap}\n{last}", omitted, lines)
+def cut_at_lines(head: str, tail: str) -> tuple[str, str]:
+    """The beginning and the end of a text, cut to whole lines where that costs at most a quarter of each."""
+    at = head.rfind("\n")
+    if at >= len(head) * 3 // 4:
+        head = head[:at]
+    at = tail.find("\n")
+    if 0 <= at <= len(tail) // 4:
+        tail = tail[at + 1 :]
+    return head, tail
 
 
 def printable(text: str) -> str:
     """What a terminal would have shown, as plain text: for the model.
 
-    Control sequences and characters that draw nothing are taken out, a line that was drawn over and over
-    (progress bars) is left in its final state. Newlines and tabs stay. `unseen` counts what was hidden.
+    Control sequences and invisible characters are removed; of a line that was drawn over and over (a progress
+    bar) the final state is kept. Newlines and tabs stay. `count_invisible` tells how much was hidden.
     """
     if "\r" in text:
-        text = "\n".join(map(_final, text.replace("\r\n", "\n").split("\n")))
+        text = "\n".join(map(_final_state, text.replace("\r\n", "\n").split("\n")))
     if "\x08" in text:
-        text = _overstrike(text)
+        text = _without_overstrikes(text)
     if "\x1b" in text or not text.isascii():
-        text = _UNSEEN.sub("", _ESCAPES.sub("", text))
-    return _CONTROLS.sub("", text)
+        text = _INVISIBLE_CHAR.sub("", _ESCAPE_SEQUENCE.sub("", text))
+    return _CONTROL_CHAR.sub("", text)
 
 
-def untagged(text: str) -> str:
-    """The text without tag characters, which nobody sees and in which whole sentences can be hidden."""
-    return text if text.isascii() else _TAGS.sub("", text)
+def without_tags(text: str) -> str:
+    """The text without tag characters (U+E0000 on), in which whole sentences can be hidden from people."""
+    return text if text.isascii() else _TAG_CHAR.sub("", text)
 
 
-def unseen(text: str) -> int:
-    """How many characters of the text cannot be seen by a person but can be read by a model.
+def count_invisible(text: str) -> int:
+    """How many characters of the text a model can read and a person cannot see.
 
-    Tags, bidirectional controls, zero-width ones, runs of variation selectors. An emoji's joiner and its
-    single selector are not counted.
+    Tags, bidirectional controls, zero-width characters, runs of variation selectors; not counted are an
+    emoji's joiner and its single selector.
     """
-    return 0 if text.isascii() else sum(len(found[0]) for found in _NEWS.finditer(text))
+    return 0 if text.isascii() else sum(len(found[0]) for found in _SUSPICIOUS.finditer(text))
 
 
 def escaped(text: str, keep: str = "\n\t") -> str:
-    """The text so that no terminal obeys it: for the screen. ESC as ␛, U+202E as its name.
+    """The text with everything spelled out that a terminal would obey or hide: ESC as ␛, U+202E by name.
 
-    `keep` names the control characters that stay; a path or a command on one line keeps none: `keep=""`.
+    `keep` holds the control characters that stay: none for what must be on one line, such as a path.
     """
-    return _UNSAFE.sub(lambda found: found[0] if found[0] in keep else _picture(found[0]), text)
+    return _UNSAFE_CHAR.sub(lambda found: found[0] if found[0] in keep else _spelled_out(found[0]), text)
 
 
-def _picture(char: str) -> str:
+def _spelled_out(char: str) -> str:
     code = ord(char)
     if code < 0x20:
         return chr(0x2400 + code)
     return "␡" if code == 0x7F else f"U+{code:04X}"
 
 
-def _final(line: str) -> str:
-    """The last state of a line that was redrawn with carriage returns; what was longer before sticks out."""
+def _final_state(line: str) -> str:
+    """What a line redrawn by carriage returns shows at last; a longer earlier state sticks out behind."""
     if "\r" not in line:
         return line
     shown = ""
     for piece in reversed(line.split("\r")):
         erased = _ERASE_LINE.search(piece)
-        plain = _ESCAPES.sub("", piece)
+        plain = _ESCAPE_SEQUENCE.sub("", piece)
         if len(plain) > len(shown):
             shown += plain[len(shown) :]
         if erased:
@@ -120,8 +100,8 @@ def _final(line: str) -> str:
     return shown
 
 
-def _overstrike(text: str) -> str:
-    """Let each backspace take back the character before it (how manual pages print bold)."""
+def _without_overstrikes(text: str) -> str:
+    """Each backspace removes the character before it: manual pages print bold that way."""
     kept: list[str] = []
     for char in text:
         if char != "\x08":

@@ -7,15 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from agent.demo.demo_model import WINDOW_TOKENS, DemoModel
+from agent.errors import ConfigError
 from agent.events import Emit, Notice
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.selection import ModelFactsCache, ModelSelection
 from agent.model_port import Model
-from agent.ports import Approver
+from agent.ports import Approver, ToolSource
 from agent.session.repository import SessionRepository
-from agent.session.tool_definitions import toolbox
 from compact.tokens import TokenCounter, load_counter
 from tools.base import Tool
+from tools.registry import BuiltinTools, join_tools
 
 from .setup import RunSetup
 
@@ -48,6 +49,7 @@ class Services:
     selection: ModelSelection
     repository: SessionRepository
     counter: TokenCounter
+    sources: tuple[ToolSource, ...]
     tools: dict[str, Tool] = field(default_factory=dict)
 
     def warn(self, text: str) -> None:
@@ -55,16 +57,26 @@ class Services:
 
     async def warm(self) -> None:
         """Everything slow: the tools, the client, the tokenizer's table, the model's facts."""
+        await self._open_sources()
         await asyncio.to_thread(self._load)
         await self.selection.choose(self.setup.model_name)
 
+    async def _open_sources(self) -> None:
+        for source in self.sources:
+            await source.open(self.setup.folder, self.setup.environ)
+        try:
+            self.tools = join_tools((source.name, source.tools()) for source in self.sources)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+
     def _load(self) -> None:
-        self.tools = toolbox()
         self.selection.model.connect()
         self.counter.warm()
 
     async def close(self) -> None:
         """End what is left; nothing that we started outlives this."""
+        for source in self.sources:
+            await source.close()
         await self.selection.model.close()
         self.repository.close()
 
@@ -80,4 +92,4 @@ def make_services(setup: RunSetup, emit: Emit, approver: Approver) -> Services:
         tell=lambda text: emit(Notice(text, "warning")),
     )
     selection = ModelSelection(model, setup.model_name, setup.clock.now, cache)
-    return Services(setup, emit, approver, selection, repository, load_counter())
+    return Services(setup, emit, approver, selection, repository, load_counter(), (BuiltinTools(),))

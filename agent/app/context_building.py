@@ -16,13 +16,13 @@ from agent.ports import NoHooks
 from agent.session.repository import SessionLookup
 from agent.session.session import Session
 from agent.session.system_prompt import memory_paths, read_memory, system_prompt
-from agent.session.tool_definitions import definitions
 from compact.prices import prices_for
 from compact.tokens import TokenCounter
 from compact.window import ContextWindow
 from tools.base import Tool, ToolContext
-from tools.jobs import announcement, jobs_of
-from tools.read import remember
+from tools.jobs import announcement, command_runner
+from tools.read import restore_seen
+from tools.registry import definitions, visible_definition
 from tools.write_recovery import recover
 from transcripts.facts import Opened, Result
 from transcripts.fold import Folded
@@ -71,18 +71,18 @@ def tool_context_of(services: Services, session: Session) -> ToolContext:
         outputs=outputs,
         journals=setup.config.state_dir.resolve() / "journals",
         in_view=lambda seq: shows(session.folded, seq),
-        library=SessionLookup(session, outputs),
+        lookup=SessionLookup(session, outputs),
         environ=setup.environ,
-        name=session.sid,
-        passed=frozenset(setup.config.pass_env),
+        session=session.sid,
+        pass_env=frozenset(setup.config.pass_env),
         masks=setup.masks,
     )
     for restored in recover(context.journals):
         services.warn(f"{restored} was being written when an earlier run ended: it is as it was before")
     for fact in session.folded.facts:
         if isinstance(fact, Result) and fact.about:
-            remember(context, fact.about, fact.seq)
-    jobs_of(context).on_finish = lambda job: services.emit(Notice(announcement(job, context)))
+            restore_seen(context, fact.about, fact.seq)
+    command_runner(context).on_finish = lambda job: services.emit(Notice(announcement(job, context)))
     return context
 
 
@@ -95,7 +95,7 @@ def request_settings(
         model=facts.id,
         max_tokens=min(setup.config.max_tokens, facts.max_output, max_output),
         system=opened.system if opened is not None else _new_system_prompt(setup),
-        tools=definitions(tools),
+        tools=definitions(tools.values()),
         thinking=facts.thinking,
         effort=(setup.options.effort or setup.config.effort) if facts.effort else None,
         cache=cast("None", setup.config.cache) if facts.cache else None,
@@ -134,7 +134,7 @@ def overheads(settings: RequestSettings, counter: TokenCounter) -> dict[str, int
     return {
         "system": counter.text(identity),
         "memory files": sum(counter.text(text) for text in memory),
-        "tools": counter.text(to_json_bytes(list(settings.tools)).decode()),
+        "tools": counter.text(to_json_bytes([visible_definition(tool) for tool in settings.tools]).decode()),
     }
 
 

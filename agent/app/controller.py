@@ -22,8 +22,7 @@ from agent.session.environment_context import environment_context
 from agent.session.session import Session
 from agent.version import __version__
 from compact.window import WindowState, state_of
-from tools.jobs import announcement, jobs_of
-from tools.jobs import warm as warm_jobs
+from tools.jobs import announcement, command_runner, warm_jobs
 from transcripts.messages import Block, TextBlock
 
 from .composition import make_services
@@ -192,7 +191,7 @@ def prompt_blocks(session: Session, context: TurnContext, texts: Sequence[str]) 
     before: list[str] = []
     if opened is None or opened.folder != str(tools.folder) or not session.folded.entries:
         before.append(environment_context(tools.folder, context.clock.now()))
-    before += [announcement(job, tools) for job in jobs_of(tools).finished()]
+    before += [announcement(job, tools) for job in command_runner(tools).finished()]
     return tuple(map(TextBlock, (*before, *texts)))
 
 
@@ -220,5 +219,5 @@ def status_of(session: Session, context: TurnContext, folder: str) -> Status:
         mode=context.permissions.rules.mode,
         session=session.sid,
         folder=folder,
-        jobs=len(jobs_of(context.tool_context).running),
+        jobs=len(command_runner(context.tool_context).running),
     )

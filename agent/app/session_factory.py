@@ -10,8 +10,8 @@ from agent.loop.context import TurnContext
 from agent.model_port import RequestSettings
 from agent.session.repository import OpenedRecord
 from agent.session.session import Session, name_of
-from agent.session.tool_definitions import same_tools
-from tools.jobs import close as close_jobs
+from tools.jobs import close_jobs
+from tools.registry import same_tools
 from transcripts.facts import Opened, Unthink
 
 from .composition import Services

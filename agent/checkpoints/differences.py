@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from tools.patch import diff
+from tools.patch import unified_diff
 
 from .recorder import Checkpoints
 from .snapshot import PathState
@@ -51,7 +51,7 @@ def _difference(checkpoints: Checkpoints, path: str, before: PathState) -> FileD
     if b"\0" in old[:_BINARY_PROBE_BYTES] or b"\0" in new[:_BINARY_PROBE_BYTES]:
         return FileDifference(path, how, why=f"binary, {len(old):,} -> {len(new):,} bytes")
     before_text, text = (content.decode("utf-8", "replace").replace("\r\n", "\n") for content in (old, new))
-    made = diff(before_text, text, path)
+    made = unified_diff(before_text, text, path)
     return FileDifference(
         path, how, made.added, made.removed, made.text, "" if made.text else "line ends only"
     )

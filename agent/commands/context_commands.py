@@ -156,15 +156,15 @@ async def show_evicted(controller: Controller, argument: str) -> Event | None:
     """Show what left the context. Takes an id such as r57, or words to search for; without them, lists \
 what left."""
     session, context = controller.in_use
-    library = context.tool_context.library
+    lookup = context.tool_context.lookup
     if not argument:
         return CommandOutput("\n".join(_evicted_lines(session.folded)))
-    if library is None:
+    if lookup is None:
         return Notice("there is no record to recall from", "warning")
     try:
-        return CommandOutput(library.original(argument))
+        return CommandOutput(lookup.original(argument))
     except KeyError:
-        lines = [f"{id}  {excerpt}" for id, excerpt in library.find(argument)]
+        lines = [f"{id}  {excerpt}" for id, excerpt in lookup.find(argument)]
         return CommandOutput("\n".join(lines)) if lines else Notice(f"nothing holds {argument!r}")
 
 

@@ -11,9 +11,8 @@ from agent.events import CommandOutput, Event, Notice
 from agent.formatting import format_duration
 from agent.loop.tool_executor import text_of
 from agent.session.system_prompt import MEMORY_NAMES, memory_of, memory_paths, read_memory, system_prompt
-from tools.arguments import parse
-from tools.base import ToolCall, ToolError
-from tools.jobs import BackgroundJob, jobs_of
+from tools.base import ToolCall, ToolError, parse_arguments
+from tools.jobs import BackgroundJob, command_runner
 from tools.text_encoding import pluralize
 
 from .rewind import NO_CHECKPOINTS, checkpoints_of
@@ -103,7 +102,7 @@ async def run_own_command(controller: Controller, line: str) -> Event | None:
     controller.own_commands += 1
     call = ToolCall(context.tool_context, f"own.{controller.own_commands}")
     try:
-        result = await tool.run(parse(tool, {"command": command}), call)
+        result = await tool.run(parse_arguments(tool, {"command": command}), call)
     except ToolError as error:
         return Notice(str(error), "error")
     text = text_of(result.content)
@@ -115,7 +114,7 @@ async def run_own_command(controller: Controller, line: str) -> Event | None:
 async def show_tasks(controller: Controller, argument: str) -> Event | None:
     """Show the background commands of this session. `kill ID` ends one and everything that it started."""
     _, context = controller.in_use
-    runner = jobs_of(context.tool_context)
+    runner = command_runner(context.tool_context)
     verb, _, id = argument.partition(" ")
     if verb == "kill":
         job = runner.jobs.get(id.strip())

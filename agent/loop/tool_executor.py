@@ -22,8 +22,7 @@ from agent.permissions.read_only import is_read_only
 from agent.permissions.rules import Rule, Verdict, judge_call
 from agent.ports import Allow, CheckpointRecorder, Deny, HookEvent, PermissionQuestion
 from agent.session.session import Session
-from tools.arguments import parse
-from tools.base import Tool, ToolCall, ToolError, ToolResult, text_result
+from tools.base import Access, Tool, ToolCall, ToolError, ToolResult, parse_arguments, text_result
 from transcripts.messages import INVALID_JSON, Block, TextBlock, ToolUseBlock, replace_surrogates_in_json
 
 from .context import TurnContext
@@ -129,7 +128,7 @@ async def _prepare(way: ReplyCalls, block: int, use: ToolUseBlock, cut: bool) ->
         )
         return _with(step, error)
     try:
-        arguments = parse(tool, use.input)
+        arguments = parse_arguments(tool, use.input)
         step = PreparedCall(block, use, tool.name, tool.title(arguments), tool, arguments)
         return await _permitted(way, step)
     except ToolError as error:
@@ -140,18 +139,18 @@ async def _permitted(way: ReplyCalls, step: PreparedCall) -> PreparedCall:
     """The step with leave to run, or with the outcome that refuses it."""
     assert step.tool is not None
     context = way.context
-    touches = step.tool.touches(step.arguments, context.tool_context)
-    runs = any(touch.kind == "run" and not is_read_only(touch.target) for touch in touches)
+    access = step.tool.access(step.arguments, context.tool_context)
+    runs = any(each.kind == "run" and not is_read_only(each.target) for each in access)
     step = replace(step, runs=runs)
     hooked = await context.hooks.run(HookEvent.PRE_TOOL, {"tool": step.name, "input": dict(step.use.input)})
     if hooked.veto is not None:
         return _denied(way, step, f"A hook refused this call: {hooked.veto}")
-    verdict = judge_call(step.name, touches, context.permissions.rules)
+    verdict = judge_call(step.name, access, context.permissions.rules)
     if verdict.answer == "allow":
         return step
     if verdict.answer == "deny":
         return _denied(way, step, f"Permission denied: {verdict.why}.")
-    question = _question(way, step, touches, verdict)
+    question = _question(way, step, access, verdict)
     answer = await context.approver.ask(question)
     if isinstance(answer, Deny):
         reason = f": {answer.reason}" if answer.reason else "."
@@ -166,13 +165,13 @@ async def _permitted(way: ReplyCalls, step: PreparedCall) -> PreparedCall:
 
 
 def _question(
-    way: ReplyCalls, step: PreparedCall, touches: tuple[Any, ...], verdict: Verdict
+    way: ReplyCalls, step: PreparedCall, access: tuple[Access, ...], verdict: Verdict
 ) -> PermissionQuestion:
-    preview = getattr(step.tool, "preview", None)
+    preview = step.tool.preview if step.tool is not None else None
     shown = preview(step.arguments, way.context.tool_context) if preview is not None else {"text": step.title}
-    key = hashlib.sha256(repr((step.name, step.use.input, touches)).encode("utf-8", "replace")).hexdigest()
+    key = hashlib.sha256(repr((step.name, step.use.input, access)).encode("utf-8", "replace")).hexdigest()
     prefix = str(verdict.prefix) if verdict.prefix is not None else None
-    return PermissionQuestion(step.name, step.title, touches, verdict.why, prefix, shown, key)
+    return PermissionQuestion(step.name, step.title, access, verdict.why, prefix, shown, key)
 
 
 def _grant(way: ReplyCalls, question: PermissionQuestion, verdict: Verdict, answer: Allow) -> None:
@@ -197,7 +196,7 @@ def _for_session(question: PermissionQuestion, verdict: Verdict) -> list[Rule]:
     """What "for this session" grants: the rule that was shown; else just the place, or the tool."""
     if verdict.prefix is not None:
         return [verdict.prefix]
-    places = [escape(touch.target) for touch in question.touches if touch.outside or touch.protected]
+    places = [escape(each.target) for each in question.access if each.outside or each.protected]
     return [Rule(question.tool, place) for place in places] or [Rule(question.tool)]
 
 
@@ -299,9 +298,8 @@ def _finish(way: ReplyCalls, step: PreparedCall, outcome: ToolResult, seconds: f
         about=replace_surrogates_in_json(outcome.about),
         stored=outcome.stored,
     )
-    noticed = getattr(step.tool, "recorded", None)
-    if noticed is not None:
-        noticed(outcome, way.context.tool_context, fact.seq)
+    if step.tool is not None and step.tool.record is not None:
+        step.tool.record(outcome, way.context.tool_context, fact.seq)
     way.emit(ToolCallFinished(way.of, step.block, step.name, step.title, fact, seconds, step.denied))
 
 

@@ -12,17 +12,21 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from tools.access import Access
+from tools import BUILTIN
 
 from .always_allow import RUNNERS, safe_prefix
 from .destructive import is_destructive
 from .modes import Mode
 from .shell_syntax import Words, find_possible_commands, parse_simple_commands
 
-KNOWN = {"bash", "read", "write", "edit", "compact", "recall"}
-_RULE = re.compile(r"^\s*([A-Za-z_]+)\s*(?:\((.*)\))?\s*$", re.DOTALL)
+if TYPE_CHECKING:
+    from tools.base import Access
+
+FOREIGN_PREFIX = "mcp__"  # of the names of tools that come from servers
+_RULE = re.compile(r"^\s*([\w-]+)\s*(?:\((.*)\))?\s*$", re.ASCII | re.DOTALL)
+_RULE_LIST = re.compile(r"([\w-]+)(?:\([^)]*\))?", re.ASCII)
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 
@@ -72,26 +76,35 @@ def parse_rule(text: str) -> Rule:
     pattern = found[2]
     if pattern is not None:
         pattern = pattern.strip().removesuffix(":*").strip()
-    return Rule(found[1].lower(), pattern or None)
+    return Rule(_tool_name(found[1]), pattern or None)
 
 
 def parse_rules(text: str) -> tuple[Rule, ...]:
     """Rules separated by commas or spaces. Raises ValueError for anything else, and for unknown tools."""
-    found = list(re.finditer(r"[A-Za-z_]+(?:\([^)]*\))?", text))
-    between = re.sub(r"[A-Za-z_]+(?:\([^)]*\))?", "", text)
+    found = list(_RULE_LIST.finditer(text))
+    between = _RULE_LIST.sub("", text)
     if between.strip(" ,\t") or not found:
         raise ValueError(f"{text!r} holds no rules; write tools or tool(pattern): edit, bash(git status)")
-    if unknown := [match[0] for match in found if match[0].split("(")[0].lower() not in KNOWN]:
+    if unknown := [match[0] for match in found if not _is_known(_tool_name(match[1]))]:
         raise ValueError(f"{unknown[0]!r} names no tool; {_nearest(unknown[0])}")
     return tuple(parse_rule(match[0]) for match in found)
 
 
+def _tool_name(written: str) -> str:
+    """The name of the tool; of a built-in one, any letter case is understood."""
+    return written.lower() if written.lower() in BUILTIN else written
+
+
+def _is_known(name: str) -> bool:
+    return name in BUILTIN or (name.startswith(FOREIGN_PREFIX) and name != FOREIGN_PREFIX)
+
+
 def _nearest(text: str) -> str:
     name, bracket, rest = text.partition("(")
-    near = difflib.get_close_matches(name.lower(), sorted(KNOWN), 1)
+    near = difflib.get_close_matches(name.lower(), sorted(BUILTIN), 1)
     if near:
         return f"did you mean {f'{near[0]}{bracket}{rest}'!r}?"
-    return f"the tools are {', '.join(sorted(KNOWN))}"
+    return f"the tools are {', '.join(sorted(BUILTIN))}"
 
 
 def judge_call(tool: str, accesses: Sequence[Access], rules: PermissionRules) -> Verdict:
@@ -130,8 +143,10 @@ def _judge_path(tool: str, access: Access, mode: Mode, allowed: bool) -> Verdict
         return Verdict("allow")
     if access.protected and access.kind == "write":
         return Verdict("ask", "a protected place")
-    if allowed or (inside and mode == "acceptEdits"):
+    if allowed or (inside and access.kind == "write" and mode == "acceptEdits"):
         return Verdict("allow")
+    if access.kind == "network":
+        return Verdict("ask", "it reaches the network", Rule(tool, access.target))
     if inside:
         return Verdict("ask", "it writes a file", Rule(tool))
     return Verdict("ask", "outside the project" if access.outside else "a protected place")

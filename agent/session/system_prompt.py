@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.paths import is_inside
-from tools.protected_paths import is_protected
-from tools.truncate import printable, unseen
+from tools.resolve_path import is_inside, is_protected
+from tools.truncate import count_invisible, printable
 
 IDENTITY = """\
 You are makeroom, a coding agent that works in a person's project through a terminal. You are careful with \
@@ -93,7 +92,7 @@ def _shown(text: str) -> str:
         shown += (
             f"\n[{len(text) - MAX_MEMORY_CHARS:,} more characters are left out; read the file for the rest]"
         )
-    if hidden := unseen(text[:MAX_MEMORY_CHARS]):
+    if hidden := count_invisible(text[:MAX_MEMORY_CHARS]):
         shown += f"\n[{hidden:,} invisible characters were taken out]"
     return shown.strip()
 

@@ -185,7 +185,7 @@ def approval_choices(question: PermissionQuestion) -> tuple[ApprovalChoice, ...]
     once = ApprovalChoice("y", "1", "Yes, this once", Allow("once"))
     no = ApprovalChoice("n", "3", "No, and tell why", None)
     if question.prefix is None:
-        special = any(touch.outside or touch.protected for touch in question.touches)
+        special = any(access.outside or access.protected for access in question.access)
         text = f"Yes, {'this place' if special else f'all of {one_line(question.tool)}'} in this session"
         return once, ApprovalChoice("a", "2", text, Allow("session")), no
     rule = one_line(question.prefix)
@@ -205,10 +205,10 @@ def question_body(question: PermissionQuestion, ctx: RenderContext) -> list[str]
         text = str(question.preview.get("text") or question.title)
         text = escape_output(text.replace("\r", "␍")) if "\r" in text else escape_strict(text)
         rows = wrap(text, inner.columns)
-    for touch in question.touches:
-        if touch.outside or touch.protected:
-            where = "a protected place" if touch.protected else "outside the project"
-            rows += inner.wrapped("warning", f"{touch.kind}s {where}: {one_line(touch.target)}")
+    for access in question.access:
+        if access.outside or access.protected:
+            where = "a protected place" if access.protected else "outside the project"
+            rows += inner.wrapped("warning", f"{access.kind}s {where}: {one_line(access.target)}")
     return [f"  {row}" for row in rows]
 
 

@@ -14,19 +14,14 @@ from functools import lru_cache
 
 from wcwidth import iter_graphemes, iter_graphemes_reverse, strip_sequences, wcwidth
 
+from tools.truncate import INVISIBLE, JOINERS
+
 # Control characters but \t and \n; U+2028/9; surrogates and noncharacters.
 _CONTROL_CHARS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
-# Category Cf of Unicode 16 (tests compare it with unicodedata), but for the joiners and marks below.
-_FORMAT_CHARS = (
-    "\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b\u202a-\u202e\u2060-\u206f\ufeff"
-    "\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
-    "\U000e0000-\U000e0fff"
-)
-# Letters and marks that show nothing: fillers, and variation selectors (text is smuggled in them).
-_INVISIBLE_CHARS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\ufe00-\ufe0d"
-_JOINER_CHARS = "\u200c-\u200f\ufe0e\ufe0f"
-_UNSAFE_PROSE = re.compile(f"[{_CONTROL_CHARS}{_FORMAT_CHARS}{_INVISIBLE_CHARS}]")
-_UNSAFE_CHARS = re.compile(f"[{_CONTROL_CHARS}{_FORMAT_CHARS}{_INVISIBLE_CHARS}{_JOINER_CHARS}]")
+# Format characters that draw something (category Cf of Unicode 16, as INVISIBLE; tests compare them).
+_VISIBLE_FORMAT_CHARS = "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
+_UNSAFE_CHARS = re.compile(f"[{_CONTROL_CHARS}{_VISIBLE_FORMAT_CHARS}{INVISIBLE}]")
+_UNSAFE_PROSE = re.compile(f"(?![{JOINERS}]){_UNSAFE_CHARS.pattern}")
 _EMOJI_SELECTOR = "\ufe0f"  # may make the character before it one cell wider
 _SGR_CODES = re.compile(r"(\x1b\[[0-9;]*m)")
 

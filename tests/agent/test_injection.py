@@ -24,7 +24,7 @@ from agent.permissions.rules import PermissionRules, judge_call, parse_rule
 from agent.ui.headless import _run
 from tests.strict_api.reply import Body, Reply, calls, says
 from tests.strict_api.server import Server
-from tools.access import Access
+from tools.base import Access
 
 CANARY = "canary-7f3a91"
 LOOKS = [

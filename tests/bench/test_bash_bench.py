@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.workbench import Bench, text
+from tests.tools.bash_session import BashSession, text
 
 pytestmark = pytest.mark.bench
 ROUNDS = 200
@@ -25,7 +25,7 @@ def timed(work: object, times: list[float]) -> None:
 
 def test_a_bash_call_costs_at_most_three_times_a_bare_subprocess(tmp_path: Path) -> None:
     ballast = bytearray(os.urandom(100_000_000))  # an agent is about this large, and forking costs by size
-    enclosed, plain = Bench(tmp_path.resolve()), Bench(tmp_path.resolve(), "subreaper")
+    enclosed, plain = BashSession(tmp_path.resolve()), BashSession(tmp_path.resolve(), "subreaper")
     hows = enclosed.how(), plain.how()
     rows: dict[str, list[float]] = {"bare": [], "subreaper": [], "namespace": [], "unshare": []}
     for _ in range(ROUNDS):
@@ -39,9 +39,9 @@ def test_a_bash_call_costs_at_most_three_times_a_bare_subprocess(tmp_path: Path)
     for name, times in rows.items():
         middle, slow = statistics.median(times), sorted(times)[ROUNDS * 9 // 10]
         print(f"  {name:10} {middle:6.2f} ({slow:6.2f})  {middle / bare:5.2f}x")
-    for bench in (enclosed, plain):
-        bench.close()
-        bench.runner.close()
+    for shell in (enclosed, plain):
+        shell.close()
+        shell.runner.close()
     for name in ("subreaper", "namespace"):  # by the quicker quarter: the machine has other work too
         assert sorted(rows[name])[ROUNDS // 4] <= 3 * sorted(rows["bare"])[ROUNDS // 4]
 
@@ -51,47 +51,47 @@ def test_what_a_session_pays_once(tmp_path: Path) -> None:
     for mode in ("subreaper", "namespace"):
         start, close = [], []
         for _ in range(10):
-            bench = Bench(tmp_path.resolve(), mode)
-            timed(bench.how, start)
-            bench.run("true")
-            timed(bench.close, close)
-            bench.runner.close()
+            shell = BashSession(tmp_path.resolve(), mode)
+            timed(shell.how, start)
+            shell.run("true")
+            timed(shell.close, close)
+            shell.runner.close()
         print(f"  {mode}: start {statistics.median(start):.0f} ms, close {statistics.median(close):.0f} ms")
 
 
 def test_an_interrupt_returns_within_0_3_s_and_everything_is_gone_soon(tmp_path: Path) -> None:
-    bench = Bench(tmp_path.resolve())
+    shell = BashSession(tmp_path.resolve())
     back, gone = [], []
 
     async def interrupted() -> None:
-        task = asyncio.ensure_future(bench.arun("trap '' TERM; touch on; sleep 300; sleep 300; sleep 300"))
-        while not (bench.folder / "on").exists():
+        task = asyncio.ensure_future(shell.arun("trap '' TERM; touch on; sleep 300; sleep 300; sleep 300"))
+        while not (shell.folder / "on").exists():
             await asyncio.sleep(0.005)
         start = time.perf_counter()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         back.append(time.perf_counter() - start)
-        while bench.survivors():
+        while shell.survivors():
             await asyncio.sleep(0.005)
         gone.append(time.perf_counter() - start)
-        (bench.folder / "on").unlink()
+        (shell.folder / "on").unlink()
 
     for _ in range(5):
-        bench.runner.run(interrupted())
+        shell.runner.run(interrupted())
     print(f"\n  interrupt: back after {max(back) * 1000:.1f} ms, all gone after {max(gone) * 1000:.0f} ms")
-    bench.close()
-    bench.runner.close()
+    shell.close()
+    shell.runner.close()
     assert max(back) < 0.3
 
 
 def test_throughput_of_a_large_output(tmp_path: Path) -> None:
-    bench = Bench(tmp_path.resolve())
+    shell = BashSession(tmp_path.resolve())
     times: list[float] = []
     for _ in range(5):
-        timed(lambda: bench.run("head -c 40M /dev/zero | tr '\\0' '\\n'"), times)
-    said = text(bench.run("seq 3"))
+        timed(lambda: shell.run("head -c 40M /dev/zero | tr '\\0' '\\n'"), times)
+    said = text(shell.run("seq 3"))
     print(f"\n  40 MB of output: {statistics.median(times):.0f} ms")
-    bench.close()
-    bench.runner.close()
+    shell.close()
+    shell.runner.close()
     assert said == "1\n2\n3"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.desk import Desk
+from tests.tools.file_session import FileSession
 from tools.base import ToolCall
-from tools.read import READ, ReadArguments, look
+from tools.read import ReadArguments, read_file, read_page
 
 pytestmark = pytest.mark.bench
 ROUNDS = 300
@@ -28,28 +28,28 @@ def timed(work: Callable[[], object]) -> float:
 @pytest.mark.parametrize("width", [20, 24, 40])
 def test_reading_costs_at_most_five_times_what_python_needs(tmp_path: Path, width: int):
     """Lines of 24 characters just fit a page; of longer ones 50 KB are shown and the rest is counted."""
-    desk = Desk(tmp_path)
+    files = FileSession(tmp_path)
     lines = [f"{n:05d} ".ljust(width, "x") for n in range(2_000)]
-    path = desk.put("f.py", ("\n".join(lines) + "\n").encode())
+    path = files.put("f.py", ("\n".join(lines) + "\n").encode())
 
     def python() -> list[str]:
         with path.open() as file:
             return file.read().splitlines()
 
     def core() -> object:
-        return look(str(path), (1, 2_000), None, threading.Event())
+        return read_page(str(path), (1, 2_000), None, threading.Event())
 
     async def rounds() -> dict[str, list[float]]:
         times: dict[str, list[float]] = {"python": [], "core": [], "tool": []}
-        call = ToolCall(desk.context)
+        call = ToolCall(files.context)
         for _ in range(ROUNDS):
             times["python"].append(timed(python))
             times["core"].append(timed(core))
             arguments = ReadArguments(file_path=str(path))
             start = time.perf_counter()
-            outcome = await READ.run(arguments, call)
+            result = await read_file(arguments, call)
             times["tool"].append((time.perf_counter() - start) * 1e6)
-        assert "   1000\t" in outcome.content[0].text.replace("\n  ", "\n   ")
+        assert "   1000\t" in result.content[0].text.replace("\n  ", "\n   ")
         return times
 
     times = asyncio.run(rounds())

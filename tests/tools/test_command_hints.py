@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.command_hints import hint, is_answer, looks_like_prompt, opens_editor, simple_commands
+from tools.command_hints import hint, is_answer, lex_commands, looks_like_prompt, opens_editor
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,8 @@ from tools.command_hints import hint, is_answer, looks_like_prompt, opens_editor
         ("x" * 30_000, []),
     ],
 )
-def test_the_simple_commands_of_a_line(command: str, words: list[list[str]]) -> None:
-    assert simple_commands(command) == words
+def test_the_lex_commands_of_a_line(command: str, words: list[list[str]]) -> None:
+    assert lex_commands(command) == words
 
 
 @pytest.mark.parametrize(

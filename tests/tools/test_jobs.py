@@ -1,201 +1,275 @@
-"""Commands in the background: started at once, seen, stopped, announced, and gone when the session goes."""
+"""Commands in the background: started at once, seen, stopped, announced, and ended with the session."""
 
 import asyncio
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tools import jobs
 from tools.base import Access, ToolError
-from tools.bash import BASH
-from tools.jobs import BackgroundJob, announcement, close, jobs_of, warm
+from tools.bash import TOOL, BashArguments, required_access
+from tools.jobs import announcement, close_jobs, command_runner, warm_jobs
 
-from .workbench import Bench, text, wait_until
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    bench = Bench(tmp_path.resolve())
-    yield bench
-    bench.close()
-    assert not bench.survivors()
-    bench.runner.close()
+from .bash_session import BashSession, text, wait_until
 
 
-async def ended(job: BackgroundJob) -> None:
-    await asyncio.wait_for(job.changed.wait(), 30)
+def test_a_background_command_is_started_and_the_call_returns(shell: BashSession) -> None:
+    result = shell.run("echo up; sleep 300", run_in_background=True)
+    assert not result.error
+    assert text(result).startswith("Started in the background as job b1 (pid ")
+    assert 'bash(job="b1")' in text(result)
+    assert wait_until(shell.survivors)
 
 
-def test_a_background_command_is_started_and_the_call_returns(bench: Bench) -> None:
-    outcome = bench.run("echo up; sleep 300", run_in_background=True)
-    assert not outcome.error
-    assert text(outcome).startswith("Started in the background as job b1 (pid ")
-    assert 'bash(job="b1")' in text(outcome)
-    assert wait_until(bench.survivors)
+def test_a_look_shows_only_what_is_new(shell: BashSession) -> None:
+    shell.run("echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; sleep 300", run_in_background=True)
+    assert wait_until(lambda: shell.say(job="b1").startswith("one\n[job b1: running, "))
+    assert shell.say(job="b1").startswith("[job b1: running, ")
+    (shell.folder / "go").touch()
+    assert wait_until(lambda: shell.say(job="b1").startswith("two\n[job b1: running, "))
 
 
-def test_a_look_shows_only_what_is_new(bench: Bench) -> None:
-    bench.run("echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; sleep 300", run_in_background=True)
-    assert wait_until(lambda: bench.say(job="b1").startswith("one\n[job b1: running, "))
-    assert bench.say(job="b1").startswith("[job b1: running, ")
-    (bench.folder / "go").touch()
-    assert wait_until(lambda: bench.say(job="b1").startswith("two\n[job b1: running, "))
-
-
-def test_its_output_is_in_a_file_that_the_look_names(bench: Bench) -> None:
-    said = bench.say("seq 3; sleep 300", run_in_background=True)
-    assert wait_until(lambda: "3 lines, 6 bytes" in bench.say(job="b1"))
-    (file,) = (bench.folder / ".task_outputs").glob("*.txt")
+def test_its_output_is_in_a_file_that_the_look_names(shell: BashSession) -> None:
+    said = shell.say("seq 3; sleep 300", run_in_background=True)
+    assert wait_until(lambda: "3 lines, 6 bytes" in shell.say(job="b1"))
+    (file,) = (shell.folder / ".task_outputs").glob("*.txt")
     assert file.read_text() == "1\n2\n3\n"
     assert f".task_outputs/{file.name}" in said
 
 
-def test_a_stop_ends_the_whole_tree_and_tells_the_last_output(bench: Bench) -> None:
+def test_a_stop_ends_the_whole_tree_and_tells_the_last_output(shell: BashSession) -> None:
     command = "trap 'echo tidied; exit 0' TERM; setsid -f sleep 300; echo up; while :; do sleep 0.01; done"
-    bench.run(command, run_in_background=True)
-    assert wait_until(lambda: "up" in bench.say(job="b1"))
-    said = bench.say(job="b1", kill=True)
+    shell.run(command, run_in_background=True)
+    assert wait_until(lambda: "up" in shell.say(job="b1"))
+    said = shell.say(job="b1", kill=True)
     assert "tidied\n[job b1: stopped, exit code 0," in said
-    assert not bench.survivors()
-    assert bench.say(job="b1", kill=True).startswith("[job b1: stopped, exit code 0,")
+    assert not shell.survivors()
+    assert shell.say(job="b1", kill=True).startswith("[job b1: stopped, exit code 0,")
 
 
-def test_one_that_ends_is_announced_once_to_each(bench: Bench) -> None:
+def test_one_that_ends_is_announced_once_to_each(shell: BashSession) -> None:
     told: list[str] = []
-    jobs = jobs_of(bench.context)
-    jobs.on_finish = lambda job: told.append(job.id)
-    bench.run("echo out; exit 3", run_in_background=True)
-    bench.runner.run(ended(jobs.jobs["b1"]))
+    runner = command_runner(shell.context)
+    runner.on_finish = lambda job: told.append(job.id)
+    shell.run("echo out; exit 3", run_in_background=True)
+    shell.wait_for("b1")
     assert told == ["b1"]
-    (job,) = jobs.finished()
-    words = announcement(job, bench.context)
+    (job,) = runner.finished()
+    words = announcement(job, shell.context)
     assert words.startswith("Background command b1 (echo out; exit 3) finished, exit code 3, after 0.")
     assert words.endswith("Output: .task_outputs/session-1.0.txt (4 bytes).")
-    assert jobs.finished() == []
-    assert jobs.running == []
+    assert runner.finished() == []
+    assert runner.running == []
 
 
-def test_processes_that_a_command_left_behind_are_announced_in_a_sentence(bench: Bench) -> None:
-    bench.run("(until [ -e go ]; do sleep 0.01; done) & echo up")
-    jobs = jobs_of(bench.context)
-    (bench.folder / "go").touch()
-    bench.runner.run(ended(jobs.jobs["b1"]))
-    (job,) = jobs.finished()
-    assert " ended, and all of its processes with it, after " in announcement(job, bench.context)
+def test_one_whose_children_hold_its_output_ends_with_its_shell_and_only_once(
+    shell: BashSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "DRAIN_LIMIT_S", 0.0)
+    told: list[str] = []
+    command_runner(shell.context).on_finish = lambda job: told.append(job.state)
+    shell.run("(while [ ! -e go ]; do sleep 0.01; done) & echo up; exit 3", run_in_background=True)
+    shell.wait_for("b1")
+    (shell.folder / "go").touch()
+
+    async def closed() -> None:
+        await shell.jobs["b1"].command.closed
+
+    shell.runner.run(closed())
+    assert told == ["finished, exit code 3"]
 
 
-def test_one_that_the_model_saw_end_is_not_announced_again(bench: Bench) -> None:
-    jobs = jobs_of(bench.context)
-    bench.run("exit 3", run_in_background=True)
-    bench.runner.run(ended(jobs.jobs["b1"]))
-    outcome = bench.run(job="b1")
-    assert outcome.error
-    assert "[job b1: finished, exit code 3," in text(outcome)
-    assert jobs.finished() == []
+def test_one_that_was_asked_to_end_is_not_said_to_have_written_too_much(shell: BashSession) -> None:
+    shell.limit(output_bytes=10)
+    shell.run(
+        "while [ ! -e go ]; do sleep 0.01; done; echo more than ten bytes; sleep 300", run_in_background=True
+    )
+
+    async def asked() -> None:
+        job = shell.jobs["b1"]
+        job.stopped = "asked"
+        (shell.folder / "go").touch()
+        while job.spool.total == 0:
+            await asyncio.sleep(0.001)
+
+    shell.runner.run(asked())
+    assert shell.jobs["b1"].stopped == "asked"
 
 
-def test_one_that_was_stopped_on_request_is_not_announced(bench: Bench) -> None:
-    jobs = jobs_of(bench.context)
-    bench.run("sleep 300", run_in_background=True)
-    bench.run(job="b1", kill=True)
-    assert jobs.finished() == []
+def test_processes_that_a_command_left_behind_are_announced_in_a_sentence(shell: BashSession) -> None:
+    shell.run("(until [ -e go ]; do sleep 0.01; done) & echo up")
+    runner = command_runner(shell.context)
+    (shell.folder / "go").touch()
+    shell.wait_for("b1")
+    (job,) = runner.finished()
+    assert " ended, and all of its processes with it, after " in announcement(job, shell.context)
 
 
-def test_all_that_it_wrote_is_there_when_it_is_announced(bench: Bench) -> None:
-    jobs = jobs_of(bench.context)
-    bench.run("seq 200000", run_in_background=True)
-    bench.runner.run(ended(jobs.jobs["b1"]))
-    assert jobs.jobs["b1"].spool.lines == 200_000
-    said = bench.say(job="b1")
+def test_a_look_at_what_a_command_left_behind_shows_only_what_came_since(shell: BashSession) -> None:
+    shell.run("(until [ -e go ]; do sleep 0.01; done; echo later) & echo up")
+    assert shell.say(job="b1").startswith("[job b1: running, ")
+    (shell.folder / "go").touch()
+    shell.wait_for("b1")
+    assert shell.say(job="b1").startswith("later\n[job b1: ended")
+
+
+def test_one_that_the_model_saw_end_is_not_announced_again(shell: BashSession) -> None:
+    runner = command_runner(shell.context)
+    shell.run("exit 3", run_in_background=True)
+    shell.wait_for("b1")
+    result = shell.run(job="b1")
+    assert result.error
+    assert "[job b1: finished, exit code 3," in text(result)
+    assert runner.finished() == []
+
+
+def test_one_that_was_stopped_on_request_is_not_announced(shell: BashSession) -> None:
+    runner = command_runner(shell.context)
+    shell.run("sleep 300", run_in_background=True)
+    shell.run(job="b1", kill=True)
+    assert runner.finished() == []
+
+
+def test_all_that_it_wrote_is_there_when_it_is_announced(shell: BashSession) -> None:
+    shell.run("seq 200000", run_in_background=True)
+    shell.wait_for("b1")
+    assert shell.jobs["b1"].spool.lines == 200_000
+    said = shell.say(job="b1")
     assert "200000\n[job b1: finished" in said
     assert len(said) <= 30_000
 
 
-def test_one_that_writes_too_much_is_ended(bench: Bench) -> None:
-    bench.limit(output=1_000_000)
-    jobs = jobs_of(bench.context)
-    bench.run("yes", run_in_background=True)
-    bench.runner.run(ended(jobs.jobs["b1"]))
-    (job,) = jobs.finished()
-    assert "stopped at the limit of its output" in announcement(job, bench.context)
+def test_one_that_writes_too_much_is_ended(shell: BashSession) -> None:
+    shell.limit(output_bytes=1_000_000)
+    runner = command_runner(shell.context)
+    shell.run("yes", run_in_background=True)
+    shell.wait_for("b1")
+    (job,) = runner.finished()
+    assert "stopped at the limit of its output" in announcement(job, shell.context)
     assert job.spool.path.stat().st_size == 1_000_000
-    assert wait_until(lambda: not bench.survivors())
+    assert wait_until(lambda: not shell.survivors())
 
 
-def test_a_question_that_nobody_answers_is_pointed_out(bench: Bench) -> None:
-    bench.limit(quiet=0.05)
-    bench.run("printf 'Password: '; sleep 300", run_in_background=True)
-    assert wait_until(lambda: "seems to wait for an answer" in bench.say(job="b1"))
+def test_a_question_that_nobody_answers_is_pointed_out(shell: BashSession) -> None:
+    shell.limit(quiet_s=0.05)
+    shell.run("printf 'Password: '; sleep 300", run_in_background=True)
+    assert wait_until(lambda: "seems to wait for an answer" in shell.say(job="b1"))
 
 
-def test_the_folder_does_not_follow_a_background_command(bench: Bench) -> None:
-    bench.run("mkdir sub; cd sub", run_in_background=True)
-    bench.runner.run(ended(jobs_of(bench.context).jobs["b1"]))
-    assert bench.say("pwd") == str(bench.folder)
+def test_the_folder_does_not_follow_a_background_command(shell: BashSession) -> None:
+    shell.run("mkdir sub; cd sub", run_in_background=True)
+    shell.wait_for("b1")
+    assert shell.say("pwd") == str(shell.folder)
 
 
-def test_an_unknown_job_is_an_error_that_names_those_there_are(bench: Bench) -> None:
+def test_an_unknown_job_is_an_error_that_names_those_there_are(shell: BashSession) -> None:
     with pytest.raises(ToolError, match="Jobs of this session: none"):
-        bench.run(job="b7")
-    bench.run("sleep 300", run_in_background=True)
+        shell.run(job="b7")
+    shell.run("sleep 300", run_in_background=True)
     with pytest.raises(ToolError, match="Jobs of this session: b1"):
-        bench.run(job="b7")
+        shell.run(job="b7")
     with pytest.raises(ToolError, match="both given"):
-        bench.run("ls", job="b1")
+        shell.run("ls", job="b1")
 
 
-def test_looking_at_a_job_needs_no_permission_and_starting_one_does(bench: Bench) -> None:
-    assert BASH.touches(BASH.arguments(job="b1", kill=True), bench.context) == (Access("none"),)
-    assert BASH.touches(BASH.arguments(restart=True), bench.context) == (Access("none"),)
-    started = BASH.arguments(command="make", run_in_background=True)
-    assert BASH.touches(started, bench.context) == (Access("run", "make"),)
-    assert BASH.title(started) == "make"
+def test_looking_at_a_job_needs_no_permission_and_starting_one_does(shell: BashSession) -> None:
+    assert required_access(BashArguments(job="b1", kill=True), shell.context) == (Access("none"),)
+    assert required_access(BashArguments(restart=True), shell.context) == (Access("none"),)
+    started = BashArguments(command="make", run_in_background=True)
+    assert required_access(started, shell.context) == (Access("run", "make"),)
+    assert TOOL.title(started) == "make"
 
 
-def test_closing_a_session_twice_or_before_its_first_command_is_fine(bench: Bench) -> None:
-    bench.close()
-    bench.run("sleep 300", run_in_background=True)
-    bench.close()
-    assert not bench.survivors()
-    bench.close()
-    assert bench.say("echo again") == "again"
+def test_closing_a_session_twice_or_before_its_first_command_is_fine(shell: BashSession) -> None:
+    shell.close()
+    shell.run("sleep 300", run_in_background=True)
+    shell.close()
+    assert not shell.survivors()
+    shell.close()
+    assert shell.say("echo again") == "again"
 
 
-def test_closing_while_a_command_runs_ends_that_too(bench: Bench) -> None:
+def test_one_that_the_session_ended_is_not_said_to_have_an_exit_code(shell: BashSession) -> None:
+    told: list[str] = []
+    shell.say("echo up; sleep 300", run_in_background=True)
+    command_runner(shell.context).on_finish = lambda job: told.append(announcement(job, shell.context))
+    assert wait_until(lambda: "up" in shell.say(job="b1"))
+    shell.close()
+    (line,) = told
+    assert line.startswith("Background command b1 (echo up; sleep 300) ended with the session, after ")
+    assert line.endswith(" (3 bytes).")
+    assert "[job b1: ended with the session, " in shell.say(job="b1")
+
+
+def test_one_whose_supervisor_was_killed_is_said_to_have_been_killed_with_it(tmp_path: Path) -> None:
+    shell = BashSession(tmp_path.resolve(), "subreaper")
+    if shell.how() != "subreaper":
+        pytest.skip("this system gives no subreaper")
+    shell.run("while [ ! -e go ]; do sleep 0.01; done; kill -9 $PPID; exec sleep 300", run_in_background=True)
+    (shell.folder / "go").touch()
+    shell.wait_for("b1")
+    (job,) = command_runner(shell.context).finished()
+    assert job.state == "killed together with the process that watches commands"
+    assert wait_until(lambda: not shell.survivors())
+    shell.close()
+    shell.runner.close()
+
+
+def test_one_that_cannot_be_ended_alone_takes_the_others_along_which_is_said(
+    shell: BashSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "_END_LIMIT_S", 0.0)
+    for _ in range(2):
+        shell.run("sleep 300", run_in_background=True)
+    assert shell.say(job="b1", kill=True).startswith("[job b1: stopped, ")
+    assert shell.jobs["b2"].state == "ended with all commands, as one of them could not be ended alone"
+
+
+def test_closing_while_the_supervisor_is_being_started_ends_that_too(shell: BashSession) -> None:
+    async def both() -> bool:
+        started = asyncio.ensure_future(command_runner(shell.context).supervisor())
+        await asyncio.sleep(0)
+        await close_jobs(shell.context)
+        return (await started).alive
+
+    assert not shell.runner.run(both())
+
+
+def test_closing_while_a_command_runs_ends_that_too(shell: BashSession) -> None:
     async def both() -> str:
-        task = asyncio.ensure_future(bench.arun("touch on; sleep 300"))
-        while not (bench.folder / "on").exists():
+        task = asyncio.ensure_future(shell.arun("touch on; sleep 300"))
+        while not (shell.folder / "on").exists():
             await asyncio.sleep(0.005)
-        await close(bench.context)
+        await close_jobs(shell.context)
         return text(await task)
 
-    assert "was killed" in bench.runner.run(both())
-    assert not bench.survivors()
+    assert "was killed" in shell.runner.run(both())
+    assert not shell.survivors()
 
 
-def test_warming_up_starts_what_runs_commands_and_no_more(bench: Bench) -> None:
-    bench.runner.run(warm(bench.context))
-    supervisor = jobs_of(bench.context)._supervisor
+def test_warming_up_starts_what_runs_commands_and_no_more(shell: BashSession) -> None:
+    shell.runner.run(warm_jobs(shell.context))
+    supervisor = command_runner(shell.context)._supervisor
     assert supervisor is not None
     assert supervisor.alive
-    assert bench.say("echo hi") == "hi"
-    assert jobs_of(bench.context)._supervisor is supervisor
+    assert shell.say("echo hi") == "hi"
+    assert command_runner(shell.context)._supervisor is supervisor
 
 
-def test_another_event_loop_gets_a_supervisor_of_its_own(bench: Bench) -> None:
-    assert bench.say("echo one") == "one"
+def test_another_event_loop_gets_a_supervisor_of_its_own(shell: BashSession) -> None:
+    assert shell.say("echo one") == "one"
 
     async def in_another_loop() -> str:
-        said = text(await bench.arun("echo two"))
-        await close(bench.context)
+        said = text(await shell.arun("echo two"))
+        await close_jobs(shell.context)
         return said
 
     assert asyncio.run(in_another_loop()) == "two"
 
 
-def test_a_loop_that_was_closed_with_a_command_under_way_hurts_nobody(tmp_path: Path) -> None:
-    first = Bench(tmp_path.resolve())
+def test_a_loop_that_was_closed_with_a_command_under_way_does_no_harm(tmp_path: Path) -> None:
+    first = BashSession(tmp_path.resolve())
     first.run("sleep 300", run_in_background=True)
     first.runner.close()
     first.runner = asyncio.Runner()
@@ -205,43 +279,43 @@ def test_a_loop_that_was_closed_with_a_command_under_way_hurts_nobody(tmp_path: 
     first.runner.close()
 
 
-def test_time_limits_come_from_the_call_the_environment_and_the_maximum(bench: Bench) -> None:
-    bench.context.environ = {
-        **bench.context.environ,
+def test_time_limits_come_from_the_call_the_environment_and_the_maximum(shell: BashSession) -> None:
+    shell.context.environ = {
+        **shell.context.environ,
         "BASH_DEFAULT_TIMEOUT_MS": "200",
         "BASH_MAX_TIMEOUT_MS": "400",
     }
-    assert "timed out after 0.2 s" in bench.say("sleep 300")
-    assert "timed out after 0.4 s" in bench.say("sleep 300", timeout=999_999)
-    bench.context.environ = {**bench.context.environ, "BASH_DEFAULT_TIMEOUT_MS": "soon"}
+    assert "timed out after 0.2 s" in shell.say("sleep 300")
+    assert "timed out after 0.4 s" in shell.say("sleep 300", timeout=999_999)
+    shell.context.environ = {**shell.context.environ, "BASH_DEFAULT_TIMEOUT_MS": "soon"}
     with pytest.raises(ToolError, match="BASH_DEFAULT_TIMEOUT_MS is 'soon'"):
-        bench.run("true")
+        shell.run("true")
 
 
 def test_where_commands_cannot_be_run_at_all_the_error_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = Bench(tmp_path.resolve())
+    shell = BashSession(tmp_path.resolve())
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     with pytest.raises(ToolError, match="No such file or directory: '/no/such/python'"):
-        bench.run("true")
+        shell.run("true")
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\necho broken by design >&2\nexit 1\n")
     broken.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(broken))
     with pytest.raises(ToolError, match="broken by design"):
-        bench.run("true")
+        shell.run("true")
     monkeypatch.undo()
-    assert bench.say("echo mended") == "mended"
-    bench.close()
-    bench.runner.close()
+    assert shell.say("echo mended") == "mended"
+    shell.close()
+    shell.runner.close()
 
 
 def test_a_title_is_one_line() -> None:
-    assert BASH.title(BASH.arguments(command="cd x\nmake\n")) == "cd x ⏎ make"
-    assert BASH.title(BASH.arguments(job="b1", kill=True)) == "stop b1"
+    assert TOOL.title(BashArguments(command="cd x\nmake\n")) == "cd x ⏎ make"
+    assert TOOL.title(BashArguments(job="b1", kill=True)) == "stop b1"
 
 
-def test_no_command_is_an_error_that_says_what_to_give(bench: Bench) -> None:
+def test_no_command_is_an_error_that_says_what_to_give(shell: BashSession) -> None:
     with pytest.raises(ToolError, match="There is no command"):
-        bench.run("  \n")
+        shell.run("  \n")

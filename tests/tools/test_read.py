@@ -6,8 +6,6 @@ import base64
 import io
 import os
 import random
-import subprocess
-import sys
 import threading
 import zlib
 from pathlib import Path
@@ -17,61 +15,56 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tools.base import ToolResult
-from tools.line_window import SIZE, WIDTH, numbered, scan, window
-from tools.read import READ, remember
-from tools.text_encoding import decode, unified_ends
+from tools.line_window import MAX_WIDTH_CHARS, MAX_WINDOW_BYTES, cut_text, number_lines, scan_file
+from tools.read import TOOL, restore_seen
+from tools.text_encoding import decode_text, unify_newlines
 from transcripts.messages import ImageBlock
 
-from .desk import ROOT, Desk, child
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+from .file_session import FileSession, child
 
 
 def lines(count: int, start: int = 1) -> bytes:
     return b"".join(b"line %d\n" % n for n in range(start, start + count))
 
 
-def test_lines_are_numbered_as_cat_does(desk: Desk):
-    desk.put("f", b"one\n\n\tthree\nlast")
-    assert desk.do("read", file_path="f") == "     1\tone\n     2\t\n     3\t\tthree\n     4\tlast"
+def test_lines_are_numbered_as_cat_does(files: FileSession):
+    files.put("f", b"one\n\n\tthree\nlast")
+    assert files.do("read", file_path="f") == "     1\tone\n     2\t\n     3\t\tthree\n     4\tlast"
 
 
-def test_a_long_file_comes_in_pages(desk: Desk):
-    desk.put("f", lines(8123))
-    page = desk.do("read", file_path="f")
+def test_a_long_file_comes_in_pages(files: FileSession):
+    files.put("f", lines(8123))
+    page = files.do("read", file_path="f")
     assert page.startswith("     1\tline 1\n")
     assert page.endswith("  2000\tline 2000\n[lines 1-2000 of 8123; continue with offset=2001]")
-    page = desk.do("read", file_path="f", offset="8120", limit="2")
+    page = files.do("read", file_path="f", offset="8120", limit="2")
     assert (
         page == "  8120\tline 8120\n  8121\tline 8121\n[lines 8120-8121 of 8123; continue with offset=8122]"
     )
-    assert desk.do("read", file_path="f", offset=8122).endswith("[lines 8122-8123 of 8123]")
-    assert desk.do("read", file_path="f", offset=-1).startswith("  8123\tline 8123\n")
-    assert desk.do("read", file_path="f", offset=-5000, limit=1).startswith("  3124\tline 3124\n")
+    assert files.do("read", file_path="f", offset=8122).endswith("[lines 8122-8123 of 8123]")
+    assert files.do("read", file_path="f", offset=-1).startswith("  8123\tline 8123\n")
+    assert files.do("read", file_path="f", offset=-5000, limit=1).startswith("  3124\tline 3124\n")
 
 
-def test_pages_end_at_their_size_and_long_lines_are_cut(desk: Desk):
-    desk.put("f", (b"x" * 999 + b"\n") * 100)
-    page = desk.do("read", file_path="f")
+def test_pages_end_at_their_size_and_long_lines_are_cut(files: FileSession):
+    files.put("f", (b"x" * 999 + b"\n") * 100)
+    page = files.do("read", file_path="f")
     assert "[lines 1-50 of 100; continue with offset=51]" in page
-    desk.put("g", b"y" * 5000 + b"\nz\n")
-    assert desk.do("read", file_path="g") == f"     1\t{'y' * 2000}…[+3,000 chars]\n     2\tz"
-    desk.put("h", ("é" * 999 + "\n").encode() * 100)
-    assert "[lines 1-25 of 100;" in desk.do("read", file_path="h")
+    files.put("g", b"y" * 5000 + b"\nz\n")
+    assert files.do("read", file_path="g") == f"     1\t{'y' * 2000}…[+3,000 chars]\n     2\tz"
+    files.put("h", ("é" * 999 + "\n").encode() * 100)
+    assert "[lines 1-25 of 100;" in files.do("read", file_path="h")
 
 
-def test_large_and_small_files_are_shown_alike(desk: Desk):
+def test_large_and_small_files_are_shown_alike(files: FileSession):
     content = b"".join(b"%d %s\r\n" % (n, b"w" * (n % 60)) for n in range(200_000))
-    desk.put("large", content)
+    files.put("large", content)
     assert len(content) > 4 * 1024 * 1024
-    page = desk.do("read", file_path="large", offset=150_000, limit=3)
+    page = files.do("read", file_path="large", offset=150_000, limit=3)
     assert page.startswith("150000\t149999 ") and "of 200000; continue with offset=150003]" in page
-    assert desk.do("read", file_path="large", offset=-2).startswith("199999\t199998 ")
-    desk.edit("large", "150000 " + "w" * (150_000 % 60) + "\n", "here\n")
-    assert b"\r\nhere\r\n" in desk.path("large").read_bytes()
+    assert files.do("read", file_path="large", offset=-2).startswith("199999\t199998 ")
+    files.edit("large", "150000 " + "w" * (150_000 % 60) + "\n", "here\n")
+    assert b"\r\nhere\r\n" in files.path("large").read_bytes()
 
 
 TEXTS = st.text(alphabet=st.sampled_from("ab\n\n\r é\u2028"), max_size=80)
@@ -82,27 +75,27 @@ TEXTS = st.text(alphabet=st.sampled_from("ab\n\n\r é\u2028"), max_size=80)
 def test_the_window_of_a_stream_is_that_of_the_whole(text: str, offset: int, limit: int):
     offset = offset or 1
     data = text.encode()
-    found = decode(data)
+    found = decode_text(data)
     assert found is not None
-    expected = unified_ends(text).split("\n")
+    expected = unify_newlines(text).split("\n")
     if not expected[-1]:
         expected.pop()
     first = max(1, len(expected) + offset + 1) if offset < 0 else offset
     if text:
-        view = window(*found, offset, limit)
+        view = cut_text(*found, (offset, limit))
         assert (view.first, view.lines, view.total) == (first, expected[first - 1 :][:limit], len(expected))
         assert view.more == (first + len(view.lines) <= len(expected))
     file = Path(FOLDER[0], "f")
     file.write_bytes(data)
     descriptor = os.open(file, os.O_RDONLY)
     try:
-        stream = scan(descriptor, len(data), offset, limit, threading.Event())
+        stream = scan_file(descriptor, len(data), (offset, limit), threading.Event())
     finally:
         os.close(descriptor)
     assert stream is not None
     assert (stream.first, stream.lines, stream.total) == (first, expected[first - 1 :][:limit], len(expected))
     if text:
-        assert numbered(stream) == numbered(view)
+        assert number_lines(stream) == number_lines(view)
 
 
 FOLDER: list[str] = []
@@ -114,80 +107,80 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.integers(0, WIDTH + 300), min_size=1, max_size=60), st.sampled_from("xé"))
+@given(st.lists(st.integers(0, MAX_WIDTH_CHARS + 300), min_size=1, max_size=60), st.sampled_from("xé"))
 def test_no_page_is_larger_than_allowed(widths: list[int], char: str):
     text = "\n".join(char * width for width in widths)
-    found = decode(text.encode())
+    found = decode_text(text.encode())
     assert found is not None
     if not text:
         return
-    view = window(*found, 1, 2000)
-    shown = [line[:WIDTH] for line in view.lines]
-    assert sum(len(line.encode()) + 1 for line in shown) <= SIZE or len(shown) == 1
-    assert shown == [char * min(width, WIDTH) for width in widths][: len(shown)]
+    view = cut_text(*found, (1, 2000))
+    shown = [line[:MAX_WIDTH_CHARS] for line in view.lines]
+    assert sum(len(line.encode()) + 1 for line in shown) <= MAX_WINDOW_BYTES or len(shown) == 1
+    assert shown == [char * min(width, MAX_WIDTH_CHARS) for width in widths][: len(shown)]
 
 
-def test_a_repeated_read_is_a_stub_while_the_first_is_in_view(desk: Desk):
-    desk.put("f", lines(3))
+def test_a_repeated_read_is_a_stub_while_the_first_is_in_view(files: FileSession):
+    files.put("f", lines(3))
 
-    def record(outcome: ToolResult, seq: int) -> ToolResult:
-        READ.recorded(outcome, desk.context, seq)
-        return outcome
+    def record(result: ToolResult, seq: int) -> ToolResult:
+        TOOL.record(result, files.context, seq)
+        return result
 
     in_view = {7}
-    desk.context.in_view = lambda seq: seq in in_view
-    first = record(desk.outcome("read", file_path="f"), 7)
-    second = record(desk.outcome("read", file_path="f"), 9)
+    files.context.in_view = lambda seq: seq in in_view
+    first = record(files.result("read", file_path="f"), 7)
+    second = record(files.result("read", file_path="f"), 9)
     assert "1\tline 1" in first.content[0].text
     assert second.content[0].text.startswith("File unchanged since last read.")
-    third = desk.outcome("read", file_path="f")  # the stub did not take the place of what it points to
+    third = files.result("read", file_path="f")  # the stub did not take the place of what it points to
     assert third.content[0].text.startswith("File unchanged since last read.")
-    assert "2\tline 2" in desk.do("read", file_path="f", offset=2)
+    assert "2\tline 2" in files.do("read", file_path="f", offset=2)
     in_view.clear()
-    record(desk.outcome("read", file_path="f"), 11)
+    record(files.result("read", file_path="f"), 11)
     in_view |= {11}
-    assert desk.do("read", file_path="f").startswith("File unchanged")
-    desk.put("f", lines(4))
-    assert "4\tline 4" in desk.do("read", file_path="f")
+    assert files.do("read", file_path="f").startswith("File unchanged")
+    files.put("f", lines(4))
+    assert "4\tline 4" in files.do("read", file_path="f")
 
 
-def test_a_stub_is_only_for_the_same_lines(desk: Desk):
-    desk.put("f", lines(30))
-    desk.context.in_view = lambda seq: True
-    READ.recorded(desk.outcome("read", file_path="f", limit=10), desk.context, 3)
-    assert desk.do("read", file_path="f", limit=10).startswith("File unchanged")
-    assert "30\tline 30" in desk.do("read", file_path="f")
+def test_a_stub_is_only_for_the_same_lines(files: FileSession):
+    files.put("f", lines(30))
+    files.context.in_view = lambda seq: True
+    TOOL.record(files.result("read", file_path="f", limit=10), files.context, 3)
+    assert files.do("read", file_path="f", limit=10).startswith("File unchanged")
+    assert "30\tline 30" in files.do("read", file_path="f")
 
 
-def test_after_an_edit_the_file_is_shown_again(desk: Desk):
-    desk.put("f", lines(3))
-    desk.context.in_view = lambda seq: True
-    READ.recorded(desk.outcome("read", file_path="f"), desk.context, 3)
-    desk.edit("f", "line 2", "zwei")
-    assert "2\tzwei" in desk.do("read", file_path="f")
+def test_after_an_edit_the_file_is_shown_again(files: FileSession):
+    files.put("f", lines(3))
+    files.context.in_view = lambda seq: True
+    TOOL.record(files.result("read", file_path="f"), files.context, 3)
+    files.edit("f", "line 2", "zwei")
+    assert "2\tzwei" in files.do("read", file_path="f")
 
 
-def test_a_session_opened_again_knows_what_was_read(desk: Desk, tmp_path: Path):
-    desk.put("f", lines(30))
-    desk.put("g", lines(30))
+def test_a_session_opened_again_knows_what_was_read(files: FileSession, tmp_path: Path):
+    files.put("f", lines(30))
+    files.put("g", lines(30))
     results = [
-        desk.outcome("read", file_path="f"),
-        desk.outcome("read", file_path="g", offset=3, limit=2),
-        desk.outcome("edit", file_path="f", old_string="line 7\n", new_string="sieben\n"),
+        files.result("read", file_path="f"),
+        files.result("read", file_path="g", offset=3, limit=2),
+        files.result("edit", file_path="f", old_string="line 7\n", new_string="sieben\n"),
     ]
-    again = Desk(tmp_path)
+    again = FileSession(tmp_path)
     again.context.in_view = lambda seq: seq == 2
-    for seq, outcome in enumerate(results, 1):
-        remember(again.context, outcome.about, seq)
-    assert again.context.seen.keys() == desk.context.seen.keys()
+    for seq, result in enumerate(results, 1):
+        restore_seen(again.context, result.about, seq)
+    assert again.context.seen.keys() == files.context.seen.keys()
     assert again.do("read", file_path="g", offset=3, limit=2).startswith("File unchanged")
     again.edit("f", "sieben", "seven")
     assert "7\tseven" in again.do("read", file_path="f")
 
 
-def test_invisible_characters_are_counted_and_left_in_place_but_for_tags(desk: Desk):
-    desk.put("f", "a\u202eb\U000e0041\n\x1b[31mred\n".encode())
-    shown = desk.do("read", file_path="f")
+def test_invisible_characters_are_counted_and_left_in_place_but_for_tags(files: FileSession):
+    files.put("f", "a\u202eb\U000e0041\n\x1b[31mred\n".encode())
+    shown = files.do("read", file_path="f")
     assert "a\u202eb\n" in shown and "\x1b[31mred" in shown
     assert "[2 invisible characters" in shown
 
@@ -204,24 +197,24 @@ def image(width: int, height: int, kind: str = "PNG", noise: bool = False) -> by
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP"])
-def test_images_are_told_by_their_bytes_and_passed_as_they_are(desk: Desk, kind: str):
+def test_images_are_told_by_their_bytes_and_passed_as_they_are(files: FileSession, kind: str):
     data = image(40, 30, kind)
-    desk.put("no-ending", data)
-    outcome = desk.outcome("read", file_path="no-ending")
-    block = outcome.content[0]
+    files.put("no-ending", data)
+    result = files.result("read", file_path="no-ending")
+    block = result.content[0]
     assert isinstance(block, ImageBlock)
     assert block.media_type == f"image/{kind.lower()}"
     assert base64.b64decode(block.data) == data
-    assert "40x30" in outcome.content[1].text
+    assert "40x30" in result.content[1].text
 
 
-def test_large_images_are_scaled(desk: Desk):
+def test_large_images_are_scaled(files: FileSession):
     from PIL import Image as pillow
 
-    desk.put("wide.png", image(4000, 1000))
-    desk.put("heavy.png", image(1500, 1500, noise=True))
+    files.put("wide.png", image(4000, 1000))
+    files.put("heavy.png", image(1500, 1500, noise=True))
     for name, size in (("wide.png", (1568, 392)), ("heavy.png", (1500, 1500))):
-        block = desk.outcome("read", file_path=name).content[0]
+        block = files.result("read", file_path=name).content[0]
         assert isinstance(block, ImageBlock)
         assert len(block.data) <= 5 * 1024 * 1024
         assert pillow.open(io.BytesIO(base64.b64decode(block.data))).size == size
@@ -249,80 +242,73 @@ def broken_images() -> dict[str, bytes]:
 @pytest.mark.parametrize(
     "name", ["cut", "head only", "flipped", "bomb", "jpeg cut", "jpeg head", "gif", "webp"]
 )
-def test_a_broken_image_is_text(desk: Desk, name: str):
-    desk.put("f.png", broken_images()[name])
-    outcome = desk.outcome("read", file_path="f.png")
-    assert not any(isinstance(block, ImageBlock) for block in outcome.content)
-    assert "is not shown" in outcome.content[0].text
+def test_a_broken_image_is_text(files: FileSession, name: str):
+    files.put("f.png", broken_images()[name])
+    result = files.result("read", file_path="f.png")
+    assert not any(isinstance(block, ImageBlock) for block in result.content)
+    assert "is not shown" in result.content[0].text
 
 
-def test_what_is_only_named_like_an_image_is_read_as_text(desk: Desk):
-    desk.put("page.png", b"<html>\n")
-    assert desk.do("read", file_path="page.png") == "     1\t<html>"
+def test_what_is_only_named_like_an_image_is_read_as_text(files: FileSession):
+    files.put("page.png", b"<html>\n")
+    assert files.do("read", file_path="page.png") == "     1\t<html>"
 
 
-def test_without_pillow_images_within_limits_pass_and_others_are_refused(desk: Desk):
-    desk.put("small.png", image(40, 30))
-    desk.put("wide.png", image(4000, 100))
+def test_without_pillow_images_within_limits_pass_and_others_are_refused(files: FileSession):
+    files.put("small.png", image(40, 30))
+    files.put("wide.png", image(4000, 100))
     for number, data in enumerate(broken_images().values()):
-        desk.put(f"broken{number}.png", data)
+        files.put(f"broken{number}.png", data)
     for kind in ("jpeg", "gif", "webp"):
-        desk.put(f"small.{kind}", image(40, 30, kind.upper()))
+        files.put(f"small.{kind}", image(40, 30, kind.upper()))
     out = child(
         """
 sys.modules["PIL"] = None
 from transcripts.messages import ImageBlock
 for name in ("small.png", "small.jpeg", "small.gif", "small.webp"):
-    assert isinstance(desk.outcome("read", file_path=name).content[0], ImageBlock), name
-print(desk.do("read", file_path="wide.png"))
-for path in desk.folder.glob("broken*.png"):
-    assert "is not shown" in desk.do("read", file_path=path.name), path
+    assert isinstance(files.result("read", file_path=name).content[0], ImageBlock), name
+print(files.do("read", file_path="wide.png"))
+for path in files.folder.glob("broken*.png"):
+    assert "is not shown" in files.do("read", file_path=path.name), path
 """,
-        desk.folder,
+        files.folder,
     )
     assert "Pillow" in out and "makeroom[images]" in out
 
 
-def test_binary_files_name_their_kind(desk: Desk):
+def test_binary_files_name_their_kind(files: FileSession):
     for content, kind in (
         (b"%PDF-1.7\n\0", "pdftotext"),
         (b"PK\x03\x04\0\0", "ZIP"),
         (b"\x1f\x8b\0\0", "zcat"),
     ):
-        desk.put("f", content)
-        assert kind in desk.refused("read", file_path="f")
+        files.put("f", content)
+        assert kind in files.refused("read", file_path="f")
 
 
-def test_a_write_creates_folders_and_tells_what_it_did(desk: Desk):
-    told = desk.do("write", file_path="a/b/c.txt", content="one\ntwo")
+def test_a_write_creates_folders_and_tells_what_it_did(files: FileSession):
+    told = files.do("write", file_path="a/b/c.txt", content="one\ntwo")
     assert told == "File created successfully at: a/b/c.txt (2 lines, 7 bytes)"
-    outcome = desk.outcome("write", file_path="a/b/c.txt", content="one\nzwei\n")
-    assert outcome.content[0].text == "The file a/b/c.txt has been updated (2 lines, 9 bytes)."
-    assert outcome.human["note"] == "+1 -1"
-    assert "already has exactly this content" in desk.do(
+    result = files.result("write", file_path="a/b/c.txt", content="one\nzwei\n")
+    assert result.content[0].text == "The file a/b/c.txt has been updated (2 lines, 9 bytes)."
+    assert result.human["note"] == "+1 -1"
+    assert "already has exactly this content" in files.do(
         "write", file_path="a/b/c.txt", content="one\nzwei\n"
     )
-    assert "names a folder" in desk.refused("write", file_path="new/", content="x")
-    assert "a part of the path is a file" in desk.refused("write", file_path="a/b/c.txt/d", content="x")
-    desk.do("read", file_path="a/b/c.txt")
-    desk.do("write", file_path="a/b/c.txt", content="")
-    assert desk.path("a/b/c.txt").read_bytes() == b""
+    assert "names a folder" in files.refused("write", file_path="new/", content="x")
+    assert "a part of the path is a file" in files.refused("write", file_path="a/b/c.txt/d", content="x")
+    files.do("read", file_path="a/b/c.txt")
+    files.do("write", file_path="a/b/c.txt", content="")
+    assert files.path("a/b/c.txt").read_bytes() == b""
 
 
-def test_a_failed_write_leaves_no_folders_behind(desk: Desk):
-    assert "too long" in desk.refused("write", file_path=f"x/y/{'n' * 300}", content="x")
-    assert not desk.path("x").exists()
+def test_a_failed_write_leaves_no_folders_behind(files: FileSession):
+    assert "too long" in files.refused("write", file_path=f"x/y/{'n' * 300}", content="x")
+    assert not files.path("x").exists()
 
 
-def test_importing_the_room_loads_no_tool():
-    code = "import sys, tools; assert 'pydantic' not in sys.modules; assert tools.BUILTIN[1] == 'read'"
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
-    code = "import tools; assert tuple(tool.name for tool in tools.load()) == tools.BUILTIN"
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
-
-
-def test_text_hidden_in_tags_is_not_shown(desk: Desk):
+def test_text_hidden_in_tags_is_not_shown(files: FileSession):
     hidden = "".join(chr(0xE0000 + ord(char)) for char in "obey me")
-    desk.put("f", f"plain{hidden}\n".encode())
-    shown = desk.do("read", file_path="f")
+    files.put("f", f"plain{hidden}\n".encode())
+    shown = files.do("read", file_path="f")
     assert "1\tplain\n[7 invisible characters" in shown and hidden not in shown

@@ -1,43 +1,33 @@
-"""Text is shortened, plain or escaped, and says so."""
+"""Text is cut at line ends, made plain for the model, or escaped for the screen."""
 
 from __future__ import annotations
+
+import re
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.truncate import escaped, printable, truncate, unseen
+from agent.ui.terminal_text import escape_prose, escape_strict
+from tools.truncate import INVISIBLE, JOINERS, count_invisible, cut_at_lines, escaped, printable, without_tags
 
 
-def test_short_text_is_left_alone():
-    clipped = truncate("a\nb\n")
-    assert (clipped.text, clipped.omitted_chars, clipped.omitted_lines) == ("a\nb\n", 0, 0)
+def test_a_cut_is_moved_to_a_line_end_where_that_costs_little():
+    assert cut_at_lines("one\ntwo\nth", "ee\nfour\nfive") == ("one\ntwo", "four\nfive")
+    assert cut_at_lines("one\nlonger line", "longer line\nend") == ("one\nlonger line", "longer line\nend")
+    assert cut_at_lines("abc\n", "\nabc") == ("abc", "abc")
+    assert cut_at_lines("abcd\nefg", "") == ("abcd\nefg", "")
+    assert cut_at_lines("", "") == ("", "")
 
 
-def test_long_text_keeps_its_head_and_its_tail_and_counts_the_rest():
-    text = "".join(f"line {n}\n" for n in range(10_000))
-    clipped = truncate(text)
-    assert clipped.text.startswith("line 0\n") and clipped.text.endswith("line 9999\n")
-    assert len(clipped.text) < 30_100
-    gap = next(line for line in clipped.text.splitlines() if line.startswith("[..."))
-    assert f"{clipped.omitted_chars:,} characters" in gap and f"{clipped.omitted_lines:,} lines" in gap
-    kept = clipped.text.replace(gap + "\n", "")
-    assert len(kept) + clipped.omitted_chars == len(text)
-    assert kept.count("\n") + clipped.omitted_lines == 10_000
-
-
-@given(st.text(alphabet="ab\n", max_size=300), st.integers(0, 40), st.integers(0, 40))
-def test_what_is_clipped_and_what_is_left_add_up(text, head, tail):
-    clipped = truncate(text, head, tail)
-    if clipped.omitted_chars == 0:
-        assert clipped.text == text
-        return
-    before, after = clipped.text.split("[... ")
-    after = after.partition("]\n")[2]
-    if len(before) > head or not text.startswith(before):
-        before = before[:-1]  # the newline that was put before the gap
-    assert text.startswith(before) and text.endswith(after)
-    assert len(before) <= head and len(after) <= tail
-    assert len(before) + clipped.omitted_chars + len(after) == len(text)
+@given(st.text(alphabet="ab\n", max_size=40), st.text(alphabet="ab\n", max_size=40))
+def test_a_cut_takes_at_most_a_quarter_and_only_at_line_ends(head: str, tail: str):
+    first, last = cut_at_lines(head, tail)
+    assert head.startswith(first) and tail.endswith(last)
+    assert first == head or (head[len(first)] == "\n" and len(first) >= len(head) * 3 // 4)
+    before = tail[: len(tail) - len(last)]
+    assert last == tail or (
+        before[-1] == "\n" and "\n" not in before[:-1] and len(before) <= len(tail) // 4 + 1
+    )
 
 
 def test_control_sequences_are_stripped_for_the_model():
@@ -64,10 +54,10 @@ def test_backspaces_take_back():
 def test_hidden_characters_are_removed_and_counted():
     text = "ab\U000e0041\u202ec\u200bd"
     assert printable(text) == "abcd"
-    assert unseen(text) == 3
-    assert unseen("plain") == 0
-    assert unseen("⚠\ufe0f 👩\u200d🚀") == 0
-    assert unseen("x\ufe01\ufe02") >= 2
+    assert count_invisible(text) == 3
+    assert count_invisible("plain") == 0
+    assert count_invisible("⚠\ufe0f 👩\u200d🚀") == 0
+    assert count_invisible("x\ufe01\ufe02") >= 2
 
 
 def test_the_screen_shows_what_a_terminal_would_obey():
@@ -85,5 +75,26 @@ def test_nothing_unsafe_is_left_on_the_screen(text):
 @given(st.text(alphabet=st.characters(codec="utf-8")))
 def test_printable_text_holds_no_control_and_no_hidden_characters(text):
     plain = printable(text)
-    assert unseen(plain) == 0
+    assert count_invisible(plain) == 0
     assert not any(ord(char) < 0x20 and char not in "\n\t" for char in plain)
+
+
+def test_one_table_says_what_cannot_be_seen():
+    """Of the model's text it is removed; on the screen it is spelled out, but for joiners in prose."""
+    invisible = [chr(code) for code in range(0x110000) if re.match(f"[{INVISIBLE}]", chr(code))]
+    joiners = [char for char in invisible if re.match(f"[{JOINERS}]", char)]
+    assert len(joiners) == 10 and len(invisible) > 4_000
+    for char in invisible:
+        assert printable(f"a{char}b") == "ab"
+        assert escape_strict(char) == f"<U+{ord(char):04X}>" and escaped(char) == f"U+{ord(char):04X}"
+        assert escape_prose(char) == (char if char in joiners else escape_strict(char))
+        assert count_invisible(char) == (char not in "\u200d\ufe0e\ufe0f")
+
+
+def test_visible_format_characters_stay_in_the_text_of_the_model():
+    assert printable("\u0600 \u06dd") == "\u0600 \u06dd"
+    assert escape_strict("\u06dd") == "<U+06DD>"
+
+
+def test_only_tags_are_taken_out_where_the_rest_has_a_meaning():
+    assert without_tags("a\U000e0041\u202eb\u200d") == "a\u202eb\u200d"

@@ -1,4 +1,4 @@
-"""See and signal processes, through /proc where there is one. Not their meaning: that is serve.py's."""
+"""See and signal processes, through /proc where there is one."""
 
 # pathlib would take a third of the time to start
 # ruff: noqa: PTH110, PTH123, PTH208
@@ -9,12 +9,12 @@ import errno
 import os
 from contextlib import suppress
 
-CROWD = 1000  # processes; a walk over more takes seconds while they go on forking
-MARK = "MAKEROOM_CALL"  # in the environment of a command's processes: whose they are
+CROWD_PROCESSES = 1000  # to walk over more takes seconds, while they go on forking
+CALL_VARIABLE = "MAKEROOM_CALL"  # in the environment of a command's processes: the command's number
 
 
 def processes() -> dict[int, tuple[int, int]]:
-    """pid -> (parent, session) of every process that lives; empty where there is no /proc."""
+    """pid -> (parent, session) of every living process; empty where there is no /proc."""
     found: dict[int, tuple[int, int]] = {}
     try:
         names = os.listdir("/proc")
@@ -30,8 +30,8 @@ def processes() -> dict[int, tuple[int, int]]:
     return found
 
 
-def below(root: int, known: dict[int, tuple[int, int]]) -> set[int]:
-    """Every descendant of `root`, of the processes that are known."""
+def descendants(root: int, known: dict[int, tuple[int, int]]) -> set[int]:
+    """Every known process below `root`."""
     children: dict[int, list[int]] = {}
     for pid, (parent, _) in known.items():
         children.setdefault(parent, []).append(pid)
@@ -44,8 +44,8 @@ def below(root: int, known: dict[int, tuple[int, int]]) -> set[int]:
     return found
 
 
-def crowded() -> bool:
-    return len(os.listdir("/proc")) > CROWD
+def is_crowded() -> bool:
+    return len(os.listdir("/proc")) > CROWD_PROCESSES
 
 
 def has_proc() -> bool:
@@ -53,7 +53,7 @@ def has_proc() -> bool:
 
 
 def has_children() -> bool:
-    """Whether we have any; True where the kernel does not say."""
+    """Whether this process has any; True where the kernel does not tell."""
     me = os.getpid()
     try:
         with open(f"/proc/{me}/task/{me}/children", "rb") as file:
@@ -70,25 +70,25 @@ def group_lives(group: int) -> bool:
     return True
 
 
-def mark_of(pid: int) -> int | None:
-    """The number of the command in the process's environment, where that can be read and was not wiped."""
+def command_number_of(pid: int) -> int | None:
+    """The command's number in the environment of a process; None where that cannot be read or was wiped."""
     with suppress(OSError, ValueError), open(f"/proc/{pid}/environ", "rb") as file:
         for line in file.read().split(b"\0"):
             name, _, value = line.partition(b"=")
-            if name == MARK.encode():
+            if name == CALL_VARIABLE.encode():
                 return int(value)
     return None
 
 
-def words_of(pid: int) -> str:
+def command_line_of(pid: int) -> str:
     with suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
         return file.read(400).replace(b"\0", b" ").strip().decode("utf-8", "replace")
     return ""
 
 
-def hit(pids: set[int], groups: list[int], sign: int) -> None:
-    """Signal the processes; without /proc, where they cannot be known, the groups."""
+def send_signal(pids: set[int], groups: list[int], signal: int) -> None:
+    """Signal the processes; without /proc, where they cannot be known, the process groups."""
     send, targets = (os.kill, pids) if has_proc() else (os.killpg, set(groups))
     for target in targets:
         with suppress(ProcessLookupError, PermissionError):
-            send(target, sign)
+            send(target, signal)

@@ -1,4 +1,4 @@
-"""Take the supervisor's place: PID 1 of namespaces of its own, or subreaper; and bound what runs below it."""
+"""Make the supervisor PID 1 of namespaces of its own, or a subreaper; and limit what runs below it."""
 
 # ruff: noqa: PTH123
 
@@ -10,22 +10,25 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-PROCESSES = 4096  # at most, for all commands together, where the kernel can count them apart
+MAX_PROCESSES = 4096  # of all commands together, where the kernel can count them apart
 
 _NEWNS, _NEWUSER, _NEWPID = 0x00020000, 0x10000000, 0x20000000  # linux/sched.h
 _PDEATHSIG, _SET_NAME, _SUBREAPER = 1, 15, 36  # linux/prctl.h
 _REC_SLAVE, _NOSUID_NODEV_NOEXEC = 0x4000 | 0x80000, 2 | 4 | 8  # linux/mount.h
 
 
-def settle(how: str) -> bool:
-    """Take our place: PID 1 of a namespace (True) or subreaper. Only the process that shall serve returns."""
+def contain(how: str) -> bool:
+    """Become PID 1 of a namespace (`how` is "enclose": True) or subreaper ("plain": False).
+
+    Only the process that shall serve returns. Raises OSError where the system gives no namespaces.
+    """
     if how == "enclose":
-        enclose()
+        _enter_namespaces()
         child = os.fork()
         if child:
             os.closerange(3, 64)
             os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xFF)
-        furnish()
+        _mount_own_proc()
         return True
     if sys.platform == "linux":
         _call("prctl", _SUBREAPER, 1, 0, 0, 0)
@@ -33,8 +36,8 @@ def settle(how: str) -> bool:
     return False
 
 
-def enclose() -> None:
-    """Move the children that are yet to come into namespaces of their own. Raises OSError."""
+def _enter_namespaces() -> None:
+    """Put the children that are yet to be forked into namespaces of their own. Raises OSError."""
     user, group = os.geteuid(), os.getegid()
     try:
         _call("unshare", _NEWPID | _NEWNS)
@@ -46,8 +49,8 @@ def enclose() -> None:
                 file.write(text)
 
 
-def furnish() -> None:
-    """Give the new namespaces their own /proc, and terminals that are not the person's. Raises OSError."""
+def _mount_own_proc() -> None:
+    """Give the namespaces a /proc of their own, and terminals that are not the person's. Raises OSError."""
     _call("prctl", _PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     _call("mount", None, b"/", None, _REC_SLAVE, None)
     _call("mount", b"proc", b"/proc", b"proc", _NOSUID_NODEV_NOEXEC, None)
@@ -57,11 +60,11 @@ def furnish() -> None:
     kernel = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2] if part.isdigit())
     if kernel >= (6, 14):  # before, the number counts for the whole machine
         with suppress(OSError), open("/proc/sys/kernel/pid_max", "w") as file:
-            file.write(str(PROCESSES))
+            file.write(str(MAX_PROCESSES))
 
 
 def _call(name: str, *values: Any) -> None:
-    """A function of the C library that answers 0, or -1 and errno."""
+    """Call a function of the C library that answers 0, or -1 with errno. Raises OSError."""
     import ctypes
 
     library = ctypes.CDLL(None, use_errno=True)
@@ -71,13 +74,13 @@ def _call(name: str, *values: Any) -> None:
         raise OSError(code, f"{name}: {os.strerror(code)}")
 
 
-def brace() -> None:
-    """Bound the number of processes, and get our turn at once before thousands of runaways (root only)."""
+def limit_processes() -> None:
+    """Limit the number of processes; as root, also get scheduled before thousands of runaway ones."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
-    wanted = PROCESSES if soft == resource.RLIM_INFINITY else min(soft, PROCESSES)
+    wanted = MAX_PROCESSES if soft == resource.RLIM_INFINITY else min(soft, MAX_PROCESSES)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NPROC, (wanted, hard))
-    with suppress(OSError, AttributeError):  # what we start runs as usual
+    with suppress(OSError, AttributeError):  # what is started runs at the usual priority
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))

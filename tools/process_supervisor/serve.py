@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import array
 import errno
 import json
 import os
@@ -18,84 +17,80 @@ from typing import Any
 
 from . import CANNOT_ENCLOSE
 from .process_table import (
-    MARK,
-    below,
-    crowded,
+    CALL_VARIABLE,
+    command_line_of,
+    command_number_of,
+    descendants,
     group_lives,
     has_children,
     has_proc,
-    hit,
-    mark_of,
+    is_crowded,
     processes,
-    words_of,
+    send_signal,
 )
-from .sandbox import brace, settle
+from .sandbox import contain, limit_processes
 
-GRACE = 0.5  # seconds between TERM and KILL
-TICK = 0.01  # seconds between looks at a tree that is to end
-STUBBORN = 0.3  # seconds of KILL after which everything in the namespace goes (a fork bomb outruns a walk)
-
-_NOBODY_ELSE = frozenset((signal.SIGKILL, signal.SIGSTOP))
-_SIGNALS = tuple(signal.valid_signals() - _NOBODY_ELSE)
+TERM_GRACE_S = 0.5  # between TERM and KILL
+POLL_S = 0.01  # between looks at processes that are to end
+KILL_GRACE_S = 0.3  # of KILL, after which the whole namespace is killed: a fork bomb outruns a walk
+END_LIMIT_S = 2.0  # of KILL, after which the supervisor ends all the same
+_MAX_FDS = 16  # received at once
+_RESET_SIGNALS = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 
 
 class RunningCommand:
-    """One command: its shell's pid, its raw wait status once it ended, and when its end was asked for."""
+    """One command under way; `pid` is its shell's."""
 
     __slots__ = ("ending", "number", "pid", "status", "termed")
 
     def __init__(self, number: int, pid: int) -> None:
         self.number, self.pid = number, pid
-        self.status: int | None = None
-        self.ending: float | None = None
-        self.termed = False
+        self.status: int | None = None  # the shell's raw wait status, once it ended
+        self.ending: float | None = None  # when its end was asked for, in monotonic seconds
+        self.termed = False  # whether it was sent TERM
 
 
 class Supervisor:
-    """The commands of one session and the loop that serves the agent's socket."""
+    """The commands of one session, and the loop that serves the agent's socket."""
 
-    def __init__(self, link: socket.socket, enclosed: bool) -> None:
-        self.link, self.enclosed = link, enclosed
+    def __init__(self, agent: socket.socket, enclosed: bool) -> None:
+        self.agent, self.enclosed = agent, enclosed
         self.commands: dict[int, RunningCommand] = {}
-        self.owners: dict[int, int] = {}  # orphan -> number of the command that left it
-        self.fds: list[int] = []
-        self.buffer = bytearray()
+        self.owners: dict[int, int] = {}  # child -> number of the command that it belongs to
+        self.fds: list[int] = []  # received, each for a command that is yet to be started
+        self.buffer = b""
         self.null = os.open(os.devnull, os.O_RDWR)
 
-    def serve(self, bell: int) -> None:
-        """Answer until the agent is gone. `bell` becomes readable at every signal."""
+    def serve(self, wakeup: int) -> None:
+        """Serve until the agent is gone. The descriptor `wakeup` becomes readable at every signal."""
         poller = select.poll()
-        poller.register(bell, select.POLLIN)
-        poller.register(self.link, select.POLLIN)
+        poller.register(wakeup, select.POLLIN)
+        poller.register(self.agent, select.POLLIN)
         while True:
-            busy = any(command.ending is not None for command in self.commands.values())
-            for fd, _ in poller.poll(TICK * 1000 if busy else None):
-                if fd == bell:
-                    os.read(bell, 4096)
+            ending = any(command.ending is not None for command in self.commands.values())
+            for fd, _ in poller.poll(POLL_S * 1000 if ending else None):
+                if fd == wakeup:
+                    os.read(wakeup, 4096)
                 elif not self.receive():
                     return
             self.reap()
-            self.press()
+            self.advance_endings()
 
     def receive(self) -> bool:
         """Take what came over the socket; False at its end."""
-        flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-        data, extra, _, _ = self.link.recvmsg(1 << 16, socket.CMSG_SPACE(16 * 4), flags)
-        for level, kind, payload in extra:
-            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                got = array.array("i")
-                got.frombytes(payload[: len(payload) - len(payload) % got.itemsize])
-                self.fds.extend(got)
-        for fd in self.fds if not flags else ():
+        data, fds, _, _ = socket.recv_fds(
+            self.agent, 1 << 16, _MAX_FDS, getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+        )
+        for fd in fds:
             os.set_inheritable(fd, False)
-        self.buffer += data
-        while len(self.buffer) >= 4 and len(self.buffer) >= 4 + (
-            size := int.from_bytes(self.buffer[:4], "big")
-        ):
-            request = json.loads(self.buffer[4 : 4 + size])
-            del self.buffer[: 4 + size]
-            self.obey(request)
+        self.fds += fds
+        *lines, self.buffer = (self.buffer + data).split(b"\n")
+        for line in lines:
+            self.obey(json.loads(line))
         return bool(data)
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.agent.sendall(json.dumps(message).encode() + b"\n")
 
     def obey(self, request: dict[str, Any]) -> None:
         number = request["n"]
@@ -103,10 +98,10 @@ class Supervisor:
         if request["op"] == "run":
             self.run(number, request)
         elif command is None:
-            self.tell({"n": number, "left": [], "over": True})
+            self.send({"n": number, "left": [], "over": True})
         elif request["op"] == "left":
-            found = sorted(self.tree(command))
-            self.tell({"n": number, "left": [[pid, words_of(pid)] for pid in found if pid != command.pid]})
+            found = sorted(self.tree(command) - {command.pid})
+            self.send({"n": number, "left": [[pid, command_line_of(pid)] for pid in found]})
         elif command.ending is None:
             command.ending = time.monotonic()
 
@@ -116,14 +111,14 @@ class Supervisor:
             os.chdir(request["cwd"])
             moves = [(os.POSIX_SPAWN_DUP2, self.null, 0)]
             moves += [(os.POSIX_SPAWN_DUP2, out, 1), (os.POSIX_SPAWN_DUP2, out, 2)]
-            env = {**request["env"], MARK: str(number)}
-            fresh: dict[str, Any] = {"setsid": True, "setsigmask": (), "setsigdef": _SIGNALS}
+            env = {**request["env"], CALL_VARIABLE: str(number)}
+            fresh: dict[str, Any] = {"setsid": True, "setsigmask": (), "setsigdef": _RESET_SIGNALS}
             pid = os.posix_spawn(request["path"], request["argv"], env, file_actions=moves, **fresh)
         except OSError as error:
-            self.tell({"n": number, "errno": error.errno or errno.EIO})
+            self.send({"n": number, "errno": error.errno or errno.EIO})
         else:
             self.commands[number] = RunningCommand(number, pid)
-            self.tell({"n": number, "pid": pid})
+            self.send({"n": number, "pid": pid})
         finally:
             os.close(out)
             os.chdir("/")
@@ -141,48 +136,48 @@ class Supervisor:
             for command in self.commands.values():
                 if command.pid == pid and command.status is None:
                     command.status = status
-                    self.tell({"n": command.number, "status": status, "strays": len(self.tree(command))})
+                    self.send({"n": command.number, "status": status, "strays": len(self.tree(command))})
         for command in [command for command in self.commands.values() if command.status is not None]:
             if not self.tree(command):
                 del self.commands[command.number]
-                self.tell({"n": command.number, "over": True})
+                self.send({"n": command.number, "over": True})
 
-    def press(self) -> None:
-        """Take every command that is to end one step further: TERM, KILL, and KILL to all that is there."""
+    def advance_endings(self) -> None:
+        """Take every command that is to end one step further: TERM, KILL, KILL to the whole namespace."""
         now = time.monotonic()
         ending = [command for command in self.commands.values() if command.ending is not None]
         for command in ending:
             waited = now - (command.ending or now)
-            if self.enclosed and (waited > GRACE + STUBBORN or crowded()):
+            if self.enclosed and (waited > TERM_GRACE_S + KILL_GRACE_S or is_crowded()):
                 os.kill(-1, signal.SIGKILL)
-            elif waited > GRACE:
-                self.strike(command, signal.SIGKILL)
+            elif waited > TERM_GRACE_S:
+                self.signal_tree(command, signal.SIGKILL)
             elif not command.termed:
                 command.termed = True
-                self.strike(command, signal.SIGTERM)
-                self.strike(command, signal.SIGCONT)  # a stopped process acts on TERM only when it goes on
+                self.signal_tree(command, signal.SIGTERM)
+                self.signal_tree(command, signal.SIGCONT)  # a stopped process acts on TERM when it goes on
         if ending:
             self.reap()
 
-    def strike(self, command: RunningCommand, sign: int) -> None:
-        hit(self.tree(command), [command.pid], sign)
+    def signal_tree(self, command: RunningCommand, number: int) -> None:
+        send_signal(self.tree(command), [command.pid], number)
 
     def tree(self, command: RunningCommand) -> set[int]:
-        """Every living process that the command started, however it hid: detached, re-parented, renamed."""
+        """Every living process that the command started, also detached, re-parented and renamed ones."""
         if command.status is not None and not has_children():
             return set()
         known = processes()
-        if not known:  # the process group is all there is to see
+        if not known:  # only the process group can be seen
             return {command.pid} if group_lives(command.pid) else set()
-        mine = [pid for pid, (parent, _) in known.items() if parent == os.getpid()]
-        mine = [pid for pid in mine if self.owner(pid, known[pid][1]) == command.number]
-        return set(mine).union(*(below(pid, known) for pid in mine))
+        children = [pid for pid, (parent, _) in known.items() if parent == os.getpid()]
+        mine = [pid for pid in children if self.owner(pid, known[pid][1]) == command.number]
+        return set(mine).union(*(descendants(pid, known) for pid in mine))
 
     def owner(self, pid: int, session: int) -> int | None:
-        """Which command a child of ours belongs to: as its shell, by mark, by session, or as the newest."""
+        """The command that a child belongs to: by its shell, its environment, its session, or the newest."""
         if pid not in self.owners:
-            by_session = {command.pid: number for number, command in self.commands.items()}
-            number = by_session.get(pid) or mark_of(pid) or by_session.get(session)
+            by_shell = {command.pid: number for number, command in self.commands.items()}
+            number = by_shell.get(pid) or command_number_of(pid) or by_shell.get(session)
             if number not in self.commands:
                 number = max(self.commands, default=0)
             if not number:
@@ -190,32 +185,28 @@ class Supervisor:
             self.owners[pid] = number
         return self.owners[pid]
 
-    def tell(self, message: dict[str, Any]) -> None:
-        data = json.dumps(message).encode()
-        self.link.sendall(len(data).to_bytes(4, "big") + data)
-
 
 def end_all(enclosed: bool, groups: list[int]) -> None:
-    """TERM to everything below us, half a second, KILL to what is left. `groups` matter without /proc."""
+    """TERM to everything below this process, after half a second KILL. `groups` matter without /proc."""
     start = time.monotonic()
-    strike_all(enclosed, groups, signal.SIGTERM)
-    strike_all(enclosed, groups, signal.SIGCONT)
-    while time.monotonic() < start + GRACE + 2.0 and collect(groups):
-        if time.monotonic() > start + GRACE:
-            strike_all(enclosed, groups, signal.SIGKILL)
-        time.sleep(TICK)
+    _signal_all(enclosed, groups, signal.SIGTERM)
+    _signal_all(enclosed, groups, signal.SIGCONT)
+    while time.monotonic() < start + TERM_GRACE_S + END_LIMIT_S and _collect(groups):
+        if time.monotonic() > start + TERM_GRACE_S:
+            _signal_all(enclosed, groups, signal.SIGKILL)
+        time.sleep(POLL_S)
 
 
-def strike_all(enclosed: bool, groups: list[int], sign: int) -> None:
+def _signal_all(enclosed: bool, groups: list[int], number: int) -> None:
     if enclosed:
         with suppress(ProcessLookupError):
-            os.kill(-1, sign)
+            os.kill(-1, number)
     else:
-        hit(below(os.getpid(), processes()), groups, sign)
+        send_signal(descendants(os.getpid(), processes()), groups, number)
 
 
-def collect(groups: list[int]) -> bool:
-    """Reap in silence; whether there is anybody left."""
+def _collect(groups: list[int]) -> bool:
+    """Reap what has ended; whether any process is left."""
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -225,33 +216,33 @@ def collect(groups: list[int]) -> bool:
 
 def main(fd: str, folder: str, how: str) -> None:
     """Serve the socket `fd` until it closes; remove `folder` then. `how` is "enclose" or "plain"."""
-    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP):
-        signal.signal(sign, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP):
+        signal.signal(number, signal.SIG_IGN)
     os.set_inheritable(int(fd), False)
     try:
-        enclosed = settle(how)
+        enclosed = contain(how)
     except OSError as error:
         sys.stderr.write(f"{error}\n")
         sys.stderr.flush()
         os._exit(CANNOT_ENCLOSE)
-    bell, rope = os.pipe()
-    os.set_blocking(rope, False)
-    signal.set_wakeup_fd(rope, warn_on_full_buffer=False)
+    wakeup, signalled = os.pipe()
+    os.set_blocking(signalled, False)
+    signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    brace()
+    limit_processes()
     supervisor = Supervisor(socket.socket(fileno=int(fd)), enclosed)
     try:
         plain = "subreaper" if sys.platform == "linux" else "group"
-        supervisor.tell({"hello": "namespace" if enclosed else plain})
-        supervisor.serve(bell)
+        supervisor.send({"hello": "namespace" if enclosed else plain})
+        supervisor.serve(wakeup)
     except (BrokenPipeError, ConnectionResetError):
         pass
     finally:
         end_all(enclosed, [command.pid for command in supervisor.commands.values()])
-        sweep(folder)
+        _remove_folder(folder)
 
 
-def sweep(folder: str) -> None:
+def _remove_folder(folder: str) -> None:
     """Remove the private folder, which holds files only."""
     with suppress(OSError):
         for name in os.listdir(folder):

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from tools.arguments import parse
-from tools.base import ToolCall
+from tools.base import ToolCall, parse_arguments
 
 from .controller_run import ControllerRun, run_controller
 
@@ -80,7 +79,7 @@ def test_tasks_shows_background_commands_and_ends_them(tmp_path: Path) -> None:
         _, context = run.controller.in_use
         bash = context.tools["bash"]
         given = {"command": "echo up; sleep 777", "run_in_background": True}
-        await bash.run(parse(bash, given), ToolCall(context.tool_context, "t.1"))
+        await bash.run(parse_arguments(bash, given), ToolCall(context.tool_context, "t.1"))
         text = await run.do("/ps")
         assert "b1  echo up; sleep 777" in text and "running" in text
         assert "b1 runs" in await run.do("/tasks kill b9")

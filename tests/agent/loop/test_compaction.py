@@ -28,7 +28,7 @@ def loud(settings: CompactSettings, folder: Path, *steps: Any) -> Iterator[World
         return text_result(LONG)
 
     with world(steps, folder) as w:
-        w.context.tools["echo"].run = run
+        w.replace_run("echo", run)
         w.context.compaction.settings = settings
         yield w
         w.check()

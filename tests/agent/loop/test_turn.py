@@ -76,7 +76,7 @@ def test_malformed_tool_json_is_answered_and_not_run(tmp_path: Path) -> None:
         w.server.faults.add(Fault("bad_tool_json"))
         assert w.run().reason == "done"
         assert "no valid JSON" in w.texts()[0]
-        assert w.context.tools["echo"].ran == []
+        assert w.ran["echo"] == []
         w.check()
 
 
@@ -89,7 +89,7 @@ def test_the_order_on_disk_is_words_reply_started_result(tmp_path: Path) -> None
             durable.append(w.record.durable)
             return await ran(arguments, call)
 
-        w.context.tools["act"].run = run
+        w.replace_run("act", run)
         w.run()
         kinds = [type(fact).__name__ for fact in w.record.facts]
         assert kinds == [
@@ -123,10 +123,10 @@ def test_what_is_granted_for_good_is_told_with_its_file_and_what_cannot_be_kept_
         async def run(arguments: Any, call: Any) -> Any:
             assert "act(make x)" in path.read_text()
             path.write_text("no toml")
-            w.context.tools["act"].run = ran
+            w.replace_run("act", ran)
             return await ran(arguments, call)
 
-        w.context.tools["act"].run = run
+        w.replace_run("act", run)
         assert w.run().reason == "done"
         kept, lost = (notice.text for notice in w.told(Notice))
         assert "act(make x)" in kept and str(path) in kept
@@ -139,14 +139,14 @@ def test_for_this_session_grants_what_was_shown_and_no_more(tmp_path: Path) -> N
     with world(steps, tmp_path, Allow("session"), Deny()) as w:
         assert w.run().reason == "done"
         assert [question.prefix for question in w.approver.questions] == ["act(make x)", None]
-        assert w.context.tools["act"].ran == ["make x"]
+        assert w.ran["act"] == ["make x"]
 
 
 def test_a_refusal_goes_to_the_model_with_its_reason(tmp_path: Path) -> None:
     with world([Answer([calls("act", words="rm x")]), "fine"], tmp_path, Deny("I need x")) as w:
         assert w.run().reason == "done"
         assert "I need x" in w.texts()[0]
-        assert w.context.tools["act"].ran == []
+        assert w.ran["act"] == []
         assert w.told(ToolCallFinished)[0].denied
         w.check()
 
@@ -262,7 +262,7 @@ def test_a_call_cut_at_max_tokens_is_not_run(tmp_path: Path) -> None:
 def test_a_refusal_of_the_model_ends_the_turn_and_runs_nothing(tmp_path: Path) -> None:
     with world([Answer([says("no"), calls("echo", words="x")], "refusal")], tmp_path) as w:
         assert w.run().reason == "refused"
-        assert w.context.tools["echo"].ran == []
+        assert w.ran["echo"] == []
 
 
 def test_an_empty_reply_is_asked_again_and_never_sent_back(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_an_interrupted_tool_is_answered_and_the_session_goes_on(tmp_path: Path)
 
         async def whole() -> None:
             task = asyncio.ensure_future(w.turn("go"))
-            while "hang" not in w.context.tools["act"].ran:
+            while "hang" not in w.ran["act"]:
                 await asyncio.sleep(0)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from agent.events import Event, TurnFinished
 from agent.loop.context import CompactionState, TurnContext
@@ -25,7 +25,7 @@ from compact.window import ContextWindow
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server, ServerOptions
-from tools.base import Access, Arguments, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from tools.base import Access, Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from transcripts.facts import Fact
 from transcripts.fold import Folded, fold
 from transcripts.messages import TextBlock
@@ -74,26 +74,14 @@ class Words(Arguments):
     words: str = ""
 
 
-class Echo:
-    """Answers with its words; `parallel`. Raises what its words ask for."""
+def echo_tool(name: str, access: Literal["none", "run"], ran: list[str]) -> Tool:
+    """A tool that answers with its words, or raises what they ask for; `ran` gets the words of each call.
 
-    name = "echo"
-    description = "Says words."
-    arguments: type[Arguments] = Words
-    parallel = True
-    kind = "none"
+    With the access "run" it changes things: permission is asked, and it runs alone.
+    """
 
-    def __init__(self) -> None:
-        self.ran: list[str] = []
-
-    def title(self, arguments: Any) -> str:
-        return str(arguments.words)
-
-    def touches(self, arguments: Any, context: ToolContext) -> tuple[Access, ...]:
-        return (Access(self.kind, arguments.words),)  # type: ignore[arg-type]
-
-    async def run(self, arguments: Any, call: ToolCall) -> ToolResult:
-        self.ran.append(arguments.words)
+    async def run(arguments: Words, call: ToolCall) -> ToolResult:
+        ran.append(arguments.words)
         if arguments.words == "refuse":
             raise ToolError("it cannot be done\ntry something else")
         if arguments.words == "crash":
@@ -102,13 +90,16 @@ class Echo:
             await asyncio.Event().wait()
         return text_result(f"echo: {arguments.words}")
 
-
-class Act(Echo):
-    """The same, but it changes things: permission is asked, and it runs alone."""
-
-    name = "act"
-    parallel = False
-    kind = "run"
+    return Tool(
+        name=name,
+        description="Says words.",
+        arguments=Words,
+        kind="runs" if access == "run" else "other",
+        title=lambda arguments: str(arguments.words),
+        access=lambda arguments, context: (Access(access, arguments.words),),
+        run=run,
+        parallel=access == "none",
+    )
 
 
 class Answers:
@@ -133,7 +124,13 @@ class World:
     record: Memory
     clock: TestClock
     approver: Answers
+    tools: dict[str, Tool]
+    ran: dict[str, list[str]]  # the words that each tool was run with
     events: list[Event] = field(default_factory=list)
+
+    def replace_run(self, name: str, run: Callable[[Any, ToolCall], Awaitable[ToolResult]]) -> None:
+        """Let the tool do something else from now on."""
+        self.tools[name] = replace(self.tools[name], run=run)
 
     def say(self, text: str) -> None:
         self.session.user((TextBlock(text),))
@@ -183,7 +180,11 @@ def world(steps: Steps, folder: Path, *answers: Allow | Deny, **options: Any) ->
         record, clock, approver = Memory(), TestClock(), Answers(*answers)
         counter = load_counter()
         session = Session("test", record, Folded(), counter, clock.now)
-        tools = {tool.name: tool for tool in (Echo(), Act())}
+        ran: dict[str, list[str]] = {"echo": [], "act": []}
+        tools = {
+            "echo": echo_tool("echo", "none", ran["echo"]),
+            "act": echo_tool("act", "run", ran["act"]),
+        }
         schema = Words.model_json_schema()
         settings = RequestSettings(
             "claude-sonnet-5-5",
@@ -213,4 +214,4 @@ def world(steps: Steps, folder: Path, *answers: Allow | Deny, **options: Any) ->
         )
         about = {"model": settings.model, "window": 200_000, "folder": str(folder)}
         session.open(settings.system, settings.tools, **about)
-        yield World(server, session, context, record, clock, approver)
+        yield World(server, session, context, record, clock, approver, tools, ran)

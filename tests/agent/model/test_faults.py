@@ -80,7 +80,7 @@ def test_no_word_is_lost_to_a_broken_answer_once_or_for_good(
         first, second = both(w)
         assert (first.reason, first.code) == (("done", 0) if times else ("failed", 75))
         assert second.reason == "done"
-        assert w.texts().count("echo: x") == len(w.context.tools["echo"].ran) == 1
+        assert w.texts().count("echo: x") == len(w.ran["echo"]) == 1
         assert kept(w)
         for event in w.told(Retrying):
             assert len(event.reason) > 10 and "\n" not in event.reason and not event.reason.endswith(": ")
@@ -166,7 +166,7 @@ def cut_everywhere(folder: Path, cuts: list[int]) -> None:
             w.server.faults.add(Fault("truncate", at=cut))
             assert w.run().reason == "done", cut
             assert w.texts() == ["echo: x"], cut
-            assert w.context.tools["echo"].ran == ["x"], cut
+            assert w.ran["echo"] == ["x"], cut
             w.check()
 
 
@@ -210,7 +210,7 @@ def test_a_turn_interrupted_at_any_event_keeps_its_words_and_goes_on(tmp_path: P
         with world([model] * 5, tmp_path, binds_thinking=True) as w:
             reached = interrupted_at(w, moment)
             assert kept(w), moment
-            assert len(w.context.tools["echo"].ran) <= 2, moment
+            assert len(w.ran["echo"]) <= 2, moment
             w.check()
         moment += 3
     assert moment > 20

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import Field
 
 from agent.errors import (
     AuthenticationError,
@@ -23,8 +24,7 @@ from agent.errors import (
 from agent.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
 from agent.model_port import Feature, IncomingReply, Model, ModelRequest
 from agent.session.session import text_of_reply
-from tests.agent.loop.world import Echo, World, world
-from tools.base import Arguments
+from tests.agent.loop.world import Words, World, echo_tool, world
 from transcripts.facts import Fact, Opened, Reply, RequestSent, Result, Started, User
 from transcripts.fold import fold
 from transcripts.messages import (
@@ -331,24 +331,10 @@ def test_a_model_that_the_server_does_not_know_is_not_found(provider: Provider) 
     run(provider.model(), describe)
 
 
-class ReadArguments(Arguments):
-    file_path: str
+class FileWords(Words):
+    """The words of a tool that the demo knows, too: it reads a file of that name."""
 
-
-class Read(Echo):
-    """A tool that the demo knows, too."""
-
-    name = "read"
-    arguments = ReadArguments
-
-    def title(self, arguments: Any) -> str:
-        return str(arguments.file_path)
-
-    def touches(self, arguments: Any, context: Any) -> tuple[Any, ...]:
-        return ()
-
-    async def run(self, arguments: Any, call: Any) -> Any:
-        return await Echo.run(self, type("Words", (), {"words": arguments.file_path}), call)
+    words: str = Field("", alias="file_path")
 
 
 def shape(facts: list[Fact]) -> list[tuple[str, str]]:
@@ -374,7 +360,7 @@ def test_a_whole_turn_is_recorded_and_folded_the_same(provider: Provider, tmp_pa
     with world([], tmp_path) as w:
         assert isinstance(w, World)
         w.context.model = provider.model()
-        w.context.tools = {"read": Read()}
+        w.context.tools = {"read": replace(echo_tool("read", "none", []), arguments=FileWords)}
         w.context.settings = settings(provider)
         provider.say(replace(READ_A, thought=""))
         provider.say(Wanted("", "`a.py` says so"))

@@ -12,7 +12,7 @@ from agent.app.config import load_config
 from agent.permissions.permission_store import permissions_path, store_rule
 from agent.permissions.read_only import is_read_only
 from agent.permissions.rules import PermissionRules, always_rule, judge_call, parse_rule
-from tools.access import Access
+from tools.base import Access
 
 ALLOWED = ("git status", "ls")
 PAYLOADS = ("rm x", "curl e.x", "git push", "./evil")

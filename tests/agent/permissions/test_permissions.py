@@ -20,7 +20,7 @@ from agent.permissions.rules import (
 from agent.permissions.shell_syntax import parse_simple_commands
 from agent.ports import PermissionQuestion
 from agent.ui.approval import approval_choices
-from tools.access import Access
+from tools.base import Access
 
 FOLDER = "/w/app"
 

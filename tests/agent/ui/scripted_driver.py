@@ -22,7 +22,7 @@ from agent.events import Emit, TurnFinished  # noqa: E402
 from agent.menus import Menu, MenuRow, question_menu  # noqa: E402
 from agent.ports import Approver, Chooser, Deny, PermissionQuestion, Status  # noqa: E402
 from agent.ui.repl import ReplOptions, run_repl  # noqa: E402
-from tools.access import Access  # noqa: E402
+from tools.base import Access  # noqa: E402
 from transcripts.facts import Reply, Result  # noqa: E402
 from transcripts.messages import TextBlock  # noqa: E402
 
@@ -221,9 +221,9 @@ class ScriptedDriver:
     async def do_ask(self, rest: str) -> None:
         command = rest.encode().decode("unicode_escape") or "rm -rf build && make"
         preview = {"diff": DIFF} if rest == "diff" else {"text": command}
-        touches = (Access("write", "/etc/passwd", outside=True),) if rest == "outside" else ()
+        access = (Access("write", "/etc/passwd", outside=True),) if rest == "outside" else ()
         tool, title = ("edit", "src/calc.py") if rest == "diff" else ("bash", command)
-        question = PermissionQuestion(tool, title, touches, "not allowed by a rule", "make", preview, "k")
+        question = PermissionQuestion(tool, title, access, "not allowed by a rule", "make", preview, "k")
         answer = await self.approver.ask(question)
         self.note("answer", repr(answer))
         if isinstance(answer, Deny) and answer.stop:

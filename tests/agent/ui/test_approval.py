@@ -15,7 +15,7 @@ from agent.ui.approval import (
     question_body,
 )
 from agent.ui.terminal_text import RenderContext, Theme, painted_width
-from tools.access import Access
+from tools.base import Access
 
 from .pty_terminal import PtyTerminal
 
@@ -208,7 +208,7 @@ def question(**fields):
     given = {
         "tool": "bash",
         "title": "x",
-        "touches": (),
+        "access": (),
         "why": "",
         "prefix": None,
         "preview": {},
@@ -235,7 +235,7 @@ def test_without_a_prefix_there_is_no_always_and_the_digits_keep_their_meaning()
 
 def test_a_place_outside_the_project_is_named():
     rows = question_body(
-        question(touches=(Access("write", "/etc/\x1b[2Jpasswd", outside=True),)),
+        question(access=(Access("write", "/etc/\x1b[2Jpasswd", outside=True),)),
         RenderContext(60, Theme(False)),
     )
     assert any("writes outside the project: /etc/␛[2Jpasswd" in row for row in rows)

@@ -16,7 +16,7 @@ from agent.ui.markdown import draw_markdown
 from agent.ui.plain_repl import PlainView
 from agent.ui.render import render_diff, render_event, render_markdown, render_prompt
 from agent.ui.terminal_text import RenderContext, Theme
-from tools.access import Access
+from tools.base import Access
 from transcripts.facts import Result
 from transcripts.messages import TextBlock
 

@@ -1,4 +1,4 @@
-"""A place to run commands in, and eyes for what they leave behind. For the tests of the bash tool."""
+"""A session of the bash tool in a folder, and a look at the processes that it leaves behind."""
 
 from __future__ import annotations
 
@@ -12,60 +12,69 @@ from pathlib import Path
 from typing import Any
 
 from tools.base import ToolCall, ToolContext, ToolResult
-from tools.bash import BASH, Bash
-from tools.jobs import close, jobs_of
+from tools.bash import BashArguments, run_bash
+from tools.bash_run import CommandLimits
+from tools.jobs import BackgroundJob, close_jobs, command_runner
 
 MODES = ("namespace", "subreaper")
-GUARD = 30.0  # seconds that bound a wait which takes a fraction of one; never a measurement
+GUARD_S = 30.0  # bounds a wait that takes a fraction of a second; never a measurement
 
 
-def text(outcome: ToolResult) -> str:
-    return "\n".join(getattr(block, "text", "") for block in outcome.content)
+def text(result: ToolResult) -> str:
+    return "\n".join(getattr(block, "text", "") for block in result.content)
 
 
 @dataclass
-class Bench:
-    """A project, a session in it and its event loop. Every process started from it carries `mark`."""
+class BashSession:
+    """A session in `folder` and its event loop. Every process started from it carries `mark`."""
 
     folder: Path
     mode: str = "namespace"
-    tool: Bash = BASH
+    limits: CommandLimits = field(default_factory=CommandLimits)
     mark: str = field(default_factory=lambda: f"mark-{uuid.uuid4().hex}")
     shown: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.runner = asyncio.Runner()
         self.count = 0
-        environ = {**os.environ, "BENCH_MARK": self.mark}
+        environ = {**os.environ, "TEST_MARK": self.mark}
         environ["MAKEROOM_NAMESPACE"] = "on" if self.mode == "namespace" else "off"
         self.context = ToolContext(
             self.folder, self.folder, self.folder / ".task_outputs", self.folder / "journals", environ=environ
         )
 
-    def call(self) -> ToolCall:
-        self.count += 1
-        return ToolCall(self.context, f"{self.count}.0", self.shown.append)
-
     async def arun(self, command: str = "", **more: Any) -> ToolResult:
-        return await self.tool.run(BASH.arguments(command=command, **more), self.call())
+        self.count += 1
+        call = ToolCall(self.context, f"{self.count}.0", self.shown.append)
+        return await run_bash(BashArguments(command=command, **more), call, self.limits)
 
     def run(self, command: str = "", **more: Any) -> ToolResult:
         return self.runner.run(self.arun(command, **more))
 
     def say(self, command: str = "", **more: Any) -> str:
+        """The text of the result."""
         return text(self.run(command, **more))
 
     def limit(self, **limits: Any) -> None:
-        self.tool = replace(self.tool, limits=replace(self.tool.limits, **limits))
+        self.limits = replace(self.limits, **limits)
 
     def how(self) -> str:
+        """What holds the commands."""
         return self.runner.run(self._how())
 
     async def _how(self) -> str:
-        return (await jobs_of(self.context).supervisor()).how.result()
+        return (await command_runner(self.context).supervisor()).how.result()
+
+    @property
+    def jobs(self) -> dict[str, BackgroundJob]:
+        return command_runner(self.context).jobs
+
+    def wait_for(self, job: str) -> None:
+        """Wait until the background command has ended."""
+        self.runner.run(asyncio.wait_for(self.jobs[job].has_ended.wait(), GUARD_S))
 
     def close(self) -> None:
-        self.runner.run(close(self.context))
+        self.runner.run(close_jobs(self.context))
 
     def survivors(self) -> list[str]:
         return survivors(self.mark)
@@ -86,11 +95,11 @@ def survivors(mark: str) -> list[str]:
     return found
 
 
-def wait_until(true: Callable[[], Any], seconds: float = GUARD) -> bool:
+def wait_until(true: Callable[[], Any], seconds: float = GUARD_S) -> bool:
     """Whether it becomes true; for what another process does. The bound guards against a hang."""
     limit = time.monotonic() + seconds
     while not true():
         if time.monotonic() > limit:
             return False
-        time.sleep(0.005)
+        time.sleep(0.02)
     return True

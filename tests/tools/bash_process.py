@@ -1,19 +1,21 @@
-"""An agent in small, to be killed, stopped and robbed: runs the command lines of its arguments in order.
+"""A process that runs command lines with the bash tool, to be killed, stopped and limited from outside.
 
-`driver.py <folder> <mode> <timeout ms> <command>...` prints one JSON line for each outcome, "ready" first.
+`bash_process.py <folder> <mode> <timeout ms> <command>...` prints a line of JSON with "ready", then one for
+each result.
 """
 
 import asyncio
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from tools.base import ToolCall, ToolContext
-from tools.bash import BASH
-from tools.jobs import close, jobs_of
+from tools.bash import BashArguments, run_bash
+from tools.jobs import close_jobs, command_runner
 
 
 def peak() -> int:
@@ -25,18 +27,18 @@ def peak() -> int:
 async def main(folder: Path, mode: str, timeout: int, commands: list[str]) -> None:
     environ = {**os.environ, "MAKEROOM_NAMESPACE": "on" if mode == "namespace" else "off"}
     context = ToolContext(folder, folder, folder / ".task_outputs", folder / "journals", environ=environ)
-    how = (await jobs_of(context).supervisor()).how.result()
-    await BASH.run(BASH.arguments(command="true"), ToolCall(context))
+    how = (await command_runner(context).supervisor()).how.result()
+    await run_bash(BashArguments(command="true"), ToolCall(context))
     before = peak()
     print(json.dumps({"ready": how}), flush=True)
     for number, command in enumerate(commands):
-        outcome = await BASH.run(
-            BASH.arguments(command=command, timeout=timeout), ToolCall(context, f"{number}.0")
-        )
-        line = {"text": outcome.content[0].text, "about": dict(outcome.about), "grown": peak() - before}
+        call = ToolCall(context, f"{number}.0")
+        result = await run_bash(BashArguments(command=command, timeout=timeout), call)
+        line = {"text": result.content[0].text, "about": dict(result.about), "grown": peak() - before}
         print(json.dumps(line), flush=True)
-    await close(context)
+    await close_jobs(context)
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
     asyncio.run(main(Path(sys.argv[1]).resolve(), sys.argv[2], int(sys.argv[3]), sys.argv[4:]))

@@ -1,8 +1,4 @@
-"""A command gets no terminal, no credential and no say over where we are: rows B11-B15 of the list of faults
-that command tools have.
-
-What of B11 a person's screen shows (the terminal's state after the whole program) is tested with the screen.
-"""
+"""A command gets no terminal and no credential, and its folder carries over only within the project."""
 
 import fcntl
 import json
@@ -20,19 +16,10 @@ import pytest
 
 from tools.base import ToolError
 
-from .workbench import GUARD, MODES, Bench, text
+from .bash_session import GUARD_S, MODES, BashSession, text
 
-DRIVER = Path(__file__).with_name("driver.py")
+BASH_PROCESS = Path(__file__).with_name("bash_process.py")
 KEY = "sk-ant-SENTINEL-0123456789abcdef"
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    bench = Bench(tmp_path.resolve())
-    yield bench
-    bench.close()
-    assert not bench.survivors()
-    bench.runner.close()
 
 
 INTERACTIVE = {
@@ -60,34 +47,34 @@ WITH_ADVICE = {"vim": "edit or write", "vi": "edit or write", "node": "use -c, -
 
 
 @pytest.mark.parametrize("program", INTERACTIVE)
-def test_B11_an_interactive_program_ends_soon_and_the_result_says_what_to_do(
-    bench: Bench, program: str
+def test_an_interactive_program_ends_soon_and_the_result_says_what_to_do(
+    shell: BashSession, program: str
 ) -> None:
     if shutil.which(program) is None and program != "read":
         pytest.skip(f"there is no {program} here")
-    bench.limit(editor=0.5, timeout=GUARD)
-    bench.run("git init -q; git config user.name N; git config user.email e@x; echo x >f; git add f")
-    outcome = bench.run(INTERACTIVE[program])
-    assert "timed out" not in text(outcome)
-    assert WITH_ADVICE.get(program, "") in text(outcome)
+    shell.limit(editor_s=0.5, timeout_s=GUARD_S)
+    shell.run("git init -q; git config user.name N; git config user.email e@x; echo x >f; git add f")
+    result = shell.run(INTERACTIVE[program])
+    assert "timed out" not in text(result)
+    assert WITH_ADVICE.get(program, "") in text(result)
 
 
-def test_B11_git_does_not_open_an_editor_nor_ask_for_a_password(bench: Bench) -> None:
-    bench.limit(timeout=GUARD)
-    bench.run("git init -q; git config user.name N; git config user.email e@x")
-    bench.run("for n in 1 2 3; do git commit -q --allow-empty -m c$n; done")
-    assert "git commit -m" in bench.say("git commit --allow-empty")
-    assert bench.run("git rebase -i HEAD~2").about == {"exit": 0}
-    assert bench.run("git log; git diff --stat HEAD~1; git help commit | head -1").about == {"exit": 0}
+def test_git_does_not_open_an_editor_nor_ask_for_a_password(shell: BashSession) -> None:
+    shell.limit(timeout_s=GUARD_S)
+    shell.run("git init -q; git config user.name N; git config user.email e@x")
+    shell.run("for n in 1 2 3; do git commit -q --allow-empty -m c$n; done")
+    assert "git commit -m" in shell.say("git commit --allow-empty")
+    assert shell.run("git rebase -i HEAD~2").about == {"exit": 0}
+    assert shell.run("git log; git diff --stat HEAD~1; git help commit | head -1").about == {"exit": 0}
     asking = "git -c credential.helper='!echo' clone -q http://127.0.0.1:9/x.git"
-    assert bench.run(asking).about == {"exit": 128}
+    assert shell.run(asking).about == {"exit": 128}
 
 
-def test_B11_a_question_at_the_time_limit_is_pointed_out(bench: Bench) -> None:
-    bench.limit(quiet=0.1)
-    said = bench.say("printf 'Overwrite f? [y/N] '; sleep 300", timeout=300)
+def test_a_question_at_the_time_limit_is_pointed_out(shell: BashSession) -> None:
+    shell.limit(quiet_s=0.1)
+    said = shell.say("printf 'Overwrite f? [y/N] '; sleep 300", timeout=300)
     assert "the last line looks like a question" in said
-    said = bench.say("echo 'Compiling:'; sleep 300", timeout=300)
+    said = shell.say("echo 'Compiling:'; sleep 300", timeout=300)
     assert "question" not in said
 
 
@@ -101,11 +88,11 @@ def test_B11_a_question_at_the_time_limit_is_pointed_out(bench: Bench) -> None:
         "ls vi.txt; true",
     ],
 )
-def test_an_editor_as_a_batch_tool_is_let_be(bench: Bench, command: str) -> None:
+def test_an_editor_as_a_batch_tool_is_let_be(shell: BashSession, command: str) -> None:
     if shutil.which("vim") is None:
         pytest.skip("there is no vim here")
-    bench.limit(editor=0.001)
-    assert "an editor waits" not in bench.say(f"echo x >f; {command}")
+    shell.limit(editor_s=0.001)
+    assert "an editor waits" not in shell.say(f"echo x >f; {command}")
 
 
 @pytest.fixture
@@ -119,15 +106,16 @@ def terminal() -> Iterator[int]:
 
 def drive(folder: Path, far: int, *commands: str, mode: str = "namespace") -> list[str]:
     """Run commands by an agent whose controlling terminal is `far`; their texts."""
-    argv = ["setsid", "--ctty", "--wait", sys.executable, str(DRIVER), str(folder), mode, "20000", *commands]
-    done = subprocess.run(argv, stdin=far, capture_output=True, text=True, timeout=2 * GUARD, check=True)
+    argv = ["setsid", "--ctty", "--wait", sys.executable, str(BASH_PROCESS), str(folder), mode, "20000"]
+    argv += commands
+    done = subprocess.run(argv, stdin=far, capture_output=True, text=True, timeout=2 * GUARD_S, check=True)
     ready, *lines = [json.loads(line) for line in done.stdout.splitlines()]
     if ready["ready"] != mode:
         pytest.skip(f"this system gives no {mode}")
     return [line["text"] for line in lines]
 
 
-def test_B11_the_terminal_is_left_as_it_was(tmp_path: Path, terminal: int) -> None:
+def test_the_terminal_is_left_as_it_was(tmp_path: Path, terminal: int) -> None:
     before = termios.tcgetattr(terminal)
     drive(
         tmp_path,
@@ -139,7 +127,7 @@ def test_B11_the_terminal_is_left_as_it_was(tmp_path: Path, terminal: int) -> No
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_B12_there_is_no_controlling_terminal(tmp_path: Path, terminal: int, mode: str) -> None:
+def test_there_is_no_controlling_terminal(tmp_path: Path, terminal: int, mode: str) -> None:
     said, tty, pids = drive(tmp_path, terminal, "echo x >/dev/tty", "tty", "ps -o tty= -p $$", mode=mode)
     assert "/dev/tty: No such device or address" in said
     assert tty.startswith("not a tty")
@@ -159,7 +147,7 @@ for name in ["/dev/tty", "/dev/console", *glob.glob("/dev/pts/[0-9]*")]:
 EOF"""
 
 
-def test_B13_nothing_can_be_typed_into_the_persons_terminal(tmp_path: Path, terminal: int) -> None:
+def test_nothing_can_be_typed_into_the_persons_terminal(tmp_path: Path, terminal: int) -> None:
     (said,) = drive(tmp_path, terminal, INJECT)
     assert "/dev/tty No such device or address" in said
     assert "injected into /dev/pts" not in said
@@ -201,17 +189,17 @@ HARMLESS = {
 }
 
 
-def test_B14_credentials_are_taken_out_of_the_environment_and_nothing_else(bench: Bench) -> None:
-    bench.context.environ = {**bench.context.environ, **SECRETS, **HARMLESS}
-    names = {line.partition("=")[0] for line in bench.say("env").splitlines()}
+def test_credentials_are_taken_out_of_the_environment_and_nothing_else(shell: BashSession) -> None:
+    shell.context.environ = {**shell.context.environ, **SECRETS, **HARMLESS}
+    names = {line.partition("=")[0] for line in shell.say("env").splitlines()}
     assert not names & SECRETS.keys()
     assert names >= HARMLESS.keys()
 
 
-def test_B14_a_person_may_let_a_variable_pass(bench: Bench) -> None:
-    bench.context.environ = {**bench.context.environ, **SECRETS}
-    bench.context.passed = frozenset(("GH_TOKEN",))
-    assert bench.say("echo $GH_TOKEN-$GITHUB_TOKEN-") == "x--"
+def test_a_person_may_let_a_variable_pass(shell: BashSession) -> None:
+    shell.context.environ = {**shell.context.environ, **SECRETS}
+    shell.context.pass_env = frozenset(("GH_TOKEN",))
+    assert shell.say("echo $GH_TOKEN-$GITHUB_TOKEN-") == "x--"
 
 
 STEAL = (
@@ -219,18 +207,18 @@ STEAL = (
 )
 
 
-def test_B14_the_agents_own_environment_cannot_be_read_from_a_command(tmp_path: Path) -> None:
+def test_the_agents_own_environment_cannot_be_read_from_a_command(tmp_path: Path) -> None:
     environ = {**os.environ, "ANTHROPIC_API_KEY": KEY}
     argv = [
         sys.executable,
-        str(DRIVER),
+        str(BASH_PROCESS),
         str(tmp_path),
         "namespace",
         "20000",
         STEAL,
         "cat /proc/$PPID/environ",
     ]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=GUARD, check=True, env=environ)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=GUARD_S, check=True, env=environ)
     ready, stolen, parent = [json.loads(line) for line in done.stdout.splitlines()]
     if ready["ready"] != "namespace":
         pytest.skip("this system gives no namespace")
@@ -248,7 +236,9 @@ def shared() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_B14_nor_by_another_process_of_an_ordinary_user(shared: Path, mode: str) -> None:
+def test_the_agents_environment_cannot_be_read_by_another_process_of_an_ordinary_user(
+    shared: Path, mode: str
+) -> None:
     """Root can read what it likes where there is no namespace; an ordinary user cannot."""
     python, drop = sys.executable, []
     if os.geteuid() == 0:
@@ -256,11 +246,12 @@ def test_B14_nor_by_another_process_of_an_ordinary_user(shared: Path, mode: str)
         drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
         if shutil.which("setpriv") is None or _version(python) != sys.version_info[:2]:
             pytest.skip("no way to be an ordinary user here with a Python that has what we need")
-    packages = next(path for path in sys.path if path.endswith("site-packages"))
+    packages = os.pathsep.join(path for path in sys.path if path.endswith("site-packages"))
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": packages, "ANTHROPIC_API_KEY": KEY, "HOME": "/tmp"}
     environ["PYTHONDONTWRITEBYTECODE"] = "1"
-    argv = [*drop, python, str(DRIVER), str(shared), mode, "20000", STEAL, "id -u", "setsid -f sleep 300"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=GUARD, env=environ, cwd="/")
+    argv = [*drop, python, str(BASH_PROCESS), str(shared), mode, "20000"]
+    argv += [STEAL, "id -u", "setsid -f sleep 300"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=GUARD_S, env=environ, cwd="/")
     assert done.returncode == 0, done.stderr
     ready, stolen, user, left = [json.loads(line) for line in done.stdout.splitlines()]
     if ready["ready"] != mode:
@@ -279,11 +270,11 @@ def _version(python: str) -> tuple[int, ...]:
     return tuple(int(part) for part in done.stdout.split())
 
 
-def test_B15_the_folder_carries_over(bench: Bench) -> None:
-    bench.run("mkdir -p 'a dir/b' && cd 'a dir'")
-    assert bench.say("pwd") == str(bench.folder / "a dir")
-    bench.run("cd b; false")
-    assert bench.say("pwd") == str(bench.folder / "a dir" / "b")
+def test_the_folder_carries_over(shell: BashSession) -> None:
+    shell.run("mkdir -p 'a dir/b' && cd 'a dir'")
+    assert shell.say("pwd") == str(shell.folder / "a dir")
+    shell.run("cd b; false")
+    assert shell.say("pwd") == str(shell.folder / "a dir" / "b")
 
 
 LEAVING = {
@@ -304,10 +295,10 @@ LEAVING = {
 
 
 @pytest.mark.parametrize("command", LEAVING.values(), ids=LEAVING)
-def test_B15_the_folder_carries_over_however_the_shell_ends(bench: Bench, command: str) -> None:
-    (bench.folder / "sub").mkdir()
-    said = bench.say(command)
-    assert bench.context.cwd == bench.folder / "sub"
+def test_the_folder_carries_over_however_the_shell_ends(shell: BashSession, command: str) -> None:
+    (shell.folder / "sub").mkdir()
+    said = shell.say(command)
+    assert shell.context.cwd == shell.folder / "sub"
     assert "MAKEROOM" not in said
     assert "/tmp/makeroom" not in said
 
@@ -328,54 +319,54 @@ STAYING = {
 
 
 @pytest.mark.parametrize("command", STAYING.values(), ids=STAYING)
-def test_B15_nothing_else_moves_or_corrupts_it(bench: Bench, command: str) -> None:
-    (bench.folder / "sub").mkdir()
-    bench.run(command)
-    assert bench.say("pwd") == str(bench.folder)
+def test_nothing_else_moves_or_corrupts_it(shell: BashSession, command: str) -> None:
+    (shell.folder / "sub").mkdir()
+    shell.run(command)
+    assert shell.say("pwd") == str(shell.folder)
 
 
-def test_B15_a_way_out_of_the_project_holds_for_one_command(bench: Bench) -> None:
-    said = bench.say("cd /; pwd")
+def test_a_way_out_of_the_project_holds_for_one_command(shell: BashSession) -> None:
+    said = shell.say("cd /; pwd")
     assert said.startswith("/\n[the command ended in /, outside the project; the next one runs in ")
-    assert bench.say("pwd") == str(bench.folder)
-    sibling = bench.folder.with_name(bench.folder.name + "-sibling")
+    assert shell.say("pwd") == str(shell.folder)
+    sibling = shell.folder.with_name(shell.folder.name + "-sibling")
     sibling.mkdir()
-    assert "outside the project" in bench.say(f"cd {sibling}")
+    assert "outside the project" in shell.say(f"cd {sibling}")
 
 
-def test_B15_a_folder_that_is_gone_is_left_with_a_note(bench: Bench) -> None:
-    said = bench.say("mkdir -p sub/deep; cd sub/deep; rm -rf ../../sub")
-    assert bench.say("pwd") == str(bench.folder)
-    bench.run("mkdir sub; cd sub")
-    shutil.rmtree(bench.folder / "sub")
-    said = bench.say("pwd")
-    assert said == f"{bench.folder}\n[{bench.folder}/sub is gone; this command ran in {bench.folder}]"
-    assert bench.say("pwd") == str(bench.folder)
+def test_a_folder_that_is_gone_is_left_with_a_note(shell: BashSession) -> None:
+    said = shell.say("mkdir -p sub/deep; cd sub/deep; rm -rf ../../sub")
+    assert shell.say("pwd") == str(shell.folder)
+    shell.run("mkdir sub; cd sub")
+    shutil.rmtree(shell.folder / "sub")
+    said = shell.say("pwd")
+    assert said == f"{shell.folder}\n[{shell.folder}/sub is gone; this command ran in {shell.folder}]"
+    assert shell.say("pwd") == str(shell.folder)
 
 
-def test_B15_a_project_that_is_gone_is_an_error_that_says_so(tmp_path: Path) -> None:
+def test_a_project_that_is_gone_is_an_error_that_says_so(tmp_path: Path) -> None:
     folder = tmp_path.resolve() / "project"
     folder.mkdir()
-    bench = Bench(folder)
-    said = bench.say("rm -rf $PWD; echo gone")
+    shell = BashSession(folder)
+    said = shell.say("rm -rf $PWD; echo gone")
     assert said.startswith("gone")
     with pytest.raises(ToolError, match="bring it back"):
-        bench.run("true")
+        shell.run("true")
     folder.mkdir()
-    assert bench.say("echo back") == "back"
-    bench.close()
-    bench.runner.close()
+    assert shell.say("echo back") == "back"
+    shell.close()
+    shell.runner.close()
 
 
-def test_B15_names_with_newlines_and_odd_bytes_carry_over(bench: Bench) -> None:
-    bench.run("mkdir -p $'new\\nline\\n/caf\\xe9 \"q\\'' && cd $'new\\nline\\n/caf\\xe9 \"q\\''")
-    assert os.fsencode(bench.context.cwd).endswith(b"new\nline\n/caf\xe9 \"q'")
-    bench.run("touch here")
-    assert (bench.context.cwd / "here").exists()
+def test_names_with_newlines_and_odd_bytes_carry_over(shell: BashSession) -> None:
+    shell.run("mkdir -p $'new\\nline\\n/caf\\xe9 \"q\\'' && cd $'new\\nline\\n/caf\\xe9 \"q\\''")
+    assert os.fsencode(shell.context.cwd).endswith(b"new\nline\n/caf\xe9 \"q'")
+    shell.run("touch here")
+    assert (shell.context.cwd / "here").exists()
 
 
-def test_restart_goes_back_to_the_project(bench: Bench) -> None:
-    bench.run("mkdir sub; cd sub")
-    assert bench.say(restart=True) == f"Commands run in {bench.folder} again."
-    bench.run("cd sub")
-    assert bench.say("pwd", restart=True) == str(bench.folder)
+def test_restart_goes_back_to_the_project(shell: BashSession) -> None:
+    shell.run("mkdir sub; cd sub")
+    assert shell.say(restart=True) == f"Commands run in {shell.folder} again."
+    shell.run("cd sub")
+    assert shell.say("pwd", restart=True) == str(shell.folder)

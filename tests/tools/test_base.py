@@ -1,0 +1,132 @@
+"""A call's input is read forgivingly, whether a tool declares a pydantic model or a JSON Schema."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tools import edit, read
+from tools.base import Tool, ToolCall, ToolError, ToolResult, parse_arguments, text_result
+
+from .file_session import ROOT
+
+
+def test_harmless_forms_of_input_are_understood():
+    assert parse_arguments(read.TOOL, {"file_path": "f", "offset": "5", "limit": 7.0}).model_dump() == {
+        "file_path": "f",
+        "offset": 5,
+        "limit": 7,
+    }
+    given = {"file_path": "f", "old_string": "a", "new_string": "b", "replace_all": "true"}
+    assert parse_arguments(edit.TOOL, given).replace_all
+    assert parse_arguments(read.TOOL, {"file_path": "f", "offset": '"5"'}).offset == 5
+    assert parse_arguments(read.TOOL, {"file_path": "f", "offset": "null"}).offset is None
+    given = {"file_path": "f", "old_string": "5", "new_string": "[1]"}
+    assert parse_arguments(edit.TOOL, given).old_string == "5"
+
+
+def test_wrong_input_is_named_with_what_is_possible():
+    with pytest.raises(ToolError) as caught:
+        parse_arguments(read.TOOL, {"path": "f", "offset": "x", "colour": 1})
+    told = str(caught.value)
+    assert told.startswith("read could not be called:\n")
+    assert "The required parameter `file_path` is missing." in told
+    assert "An unexpected parameter `path` was provided. Did you mean `file_path`?" in told
+    assert "An unexpected parameter `colour` was provided.\n" in told
+    assert "`offset` is 'x'" in told
+    assert told.endswith("Its parameters are: file_path (required), offset, limit.")
+    with pytest.raises(ToolError, match="content"):
+        parse_arguments(edit.TOOL, {"file_path": "f", "old_string": "a", "new_string": {"content": 1}})
+
+
+async def run(arguments: Any, call: ToolCall) -> ToolResult:
+    return text_result(str(arguments))
+
+
+def foreign(schema: dict[str, Any]) -> Tool:
+    """A tool as a server declares it."""
+    return Tool("mcp__maps__route", "", schema, "other", str, lambda arguments, context: (), run)
+
+
+ROUTE = {
+    "type": "object",
+    "properties": {
+        "from": {"type": "string"},
+        "stops": {"type": "array", "items": {"type": "string"}},
+        "speed": {"type": "integer", "minimum": 1},
+        "by": {
+            "type": "object",
+            "properties": {"car": {"type": "boolean"}},
+            "required": ["car"],
+            "additionalProperties": False,
+        },
+    },
+    "required": ["from"],
+    "additionalProperties": False,
+}
+
+
+def test_input_is_checked_against_a_json_schema():
+    tool = foreign(ROUTE)
+    given = {"from": "here", "stops": ["there"], "speed": 30, "by": {"car": True}}
+    assert parse_arguments(tool, given) == given
+    assert parse_arguments(tool, {"from": "here", "speed": "30", "stops": '["a"]'}) == {
+        "from": "here",
+        "speed": 30,
+        "stops": ["a"],
+    }
+    with pytest.raises(ToolError) as caught:
+        parse_arguments(tool, {"form": 1, "stops": ["a", 2], "speed": 0, "by": {"cart": 1}})
+    assert str(caught.value).split("\n") == [
+        "mcp__maps__route could not be called:",
+        "The parameter `stops.1` is 2: 2 is not of type 'string'.",
+        "The parameter `speed` is 0: 0 is less than the minimum of 1.",
+        "The required parameter `by.car` is missing.",
+        "An unexpected parameter `by.cart` was provided.",
+        "The required parameter `from` is missing.",
+        "An unexpected parameter `form` was provided. Did you mean `from`?",
+        "Its parameters are: from (required), stops, speed, by.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "objekt"},
+        {"$schema": 5},
+        {"properties": {"a": {"$ref": "http://127.0.0.1:9/elsewhere"}}},
+        {"properties": {"a": {"$ref": "#/properties/a"}}},
+        {"properties": {"a": {"pattern": "("}}},
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_an_error_of_the_call_and_asks_no_server(schema: dict[str, Any]):
+    with pytest.raises(ToolError, match="mcp__maps__route declares parameters that cannot be checked: "):
+        parse_arguments(foreign(schema), {"a": "x"})
+
+
+def test_the_schema_library_is_loaded_only_for_a_tool_that_needs_it():
+    code = """
+import sys
+from tools import read
+from tools.base import parse_arguments
+parse_arguments(read.TOOL, {"file_path": "f"})
+assert "jsonschema" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("two words", "other"), ("", "other"), ("läsa", "other"), ("x", "y")]
+)
+def test_a_tool_has_a_name_that_rules_can_say_and_a_known_kind(name: str, kind: Any):
+    with pytest.raises(ValueError, match="no tool can have"):
+        Tool(name, "", {}, kind, str, lambda arguments, context: (), run)
+
+
+def test_a_tool_is_run_with_what_was_parsed():
+    arguments = parse_arguments(foreign(ROUTE), {"from": "x"})
+    assert asyncio.run(foreign(ROUTE).run(arguments, None)).content[0].text == "{'from': 'x'}"  # type: ignore[arg-type]

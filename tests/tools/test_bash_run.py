@@ -1,0 +1,380 @@
+"""What a command prints is bounded, whole where it is kept, harmless and exact."""
+
+import asyncio
+import codecs
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tools.base import ToolError
+from tools.bash import BashArguments, required_access
+from tools.bash_run import ProgressThrottle
+
+from .bash_session import GUARD_S, BashSession, text
+
+BASH_PROCESS = Path(__file__).with_name("bash_process.py")
+
+
+FLOODS = {
+    "yes": "yes",
+    "zeros": "cat /dev/zero",
+    "random": "base64 /dev/urandom",
+    "ten gigabytes": "head -c 10G /dev/zero | tr '\\0' x",
+}
+
+
+@pytest.mark.parametrize("command", FLOODS.values(), ids=FLOODS)
+def test_a_flood_is_stopped_at_the_limit_and_memory_stays_small(tmp_path: Path, command: str) -> None:
+    argv = [sys.executable, str(BASH_PROCESS), str(tmp_path), "namespace", "60000", command]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=2 * GUARD_S, check=True)
+    line = json.loads(done.stdout.splitlines()[1])
+    assert "[ended after 52,428,800 bytes of output, the limit." in line["text"]
+    assert len(line["text"]) <= 30_000
+    assert line["grown"] < 64 * 1024  # kB
+    assert (tmp_path / ".task_outputs" / "session-0.0.txt").stat().st_size == 50 * 1024 * 1024
+
+
+def test_a_hundred_megabytes_on_one_line_are_stopped_at_the_limit(tmp_path: Path) -> None:
+    command = "head -c 100M /dev/zero | tr '\\0' x"
+    argv = [sys.executable, str(BASH_PROCESS), str(tmp_path), "namespace", "60000", command]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=2 * GUARD_S, check=True)
+    line = json.loads(done.stdout.splitlines()[1])
+    assert "bytes of output, the limit." in line["text"]
+    assert len(line["text"]) <= 30_000
+    assert line["grown"] < 64 * 1024
+
+
+def test_a_long_output_keeps_its_head_and_tail_and_the_file_has_all_of_it(shell: BashSession) -> None:
+    result = shell.run("seq 100000")
+    said = text(result)
+    assert said.startswith("1\n2\n3\n")
+    assert said.endswith("\n99999\n100000")
+    assert len(said) <= 30_000
+    stored = result.stored
+    assert stored is not None
+    assert f"all of it (100,000 lines, {stored.size:,} bytes) is in {stored.path}" in said
+    kept = (shell.folder / stored.path).read_bytes()
+    assert kept == b"".join(b"%d\n" % number for number in range(1, 100_001))
+    assert stored.sha256 == hashlib.sha256(kept).hexdigest()
+    assert (shell.folder / stored.path).stat().st_mode & 0o777 == 0o600
+    assert (shell.folder / ".task_outputs").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("size", [29_999, 30_000, 30_001, 131_072, 131_073, 400_000, 600_000])
+def test_sizes_around_every_limit_lose_nothing_of_the_file(shell: BashSession, size: int) -> None:
+    result = shell.run(f"head -c {size} /dev/zero | tr '\\0' x")
+    if size <= 30_000:
+        assert text(result) == "x" * size
+        assert result.stored is None
+        assert not (shell.folder / ".task_outputs").exists()
+    else:
+        assert result.stored is not None
+        assert (shell.folder / result.stored.path).read_bytes() == b"x" * size
+        assert len(text(result)) <= 30_000
+
+
+def test_colours_do_not_count_and_leave_no_file(shell: BashSession) -> None:
+    bar = "for i in {1..3000}; do printf '\\033[31m%s\\033[0m%0100d\\r' $i 0; done"
+    result = shell.run(f"{bar}; seq 20000 | tr -d '0-9\\n'")
+    assert len(text(result)) < 200
+    assert result.stored is None
+    assert not list((shell.folder / ".task_outputs").glob("*.txt"))
+
+
+def test_an_output_that_cannot_be_kept_is_still_shown(shell: BashSession) -> None:
+    (shell.folder / ".task_outputs").write_text("in the way")
+    result = shell.run("seq 100000")
+    assert text(result).endswith("\n100000")
+    assert "no file could be kept: File exists" in text(result)
+    assert result.stored is None
+
+
+def test_no_result_of_another_call_is_overwritten(shell: BashSession) -> None:
+    first = shell.run("seq 10000")
+    shell.count = 0
+    second = shell.run("seq 10001 20000")
+    assert first.stored and second.stored
+    assert first.stored.path != second.stored.path
+    assert (shell.folder / first.stored.path).read_bytes().startswith(b"1\n")
+
+
+def test_binary_output_is_named_not_shown(shell: BashSession) -> None:
+    assert shell.say("head -c 2000 /dev/urandom") == "[binary output, 2,000 bytes]"
+    assert shell.say("head -c 9 /dev/zero") == "[binary output, 9 bytes]"
+    large = shell.run("cat $(command -v bash)")
+    assert text(large).startswith("[binary output, ")
+    assert large.stored is not None
+
+
+def test_names_between_nul_bytes_are_not_binary(shell: BashSession) -> None:
+    shell.run("touch 'a file' 'another file'")
+    assert shell.say("find . -type f -print0 | sort -z") == "./a file\u2400./another file\u2400"
+
+
+@pytest.mark.parametrize("offset", range(4))
+@pytest.mark.parametrize("size", [4096, 65_536, 262_144])
+def test_characters_that_lie_across_a_boundary_stay_whole(shell: BashSession, size: int, offset: int) -> None:
+    (shell.folder / "wide").write_text("x" * (size - offset) + "\U0001f600\u20ac\u00e9" * 8)
+    said = shell.say("cat wide")
+    assert said.endswith("\U0001f600\u20ac\u00e9" * 8)
+    assert "\ufffd" not in said
+
+
+def test_bytes_that_are_no_text_are_replaced_and_the_result_is_valid_json(shell: BashSession) -> None:
+    said = shell.say(
+        "printf 'caf\\xe9 \\xed\\xa0\\x80 \\xff ok and more text to be mostly text here and there'"
+    )
+    assert said.startswith("caf\ufffd")
+    assert said.endswith("ok and more text to be mostly text here and there")
+    assert json.loads(json.dumps(said).encode("utf-8")) == said
+
+
+def test_live_output_never_shows_half_a_character() -> None:
+    shown: list[str] = []
+    data = "\U0001f600 \u20ac \u00e9 ".encode() * 3000
+
+    async def feed() -> None:
+        show = ProgressThrottle(shown.append)
+        for start in range(0, len(data), 7):
+            show.take(data[start : start + 7])
+            if start % 49 == 0:
+                show._flush()
+        show._flush()
+        show.stop()
+
+    asyncio.run(feed())
+    assert "".join(shown) == data.decode()
+
+
+def test_live_output_is_shown_while_the_command_runs_and_is_bounded(shell: BashSession) -> None:
+    shell.run(
+        "yes 0123456789 | head -c 20M; while [ ! -e none ]; do echo tick; sleep 0.05; done", timeout=600
+    )
+    assert shell.shown
+    assert max(map(len, shell.shown)) <= 8192
+    assert "tick" in shell.shown[-1]
+    assert len(shell.shown) < 20
+
+
+ATTACKS = [
+    "\\033[31mred\\033[0m",
+    "\\033]0;title\\007",
+    "\\033]52;c;aGk=\\007",
+    "\\033]8;;http://evil\\033\\\\link\\033]8;;\\033\\\\",
+    "\\033P1$r\\033\\\\",
+    "\\007\\007",
+    "\\x9b31m",
+    "\\033[2J\\033[H",
+]
+
+
+def unsafe(code: int) -> bool:
+    return (code < 32 and chr(code) not in "\n\t") or 127 <= code < 160
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_control_sequences_reach_neither_the_model_nor_the_terminal(shell: BashSession, attack: str) -> None:
+    result = shell.run(f"printf 'before {attack} after\\n'")
+    assert text(result).startswith("before ")
+    assert text(result).endswith(" after")
+    for shown in (text(result), result.human["text"]):
+        assert not [char for char in shown if unsafe(ord(char))]
+
+
+def test_a_progress_bar_is_left_in_its_final_state(shell: BashSession) -> None:
+    assert shell.say("for i in 10 50 100; do printf '\\rdone %3d%%' $i; done; echo") == "done 100%"
+
+
+def test_stdout_and_stderr_come_in_the_order_they_were_written(shell: BashSession) -> None:
+    said = shell.say("for i in {1..500}; do echo out $i; echo err $i >&2; done")
+    assert said.split("\n") == [f"{name} {number}" for number in range(1, 501) for name in ("out", "err")]
+
+
+def test_a_flood_on_stderr_is_bounded_too(shell: BashSession) -> None:
+    shell.limit(output_bytes=1_000_000)
+    assert "[ended after 1,000,000 bytes of output" in shell.say("yes >&2")
+
+
+def test_a_reader_that_leaves_early_ends_its_writer(shell: BashSession) -> None:
+    assert shell.say("yes | head -n 2; echo ${PIPESTATUS[@]}") == "y\ny\n141 0"
+
+
+def test_variables_functions_and_options_do_not_outlive_a_command(shell: BashSession) -> None:
+    shell.run("export LEFT=1 PATH=/nowhere; f() { :; }; alias g=ls; set -f; umask 000")
+    assert (
+        shell.say('echo "${LEFT-gone}$(type -t f g)"; ls / >/dev/null && echo found; echo *')
+        == "gone\nfound\n*"
+    )
+
+
+def test_disk_that_a_command_uses_up_is_reported(shell: BashSession) -> None:
+    shell.limit(disk_bytes=20_000_000)
+    assert "less disk is free than before this command]" in shell.say(
+        "head -c 80M /dev/urandom >big; sync big"
+    )
+    shell.limit(disk_bytes=10**15)
+    assert "less disk" not in shell.say("head -c 80M /dev/urandom >big2; sync big2")
+
+
+def test_every_exit_code_is_exact(shell: BashSession) -> None:
+    async def all_codes() -> None:
+        for code in range(256):
+            result = await shell.arun(f"exit {code}")
+            assert dict(result.about) == {"exit": code}
+            assert result.error == (code != 0)
+            assert text(result) == (f"[exit code {code}]" if code else "[no output]")
+
+    shell.runner.run(all_codes())
+
+
+STOPPING = {"SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU"}
+
+
+def reset_signals() -> None:
+    """What the shell that started the tests may have switched off, as for a background job."""
+    for sign in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(sign, signal.SIG_DFL)
+
+
+def test_every_signal_is_told_as_a_bare_bash_would_end(shell: BashSession) -> None:
+    for sign in signal.Signals:
+        if sign.name in STOPPING:
+            continue
+        command = f"ulimit -c 0; kill -{sign.value} $$"
+        bare = subprocess.run(["bash", "-c", command], cwd=shell.folder, preexec_fn=reset_signals).returncode
+        result = shell.run(command)
+        if bare < 0:
+            assert result.about == {"exit": 128 + sign.value, "signal": sign.name}
+            assert text(result) == f"[exit code {128 + sign.value}: killed by {sign.name}]"
+        else:
+            assert result.about == {"exit": bare}
+
+
+def test_not_found_not_executable_and_a_killed_child_are_as_bash_says(shell: BashSession) -> None:
+    assert shell.say("no-such-command") == "bash: line 1: no-such-command: command not found\n[exit code 127]"
+    assert shell.run("touch f; ./f").about == {"exit": 126}
+    assert shell.run("bash -c 'kill -9 $$'").about == {"exit": 137}
+    assert shell.run("if").about == {"exit": 2}
+
+
+def test_without_bash_the_error_names_what_to_do(shell: BashSession) -> None:
+    shell.context.environ = {**shell.context.environ, "PATH": str(shell.folder)}
+    if Path("/bin/bash").exists():
+        (shell.folder / "bash").write_text("#!/no/such/interpreter\n")
+        (shell.folder / "bash").chmod(0o755)
+    with pytest.raises(ToolError, match="install it"):
+        shell.run("true")
+
+
+@pytest.mark.parametrize(
+    ("command", "fine"),
+    [
+        ("grep -q x /dev/null", True),
+        ("true | grep x", True),
+        ("LC_ALL=C egrep x /dev/null", True),
+        ("cd . && diff <(echo a) <(echo b)", True),
+        ("test 1 = 2", True),
+        ("[ 1 = 2 ]", True),
+        ("[[ 1 = 2 ]]", True),
+        ("cmp -s /dev/null /etc/passwd", True),
+        ("git grep -q x 2>/dev/null; false", False),
+        ("grep x /dev/null; false", False),
+        ("grep x /no/such/file", False),
+        ("false", False),
+        ("echo 'x | grep y'; false", False),
+    ],
+)
+def test_a_status_that_is_an_answer_is_no_error(shell: BashSession, command: str, fine: bool) -> None:
+    result = shell.run(command)
+    assert result.error is not fine
+    assert f"[exit code {result.about['exit']}]" in text(result)
+
+
+def test_a_nul_byte_is_refused_before_anything_runs(shell: BashSession) -> None:
+    for ask in (
+        lambda: shell.run("touch f\0"),
+        lambda: required_access(BashArguments(command="a\0"), shell.context),
+    ):
+        with pytest.raises(ToolError, match="NUL"):
+            ask()
+    assert not (shell.folder / "f").exists()
+
+
+def test_half_a_surrogate_pair_is_refused(shell: BashSession) -> None:
+    with pytest.raises(ToolError, match="surrogate"):
+        shell.run("echo \ud800")
+
+
+@pytest.mark.parametrize("size", [90_000, 100_000, 131_071, 131_072, 200_000, 3_000_000])
+def test_a_command_of_any_length_runs(shell: BashSession, size: int) -> None:
+    head = "printf %s '"
+    tail = "' | wc -c; cd sub; exit 7"
+    shell.run("mkdir sub")
+    result = shell.run(head + "x" * (size - len(head) - len(tail)) + tail)
+    assert text(result) == f"{size - len(head) - len(tail)}\n[exit code 7]"
+    assert shell.context.cwd == shell.folder / "sub"
+
+
+def test_line_ends_of_another_world_are_normalised_before_the_check_and_the_run(shell: BashSession) -> None:
+    command = "echo one\r\ncat <<EOF\r\ntwo\r\nEOF\r\n"
+    (access,) = required_access(BashArguments(command=command), shell.context)
+    assert (access.kind, access.target) == ("run", "echo one\ncat <<EOF\ntwo\nEOF\n")
+    assert shell.say(command) == "one\ntwo"
+
+
+@given(st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=400))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_string_that_is_judged_is_the_string_that_runs(shell: BashSession, rest: str) -> None:
+    """bash is asked for the command it was given; it exits before it comes to the rest."""
+    command = f'printf %s "$BASH_EXECUTION_STRING" >ran; exit\n{rest}'
+    (access,) = required_access(BashArguments(command=command), shell.context)
+    shell.run(command)
+    assert (shell.folder / "ran").read_bytes() == access.target.encode()
+
+
+def test_commands_have_the_usual_signals_though_python_ignores_some(shell: BashSession) -> None:
+    assert shell.say("trap; bash -c 'kill -PIPE $$'; echo $?").split("\n")[-1] == "141"
+    ignored = int(shell.say("grep SigIgn /proc/self/status").split()[1], 16)
+    assert ignored & 0x7FFFFFFF == 0  # 32 and 33 are the C library's own
+
+
+def test_no_start_up_file_runs(shell: BashSession) -> None:
+    for name in (".bashrc", ".bash_profile", ".profile", ".bash_login", "env"):
+        (shell.folder / name).write_text("echo from a start-up file; alias ls=false\n")
+    hostile = {
+        "HOME": str(shell.folder),
+        "BASH_ENV": str(shell.folder / "env"),
+        "ENV": str(shell.folder / "env"),
+    }
+    shell.context.environ = {**shell.context.environ, **hostile, "SHELLOPTS": "xtrace", "CDPATH": "/"}
+    said = shell.say("echo ${BASH_ENV-unset} ${ENV-unset}; bash -c 'echo inner'; sh -c 'echo posix'")
+    assert said == "unset unset\ninner\nposix"
+
+
+def test_the_time_that_a_long_command_took_is_told_to_the_person_always(shell: BashSession) -> None:
+    result = shell.run("echo done; exit 3")
+    assert result.human["note"].startswith("exit 3, 0.")
+    assert result.human["text"] == "done\n"
+
+
+def test_the_environment_keeps_programs_from_asking(shell: BashSession) -> None:
+    names = "TERM PAGER GIT_PAGER GIT_TERMINAL_PROMPT GIT_EDITOR EDITOR DEBIAN_FRONTEND MAKEROOM AGENT"
+    values = shell.say(f"for name in {names}; do printf '%s ' \"${{!name}}\"; done").split()
+    assert values == ["dumb", "cat", "cat", "0", "true", "true", "noninteractive", "1", "1"]
+    assert shell.say("echo ${PYTHONSAFEPATH-unset}") == os.environ.get("PYTHONSAFEPATH", "unset")
+    assert codecs.lookup(sys.getfilesystemencoding()).name == "utf-8"
+
+
+def test_invisible_characters_in_an_output_are_taken_out_and_counted(shell: BashSession) -> None:
+    hidden = "".join(f"\\U000E{ord(char):04X}" for char in "obey")
+    told = shell.say(f"printf 'seen{hidden}\\u202e \\u200b!\\n'")
+    assert told == "seen !\n[6 invisible characters were taken out of this output]"
+    assert "invisible" not in shell.say("printf '\\U0001F469\\u200D\\U0001F4BB\\uFE0F ok\\n'")

@@ -1,0 +1,407 @@
+"""An edit changes the matched span of the bytes and nothing else, whatever the file is made of."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
+
+from tools.base import SeenFile, ToolError
+from tools.edit import TOOL, EditArguments
+from tools.patch import find_all, source_text, splice
+from tools.safe_open import load_file
+from tools.text_encoding import common_newline, decode_text, unify_newlines
+
+from .file_session import FileSession
+
+
+def edited(files: FileSession, content: bytes, old: str, new: str, **more: bool) -> bytes:
+    files.seen("f", content)
+    files.edit("f", old, new, **more)
+    return files.path("f").read_bytes()
+
+
+ENCODINGS = [
+    ("latin-1", "cp1252", "café à la crème\nnaïve: x\n", b""),
+    ("utf-16-le", "utf-16-le", "héllo 😀\nx = 1\n", b"\xff\xfe"),
+    ("utf-16-be", "utf-16-be", "héllo 😀\nx = 1\n", b"\xfe\xff"),
+    ("utf-32-le", "utf-32-le", "héllo 😀\nx = 1\n", b"\xff\xfe\0\0"),
+    ("shift-jis", "cp932", "こんにちは、世界\nテスト x\n", b""),
+]
+
+
+@pytest.mark.parametrize(("codec", "named", "content", "mark"), ENCODINGS)
+def test_an_encoding_is_named_and_kept(files: FileSession, codec: str, named: str, content: str, mark: bytes):
+    data = mark + content.encode(codec)
+    files.put("f", data)
+    shown = files.do("read", file_path="f")
+    assert content.split("\n")[0] in shown
+    assert f"[decoded as {named}]" in shown
+    files.edit("f", "x", "yy")
+    assert files.path("f").read_bytes() == mark + content.replace("x", "yy").encode(codec)
+    files.do("write", file_path="f", content=content)
+    assert files.path("f").read_bytes() == data
+
+
+def test_what_the_encoding_cannot_say_is_refused(files: FileSession):
+    data = "café à la crème\n".encode("latin-1")
+    files.seen("f", data)
+    assert "cp1252" in files.refused("edit", file_path="f", old_string="la", new_string="→")
+    assert "cp1252" in files.refused("write", file_path="f", content="日本")
+    assert files.path("f").read_bytes() == data
+
+
+def test_half_a_unit_at_the_end_of_UTF_16_stays(files: FileSession):
+    data = b"\xff\xfe" + "a\nb\n".encode("utf-16-le") + b"\x41"
+    assert edited(files, data, "b", "c") == b"\xff\xfe" + "a\nc\n".encode("utf-16-le") + b"\x41"
+
+
+def test_invalid_bytes_elsewhere_are_kept(files: FileSession):
+    data = "héllo wörld ünïcode\n".encode() + b"bad \xff\xfe\x80 bytes\nx = 1\n"
+    files.put("f", data)
+    assert "3 bytes are not valid UTF-8" in files.do("read", file_path="f")
+    files.edit("f", "x = 1", "x = 2")
+    assert files.path("f").read_bytes() == data.replace(b"x = 1", b"x = 2")
+    assert edited(files, b"\xff\nx = 1\n", "x = 1", "x = 2") == b"\xff\nx = 2\n"
+
+
+def test_no_replacement_sign_is_ever_written(files: FileSession):
+    data = "héllo wörld ünïcode\n".encode() + b"bad \xff bytes\n"
+    files.seen("f", data)
+    missed = files.refused("edit", file_path="f", old_string="bad \ufffd bytes", new_string="good")
+    assert "stands for bytes" in missed
+    assert "\ufffd" in files.refused("edit", file_path="f", old_string="héllo", new_string="\ufffd")
+    assert "\ufffd" in files.refused("write", file_path="f", content="bad \ufffd bytes\n")
+    assert files.path("f").read_bytes() == data
+
+
+def test_binary_files_are_refused_with_size_and_kind(files: FileSession):
+    files.put("f", b"\x7fELF\x02\x01\x01" + bytes(100))
+    error = files.refused("read", file_path="f")
+    assert "107 bytes" in error and "ELF" in error
+    files.put("g", b"text with a \0 in it\n")
+    assert "binary" in files.refused("read", file_path="g")
+    files.context.seen[str(files.path("g"))] = SeenFile(load_file(str(files.path("g"))).sha256)
+    for tool, more in (("edit", {"old_string": "text", "new_string": "x"}), ("write", {"content": "x"})):
+        assert "binary" in files.refused(tool, file_path="g", **more)
+
+
+def test_a_byte_order_mark_is_kept_and_not_shown(files: FileSession):
+    mark = b"\xef\xbb\xbf"
+    files.put("f", mark + b"one\ntwo\n")
+    assert files.do("read", file_path="f") == "     1\tone\n     2\ttwo"
+    files.edit("f", "one", "1")
+    assert files.path("f").read_bytes() == mark + b"1\ntwo\n"
+    files.do("write", file_path="f", content="\ufeffnew\n")
+    assert files.path("f").read_bytes() == mark + b"new\n"
+    files.put("g", mark)
+    assert files.do("read", file_path="g") == "[file is empty]"
+
+
+@pytest.mark.parametrize(
+    ("content", "old", "new", "result"),
+    [
+        (b"a\r\nb\r\nc\r\n", "b\n", "x\ny\n", b"a\r\nx\r\ny\r\nc\r\n"),
+        (b"a\r\nb\r\nc\r\n", "a\r\nb", "x\r\ny", b"x\r\ny\r\nc\r\n"),
+        (b"a\rb\rc\r", "a\nb\n", "x\ny\nz\n", b"x\ry\rz\rc\r"),
+        (b"a\r\nb\nc\r\nd\r\n", "c", "x\ny", b"a\r\nb\nx\r\ny\r\nd\r\n"),
+        (b"a\r\nb\nc\r\n", "a\nb\nc\n", "a\nb\nx\nc\n", b"a\r\nb\nx\r\nc\r\n"),
+        (b"a\nb\r\nc\n", "b\n", "b\nx\n", b"a\nb\r\nx\nc\n"),
+        (b"one line", "one", "a\nb", b"a\nb line"),
+        (b"a\rx\nb\nc\n", "a\nx\n", "a\n\n", b"a\n\nb\nc\n"),
+    ],
+)
+def test_line_ends_are_kept_and_new_ones_follow_the_common_newline(
+    files: FileSession, content: bytes, old: str, new: str, result: bytes
+):
+    assert edited(files, content, old, new) == result
+
+
+def test_write_keeps_the_line_ends_of_what_it_replaces(files: FileSession):
+    files.seen("f", b"a\r\nb\r\n")
+    files.do("write", file_path="f", content="x\ny\nz\n")
+    assert files.path("f").read_bytes() == b"x\r\ny\r\nz\r\n"
+    files.do("write", file_path="f", content="x\r\ny\r\n")
+    assert files.path("f").read_bytes() == b"x\r\ny\r\n"
+
+
+def test_a_line_end_never_grows_together_with_its_neighbour(files: FileSession):
+    data = b"a\rb\n\nc\rd\r"
+    files.seen("f", data)
+    try:
+        files.edit("f", "b\n", "q\n")
+    except ToolError:
+        assert files.path("f").read_bytes() == data
+    else:
+        assert unify_newlines(files.path("f").read_bytes().decode()) == "a\nq\n\nc\nd\n"
+
+
+def test_only_line_ends_is_no_edit(files: FileSession):
+    files.seen("f", b"a\r\nb\r\n")
+    assert "line ends" in files.refused("edit", file_path="f", old_string="a\r\nb", new_string="a\nb")
+
+
+def test_the_end_of_the_file_stays_as_it_was(files: FileSession):
+    assert edited(files, b"a\nb", "a", "x") == b"x\nb"
+    assert edited(files, b"a\nb", "b", "x") == b"a\nx"
+    assert edited(files, b"a\nb\n", "b", "x") == b"a\nx\n"
+
+
+def test_only_real_line_ends_are_line_ends(files: FileSession):
+    data = "a  \t\nb\x0cc\u2028d\x85e\x1cf\n g\t \n".encode()
+    files.put("f", data)
+    shown = files.do("read", file_path="f")
+    assert shown.count("\n") == 2 and "     3\t g\t " in shown
+    files.edit("f", "d", "D")
+    assert files.path("f").read_bytes() == data.replace(b"d", b"D")
+
+
+def test_a_miss_several_matches_overlaps_and_no_change_are_refused(files: FileSession):
+    data = b"foo\nbar\nfoo\naaa\n"
+    files.seen("f", data)
+    missed = files.refused("edit", file_path="f", old_string="nope", new_string="x")
+    assert missed.startswith("String to replace not found in file.\nString: nope")
+    several = files.refused("edit", file_path="f", old_string="foo", new_string="x")
+    assert several.startswith("Found 2 matches of the string to replace, but replace_all is false.")
+    assert "lines 1, 3" in several
+    for replace_all in (False, True):
+        overlapping = files.refused(
+            "edit", file_path="f", old_string="aa", new_string="x", replace_all=replace_all
+        )
+        assert "2 matches" in overlapping and "4, 4" in overlapping
+    same = files.refused("edit", file_path="f", old_string="foo", new_string="foo")
+    assert "exactly the same" in same
+    assert files.path("f").read_bytes() == data
+
+
+def test_many_matches_and_a_long_text_are_named_in_short(files: FileSession):
+    files.seen("f", b"x\n" * 25)
+    several = files.refused("edit", file_path="f", old_string="x", new_string="y")
+    assert "lines 1, 2, " in several and ", 19, 20 and 5 more.\nString: x" in several
+    files.seen("f", b"x\n" * 20)
+    several = files.refused("edit", file_path="f", old_string="x", new_string="y")
+    assert ", 19, 20.\nString: x" in several
+    missed = files.refused("edit", file_path="f", old_string="z" * 1_001, new_string="y")
+    assert f"String: {'z' * 1_000}… (1,001 characters)\n" in missed
+    missed = files.refused("edit", file_path="f", old_string="z" * 1_000, new_string="y")
+    assert f"String: {'z' * 1_000}\n" in missed
+
+
+def test_half_a_character_is_refused(files: FileSession):
+    data = b"a\n"
+    files.seen("f", data)
+    for half in ("\ud800", "\udcff"):
+        assert "surrogate" in files.refused("edit", file_path="f", old_string="a", new_string=half)
+        assert "surrogate" in files.refused("edit", file_path="f", old_string=half, new_string="b")
+        assert "surrogate" in files.refused("write", file_path="f", content=half)
+        assert "surrogate" in files.refused("write", file_path=f"x{half}", content="x")
+    assert files.path("f").read_bytes() == data
+
+
+def test_a_file_must_be_read_before_it_is_changed(files: FileSession):
+    files.put("f", b"a\n")
+    unread = "File has not been read yet. Read it first before writing to it."
+    assert files.refused("edit", file_path="f", old_string="a", new_string="b") == unread
+    assert files.refused("write", file_path="f", content="b") == unread
+    assert files.refused("edit", file_path="none", old_string="a", new_string="b").startswith("File does not")
+
+
+def test_replace_all_replaces_all_but_not_in_a_file_that_changed(files: FileSession):
+    assert edited(files, b"x=1\r\ny\r\nx=1\r\n", "x=1\n", "z\n", replace_all=True) == b"z\r\ny\r\nz\r\n"
+    assert edited(files, b"abab", "ab", "c", replace_all=True) == b"cc"
+    files.put("f", b"z\nz\nz\n")
+    error = files.refused("edit", file_path="f", old_string="z", new_string="q", replace_all=True)
+    assert "modified since read" in error
+
+
+def test_an_edit_shows_what_it_did(files: FileSession):
+    files.seen("f", b"".join(b"line %d\n" % n for n in range(1, 21)))
+    result = files.result("edit", file_path="f", old_string="line 10\n", new_string="ten\nzehn\n")
+    assert result.content[0].text.endswith("     9\tline 9\n    10\tten\n    11\tzehn\n    12\tline 11")
+    assert result.human["note"] == "+2 -1"
+    assert "@@ -7,7 +7,8 @@" in result.human["diff"]
+    assert result.about["path"] == str(files.path("f"))
+
+
+@pytest.mark.parametrize(
+    ("content", "old", "new", "told"),
+    [
+        ("def f():\n\treturn 1\n", "def f():\n    return 1", "x", "white space"),
+        ("a  =  1\n", "a = 1", "x", "white space"),
+        ("say “hello”\n", 'say "hello"', "x", "quotes"),
+        ("a – b\n", "a - b", "x", "dashes"),
+        ("one\ntwo\n", "     1\tone\n     2\ttwo", "x", "line numbers"),
+        ("one\ntwo\n", "1→one\n2→two", "x", "line numbers"),
+        ("new text here\n", "old text here", "new text here", "already in the file, on line 1"),
+        ('a "b"\nc\n', 'a \\"b\\"\\nc', "x", "escaped once too often"),
+        (
+            "alpha\ndef compute(a, b):\n    return a\n",
+            "def compute(a, c):\n    return a",
+            "x",
+            "     2\tdef comp",
+        ),
+        ("alpha\nbeta\n", "quite another thing", "x", "Nothing like it"),
+    ],
+)
+def test_a_miss_is_diagnosed(files: FileSession, content: str, old: str, new: str, told: str):
+    files.seen("f", content.encode())
+    assert told in files.refused("edit", file_path="f", old_string=old, new_string=new)
+    assert files.path("f").read_bytes() == content.encode()
+
+
+def test_a_miss_in_a_huge_file_is_told_in_bounded_time(files: FileSession):
+    files.seen("f", b"".join(b"some line with words %d\n" % n for n in range(200_000)))
+    assert "not found" in files.refused(
+        "edit", file_path="f", old_string="some lime with wards 77777777", new_string="x"
+    )
+
+
+PLACEHOLDERS = ["[cleared: read src/a.py, 3,412 tokens; recall r57 shows it]", "<persisted-output>"]
+
+
+@pytest.mark.parametrize("text", PLACEHOLDERS)
+def test_our_own_placeholders_do_not_come_into_files(files: FileSession, text: str):
+    files.seen("f", b"a\n")
+    assert "placeholder" in files.refused("write", file_path="g", content=f"x\n{text}\n")
+    assert "placeholder" in files.refused("edit", file_path="f", old_string="a", new_string=text)
+    assert "old_string holds a placeholder" in files.refused(
+        "edit", file_path="f", old_string=text, new_string="b"
+    )
+    files.do("write", file_path="g", content="[cleared: all of it] and r57\n")
+
+
+def test_parallel_edits_of_one_file_queue_up(files: FileSession):
+    files.seen("f", b"".join(b"line %d.\n" % n for n in range(40)))
+
+    async def all_at_once() -> None:
+        await asyncio.gather(
+            *(
+                files.act("edit", file_path="f", old_string=f"line {n}.", new_string=f"done {n}.")
+                for n in range(40)
+            )
+        )
+
+    asyncio.run(all_at_once())
+    assert files.path("f").read_bytes() == b"".join(b"done %d.\n" % n for n in range(40))
+
+
+PIECES = st.sampled_from(
+    [
+        *"\n|\r\n|\r|a|bc|x = 1|\t|  |\x0c|é|😀|日本|\u2028".encode().split(b"|"),
+        *b"\xff|\xc3|\x80|\xe9|\x82\xa0\x83e|\x85".split(b"|"),
+    ]
+)
+TEXTS = st.lists(PIECES, min_size=1, max_size=40).map(b"".join)
+BODIES = st.one_of(TEXTS, st.binary(min_size=1, max_size=60))
+MARKS = ["", "utf-8-sig", "utf-16-le", "utf-16-be", "utf-32-le"]
+
+
+@st.composite
+def file_contents(draw: st.DrawFn) -> bytes:
+    """Random bytes, or random text in one of the marked encodings."""
+    kind = draw(st.sampled_from(MARKS))
+    if not kind:
+        return draw(BODIES)
+    text = draw(st.text(alphabet=st.sampled_from("ab\n\r é日😀\t\u2028\x0c"), min_size=1, max_size=40))
+    marks = {"utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff", "utf-32-le": b"\xff\xfe\0\0"}
+    return marks.get(kind, b"") + text.encode(kind) + draw(st.sampled_from([b"", b"", b"\x41"]))
+
+
+NEW = st.text(alphabet=st.sampled_from("ab\n\r é日x"), max_size=12)
+
+
+def check_span(data: bytes, start: int, size: int, new: str) -> None:
+    """Edit a random span of the file; compare with what a splice of the raw text must give."""
+    decoded = decode_text(data)
+    assume(decoded is not None and decoded[0])
+    assert decoded is not None
+    text = decoded[0]
+    flat = unify_newlines(text)
+    begin = start % len(flat)
+    old = flat[begin : begin + max(1, size)]
+    flat_new = unify_newlines(new)
+    assume(not any("\ud800" <= char <= "\udfff" for char in old))
+    places = find_all(flat, old)
+    folder = Path(tempfile.mkdtemp(dir=ROOT_OF_SPANS[0]))
+    files = FileSession(folder)
+    path = files.put("f", data)
+    files.context.seen[str(path)] = SeenFile(load_file(str(path)).sha256)
+    try:
+        files.edit("f", old, new)
+    except ToolError:
+        assert path.read_bytes() == data
+        return
+    assert len(places) == 1 and old != flat_new
+    assert_only_the_span(data, path.read_bytes(), text, old, flat_new)
+    assert files.litter() == []
+
+
+def assert_only_the_span(before: bytes, after: bytes, text: str, old: str, new: str) -> None:
+    """The reference: find the span in the raw text by its own walk, then compare what is around it."""
+    found = decode_text(before)
+    assert found is not None
+    form = found[1]
+    bounds = [0, *(index for index in range(1, len(text) + 1) if text[index - 1 : index + 1] != "\r\n")]
+    spans = ((start, end) for start in bounds for end in bounds if end > start)
+    start, end = next(span for span in spans if unify_newlines(text[slice(*span)]) == old)
+    head = form.mark + form.encode(text[:start])
+    tail = before[len(head) + len(form.encode(text[start:end])) :]
+    assert after.startswith(head) and after.endswith(tail)
+    middle = form.decode(after[len(head) : len(after) - len(tail)])
+    assert unify_newlines(middle) == new
+    allowed = {common_newline(text) or "\n", *re.findall("\r\n|\r|\n", text[start:end])}
+    assert set(re.findall("\r\n|\r|\n", middle)) <= allowed
+
+
+ROOT_OF_SPANS: list[str] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def spans(tmp_path_factory: pytest.TempPathFactory) -> None:
+    ROOT_OF_SPANS[:] = [str(tmp_path_factory.mktemp("spans"))]
+
+
+ANY = {"data": file_contents(), "start": st.integers(0, 60), "size": st.integers(1, 10), "new": NEW}
+SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=SLOW)
+@given(**ANY)
+@example(data=b"a\rb\n\nc\r", start=2, size=2, new="q\n")
+@example(data=b"\xff\xfea\x00\r\x00\n\x00", start=0, size=1, new="\n")
+def test_no_byte_outside_the_span_changes(data: bytes, start: int, size: int, new: str):
+    check_span(data, start, size, new)
+
+
+@pytest.mark.sweep
+@settings(max_examples=10_000, deadline=None, suppress_health_check=SLOW)
+@given(**ANY)
+def test_no_byte_outside_the_span_changes_in_ten_thousand_files(data: bytes, start: int, size: int, new: str):
+    check_span(data, start, size, new)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(PIECES, max_size=30).map(b"".join), st.integers(0, 30), st.integers(1, 8))
+def test_putting_back_what_was_there_gives_the_same_bytes(data: bytes, start: int, size: int):
+    decoded = decode_text(data)
+    assume(decoded is not None and decoded[0])
+    assert decoded is not None
+    source = source_text(data, *decoded)
+    begin = start % len(source.flat)
+    old = source.flat[begin : begin + size]
+    assume(not any("\ud800" <= char <= "\udfff" for char in old))
+    assert splice(source, [begin], old, old) == data
+
+
+def test_the_tool_says_what_it_takes():
+    assert TOOL.name == "edit" and list(EditArguments.model_fields) == [
+        "file_path",
+        "old_string",
+        "new_string",
+        "replace_all",
+    ]

@@ -1,0 +1,112 @@
+"""No output that is kept holds a value that is to be hidden, wherever its bytes are cut."""
+
+import ctypes
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tools.spool import MAX_UNFILED_BYTES, Spool, StreamRedactor
+from transcripts.masking import SecretMasks
+
+MASKS = SecretMasks(("secret-secret-1", "secret-secret-12", "aaaaaaaab", "short"))
+
+
+@given(
+    st.lists(
+        st.sampled_from(["secret-", "secret-1", "1", "2", "aaaa", "aab", "b", "short", "\n", "x"]),
+        max_size=30,
+    )
+)
+@example(["aaaa", "aaaa", "b"])
+@example(["secret-", "secret-", "1", "2"])
+def test_it_makes_no_difference_where_the_bytes_are_cut(pieces: list[str]) -> None:
+    redactor = StreamRedactor(MASKS)
+    shown = b"".join(redactor.feed(piece.encode()) for piece in pieces) + redactor.flush()
+    for value in MASKS.values[:3]:
+        assert value.encode() not in shown
+    assert shown.count(b"short") == "".join(pieces).count("short")
+
+
+def test_what_only_begins_like_a_secret_is_shown_when_nothing_follows() -> None:
+    redactor = StreamRedactor(MASKS)
+    assert redactor.feed(b"x secret-sec") == b"x "
+    assert redactor.flush() == b"secret-sec" and redactor.flush() == b""
+    assert redactor.feed(b"ret-1 y") == b"ret-1 y"
+
+
+def test_neither_memory_nor_the_file_of_an_output_holds_the_value(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "out" / "1.txt", masks=MASKS)
+    line = b"0123456789 secret-secret-1\n"
+    for at in range(MAX_UNFILED_BYTES // 2):
+        spool.feed((line * 7)[at * 5 % len(line) : at * 5 % len(line) + 5])
+    spool.feed(b"secret-s")
+    spool.close()
+    stored = spool.stored(tmp_path)
+    kept = (tmp_path / "out" / "1.txt").read_bytes()
+    assert stored is not None and stored.size == len(kept) == spool.total
+    assert kept.endswith(b"secret-s")
+    assert b"secret-secret" not in kept + spool.tail() + spool.head() and b"****" in kept
+
+
+def test_without_values_to_hide_nothing_is_held_back(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "1.txt")
+    spool.feed(b"secret-s")
+    assert spool.tail() == b"secret-s"
+
+
+def test_the_longest_of_several_values_is_hidden_whole() -> None:
+    redactor = StreamRedactor(MASKS)
+    assert redactor.feed(b"a secret-secret-12, secret-secret-1.") + redactor.flush() == b"a ****, ****."
+
+
+def test_a_value_too_short_to_be_a_secret_is_shown() -> None:
+    redactor = StreamRedactor(SecretMasks(("1234567", "12345678")))
+    assert redactor.feed(b"1234567 12345678 ") == b"1234567 **** "
+
+
+def test_where_no_file_can_be_made_none_is_made_later(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("in the way")
+    spool = Spool(tmp_path / "out" / "1.txt")
+    spool.feed(b"x" * (MAX_UNFILED_BYTES + 1))
+    assert (spool.error is not None and "directory" in spool.error.lower()) or spool.error == "File exists"
+    (tmp_path / "out").unlink()
+    spool.feed(b"y")
+    assert spool.stored(tmp_path) is None and not (tmp_path / "out").exists()
+    assert spool.tail(2) == b"xy"
+
+
+def test_a_full_disk_ends_the_file_and_what_it_holds_is_described(tmp_path: Path) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    (disk := tmp_path / "disk").mkdir()
+    if os.geteuid() != 0 or libc.mount(b"none", bytes(disk), b"tmpfs", 0, b"size=160k"):
+        pytest.skip("a small disk cannot be mounted here")
+    try:
+        spool = Spool(disk / "out" / "1.txt")
+        data = bytes(range(256)) * 1_000
+        spool.feed(data[:140_000])
+        spool.feed(data[140_000:])
+        spool.close()
+        stored, kept = spool.stored(tmp_path), (disk / "out" / "1.txt").read_bytes()
+        assert spool.error == "No space left on device"
+        assert stored is not None and 140_000 <= stored.size == len(kept) < len(data)
+        assert kept == data[: len(kept)] and stored.sha256 == hashlib.sha256(kept).hexdigest()
+        assert spool.total == len(data)
+    finally:
+        libc.umount2(bytes(disk), 2)
+
+
+@pytest.mark.parametrize("size", [0, 10, 600_000, 1_000_000])
+def test_what_came_since_is_told_with_what_is_missing_of_it(tmp_path: Path, size: int) -> None:
+    spool = Spool(tmp_path / "1.txt")
+    spool.feed(b"before")
+    for _ in range(10):
+        spool.feed(b"x" * (size // 10))
+    data, missing = spool.since(6)
+    assert data == b"x" * (size - missing)
+    assert (missing == 0) is (size <= 10)
+    assert spool.since(spool.total) == (b"", 0)
+    spool.close()

@@ -1,0 +1,97 @@
+"""The built-in tools as a source of tools, and the definitions of tools that the model is sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from . import BUILTIN
+from .base import Tool
+
+_VISIBLE_KEYS = ("name", "description", "input_schema")  # of a definition; its kind is for the record alone
+
+
+class BuiltinTools:
+    """The source of the tools in BUILTIN, in that order. Their modules are loaded by `open`."""
+
+    name = "makeroom"
+
+    def __init__(self) -> None:
+        self._tools: tuple[Tool, ...] = ()
+
+    async def open(self, folder: Path, environ: Mapping[str, str]) -> None:
+        self._tools = await asyncio.to_thread(load_builtin_tools)
+
+    def tools(self) -> Sequence[Tool]:
+        return self._tools
+
+    async def close(self) -> None:
+        """Nothing to release: what the tools start belongs to the session."""
+
+
+def load_builtin_tools() -> tuple[Tool, ...]:
+    """The tools of BUILTIN in its order."""
+    return tuple(import_module(f".{name}", __package__).TOOL for name in BUILTIN)
+
+
+def join_tools(sources: Iterable[tuple[str, Sequence[Tool]]]) -> dict[str, Tool]:
+    """The tools of all sources by name, in the order of (name of the source, its tools).
+
+    Raises ValueError where two tools have one name; the text names their sources.
+    """
+    joined: dict[str, Tool] = {}
+    origins: dict[str, str] = {}
+    for source, tools in sources:
+        for tool in tools:
+            if tool.name in joined:
+                raise ValueError(f"the tool {tool.name} comes twice: from {origins[tool.name]} and {source}")
+            joined[tool.name], origins[tool.name] = tool, source
+    return joined
+
+
+def definitions(tools: Iterable[Tool]) -> tuple[dict[str, Any], ...]:
+    """What the record keeps of each tool: what the model is sent, and the tool's kind.
+
+    Byte-stable: keys in a fixed order, without the titles that the schema generator adds.
+    """
+    return tuple(
+        {
+            "name": tool.name,
+            "description": tool.description,
+            "input_schema": _input_schema(tool),
+            "kind": tool.kind,
+        }
+        for tool in tools
+    )
+
+
+def same_tools(a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether two lists of definitions are the same to the model."""
+    return [visible_definition(each) for each in a] == [visible_definition(each) for each in b]
+
+
+def visible_definition(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """What the model is sent of a definition as the record keeps it."""
+    return {key: definition[key] for key in _VISIBLE_KEYS if key in definition}
+
+
+def _input_schema(tool: Tool) -> dict[str, Any]:
+    if isinstance(tool.arguments, Mapping):
+        return dict(tool.arguments)
+    schema: dict[str, Any] = _without_titles(tool.arguments.model_json_schema())
+    schema.pop("description", None)
+    return schema
+
+
+def _without_titles(value: Any, names: bool = False) -> Any:
+    """The schema without generated titles. `names`: the keys are names of parameters, `title` among them."""
+    if isinstance(value, Mapping):
+        return {
+            key: _without_titles(item, key == "properties" and not names)
+            for key, item in value.items()
+            if names or not (key == "title" and isinstance(item, str))
+        }
+    return [_without_titles(item) for item in value] if isinstance(value, list) else value

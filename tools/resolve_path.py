@@ -1,0 +1,317 @@
+"""Turn what the model wrote as a path into the one real path that is judged, shown and opened.
+
+`canonical_path` resolves links and dots itself, so that the permission rules see where a call would really
+act; safe_open.py then opens exactly that path and follows no link on the way.
+"""
+
+# A Path would drop the dots and slashes that have to be judged.
+# ruff: noqa: PTH111, PTH112, PTH113, PTH115, PTH118, PTH120
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterator
+from difflib import get_close_matches
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from pydantic import Field, PrivateAttr
+
+from .base import Access, Arguments, ToolContext, ToolError
+from .truncate import escaped
+
+_MAX_PATH_BYTES = 4_095  # PATH_MAX of Linux without its NUL
+_MAX_LINKS = 40  # followed in one path before it counts as a loop, as in Linux
+_MAX_SIBLINGS = 5_000  # names of a folder among which a similar one is sought
+_MAX_GUARDED_FILES = 2_000  # files that a hard link is compared with
+_MAGIC_LINK = re.compile(r"/proc/\d+(?:/task/\d+)?/(?:fd|map_files|ns)/")
+_LOOKALIKES = str.maketrans("\u202f\u00a0\u2009\u2018\u2019\u201c\u201d\u2013\u2014", "   ''\"\"--")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Always asked about before they are changed: what runs later, what grants rights, what holds secrets. All
+# that is below these folders: hooks and settings of git, of this program, of editors and CI; keys.
+_GUARDED_FOLDERS = _words(
+    ".git .makeroom .transcripts .task_outputs .claude .vscode .idea .fleet .zed .devcontainer .github"
+    " .gitlab .circleci .husky .buildkite .ssh .aws .gnupg .kube .docker .cargo .direnv"
+)
+_GUARDED_PAIRS = frozenset(
+    (".config", name) for name in _words("makeroom fish git systemd autostart gh nvim pip")
+)
+_GUARDED_FILES = _words(
+    ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin"
+    " .zlogout .kshrc .mkshrc .cshrc .tcshrc .login .logout .inputrc .xprofile .xinitrc .xsession"
+    " .pam_environment .gitconfig .gitmodules .git-credentials .npmrc .yarnrc .yarnrc.yml .pypirc .netrc"
+    " .curlrc .wgetrc .envrc .vimrc .exrc .nvimrc .emacs .tmux.conf .screenrc .gdbinit .lldbinit .ripgreprc"
+    " .editorconfig .pre-commit-config.yaml .lefthook.yml lefthook.yml .gitlab-ci.yml .travis.yml jenkinsfile"
+    " .mcp.json azure-pipelines.yml bitbucket-pipelines.yml appveyor.yml .appveyor.yml .drone.yml .cirrus.yml"
+    " authorized_keys crontab sudoers"
+)
+_ENV_FILE = re.compile(r"\.env(?:\.(?!(?:example|sample|template|dist|defaults)\Z).*)?", re.DOTALL)
+# Asked about before they are read: secrets, and other sessions. To read the rest is everyday work.
+_SECRET_FOLDERS = _words(".makeroom .transcripts .ssh .aws .gnupg .kube .docker")
+_SECRET_PAIRS = frozenset(((".config", "makeroom"),))
+_SECRET_FILES = _words(".netrc .git-credentials .npmrc .pypirc id_rsa id_ed25519 id_ecdsa id_dsa")
+# What a hard link is compared with, in the project and in the home folder.
+_LINKABLE_FILES = (
+    *(".bashrc", ".bash_profile", ".profile", ".zshrc", ".zshenv", ".zprofile", ".gitconfig"),
+    *(".ssh/authorized_keys", ".env", ".git/config", ".gitmodules"),
+)
+_LINKABLE_FOLDERS = (
+    *(".git/hooks", ".git/info", ".makeroom", ".transcripts", ".vscode", ".github", ".husky"),
+)
+
+
+class FileArguments(Arguments):
+    """Parameters with a path. They also keep what was found when the call was judged.
+
+    The path that was judged is the one that is opened, and the content that a person was asked about is the
+    one that is changed. Neither is part of what the model sent.
+    """
+
+    USE: ClassVar[Literal["read", "write"]] = "read"
+
+    file_path: str = Field(description="Path of the file, absolute or relative to the current folder.")
+    _path: str | None = PrivateAttr(default=None)
+    _approved_sha256: str | None = PrivateAttr(default=None)
+
+    @property
+    def creates(self) -> bool:
+        """Whether the file need not exist: no other name is sought for it."""
+        return False
+
+    def access(self, context: ToolContext) -> tuple[Access, ...]:
+        """What using the path means; the path is kept. Raises ToolError where the text is no usable path."""
+        path = self._path = resolve_path(context, self.file_path, self.creates)
+        protected = is_protected(path, self.USE)
+        if self.USE == "write" and not protected:
+            home = Path(context.environ.get("HOME") or Path.home())
+            protected = _is_ours(context, path) or _is_link_to_guarded(path, (context.folder, home))
+        outside = not is_inside(path, str(context.folder))
+        return (Access(self.USE, path, outside, protected),)
+
+    def real_path(self, context: ToolContext) -> str:
+        """The real path that was judged, or is judged now. Raises ToolError as `access` does."""
+        return self._path or self.access(context)[0].target
+
+    def approve(self, sha256: str) -> None:
+        """A person is asked about a change of the content with this hash ("": there is no file)."""
+        self._approved_sha256 = sha256
+
+    def is_approved(self, sha256: str) -> bool:
+        """Whether this is the content that a person was asked about, if one was."""
+        return self._approved_sha256 in (None, sha256)
+
+    def title(self) -> str:
+        """The path on one line, `~` expanded."""
+        try:
+            return one_line_path(_expanded(self.file_path))
+        except ToolError:
+            return one_line_path(self.file_path)
+
+
+def resolve_path(context: ToolContext, text: str, new: bool = False) -> str:
+    """The canonical path of a text, relative to the session's current folder. Nothing need exist there.
+
+    Unless `new`, a name that does not exist is sought under a lookalike. `@src/a.py`, as people mention
+    files, is src/a.py. Raises ToolError.
+    """
+    path = _expanded(text, context)
+    if not path.startswith("/"):
+        if not context.cwd.is_dir():
+            raise ToolError(
+                f"The current folder {one_line_path(context.cwd)} is gone.\n"
+                f"Give an absolute path; the project is {context.folder}."
+            )
+        first = path.split("/", 1)[0]
+        if path.startswith("@") and len(path) > 1 and not os.path.lexists(context.cwd / first):
+            path = path[1:]
+            path = _expanded(path, context) if path.startswith("~") else path
+        path = path if path.startswith("/") else f"{context.cwd}/{path}"
+    if not new and not os.path.lexists(path):
+        path = _lookalike(path) or path
+    return canonical_path(path)
+
+
+def _expanded(text: str, context: ToolContext | None = None) -> str:
+    """`~` at the start is expanded; the rest is literal. Raises ToolError for what no path can hold."""
+    if not text.strip():
+        raise ToolError("The path is empty.\nGive the path of a file.")
+    if "\0" in text:
+        raise ToolError("The path holds a NUL byte, which no file name can.\nGive it without.")
+    try:
+        size = len(text.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise ToolError("The path holds half a character (a lone surrogate).\nGive it without.") from None
+    if size > _MAX_PATH_BYTES:
+        raise ToolError(
+            f"The path is too long: {size:,} bytes, at most {_MAX_PATH_BYTES:,} are possible.\n"
+            "Give a shorter one."
+        )
+    home = context.environ.get("HOME") if context is not None else None
+    if home and (text == "~" or text.startswith("~/")):
+        return home + text[1:]
+    return os.path.expanduser(text)
+
+
+def canonical_path(path: str) -> str:
+    """The path without links, dots and double slashes; parts that do not exist are taken as they are.
+
+    Raises ToolError for loops, and for the magic links of /proc, which stand for open files, not for paths.
+    """
+    parts = path.split("/")[::-1]
+    done, links = "/", 0
+    while parts:
+        part = parts.pop()
+        if part in ("", "."):
+            continue
+        if part == "..":
+            done = os.path.dirname(done)
+            continue
+        step = f"{done}/{part}" if done != "/" else f"/{part}"
+        try:
+            link = os.readlink(step)
+        except OSError:
+            done = step
+            continue
+        links += 1
+        if links > _MAX_LINKS:
+            raise ToolError(f"{one_line_path(path)}: its links lead in a circle.\nGive another path.")
+        if _MAGIC_LINK.match(step):
+            raise ToolError(
+                f"{one_line_path(path)} is the open file of a process, not a file on disk.\n"
+                "Give the file's own path."
+            )
+        if link.startswith("/"):
+            done = "/"
+        parts.extend(link.split("/")[::-1])
+    return done
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a canonical path is the folder or below it."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def one_line_path(path: str | Path, folder: str | Path | None = None) -> str:
+    """The path on one line with nothing a terminal obeys, relative to `folder` where it is inside."""
+    text = str(path)
+    if folder is not None and is_inside(text, str(folder)) and text != str(folder):
+        text = text[len(str(folder).rstrip("/")) + 1 :]
+    return escaped(text, keep="")
+
+
+def is_protected(path: str, kind: Literal["read", "write"]) -> bool:
+    """Whether a person is always asked before this canonical path is used so.
+
+    Judged by name, in any letter case and any part of the path, so that no alias of the file system escapes.
+    """
+    folders, pairs, files = (
+        (_SECRET_FOLDERS, _SECRET_PAIRS, _SECRET_FILES)
+        if kind == "read"
+        else (_GUARDED_FOLDERS, _GUARDED_PAIRS, _GUARDED_FILES)
+    )
+    parts = [_plain_name(part) for part in path.split("/") if part]
+    if not folders.isdisjoint(parts) or not pairs.isdisjoint(pairwise(parts)):
+        return True
+    return bool(parts) and (parts[-1] in files or _ENV_FILE.fullmatch(parts[-1]) is not None)
+
+
+def _plain_name(name: str) -> str:
+    """A name as the most tolerant file system takes it: case, width, ignorable characters, trailing dots."""
+    if name.isascii():
+        return name.lower().rstrip(". ") or name
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    seen = "".join(char for char in folded if unicodedata.category(char) != "Cf")
+    return seen.rstrip(". ") or name
+
+
+def _is_ours(context: ToolContext, path: str) -> bool:
+    """Whether the path is in the program's settings or its stored outputs, wherever these were put."""
+    settings = context.environ.get("XDG_CONFIG_HOME")
+    ours = [str(context.outputs)] + ([canonical_path(f"{settings}/makeroom")] if settings else [])
+    return any(is_inside(path, folder) for folder in ours)
+
+
+def _is_link_to_guarded(path: str, roots: tuple[Path, ...]) -> bool:
+    """Whether the file is, by a hard link, also a guarded file below one of the roots."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    if found.st_nlink < 2:
+        return False
+    key = (found.st_dev, found.st_ino)
+    return any((each.st_dev, each.st_ino) == key for root in roots for each in _guarded_files(root))
+
+
+def _guarded_files(root: Path) -> Iterator[os.stat_result]:
+    """The guarded files below a root that a hard link may be another name of, at most so many."""
+    for name in _LINKABLE_FILES:
+        try:
+            yield (root / name).stat()
+        except OSError:
+            continue
+    walks = (os.walk(root / name) for name in _LINKABLE_FOLDERS)
+    files = (Path(folder, file) for walk in walks for folder, _, names in walk for file in names)
+    for file in islice(files, _MAX_GUARDED_FILES):
+        try:
+            yield file.lstat()
+        except OSError:
+            continue
+
+
+def _lookalike(path: str) -> str | None:
+    """The one existing path that looks the same: accents composed otherwise, odd spaces, curly quotes."""
+    folder, name = os.path.split(path.rstrip("/"))
+    if not name:
+        return None
+    if not os.path.isdir(folder):
+        found = _lookalike(folder) if folder not in ("", "/") else None
+        if found is None:
+            return None
+        folder = found
+        if os.path.lexists(f"{folder}/{name}"):
+            return f"{folder}/{name}"
+    same = [each for each in _names_in(folder) if _appearance(each) == _appearance(name)]
+    return os.path.join(folder, same[0]) if len(same) == 1 else None
+
+
+def _appearance(name: str) -> str:
+    return unicodedata.normalize("NFC", name.translate(_LOOKALIKES))
+
+
+def suggestions(path: str, root: Path) -> list[str]:
+    """At most three existing paths that may have been meant by one that does not exist."""
+    folder, name = os.path.split(path)
+    found = [os.path.join(folder, each) for each in _similar(name, _names_in(folder))]
+    parts = path.split("/")
+    for drop in range(len(parts) - 1, 0, -1):  # the same file with a folder too many or too few
+        guess = os.path.join(root, *parts[drop:])
+        if guess != path and os.path.isfile(guess):
+            found.append(guess)
+    return list(dict.fromkeys(found))[:3]
+
+
+def _similar(name: str, names: list[str]) -> list[str]:
+    by_folded: dict[str, str] = {}
+    for each in names:
+        by_folded.setdefault(each.casefold(), each)
+    near = get_close_matches(name.casefold(), by_folded, 3, 0.6)
+    stem = name.casefold().rpartition(".")[0] or name.casefold()
+    same_stem = [folded for folded in by_folded if (folded.rpartition(".")[0] or folded) == stem]
+    return [by_folded[folded] for folded in dict.fromkeys([*same_stem[:2], *near])]
+
+
+def _names_in(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder or ".") as entries:
+            return [entry.name for entry in islice(entries, _MAX_SIBLINGS)]
+    except OSError:
+        return []
