@@ -1,0 +1,123 @@
+"""Tools come from sources that are opened before the first session and closed after the last one."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.app.composition import Services, make_services
+from agent.app.config import Config
+from agent.app.context_building import overheads
+from agent.app.session_factory import SessionFactory, end_session, record_opening
+from agent.app.setup import RunSetup
+from agent.cli.arguments import Options
+from agent.errors import ConfigError
+from agent.events import Event, Notice
+from agent.model_port import RequestSettings
+from compact.tokens import load_counter
+from tests.agent.loop.world import Answers
+from tools import BUILTIN, recall
+from tools.base import Tool
+from transcripts.facts import Opened, User
+from transcripts.messages import TextBlock
+from transcripts.store import create
+
+SID = "20261121-093012-aaaa"
+
+
+def load_definitions() -> list[dict[str, Any]]:
+    """The built-in tools as they were recorded before definitions had kinds."""
+    return json.loads((Path(__file__).parents[2] / "tools" / "definitions.json").read_text("utf-8"))
+
+
+class Source:
+    """A source of one tool; keeps what it was asked."""
+
+    name = "maps"
+
+    def __init__(self, tool: Tool) -> None:
+        self.tool = tool
+        self.asked: list[object] = []
+
+    async def open(self, folder: Path, environ: Mapping[str, str]) -> None:
+        self.asked += ["open", folder, environ]
+
+    def tools(self) -> Sequence[Tool]:
+        return [self.tool]
+
+    async def close(self) -> None:
+        self.asked.append("close")
+
+
+def services_in(folder: Path, events: list[Event], *sources: Source) -> Services:
+    home = folder / "home"
+    config = Config(user_dir=home / "config", cache_dir=home / "cache", state_dir=home / "state")
+    setup = RunSetup(Options(offline=True), config, folder, {"PATH": "/bin"})
+    services = make_services(setup, events.append, Answers())
+    services.sources = (*services.sources, *sources)
+    return services
+
+
+def test_the_tools_of_another_source_join_the_built_in_ones(tmp_path: Path) -> None:
+    source = Source(replace(recall.TOOL, name="mcp__maps__route"))
+
+    async def run() -> None:
+        services = services_in(tmp_path, [], source)
+        await services.warm()
+        session, context = SessionFactory(services).first()
+        assert (*context.tools,) == (*BUILTIN, "mcp__maps__route")
+        assert [tool["name"] for tool in context.settings.tools] == [*context.tools]
+        assert source.asked == ["open", tmp_path, {"PATH": "/bin"}]
+        await end_session(session, context)
+        await services.close()
+
+    asyncio.run(run())
+    assert source.asked[-1] == "close"
+
+
+def test_a_name_that_two_sources_use_is_an_error_that_names_both(tmp_path: Path) -> None:
+    async def run() -> None:
+        services = services_in(tmp_path, [], Source(recall.TOOL))
+        with pytest.raises(ConfigError, match="the tool recall comes twice: from makeroom and maps"):
+            await services.warm()
+        await services.close()
+
+    asyncio.run(run())
+
+
+def test_what_the_tools_take_of_the_context_is_counted_without_what_only_the_record_keeps() -> None:
+    counter = load_counter()
+    definitions = tuple(load_definitions())
+    kept = tuple({**tool, "kind": "reads"} for tool in definitions)
+    counted = [overheads(RequestSettings("m", 1, tools=tools), counter) for tools in (definitions, kept)]
+    assert counted[0] == counted[1] and counted[0]["tools"] > 1_000
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_session_recorded_without_kinds_goes_on_without_a_notice(tmp_path: Path, changed: bool) -> None:
+    store = create(tmp_path, SID, pytest.fail)
+    recorded = load_definitions()[changed:]
+    store.append(Opened(1, 1.0, ("s",), tuple(recorded), "makeroom-offline", 200_000, str(tmp_path)))
+    store.append(User(2, 1.0, (TextBlock("hi"),), (5,)), durable=True)
+    store.close()
+    events: list[Event] = []
+
+    async def run() -> list[Opened]:
+        services = services_in(tmp_path, events)
+        await services.warm()
+        session, context = SessionFactory(services).resume(SID)
+        record_opening(services, session, context)
+        opened = [fact for fact in session.folded.facts if isinstance(fact, Opened)]
+        await end_session(session, context)
+        await services.close()
+        return opened
+
+    opened = asyncio.run(run())
+    told = "\n".join(event.text for event in events if isinstance(event, Notice))
+    assert ("tools changed" in told) is changed
+    assert len(opened) == 1 + changed
+    assert ("kind" in opened[-1].tools[0]) is changed

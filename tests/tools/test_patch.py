@@ -1,0 +1,113 @@
+"""A diff says exactly what changed; a snippet shows the place and no more."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tools.patch import any_overlap, find_all, snippet, unified_diff
+
+TEXTS = st.lists(st.sampled_from("abcde"), max_size=30).map(
+    lambda lines: "".join(f"{line}\n" for line in lines)
+)
+
+
+def applied(old: str, diff: str) -> str:
+    """The text that the diff makes of `old`, after a check of its ranges and its context. Lines have ends."""
+    before, after, at = old.splitlines(), [], 0
+    for line in diff.splitlines()[2:]:
+        if found := re.fullmatch(r"@@ -(\d+)(,0|,\d+)? \+(\d+)(,0|,\d+)? @@", line):
+            start = int(found[1]) - (found[2] != ",0")
+            after += before[at:start]
+            at = start
+            assert int(found[3]) == len(after) + (found[4] != ",0")
+            continue
+        if line[0] in " -":
+            assert before[at] == line[1:]
+            at += 1
+        if line[0] in " +":
+            after.append(line[1:])
+    return "".join(f"{line}\n" for line in [*after, *before[at:]])
+
+
+@given(TEXTS, TEXTS)
+def test_a_diff_makes_the_new_text_of_the_old_one(old: str, new: str):
+    made = unified_diff(old, new, "f")
+    if old == new:
+        assert (made.text, made.note) == ("", "+0 -0")
+        return
+    assert applied(old, made.text) == new
+    assert made.text.startswith("--- a/f\n+++ b/f\n@@ -")
+    body = made.text.split("\n")[2:-1]
+    assert made.added == sum(line.startswith("+") for line in body)
+    assert made.removed == sum(line.startswith("-") for line in body)
+    runs = re.findall(r"(?:^ .*\n)+", made.text, re.MULTILINE)
+    assert all(run.count("\n") <= 6 for run in runs)
+
+
+def test_at_most_three_lines_stand_around_a_change():
+    lines = [f"line {n}\n" for n in range(20)]
+    made = unified_diff("".join(lines), "".join(lines).replace("line 9\n", "nine\n"), "f")
+    assert made.text.split("\n")[2] == "@@ -7,7 +7,7 @@"
+    assert made.text.count("\n ") == 6
+    made = unified_diff("a\n", "b\n", "f")
+    assert made.text.split("\n")[2] == "@@ -1 +1 @@"
+    assert unified_diff("", "a\n", "f").text.split("\n")[2] == "@@ -0,0 +1 @@"
+
+
+@pytest.mark.parametrize("at", [10, 4_990])
+def test_a_small_change_of_a_long_file_is_shown_as_small(at: int):
+    lines = [f"line {n}\n" for n in range(5_000)]
+    made = unified_diff("".join(lines), "".join(lines).replace(f"line {at}\n", "changed\n"), "f")
+    assert made.note == "+1 -1"
+    assert made.text.count("\n") == 2 + 1 + 3 + 2 + 3
+
+
+def test_a_last_line_without_an_end_is_marked():
+    made = unified_diff("a\nb", "a\nb\n", "f")
+    assert made.text == "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+b\n"
+
+
+def test_very_long_changes_are_shown_as_one():
+    old = "".join(f"{n}\n" for n in range(1_000))
+    new = "".join(f"{n if n % 2 else -n}\n" for n in range(1_000))
+    made = unified_diff(old, new, "f")
+    assert made.text.count("@@ -") == 1
+    assert made.added == made.removed == 997  # from line 2 to line 998, those between that stay too
+    assert applied(old, made.text) == new
+
+
+def test_a_snippet_has_a_line_before_and_after_and_leaves_out_the_middle_of_many():
+    flat = "".join(f"line {n}\n" for n in range(1, 101))
+    at = flat.index("line 50\n")
+    assert snippet(flat, at, at + 8).split("\n") == [f"    {n}\tline {n}" for n in (49, 50, 51)] + [
+        "    52\tline 52"
+    ]
+    shown = snippet(flat, 0, len(flat)).split("\n")
+    assert len(shown) == 25 and shown[12] == "      …"
+    assert (shown[0], shown[11], shown[13], shown[-1]) == (
+        "     1\tline 1",
+        "    12\tline 12",
+        "    89\tline 89",
+        "   100\tline 100",
+    )
+    assert snippet("x" * 3_000, 0, 1) == "     1\t" + "x" * 2_000
+
+
+@pytest.mark.parametrize(
+    ("flat", "piece", "places", "overlapping"),
+    [
+        ("abab", "ab", [0, 2], False),
+        ("aaa", "aa", [0, 1], True),
+        ("ab", "x", [], False),
+        ("aXa", "a", [0, 2], False),
+    ],
+)
+def test_every_place_is_found_and_neighbours_do_not_overlap(
+    flat: str, piece: str, places: list[int], overlapping: bool
+):
+    assert find_all(flat, piece) == places
+    assert any_overlap(places, len(piece)) is overlapping
