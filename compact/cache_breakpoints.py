@@ -1,54 +1,52 @@
-"""Where the cache marks stand that keep an edit from rewriting everything.
+"""Where the cache breakpoints of the history stand, so that an edit does not rewrite everything behind it.
 
-An entry of the prompt cache is written only at a mark. The system prompt has one and the end has one; the
-other two stand where the two newest batches of edits end. The next batch begins behind the newer one, and
-finds there an entry to read; what it wrote before that is read and not written again.
+The API writes a cache entry only at a breakpoint, and takes four. One stands behind the system prompt and one
+at the end of the request; the other two stand where the two newest batches of edits end. The next batch
+begins behind the newest one: what stands in front of it is then read from its entry and not written again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from transcripts.edits import earliest_seq
-from transcripts.facts import Clear, Compacted, Unthink
+from transcripts.facts import Compacted
 from transcripts.fold import Folded
 
-HARMLESS = frozenset({"budget", "unthink", "repair"})  # change what was never sent, or nothing that is cached
+from .invariants import changed_span
+
+# Layers that change what was never sent, or nothing that is in the cache.
+UNCACHED_LAYERS = frozenset({"budget", "unthink", "repair"})
 
 
 def cache_breakpoints(folded: Folded) -> tuple[int, ...]:
-    """Indices of the messages with the second and the third mark, in order; none where nothing was edited.
+    """Indices of the messages in the history that carry a breakpoint, in order; none without edits.
 
-    The one is where the newest batch ends, the other where the one before it ended; for a first batch, the
-    message before it, where an earlier request may have ended.
+    One is where the newest batch ends, the other where the batch before it ended. With one batch only, it is
+    the message before that batch, where an earlier request may have ended.
     """
-    batches = _batches(folded)
-    newest = next(batches, None)
+    spans = _batch_spans(folded)
+    newest = next(spans, None)
     if newest is None:
         return ()
-    view, older = folded.view, next(batches, None)
-    first = view.index_of(_first(newest))
-    places = {view.index_of(_last(newest)), view.index_of(_last(older)) if older is not None else first - 1}
+    view, older = folded.view, next(spans, None)
+    before = view.index_of(older[1]) if older is not None else view.index_of(newest[0]) - 1
+    places = {view.index_of(newest[1]), before}
     return tuple(sorted(place for place in places if 0 <= place < len(view)))
 
 
-def frontier(folded: Folded) -> int:
-    """The first message behind the newest batch of edits: a new batch begins there."""
-    newest = next(_batches(folded), None)
-    return 0 if newest is None else min(len(folded.view), folded.view.index_of(_last(newest)) + 1)
+def first_unedited(folded: Folded) -> int:
+    """Index of the first message behind the newest batch of edits, where the next batch begins."""
+    newest = next(_batch_spans(folded), None)
+    return 0 if newest is None else min(len(folded.view), folded.view.index_of(newest[1]) + 1)
 
 
-def _batches(folded: Folded) -> Iterator[Compacted]:
-    """The compactions in force that changed what was sent, the newest first."""
+def _batch_spans(folded: Folded) -> Iterator[tuple[int, int]]:
+    """(first, last) seq of what each compaction in force changed of what was sent, the newest first."""
     for made in reversed(folded.compactions):
-        if made.layer not in HARMLESS and made.id not in folded.undone and _last(made):
-            yield made
+        if counts_as_batch(made) and made.id not in folded.undone and (span := changed_span(made.edits)):
+            yield span
 
 
-def _first(made: Compacted) -> int:
-    return earliest_seq(tuple(edit for edit in made.edits if not isinstance(edit, Unthink))) or 0
-
-
-def _last(made: Compacted) -> int:
-    shown = (edit for edit in made.edits if not isinstance(edit, Unthink))
-    return max((edit.seq if isinstance(edit, Clear) else edit.last for edit in shown), default=0)
+def counts_as_batch(made: Compacted) -> bool:
+    """Whether a compaction changed what had been sent before."""
+    return made.layer not in UNCACHED_LAYERS

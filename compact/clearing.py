@@ -1,11 +1,12 @@
-"""What can be cleared in a stretch of the view, and the edits that clear it.
+"""Clearing single blocks: what can be cleared in a stretch of the view, and the edits that do it.
 
-Finding is cheap, by the counts that the parts carry; an edit's exact saving is counted only when it is made.
+Candidates are found by the token counts that the parts carry; the exact saving is counted when an edit is
+made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from transcripts.facts import Clear, Reply, Result, User
@@ -14,17 +15,27 @@ from transcripts.messages import Block, ImageBlock, TextBlock, ToolResultBlock, 
 from transcripts.view import Part, PartKind
 
 from .invariants import fact_at
-from .placeholders import head_and_tail, input_line, is_placeholder, pasted_line, result_line
+from .placeholders import (
+    PATH_ARGUMENTS,
+    head_and_tail,
+    image_placeholder,
+    input_placeholder,
+    is_placeholder,
+    preview_text,
+    result_placeholder,
+)
+from .plan import File, Situation
 from .tokens import TokenCounter
 
-LINE = 30  # tokens of a placeholder, about; exact when the edit is made
-MIN_FIELD = 160  # characters of a tool input's field below which its placeholder would be hardly shorter
-KEPT_FIELDS = frozenset({"file_path", "path", "notebook_path", "pattern", "description", "url", "glob"})
+PLACEHOLDER_TOKENS = 30  # of a placeholder, about; counted exactly when the edit is made
+MIN_CLEARED_TOKENS = 60  # that clearing one block has to free: twice the placeholder
+MIN_FIELD_CHARS = 160  # of a tool input's field; the placeholder of a shorter one is hardly shorter
+KEPT_FIELDS = frozenset({*PATH_ARGUMENTS, "pattern", "description", "url", "glob"})  # what a call is about
 
 
 @dataclass(frozen=True, slots=True)
 class ClearCandidate:
-    """Something that could be cleared, in message `index` of the view; `gain` in tokens, about."""
+    """A block or field that could be cleared, in message `index` of the view; `gain` is in tokens, about."""
 
     index: int
     part: Part
@@ -36,78 +47,92 @@ class ClearCandidate:
         return self.part.seq, self.part.index, self.field
 
 
-def candidates(folded: Folded, first: int, last: int, least: int) -> Iterator[ClearCandidate]:
-    """Seen results and long inputs in the messages first..last-1 that would free `least` tokens each."""
+def clear_candidates(folded: Folded, first: int, last: int) -> Iterator[ClearCandidate]:
+    """Results that the model has seen, and long inputs, in the messages first..last-1 of the view."""
     view, seen = folded.view, folded.last_reply_seq
     for index in range(first, last):
         for part in view[index].parts:
-            if part.tokens < least + LINE:
+            if part.tokens < MIN_CLEARED_TOKENS + PLACEHOLDER_TOKENS:
                 continue
             if part.kind is PartKind.RESULT:
-                if part.seq <= seen and not shown_by_us(part):
-                    yield ClearCandidate(index, part, "content", part.tokens - LINE)
+                if part.seq <= seen and not is_replaced(part):
+                    yield ClearCandidate(index, part, "content", part.tokens - PLACEHOLDER_TOKENS)
             elif part.kind is PartKind.INPUT:
-                yield from _fields(index, part, least)
+                yield from _field_candidates(index, part)
 
 
-def _fields(index: int, part: Part, least: int) -> Iterator[ClearCandidate]:
+def _field_candidates(index: int, part: Part) -> Iterator[ClearCandidate]:
     if not isinstance(part.block, ToolUseBlock):
         return
     texts = {name: value for name, value in part.block.input.items() if isinstance(value, str)}
     characters = sum(len(value) for value in texts.values()) or 1
     for name, value in texts.items():
-        gain = part.tokens * len(value) // characters - LINE
-        if gain >= least and clearable(name, value):
+        gain = part.tokens * len(value) // characters - PLACEHOLDER_TOKENS
+        is_long = len(value) >= MIN_FIELD_CHARS and gain >= MIN_CLEARED_TOKENS
+        if is_long and name not in KEPT_FIELDS and not is_placeholder(value):
             yield ClearCandidate(index, part, name, gain)
 
 
-def clearable(name: str, value: object) -> bool:
-    """Whether a field of a tool input is a long text that says nothing of where or what."""
-    return (
-        isinstance(value, str)
-        and name not in KEPT_FIELDS
-        and len(value) >= MIN_FIELD
-        and not is_placeholder(value)
-    )
+def is_replaced(part: Part) -> bool:
+    """Whether a placeholder or a preview is shown already, or the part has no fact behind it."""
+    return part.kind is PartKind.PLACEHOLDER or is_placeholder(shown_text(part.block))
 
 
-def shown_by_us(part: Part) -> bool:
-    """Whether what is shown is a placeholder or a preview already, or has no fact behind it."""
-    return part.kind is PartKind.PLACEHOLDER or is_placeholder(text_of(part.block))
-
-
-def text_of(block: Block) -> str:
-    """The text of a result, or of a text."""
+def shown_text(block: Block) -> str:
+    """The text of a result or of a text block; "" for other blocks."""
     if isinstance(block, ToolResultBlock):
-        return "\n".join(piece.text for piece in block.content if isinstance(piece, TextBlock))
+        return joined_text(block.content)
     return block.text if isinstance(block, TextBlock) else ""
 
 
-def clear(folded: Folded, part: Part, field: str, count: TokenCounter) -> Clear | None:
-    """The edit that shows a placeholder instead; None where that is not shorter.
+def joined_text(blocks: Sequence[Block]) -> str:
+    """The text blocks among `blocks`, one a line."""
+    return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+
+
+def file_path_of(use: ToolUseBlock) -> str:
+    """The file that a call names, "" for none."""
+    for name in PATH_ARGUMENTS:
+        value = use.input.get(name)
+        if isinstance(value, str):
+            return value
+    return ""
+
+
+def placeholder_edit(folded: Folded, part: Part, field: str, counter: TokenCounter) -> Clear | None:
+    """The edit that shows a placeholder instead of a result or a field; None where that is not shorter.
 
     `saves` is against the original, whatever an earlier edit shows there now.
     """
     fact = fact_at(folded, part.seq)
     if isinstance(fact, Result) and field == "content":
-        return made(part, field, result_line(part, sum(fact.tokens)), sum(fact.tokens), count)
+        tokens = sum(fact.tokens)
+        return _shorter(part, field, result_placeholder(part, tokens), tokens, counter)
     if isinstance(fact, Reply) and isinstance(part.block, ToolUseBlock):
         value = part.block.input.get(field)
         if not isinstance(value, str):
             return None
-        line = input_line(part, field, value, count.text(value))
-        return made(part, field, line, count.value(value), count)  # within JSON, as it is sent
+        text = input_placeholder(part, field, value, counter.text(value))
+        return _shorter(part, field, text, counter.value(value), counter)  # within JSON, as it is sent
     return None
 
 
-def made(part: Part, field: str, text: str, original: int, count: TokenCounter) -> Clear | None:
-    """The edit that shows `text` in place of `original` tokens; None where it is not shorter."""
-    shown = count.value(text) if isinstance(part.block, ToolUseBlock) else count.text(text)
-    saves = original - shown
-    return Clear(part.seq, part.index, field, text, saves) if saves > 0 else None
+def preview_edit(situation: Situation, part: Part, characters: int) -> tuple[Clear | None, tuple[File, ...]]:
+    """The edit that shows the beginning of a result, and the file that keeps all of it.
+
+    An output that is stored already is named where it is. The edit is None where a preview is not shorter.
+    """
+    fact = fact_at(situation.folded, part.seq)
+    if not isinstance(fact, Result):
+        return None, ()
+    text = joined_text(fact.content)
+    path = fact.stored.path if fact.stored else f"{situation.outputs}r{part.seq}.txt"
+    shown = preview_text(part, text, path, characters)
+    edit = _shorter(part, "content", shown, sum(fact.tokens), situation.counter)
+    return edit, () if fact.stored or edit is None else ((path.rpartition("/")[2], text),)
 
 
-def clear_pasted(folded: Folded, part: Part, characters: int, count: TokenCounter) -> Clear | None:
+def user_block_edit(folded: Folded, part: Part, characters: int, counter: TokenCounter) -> Clear | None:
     """A long text of the user shown by its head and tail, an image by a line: a last resort."""
     fact = fact_at(folded, part.seq)
     if not isinstance(fact, User) or part.index >= len(fact.blocks):
@@ -115,17 +140,15 @@ def clear_pasted(folded: Folded, part: Part, characters: int, count: TokenCounte
     original = fact.blocks[part.index]
     tokens = fact.tokens[part.index] if part.index < len(fact.tokens) else part.tokens
     if isinstance(original, ImageBlock):
-        return made(part, "source", pasted_line(part, tokens), tokens, count)
+        return _shorter(part, "source", image_placeholder(part, tokens), tokens, counter)
     if isinstance(original, TextBlock):
         text = head_and_tail(original.text, characters, f"r{part.seq}.{part.index}")
-        return made(part, "text", text, tokens, count)
+        return _shorter(part, "text", text, tokens, counter)
     return None
 
 
-def path_in(use: ToolUseBlock) -> str:
-    """The file that a call names, "" for none."""
-    for name in ("file_path", "path", "notebook_path"):
-        value = use.input.get(name)
-        if isinstance(value, str):
-            return value
-    return ""
+def _shorter(part: Part, field: str, text: str, original: int, counter: TokenCounter) -> Clear | None:
+    """The edit that shows `text` in place of `original` tokens; None where it saves nothing."""
+    shown = counter.value(text) if isinstance(part.block, ToolUseBlock) else counter.text(text)
+    saves = original - shown
+    return Clear(part.seq, part.index, field, text, saves) if saves > 0 else None

@@ -1,7 +1,7 @@
-"""The floor: room without any model. The ledger and the words of the person take the place of old history.
+"""Making room without a model: the ledger and the user's messages take the place of old history.
 
-Deterministic, and it always ends in a request that can be sent, from any state: where folding is not enough,
-the tail gets shorter, and in the end the newest blocks are shrunk to previews, unseen ones included.
+Deterministic, and from any state it ends in a request that can be sent: where folding is not enough the tail
+gets shorter, and at last the newest blocks are shrunk to previews, unseen ones included.
 """
 
 from __future__ import annotations
@@ -9,101 +9,99 @@ from __future__ import annotations
 from transcripts.facts import Edit
 from transcripts.messages import TextBlock
 
-from .clearing import text_of
-from .folding import FoldLimits, FoldPlan, ShrinkStep, fold_at, fold_old, shrink
+from .folding import FoldPlan, ShrinkStep, fold_before, fold_history, shrink_blocks
 from .placeholders import head_and_tail
 from .plan import Proposal, Situation, Trigger
 from .report import fits, frees_enough, propose
-from .summary_record import keep_cap, summary_in
+from .summary_record import FoldLimits, record_limit, summary_in
 
-SHORT_TAIL = 2_000  # tokens by our count
+SHORT_TAIL_TOKENS = 2_000  # by our count
 
 
 def fallback_summary(situation: Situation, trigger: Trigger, why: str) -> Proposal | None:
-    """The first of ever harder foldings that leaves a sendable request and frees a tenth, or None.
+    """The mildest folding that leaves a sendable request and frees enough, or None.
 
-    What the model has not seen is only touched where the person or the API asked for room.
+    What the model has not seen is only touched where the user or the API asked for room.
     """
-    forced = trigger != "auto"
-    carried = _carried(situation)
-    usual = FoldLimits(trigger, carried)
-    hard = FoldLimits(trigger, carried, SHORT_TAIL, restoring=False)
-    for terms, unseen in (
-        (usual, False),
-        (FoldLimits(trigger, carried, None, False), False),
-        (hard, False),
-        (hard, True),
-    ):
-        if unseen and not forced:
-            break
-        proposal = _made(situation, terms, unseen, why)
-        if proposal is not None and accepted(situation, proposal):
+    summary = _earlier_summary(situation)
+    short = FoldLimits(trigger, summary, SHORT_TAIL_TOKENS, restoring=False)
+    attempts = [
+        (FoldLimits(trigger, summary), False),
+        (FoldLimits(trigger, summary, restoring=False), False),
+        (short, False),
+    ]
+    if trigger != "auto":
+        attempts.append((short, True))
+    for limits, unseen in attempts:
+        proposal = _attempt(situation, limits, unseen, why)
+        if proposal is not None and is_acceptable(situation, proposal):
             return proposal
     return None
 
 
-def ledger_first(situation: Situation, clears: Situation) -> Proposal | None:
-    """The ledger in place of history that has been cleared already, if that frees enough to need no summary.
+def ledger_first(situation: Situation, cleared: Situation) -> Proposal | None:
+    """The ledger in place of history that was cleared already, if that makes a summary needless.
 
-    `clears` is the situation with the clearing planned in this pass.
+    `cleared` is the situation with the clearing planned in this pass.
     """
-    cleared = [seq for seq, _ in clears.folded.edits.clears if seq <= clears.folded.last_reply_seq]
-    if not cleared:
+    seqs = [seq for seq, _ in cleared.folded.edits.clears if seq <= cleared.folded.last_reply_seq]
+    if not seqs:
         return None
-    at = sum(1 for entry in situation.folded.entries if entry.seq <= max(cleared))
-    if not 0 < at < len(situation.folded.entries):
+    entries = situation.folded.entries
+    at = sum(1 for entry in entries if entry.seq <= max(seqs))
+    if not 0 < at < len(entries):
         return None
-    folding = fold_at(situation, FoldLimits("auto", _carried(situation)), at)
-    proposal = _proposed(situation, "auto", folding, ShrinkStep(), "ledger first")
-    enough = situation.settings.ledger_enough * situation.due
-    return proposal if accepted(situation, proposal) and proposal.report["after"] <= enough else None
+    folding = fold_before(situation, FoldLimits("auto", _earlier_summary(situation)), at)
+    proposal = _propose_ledger(situation, "auto", folding, ShrinkStep(), "ledger first")
+    most = situation.settings.ledger_first_max_share * situation.trigger_tokens
+    return proposal if is_acceptable(situation, proposal) and proposal.report["after"] <= most else None
 
 
-def goal_of(situation: Situation) -> int:
-    """What a compaction should leave at most: below what would make the next one due at once."""
-    goal = min(situation.due, situation.window.size)
+def target_tokens(situation: Situation) -> int:
+    """What a compaction should leave at most: less than what would make the next one due at once."""
+    target = min(situation.trigger_tokens, situation.window.size)
     most = situation.settings.max_compact_size
-    return min(goal, most) if most else goal
+    return min(target, most) if most else target
 
 
-def accepted(situation: Situation, proposal: Proposal) -> bool:
-    """Whether what it leaves can be sent, and it was worth it."""
+def is_acceptable(situation: Situation, proposal: Proposal) -> bool:
+    """Whether a proposal leaves a sendable request, and frees enough where that was not the point."""
     report = proposal.report
     return report["after"] <= situation.window.size and (
         frees_enough(situation, report["freed"]) or not fits(situation)
     )
 
 
-def _made(situation: Situation, terms: FoldLimits, unseen: bool, why: str) -> Proposal | None:
-    folding = fold_old(situation, terms)
-    now = situation if folding is None else situation.supposing((folding.fold,))
-    shrunk = ShrinkStep()
-    if now.tokens > goal_of(situation):
+def _attempt(situation: Situation, limits: FoldLimits, unseen: bool, why: str) -> Proposal | None:
+    folding = fold_history(situation, limits)
+    now = situation if folding is None else situation.with_edits((folding.fold,))
+    target, shrunk = target_tokens(situation), ShrinkStep()
+    if now.tokens > target:
         first = folding.tail[0].seq if folding is not None and folding.tail else 0
-        before = now.folded.view.tokens_before(now.folded.view.index_of(first))
-        room = situation.unscaled(goal_of(situation)) - situation.overhead - before
-        shrunk = shrink(now, first, max(0, room), unseen)
+        before = now.view.tokens_before(now.view.index_of(first))
+        room = situation.unscaled(target) - situation.overhead - before
+        shrunk = shrink_blocks(now, first, max(0, room), unseen)
     if folding is None and not shrunk.edits:
         return None
-    proposal = _proposed(situation, terms.trigger, folding, shrunk, why)
-    over = proposal.report["after"] > goal_of(situation)
-    return None if over and not unseen and terms.trigger != "auto" else proposal
+    proposal = _propose_ledger(situation, limits.trigger, folding, shrunk, why)
+    too_much = proposal.report["after"] > target
+    return None if too_much and not unseen and limits.trigger != "auto" else proposal
 
 
-def _proposed(
+def _propose_ledger(
     situation: Situation, trigger: Trigger, folding: FoldPlan | None, shrunk: ShrinkStep, why: str
 ) -> Proposal:
     edits: tuple[Edit, ...] = shrunk.edits if folding is None else (folding.fold, *shrunk.edits)
-    restored = [] if folding is None else list(folding.restored.results)
+    restored = [] if folding is None else folding.restored
     return propose(situation, "ledger", trigger, edits, shrunk.files, why=why, restored=restored)
 
 
-def _carried(situation: Situation) -> str:
-    """The summary of an earlier fold, cut to a third of what a fold may keep: no model writes a new one."""
+def _earlier_summary(situation: Situation) -> str:
+    """The summary of the newest fold that has one, cut to a third of what a record may take; "" for none."""
     for fold in reversed(situation.folded.edits.folds):
         for block in fold.blocks:
-            if isinstance(block, TextBlock) and (text := summary_in(text_of(block))):
-                size, room = situation.count.text(text), keep_cap(situation) // 3
+            if isinstance(block, TextBlock) and (text := summary_in(block.text)):
+                size, room = situation.counter.text(text), record_limit(situation) // 3
                 if size <= room:
                     return text
                 return head_and_tail(text, len(text) * room // size, f"r{fold.first}-r{fold.last}")

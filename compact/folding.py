@@ -1,143 +1,118 @@
-"""Folding old history away: where to cut, and the fold that takes its place, with or without a summary.
+"""Folding old history: where to cut, the fold that takes its place, and shrinking what is left.
 
-A cut stands between exchanges, never within an older fold. The newest exchange stays, since its results may
-not have been seen; where even that is too much for the window, it is shrunk to previews.
+A cut stands between exchanges and never within an older fold. What the model has not seen yet stays unfolded;
+where even that is too much for the window, single blocks are shrunk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from compact.layers.budget import preview
 from transcripts.entries import Entry, Exchange, Prompt
 from transcripts.facts import Clear, Fold
 from transcripts.fold import Folded
-from transcripts.messages import Block, TextBlock, ToolUseBlock
+from transcripts.messages import TextBlock, ToolUseBlock
 from transcripts.view import Part, PartKind
 
-from .clearing import clear, clear_pasted, shown_by_us, text_of
+from .clearing import is_replaced, placeholder_edit, preview_edit, shown_text, user_block_edit
 from .identifiers import strings
-from .plan import Situation, Trigger
-from .restored_files import RestoredFiles, select_restored
-from .summary_record import FoldSpan, keep, keep_cap
+from .plan import File, Situation
+from .restored_files import restore_files
+from .summary_record import FoldLimits, record_limit, record_text
 
-LEAST_TAIL = 1_500  # tokens of the newest exchanges that stay whatever the record takes
-SMALL = 300  # tokens below which a block is not worth shrinking
-PREVIEWS = (2_000, 400)  # characters of a preview: at first, and where that is too much
+MIN_TAIL_TOKENS = 1_500  # of the newest exchanges that stay, whatever the record takes
+MIN_SHRUNK_TOKENS = 300  # of a block that is worth shrinking
+PREVIEW_CHARS = (2_000, 400)  # of a shrunk block: at first, and where that is still too much
 
 
 @dataclass(frozen=True, slots=True)
 class FoldPlan:
-    """A fold, the entries that it leaves, and the files that it restores."""
+    """A fold, the entries that stay behind it, and the seqs of the results that it shows again."""
 
     fold: Fold
     tail: tuple[Entry, ...]
-    restored: RestoredFiles
+    restored: list[int]
 
 
-@dataclass(frozen=True, slots=True)
-class FoldLimits:
-    """How to fold: `tail` tokens (our count) stay at most; whether files are restored."""
-
-    trigger: Trigger
-    summary: str = ""
-    tail: int | None = None
-    restoring: bool = True
-
-
-def fold_old(situation: Situation, terms: FoldLimits) -> FoldPlan | None:
+def fold_history(situation: Situation, limits: FoldLimits) -> FoldPlan | None:
     """The fold over all but the newest exchanges; None where there is nothing to fold.
 
-    Record (but for the summary) and tail together keep within the cap, the words of the person before the
-    tail. The newest `keep_recent_messages` may take all of that room, older ones no more than `tail_tokens`.
-    Where the cut is does not depend on the summary, so that a preview can tell.
+    Record (without the summary) and tail together keep within `record_limit`, and the user's messages take
+    precedence over the tail. The newest `keep_recent_messages` may take all of the tail's room, older ones no
+    more than `tail_max_tokens`. The cut does not depend on the summary, so that a preview can show it.
     """
     settings = situation.settings
-    most = situation.unscaled(settings.tail_tokens) if terms.tail is None else terms.tail
-    cap = keep_cap(situation)
-    at = _cut(situation, min(most, cap // 2))
+    most = situation.unscaled(settings.tail_max_tokens) if limits.tail is None else limits.tail
+    limit = record_limit(situation)
+    at = _cut(situation, min(most, limit // 2))
     if at == 0:
         return None
-    record = situation.count.text(keep(situation, _span(situation, terms, at), "", cap))
-    room = max(min(LEAST_TAIL, most), cap - record)
+    record = situation.counter.text(record_text(situation, replace(limits, summary=""), at, limit))
+    room = max(min(MIN_TAIL_TOKENS, most), limit - record)
     at = _cut(situation, min(most, room)) or at
-    if terms.tail is None:
-        at = min(at, max(1, _newest(situation), _cut(situation, room)))
-    return fold_at(situation, terms, at)
+    if limits.tail is None:
+        at = min(at, max(1, _first_recent(situation), _cut(situation, room)))
+    return fold_before(situation, limits, at)
 
 
-def fold_at(situation: Situation, terms: FoldLimits, at: int) -> FoldPlan:
+def fold_before(situation: Situation, limits: FoldLimits, at: int) -> FoldPlan:
     """The fold over the first `at` entries."""
-    tail = tuple(situation.folded.entries[at:])
-    span = _span(situation, terms, at)
-    restored = select_restored(situation, span.last, tail) if terms.restoring else RestoredFiles()
-    beside = "\n".join((restored.text, _shown_from(situation, tail[0].seq) if tail else ""))
-    blocks: list[Block] = [TextBlock(keep(situation, span, terms.summary, keep_cap(situation), beside))]
-    if restored.text:
-        blocks.append(TextBlock(restored.text))
-    last = min(span.last, tail[0].seq - 1) if tail else span.last
-    tokens = sum(situation.count.blocks(tuple(blocks)))
-    return FoldPlan(Fold(span.first, last, tuple(blocks), tokens), tail, restored)
+    entries, tail = situation.folded.entries[:at], tuple(situation.folded.entries[at:])
+    last = max(entry.last for entry in entries)
+    files, restored = restore_files(situation, last, tail) if limits.restoring else ("", [])
+    beside = "\n".join((files, _text_from(situation, tail[0].seq) if tail else ""))
+    record = record_text(situation, limits, at, record_limit(situation), beside)
+    blocks = tuple(TextBlock(text) for text in (record, files) if text)
+    if tail:
+        last = min(last, tail[0].seq - 1)
+    tokens = sum(situation.counter.blocks(blocks))
+    return FoldPlan(Fold(entries[0].seq, last, blocks, tokens), tail, restored)
 
 
-def _shown_from(situation: Situation, seq: int) -> str:
+def _text_from(situation: Situation, seq: int) -> str:
     """Everything that the model is shown from fact `seq` on, as one text."""
-    view = situation.folded.view
+    view = situation.view
     parts = (part for message in view[view.index_of(seq) :] for part in message.parts if part.seq >= seq)
-    return "\n".join(_words(part.block) for part in parts)
-
-
-def _words(block: Block) -> str:
-    return "\n".join(strings(block.input)) if isinstance(block, ToolUseBlock) else text_of(block)
-
-
-def _span(situation: Situation, terms: FoldLimits, at: int) -> FoldSpan:
-    entries = situation.folded.entries
-    return FoldSpan(tuple(entries[:at]), going_on(situation, terms.trigger, entries[at:]))
-
-
-def going_on(situation: Situation, trigger: Trigger, tail: Iterable[Entry]) -> bool:
-    """Whether the newest request is folded while its turn still goes on."""
-    if trigger == "manual" or any(
-        isinstance(entry, Prompt) and entry.fact.source == "user" for entry in tail
-    ):
-        return False
-    return any(isinstance(entry, Prompt) for entry in situation.folded.entries)
+    return "\n".join(
+        "\n".join(strings(part.block.input))
+        if isinstance(part.block, ToolUseBlock)
+        else shown_text(part.block)
+        for part in parts
+    )
 
 
 def _cut(situation: Situation, tokens: int) -> int:
-    """Index of the first entry that stays: the newest entries that hold `tokens`, never less than must."""
+    """Index of the first entry that stays, so that those behind it hold `tokens`, or what must stay."""
     folded = situation.folded
     entries = folded.entries
-    at = len(entries) - must_stay(folded)
-    room = tokens - sum(size_of(folded, entry) for entry in entries[at:])
+    at = len(entries) - unseen_entries(folded)
+    room = tokens - sum(entry_tokens(folded, entry) for entry in entries[at:])
     while at > 0 and room > 0:
-        room -= size_of(folded, entries[at - 1])
+        room -= entry_tokens(folded, entries[at - 1])
         if room >= 0:
             at -= 1
-    return _outside(folded, at)
+    return _behind_fold(folded, at)
 
 
-def _newest(situation: Situation) -> int:
+def _first_recent(situation: Situation) -> int:
     """Index of the first of the entries that are the newest `keep_recent_messages` messages."""
     entries, left = situation.folded.entries, situation.settings.keep_recent_messages
     at = len(entries)
     while at > 0 and left > 0:
         at -= 1
-        left -= messages_of(entries[at])
-    return _outside(situation.folded, at)
+        left -= message_count(entries[at])
+    return _behind_fold(situation.folded, at)
 
 
-def messages_of(entry: Entry) -> int:
-    """How many messages an entry is: a reply with its results is two."""
+def message_count(entry: Entry) -> int:
+    """The number of messages that an entry is shown as: a reply with its results is two."""
     if isinstance(entry, Prompt):
         return 1
     return 0 if entry.superseded else 2 if entry.uses else 1
 
 
-def _outside(folded: Folded, at: int) -> int:
-    """The cut moved behind the fold that it would part."""
+def _behind_fold(folded: Folded, at: int) -> int:
+    """The cut, moved behind the fold that it would divide."""
     entries = folded.entries
     if at < len(entries) and (fold := folded.edits.covering(entries[at].seq)) is not None:
         while at < len(entries) and entries[at].seq <= fold.last:
@@ -145,8 +120,8 @@ def _outside(folded: Folded, at: int) -> int:
     return at
 
 
-def must_stay(folded: Folded) -> int:
-    """How many entries at the end cannot be folded: those that hold anything the model has not seen yet."""
+def unseen_entries(folded: Folded) -> int:
+    """The number of entries at the end that hold anything the model has not seen yet: they must stay."""
     count = 0
     for entry in reversed(folded.entries):
         if entry.last <= folded.last_reply_seq and not (isinstance(entry, Exchange) and entry.open):
@@ -155,17 +130,19 @@ def must_stay(folded: Folded) -> int:
     return count
 
 
-def size_of(folded: Folded, entry: Entry) -> int:
-    """Tokens that an entry takes in the view, by our count, folds aside."""
-    if isinstance(entry, Prompt):
-        return sum(entry.fact.tokens) - _saved(folded, entry.seq, len(entry.fact.blocks))
-    size = sum(entry.fact.tokens) - _saved(folded, entry.seq, len(entry.fact.blocks))
-    return size + sum(sum(r.tokens) - _saved(folded, r.seq, 1) for r in entry.results.values())
-
-
-def _saved(folded: Folded, seq: int, blocks: int) -> int:
+def entry_tokens(folded: Folded, entry: Entry) -> int:
+    """Tokens of our count that an entry takes in the view, whether a fold covers it or not."""
+    facts = [(entry.seq, entry.fact.tokens, len(entry.fact.blocks))]
+    if isinstance(entry, Exchange):
+        facts += [(result.seq, result.tokens, 1) for result in entry.results.values()]
     clears = folded.edits.clears
-    return sum(edit.saves for at in range(blocks) for edit in clears.get((seq, at), {}).values())
+    saved = (
+        edit.saves
+        for seq, _, blocks in facts
+        for at in range(blocks)
+        for edit in clears.get((seq, at), {}).values()
+    )
+    return sum(sum(tokens) for _, tokens, _ in facts) - sum(saved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,25 +150,26 @@ class ShrinkStep:
     """Edits that shrink single blocks, and the files that they name."""
 
     edits: tuple[Clear, ...] = ()
-    files: tuple[tuple[str, str], ...] = ()
+    files: tuple[File, ...] = ()
 
 
-def shrink(situation: Situation, first: int, room: int, unseen: bool) -> ShrinkStep:
+def shrink_blocks(situation: Situation, first: int, room: int, unseen: bool) -> ShrinkStep:
     """What brings the blocks shown from fact `first` on under `room` tokens (our count), largest first.
 
-    Results that the model has seen become placeholders; where `unseen`, the others become previews, and
-    long blocks of the person are shown by head and tail.
+    Results that the model has seen become placeholders. With `unseen`, the others become previews, and long
+    blocks of the user are shown by head and tail.
     """
     folded = situation.folded
-    parts = [p for message in folded.view for p in message.parts if p.seq >= first and p.tokens > SMALL]
-    total = sum(message.tokens for message in folded.view if message.last >= first)
+    parts = [p for message in situation.view for p in message.parts if p.seq >= first]
+    parts = sorted((p for p in parts if p.tokens > MIN_SHRUNK_TOKENS), key=lambda part: -part.tokens)
+    total = sum(message.tokens for message in situation.view if message.last >= first)
     edits: dict[tuple[int, int, str], Clear] = {}
     files: dict[str, str] = {}
-    for characters in PREVIEWS:
-        for part in sorted(parts, key=lambda part: -part.tokens):
+    for characters in PREVIEW_CHARS:
+        for part in parts:
             if total <= room:
                 break
-            edit, stored = _smaller(situation, part, characters, unseen)
+            edit, stored = _shrunk(situation, part, characters, unseen)
             if edit is None:
                 continue
             key = (edit.seq, edit.block, edit.field)
@@ -202,14 +180,14 @@ def shrink(situation: Situation, first: int, room: int, unseen: bool) -> ShrinkS
     return ShrinkStep(tuple(edits[key] for key in sorted(edits)), tuple(files.items()))
 
 
-def _smaller(
+def _shrunk(
     situation: Situation, part: Part, characters: int, unseen: bool
-) -> tuple[Clear | None, tuple[tuple[str, str], ...]]:
-    folded, count = situation.folded, situation.count
-    if part.use is not None:
-        if part.seq <= folded.last_reply_seq:
-            return (None, ()) if shown_by_us(part) else (clear(folded, part, "content", count), ())
-        return preview(situation, part, characters) if unseen else (None, ())
+) -> tuple[Clear | None, tuple[File, ...]]:
+    folded, counter = situation.folded, situation.counter
+    if part.use is not None and part.seq <= folded.last_reply_seq:
+        return None if is_replaced(part) else placeholder_edit(folded, part, "content", counter), ()
+    if part.use is not None and unseen:
+        return preview_edit(situation, part, characters)
     if part.kind is PartKind.USER and unseen:
-        return clear_pasted(folded, part, characters, count), ()
+        return user_block_edit(folded, part, characters, counter), ()
     return None, ()

@@ -1,4 +1,4 @@
-"""Names in a text: the paths and identifiers that work hangs on.
+"""Finding names in a text: the file paths and identifiers that further work depends on.
 
 - a path: letters, digits and `_.@~+-` with at least one slash between them and a letter in it, 6 characters
   or more; or a file name with a letter-led extension of 1 to 5 characters;
@@ -13,35 +13,38 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_NAME = re.compile(
-    r"""(?:~?/)?(?:[\w.@+-]+/)+[\w.@+-]*\w             # a path
-      | \b[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,4}\b      # a file name
-      | \b[A-Za-z_]\w{5,}\b                          # a word that may be an identifier
+MIN_PATH_CHARS = 6
+_CANDIDATE = re.compile(
+    # Bounded and possessive: otherwise a long unbroken run, such as base64, takes quadratic time. No file
+    # system takes a part of a path of more than 255 characters.
+    r"""(?:~?/)?(?:[\w.@+-]{1,255}+/)+[\w.@+-]{0,255}\w                     # a path
+      | \b[\w-]{1,255}+(?:\.[\w-]{1,255}+){0,20}\.[A-Za-z]\w{0,4}\b        # a file name
+      | \b[A-Za-z_]\w{5,}\b                                               # a word that may be an identifier
       | \b[0-9a-f]{7,40}\b""",
     re.VERBOSE | re.ASCII,
 )
-_HUMP = re.compile(r"[a-z0-9][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]")
-_HEX = re.compile(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]{7,40}")
+_CASE_CHANGE_OR_UNDERSCORE = re.compile(r"[a-z0-9][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]")
+_HEX_ID = re.compile(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]{7,40}")
 _LETTER = re.compile(r"[A-Za-z]")
 
 
 def names(text: str) -> set[str]:
     """Every path and identifier in a text."""
-    return {name for name in _NAME.findall(text) if _is_name(name)}
+    return {name for name in _CANDIDATE.findall(text) if _is_name(name)}
 
 
-def counted(text: str) -> Counter[str]:
-    """Every path and identifier in a text, with how often it stands there."""
-    found = Counter(_NAME.findall(text))
+def name_counts(text: str) -> Counter[str]:
+    """Every path and identifier in a text, with the number of its occurrences."""
+    found = Counter(_CANDIDATE.findall(text))
     return Counter({name: times for name, times in found.items() if _is_name(name)})
 
 
 def _is_name(name: str) -> bool:
     if "/" in name:
-        return len(name) >= 6 and _LETTER.search(name) is not None
+        return len(name) >= MIN_PATH_CHARS and _LETTER.search(name) is not None
     if "." in name:
         return _LETTER.match(name) is not None
-    return _HUMP.search(name) is not None or _HEX.fullmatch(name) is not None
+    return _CASE_CHANGE_OR_UNDERSCORE.search(name) is not None or _HEX_ID.fullmatch(name) is not None
 
 
 def strings(value: Any) -> Iterator[str]:

@@ -1,75 +1,81 @@
-"""The invariants that every view must keep, and the edits that follow from other edits to keep them.
+"""The invariants of every view: which thinking an edit makes unusable, and what the API would refuse.
 
-Pairing, order and emptiness are seen to by the fold; what is left is thinking. On models that bind it to
-its prefix, an edit makes all thinking behind it unusable, up to the newest reply at that moment; what is
-produced later is bound to the edited view and stays. On any model the thinking of the open turn is whole or
-wholly absent, because the API takes no half of it. Thinking that is out of sight already counts as well: an
-undone compaction may bring it back.
+The fold takes care of pairing, order and empty messages. What edits have to take care of is thinking:
+
+- On models that bind thinking to its prefix, an edit makes all thinking behind it unusable, up to the newest
+  reply at that moment. Later thinking is bound to the edited view and stays.
+- On any model, the thinking of the open turn is sent completely or not at all; the API accepts no part of it.
+
+Thinking that is already hidden counts as well, because undoing a compaction may bring it back.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
+from transcripts.edits import earliest_seq
 from transcripts.entries import Exchange, Prompt
 from transcripts.facts import Clear, Compacted, Edit, Fact, Fold, Result, Unthink
 from transcripts.fold import Folded
-from transcripts.messages import TextBlock, ToolResultBlock, ToolUseBlock, UnknownBlock, is_thinking
+from transcripts.messages import (
+    Block,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    is_thinking,
+)
 from transcripts.view import Message
 
 
-def drop_thinking(folded: Folded, edits: tuple[Edit, ...], binds: bool) -> tuple[Edit, ...]:
-    """The edits, and what they make of the thinking behind them."""
-    newest = newest_reply(folded)
-    opened = open_turn(folded)
+def with_dropped_thinking(folded: Folded, edits: tuple[Edit, ...], binds: bool) -> tuple[Edit, ...]:
+    """The edits, and one that leaves out the thinking that they make unusable.
+
+    `binds` says whether the model binds thinking to its prefix.
+    """
     if binds:
-        starts = [_behind(folded, edit) for edit in edits]
+        starts = [_first_behind(folded, edit) for edit in edits]
     else:
+        opened = open_turn(folded)
         starts = [edit.first for edit in edits if isinstance(edit, Fold) and edit.last > opened]
-    if not starts:
-        return edits
-    return edits + _leaving_out(folded, min(starts), newest)
+    return edits + _drop_between(folded, min(starts), newest_reply(folded)) if starts else edits
 
 
-def drop_thinking_since(
-    folded: Folded, made: Compacted, binds: bool, until: int | None = None
+def dropped_by_undo(
+    folded: Folded, target: Compacted, binds: bool, until: int | None = None
 ) -> tuple[Edit, ...]:
-    """What the undoing of a compaction does to the thinking: what was produced under it goes.
+    """The edits that leave out the thinking produced while the compaction `target` was in force.
 
-    `until` is the seq of a wider compaction that hides the undone one: what came after it was not under it.
+    `until` is the seq of a wider compaction that hides the target: what came after it was not produced
+    under the target alone.
     """
     newest, opened = newest_reply(folded), open_turn(folded)
     if binds:
-        return _leaving_out(folded, made.seq, min(newest, until) if until is not None else newest)
-    if until is None and any(isinstance(edit, Fold) and edit.last > opened for edit in made.edits):
-        return _leaving_out(folded, opened, newest)
+        return _drop_between(folded, target.seq, min(newest, until) if until is not None else newest)
+    if until is None and any(isinstance(edit, Fold) and edit.last > opened for edit in target.edits):
+        return _drop_between(folded, opened, newest)
     return ()
 
 
-def _leaving_out(folded: Folded, start: int, newest: int) -> tuple[Edit, ...]:
-    """Thinking of the replies start..newest is left out, and with it the rest of the turn that is open."""
+def _drop_between(folded: Folded, start: int, newest: int) -> tuple[Edit, ...]:
+    """Leave out the thinking of the replies start..newest, and with it that of the whole open turn."""
     if start > newest:
         return ()
-    if open_turn(folded) <= newest:
-        start = min(start, open_turn(folded))
-    thoughtful = any(
-        isinstance(entry, Exchange) and any(is_thinking(block) for block in entry.fact.blocks)
-        for entry in _between(folded, start, newest)
-    )
-    return (Unthink(start, newest),) if thoughtful else ()
-
-
-def _between(folded: Folded, first: int, last: int) -> Iterable[Exchange | Prompt]:
+    opened = open_turn(folded)
+    if opened <= newest:
+        start = min(start, opened)
     for entry in reversed(folded.entries):
-        if entry.seq < first:
-            return
-        if entry.seq <= last:
-            yield entry
+        if entry.seq < start:
+            break
+        if entry.seq <= newest and isinstance(entry, Exchange) and any(map(is_thinking, entry.fact.blocks)):
+            return (Unthink(start, newest),)
+    return ()
 
 
-def _behind(folded: Folded, edit: Edit) -> int:
-    """From which seq on replies stand behind the edit. A result stands where its call does."""
+def _first_behind(folded: Folded, edit: Edit) -> int:
+    """The first seq whose reply stands behind the edit; a result stands where its call does."""
     if not isinstance(edit, Clear):
         return edit.first
     fact = fact_at(folded, edit.seq)
@@ -83,8 +89,17 @@ def fact_at(folded: Folded, seq: int) -> Fact | None:
     return found if found is not None and found.seq == seq else None
 
 
+def changed_span(edits: Iterable[Edit]) -> tuple[int, int] | None:
+    """(first, last) seq of what the edits show otherwise, thinking aside; None where that is nothing."""
+    shown = tuple(edit for edit in edits if not isinstance(edit, Unthink))
+    first = earliest_seq(shown)
+    if first is None:
+        return None
+    return first, max(edit.seq if isinstance(edit, Clear) else edit.last for edit in shown)
+
+
 def open_turn(folded: Folded) -> int:
-    """seq of the prompt of the person that the newest turn answers; 0 without one."""
+    """seq of the user's newest prompt, which the newest turn answers; 0 without one."""
     for entry in reversed(folded.entries):
         if isinstance(entry, Prompt) and entry.fact.source == "user":
             return entry.seq
@@ -93,46 +108,61 @@ def open_turn(folded: Folded) -> int:
 
 def newest_reply(folded: Folded) -> int:
     """seq of the newest reply, complete or not; 0 without one."""
-    for entry in reversed(folded.entries):
-        if isinstance(entry, Exchange):
-            return entry.seq
-    return 0
+    return next((entry.seq for entry in reversed(folded.entries) if isinstance(entry, Exchange)), 0)
 
 
-def problems(view: Iterable[Message]) -> list[str]:
-    """What the API would refuse about a view that ends with the user; empty when it is sound."""
+def problems(messages: Iterable[Message]) -> list[str]:
+    """What the API would refuse about the messages of a request; empty where nothing."""
     found: list[str] = []
-    role, waiting, ids = "assistant", list[str](), set[str]()
-    for index, message in enumerate(view):
+    role, calls, used = "assistant", list[str](), Counter[str]()
+    for index, message in enumerate(messages):
+        blocks = [part.block for part in message.parts]
+        faults = list(_faults(message.role, blocks))
         if message.role == role:
-            found.append(f"message {index}: two of {role} in a row, or the first is not of the user")
-        if not message.parts:
-            found.append(f"message {index}: empty")
-        if message.role == "user":
-            answered = [p.block.tool_use_id for p in message.parts if isinstance(p.block, ToolResultBlock)]
-            if answered != waiting:
-                found.append(f"message {index}: results {answered} for calls {waiting}")
-            found.extend(_order(index, message))
-        waiting = [p.block.id for p in message.parts if isinstance(p.block, ToolUseBlock)]
-        found.extend(f"message {index}: tool id {ident} again" for ident in waiting if ident in ids)
-        ids.update(waiting)
-        found.extend(_emptiness(index, message))
+            faults.append("the role of the one before, or the first is not the user's")
+        answered = [block.tool_use_id for block in blocks if isinstance(block, ToolResultBlock)]
+        if answered != calls:
+            faults.append(f"it answers {answered}, asked were {calls}")
+        calls = [block.id for block in blocks if isinstance(block, ToolUseBlock)]
+        used.update(calls)
         role = message.role
-    if waiting:
-        found.append(f"the last calls {waiting} have no results")
-    return found
+        found.extend(f"message {index}: {fault}" for fault in faults)
+    if role != "user":
+        found.append("the last message is not the user's")
+    return found + [f"tool id {ident} is used {n} times" for ident, n in used.items() if n > 1]
 
 
-def _order(index: int, message: Message) -> list[str]:
-    results = [isinstance(part.block, ToolResultBlock) for part in message.parts]
-    sound = results == sorted(results, reverse=True)
-    return [] if sound else [f"message {index}: a result after other blocks"]
+def _faults(role: str, blocks: list[Block]) -> Iterator[str]:
+    """What is wrong within one message."""
+    if not blocks:
+        yield "a message without content"
+    only_results = True
+    for block in blocks:
+        match block:
+            case TextBlock(text=text) if not text.strip():
+                yield "an empty text block"
+            case ToolResultBlock() if role != "user":
+                yield "a result of the assistant"
+            case ToolResultBlock() if not only_results:
+                yield "a result behind other content"
+            case ToolResultBlock(content=()):
+                yield "a result without content"
+            case ToolUseBlock() if role != "assistant":
+                yield "a call by the user"
+            case ThinkingBlock(signature=""):
+                yield "thinking without its signature"
+            case _ if role == "user" and is_thinking(block):
+                yield "thinking of the user"
+            case _:
+                pass
+        only_results = only_results and isinstance(block, ToolResultBlock)
+    if role == "assistant" and blocks and all(map(is_thinking, blocks)):
+        yield "an answer of thinking alone"
 
 
-def _emptiness(index: int, message: Message) -> list[str]:
-    empty = any(isinstance(p.block, TextBlock) and not p.block.text.strip() for p in message.parts)
-    thought = message.role == "assistant" and all(is_thinking(part.block) for part in message.parts)
-    found = [f"message {index}: an empty text"] if empty else []
-    if thought and not any(isinstance(part.block, UnknownBlock) for part in message.parts):
-        found.append(f"message {index}: nothing but thinking")
-    return found
+def sendable(view: Sequence[Message]) -> Sequence[Message]:
+    """The view up to its last user message: the API does not continue a reply."""
+    end = len(view)
+    while end and view[end - 1].role == "assistant":
+        end -= 1
+    return view[:end] if end < len(view) else view

@@ -1,130 +1,127 @@
-"""The ledger: what happened, kept without any model. Files, identifiers, commands, errors, constraints.
+"""The ledger: an account of what happened that needs no model.
 
-Made from the agent's own tool inputs and the results' exit codes, ranked by how recently and how often a
-name was used; the same facts give the same text. Part of every summary, and the floor when there is none.
+It holds files read and changed, names, commands with exit codes, errors, and the user's constraints, ranked
+by how recently and how often they were used. The same entries give the same text. It is part of every record
+of a fold, and stands alone where there is no summary. The weights and limits were measured on recorded
+sessions, by how many of the names that the next 20 tool calls use are in the record.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from math import log
 
 from transcripts.entries import Entry, Prompt
 from transcripts.facts import Metadata, Result
-from transcripts.messages import TextBlock, ToolResultBlock, ToolUseBlock, is_injected
+from transcripts.messages import TextBlock, ToolUseBlock, is_injected
+from transcripts.tool_kinds import ToolKind
 
-from .clearing import path_in, text_of
-from .identifiers import counted, names, strings
+from .clearing import file_path_of, joined_text
+from .identifiers import name_counts, names, strings
 from .tokens import TokenCounter
 
-HALF_LIFE = 60.0  # calls after which one use of a name counts half
+HALF_LIFE_CALLS = 60.0  # after which one use of a name counts half
+SAID_WEIGHT, SEEN_WEIGHT = 0.5, 0.15  # of a name in a text of the model, in a result; in a tool input it is 1
+MAX_RESULT_CHARS = 60_000  # of a result, in which names are looked for
+MIN_CONSTRAINT_CHARS, MAX_CONSTRAINT_CHARS = 9, 300
+MAX_ERROR_CHARS = 160
+MAX_LISTED_COMMAND_CHARS = 120
+MIN_NUMBER_CHARS = 3
+MAX_APPENDED_NUMBERS = 15  # appended to a summary that lacks them
+CHECKED_NAMES = 40  # of each kind, in the coverage of a summary; half as many numbers
 _CONSTRAINT = re.compile(
     r"\b(?:do not|don't|dont|never|only|always|must not|mustn't|make sure|avoid|without)\b", re.IGNORECASE
 )
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
-_WRITERS = {"write", "edit", "multiedit", "notebookedit", "str_replace_based_edit_tool", "create"}
-_RUNNERS = {"bash", "shell", "run", "execute"}
-SAID, SEEN = 0.5, 0.15  # what a name weighs in a text of the model, in a result; in a tool input, 1
-LOOKED_AT = 60_000  # characters of a result
-_LONGEST = 300  # characters of a constraint
-_ERROR = 160  # characters of an error
-NUMBERS = 15  # that are appended to a summary which lacks them
-IMPORTANT = 40  # of each kind, for the check of a summary
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _NUMBER = re.compile(r"(?<![\w.,:/-])\d[\d.,:]*\d(?![\w/-])")
+
+Scores = dict[str, float]
 
 
 @dataclass(slots=True)
 class Ledger:
-    """What the entries say. Scores are sums over uses, each halved every HALF_LIFE calls."""
+    """What a stretch of the conversation says. Scores are sums over uses, halved every HALF_LIFE_CALLS.
 
-    read: dict[str, float] = field(default_factory=dict)
-    changed: dict[str, float] = field(default_factory=dict)
-    names: dict[str, float] = field(default_factory=dict)
+    commands are (command, exit code or "error" or ""); constraints are (sentence, recall id).
+    """
+
+    read: Scores = field(default_factory=dict)
+    changed: Scores = field(default_factory=dict)
+    names: Scores = field(default_factory=dict)
+    numbers: Scores = field(default_factory=dict)
     commands: list[tuple[str, str]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     constraints: list[tuple[str, str]] = field(default_factory=list)
-    numbers: dict[str, float] = field(default_factory=dict)
 
 
-def keep_ledger(entries: Iterable[Entry]) -> Ledger:
-    """The ledger of a conversation."""
-    ledger, calls = Ledger(), 0
+def build_ledger(entries: Iterable[Entry], kind_of: Callable[[str], ToolKind]) -> Ledger:
+    """The ledger of a stretch of the conversation. `kind_of` tells the kind of a tool by its name."""
+    ledger, kind_of, calls = Ledger(), cache(kind_of), 0
     for entry in entries:
         if isinstance(entry, Prompt):
             ledger.constraints.extend(_constraints(entry))
             continue
         for index, use in entry.uses.items():
             calls += 1
-            _enter(ledger, use, entry.results.get(index), _weight(calls))
+            _add_call(ledger, use, kind_of(use.name), entry.results.get(index), _weight(calls))
         for block in entry.fact.blocks:
             if isinstance(block, TextBlock):
-                weight = SAID * _weight(calls)
-                _score(ledger.names, names(block.text), weight)
-                _score(ledger.numbers, {n for n in _NUMBER.findall(block.text) if len(n) > 2}, weight)
+                weight = SAID_WEIGHT * _weight(calls)
+                found = {number for number in _NUMBER.findall(block.text) if len(number) >= MIN_NUMBER_CHARS}
+                _add(ledger.names, names(block.text), weight)
+                _add(ledger.numbers, found, weight)
     return ledger
 
 
-def _enter(ledger: Ledger, use: ToolUseBlock, result: Result | None, weight: float) -> None:
-    path, name = path_in(use), use.name.lower()
+def _add_call(
+    ledger: Ledger, use: ToolUseBlock, kind: ToolKind, result: Result | None, weight: float
+) -> None:
+    path = file_path_of(use)
     if path:
-        _score(ledger.changed if name in _WRITERS else ledger.read, [path], weight)
-    _score(ledger.names, names("\n".join(strings(use.input))), weight)
-    if result is not None:
-        for seen, times in counted(text_of(ToolResultBlock("", result.content))[:LOOKED_AT]).items():
-            _score(ledger.names, [seen], SEEN * weight * (1 + log(times)))
-    if name in _RUNNERS and isinstance(command := use.input.get("command"), str):
+        _add(ledger.changed if kind == "writes" else ledger.read, [path], weight)
+    _add(ledger.names, names("\n".join(strings(use.input))), weight)
+    text = joined_text(result.content) if result is not None else ""
+    for name, times in name_counts(text[:MAX_RESULT_CHARS]).items():
+        _add(ledger.names, [name], SEEN_WEIGHT * weight * (1 + log(times)))
+    failed = result is not None and result.error
+    if kind == "runs" and isinstance(command := use.input.get("command"), str):
         code = result.about.get("exit") if result is not None else None
-        failed = result is not None and result.error
         ledger.commands.append(
             (" ".join(command.split()), str(code) if code is not None else "error" * failed)
         )
-    if result is not None and result.error:
-        text = "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
-        ledger.errors.append(f"{use.name} {path}: {_last_line(text)}"[:_ERROR])
+    if failed:
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        ledger.errors.append(f"{use.name} {path}: {lines[-1] if lines else ''}"[:MAX_ERROR_CHARS])
 
 
 def _weight(calls: int) -> float:
-    """Of a use after so many calls: newer ones weigh more; only the ratios count."""
-    return float(2.0 ** (calls / HALF_LIFE % 900))  # bounded: a float ends at 2 ** 1023
+    """The weight of a use after so many calls: newer ones weigh more, and only the ratios count."""
+    return float(2.0 ** (calls / HALF_LIFE_CALLS % 900))  # bounded: a float ends at 2 ** 1023
 
 
-def important(ledger: Ledger) -> dict[str, list[str]]:
-    """What a summary should name: the paths, identifiers and numbers in most and latest use."""
-    paths = {**ledger.names, **ledger.read, **ledger.changed}
-    return {
-        "paths": [name for name in _ranked(paths) if "/" in name or "." in name][:IMPORTANT],
-        "identifiers": [name for name in _ranked(ledger.names) if "/" not in name and "." not in name][
-            :IMPORTANT
-        ],
-        "numbers": _ranked(ledger.numbers)[: IMPORTANT // 2],
-    }
-
-
-def _score(scores: dict[str, float], found: Iterable[str], weight: float) -> None:
+def _add(scores: Scores, found: Iterable[str], weight: float) -> None:
     for name in found:
         scores[name] = scores.get(name, 0.0) + weight
 
 
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else ""
-
-
 def _constraints(entry: Prompt) -> Iterator[tuple[str, str]]:
+    """(sentence, recall id) of each constraint in the user's own words."""
     if entry.fact.source != "user":
         return
     for index, block in enumerate(entry.fact.blocks):
         if isinstance(block, TextBlock) and not is_injected(block):
-            for sentence in _SENTENCE.split(block.text):
+            for sentence in _SENTENCE_END.split(block.text):
                 sentence = " ".join(sentence.split())
-                if 8 < len(sentence) <= _LONGEST and _CONSTRAINT.search(sentence):
+                fits = MIN_CONSTRAINT_CHARS <= len(sentence) <= MAX_CONSTRAINT_CHARS
+                if fits and _CONSTRAINT.search(sentence):
                     yield sentence, f"r{entry.seq}.{index}"
 
 
 def pins_of(notes: Iterable[Metadata]) -> dict[int, str]:
-    """What the person pinned, by number."""
+    """The texts that the user has pinned, by number."""
     pins: dict[int, str] = {}
     for note in notes:
         if note.topic == "pin":
@@ -134,58 +131,77 @@ def pins_of(notes: Iterable[Metadata]) -> dict[int, str]:
     return pins
 
 
-def ledger_text(ledger: Ledger, count: TokenCounter, limit: int, skip: str = "") -> str:
-    """The ledger as text of at most `limit` tokens; names that `skip` holds already are left out.
+def ledger_text(ledger: Ledger, counter: TokenCounter, limit: int, skip: str = "") -> str:
+    """The ledger in at most `limit` tokens of our count, without the names that are in `skip`.
 
-    `skip` is what the model is shown beside it. Files, errors and commands have not quite half of the room,
-    the rest is for names: one line of names is worth more to the work that follows than one more command.
+    `skip` is what the model is shown beside the ledger. Files, errors and commands get just under half of
+    the limit, because a line of names is worth more to the work that follows than one more command.
     """
+    commands = [
+        f"{command[:MAX_LISTED_COMMAND_CHARS]}{f' -> {code}' if code else ''}"
+        for command, code in ledger.commands
+    ]
     sections: list[str] = []
     left = limit
-    commands = [f"{line[:120]}{f' -> {code}' if code else ''}" for line, code in reversed(ledger.commands)]
     for title, rows, share in (
         ("Files changed", _ranked(ledger.changed), 0.12),
-        ("Files read", [p for p in _ranked(ledger.read) if p not in ledger.changed], 0.12),
-        ("Last errors", _unique(reversed(ledger.errors)), 0.06),
-        ("Last commands", _unique(commands), 0.08),
+        ("Files read", [path for path in _ranked(ledger.read) if path not in ledger.changed], 0.12),
+        ("Last errors", dict.fromkeys(reversed(ledger.errors)), 0.06),
+        ("Last commands", dict.fromkeys(reversed(commands)), 0.08),
     ):
-        text, used = _section(title, rows, count, min(left, int(limit * share)))
-        if text:
-            sections.append(text)
+        kept, used = _fitting(title, rows, counter, min(left, int(limit * share)))
+        if kept:
+            sections.append("\n  ".join([f"{title}:", *kept]))
             left -= used
-    text, _ = _section("Names", _fresh_names(ledger, "\n".join([skip, *sections])), count, left)
-    if text:
-        sections.append(text)
-    return "\n".join(sections)
+    named, _ = _fitting("Names", _names_not_in("\n".join([skip, *sections]), ledger), counter, left)
+    return "\n".join([*sections, *([f"Names:  {', '.join(named)}"] if named else [])])
 
 
-def missing(ledger: Ledger, count: TokenCounter, limit: int, text: str) -> str:
-    """Names and numbers in most and latest use that a text does not hold, in at most `limit` tokens."""
-    numbers = [number for number in important(ledger)["numbers"] if number not in text]
-    rows = [*numbers[:NUMBERS], *_fresh_names(ledger, text)]
-    return _section("Names", rows, count, limit)[0].partition("  ")[2]
+def missing_names(ledger: Ledger, counter: TokenCounter, limit: int, text: str) -> str:
+    """The most used and latest numbers and names that `text` lacks, in at most `limit` tokens."""
+    numbers = [number for number in _most_used(ledger)["numbers"] if number not in text]
+    rows = [*numbers[:MAX_APPENDED_NUMBERS], *_names_not_in(text, ledger)]
+    return ", ".join(_fitting("Names", rows, counter, limit)[0])
 
 
-def _section(title: str, rows: Iterable[str], count: TokenCounter, room: int) -> tuple[str, int]:
-    joint = ", " if title == "Names" else "\n  "
+def _fitting(title: str, rows: Iterable[str], counter: TokenCounter, room: int) -> tuple[list[str], int]:
+    """As many rows as fit with their title into `room` tokens, and the tokens that they take."""
     kept: list[str] = []
-    used = count.text(title) + 3
+    used = counter.text(title) + 3
     for row in rows:
-        cost = count.text(row) + 2
-        if used + cost > room:
+        tokens = counter.text(row) + 2
+        if used + tokens > room:
             break
-        used += cost
+        used += tokens
         kept.append(row)
-    return (f"{title}:{'' if joint == ', ' else chr(10)}  {joint.join(kept)}", used) if kept else ("", 0)
+    return kept, used
 
 
-def _ranked(scores: dict[str, float]) -> list[str]:
+def coverage(ledger: Ledger, summary: str, kept: str) -> dict[str, list[int]]:
+    """What a summary covers, by kind of name: [named by the summary, by all that is kept, of so many]."""
+    return {
+        kind: [sum(name in summary for name in found), sum(name in kept for name in found), len(found)]
+        for kind, found in _most_used(ledger).items()
+    }
+
+
+def _most_used(ledger: Ledger) -> dict[str, list[str]]:
+    """The paths, identifiers and numbers in most and latest use, which a summary should name."""
+    paths = _ranked({**ledger.names, **ledger.read, **ledger.changed})
+    return {
+        "paths": [name for name in paths if _is_path(name)][:CHECKED_NAMES],
+        "identifiers": [name for name in _ranked(ledger.names) if not _is_path(name)][:CHECKED_NAMES],
+        "numbers": _ranked(ledger.numbers)[: CHECKED_NAMES // 2],
+    }
+
+
+def _is_path(name: str) -> bool:
+    return "/" in name or "." in name
+
+
+def _ranked(scores: Scores) -> list[str]:
     return sorted(scores, key=lambda name: (-scores[name], name))
 
 
-def _fresh_names(ledger: Ledger, skip: str) -> Iterator[str]:
-    return (name for name in _ranked({**ledger.read, **ledger.changed, **ledger.names}) if name not in skip)
-
-
-def _unique(rows: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(rows))
+def _names_not_in(text: str, ledger: Ledger) -> Iterator[str]:
+    return (name for name in _ranked({**ledger.read, **ledger.changed, **ledger.names}) if name not in text)

@@ -1,110 +1,117 @@
-"""The pipeline: the layers in their order, and the four triggers that set them going.
+"""The pipeline: what to do before a call, on request, or after a refusal, as a plan that is not applied here.
 
-Pure: what is to be done comes back as a plan, and a question to the model as a value that is sent out. The
-same body serves live sessions, replay and tests. Nothing is applied here.
+Pure: a question to the model is yielded as a value, and its answer is sent in. Live sessions, replay and
+tests run the same code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
-from compact.layers.budget import plan_budget
-from compact.layers.collapse import plan_collapse
-from compact.layers.micro import plan_micro
-from compact.layers.snip import plan_snip
-from compact.layers.summary import on_request, plan_summary, stand_in
+from compact.layers import LAYERS
+from compact.layers.summary import dummy_summary, summarize_on_request
 from transcripts.facts import Fold
 
-from .plan import Plan, Proposal, Situation, SummaryReply, SummaryRequest, Trigger
-from .reactive import ladder
-from .report import biggest
+from .plan import CompactionPlan, Flow, Layer, Proposal, Situation, SummaryReply, Trigger
+from .reactive import reactive_ladder
+from .report import largest_blocks
+from .settings import CompactSettings
+from .window import ContextWindow
 
-Flow = Generator[SummaryRequest, SummaryReply, Plan]
-Layer = Callable[[Situation], tuple[Proposal, ...] | Flow]
-
-LAYERS: tuple[tuple[str, Layer], ...] = (
-    ("budget", plan_budget),
-    ("snip", plan_snip),
-    ("micro", plan_micro),
-    ("collapse", plan_collapse),
-    ("summary", plan_summary),
-)
-LASTING = frozenset({"budget", "collapse"})  # these stay even if a summary follows in the same pass
-WORDS = {"results": "old results", "inputs": "old inputs of tools", "pasted": "pasted texts or images"}
+PREVIEWED_BLOCKS = 5  # of those that a compaction leaves
+_CLEARED_LABELS = {
+    "results": "old results",
+    "inputs": "old inputs of tools",
+    "pasted": "pasted texts or images",
+}
 
 
 def plan(situation: Situation, trigger: Trigger, focus: str = "", rung: int = 0) -> Flow:
-    """What to do now. Yields at most a few questions for a summary, is sent the answers, returns the plan.
+    """What to do now. Yields at most a few summary requests, is sent the replies, returns the plan.
 
-    trigger "auto": before a model call; "manual" and "tool": somebody asked, `focus` says what to keep an eye
-    on; "reactive": the API refused the prompt as too long, `rung` counts from 1.
+    trigger "auto": before a model call; "manual" and "tool": on request, `focus` says what to pay attention
+    to; "reactive": the API refused the prompt as too long, `rung` counts from 1.
     """
+    settings = situation.settings
     match trigger:
         case "auto":
-            return (yield from _automatic(situation))
+            return (yield from _automatic(situation)) if settings.automatic else CompactionPlan()
         case "reactive":
-            return (yield from ladder(situation, rung)) if situation.settings.reactive else Plan()
+            return (yield from reactive_ladder(situation, rung)) if settings.reactive else CompactionPlan()
         case "manual" | "tool":
-            return (yield from on_request(situation, trigger, focus))
+            return (yield from summarize_on_request(situation, trigger, focus))
 
 
 def _automatic(situation: Situation) -> Flow:
-    if not situation.settings.automatic:
-        return Plan()
-    now, made = situation, list[Proposal]()
-    for _, layer in LAYERS:
-        step = layer(now)
-        planned = Plan(step) if isinstance(step, tuple) else (yield from step)
-        if layer is plan_summary:
-            if planned.proposals:
-                made = [each for each in made if each.layer in LASTING]
-            return replace(planned, proposals=(*made, *planned.proposals))
+    """Ask the layers in order; each plans on what the layers before it have left."""
+    now, total, made = situation, CompactionPlan(), list[tuple[Layer, Proposal]]()
+    for layer, least in _active(LAYERS, situation.settings, situation.window):
+        if not now.reaches(least):
+            continue
+        step = layer.plan(now)
+        planned = CompactionPlan(step) if isinstance(step, tuple) else (yield from step)
+        if planned.proposals and layer.replaces_history:
+            made = [(by, proposal) for by, proposal in made if by.lasting]
+            now = now.uncleared or now
         for proposal in planned.proposals:
-            made.append(proposal)
-            now = now.supposing(proposal.edits, proposal.layer in LASTING)
-    return Plan(tuple(made))
+            made.append((layer, proposal))
+            now = now.with_edits(proposal.edits, layer.lasting)
+        total = CompactionPlan(failures=total.failures + planned.failures, note=planned.note or total.note)
+    return replace(total, proposals=tuple(proposal for _, proposal in made)) if made else total
 
 
-def dry_run(situation: Situation, trigger: Trigger, focus: str = "") -> Plan:
-    """The plan as it would be, with nobody asked: a summary's place is taken by so many empty words.
+@lru_cache(maxsize=8)
+def _active(
+    layers: tuple[Layer, ...], settings: CompactSettings, window: ContextWindow
+) -> tuple[tuple[Layer, int], ...]:
+    """The layers that may act under these settings, each with the prompt size from which on it may."""
+    sizes = ((layer, layer.min_tokens(settings, window)) for layer in layers)
+    return tuple((layer, least) for layer, least in sizes if least is not None)
+
+
+def dry_run(situation: Situation, trigger: Trigger, focus: str = "") -> CompactionPlan:
+    """The plan as it would be, without asking the model: a summary is replaced by as many meaningless words.
 
     What would be folded, cleared and kept is exactly what then happens; only the summary's size is a guess.
     """
     flow = plan(situation, trigger, focus)
-    answer = SummaryReply(f"<summary>{stand_in(situation)}</summary>", stop="end_turn")
+    answer = SummaryReply(f"<summary>{dummy_summary(situation)}</summary>", stop="end_turn")
     try:
         next(flow)
         while True:
             flow.send(answer)
     except StopIteration as stop:
-        planned: Plan = stop.value
-    return replace(planned, goes=_going(situation, planned), stays=_staying(situation, planned))
+        planned: CompactionPlan = stop.value
+    goes = tuple(line for proposal in planned.proposals for line in _preview(situation, proposal))
+    return replace(planned, goes=goes, stays=_largest_left(situation, planned))
 
 
-def _going(situation: Situation, planned: Plan) -> tuple[str, ...]:
-    lines: list[str] = []
-    for proposal in planned.proposals:
-        report = proposal.report
-        lines.append(f"{proposal.layer}: {report['before']:,} -> {report['after']:,} tokens")
-        lines.extend(_goes(situation, edit) for edit in proposal.edits if isinstance(edit, Fold))
-        counted = ", ".join(
-            f"{number} {WORDS[what]}" for what, number in report["edits"].items() if what in WORDS
-        )
-        if counted:
-            lines.append(f"  shown as placeholders: {counted}")
-        if "unthinks" in report["edits"]:
-            lines.append("  left out: the model's thinking from the first change on")
-        if report.get("restored"):
-            lines.append(f"  files shown again: {', '.join(f'r{seq}' for seq in report['restored'])}")
-        if report["rewritten"]:
-            warm, cold = report["predicted_cost_usd"], report["cold_cost_usd"]
-            lines.append(f"  the next request writes ${warm:.2f} anew; ${cold:.2f} once the cache is cold")
-    return tuple(lines)
+def _preview(situation: Situation, proposal: Proposal) -> Iterator[str]:
+    report = proposal.report
+    yield f"{proposal.layer}: {report['before']:,} -> {report['after']:,} tokens"
+    for edit in proposal.edits:
+        if isinstance(edit, Fold):
+            yield _fold_preview(situation, edit)
+    counts = [
+        f"{number} {_CLEARED_LABELS[what]}"
+        for what, number in report["edits"].items()
+        if what in _CLEARED_LABELS
+    ]
+    if counts:
+        yield f"  shown as placeholders: {', '.join(counts)}"
+    if "unthinks" in report["edits"]:
+        yield "  left out: the model's thinking from the first change on"
+    if report.get("restored"):
+        yield f"  files shown again: {', '.join(f'r{seq}' for seq in report['restored'])}"
+    if report["rewritten"]:
+        warm, cold = report["predicted_cost_usd"], report["cold_cost_usd"]
+        yield f"  the next request writes ${warm:.2f} anew; ${cold:.2f} once the cache is cold"
 
 
-def _goes(situation: Situation, fold: Fold) -> str:
-    view = situation.folded.view
+def _fold_preview(situation: Situation, fold: Fold) -> str:
+    view = situation.view
     first, last = view.index_of(fold.first), view.index_of(fold.last)
     tokens = view.tokens_before(min(len(view), last + 1)) - view.tokens_before(first)
     return (
@@ -113,8 +120,12 @@ def _goes(situation: Situation, fold: Fold) -> str:
     )
 
 
-def _staying(situation: Situation, planned: Plan) -> tuple[str, ...]:
-    """The largest blocks of what would be left."""
+def _largest_left(situation: Situation, planned: CompactionPlan) -> tuple[str, ...]:
+    """The largest blocks of what would be left, a line each."""
     for proposal in planned.proposals:
-        situation = situation.supposing(proposal.edits)
-    return tuple(f"  {line}" for line in biggest(situation.folded.view, 5)) if planned.proposals else ()
+        situation = situation.with_edits(proposal.edits)
+    return (
+        tuple(f"  {line}" for line in largest_blocks(situation.view, PREVIEWED_BLOCKS))
+        if planned.proposals
+        else ()
+    )

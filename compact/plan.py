@@ -1,38 +1,41 @@
-"""What the pipeline is given, what it may ask, and what it answers: plain values."""
+"""The values that the pipeline works with: what it is given, what it may ask for, and what it answers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from transcripts.facts import Edit
 from transcripts.fold import Folded
 from transcripts.messages import Usage
+from transcripts.view import View
 
 from .prices import Prices
 from .settings import CompactSettings
 from .tokens import Calibration, TokenCounter, context_tokens
-from .window import CRITICAL, ContextWindow, percent, trigger_of
+from .window import CRITICAL_PERCENT, ContextWindow, percent, trigger_of
 
 Trigger = Literal["auto", "manual", "tool", "reactive"]
-OUTPUTS = ".task_outputs/tool-results/"
+File = tuple[str, str]  # (name, text) of a stored output
+OUTPUTS_PREFIX = ".task_outputs/tool-results/"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: the cached properties are kept in __dict__
 class Situation:
-    """The conversation and its circumstances at one moment.
+    """The conversation and its circumstances at one moment; of no use once another fact was applied.
 
-    now       seconds since the epoch, for the cache clock
-    overhead  our count of system prompt and tools, in tokens
-    binds     whether the model binds thinking to its prefix
-    live      state that stands beside the conversation (permission mode, background commands), a line each
-    outputs   how the paths of stored outputs begin: the folder, and what sets this session apart in it
-    reported  the server's own count of the request that it has just refused; 0: there was none
-    bare      this situation without the clearing that a summary would make needless
-    planned   edits of this pass that stay whatever follows, so that a summary is asked on them as well
-    focus     what an automatic summary is to keep an eye on
-    held      whether somebody said no to an automatic summary, and to the ledger in its place
+    now        seconds since the epoch, by which the age of the cache is judged
+    overhead   our count of system prompt and tools, in tokens
+    binds      whether the model binds thinking to its prefix
+    live       state beside the conversation (permission mode, background commands), a line each
+    outputs    what the paths of stored outputs begin with: the folder and the session's own prefix
+    reported   the server's count of the request that it has just refused as too long; 0 where there is none
+    uncleared  this situation without the clearing of this pass, which a summary would make needless
+    lasting    the edits of this pass that stay even if a summary follows; the summary is asked on them too
+    focus      what an automatic summary has to pay attention to
+    vetoed     whether a hook forbade the automatic summary, and the ledger in its place
     """
 
     folded: Folded
@@ -41,72 +44,83 @@ class Situation:
     prices: Prices
     now: float
     overhead: int
-    fit: Calibration
+    calibration: Calibration
     binds: bool
-    count: TokenCounter
+    counter: TokenCounter
     live: tuple[str, ...] = ()
-    outputs: str = OUTPUTS
+    outputs: str = OUTPUTS_PREFIX
     reported: int = 0
-    bare: Situation | None = None
-    planned: tuple[Edit, ...] = ()
+    uncleared: Situation | None = None
+    lasting: tuple[Edit, ...] = ()
     focus: str = ""
-    held: bool = False
+    vetoed: bool = False
 
-    @property
+    @cached_property
+    def view(self) -> View:
+        return self.folded.view
+
+    @cached_property
     def tokens(self) -> int:
-        """The calibrated size of the next prompt."""
+        """The model's tokens of the next prompt."""
         asked = self.folded.last_request
         if self.reported and asked is not None and asked.raw:
-            raw = self.overhead + self.folded.view.tokens
+            raw = self.overhead + self.view.tokens
             return max(0, self.reported + self.scaled(raw - asked.raw))
-        return context_tokens(self.folded, self.overhead, self.fit)
+        return context_tokens(self.folded, self.overhead, self.calibration)
 
-    @property
+    @cached_property
     def slope(self) -> float:
-        """The model's tokens for each of ours."""
+        """The model's tokens for each token of our count."""
         asked = self.folded.last_request
         if self.reported and asked is not None and asked.raw:
-            return max(self.fit.slope, self.reported / asked.raw)
-        return self.fit.slope
+            return max(self.calibration.slope, self.reported / asked.raw)
+        return self.calibration.slope
 
-    @property
-    def due(self) -> int:
-        """The size from which on a summary is due."""
+    @cached_property
+    def trigger_tokens(self) -> int:
+        """The prompt size at which a summary is due."""
         return trigger_of(self.window, self.settings)
 
     @property
-    def cold(self) -> bool:
-        """Whether the prompt cache has gone since the last request, so that rewriting costs nothing more."""
+    def cache_is_cold(self) -> bool:
+        """Whether the cache has expired since the last request, so that a rewrite costs nothing more."""
         asked = self.folded.last_request
-        return asked is not None and self.now - asked.ts > self.settings.cache_ttl
+        return asked is not None and self.now - asked.ts > self.settings.cache_ttl_s
 
     @property
-    def pressed(self) -> bool:
-        """Whether the window forces what the person would not have: next to nothing more fits."""
-        return percent(self.tokens, self.window) >= CRITICAL
+    def critical(self) -> bool:
+        """Whether the window is so full that even what the user brought back may be cleared."""
+        return percent(self.tokens, self.window) >= CRITICAL_PERCENT
 
     def scaled(self, raw: int) -> int:
-        """Tokens as the model counts them, for a stretch that we counted."""
+        """The model's tokens for `raw` tokens of our count."""
         return round(raw * self.slope)
 
     def unscaled(self, tokens: int) -> int:
-        """Our count of so many of the model's tokens."""
+        """Our count for so many of the model's tokens."""
         return round(tokens / self.slope)
 
-    def supposing(self, edits: tuple[Edit, ...], lasting: bool = True) -> Situation:
+    def reaches(self, tokens: int) -> bool:
+        """Whether the prompt has so many tokens, by the estimate or by our own count of its messages.
+
+        Layers go by either: what clearing frees is known by our count alone.
+        """
+        return self.tokens >= tokens or self.view.tokens >= self.unscaled(tokens)
+
+    def with_edits(self, edits: tuple[Edit, ...], lasting: bool = True) -> Situation:
         """This situation with more edits in force; `lasting` ones stay even if a summary follows."""
         if not edits:
             return self
-        bare = None if lasting and self.bare is None else self.bare or self
-        if lasting and bare is not None:
-            bare = bare.supposing(edits)
-        planned = (*self.planned, *edits) if lasting else self.planned
-        return replace(self, folded=self.folded.with_edits(edits), bare=bare, planned=planned)
+        uncleared = None if lasting and self.uncleared is None else self.uncleared or self
+        if lasting and uncleared is not None:
+            uncleared = uncleared.with_edits(edits)
+        kept = (*self.lasting, *edits) if lasting else self.lasting
+        return replace(self, folded=self.folded.with_edits(edits), uncleared=uncleared, lasting=kept)
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryRequest:
-    """Ask the model: the view as last sent, less its `leave_out` oldest exchanges, then `instructions`.
+    """A question to the model: the view without its `leave_out` oldest exchanges, then `instructions`.
 
     `edits` are not in the record yet and change only what was never sent: previews of the newest results.
     """
@@ -119,7 +133,7 @@ class SummaryRequest:
 
 @dataclass(frozen=True, slots=True)
 class SummaryReply:
-    """What the model answered, or why not. After a failure that begins "too long" less is sent."""
+    """The model's answer, or why there is none. A failure that begins "too long" is asked again with less."""
 
     text: str | None
     failure: str | None = None
@@ -129,23 +143,23 @@ class SummaryReply:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """One compaction to be recorded. `files` (name, text) have to be on the disk before the record is.
+    """One compaction to be recorded. Its `files` must be on the disk before the record names them.
 
-    `report` holds at least before, after, freed: calibrated tokens of the whole prompt.
+    `report` holds at least before, after and freed, in the model's tokens of the whole prompt.
     """
 
     layer: str
     trigger: Trigger
     edits: tuple[Edit, ...]
     report: Mapping[str, Any]
-    files: tuple[tuple[str, str], ...] = ()
+    files: tuple[File, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What is to be done, in order; `failures` are (what, reason) for the record; `note` is for the person.
+class CompactionPlan:
+    """What is to be done, in order. `failures` are (what, reason) for the record, `note` is for the user.
 
-    `goes` and `stays` are lines for a preview.
+    `goes` and `stays` are the lines of a preview.
     """
 
     proposals: tuple[Proposal, ...] = ()
@@ -153,3 +167,23 @@ class Plan:
     note: str = ""
     goes: tuple[str, ...] = ()
     stays: tuple[str, ...] = ()
+
+
+Flow = Generator[SummaryRequest, SummaryReply, CompactionPlan]
+"""A plan in the making: yields at most a few summary requests, is sent their replies, returns the plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One step of the automatic pipeline, which names its proposals by itself.
+
+    plan              what to do now, mostly nothing; a Flow where the model may be asked
+    min_tokens        the prompt size below which it never acts; None where it is off altogether
+    lasting           its edits stay in force even if a later layer replaces the history in the same pass
+    replaces_history  its proposals make the clearing of this pass needless: only lasting edits are kept
+    """
+
+    plan: Callable[[Situation], tuple[Proposal, ...] | Flow]
+    min_tokens: Callable[[CompactSettings, ContextWindow], int | None] = lambda settings, window: 0
+    lasting: bool = False
+    replaces_history: bool = False

@@ -1,13 +1,13 @@
-"""What tokens cost, and whether a change of the history pays.
+"""What tokens cost, and whether a change of the history pays for the cache entries that it rewrites.
 
-The prompt cache decides: everything behind a change is written anew (dear) where it would have been read
-(cheap); what the change freed is not read any more on each later call.
+Everything behind a change is written to the prompt cache anew, where it would have been read at a tenth of
+the price or less; what the change freed is not read any more, on every later call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 
 from transcripts.messages import Usage
@@ -17,7 +17,7 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """`input` and `output` in dollars a million tokens; the others as shares of `input`."""
+    """`input` and `output` in dollars per million tokens; the others as multiples of `input`."""
 
     input: float = 3.0
     output: float = 15.0
@@ -30,19 +30,18 @@ class Prices:
         return self.dollars(self.plain(usage)) + usage.output * self.output / MILLION
 
     def plain(self, usage: Usage) -> float:
-        """The input of a usage, in tokens at the plain price."""
+        """The input of a usage, in tokens at the full input price."""
         short = usage.cache_written - usage.cache_written_hour
         tokens = usage.input + self.read * usage.cache_read + self.write * short
         return tokens + self.write_hour * usage.cache_written_hour
 
     def dollars(self, tokens: float) -> float:
-        """Of so many input tokens at the plain price."""
+        """Dollars for input tokens at the full price."""
         return tokens * self.input / MILLION
 
 
-TABLE: Mapping[
-    str, Prices
-] = {  # published prices, November 2026; the longest prefix of a model's name counts
+# List prices as published in November 2026; the longest prefix of a model's name counts.
+PRICES_BY_MODEL: Mapping[str, Prices] = {
     "claude-opus-5-5": Prices(4, 20, read=0.05),
     "claude-sonnet-5-5": Prices(2, 10, read=0.05),
     "claude-haiku-5-5": Prices(0.5, 2.5),  # the band above 100k tokens, where clearing is considered at all
@@ -54,7 +53,7 @@ TABLE: Mapping[
     "claude-haiku-4": Prices(1, 5),
     "makeroom-offline": Prices(0, 0),
 }
-TIERS: Mapping[str, Prices] = {
+PRICE_TIERS: Mapping[str, Prices] = {
     "standard": Prices(),
     "cheap": Prices(read=0.05),
     "cheapest": Prices(read=0.025),
@@ -62,20 +61,19 @@ TIERS: Mapping[str, Prices] = {
 }
 
 
-def prices_for(model: str, override: Mapping[str, float] | None = None) -> Prices:
-    """The prices of a model; those of an unknown one are a middling guess. `override` has Prices' names."""
-    found = max((prefix for prefix in TABLE if model.startswith(prefix)), key=len, default="")
-    prices = TABLE.get(found, Prices())
-    return replace(prices, **override) if override else prices
+def prices_for(model: str) -> Prices:
+    """The prices of a model; an unknown one has the defaults of `Prices`, a middling guess."""
+    prefix = max((each for each in PRICES_BY_MODEL if model.startswith(each)), key=len, default="")
+    return PRICES_BY_MODEL.get(prefix, Prices())
 
 
 @dataclass(frozen=True, slots=True)
 class RewriteBill:
-    """What one change of the history costs and brings, in the model's tokens.
+    """What one change of the history costs and frees, in the model's tokens.
 
-    kept      before the change: still read from the cache
-    rewritten behind it: written anew
-    freed     no longer there
+    kept      in front of the change: still read from the cache
+    rewritten behind the change: written anew
+    freed     no longer in the prompt
     """
 
     kept: int
@@ -83,7 +81,7 @@ class RewriteBill:
     freed: int
 
     def extra(self, prices: Prices) -> float:
-        """Plain input tokens that the next call costs more than without the change (cache warm)."""
+        """What the next call costs more than without the change, in full-price tokens (warm cache)."""
         return self.rewritten * (prices.write - prices.read)
 
     def pays_back(self, prices: Prices) -> int:
@@ -91,14 +89,14 @@ class RewriteBill:
         return max(0, ceil(self.extra(prices) / max(1e-9, self.freed * prices.read)))
 
     def warm(self, prices: Prices) -> float:
-        """Dollars of the rewrite."""
+        """Dollars of the rewrite while the cache is warm."""
         return prices.dollars(self.rewritten * prices.write)
 
     def cold(self, prices: Prices) -> float:
-        """Dollars of writing everything, where the cache has gone."""
+        """Dollars of writing the whole prompt, once the cache has expired."""
         return prices.dollars((self.kept + self.rewritten) * prices.write)
 
 
 def pays(bill: RewriteBill, prices: Prices, calls: float) -> bool:
-    """Whether the change pays within so many calls."""
+    """Whether the change pays for itself within `calls` calls."""
     return bill.freed > 0 and bill.freed * prices.read * calls >= bill.extra(prices)

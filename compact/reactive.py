@@ -1,73 +1,66 @@
-"""reactive: the API said that the prompt is too long. A ladder of three rungs, one resend each, no deadlock.
+"""reactive: the API refused the prompt as too long. Three rungs, with one resend after each.
 
-1: everything seen is cleared, the rest shown by previews. 2: thrifty takes the floor, classic asks for a
-summary and takes the floor if it fails. 3: the newest messages too are shrunk to previews. A rung that
-cannot make the request fit gives way to the next at once.
+1. Everything that the model has seen is cleared, and the rest is shown by previews where that is not enough.
+2. thrifty takes the ledger; classic asks for a summary, and takes the ledger if that fails.
+3. The newest messages too are shrunk to previews.
+
+A rung that cannot make the request fit gives way to the next at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 from compact.layers.summary import summarize
-from transcripts.facts import Clear
 
-from .clearing import candidates, clear
-from .fallback_summary import accepted, fallback_summary, goal_of
-from .folding import shrink
-from .plan import Plan, Proposal, Situation, SummaryReply, SummaryRequest
-from .policy import LEAST
-from .report import biggest, propose
+from .clearing import clear_candidates, placeholder_edit
+from .fallback_summary import fallback_summary, is_acceptable, target_tokens
+from .folding import ShrinkStep, shrink_blocks
+from .plan import CompactionPlan, Flow, Proposal, Situation
+from .report import largest_blocks_sentence, propose
 
-RUNGS = 3
+REACTIVE_RUNGS = 3
 
 
-def ladder(situation: Situation, rung: int) -> Generator[SummaryRequest, SummaryReply, Plan]:
-    """What the rung does, or the first after it that makes the request fit."""
+def reactive_ladder(situation: Situation, rung: int) -> Flow:
+    """What the rung (from 1) does, or the first after it that makes the request fit."""
     failures: tuple[tuple[str, str], ...] = ()
-    for step in range(max(1, rung), RUNGS + 1):
-        if step == 2 and situation.settings.policy == "classic":
+    for step in range(max(1, rung), REACTIVE_RUNGS + 1):
+        if step == 1:
+            proposal = _clear_all(situation)
+        elif step == REACTIVE_RUNGS:
+            proposal = _shrink_newest(situation)
+        elif situation.settings.policy == "classic":
             plan = yield from summarize(situation, "reactive", "")
             failures += plan.failures
-            proposals = plan.proposals
+            proposal = plan.proposals[-1] if plan.proposals else None
         else:
-            proposal = (_clear_all, _floor, _shrink_newest)[step - 1](situation)
-            proposals = (proposal,) if proposal is not None else ()
-        if proposals and accepted(situation, proposals[-1]):
-            return Plan(proposals, failures)
-    named = "; ".join(biggest(situation.folded.view, 3))
-    return Plan((), failures, f"nothing more can be left out. The biggest blocks: {named}")
+            proposal = fallback_summary(situation, "reactive", "rung 2")
+        if proposal is not None and is_acceptable(situation, proposal):
+            return CompactionPlan((proposal,), failures)
+    named = largest_blocks_sentence(situation.view)
+    return CompactionPlan((), failures, f"nothing more can be left out. {named}")
 
 
 def _clear_all(situation: Situation) -> Proposal | None:
-    folded, count = situation.folded, situation.count
-    found = candidates(folded, 0, len(folded.view), LEAST)
-    edits = tuple(edit for each in found if (edit := clear(folded, each.part, each.field, count)))
-    now = situation.supposing(edits)
-    files: tuple[tuple[str, str], ...] = ()
-    if now.tokens > goal_of(situation):
-        room = situation.unscaled(goal_of(situation)) - situation.overhead
-        more = shrink(now, 0, max(0, room), unseen=True)
-        edits, files = _together(edits, more.edits), more.files
-    return propose(situation, "reactive", "reactive", edits, files, why="rung 1", rung=1) if edits else None
-
-
-def _together(edits: tuple[Clear, ...], more: tuple[Clear, ...]) -> tuple[Clear, ...]:
-    """Both, the later one where they meet, in order."""
-    made = {(edit.seq, edit.block, edit.field): edit for edit in (*edits, *more)}
-    return tuple(made[key] for key in sorted(made))
-
-
-def _floor(situation: Situation) -> Proposal | None:
-    return fallback_summary(situation, "reactive", "rung 2")
+    folded, target, counter = situation.folded, target_tokens(situation), situation.counter
+    found = clear_candidates(folded, 0, len(situation.view))
+    made = (placeholder_edit(folded, each.part, each.field, counter) for each in found)
+    edits = tuple(edit for edit in made if edit is not None)
+    now, more = situation.with_edits(edits), ShrinkStep()
+    if now.tokens > target:
+        room = situation.unscaled(target) - situation.overhead
+        more = shrink_blocks(now, 0, max(0, room), unseen=True)
+        by_place = {(edit.seq, edit.block, edit.field): edit for edit in (*edits, *more.edits)}
+        edits = tuple(by_place[place] for place in sorted(by_place))  # of one place the later edit
+    if not edits:
+        return None
+    return propose(situation, "reactive", "reactive", edits, more.files, why="rung 1", rung=1)
 
 
 def _shrink_newest(situation: Situation) -> Proposal | None:
-    view = situation.folded.view
-    if not len(view):
+    view, kept = situation.view, max(1, situation.settings.keep_recent_messages)
+    if not view:
         return None
-    first = view[max(0, len(view) - max(1, situation.settings.keep_recent_messages))].first
-    more = shrink(situation, first, 0, unseen=True)
+    more = shrink_blocks(situation, view[max(0, len(view) - kept)].first, 0, unseen=True)
     if not more.edits:
         return None
     return propose(situation, "reactive", "reactive", more.edits, more.files, why="rung 3", rung=3)

@@ -1,23 +1,34 @@
-"""What a compaction brings and costs, in figures: the report that is recorded with it and shown."""
+"""What a compaction frees and costs: the report recorded with it, and the lines that show it to the user."""
 
 from __future__ import annotations
 
-from collections import Counter as Tallied
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
-from transcripts.edits import earliest_seq
-from transcripts.facts import Clear, Edit, Fold, Unthink
+from transcripts.facts import Clear, Compacted, Edit, Fold, Reply, Unthink
+from transcripts.fold import Folded
 from transcripts.messages import ToolUseBlock
 from transcripts.view import Part, PartKind, View
 
-from .cache_breakpoints import frontier
-from .invariants import drop_thinking
-from .placeholders import describe, recall_id
-from .plan import Proposal, Situation, Trigger
-from .prices import RewriteBill
+from .cache_breakpoints import first_unedited
+from .invariants import changed_span, with_dropped_thinking
+from .placeholders import call_label, recall_id
+from .plan import File, Proposal, Situation, Trigger
+from .prices import Prices, RewriteBill
 
-BIGGEST = 3
+NAMED_BLOCKS = 3  # of the largest blocks that a report and a message name
+_EDIT_LABELS = {
+    "content": "results",
+    "text": "pasted",
+    "source": "pasted",
+}  # of a cleared field; else an input
+_LAYER_LABELS = {"unthink": "thinking dropped"}
+
+
+def layer_label(layer: str) -> str:
+    """The name of a recorded layer as it is shown to the user."""
+    return _LAYER_LABELS.get(layer, layer)
 
 
 def propose(
@@ -25,53 +36,51 @@ def propose(
     layer: str,
     trigger: Trigger,
     edits: tuple[Edit, ...],
-    files: tuple[tuple[str, str], ...] = (),
+    files: tuple[File, ...] = (),
     **more: Any,
 ) -> Proposal:
-    """The proposal of these edits and what they make of the thinking; `more` goes into its report."""
-    whole = drop_thinking(situation.folded, edits, situation.binds)
-    report = {**_figures(situation, whole), **more}
-    return Proposal(layer, trigger, whole, report, files)
+    """A proposal of these edits and of the thinking that they drop; `more` is added to its report."""
+    edits = with_dropped_thinking(situation.folded, edits, situation.binds)
+    return Proposal(layer, trigger, edits, {**_report(situation, edits), **more}, files)
 
 
-def _figures(situation: Situation, edits: tuple[Edit, ...]) -> dict[str, Any]:
-    view, before = situation.folded.view, situation.tokens
+def _report(situation: Situation, edits: tuple[Edit, ...]) -> dict[str, Any]:
+    view, before, prices = situation.view, situation.tokens, situation.prices
     then = situation.folded.with_edits(edits).view
     freed = situation.scaled(view.tokens - then.tokens)
-    bill = bill_of(situation, edits, freed)
-    prices = situation.prices
+    bill = _bill(situation, edits, freed)
+    tallies = zip(PartKind, view.tally, then.tally, strict=True)
+    kinds = {kind.name.lower(): situation.scaled(was - now) for kind, was, now in tallies if was != now}
     return {
         "before": before,
         "after": max(0, before - freed),
         "freed": freed,
         "predicted_cost_usd": round(bill.warm(prices), 6),
         "cold_cost_usd": round(bill.cold(prices), 6),
-        "pays_back_calls": 0 if situation.cold else bill.pays_back(prices),
+        "pays_back_calls": 0 if situation.cache_is_cold else bill.pays_back(prices),
         "rewritten": bill.rewritten,
-        "cold": situation.cold,
+        "cold": situation.cache_is_cold,
         "calls": situation.folded.reply_count,
-        "kinds": _kinds(situation, view, then),
-        "edits": _edits(edits),
-        "biggest": biggest(then, BIGGEST),
+        "kinds": kinds,  # freed by kind of part; what is shown instead counts against "placeholder"
+        "edits": dict(Counter(map(_edit_label, edits))),
+        "biggest": largest_blocks(then),
     }
 
 
-def bill_of(situation: Situation, edits: tuple[Edit, ...], freed: int) -> RewriteBill:
-    """What stays read, what is written anew, what goes, in the model's tokens."""
-    view = situation.folded.view
-    changed, behind = _first_changed(view, edits), frontier(situation.folded)
-    asked = situation.folded.last_request
+def _bill(situation: Situation, edits: tuple[Edit, ...], freed: int) -> RewriteBill:
+    view, asked = situation.view, situation.folded.last_request
+    changed, behind = _first_changed(view, edits), first_unedited(situation.folded)
     if changed is None or (asked is not None and view[changed].first > asked.seq):
-        return RewriteBill(situation.tokens, 0, freed)  # nothing of it was ever sent
-    read = view.tokens_before(behind) if behind <= changed else 0  # what has an entry in the cache
-    kept = situation.scaled(situation.overhead + read)
+        return RewriteBill(situation.tokens, 0, freed)  # nothing that changes was ever sent
+    cached = view.tokens_before(behind) if behind <= changed else 0  # up to the newest breakpoint
+    kept = situation.scaled(situation.overhead + cached)
     return RewriteBill(kept, max(0, situation.tokens - kept - freed), freed)
 
 
 def _first_changed(view: View, edits: tuple[Edit, ...]) -> int | None:
-    """The first message that the edits show otherwise: for thinking, one that shows any."""
-    shown = earliest_seq(tuple(edit for edit in edits if not isinstance(edit, Unthink)))
-    places = [view.index_of(shown)] if shown is not None else []
+    """Index of the first message that looks different under the edits; None where none does."""
+    span = changed_span(edits)
+    places = [view.index_of(span[0])] if span is not None else []
     for edit in edits:
         if isinstance(edit, Unthink):
             start, end = view.index_of(edit.first), places[0] if places else len(view)
@@ -79,48 +88,83 @@ def _first_changed(view: View, edits: tuple[Edit, ...]) -> int | None:
     return min((place for place in places if place < len(view)), default=None)
 
 
-def _kinds(situation: Situation, view: View, then: View) -> Mapping[str, int]:
-    """Tokens gone by kind of part; what came in their place counts against "placeholder"."""
-    pairs = zip(PartKind, view.tally, then.tally, strict=True)
-    return {kind.name.lower(): situation.scaled(was - now) for kind, was, now in pairs if was != now}
+def _edit_label(edit: Edit) -> str:
+    if isinstance(edit, Clear):
+        return _EDIT_LABELS.get(edit.field, "inputs")
+    return "folds" if isinstance(edit, Fold) else "unthinks"
 
 
-def _edits(edits: tuple[Edit, ...]) -> Mapping[str, int]:
-    named = (
-        "folds" if isinstance(edit, Fold) else _what(edit) if isinstance(edit, Clear) else "unthinks"
-        for edit in edits
-    )
-    return dict(Tallied(named))
-
-
-def _what(edit: Clear) -> str:
-    return {"content": "results", "text": "pasted", "source": "pasted"}.get(edit.field, "inputs")
-
-
-def named(part: Part) -> str:
-    """What a part of the view is, in a few words: a result by its call, a text by who said it."""
+def part_label(part: Part) -> str:
+    """What a part of the view is, in a few words: a result by its call, a text by its kind."""
     if part.use is not None:
-        return describe(part.use)
-    return (
-        f"call of {describe(part.block)}" if isinstance(part.block, ToolUseBlock) else part.kind.name.lower()
-    )
+        return call_label(part.use)
+    if isinstance(part.block, ToolUseBlock):
+        return f"call of {call_label(part.block)}"
+    return part.kind.name.lower()
 
 
-def biggest(view: View, count: int) -> list[str]:
-    """The largest blocks of the view, a line each: what, how large, and the id."""
+def largest_blocks(view: View, count: int = NAMED_BLOCKS) -> list[str]:
+    """The largest blocks of the view, largest first, a line each: what it is, its tokens, its id."""
     parts = [part for message in view for part in message.parts]
     parts.sort(key=lambda part: -part.tokens)
-    lines = []
-    for part in parts[:count]:
-        lines.append(f"{named(part)}, {part.tokens:,} tokens ({recall_id(part)})")
-    return lines
+    return [f"{part_label(part)}, {part.tokens:,} tokens ({recall_id(part)})" for part in parts[:count]]
+
+
+def largest_blocks_sentence(view: View) -> str:
+    """The largest blocks, named in one sentence at the end of a message."""
+    named = "; ".join(largest_blocks(view))
+    return f"The biggest blocks: {named}" if named else "The conversation is empty"
 
 
 def fits(situation: Situation) -> bool:
-    """Whether the request could be sent as it is."""
+    """Whether the prompt fits the window as it is."""
     return situation.tokens <= situation.window.size
 
 
 def frees_enough(situation: Situation, freed: int) -> bool:
-    """Whether it was worth it: at least a tenth."""
-    return freed >= situation.settings.least_gain * situation.tokens
+    """Whether a compaction that frees so many tokens is worth making."""
+    return freed >= situation.settings.min_gain_share * situation.tokens
+
+
+def compaction_notice(proposals: Sequence[Proposal], trigger: str = "") -> str:
+    """One line that tells what proposals made together free and cost; `trigger` overrides theirs."""
+    if not proposals:
+        return ""
+    name = trigger or proposals[0].trigger
+    before, after = proposals[0].report["before"], proposals[-1].report["after"]
+    share = round(100 * (before - after) / before) if before else 0
+    text = f"[{name} compact] {_thousands(before)} -> {_thousands(after)} tokens (-{share} %)"
+    return f"{text}, {_rewrite_cost(proposals)}; /uncompact undoes it"
+
+
+def _rewrite_cost(proposals: Sequence[Proposal]) -> str:
+    dearest = max((each.report for each in proposals), key=lambda report: report["predicted_cost_usd"])
+    if not dearest["rewritten"]:
+        return "nothing cached is rewritten"
+    if dearest["cold"]:
+        return "no rewrite beyond what the cold cache costs anyway"
+    calls = dearest["pays_back_calls"]
+    times = "call" if calls == 1 else "calls"
+    return f"one cache rewrite ~${dearest['predicted_cost_usd']:.2f}, pays back in {calls} {times}"
+
+
+def _thousands(tokens: int) -> str:
+    return f"{tokens / 1000:.0f}k" if tokens >= 1_000 else str(tokens)
+
+
+def predicted_and_real_cost(folded: Folded, made: Compacted, prices: Prices) -> str:
+    """One line that compares the predicted cost of compaction `made` with that of the request after it.
+
+    Both are the cost of what that request could not read from the cache. "" where nothing was predicted.
+    """
+    report = made.report
+    if "predicted_cost_usd" not in report or "rewritten" not in report:
+        return ""
+    predicted = f"predicted ${report['predicted_cost_usd']:.3f} ({report['rewritten']:,} tokens written)"
+    later = (fact for fact in folded.facts if fact.seq > made.seq and isinstance(fact, Reply))
+    reply = next((fact for fact in later if fact.usage.prompt), None)
+    if reply is None or folded.undone.get(made.id, reply.seq) < reply.seq:
+        return f"{predicted}, nothing was asked under it"
+    usage = reply.usage
+    real = prices.dollars(prices.plain(usage) - prices.read * usage.cache_read)
+    return f"{predicted}, came ${real:.3f} ({usage.cache_written + usage.input:,})"

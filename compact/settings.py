@@ -1,124 +1,179 @@
-"""Every limit of the pipeline, settable by the user's [compact] table under the same names."""
+"""The limits of the compaction pipeline: defaults, and reading them from a [compact] table."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
 
 Policy = Literal["thrifty", "classic", "off"]
-POLICIES: tuple[Policy, ...] = ("thrifty", "classic", "off")
+POLICIES: tuple[Policy, ...] = get_args(Policy)
 
 
 @dataclass(frozen=True, slots=True)
 class CompactSettings:
-    """`policy` says who decides; the rest are its limits, in tokens where nothing else is said.
+    """`policy` decides when the layers act; the other fields are its limits.
 
-    The reference constants of the classic pipeline are the defaults of budget, snip, micro, summary and
-    restore; keep_cap, keep_share and ledger_tokens were measured on 82 recorded summaries.
+    The last word of a name is its unit: `_s` are seconds, tokens are counted as the model counts them, a
+    `_share` is a fraction of 1. "of the trigger" means of the size at which a summary is due.
+
+    The defaults of budget, snip, micro, summary and restore are the constants of the classic reference
+    pipeline. max_record_tokens, max_record_share and ledger_max_tokens were measured on 82 recorded
+    summaries.
     """
 
     policy: Policy = "thrifty"
-    enabled: bool = True  # False: only /compact and reactive, as with policy "off"
-    trigger: int | None = None  # size that starts a summary; None: by the policy and the window
-    keep_recent_messages: int = 5  # stay as they are while they fit; the last rung of reactive shrinks them
-    min_compact_size: int = 10_000  # below it no summary
-    max_compact_size: int | None = None  # cap on what a compaction leaves
+    enabled: bool = True  # False: only /compact and the reactive ladder, as with policy "off"
+    trigger: int | None = None  # tokens at which a summary is due; None: by the policy and the window
+    keep_recent_messages: int = 5  # kept verbatim while they fit; the last reactive rung shrinks them
+    min_compact_size: int = 10_000  # tokens below which no summary is made
+    max_compact_size: int | None = None  # tokens that a compaction may leave
     reactive: bool = True
     collapse: bool = False
 
-    budget_chars: int = 200_000
-    budget_share: float = 0.25  # of the window
-    budget_preview: int = 2_000  # characters
-    budget_exempt: tuple[str, ...] = ("read", "recall", "Read")  # they page themselves
+    budget_max_chars: int = 200_000  # of the results of one message
+    budget_max_share: float = 0.25  # of the window, for the same results
+    budget_preview_chars: int = 2_000
+    budget_exempt: tuple[str, ...] = ()  # further tools; those that read or recall page by themselves
 
-    snip_messages: int = 50
-    snip_head: int = 3
-    snip_tail: int = 47
+    snip_max_messages: int = 50
+    snip_head_messages: int = 3
+    snip_tail_messages: int = 47
 
-    micro_keep: int = 3
+    micro_keep_results: int = 3
     micro_min_chars: int = 120
 
-    collapse_share: float = 0.5  # of the summary's trigger: above it old segments are folded
-    collapse_segment: int = 10_000
+    collapse_start_share: float = 0.5  # of the trigger: above it old segments are folded
+    collapse_segment_tokens: int = 10_000
 
-    classic_trigger: int = 50_000
-    classic_share: float = 0.80
-    trigger_share: float = 0.92
-    trigger_least: float = 0.60
-    trigger_reserve: int = 13_000
-    summary_max_output: int = 20_000
-    summary_tries: int = 3
-    least_gain: float = 0.10
-    ledger_enough: float = 0.60  # of the trigger: a ledger that leaves no more makes the summary needless
+    classic_trigger_tokens: int = 50_000
+    classic_trigger_share: float = 0.80  # of the window
+    trigger_max_share: float = 0.92  # of the window
+    trigger_min_share: float = 0.60  # of the window
+    trigger_reserve_tokens: int = 13_000  # kept free beside the largest reply
+    summary_max_output_tokens: int = 20_000
+    summary_max_requests: int = 3  # for one summary, each leaving out more of the oldest exchanges
+    min_gain_share: float = 0.10  # of the prompt, that a compaction has to free
+    ledger_first_max_share: float = 0.60  # of the trigger: if the ledger leaves no more, no summary is made
 
-    ledger_tokens: int = 2_000
-    user_block_tokens: int = 2_000
-    tail_tokens: int = 10_000
-    keep_cap: int = 18_000
-    keep_share: float = 0.30
-    leave_share: float = (
-        0.50  # of the trigger: what a thrifty compaction leaves in a small window, all in all
+    ledger_max_tokens: int = 2_000
+    user_block_max_tokens: int = 2_000
+    tail_max_tokens: int = 10_000
+    max_record_tokens: int = 18_000  # of the record of a fold and the tail behind it
+    max_record_share: float = 0.30  # of the window, for the same
+    max_left_share: float = (
+        0.50  # of the trigger: what a thrifty compaction leaves, system and tools included
     )
-    leave_least: float = 0.20  # of the trigger, for record and tail, however much system and tools take
+    min_left_share: float = 0.20  # of the trigger: room for record and tail, whatever system and tools take
 
-    restore_files: int = 5
-    restore_tokens: int = 5_000
-    restore_cap: int = 25_000
-    restore_share: float = 0.10
+    restore_max_files: int = 5
+    restore_file_max_tokens: int = 5_000
+    restore_max_tokens: int = 25_000  # of all restored files
+    restore_max_share: float = 0.10  # of the window, for the same
 
-    breaker: int = 3
-    thrash_summaries: int = 3
-    thrash_calls: int = 10
+    breaker_failures: int = 3  # summaries that fail in a row before none is asked for
+    thrash_summaries: int = 3  # summaries within thrash_window_calls, after which none is asked for
+    thrash_window_calls: int = 10
 
-    protect_tokens: int = 12_000
-    batch_tokens: int = 20_000
-    batch_calls: int = 30  # a batch that comes sooner after the last one has to free that much more
-    batch_from: int = 80_000  # size of the prompt from which the first batch may take calls_ahead to pay
-    calls_ahead: float = 16.0  # calls within which a batch has to pay for itself
-    cache_ttl: int = 300  # seconds
+    protected_tail_tokens: int = 12_000
+    batch_min_tokens: int = 20_000  # that a batch of clears frees while the cache is warm
+    batch_interval_calls: int = 30  # a batch that comes sooner after the last one has to free that much more
+    batch_from_tokens: int = 80_000  # prompt size from which the first batch has payback_calls to pay
+    payback_calls: float = 16.0  # within which a batch has to pay for its rewrite
+    cache_ttl_s: int = 300
 
     @property
     def automatic(self) -> bool:
-        """Whether anything may happen that nobody asked for."""
+        """Whether compactions may happen unasked."""
         return self.enabled and self.policy != "off"
 
 
-def settings_from(table: Mapping[str, Any]) -> CompactSettings:
-    """The settings of a TOML table.
+FORMER_NAMES: Mapping[str, str] = {
+    "budget_chars": "budget_max_chars",
+    "budget_share": "budget_max_share",
+    "budget_preview": "budget_preview_chars",
+    "snip_messages": "snip_max_messages",
+    "snip_head": "snip_head_messages",
+    "snip_tail": "snip_tail_messages",
+    "micro_keep": "micro_keep_results",
+    "collapse_share": "collapse_start_share",
+    "collapse_segment": "collapse_segment_tokens",
+    "classic_trigger": "classic_trigger_tokens",
+    "classic_share": "classic_trigger_share",
+    "trigger_share": "trigger_max_share",
+    "trigger_least": "trigger_min_share",
+    "trigger_reserve": "trigger_reserve_tokens",
+    "summary_max_output": "summary_max_output_tokens",
+    "summary_tries": "summary_max_requests",
+    "least_gain": "min_gain_share",
+    "ledger_enough": "ledger_first_max_share",
+    "ledger_tokens": "ledger_max_tokens",
+    "user_block_tokens": "user_block_max_tokens",
+    "tail_tokens": "tail_max_tokens",
+    "keep_cap": "max_record_tokens",
+    "keep_share": "max_record_share",
+    "leave_share": "max_left_share",
+    "leave_least": "min_left_share",
+    "restore_files": "restore_max_files",
+    "restore_tokens": "restore_file_max_tokens",
+    "restore_cap": "restore_max_tokens",
+    "restore_share": "restore_max_share",
+    "breaker": "breaker_failures",
+    "thrash_calls": "thrash_window_calls",
+    "protect_tokens": "protected_tail_tokens",
+    "batch_tokens": "batch_min_tokens",
+    "batch_calls": "batch_interval_calls",
+    "batch_from": "batch_from_tokens",
+    "calls_ahead": "payback_calls",
+    "cache_ttl": "cache_ttl_s",
+}
 
-    Raises ValueError naming the key and what it takes.
+
+def current_names(table: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """A [compact] table under today's names, and a warning for each former name that it used.
+
+    Where a table has both names of one setting, the value under today's name counts.
     """
-    made = CompactSettings()
-    known = {field.name: getattr(made, field.name) for field in fields(made)}
-    for key, value in table.items():
-        if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(known))}"
+    former = [name for name in table if name in FORMER_NAMES]
+    renamed = {FORMER_NAMES[name]: table[name] for name in former}
+    kept = {name: value for name, value in table.items() if name not in FORMER_NAMES}
+    return {**renamed, **kept}, tuple(f"[compact] {n} is now called {FORMER_NAMES[n]}" for n in former)
+
+
+def settings_from(table: Mapping[str, Any]) -> CompactSettings:
+    """The settings of a [compact] table; former names are accepted.
+
+    Raises ValueError naming the key as written, what it takes, and the nearest known key.
+    """
+    defaults = {field.name: field.default for field in fields(CompactSettings)}
+    written = {FORMER_NAMES.get(key, key): key for key in table}
+    entries, _ = current_names(table)
+    for key in entries:
+        if key not in defaults:
+            near = difflib.get_close_matches(key, [*defaults, *FORMER_NAMES], 1)
+            known = FORMER_NAMES.get(near[0], near[0]) if near else ""
+            hint = f"did you mean {known!r}?" if known else f"it has {', '.join(sorted(defaults))}"
             raise ValueError(f"[compact] has no setting {key!r}: {hint}")
-        made = replace(made, **{key: _checked(key, value, known[key])})
-    return made
+    checked = {key: _checked(written[key], value, defaults[key]) for key, value in entries.items()}
+    return CompactSettings(**checked)
 
 
 def _checked(key: str, value: Any, default: Any) -> Any:
-    if key == "policy":
-        if value not in POLICIES:
-            raise ValueError(f"[compact] policy must be one of {', '.join(POLICIES)}, not {value!r}")
-        return value
-    if isinstance(default, bool):
-        return _of(key, value, bool, "true or false")
-    if isinstance(default, tuple):
-        if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
-            raise ValueError(f"[compact] {key} must be a list of tool names, not {value!r}")
-        return tuple(value)
-    if isinstance(default, float):
-        return float(_of(key, value, (int, float), "a number that is not negative"))
-    return _of(key, value, int, "a whole number that is not negative")
-
-
-def _of(key: str, value: Any, kind: Any, what: str) -> Any:
-    good = isinstance(value, kind) and (kind is bool or (not isinstance(value, bool) and value >= 0))
+    """The value, of the type of the default. Raises ValueError."""
+    number = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    match default:
+        case str():
+            good, what = value in POLICIES, f"one of {', '.join(POLICIES)}"
+        case bool():
+            good, what = isinstance(value, bool), "true or false"
+        case tuple():
+            good = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+            value, what = tuple(value) if good else value, "a list of tool names"
+        case float():
+            good, what = number, "a number that is not negative"
+        case _:
+            good, what = number and isinstance(value, int), "a whole number that is not negative"
     if not good:
         raise ValueError(f"[compact] {key} must be {what}, not {value!r}")
-    return value
+    return float(value) if isinstance(default, float) else value

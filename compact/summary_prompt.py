@@ -1,16 +1,22 @@
-"""summary: the model tells what happened; its account replaces the old messages, the newest stay verbatim.
+"""Asking the model for a summary: the instructions, the messages they follow, and checking the answer.
 
-Asked on the view as last sent, so that the history is read from the cache. The answer is checked: one that
-is empty, calls a tool, breaks off, or is larger than what it replaces is a failure, and then the history
-stays as it is.
+It is asked on the view as last sent, so that the history is read from the cache. An answer that is empty,
+calls a tool, breaks off, or is larger than what it replaces is a failure, and then the history stays as it
+is.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
 
+from transcripts.fold import Folded
+from transcripts.messages import TextBlock, ToolResultBlock
+from transcripts.view import Message, Part, PartKind
+
+from .cache_breakpoints import cache_breakpoints
+from .invariants import sendable
 from .plan import Situation, SummaryReply, SummaryRequest
 
 INSTRUCTIONS = """\
@@ -37,76 +43,109 @@ If an earlier record or summary stands at the beginning, update it: carry over a
 that nothing gets lost by being summarised twice.
 """
 FOCUS = "\nThe user asks to keep an eye on this in particular:\n{focus}\n"
-LAST = "\nAgain: text only, no tool call. Write <analysis>...</analysis> and then <summary>...</summary>."
-INSTRUCTION_TOKENS = 700
+REMINDER = "\nAgain: text only, no tool call. Write <analysis>...</analysis> and then <summary>...</summary>."
+INSTRUCTION_TOKENS = 700  # of all of these, about
+SHORTENING_SHARE = 5  # each further request leaves out one part in so many of the window more
+LEFT_OUT_TEXT = "[The oldest part of this conversation is left out here.]"
+LEFT_OUT_TOKENS = 12
+TOO_LONG = "too long"  # how the failure of a request begins that did not fit
 _ANALYSIS = re.compile(r"<analysis>.*?(?:</analysis>|(?=<summary>)|\Z)", re.DOTALL)
 _SUMMARY = re.compile(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
-TOO_LONG = "too long"
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryAnswer:
-    """The summary's text, or why there is none; and what the call took."""
+    """The summary and its tokens, or why there is none."""
 
     text: str = ""
     failure: str = ""
     tokens: int = 0
 
 
-def ask(situation: Situation, focus: str = "") -> Generator[SummaryRequest, SummaryReply, SummaryAnswer]:
+def request_summary(
+    situation: Situation, focus: str = ""
+) -> Generator[SummaryRequest, SummaryReply, SummaryAnswer]:
     """Ask for a summary, leaving out more of the oldest exchanges each time that the request is too long."""
-    settings = situation.settings
-    output = min(settings.summary_max_output, situation.window.max_output)
-    words = INSTRUCTIONS + (FOCUS.format(focus=focus) if focus else "") + LAST
-    over = situation.tokens + INSTRUCTION_TOKENS + output - situation.window.size
-    leave_out = oldest(situation, over)
+    settings, window = situation.settings, situation.window.size
+    output = min(settings.summary_max_output_tokens, situation.window.max_output)
+    instructions = INSTRUCTIONS + (FOCUS.format(focus=focus) if focus else "") + REMINDER
+    over = situation.tokens + INSTRUCTION_TOKENS + output - window
+    leave_out = _oldest_exchanges(situation, over)
     reason = ""
-    for _ in range(max(1, settings.summary_tries)):
-        answer = yield SummaryRequest(words, leave_out, output, situation.planned)
-        told = check(situation, answer)
-        if not told.failure.startswith(TOO_LONG):
-            return told
-        reason = told.failure
-        over = max(over, 0) + situation.window.size // 5
-        leave_out = max(leave_out + 1, oldest(situation, over))
-    return SummaryAnswer(
-        failure=f"{reason}; asked {settings.summary_tries} times, leaving out more each time"
-    )
+    for _ in range(max(1, settings.summary_max_requests)):
+        reply = yield SummaryRequest(instructions, leave_out, output, situation.lasting)
+        answer = _checked(situation, reply)
+        if not answer.failure.startswith(TOO_LONG):
+            return answer
+        reason = answer.failure
+        over = max(over, 0) + window // SHORTENING_SHARE
+        leave_out = max(leave_out + 1, _oldest_exchanges(situation, over))
+    asked = f"asked {settings.summary_max_requests} times, leaving out more each time"
+    return SummaryAnswer(failure=f"{reason}; {asked}")
 
 
-def oldest(situation: Situation, tokens: int) -> int:
+def _oldest_exchanges(situation: Situation, tokens: int) -> int:
     """How many of the oldest exchanges in view hold at least so many of the model's tokens."""
     if tokens <= 0:
         return 0
-    view, count = situation.folded.view, 0
-    need = situation.unscaled(tokens)
+    view, count = situation.view, 0
+    needed = situation.unscaled(tokens)
     for index, message in enumerate(view):
         if message.role == "assistant":
-            if view.tokens_before(index) >= need:
+            if view.tokens_before(index) >= needed:
                 return count
             count += 1
     return max(1, count - 1)
 
 
-def check(situation: Situation, answer: SummaryReply) -> SummaryAnswer:
-    """The summary of an answer, or what is wrong with it."""
-    if answer.failure is not None:
-        return SummaryAnswer(failure=answer.failure)
-    if answer.stop == "tool_use":
+def summary_messages(folded: Folded, request: SummaryRequest) -> tuple[Sequence[Message], tuple[int, ...]]:
+    """The messages that a summary is asked on, and the indices of those that carry cache breakpoints.
+
+    The instructions follow as one more user message. The last message carries a breakpoint in any case and is
+    not among the indices.
+    """
+    if request.edits:
+        folded = folded.with_edits(request.edits)
+    view = sendable(folded.view)
+    if request.leave_out > 0:
+        return _without_oldest(view, request.leave_out), ()
+    return view, tuple(index for index in cache_breakpoints(folded) if index < len(view))
+
+
+def _without_oldest(view: Sequence[Message], exchanges: int) -> Sequence[Message]:
+    """The view without its oldest exchanges and all thinking, which was bound to them."""
+    gap = Part(TextBlock(LEFT_OUT_TEXT), 0, 0, PartKind.PLACEHOLDER, LEFT_OUT_TOKENS)
+    shown = [Message("user", (gap,), 0, 0)]
+    replies = [index for index, message in enumerate(view) if message.role == "assistant"]
+    if exchanges >= len(replies):
+        answers_calls = not view or any(isinstance(part.block, ToolResultBlock) for part in view[-1].parts)
+        return shown if answers_calls else view[-1:]
+    for message in view[replies[exchanges] :]:
+        parts = tuple(part for part in message.parts if part.kind is not PartKind.THINKING)
+        same = len(parts) == len(message.parts)  # with its JSON made already
+        shown.append(message if same else replace(message, parts=parts, encoded={}))
+    return shown
+
+
+def _checked(situation: Situation, reply: SummaryReply) -> SummaryAnswer:
+    """The summary of a reply, or what is wrong with it."""
+    if reply.failure is not None:
+        return SummaryAnswer(failure=reply.failure)
+    if reply.stop == "tool_use":
         return SummaryAnswer(failure="the answer called a tool")
-    if answer.stop in ("max_tokens", "model_context_window_exceeded"):
-        return SummaryAnswer(failure=f"the answer broke off ({answer.stop})")
-    text = stripped(answer.text or "")
+    if reply.stop in ("max_tokens", "model_context_window_exceeded"):
+        return SummaryAnswer(failure=f"the answer broke off ({reply.stop})")
+    text = _summary_alone(reply.text or "")
     if not text:
         return SummaryAnswer(failure="the answer was empty")
-    tokens = situation.count.text(text)
-    if tokens >= situation.folded.view.tokens:
+    tokens = situation.counter.text(text)
+    if tokens >= situation.view.tokens:
         return SummaryAnswer(failure="the summary is larger than what it replaces")
     return SummaryAnswer(text, tokens=tokens)
 
 
-def stripped(text: str) -> str:
-    """The summary alone: analysis and tags are gone."""
+def _summary_alone(text: str) -> str:
+    """The summary without the analysis and the tags."""
     text = _ANALYSIS.sub("", text, count=1)
     found = _SUMMARY.search(text)
     return (found.group(1) if found else text).strip()

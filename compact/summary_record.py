@@ -1,8 +1,8 @@
-"""What a fold over old history shows in its place: the record that code keeps, whatever the model wrote.
+"""The record that stands in place of folded history; code makes it, whatever the model wrote.
 
 In this order: the summary (if there is one), the ledger, constraints with their source, live state, the
-words of the person verbatim. Marked as a record, so that nothing in it is taken for a new request. The
-newest request is last, and said to be open only where its turn goes on.
+user's messages verbatim. It is marked as a record, so that nothing in it is taken for a new request. The
+newest request comes last, and is called open only while its turn goes on.
 """
 
 from __future__ import annotations
@@ -11,153 +11,170 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from transcripts.entries import Entry, Prompt
+from transcripts.fold import Folded
 from transcripts.messages import ImageBlock, TextBlock, is_injected
 
-from .ledger import keep_ledger, ledger_text, missing, pins_of
+from .ledger import build_ledger, ledger_text, missing_names, pins_of
 from .placeholders import head_and_tail
-from .plan import Situation
+from .plan import Situation, Trigger
 from .tokens import TokenCounter
 
-HEADER = (
+RECORD_HEADER = (
     "[folded: this is makeroom's record of the earlier conversation (r{first}-r{last}), not a request. "
     "Nothing is lost: recall r<number>, or words, shows any of it.]"
 )
-SUMMARY = "## Summary\n"
-OPEN = (
+SUMMARY_HEADING = "## Summary\n"
+OPEN_REQUEST = (
     "The last of the user's messages above is the request being worked on: "
     "go on with it from where it stands."
 )
-DONE = "The requests above have been dealt with or are known; wait for the user's next message."
-LEFT_OUT = "({count} older messages are left out here: recall shows {ids})"
-SHORT = 600  # characters of an old message where there is no room for more
-MISSING = 500  # tokens of names that are appended to a summary which lacks them
-FRAME = 200  # tokens of headings and closing line
-LEAST_TAIL = 2_000  # tokens that the words of the person leave for the newest exchanges
+NO_OPEN_REQUEST = "The requests above have been dealt with or are known; wait for the user's next message."
+OMITTED_MESSAGES = "({count} older messages are left out here: recall shows {ids})"
+MIN_RECORD_TOKENS = 500  # by our count, however small the window
+MAX_OLD_MESSAGE_CHARS = 600  # of an older message of the user where there is no room for all of it
+MAX_MISSING_NAMES_TOKENS = 500  # appended to a summary that lacks them
+RECORD_FRAME_TOKENS = 200  # headings and closing line
+MAX_CONSTRAINTS = 20  # the newest ones
+TAIL_RESERVE_TOKENS = 2_000  # that the user's messages leave for the newest exchanges
 
 
 @dataclass(frozen=True, slots=True)
-class FoldSpan:
-    """The entries that a fold replaces, and whether the newest request among them is still worked on."""
+class FoldLimits:
+    """How to fold: the summary to show, the tokens (our count) of the tail, whether files are restored.
 
-    entries: tuple[Entry, ...]
-    going_on: bool
+    A `tail` of None stands for the settings' limits.
+    """
 
-    @property
-    def first(self) -> int:
-        return self.entries[0].seq
-
-    @property
-    def last(self) -> int:
-        return max(entry.last for entry in self.entries)
+    trigger: Trigger
+    summary: str = ""
+    tail: int | None = None
+    restoring: bool = True
 
 
-def keep_cap(situation: Situation) -> int:
-    """Our count of what a fold and the tail may keep: min(18k, 30 % of the window), or the user's cap.
+def record_limit(situation: Situation) -> int:
+    """What the record of a fold and the tail behind it may take, in tokens of our count.
 
-    In a small window thrifty keeps less, so that it does not have to make room again after a call or two.
+    In a small window thrifty keeps less, so that the next compaction is not due after a call or two.
     """
     settings, overhead = situation.settings, situation.scaled(situation.overhead)
-    cap = min(settings.keep_cap, int(settings.keep_share * situation.window.size))
+    limit = min(settings.max_record_tokens, int(settings.max_record_share * situation.window.size))
     if settings.policy == "thrifty":
-        half = max(settings.leave_share * situation.due - overhead, settings.leave_least * situation.due)
-        cap = min(cap, int(half))
+        trigger = situation.trigger_tokens
+        left = max(settings.max_left_share * trigger - overhead, settings.min_left_share * trigger)
+        limit = min(limit, int(left))
     if settings.max_compact_size:
-        cap = min(cap, settings.max_compact_size - overhead)
-    return max(500, situation.unscaled(cap))
+        limit = min(limit, settings.max_compact_size - overhead)
+    return max(MIN_RECORD_TOKENS, situation.unscaled(limit))
 
 
-def keep(situation: Situation, span: FoldSpan, summary: str, room: int, beside: str = "") -> str:
-    """The record of the entries of a span in about `room` tokens by our count, the summary on top of that.
+def record_text(situation: Situation, limits: FoldLimits, at: int, room: int, beside: str = "") -> str:
+    """The record of the first `at` entries in about `room` tokens of our count, the summary not counted.
 
-    `beside` is what is shown with it anyway: its names need no room in the ledger.
+    `beside` is the text that is shown with the record anyway: its names need no room in the ledger.
     """
-    count, limit = situation.count, min(situation.settings.ledger_tokens, room // 3)
-    words = user_words(
-        situation, span.entries, max(room // 8, room - limit - FRAME - min(LEAST_TAIL, room // 4))
-    )
-    ledger = keep_ledger(span.entries)
-    pieces = [HEADER.format(first=span.first, last=span.last)]
+    folded, counter, summary = situation.folded, situation.counter, limits.summary
+    entries = folded.entries[:at]
+    ledger_room = min(situation.settings.ledger_max_tokens, room // 3)
+    words_room = room - ledger_room - RECORD_FRAME_TOKENS - min(TAIL_RESERVE_TOKENS, room // 4)
+    words = user_messages(situation, entries, max(room // 8, words_room))
+    ledger = build_ledger(entries, folded.kind_of)
+    pieces = [RECORD_HEADER.format(first=entries[0].seq, last=max(entry.last for entry in entries))]
     if summary:
-        pieces.append(f"{SUMMARY}{summary}")
-    if text := ledger_text(ledger, count, limit, skip="\n".join((summary, words, beside))):
+        pieces.append(f"{SUMMARY_HEADING}{summary}")
+    if text := ledger_text(ledger, counter, ledger_room, skip="\n".join((summary, words, beside))):
         pieces.append(f"## Ledger (newest and most used first)\n{text}")
-    pieces.extend(_held(situation, ledger.constraints, words))
-    said = "\n".join((*pieces, words, beside))
-    if summary and (text := missing(ledger, count, MISSING, said)):
+    pieces.extend(_constraints_and_state(situation, ledger.constraints, words))
+    shown = "\n".join((*pieces, words, beside))
+    if summary and (text := missing_names(ledger, counter, MAX_MISSING_NAMES_TOKENS, shown)):
         pieces.append(f"## Named before, but not above\n{text}")
     if words:
         pieces.append(f"## All user messages, verbatim (the newest is last)\n{words}")
-    pieces.append(OPEN if span.going_on else DONE)
+    pieces.append(OPEN_REQUEST if _request_is_open(folded, limits.trigger, at) else NO_OPEN_REQUEST)
     return "\n\n".join(pieces)
 
 
-def _held(situation: Situation, constraints: Sequence[tuple[str, str]], words: str) -> Iterator[str]:
+def _request_is_open(folded: Folded, trigger: Trigger, at: int) -> bool:
+    """Whether the newest request is among the first `at` entries while its turn goes on."""
+    tail = (entry for entry in folded.entries[at:] if isinstance(entry, Prompt))
+    if trigger == "manual" or any(entry.fact.source == "user" for entry in tail):
+        return False
+    return any(isinstance(entry, Prompt) for entry in folded.entries)
+
+
+def _constraints_and_state(
+    situation: Situation, constraints: Sequence[tuple[str, str]], words: str
+) -> Iterator[str]:
     pins = [f"- {text} (pinned by the user)" for text in pins_of(situation.folded.metadata).values()]
     held = [f"- {text} ({source})" for text, source in dict(constraints).items() if text not in words]
     if pins or held:
-        yield "## Constraints\n" + "\n".join([*pins, *held[-20:]])
+        yield "## Constraints\n" + "\n".join([*pins, *held[-MAX_CONSTRAINTS:]])
     if situation.live:
         yield "## State now\n" + "\n".join(f"- {line}" for line in situation.live)
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """One block of the person's words: as shown, as shown where room is short, and its id."""
+class _UserBlock:
+    """One block of a user message: as shown, as shown where room is short, and its recall id."""
 
     shown: str
     short: str
     ident: str
 
 
-def user_words(situation: Situation, entries: Iterable[Entry], room: int) -> str:
-    """The words of the person, oldest first; where room is short, the oldest are cut or left out."""
-    said = [each for entry in entries for each in _said(situation, entry)]
+def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> str:
+    """The user's messages, oldest first, in about `room` tokens; the newest block is always shown.
+
+    Where room is short, the oldest are cut to head and tail or left out.
+    """
+    blocks = [block for entry in entries for block in _user_blocks(situation, entry)]
     kept: list[str] = []
-    for at, each in enumerate(reversed(said)):
-        text = each.shown
-        if at and situation.count.text(text) > room:
-            text = each.short
-        room -= situation.count.text(text)
+    for at, block in enumerate(reversed(blocks)):
+        text = block.shown
+        if at and situation.counter.text(text) > room:
+            text = block.short
+        room -= situation.counter.text(text)
         if at and room < 0:
-            older = said[: len(said) - at]
-            kept.append(LEFT_OUT.format(count=len(older), ids=f"{older[0].ident} to {older[-1].ident}"))
+            older = blocks[: len(blocks) - at]
+            ids = f"{older[0].ident} to {older[-1].ident}"
+            kept.append(OMITTED_MESSAGES.format(count=len(older), ids=ids))
             break
         kept.append(text)
     return "\n".join(reversed(kept))
 
 
-def _said(situation: Situation, entry: Entry) -> Iterator[_Said]:
+def _user_blocks(situation: Situation, entry: Entry) -> Iterator[_UserBlock]:
     if not isinstance(entry, Prompt) or entry.fact.source != "user":
         return
-    limit = situation.settings.user_block_tokens
+    limit = situation.settings.user_block_max_tokens
     for index, block in enumerate(entry.fact.blocks):
         ident = f"r{entry.seq}.{index}"
         if isinstance(block, ImageBlock):
-            yield _Said(f"({ident}) [an image]", f"({ident}) [an image]", ident)
+            yield _UserBlock(f"({ident}) [an image]", f"({ident}) [an image]", ident)
         elif isinstance(block, TextBlock):
             mark = "(surroundings)" if is_injected(block) else f"({ident})"
-            shown = _cut_to(block.text, limit, ident, situation.count)
-            yield _Said(f"{mark} {shown}", f"{mark} {head_and_tail(block.text, SHORT, ident)}", ident)
+            shown = _cut_to(block.text, limit, ident, situation.counter)
+            short = head_and_tail(block.text, MAX_OLD_MESSAGE_CHARS, ident)
+            yield _UserBlock(f"{mark} {shown}", f"{mark} {short}", ident)
 
 
-def _cut_to(text: str, tokens: int, ident: str, count: TokenCounter) -> str:
-    """The text, or its head and tail in at most about so many tokens."""
-    size = count.text(text)
+def _cut_to(text: str, tokens: int, ident: str, counter: TokenCounter) -> str:
+    """The text, or its head and tail in about `tokens` tokens at most."""
+    size = counter.text(text)
     if size <= tokens:
         return text
     return head_and_tail(text, len(text) * tokens // size * 9 // 10, ident)
 
 
-def request_inside(situation: Situation, first: int, last: int) -> str | None:
-    """The newest prompt of the person, with its id, if it is among the facts first..last and unanswered."""
+def request_within(situation: Situation, first: int, last: int) -> str | None:
+    """The user's newest prompt, with its id, if it is among the facts first..last; else None."""
     for entry in reversed(situation.folded.entries):
         if isinstance(entry, Prompt) and entry.fact.source == "user":
             inside = first <= entry.seq <= last
-            return "\n".join(each.shown for each in _said(situation, entry)) if inside else None
+            return "\n".join(block.shown for block in _user_blocks(situation, entry)) if inside else None
     return None
 
 
-def summary_in(text: str) -> str:
+def summary_in(record: str) -> str:
     """The summary that a record holds, "" for none."""
-    _, found, rest = text.partition(SUMMARY)
+    _, found, rest = record.partition(SUMMARY_HEADING)
     return rest.partition("\n\n## Ledger")[0].partition("\n\n## All user messages")[0] if found else ""

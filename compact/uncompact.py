@@ -1,25 +1,33 @@
-"""Undoing a compaction: the view is then what it would be had it never been made, less the thinking since.
+"""Taking compactions back: what they left out, the undoing of one, and what stays exempt afterwards.
 
-A compaction is a set of edits with an id; undoing takes them away, whatever came later. What was thought
-while it was in force is bound to what was then shown, and is left out.
+A compaction is a set of edits with an id, and undoing it takes those edits away, whatever came later. The
+view is then what it would be without it, less the thinking produced while it was in force: that thinking was
+bound to what was shown then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from transcripts.edits import earliest_seq
-from transcripts.facts import Clear, Compacted, Edit, Fold, Unthink
+from transcripts.facts import Clear, Compacted, Edit, Fact, Fold, Reply, Result, User
 from transcripts.fold import Folded
+from transcripts.messages import Block, ToolUseBlock, without_injected
+from transcripts.render_text import call_of, content_text, speaker_of
 
-from .guards import in_force
-from .invariants import drop_thinking_since
+from .invariants import changed_span, dropped_by_undo, fact_at
+from .placeholders import call_label
 from .plan import Situation
+from .report import layer_label
+
+MAX_LABEL_CHARS = 60  # of the beginning of a message
+MAX_LABEL_SOURCE_CHARS = 400  # of the text that it is made from
+NAMED_COMPACTIONS = 5  # in the answer to an unknown id
 
 
 @dataclass(frozen=True, slots=True)
 class UndoPlan:
-    """What to record as `undone`, and what to tell."""
+    """The edits to record as `undone`, and the message for the user."""
 
     id: str
     edits: tuple[Edit, ...]
@@ -28,9 +36,14 @@ class UndoPlan:
 
 @dataclass(frozen=True, slots=True)
 class CannotUndo:
-    """Why it cannot be undone, with the number or the name that says what could be done instead."""
+    """Why a compaction cannot be undone, and what can be done instead."""
 
     reason: str
+
+
+def in_force(folded: Folded) -> list[Compacted]:
+    """The compactions that were not undone, oldest first."""
+    return [made for made in folded.compactions if made.id not in folded.undone]
 
 
 def plan_undo(situation: Situation, id: str) -> UndoPlan | CannotUndo:
@@ -45,45 +58,122 @@ def plan_undo(situation: Situation, id: str) -> UndoPlan | CannotUndo:
         return CannotUndo(f"{id} is undone already (by fact {folded.undone[id]})")
     target = next((made for made in known if made.id == id), None)
     if target is None:
-        names = ", ".join(made.id for made in known[-5:]) or "none"
-        return CannotUndo(f"there is no compaction {id} in force; there are: {names}")
-    return _undoing(situation, target)
+        listed = ", ".join(made.id for made in known[-NAMED_COMPACTIONS:]) or "none"
+        return CannotUndo(f"there is no compaction {id} in force; there are: {listed}")
+    return _undo(situation, target)
 
 
-def _undoing(situation: Situation, target: Compacted) -> UndoPlan | CannotUndo:
-    folded = situation.folded
+def _undo(situation: Situation, target: Compacted) -> UndoPlan | CannotUndo:
+    folded, before = situation.folded, situation.tokens
     wider = _wider(folded, target)
-    edits = drop_thinking_since(folded, target, situation.binds, wider.seq if wider is not None else None)
+    edits = dropped_by_undo(folded, target, situation.binds, wider.seq if wider is not None else None)
     then = folded.with_edits(edits, without=target.seq)
-    after = situation.tokens + situation.scaled(then.view.tokens - folded.view.tokens)
+    after = before + situation.scaled(then.view.tokens - folded.view.tokens)
     if after > situation.window.size:
         over = after - situation.window.size
         return CannotUndo(
             f"without {target.id} the conversation would have {after:,} tokens, {over:,} more than the "
             f"window's {situation.window.size:,}: recall brings back single pieces"
         )
-    gained = f"{target.id} ({target.layer}) is undone: {situation.tokens:,} -> {after:,} tokens"
-    if wider is not None:
-        gained = (
-            f"{target.id} ({target.layer}) lies within the wider {wider.id}: its undoing takes effect when "
-            f"{wider.id} is undone too"
-        )
-    return UndoPlan(target.id, edits, gained)
+    name = f"{target.id} ({layer_label(target.layer)})"
+    if wider is None:
+        return UndoPlan(target.id, edits, f"{name} is undone: {before:,} -> {after:,} tokens")
+    later = f"its undoing takes effect when {wider.id} is undone too"
+    return UndoPlan(target.id, edits, f"{name} lies within the wider {wider.id}: {later}")
 
 
 def _wider(folded: Folded, target: Compacted) -> Compacted | None:
     """The later compaction whose fold hides everything that the target changed."""
-    changed = [edit for edit in target.edits if not isinstance(edit, Unthink)]
-    first, last = earliest_seq(tuple(changed)), max((_last(edit) for edit in changed), default=0)
-    if first is None:
+    span = changed_span(target.edits)
+    if span is None:
         return None
     for made in in_force(folded):
         if made.seq > target.seq and any(
-            isinstance(edit, Fold) and edit.first <= first and last <= edit.last for edit in made.edits
+            isinstance(edit, Fold) and edit.first <= span[0] and span[1] <= edit.last for edit in made.edits
         ):
             return made
     return None
 
 
-def _last(edit: Edit) -> int:
-    return edit.seq if isinstance(edit, Clear) else edit.last
+@dataclass(frozen=True, slots=True)
+class Exemptions:
+    """What the user brought back: automatic layers leave it alone until the window forces them.
+
+    clears  (seq, block, field) of single blocks and fields; ranges (first, last) of facts that were folded
+    """
+
+    clears: frozenset[tuple[int, int, str]] = frozenset()
+    ranges: tuple[tuple[int, int], ...] = ()
+
+    def holds(self, seq: int, block: int, field: str) -> bool:
+        """Whether a block or field is exempt."""
+        return (seq, block, field) in self.clears or self.within(seq, seq)
+
+    def within(self, first: int, last: int) -> bool:
+        """Whether any of the facts first..last is exempt."""
+        return any(start <= last and first <= end for start, end in self.ranges)
+
+
+def exemptions(situation: Situation) -> Exemptions:
+    """What is exempt now; nothing where the window leaves no choice."""
+    folded = situation.folded
+    if not folded.undone or situation.critical:
+        return Exemptions()
+    clears: set[tuple[int, int, str]] = set()
+    ranges: list[tuple[int, int]] = []
+    for edit in (edit for made in folded.compactions if made.id in folded.undone for edit in made.edits):
+        if isinstance(edit, Clear):
+            clears.add((edit.seq, edit.block, edit.field))
+        elif isinstance(edit, Fold):
+            again = folded.edits.covering(edit.first)  # on request, or a wider fold
+            if again is None or again.last < edit.last:
+                ranges.append((edit.first, edit.last))
+    return Exemptions(frozenset(clears), tuple(ranges))
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """Something that left the context: recall id, what it was, tokens, and the compaction's id (`by`)."""
+
+    id: str
+    what: str
+    tokens: int
+    by: str
+
+
+def evicted(folded: Folded) -> list[Evicted]:
+    """What the compactions in force left out: the newest compaction first, the largest of each first."""
+    found: dict[str, Evicted] = {}
+    for made in reversed(in_force(folded)):
+        left = sorted(_left_out_by(folded, made), key=lambda each: -each.tokens)
+        found.update((each.id, each) for each in left if each.what and each.id not in found)
+    return list(found.values())
+
+
+def _left_out_by(folded: Folded, made: Compacted) -> Iterator[Evicted]:
+    for edit in made.edits:
+        if isinstance(edit, Clear) and (cleared := fact_at(folded, edit.seq)) is not None:
+            block = "" if isinstance(cleared, Result) else f".{edit.block}"
+            yield Evicted(f"r{edit.seq}{block}", _label(folded, cleared), edit.saves, made.id)
+        elif isinstance(edit, Fold):
+            for fact in folded.facts:
+                if edit.first <= fact.seq <= edit.last and isinstance(fact, User | Reply | Result):
+                    yield Evicted(f"r{fact.seq}", _label(folded, fact), sum(fact.tokens), made.id)
+
+
+def _label(folded: Folded, fact: Fact) -> str:
+    """What a fact says, on one line; "" for one that is no part of the conversation."""
+    match fact:
+        case Result():
+            use = call_of(fact_at(folded, fact.of), fact)
+            return call_label(use) if use is not None else speaker_of(fact)
+        case User(blocks=blocks) | Reply(blocks=blocks):
+            return f"{speaker_of(fact)}: {_beginning(without_injected(blocks))}"
+    return ""
+
+
+def _beginning(blocks: tuple[Block, ...]) -> str:
+    calls = [call_label(block) for block in blocks if isinstance(block, ToolUseBlock)]
+    text = content_text(tuple(block for block in blocks if not isinstance(block, ToolUseBlock)))
+    line = " ".join((text[:MAX_LABEL_SOURCE_CHARS] or ", ".join(calls)).split())
+    return line if len(line) <= MAX_LABEL_CHARS else f"{line[: MAX_LABEL_CHARS - 1]}…"

@@ -1,4 +1,4 @@
-"""The window and how full it is: when a warning is shown, when a summary is due, when it is over."""
+"""The model's context window: how full it is, and the size at which a summary is due."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from enum import StrEnum
 
 from .settings import CompactSettings
 
+WARNING_PERCENT, CRITICAL_PERCENT, BLOCKING_PERCENT, EXHAUSTED_PERCENT = 80, 95, 98, 100  # of the window
+
 
 @dataclass(frozen=True, slots=True)
 class ContextWindow:
-    """What fits: `size` input tokens, and `max_output` tokens that a reply may take."""
+    """`size` input tokens fit, and a reply may take `max_output` tokens."""
 
     size: int
     max_output: int = 32_000
@@ -24,32 +26,29 @@ class WindowState(StrEnum):
     EXHAUSTED = "exhausted"
 
 
-WARNING, CRITICAL, BLOCKING, EXHAUSTED = 80, 95, 98, 100  # percent of the input window
-
-
 def percent(tokens: int, window: ContextWindow) -> float:
-    """How much of the window `tokens` take, 0 to 100 and beyond."""
+    """The share of the window that `tokens` take, in percent; more than 100 where they do not fit."""
     return 100 * tokens / max(1, window.size)
 
 
 def state_of(tokens: int, window: ContextWindow, settings: CompactSettings) -> WindowState:
-    """The state at `tokens` (the model's). BLOCKING only where nothing makes room by itself."""
-    share = percent(tokens, window)
-    if share >= EXHAUSTED:
+    """The state of the window at `tokens`; BLOCKING only while automatic compaction is off."""
+    used = percent(tokens, window)
+    if used >= EXHAUSTED_PERCENT:
         return WindowState.EXHAUSTED
-    if share >= BLOCKING and not settings.automatic:
+    if used >= BLOCKING_PERCENT and not settings.automatic:
         return WindowState.BLOCKING
-    if share >= CRITICAL:
+    if used >= CRITICAL_PERCENT:
         return WindowState.CRITICAL
-    return WindowState.WARNING if share >= WARNING else WindowState.NORMAL
+    return WindowState.WARNING if used >= WARNING_PERCENT else WindowState.NORMAL
 
 
 def trigger_of(window: ContextWindow, settings: CompactSettings) -> int:
-    """The size, in the model's tokens, from which on a summary is due."""
+    """The prompt size at which a summary is due, in the model's tokens."""
     if settings.trigger is not None:
         return min(settings.trigger, window.size)
     if settings.policy == "classic":
-        return min(settings.classic_trigger, int(settings.classic_share * window.size))
-    roomy = window.size - window.max_output - settings.trigger_reserve
-    most = int(settings.trigger_share * window.size)
-    return max(min(roomy, most), int(settings.trigger_least * window.size))
+        return min(settings.classic_trigger_tokens, int(settings.classic_trigger_share * window.size))
+    free = window.size - window.max_output - settings.trigger_reserve_tokens
+    highest = int(settings.trigger_max_share * window.size)
+    return max(min(free, highest), int(settings.trigger_min_share * window.size))

@@ -33,7 +33,9 @@ class StreamRedactor:
 
     def __init__(self, masks: SecretMasks) -> None:
         values = {
-            value.encode("utf-8", "surrogateescape") for value in masks.values if len(value) >= MIN_SECRET_CHARS
+            value.encode("utf-8", "surrogateescape")
+            for value in masks.values
+            if len(value) >= MIN_SECRET_CHARS
         }
         self._values = sorted(values, key=len, reverse=True)
         self._held = b""

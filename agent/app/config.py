@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 from agent.errors import ConfigError
 from agent.permissions.permission_store import permissions_path
 from agent.permissions.rules import Rule
+from compact.settings import current_names
 from transcripts.masking import MIN_SECRET_CHARS
 
 OFFICIAL_SERVER = "https://api.anthropic.com"
@@ -136,6 +137,9 @@ def _judged(path: Path, name: str, problem: str, value: Any) -> str:
 
 def _with_value(config: Config, origin: str, name: str, value: Any) -> Config:
     if name == "compact":
+        value, renamed = current_names(value)
+        warnings = (*config.warnings, *(f"{origin}: {warning}" for warning in renamed))
+        config = replace(config, warnings=warnings)
         origins = {**config.origins, **{f"compact.{key}": origin for key in value}}
         return replace(config, compact={**config.compact, **value}, origins=origins)
     if name in MERGED_SETTINGS:

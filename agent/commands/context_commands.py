@@ -10,14 +10,11 @@ from agent.loop.compaction import CompactionRequest, compact_context
 from agent.loop.context import CompactionState
 from agent.loop.model_call import prompt_tokens
 from agent.session.repository import load_deferred
-from compact.evicted import evicted_since
 from compact.ledger import pins_of
-from compact.notice import notice
-from compact.outcome import outcome
 from compact.pipeline import dry_run
 from compact.placeholders import recall_id
-from compact.report import named
-from compact.uncompact import CannotUndo, plan_undo
+from compact.report import compaction_notice, layer_label, part_label, predicted_and_real_cost
+from compact.uncompact import CannotUndo, evicted, plan_undo
 from compact.window import percent, state_of
 from tools.text_encoding import pluralize
 from transcripts.facts import Compacted
@@ -39,9 +36,6 @@ PART_LABELS = {
     PartKind.RESULT: "tool results",
     PartKind.PLACEHOLDER: "placeholders",
 }
-LAYER_LABELS = {
-    "unthink": "thinking dropped"
-}  # of layers whose names in the record do not explain themselves
 
 
 async def show_context(controller: Controller, argument: str) -> Event | None:
@@ -70,7 +64,7 @@ def _largest_blocks(view: View, scale: float) -> list[str]:
     if not found:
         return ["The conversation is empty."]
     rows = [
-        f"  {round(part.tokens * scale):>8,}  {recall_id(part)}  {named(part)}"
+        f"  {round(part.tokens * scale):>8,}  {recall_id(part)}  {part_label(part)}"
         for part in found[:MAX_LARGEST_BLOCKS]
     ]
     return ["Largest blocks", *rows]
@@ -85,14 +79,14 @@ def _compactions(folded: Folded, compaction: CompactionState, newest: int | None
     older = max(0, len(folded.compactions) - newest) if newest else 0
     for made in reversed(folded.compactions[older:]):
         lines.append(f"  {_figures(made)}{'  undone' if made.id in folded.undone else ''}")
-        if told := outcome(folded, made, compaction.prices):
+        if told := predicted_and_real_cost(folded, made, compaction.prices):
             lines.append(f"      {told}")
     return [*lines, *([f"  ... {pluralize(older, 'earlier one')}: /context all"] if older else [])]
 
 
 def _figures(made: Compacted) -> str:
     report = made.report
-    text = f"{made.id}  {LAYER_LABELS.get(made.layer, made.layer)} ({made.trigger})"
+    text = f"{made.id}  {layer_label(made.layer)} ({made.trigger})"
     if "before" in report and "after" in report:
         text += f"  {int(report['before']):,} -> {int(report['after']):,} tokens"
     if (calls := report.get("pays_back_calls")) is not None:
@@ -133,7 +127,7 @@ async def compact_now(controller: Controller, argument: str) -> Event | None:
         return None
     if not planned.proposals:
         return Notice(planned.note or "nothing would be compacted")
-    told = notice(planned.proposals, "manual")
+    told = compaction_notice(planned.proposals, "manual")
     stays = ["What stays, the largest first:", *planned.stays]
     return CommandOutput("\n".join([f"{used}. This would happen:", told, *planned.goes, *stays]))
 
@@ -170,7 +164,7 @@ what left."""
 
 def _evicted_lines(folded: Folded) -> list[str]:
     """What left the context, in at most MAX_EVICTED_LINES lines, and how to bring it back."""
-    found = evicted_since(folded)
+    found = evicted(folded)
     if not found:
         return ["nothing left the context so far; /recall WORDS searches the whole record"]
     shown = found if len(found) < MAX_EVICTED_LINES else found[: MAX_EVICTED_LINES - 2]

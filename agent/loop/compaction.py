@@ -15,17 +15,16 @@ from agent.errors import PromptTooLong
 from agent.events import ContextCompacted, Emit, Notice
 from agent.ports import HookAnswer, HookEvent
 from agent.session.session import Session
-from compact import report
-from compact.notice import notice
-from compact.pipeline import Flow, plan
-from compact.plan import Plan, Proposal, SummaryReply, SummaryRequest, Trigger
+from compact.pipeline import plan
+from compact.plan import CompactionPlan, Flow, Proposal, SummaryReply, SummaryRequest, Trigger
+from compact.reactive import REACTIVE_RUNGS
+from compact.report import compaction_notice, largest_blocks_sentence
 from compact.window import ContextWindow
 from transcripts.stored_outputs import store_output
 
 from .context import TurnContext
 from .model_call import call_summarizer, prompt_tokens
 
-MAX_REACTIONS = 3  # to one prompt that is too long, each harder than the one before
 MIN_SHARE_TOLD = 0.05  # of the context: an automatic compaction that frees less is not announced
 
 
@@ -73,7 +72,7 @@ async def compact_context(
     return await _apply(session, context, emit, trigger, planned)
 
 
-def _explain(context: TurnContext, emit: Emit, trigger: Trigger, planned: Plan) -> None:
+def _explain(context: TurnContext, emit: Emit, trigger: Trigger, planned: CompactionPlan) -> None:
     """Say why nothing was done, or why not by a summary; before requests only what was not said before."""
     if trigger != "auto":
         if not planned.proposals:
@@ -87,7 +86,9 @@ def _explain(context: TurnContext, emit: Emit, trigger: Trigger, planned: Plan) 
         emit(Notice(f"[auto compact] {planned.note}", "warning"))
 
 
-async def _plan(session: Session, context: TurnContext, emit: Emit, request: CompactionRequest) -> Plan:
+async def _plan(
+    session: Session, context: TurnContext, emit: Emit, request: CompactionRequest
+) -> CompactionPlan:
     situation, answer, trigger, focus = (
         context.situation(session),
         HookAnswer(),
@@ -102,7 +103,7 @@ async def _plan(session: Session, context: TurnContext, emit: Emit, request: Com
     if trigger == "auto" and _replaces_history(step):
         answer = await _ask_hook(session, context, trigger)
         if answer.veto is not None or answer.words:
-            flow = plan(replace(situation, held=answer.veto is not None, focus=answer.words), trigger)
+            flow = plan(replace(situation, vetoed=answer.veto is not None, focus=answer.words), trigger)
             step = _advance(flow)
     while isinstance(step, SummaryRequest):
         reply = await call_summarizer(session, context, step, emit)
@@ -114,16 +115,16 @@ async def _plan(session: Session, context: TurnContext, emit: Emit, request: Com
     return step
 
 
-def _advance(flow: Flow, reply: SummaryReply | None = None) -> SummaryRequest | Plan:
+def _advance(flow: Flow, reply: SummaryReply | None = None) -> SummaryRequest | CompactionPlan:
     """The next question of a plan, or the plan when it is whole."""
     try:
         return next(flow) if reply is None else flow.send(reply)
     except StopIteration as stop:
-        planned: Plan = stop.value
+        planned: CompactionPlan = stop.value
         return planned
 
 
-def _replaces_history(step: SummaryRequest | Plan) -> bool:
+def _replaces_history(step: SummaryRequest | CompactionPlan) -> bool:
     """Whether a summary or the ledger is about to replace history: hooks have a say in that."""
     return isinstance(step, SummaryRequest) or any(each.layer == "ledger" for each in step.proposals)
 
@@ -135,7 +136,7 @@ async def _ask_hook(session: Session, context: TurnContext, trigger: str) -> Hoo
 
 
 async def _apply(
-    session: Session, context: TurnContext, emit: Emit, trigger: Trigger, planned: Plan
+    session: Session, context: TurnContext, emit: Emit, trigger: Trigger, planned: CompactionPlan
 ) -> CompactionOutcome:
     ids, applied = [], []
     for proposal in planned.proposals:
@@ -147,7 +148,7 @@ async def _apply(
         applied.append(proposal)
     if not applied:
         return CompactionOutcome()
-    line, final = notice(applied), applied[-1].report
+    line, final = compaction_notice(applied), applied[-1].report
     if trigger != "auto" or _worth_telling(final):
         emit(ContextCompacted(line, trigger, tuple(ids), final))
     before, after = applied[0].report["before"], final["after"]
@@ -183,19 +184,14 @@ async def compact_reactively(
     if error.limit is not None and error.limit < state.window.size:
         state.window = ContextWindow(error.limit, min(state.window.max_output, error.limit // 2))
         state.learn_window(error.limit)
-    if attempt <= MAX_REACTIONS and state.settings.reactive:
+    if attempt <= REACTIVE_RUNGS and state.settings.reactive:
         state.rejected_tokens = error.actual or 0
         try:
             request = CompactionRequest("reactive", attempt=attempt)
             outcome = await compact_context(session, context, emit, request)
         finally:
             state.rejected_tokens = 0
-        if outcome.ids or attempt < MAX_REACTIONS:
+        if outcome.ids or attempt < REACTIVE_RUNGS:
             return
-    raise PromptTooLong(f"{error}. {largest_blocks(session)}", error.actual, error.limit)
-
-
-def largest_blocks(session: Session, count: int = 3) -> str:
-    """One line that names the largest blocks of the view."""
-    named = "; ".join(report.biggest(session.folded.view, count))
-    return f"The biggest blocks: {named}" if named else "The conversation is empty"
+    named = largest_blocks_sentence(session.folded.view)
+    raise PromptTooLong(f"{error}. {named}", error.actual, error.limit)

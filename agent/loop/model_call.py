@@ -26,16 +26,17 @@ from agent.model.retry import MAX_TRIES, wait_before
 from agent.model_port import IncomingReply, ModelRequest
 from agent.session.session import Session
 from compact.cache_breakpoints import cache_breakpoints
+from compact.invariants import sendable
 from compact.plan import SummaryReply, SummaryRequest
+from compact.summary_prompt import summary_messages
 from compact.tokens import calibrate, context_tokens
 from compact.window import ContextWindow
 from transcripts.facts import Clear, Reply, RequestSent, Unthink
 from transcripts.messages import Block, ImageBlock, TextBlock, ToolResultBlock
-from transcripts.view import Message, Part, PartKind
+from transcripts.view import Message, Part
 
 from .context import TurnContext
 
-LEFT_OUT = "[The oldest part of this conversation is left out here.]"
 MAX_SUMMARY_TRIES = 4
 STREAM_ENDED_EARLY = "the stream ended before the reply did"
 
@@ -102,16 +103,8 @@ def _request(session: Session, context: TurnContext) -> ModelRequest:
     """The request. It ends with the model's own words only where a pause asks for just that."""
     folded = session.folded
     paused = folded.last_reply is not None and folded.last_reply.stop == "pause_turn"
-    view = folded.view if paused else without_tail(folded.view)
+    view = folded.view if paused else sendable(folded.view)
     return ModelRequest(context.settings, view, cache_breakpoints(folded))
-
-
-def without_tail(view: Sequence[Message]) -> Sequence[Message]:
-    """The view up to its last user message: models take no prefill."""
-    end = len(view)
-    while end and view[end - 1].role == "assistant":
-        end -= 1
-    return view[:end] if end < len(view) else view
 
 
 def _keep_partial(session: Session, reply: IncomingReply, sent: RequestSent) -> None:
@@ -168,7 +161,7 @@ def _adapt(context: TurnContext, error: ModelError, emit: Emit) -> bool:
 
 def _replace_block(session: Session, error: BlockRejected, repairs: Repairs) -> Clear | None:
     """The edit that leaves the rejected block out; None where that is impossible or was done already."""
-    part = _rejected_part(without_tail(session.folded.view), error)
+    part = _rejected_part(sendable(session.folded.view), error)
     if part is None or (part.seq, part.index) in repairs.blocks:
         return None
     repairs.blocks.add((part.seq, part.index))
@@ -225,11 +218,10 @@ async def call_summarizer(
 
 
 def _summary_request(session: Session, context: TurnContext, wanted: SummaryRequest) -> ModelRequest:
-    folded = session.folded.with_edits(wanted.edits) if wanted.edits else session.folded
-    view = without_oldest(without_tail(folded.view), wanted.leave_out)
+    view, breakpoints = summary_messages(session.folded, wanted)
     max_tokens = min(wanted.max_tokens, context.compaction.window.max_output)
-    marks = () if wanted.leave_out else cache_breakpoints(folded)
-    return ModelRequest(replace(context.settings, max_tokens=max_tokens), view, marks, wanted.instructions)
+    settings = replace(context.settings, max_tokens=max_tokens)
+    return ModelRequest(settings, view, breakpoints, wanted.instructions)
 
 
 def _summary_reply(reply: IncomingReply) -> SummaryReply:
@@ -238,23 +230,3 @@ def _summary_reply(reply: IncomingReply) -> SummaryReply:
         return SummaryReply(None, failures[reply.stop], reply.usage, reply.stop)
     texts = [block.text for block in reply.blocks if isinstance(block, TextBlock)]
     return SummaryReply("".join(texts), None, reply.usage, reply.stop)
-
-
-def without_oldest(view: Sequence[Message], exchanges: int) -> Sequence[Message]:
-    """The view without its oldest exchanges, still a valid conversation: thinking goes too."""
-    if exchanges <= 0:
-        return view
-    left_out = Message("user", (Part(TextBlock(LEFT_OUT), 0, 0, PartKind.PLACEHOLDER, 12),), 0, 0)
-    replies = [index for index, message in enumerate(view) if message.role == "assistant"]
-    if exchanges >= len(replies):
-        return view[-1:] if view and not _has_results(view[-1]) else [left_out]
-    return [left_out, *(_without_thinking(message) for message in view[replies[exchanges] :])]
-
-
-def _has_results(message: Message) -> bool:
-    return any(isinstance(part.block, ToolResultBlock) for part in message.parts)
-
-
-def _without_thinking(message: Message) -> Message:
-    parts = tuple(part for part in message.parts if part.kind is not PartKind.THINKING)
-    return message if len(parts) == len(message.parts) else replace(message, parts=parts, encoded={})

@@ -1,9 +1,9 @@
-"""The prompt cache of the API, simulated: what of a request is read from it, what is written to it.
+"""A simulation of the API's prompt cache: what of a request is read from it, and what is written to it.
 
-As the API documents it: a prompt is a row of positions (system and tools are the first; a run of tool calls
-or of tool results is one); an entry is the exact prefix that ends at a cache mark, at most four marks a
-request, and is written only there; a request reads the longest live entry that ends at one of its marks or
-at most 20 positions before it; an entry lives `ttl` seconds from its last use. Prices are not known here.
+As the API documents it: a prompt is a row of positions; system and tools are the first, and a run of tool
+calls or of tool results is one. An entry is the exact prefix that ends at a breakpoint; a request takes at
+most four breakpoints. It reads the longest live entry that ends at one of its breakpoints or at most 20
+positions before one. An entry lives `ttl` seconds from its last use.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ from agent.model.anthropic.request import markable_part
 from transcripts.messages import block_to_json
 from transcripts.view import MESSAGE_TOKENS, Message, to_json_bytes
 
-LOOK_BACK = 20  # positions, from the API's documentation of prompt caching
-MARKS = 4
-FIVE_MINUTES = 300.0
-ONE_HOUR = 3600.0
-_RUNS = ("tool_use", "tool_result")
+LOOK_BACK_POSITIONS = 20
+MAX_BREAKPOINTS = 4
+FIVE_MINUTES_S = 300.0
+_JOINED_TYPES = ("tool_use", "tool_result")  # blocks of which a run is one position
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """How the prompt of one request was served, in tokens; together they are the whole prompt.
+class ServedPrompt:
+    """How the tokens of one prompt were served. `plain` ones were neither read nor written.
 
     `broke`: less was read than the request before had left in the cache, and not because it had expired.
     """
@@ -40,7 +39,7 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class PromptPosition:
     """One position: a key that equal content shares, and its tokens."""
 
     key: int
@@ -48,32 +47,32 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
-    """The positions of one message; `mark` is the one that a mark on the message stands on, if it can."""
+class _MessagePositions:
+    """The positions of one message, and the index among them that a breakpoint on the message stands on."""
 
     message: Message
-    positions: tuple[Position, ...]
-    mark: int | None
+    positions: tuple[PromptPosition, ...]
+    breakpoint: int | None
 
 
 @dataclass(slots=True)
-class Layout:
-    """A prompt as positions, kept from request to request: only messages that changed are laid out again.
+class PromptLayout:
+    """A prompt as positions, kept from request to request so that only changed messages are laid out again.
 
-    `overhead` is the tokens of system and tools, position 0, which always carries the first mark.
+    `overhead` is the tokens of system and tools, position 0, which always carries the first breakpoint.
     """
 
     overhead: int
-    _rows: list[_Row] = field(default_factory=list)
-    _keys: list[int] = field(default_factory=lambda: [hash("system and tools")])  # prefix up to a position
-    _sums: list[int] = field(default_factory=list)
+    _rows: list[_MessagePositions] = field(default_factory=list)
+    _keys: list[int] = field(default_factory=lambda: [hash("system and tools")])  # of each prefix
+    _sums: list[int] = field(default_factory=list)  # tokens of each prefix
     _starts: list[int] = field(default_factory=list)  # the position that each message begins at
 
     def __post_init__(self) -> None:
         self._sums = [self.overhead]
 
     def update(self, messages: Sequence[Message]) -> int:
-        """Take the messages of the next request. Returns the index of the first that is not as before."""
+        """Take the messages of the next request. Returns the index of the first that has changed."""
         same = 0
         for row, message in zip(self._rows, messages, strict=False):
             if row.message is not message:
@@ -82,12 +81,11 @@ class Layout:
         if same < len(self._rows):
             at = self._starts[same]
             del self._rows[same:], self._starts[same:], self._keys[at:], self._sums[at:]
-        for index in range(same, len(messages)):
-            self._append(messages[index])
+        for message in messages[same:]:
+            self._append(_positions_of(message))
         return same
 
-    def _append(self, message: Message) -> None:
-        row = _row(message)
+    def _append(self, row: _MessagePositions) -> None:
         self._rows.append(row)
         self._starts.append(len(self._keys))
         for position in row.positions:
@@ -99,11 +97,11 @@ class Layout:
         """Tokens of the whole prompt, system and tools included."""
         return self._sums[-1]
 
-    def marked(self, messages: Sequence[int]) -> list[int]:
-        """The positions that marks on these messages and on system and tools stand on, in order."""
+    def breakpoints(self, messages: Sequence[int]) -> list[int]:
+        """The positions of the breakpoints on these messages and on system and tools, in order."""
         places = {0}
         for index in messages:
-            offset = self._rows[index].mark
+            offset = self._rows[index].breakpoint
             if offset is not None:
                 places.add(self._starts[index] + offset)
         return sorted(places)
@@ -114,22 +112,21 @@ class Layout:
 
 
 @dataclass(slots=True)
-class Cache:
+class SimulatedCache:
     """Live entries by the key of their prefix, with the time of their last use."""
 
-    ttl: float = FIVE_MINUTES
+    ttl: float = FIVE_MINUTES_S
     _entries: dict[int, float] = field(default_factory=dict)
-    _left: tuple[int, float] = (0, float("-inf"))  # the prefix that the last request left, and when
+    _left: tuple[int, float] = (0, float("-inf"))  # tokens that the last request left in the cache, and when
 
-    def send(self, layout: Layout, marks: Sequence[int], now: float) -> Served:
-        """One request at `now` seconds, its marks on system and tools and on the messages `marks`.
+    def send(self, layout: PromptLayout, messages: Sequence[int], now: float) -> ServedPrompt:
+        """One request at `now` seconds, with breakpoints on system and tools and on these messages.
 
-        Raises:
-            ValueError: more marks than the API takes.
+        Raises ValueError for more breakpoints than the API takes.
         """
-        places = layout.marked(marks)
-        if len(places) > MARKS:
-            raise ValueError(f"{len(places)} cache marks, the API takes {MARKS}")
+        places = layout.breakpoints(messages)
+        if len(places) > MAX_BREAKPOINTS:
+            raise ValueError(f"{len(places)} cache breakpoints, the API takes {MAX_BREAKPOINTS}")
         hit = max((self._find(layout, place, now) for place in places), default=-1)
         read = 0
         if hit >= 0:
@@ -142,31 +139,32 @@ class Cache:
         broke = read < left and now - when <= self.ttl
         self._left = (max(end, read), now)
         written = max(0, end - read)
-        return Served(read, written, layout.tokens - read - written, broke)
+        return ServedPrompt(read, written, layout.tokens - read - written, broke)
 
-    def _find(self, layout: Layout, place: int, now: float) -> int:
-        for position in range(place, max(-1, place - LOOK_BACK - 1), -1):
+    def _find(self, layout: PromptLayout, place: int, now: float) -> int:
+        """The position of the longest live entry within the look-back of a breakpoint, or -1."""
+        for position in range(place, max(-1, place - LOOK_BACK_POSITIONS - 1), -1):
             used = self._entries.get(layout.prefix(position)[0])
             if used is not None and now - used <= self.ttl:
                 return position
         return -1
 
 
-def _row(message: Message) -> _Row:
-    positions: list[Position] = []
+def _positions_of(message: Message) -> _MessagePositions:
+    positions: list[PromptPosition] = []
     ends: list[int] = []  # the position of each part
-    run = ""
+    before = ""
     for part in message.parts:
         raw = block_to_json(part.block)
         kind, key = str(raw.get("type")), hash((message.role, to_json_bytes(raw)))
-        if kind in _RUNS and kind == run:
+        if kind in _JOINED_TYPES and kind == before:
             last = positions[-1]
-            positions[-1] = Position(hash((last.key, key)), last.tokens + part.tokens)
+            positions[-1] = PromptPosition(hash((last.key, key)), last.tokens + part.tokens)
         else:
-            positions.append(Position(key, part.tokens))
-        run = kind
+            positions.append(PromptPosition(key, part.tokens))
+        before = kind
         ends.append(len(positions) - 1)
     if positions:
-        positions[0] = Position(positions[0].key, positions[0].tokens + MESSAGE_TOKENS)
+        positions[0] = PromptPosition(positions[0].key, positions[0].tokens + MESSAGE_TOKENS)
     place = markable_part(message)
-    return _Row(message, tuple(positions), None if place is None else ends[place])
+    return _MessagePositions(message, tuple(positions), None if place is None else ends[place])

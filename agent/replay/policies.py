@@ -1,48 +1,128 @@
-"""What a policy's name means in replay: `thrifty`, `classic` and `off` as in the settings, and `summary`.
+"""The circumstances of a replay: the policies by name, their settings and prices, and the canned summary.
 
-`summary` is the summary alone, due at the size at which thrifty would make one and with nothing before it:
-what most agents do. It is there to be compared with and cannot be set.
+`thrifty`, `classic` and `off` are as in the settings. `summary` is the summary alone, due at the size at
+which thrifty would make one and with no layer before it, as in most agents; it is for comparison and cannot
+be set.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from compact.layers.summary import plan_summary
+from compact.identifiers import strings
+from compact.layers.summary import SUMMARY_LAYER
 from compact.pipeline import plan
-from compact.plan import Plan, Situation, SummaryReply, SummaryRequest, Trigger
-from compact.prices import TIERS as PRICES
+from compact.plan import CompactionPlan, Flow, Situation, Trigger
+from compact.prices import PRICE_TIERS, Prices
 from compact.settings import CompactSettings
 from compact.tokens import TokenCounter
 from compact.window import ContextWindow, trigger_of
+from transcripts.entries import Exchange, Prompt
+from transcripts.fold import Folded
+from transcripts.messages import TextBlock
 
-from .cost import TIERS
-from .simulation import WINDOW, Setup
+REPLAY_POLICIES = ("thrifty", "classic", "off", "summary")
+REPLAY_WINDOW_TOKENS = 200_000
+OVERHEAD_TOKENS = 12_000  # of system prompt and tools
+MAX_REPLY_TOKENS = 32_000  # as the agent asks for by default
+HOUR_TTL_S = 3600  # of a cache entry at the tier "hour"; else as in the settings
 
-POLICIES = ("thrifty", "classic", "off", "summary")
-MAX_OUTPUT = 32_000  # tokens of one reply, as the agent asks for by default
+CANNED_SUMMARY_TOKENS = 1_800  # a usual summary has 1,500 to 2,000
+CANNED_USER_CHARS = 200
+CANNED_INPUT_CHARS = 120
+SUMMARY_SECTIONS = (
+    "Primary Request and Intent",
+    "Key Technical Concepts",
+    "Files and Code Sections",
+    "Errors and Fixes",
+    "Problem Solving",
+    "All User Messages",
+    "Pending Tasks",
+    "Current Work",
+    "Next Step",
+)
+USER_SECTION, INPUT_SECTIONS = 5, (0, 2, 3, 4, 7)  # of SUMMARY_SECTIONS: where they are filled in
+
+Planner = Callable[[Situation, Trigger, str, int], Flow]
 
 
-def setup_of(policy: str, tier: str, counter: TokenCounter) -> Setup:
-    """Under what a policy is replayed. Raises KeyError for a name that is none."""
-    window, priced = ContextWindow(WINDOW, MAX_OUTPUT), TIERS[tier]
-    thrifty = CompactSettings(cache_ttl=int(priced.ttl))
+@dataclass(frozen=True, slots=True)
+class ReplaySetup:
+    """Under what a session is replayed.
+
+    `prices` are what the pipeline knows and what requests are charged.
+    """
+
+    settings: CompactSettings
+    window: ContextWindow
+    prices: Prices
+    counter: TokenCounter
+    binds: bool = True
+    overhead: int = OVERHEAD_TOKENS
+    planner: Planner = plan
+
+
+def setup_of(policy: str, tier: str, counter: TokenCounter) -> ReplaySetup:
+    """The setup of a policy at a price tier. Raises KeyError for an unknown name."""
+    window = ContextWindow(REPLAY_WINDOW_TOKENS, MAX_REPLY_TOKENS)
+    ttl = HOUR_TTL_S if tier == "hour" else CompactSettings().cache_ttl_s
+    thrifty = CompactSettings(cache_ttl_s=ttl)
     settings = {
         "thrifty": thrifty,
-        "classic": CompactSettings(policy="classic", cache_ttl=int(priced.ttl)),
-        "off": CompactSettings(policy="off", cache_ttl=int(priced.ttl)),
-        "summary": CompactSettings(
-            policy="classic", cache_ttl=int(priced.ttl), trigger=trigger_of(window, thrifty)
-        ),
+        "classic": CompactSettings(policy="classic", cache_ttl_s=ttl),
+        "off": CompactSettings(policy="off", cache_ttl_s=ttl),
+        "summary": CompactSettings(policy="classic", cache_ttl_s=ttl, trigger=trigger_of(window, thrifty)),
     }[policy]
-    planner = summary_alone if policy == "summary" else plan
-    return Setup(settings, window, PRICES[tier], priced, counter, planner=planner)
+    planner = _summary_alone if policy == "summary" else plan
+    return ReplaySetup(settings, window, PRICE_TIERS[tier], counter, planner=planner)
 
 
-def summary_alone(
-    situation: Situation, trigger: Trigger, focus: str, rung: int
-) -> Generator[SummaryRequest, SummaryReply, Plan]:
-    """The pipeline with nothing before its summary."""
-    if trigger == "auto":
-        return (yield from plan_summary(situation))
-    return (yield from plan(situation, trigger, focus, rung))
+def _summary_alone(situation: Situation, trigger: Trigger, focus: str, rung: int) -> Flow:
+    """The pipeline with no layer before the summary."""
+    if trigger != "auto":
+        return (yield from plan(situation, trigger, focus, rung))
+    step = SUMMARY_LAYER.plan(situation)
+    return CompactionPlan(step) if isinstance(step, tuple) else (yield from step)
+
+
+def canned_summary(folded: Folded, count: Callable[[str], int]) -> str:
+    """The answer to a summary request, in the form that a model gives it: analysis, then the summary.
+
+    Its sections hold the beginnings of the user's messages and, in turn, those of the newest tool inputs,
+    until it has CANNED_SUMMARY_TOKENS. The same view gives the same text. It has no names that only results
+    had, so it never helps a reference: what a view keeps of those, the record keeps.
+    """
+    rows: list[list[str]] = [[] for _ in SUMMARY_SECTIONS]
+    room = CANNED_SUMMARY_TOKENS - count(_formatted(rows))
+    for section, line in _section_lines(folded):
+        room -= count(line) + 2
+        if room < 0:
+            break
+        rows[section].append(line)
+    return _formatted(rows)
+
+
+def _formatted(rows: list[list[str]]) -> str:
+    parts = [
+        f"{number}. {heading}:\n" + "\n".join(f"   - {line}" for line in lines or ["(nothing more)"])
+        for number, (heading, lines) in enumerate(zip(SUMMARY_SECTIONS, rows, strict=True), 1)
+    ]
+    return "<analysis>\nGone through in order.\n</analysis>\n<summary>\n" + "\n".join(parts) + "\n</summary>"
+
+
+def _section_lines(folded: Folded) -> Iterator[tuple[int, str]]:
+    """(index of the section, line): the user's messages oldest first, then the tool inputs newest first."""
+    for entry in folded.entries:
+        if isinstance(entry, Prompt):
+            for block in entry.fact.blocks:
+                if isinstance(block, TextBlock):
+                    yield USER_SECTION, _one_line(block.text, CANNED_USER_CHARS)
+    exchanges = (entry for entry in reversed(folded.entries) if isinstance(entry, Exchange))
+    texts = (text for entry in exchanges for use in entry.uses.values() for text in strings(use.input))
+    for number, text in enumerate(texts):
+        yield INPUT_SECTIONS[number % len(INPUT_SECTIONS)], _one_line(text, CANNED_INPUT_CHARS)
+
+
+def _one_line(text: str, limit: int) -> str:
+    return " ".join(text[: 2 * limit].split())[:limit]

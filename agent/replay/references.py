@@ -1,14 +1,8 @@
-"""What later work refers to that was learned from tool results: found once a recording, judged every request.
+"""References: later uses of names that the model learned from tool results, and where those results are now.
 
-A *name* is a path or an identifier:
-- a path: letters, digits and `_.@~+-` with at least one slash between them and a letter in it, 6 characters
-  or more; or a file name with a letter-led extension of 1 to 5 characters;
-- an identifier: a word of 6 characters or more with an underscore inside, or with a change from lower to
-  upper case; or 7 to 40 hexadecimal digits with both a letter and a digit among them (a commit, an id).
-
-A *reference* is the first use of a name in a tool input or a text of the model, where every earlier
-occurrence stood in a tool result. From then on the name stands in the model's own words. Thinking is not
-looked at: it comes and goes by other rules. At the time of use the reference is
+A name is a path or an identifier as in compact/identifiers.py. A reference is the first use of a name in a
+tool input or a text of the model, where every earlier occurrence stood in a tool result; from then on it
+stands in the model's own words. Thinking is ignored, because it comes and goes by other rules. A reference is
 
     in context   one of the results is shown whole, or something shown instead of history has the name
     recoverable  a visible id leads to one of the results: a placeholder names `r<seq>`, or a fold that
@@ -24,50 +18,54 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from compact.identifiers import names, strings
-from transcripts.facts import Fact, Fold, Reply, Result, User
+from compact.uncompact import in_force
+from transcripts.facts import Edit, Fact, Fold, Reply, Result, User
 from transcripts.fold import Folded
 from transcripts.messages import Block, TextBlock, ToolResultBlock, ToolUseBlock
 from transcripts.view import Message, PartKind
 
-_ID = re.compile(
+_RECALL_ID = re.compile(
     r"\b(?P<kind>[rc])(?P<first>\d+)(?:\.\d+)?(?:\s*(?:-|–|\.\.\.?|to)\s*(?P=kind)?(?P<last>\d+)\b)?"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A name first used by reply `user`; `sources` are the results that held it, oldest first (seqs)."""
+    """A name first used by reply `user`; `sources` are the seqs of the results that held it, oldest first."""
 
     name: str
     user: int
     sources: tuple[int, ...]
 
 
-class State(Enum):
+class ReferenceState(Enum):
     IN_CONTEXT = "in context"
     RECOVERABLE = "recoverable"
     LOST = "lost"
 
 
 def references(facts: Iterable[Fact]) -> dict[int, tuple[Reference, ...]]:
-    """All references of a recording, by the seq of the reply that uses them."""
-    held: dict[str, list[int]] = {}  # names that only results have had so far
+    """All references of a recording, by the seq of the reply that makes them."""
+    sources: dict[str, list[int]] = {}  # names, and the results that had them
     known: set[str] = set()  # names that stood elsewhere
     found: dict[int, tuple[Reference, ...]] = {}
     for fact in facts:
         match fact:
             case User():
-                known |= names("\n".join(_texts(fact.blocks)))
+                known |= _names_in(fact.blocks)
             case Result():
-                for name in names("\n".join(_texts(fact.content))):
-                    held.setdefault(name, []).append(fact.seq)
+                for name in _names_in(fact.content):
+                    sources.setdefault(name, []).append(fact.seq)
             case Reply():
-                used = names("\n".join(_texts(fact.blocks))) - known
-                hits = sorted(name for name in used if name in held)
-                if hits:
-                    found[fact.seq] = tuple(Reference(name, fact.seq, tuple(held[name])) for name in hits)
+                used = _names_in(fact.blocks) - known
+                if hits := sorted(used & sources.keys()):
+                    found[fact.seq] = tuple(Reference(name, fact.seq, tuple(sources[name])) for name in hits)
                 known |= used
     return found
+
+
+def _names_in(blocks: Iterable[Block]) -> set[str]:
+    return names("\n".join(_texts(blocks)))
 
 
 def _texts(blocks: Iterable[Block]) -> Iterator[str]:
@@ -79,64 +77,55 @@ def _texts(blocks: Iterable[Block]) -> Iterator[str]:
                 yield from strings(block.input)
             case ToolResultBlock():
                 yield from _texts(block.content)
-            case _:
-                pass
 
 
 @dataclass(slots=True)
-class Shown:
-    """What stands in the view in place of history, read anew only when the edits changed."""
+class Replacements:
+    """What the view shows in place of history: its text, and the ids that it names."""
 
     text: str = ""
-    results: set[int] = field(default_factory=set)
-    folds: set[int] = field(default_factory=set)
+    _results: set[int] = field(default_factory=set)
+    _compactions: set[int] = field(default_factory=set)
     _ranges: list[tuple[int, int]] = field(default_factory=list)
 
     def read(self, messages: Sequence[Message]) -> None:
-        """Look at every placeholder and fold of a view."""
-        texts = [
-            text
-            for message in messages
-            for part in message.parts
-            if part.kind is PartKind.PLACEHOLDER
-            for text in _texts((part.block,))
-        ]
-        self.text = "\n".join(texts)
-        self.results, self.folds, self._ranges = set(), set(), []
-        for hit in _ID.finditer(self.text):
+        """Look at every placeholder and record of a view; needed only when the edits have changed."""
+        parts = (part for message in messages for part in message.parts)
+        self.text = "\n".join(_texts(part.block for part in parts if part.kind is PartKind.PLACEHOLDER))
+        self._results, self._compactions, self._ranges = set(), set(), []
+        for hit in _RECALL_ID.finditer(self.text):
             first, last = int(hit["first"]), int(hit["last"] or hit["first"])
             if hit["kind"] == "c":
-                self.folds.add(first)
+                self._compactions.add(first)
             elif last > first:
                 self._ranges.append((first, last))
             else:
-                self.results.add(first)
+                self._results.add(first)
 
-    def leads_to(self, seq: int, folded: Folded) -> bool:
+    def lead_to(self, seq: int, folded: Folded) -> bool:
         """Whether a visible id leads to what fact `seq` said."""
-        if seq in self.results or any(first <= seq <= last for first, last in self._ranges):
+        if seq in self._results or any(first <= seq <= last for first, last in self._ranges):
             return True
-        return any(
-            made.seq in self.folds and any(_holds(edit, seq) for edit in made.edits)
-            for made in folded.compactions
-            if made.id not in folded.undone
-        )
+        named = (made for made in in_force(folded) if made.seq in self._compactions)
+        return any(_changes(edit, seq) for made in named for edit in made.edits)
 
 
-def _holds(edit: object, seq: int) -> bool:
+def _changes(edit: Edit, seq: int) -> bool:
     if isinstance(edit, Fold):
         return edit.first <= seq <= edit.last
     return getattr(edit, "seq", None) == seq
 
 
-def judge(reference: Reference, sources: Sequence[int], folded: Folded, shown: Shown) -> State:
+def judge_reference(
+    reference: Reference, sources: Sequence[int], folded: Folded, shown: Replacements
+) -> ReferenceState:
     """Where a reference stands. `sources` are its results as numbered in `folded`."""
     edits = folded.edits
-    for seq in reversed(sources):
+    for seq in sources:
         if "content" not in edits.clears.get((seq, 0), {}) and edits.covering(seq) is None:
-            return State.IN_CONTEXT
+            return ReferenceState.IN_CONTEXT
     if reference.name in shown.text:
-        return State.IN_CONTEXT
-    if any(shown.leads_to(seq, folded) for seq in sources):
-        return State.RECOVERABLE
-    return State.LOST
+        return ReferenceState.IN_CONTEXT
+    if any(shown.lead_to(seq, folded) for seq in sources):
+        return ReferenceState.RECOVERABLE
+    return ReferenceState.LOST

@@ -1,13 +1,13 @@
-"""The requests of a replay as they would be sent, one JSON a line, for whoever wants to price them anew.
+"""The requests of a replay as they would be sent, one JSON object a line, for pricing them by other means.
 
-A recording holds no system prompt and no tool definitions. Here stand a text and tools in their place, made
-so that both together are the 12,000 tokens that replay counts: a tool for every name that the recording
-calls, and a text that says what it stands for.
+A recording holds no system prompt and no tool definitions. Substitutes stand in their place, made so that
+both together have the tokens that replay counts for them: a tool for every name that the recording calls, and
+a text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -19,35 +19,40 @@ from transcripts.facts import Reply
 from transcripts.messages import ToolUseBlock
 from transcripts.view import Message
 
-from .policies import MAX_OUTPUT
-from .simulation import OVERHEAD, Recording, Sink
+from .cache_simulation import FIVE_MINUTES_S
+from .policies import MAX_REPLY_TOKENS, OVERHEAD_TOKENS
+from .simulation import Recording, Sink
 
-MODEL = "claude-sonnet-5-5"
-SUMMARY_TOKENS = 20_000
-STANDS_FOR = "This stands for the system prompt of the recorded agent, which the recording does not hold. "
-WORD = " a"  # one token of cl100k, also behind itself
+DUMPED_MODEL = "claude-sonnet-5-5"
+MAX_SUMMARY_TOKENS = 20_000
+SYSTEM_SUBSTITUTE = (
+    "This stands for the system prompt of the recorded agent, which the recording does not hold. "
+)
+ONE_TOKEN = " a"  # in cl100k, also when it is repeated
 
 
 def frame_of(recording: Recording, counter: TokenCounter, ttl: float) -> RequestSettings:
     """The frame of every request of a recording."""
-    tools = tuple(_tool(name) for name in _names(recording))
-    room = OVERHEAD - counter.value(list(tools))
-    cache: Literal["5m", "1h"] = "1h" if ttl > 300 else "5m"
-    return RequestSettings(MODEL, MAX_OUTPUT, (_filler(room, counter),), tools, thinking=True, cache=cache)
+    blocks = (block for fact in recording.facts if isinstance(fact, Reply) for block in fact.blocks)
+    names = dict.fromkeys(block.name for block in blocks if isinstance(block, ToolUseBlock))
+    tools = tuple(_tool(name) for name in names)
+    system = _system(OVERHEAD_TOKENS - counter.value(list(tools)), counter)
+    cache: Literal["5m", "1h"] = "1h" if ttl > FIVE_MINUTES_S else "5m"
+    return RequestSettings(DUMPED_MODEL, MAX_REPLY_TOKENS, (system,), tools, thinking=True, cache=cache)
 
 
-def sink(file: BinaryIO, frame: RequestSettings) -> Sink:
+def dump_to(file: BinaryIO, frame: RequestSettings) -> Sink:
     """A sink that writes each request to `file`."""
-    asking = replace(frame, max_tokens=SUMMARY_TOKENS)
+    summary_frame = replace(frame, max_tokens=MAX_SUMMARY_TOKENS)
 
-    def write(view: Sequence[Message], marks: Sequence[int], ask: str) -> None:
-        request = ModelRequest(asking if ask else frame, view, tuple(marks), ask)
+    def write(view: Sequence[Message], breakpoints: Sequence[int], ask: str) -> None:
+        request = ModelRequest(summary_frame if ask else frame, view, tuple(breakpoints), ask)
         file.write(encode_request(request) + b"\n")
 
     return write
 
 
-def path_in(folder: Path, name: str, policy: str, taken: set[Path]) -> Path:
+def dump_path(folder: Path, name: str, policy: str, taken: set[Path]) -> Path:
     """Where the requests of one file under one policy go; files of the same name get a number."""
     stem, number = Path(name).stem, 1
     path = folder / f"{stem}.{policy}.jsonl"
@@ -58,25 +63,14 @@ def path_in(folder: Path, name: str, policy: str, taken: set[Path]) -> Path:
     return path
 
 
-def _names(recording: Recording) -> Iterable[str]:
-    """The tools that are called, each once, in the order of their first call."""
-    found: dict[str, None] = {}
-    for fact in recording.facts:
-        if isinstance(fact, Reply):
-            found.update(
-                dict.fromkeys(block.name for block in fact.blocks if isinstance(block, ToolUseBlock))
-            )
-    return found
-
-
 def _tool(name: str) -> Mapping[str, Any]:
     schema = {"type": "object", "additionalProperties": True}
     return {"name": name, "description": "As in the recording.", "input_schema": schema}
 
 
-def _filler(tokens: int, counter: TokenCounter) -> str:
-    whole = STANDS_FOR * max(1, tokens // (counter.text(STANDS_FOR) + 1))
-    text = whole.rstrip()
+def _system(tokens: int, counter: TokenCounter) -> str:
+    """A text of so many tokens."""
+    text = (SYSTEM_SUBSTITUTE * max(1, tokens // (counter.text(SYSTEM_SUBSTITUTE) + 1))).rstrip()
     while (missing := tokens - counter.text(text)) > 0:
-        text += WORD * missing
+        text += ONE_TOKEN * missing
     return text

@@ -14,15 +14,16 @@ from rich.text import Text
 
 from agent.ui.terminal_text import one_line
 
-from .cost import Figures, Run, totals
-from .simulation import WINDOW
+from .figures import ReplayFigures, Run, figures_by_policy
+from .policies import REPLAY_WINDOW_TOKENS
 
 BARS = "▁▂▃▄▅▆▇█"
-PLAIN_BARS = "_.,-=+*#"  # where the terminal cannot show the blocks
-CHART = 60  # calls are drawn into at most as many cells
-CHARTED = 3  # files with a chart of their own; of more, only the longest
+ASCII_BARS = "_.,-=+*#"  # where the terminal cannot show the blocks
+MAX_CHART_CELLS = 60
+MAX_CHARTS = 3  # files with a chart of their own; of more, only the longest has one
+PIPE_COLUMNS, MIN_COLUMNS = 100, 40
 
-ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
+FIGURE_ROWS: tuple[tuple[str, Callable[[ReplayFigures], str]], ...] = (
     ("cost", lambda f: f"{f.cost_ratio:.3f}"),
     ("cost with re-reads", lambda f: f"{f.cost_with_rereads:.3f}"),
     ("references lost", lambda f: f"{f.lost_references:.2%}"),
@@ -32,43 +33,46 @@ ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("peak tokens", lambda f: f"{f.peak_tokens:,}"),
     ("invalid views", lambda f: f"{f.invalid_views}"),
 )
-MEANING = (
+LEGEND = (
     "references: later uses of text that had left the context; recoverable: an id in the context brings it "
     "back; lost: none does. A cache break is a request that writes history to the cache anew."
 )
 
 
-def draw(runs: Sequence[Run], tier: str, out: TextIO) -> str:
-    """Everything that is shown of a replay, as text for `out` (with colour only where it is a terminal)."""
-    text = io.StringIO()
-    width = shutil.get_terminal_size((100, 24)).columns if out.isatty() else 100
-    colour = out.isatty()
-    console = Console(file=text, width=max(40, width), force_terminal=colour, highlight=False)
-    if not colour:
-        console = Console(file=text, width=max(40, width), no_color=True, highlight=False)
+def draw_table(runs: Sequence[Run], tier: str, out: TextIO) -> str:
+    """The table and the charts of a replay as text for `out`, in colour only where that is a terminal."""
+    text, colour = io.StringIO(), out.isatty()
+    columns = shutil.get_terminal_size((PIPE_COLUMNS, 24)).columns if colour else PIPE_COLUMNS
+    console = Console(
+        file=text,
+        width=max(MIN_COLUMNS, columns),
+        force_terminal=colour,
+        no_color=None if colour else True,
+        highlight=False,
+    )
     files = list(dict.fromkeys(run.file for run in runs))
     if len(files) > 1:
         console.print(_by_file(runs, files))
     console.print(_side_by_side(runs, tier, len(files)))
     blocks = (getattr(out, "encoding", None) or "utf-8").lower().startswith("utf")
     for file in _charted(runs, files):
-        console.print(_chart([run for run in runs if run.file == file], BARS if blocks else PLAIN_BARS))
+        console.print(_chart([run for run in runs if run.file == file], BARS if blocks else ASCII_BARS))
     return text.getvalue()
 
 
 def _side_by_side(runs: Sequence[Run], tier: str, files: int) -> Table:
-    sums = totals(runs)
+    sums = figures_by_policy(runs)
     what = "1 session" if files == 1 else f"{files} sessions"
     table = Table(
         title=Text(f"{what} at {tier} prices; cost relative to only appending"),
         title_justify="left",
-        caption=Text(MEANING),
+        caption=Text(LEGEND),
         caption_justify="left",
     )
     table.add_column("")
     for policy in sums:
         table.add_column(Text(policy), justify="right")
-    for name, show in ROWS:
+    for name, show in FIGURE_ROWS:
         table.add_row(name, *(show(figures) for figures in sums.values()))
     return table
 
@@ -83,28 +87,28 @@ def _by_file(runs: Sequence[Run], files: Sequence[str]) -> Table:
     for file in files:
         own = [run for run in runs if run.file == file]
         cells = [f"{run.figures.cost_ratio:.2f} ({run.figures.cost_with_rereads:.2f})" for run in own]
-        table.add_row(Text(one_line(file)), str(own[0].tally.calls), *cells)
+        table.add_row(Text(one_line(file)), str(own[0].totals.calls), *cells)
     return table
 
 
 def _charted(runs: Sequence[Run], files: Sequence[str]) -> list[str]:
-    if len(files) <= CHARTED:
+    if len(files) <= MAX_CHARTS:
         return list(files)
     return [max(runs, key=lambda run: len(run.requests)).file]
 
 
 def _chart(runs: Sequence[Run], bars: str) -> Text:
-    top = max([WINDOW, *(run.tally.peak for run in runs)])
+    top = max([REPLAY_WINDOW_TOKENS, *(run.totals.peak for run in runs)])
     chart = Text(f"{one_line(runs[0].file)}: context over the calls (full bar: {top:,} tokens)\n")
     room = max(len(run.policy) for run in runs)
     for run in runs:
-        chart.append(f"  {run.policy:<{room}}  {_bars(run, top, bars)}  {run.tally.peak:,}\n")
+        chart.append(f"  {run.policy:<{room}}  {_bars(run, top, bars)}  {run.totals.peak:,}\n")
     return chart
 
 
 def _bars(run: Run, top: int, bars: str) -> str:
     sizes = [request.view_tokens for request in run.requests]
-    cells = min(CHART, len(sizes))
+    cells = min(MAX_CHART_CELLS, len(sizes))
     edges = [len(sizes) * cell // cells for cell in range(cells + 1)] if cells else [0]
     peaks = (max(sizes[first:last]) for first, last in itertools.pairwise(edges))
     return "".join(bars[min(len(bars) - 1, peak * len(bars) // top)] for peak in peaks)

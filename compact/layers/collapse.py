@@ -1,75 +1,79 @@
-"""collapse: old segments are folded one by one into short digests, made without a model.
+"""collapse: old segments are folded one by one into short digests, without a model.
 
-Off unless the user turns it on. Each segment is a compaction of its own, so that `/uncompact ID` expands it
-alone. While it is on, the automatic summary is held back.
+Off unless the user turns it on; while it is on, no automatic summary is made. Each segment is a compaction of
+its own, so that `/uncompact ID` expands it alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compact.folding import must_stay, size_of
-from compact.guards import exemptions
-from compact.ledger import keep_ledger, ledger_text
-from compact.plan import Proposal, Situation
+from compact.folding import entry_tokens, unseen_entries
+from compact.ledger import build_ledger, ledger_text
+from compact.plan import Layer, Proposal, Situation
 from compact.report import propose
-from compact.summary_record import user_words
-from transcripts.entries import Entry, Exchange, Prompt
+from compact.settings import CompactSettings
+from compact.summary_record import user_messages
+from compact.uncompact import exemptions
+from compact.window import ContextWindow, trigger_of
+from transcripts.entries import Entry, Exchange
 from transcripts.facts import Fold
 from transcripts.messages import TextBlock
 
-ENOUGH = (
-    0.7  # of the size that starts it: down to there segments are folded, so that it does not run each call
-)
-DIGEST = 400  # tokens of a digest's ledger
-WORDS = 2_000  # tokens of the person's words in a digest
-SAID = 600  # characters of the segment's last words
+STOP_SHARE = 0.7  # of the size that starts it: folding goes on down to there, so as not to run at every call
+DIGEST_LEDGER_TOKENS = 400
+DIGEST_USER_TOKENS = 2_000  # of the user's messages in a digest
+DIGEST_LAST_TEXT_CHARS = 600  # of the model's last text in a digest
+MIN_SHORTENING = 2  # a digest has to be at least so many times smaller than its segment
 
 
-def plan_collapse(situation: Situation) -> tuple[Proposal, ...]:
-    """One compaction for each segment that goes, oldest first; none while there is room."""
-    settings = situation.settings
-    start = settings.collapse_share * situation.due
-    if not settings.collapse or situation.tokens < start:
+def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int | None:
+    return int(settings.collapse_start_share * trigger_of(window, settings)) if settings.collapse else None
+
+
+def _plan(situation: Situation) -> tuple[Proposal, ...]:
+    """One compaction for each segment, oldest first, until there is room."""
+    start = situation.settings.collapse_start_share * situation.trigger_tokens
+    if situation.tokens < start:
         return ()
+    stop = STOP_SHARE * start
     now, made = situation, list[Proposal]()
     for segment in _segments(situation):
-        if now.tokens <= ENOUGH * start:
+        if now.tokens <= stop:
             break
         fold = _digest(situation, segment)
-        if fold.tokens * 2 < sum(size_of(situation.folded, entry) for entry in segment):
+        if fold.tokens * MIN_SHORTENING < sum(entry_tokens(situation.folded, entry) for entry in segment):
             proposal = propose(now, "collapse", "auto", (fold,), why="segment")
             made.append(proposal)
-            now = now.supposing(proposal.edits)
+            now = now.with_edits(proposal.edits)
     return tuple(made)
 
 
 def _segments(situation: Situation) -> Iterator[list[Entry]]:
-    """The old entries that nothing covers, in stretches; the protected tail is in none."""
-    folded, settings = situation.folded, situation.settings
-    old, spared = folded.entries[: _protected(situation)], exemptions(situation)
-    segment: list[Entry] = []
-    for entry in old:
-        free = folded.edits.covering(entry.seq) is None
-        undone = spared.within(entry.seq, entry.last)
-        full = sum(size_of(folded, each) for each in segment) >= settings.collapse_segment
-        if segment and (not free or undone or full):
+    """The old entries that no fold covers, in segments of the set size; without the protected tail."""
+    folded, exempt = situation.folded, exemptions(situation)
+    least = situation.settings.collapse_segment_tokens
+    segment, tokens = list[Entry](), 0
+    for entry in folded.entries[: _protected_from(situation)]:
+        foldable = folded.edits.covering(entry.seq) is None and not exempt.within(entry.seq, entry.last)
+        if segment and (not foldable or tokens >= least):
             yield segment
-            segment = []
-        if free and not undone:
+            segment, tokens = [], 0
+        if foldable:
             segment.append(entry)
-    if sum(size_of(folded, each) for each in segment) >= settings.collapse_segment:
+            tokens += entry_tokens(folded, entry)
+    if segment and tokens >= least:
         yield segment
 
 
-def _protected(situation: Situation) -> int:
+def _protected_from(situation: Situation) -> int:
     """Index of the first of the newest entries that hold the protected tokens."""
     folded = situation.folded
-    at = len(folded.entries) - must_stay(folded)
-    room = situation.unscaled(situation.settings.protect_tokens)
+    at = len(folded.entries) - unseen_entries(folded)
+    room = situation.unscaled(situation.settings.protected_tail_tokens)
     while at > 0 and room > 0:
         at -= 1
-        room -= size_of(folded, folded.entries[at])
+        room -= entry_tokens(folded, folded.entries[at])
     return at
 
 
@@ -77,21 +81,26 @@ def _digest(situation: Situation, segment: list[Entry]) -> Fold:
     first, last = segment[0].seq, max(entry.last for entry in segment)
     head = f"a digest of r{first}-r{last}, not a request; /uncompact expands it, recall shows any of it"
     pieces = [f"[folded: {head}]"]
-    words = user_words(situation, [entry for entry in segment if isinstance(entry, Prompt)], WORDS)
+    words = user_messages(situation, segment, DIGEST_USER_TOKENS)
     if words:
         pieces.append(f"## User messages, verbatim\n{words}")
-    if text := ledger_text(keep_ledger(segment), situation.count, DIGEST, skip=words):
+    ledger = build_ledger(segment, situation.folded.kind_of)
+    if text := ledger_text(ledger, situation.counter, DIGEST_LEDGER_TOKENS, skip=words):
         pieces.append(f"## Ledger\n{text}")
-    if said := _last_words(segment):
+    if said := _last_text(segment):
         pieces.append(f"## Said last\n{said}")
     text = "\n\n".join(pieces)
-    return Fold(first, last, (TextBlock(text),), situation.count.text(text))
+    return Fold(first, last, (TextBlock(text),), situation.counter.text(text))
 
 
-def _last_words(segment: list[Entry]) -> str:
+def _last_text(segment: list[Entry]) -> str:
+    """The beginning of the last text that the model wrote, at the first text block of its reply."""
     for entry in reversed(segment):
         if isinstance(entry, Exchange):
             for block in entry.fact.blocks:
                 if isinstance(block, TextBlock) and block.text.strip():
-                    return block.text[:SAID]
+                    return block.text[:DIGEST_LAST_TEXT_CHARS]
     return ""
+
+
+COLLAPSE_LAYER = Layer(_plan, _min_tokens, lasting=True)

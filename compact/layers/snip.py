@@ -1,7 +1,7 @@
-"""snip: too many messages; the first and the last stay, and one line tells of those between.
+"""snip: of too many messages the first and the last stay, and one line stands for those between (classic).
 
-A projection: the record and the scrollback keep all. Cuts are legal ones only: a call is never parted from
-its results. A wider snip supersedes the narrower one, because the widest fold counts.
+Cuts stand between exchanges, so a call is never parted from its results. A wider snip replaces a narrower
+one, because of several folds over the same facts the widest counts.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from compact.folding import messages_of
-from compact.guards import exemptions
-from compact.plan import Proposal, Situation
+from compact.folding import message_count
+from compact.plan import Layer, Proposal, Situation
 from compact.report import propose
-from compact.summary_record import request_inside
+from compact.settings import CompactSettings
+from compact.summary_record import request_within
+from compact.uncompact import exemptions
+from compact.window import ContextWindow
 from transcripts.facts import Fold
 from transcripts.fold import Folded
 from transcripts.messages import Block, TextBlock
@@ -21,7 +23,7 @@ from transcripts.messages import Block, TextBlock
 
 @dataclass(frozen=True, slots=True)
 class SnippedSpan:
-    """Facts that cannot be parted, and how many messages they were before any snip."""
+    """Facts that cannot be parted, and the number of messages that they were before any snip."""
 
     first: int
     last: int
@@ -29,36 +31,42 @@ class SnippedSpan:
     snipped: bool = False
 
 
-def plan_snip(situation: Situation) -> tuple[Proposal, ...]:
-    """One fold over the middle, or nothing; only classic counts messages."""
+def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int | None:
+    """Only classic counts messages, whatever their size."""
+    return 0 if settings.policy == "classic" else None
+
+
+def _plan(situation: Situation) -> tuple[Proposal, ...]:
     settings, folded = situation.settings, situation.folded
-    if settings.policy != "classic" or 2 * len(folded.entries) <= settings.snip_messages:
+    if 2 * len(folded.entries) <= settings.snip_max_messages:  # an entry is two messages at most
         return ()
     spans = list(_spans(folded))
     shown = sum(span.messages for span in spans if not span.snipped)
-    if shown <= settings.snip_messages:
+    if shown <= settings.snip_max_messages:
         return ()
     total = sum(span.messages for span in spans)
-    inside = _middle(spans, settings.snip_head, total - settings.snip_tail)
-    if not inside or all(span.snipped for span in inside) or exemptions(situation).within(*_ends(inside)):
+    inside = _between(spans, settings.snip_head_messages, total - settings.snip_tail_messages)
+    if not inside or all(span.snipped for span in inside):
+        return ()
+    first, last = inside[0].first, inside[-1].last
+    if exemptions(situation).within(first, last):
         return ()
     messages = sum(span.messages for span in inside)
-    fold = _fold(situation, *_ends(inside), messages)
+    fold = _fold(situation, first, last, messages)
     return (propose(situation, "snip", "auto", (fold,), why="messages", messages=messages),)
 
 
 def _fold(situation: Situation, first: int, last: int, messages: int) -> Fold:
     note = f"[snipped {messages} messages: r{first} to r{last}; recall finds what was said and shown there]"
     blocks: list[Block] = [TextBlock(note)]
-    if (request := request_inside(situation, first, last)) is not None:
-        blocks.append(
-            TextBlock(f"[folded: the request being worked on is among the snipped messages]\n\n{request}")
-        )
-    return Fold(first, last, tuple(blocks), sum(situation.count.blocks(tuple(blocks))))
+    if (request := request_within(situation, first, last)) is not None:
+        heading = "[folded: the request being worked on is among the snipped messages]"
+        blocks.append(TextBlock(f"{heading}\n\n{request}"))
+    return Fold(first, last, tuple(blocks), sum(situation.counter.blocks(tuple(blocks))))
 
 
 def _spans(folded: Folded) -> Iterator[SnippedSpan]:
-    """The conversation in stretches that cannot be cut; what another fold shows is one message."""
+    """The conversation in spans that cannot be cut; what a fold of another layer shows is one message."""
     snips = {
         (edit.first, edit.last)
         for made in folded.compactions
@@ -74,15 +82,11 @@ def _spans(folded: Folded) -> Iterator[SnippedSpan]:
         if fold is not None and (fold.first, fold.last) not in snips:
             done = fold.last + 1
             yield SnippedSpan(fold.first, fold.last, 1)
-        elif messages := messages_of(entry):
+        elif messages := message_count(entry):
             yield SnippedSpan(entry.seq, entry.last, messages, fold is not None)
 
 
-def _ends(spans: list[SnippedSpan]) -> tuple[int, int]:
-    return spans[0].first, spans[-1].last
-
-
-def _middle(spans: list[SnippedSpan], head: int, end: int) -> list[SnippedSpan]:
+def _between(spans: list[SnippedSpan], head: int, end: int) -> list[SnippedSpan]:
     """The spans that begin after `head` messages and end at or before `end` messages."""
     count, inside = 0, []
     for span in spans:
@@ -90,3 +94,6 @@ def _middle(spans: list[SnippedSpan], head: int, end: int) -> list[SnippedSpan]:
             inside.append(span)
         count += span.messages
     return inside
+
+
+SNIP_LAYER = Layer(_plan, _min_tokens)

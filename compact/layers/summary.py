@@ -1,25 +1,30 @@
-"""One summary from question to proposal: who is asked, what an answer comes to, what happens without one.
+"""summary: the model's account of the conversation takes the place of the old messages.
 
-A failure leaves the history as it is. Only where the request could not be sent at all, or where summaries
-have failed too often, the floor takes over.
+When it is asked for, what an answer comes to, and what happens without one. A failure leaves the history as
+it is; only where the request could not be sent at all, or where summaries have failed too often, the ledger
+takes over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import replace
-from typing import Any
 
-from compact.coverage import coverage
-from compact.fallback_summary import accepted, fallback_summary, goal_of, ledger_first
-from compact.folding import FoldLimits, fold_old
-from compact.guards import exemptions, summaries_broken, thrashing
-from compact.plan import Plan, Proposal, Situation, SummaryReply, SummaryRequest, Trigger
-from compact.report import biggest, fits, propose
-from compact.summary_prompt import SummaryAnswer, ask
+from compact.clearing import joined_text
+from compact.fallback_summary import fallback_summary, is_acceptable, ledger_first, target_tokens
+from compact.folding import fold_history
+from compact.ledger import build_ledger, coverage
+from compact.plan import CompactionPlan, Flow, Layer, Proposal, Situation, Trigger
+from compact.report import fits, largest_blocks_sentence, propose
+from compact.settings import CompactSettings
+from compact.summary_prompt import SummaryAnswer, request_summary
+from compact.summary_record import FoldLimits
+from compact.uncompact import exemptions
+from compact.window import ContextWindow, trigger_of
+from transcripts.facts import Reply, User
+from transcripts.fold import Folded
 
-ENOUGH = 0.9  # of the size that makes a summary due: clearing that leaves more only puts it off
-USUAL = 1_500  # tokens of a summary, about
+DUE_AFTER_CLEARING_SHARE = 0.9  # of the trigger: clearing that leaves more would only put the summary off
+USUAL_SUMMARY_TOKENS = 1_500
 ATTEMPTS = (
     FoldLimits("auto"),
     FoldLimits("auto", restoring=False),
@@ -28,102 +33,148 @@ ATTEMPTS = (
 TOO_LITTLE = "a summary would free less than a tenth, so nothing was done"
 
 
-def plan_summary(situation: Situation) -> Generator[SummaryRequest, SummaryReply, Plan]:
-    """The automatic summary, when it is due: clearing and the ledger are tried before the model is asked."""
-    settings, bare = situation.settings, situation.bare or situation
-    due = max(situation.due, settings.min_compact_size)
-    enough = due if settings.policy == "classic" else ENOUGH * due
-    if bare.tokens < due or situation.tokens < enough or settings.collapse:
-        return Plan()
-    if situation.held or exemptions(bare).ranges:  # a fold would take the exempt stretch with it
-        return Plan()
-    if thrashing(bare.folded, settings):
-        named = "; ".join(biggest(bare.folded.view, 3))
-        return _down(bare, "auto", f"summaries follow each other too closely. The biggest blocks: {named}")
-    if summaries_broken(bare.folded, settings):
-        return _down(bare, "auto", f"{settings.breaker} summaries in a row failed; /compact asks again")
-    # classic asks the model, as its reference does; its ledger is part of the summary, and the floor
-    if settings.policy == "thrifty" and (proposal := ledger_first(bare, situation)) is not None:
-        return Plan((proposal,))
-    return (yield from summarize(bare, "auto", bare.focus))
+def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int | None:
+    """While collapse is on, no summary is made unasked."""
+    due = max(trigger_of(window, settings), settings.min_compact_size)
+    return None if settings.collapse else int(_due_after_clearing(settings, due))
 
 
-def on_request(
-    situation: Situation, trigger: Trigger, focus: str
-) -> Generator[SummaryRequest, SummaryReply, Plan]:
+def _due_after_clearing(settings: CompactSettings, due: int) -> float:
+    """The prompt size at which a summary is due although the clearing of this pass went before it."""
+    return due if settings.policy == "classic" else DUE_AFTER_CLEARING_SHARE * due
+
+
+def _plan(situation: Situation) -> Flow:
+    """Planned without the clearing of this pass; the ledger is tried before the model is asked."""
+    settings, uncleared = situation.settings, situation.uncleared or situation
+    due = max(situation.trigger_tokens, settings.min_compact_size)
+    if uncleared.tokens < due or situation.tokens < _due_after_clearing(settings, due):
+        return CompactionPlan()
+    if situation.vetoed or exemptions(uncleared).ranges:  # a fold would take the exempt stretch with it
+        return CompactionPlan()
+    if _thrashing(uncleared.folded, settings):
+        named = largest_blocks_sentence(uncleared.view)
+        return _without_model(uncleared, "auto", f"summaries follow each other too closely. {named}")
+    if _breaker_open(uncleared.folded, settings):
+        failed = f"{settings.breaker_failures} summaries in a row failed"
+        return _without_model(uncleared, "auto", f"{failed}; /compact asks again")
+    # The reference pipeline that classic follows asks the model; its ledger is only part of the summary.
+    if settings.policy == "thrifty" and (proposal := ledger_first(uncleared, situation)) is not None:
+        return CompactionPlan((proposal,))
+    return (yield from summarize(uncleared, "auto", uncleared.focus))
+
+
+def _breaker_open(folded: Folded, settings: CompactSettings) -> bool:
+    """Whether so many summaries in a row have failed that none is asked for until the next `/compact`."""
+    made = (each.seq for each in folded.compactions if each.layer == "summary" or each.trigger == "manual")
+    last = max(made, default=0)
+    failures = sum(1 for each in folded.failures if each.what == "summary" and each.seq > last)
+    return failures >= settings.breaker_failures
+
+
+def _thrashing(folded: Folded, settings: CompactSettings) -> bool:
+    """Whether summaries follow each other so closely that another would not help.
+
+    Holds until the user's next message.
+    """
+    summaries = [made.seq for made in folded.compactions if made.layer == "summary"]
+    if len(summaries) < settings.thrash_summaries:
+        return False
+    first, last = summaries[-settings.thrash_summaries], summaries[-1]
+    calls = 0
+    for fact in reversed(folded.facts):
+        if isinstance(fact, User) and fact.source == "user" and fact.seq > last:
+            return False
+        if fact.seq <= first:
+            break
+        calls += isinstance(fact, Reply) and fact.seq <= last
+    return calls <= settings.thrash_window_calls
+
+
+def summarize_on_request(situation: Situation, trigger: Trigger, focus: str) -> Flow:
     """`/compact` and the compact tool: a summary, but for a conversation too short for one."""
     least = situation.settings.min_compact_size
     if situation.tokens < least:
         few = f"nothing to do: {situation.tokens:,} tokens are in the context"
-        return Plan(note=f"{few}; a summary pays from {least:,} on ([compact] min_compact_size)")
-    if fold_old(situation, FoldLimits(trigger)) is None and fits(situation):
-        return Plan(note="nothing to do: all of the conversation is recent, and that is kept word for word")
+        return CompactionPlan(note=f"{few}; a summary pays from {least:,} on ([compact] min_compact_size)")
+    if fold_history(situation, FoldLimits(trigger)) is None and fits(situation):
+        return CompactionPlan(
+            note="nothing to do: all of the conversation is recent, and that is kept word for word"
+        )
     return (yield from summarize(situation, trigger, focus))
 
 
-def summarize(
-    situation: Situation, trigger: Trigger, focus: str
-) -> Generator[SummaryRequest, SummaryReply, Plan]:
-    """Ask, and make a proposal of the answer; not where even an empty answer would bring too little."""
-    if _with(situation, trigger, SummaryAnswer()) is None:
+def summarize(situation: Situation, trigger: Trigger, focus: str) -> Flow:
+    """Ask for a summary, unless even an empty one would free too little, and propose the fold with it."""
+    if _fold_with(situation, trigger, SummaryAnswer()) is None:
         if not fits(situation):
-            return _down(situation, trigger, TOO_LITTLE)
-        return Plan(note=TOO_LITTLE if trigger != "auto" else "")  # nobody asked, nothing happened
-    told = yield from ask(situation, focus)
-    if not told.failure:
-        proposal = _with(situation, trigger, told)
+            return _without_model(situation, trigger, TOO_LITTLE)
+        return CompactionPlan(note=TOO_LITTLE if trigger != "auto" else "")
+    answer = yield from request_summary(situation, focus)
+    if not answer.failure:
+        proposal = _fold_with(situation, trigger, answer)
         if proposal is not None:
-            return Plan((proposal,))
-        told = SummaryAnswer(failure=TOO_LITTLE)
-    failures = (("summary", told.failure),)
+            return CompactionPlan((proposal,))
+    reason = answer.failure or TOO_LITTLE
+    failures = (("summary", reason),)
     if trigger != "reactive" and fits(situation):
-        return Plan((), failures, f"the history is as it was: {told.failure}")
-    down = _down(situation, trigger, told.failure)
-    return Plan(down.proposals, failures + down.failures, down.note)
+        return CompactionPlan((), failures, f"the history is as it was: {reason}")
+    return replace(_without_model(situation, trigger, reason), failures=failures)
 
 
-def _down(situation: Situation, trigger: Trigger, why: str) -> Plan:
+def _without_model(situation: Situation, trigger: Trigger, why: str) -> CompactionPlan:
     proposal = fallback_summary(situation, trigger, why)
     if proposal is not None:
-        return Plan((proposal,), note=why)
-    named = "; ".join(biggest(situation.folded.view, 3))
-    return Plan(note=f"{why}; nothing more can be left out. The biggest blocks: {named}")
+        return CompactionPlan((proposal,), note=why)
+    return CompactionPlan(
+        note=f"{why}; nothing more can be left out. {largest_blocks_sentence(situation.view)}"
+    )
 
 
-def _with(situation: Situation, trigger: Trigger, told: SummaryAnswer) -> Proposal | None:
-    """The fold that shows the summary, cut as a usual one would need it; a larger one may need more."""
+def _fold_with(situation: Situation, trigger: Trigger, answer: SummaryAnswer) -> Proposal | None:
+    """The fold that shows a summary, cut as one of usual size needs it, or harder for a larger one."""
     best: Proposal | None = None
-    for attempt in ATTEMPTS[_usual(situation, trigger) :]:
-        proposal = _attempted(situation, replace(attempt, trigger=trigger, summary=told.text), told)
-        if proposal is not None and accepted(situation, proposal):
+    for attempt in ATTEMPTS[_usual_attempt(situation, trigger) :]:
+        proposal = _attempt(situation, replace(attempt, trigger=trigger, summary=answer.text), answer)
+        if proposal is not None and is_acceptable(situation, proposal):
             best = proposal
-            if proposal.report["after"] <= goal_of(situation):
+            if proposal.report["after"] <= target_tokens(situation):
                 return proposal
     return best
 
 
-def _usual(situation: Situation, trigger: Trigger) -> int:
-    """Which attempt a summary of the usual size needs: a preview can tell, whatever the model writes then."""
-    text = stand_in(situation)
+def _usual_attempt(situation: Situation, trigger: Trigger) -> int:
+    """Index of the attempt that a summary of usual size needs, so that a preview shows the real cut."""
+    text = dummy_summary(situation)
     for number, attempt in enumerate(ATTEMPTS):
-        proposal = _attempted(situation, replace(attempt, trigger=trigger, summary=text), SummaryAnswer(text))
-        if proposal is not None and proposal.report["after"] <= goal_of(situation):
+        limits = replace(attempt, trigger=trigger, summary=text)
+        proposal = _attempt(situation, limits, SummaryAnswer(text))
+        if proposal is not None and proposal.report["after"] <= target_tokens(situation):
             return number
     return 0
 
 
-def stand_in(situation: Situation) -> str:
-    """So many empty words as a summary has, where none was asked for."""
-    return "summary " * min(USUAL, max(1, situation.folded.view.tokens // 10))
+def dummy_summary(situation: Situation) -> str:
+    """Meaningless words, as many as a usual summary has, where the model is not asked."""
+    return "summary " * min(USUAL_SUMMARY_TOKENS, max(1, situation.view.tokens // 10))
 
 
-def _attempted(situation: Situation, terms: FoldLimits, told: SummaryAnswer) -> Proposal | None:
-    folding = fold_old(situation, terms)
+def _attempt(situation: Situation, limits: FoldLimits, answer: SummaryAnswer) -> Proposal | None:
+    folding, folded = fold_history(situation, limits), situation.folded
     if folding is None:
         return None
-    more: dict[str, Any] = {
-        "restored": list(folding.restored.results),
-        "summary_tokens": told.tokens,
-        "coverage": coverage(situation, folding.fold, told.text),
-    }
-    return propose(situation, "summary", terms.trigger, (folding.fold,), why="summary", **more)
+    fold = folding.fold
+    inside = [entry for entry in folded.entries if fold.first <= entry.seq <= fold.last]
+    return propose(
+        situation,
+        "summary",
+        limits.trigger,
+        (fold,),
+        why="summary",
+        restored=folding.restored,
+        summary_tokens=answer.tokens,
+        coverage=coverage(build_ledger(inside, folded.kind_of), answer.text, joined_text(fold.blocks)),
+    )
+
+
+SUMMARY_LAYER = Layer(_plan, _min_tokens, replaces_history=True)

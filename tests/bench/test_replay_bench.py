@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.replay.command import parse, read, replay_all, tokens_of
-from agent.replay.cost import TIERS, mean_of_ratios, totals
-from agent.replay.tables import as_markdown
+from agent.replay.command import parse_options, read_recordings, recorded_tokens, replay_all
+from agent.replay.figures import as_markdown, figures_by_policy, mean_of_ratios
+from compact.prices import PRICE_TIERS
 from compact.tokens import load_counter
 
 pytestmark = [
@@ -37,20 +37,20 @@ def counter():
 
 @cache
 def recordings():
-    wanted = parse([os.environ["MAKEROOM_RECORDINGS"]])
-    found, troubles = read(wanted.files, counter())
+    wanted = parse_options([os.environ["MAKEROOM_RECORDINGS"]])
+    found, troubles = read_recordings(wanted.files, counter())
     assert found, f"nothing to replay in the folder: {troubles}"
     return found
 
 
 def large():
-    return [one for one in recordings() if tokens_of(one) > LARGE]
+    return [one for one in recordings() if recorded_tokens(one) > LARGE]
 
 
 @cache
 def runs(policy, tier):
     """The runs over all recordings, small ones included, in their order."""
-    wanted = parse([str(Path(os.environ["MAKEROOM_RECORDINGS"])), "--policy", policy])
+    wanted = parse_options([str(Path(os.environ["MAKEROOM_RECORDINGS"])), "--policy", policy])
     return replay_all(wanted, recordings(), tier, counter())
 
 
@@ -59,10 +59,10 @@ def of_large(policy, tier):
     return [run for run in runs(policy, tier) if run.file in names]
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", PRICE_TIERS)
 def test_thrifty_costs_no_more_than_its_limit_on_large_sessions(tier):
     done = of_large("thrifty", tier)
-    figures, means = totals(done)["thrifty"], mean_of_ratios(done, "thrifty")
+    figures, means = figures_by_policy(done)["thrifty"], mean_of_ratios(done, "thrifty")
     print(f"\n{tier}: {figures.cost_ratio:.3f} -> {figures.cost_with_rereads:.3f}, means {means}")
     assert figures.cost_ratio <= COST[tier]
     assert means[0] <= COST[tier]
@@ -71,7 +71,7 @@ def test_thrifty_costs_no_more_than_its_limit_on_large_sessions(tier):
         assert means[1] <= 0.72
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", PRICE_TIERS)
 def test_no_session_costs_more_than_two_hundredths_above_appending(tier):
     dear = {
         run.file: run.figures.cost_ratio for run in runs("thrifty", tier) if run.figures.cost_ratio > 1.02
@@ -79,7 +79,7 @@ def test_no_session_costs_more_than_two_hundredths_above_appending(tier):
     assert dear == {}
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", PRICE_TIERS)
 def test_half_of_the_sessions_alone_meet_the_limit_too(tier):
     """The limits are not met by tuning to a few files: every second session, either half, stays near them."""
     done = of_large("thrifty", tier)
@@ -87,9 +87,9 @@ def test_half_of_the_sessions_alone_meet_the_limit_too(tier):
         assert mean_of_ratios(half, "thrifty")[0] <= COST[tier] + 0.05
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", PRICE_TIERS)
 def test_thrifty_loses_next_to_nothing_and_rarely_breaks_the_cache(tier):
-    figures = totals(of_large("thrifty", tier))["thrifty"]
+    figures = figures_by_policy(of_large("thrifty", tier))["thrifty"]
     assert figures.lost_references <= 0.003
     assert figures.cache_breaks_per_100 < 4
 
@@ -101,7 +101,7 @@ def test_every_view_is_valid(policy):
 
 
 def test_a_small_session_is_left_alone_where_clearing_does_not_pay():
-    small = [run for run in runs("thrifty", "standard") if run.tally.peak < 40_000]
+    small = [run for run in runs("thrifty", "standard") if run.totals.peak < 40_000]
     assert all(run.figures.cost_ratio == 1.0 for run in small)
 
 
@@ -109,7 +109,7 @@ def test_the_table_of_the_readme():
     begun = time.perf_counter()
     by_tier = {
         tier: [run for policy in ("thrifty", "classic", "off", "summary") for run in of_large(policy, tier)]
-        for tier in TIERS
+        for tier in PRICE_TIERS
     }
     print(f"\n{as_markdown(by_tier)}\n{time.perf_counter() - begun:.0f} s")
-    assert set(by_tier) == set(TIERS)
+    assert set(by_tier) == set(PRICE_TIERS)

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.replay.canned_summary import canned
+from agent.replay.policies import canned_summary
 from compact.fallback_summary import fallback_summary
 from compact.identifiers import names, strings
-from compact.layers.summary import on_request
+from compact.layers.summary import summarize_on_request
 from compact.plan import Proposal, Situation, SummaryReply
 from compact.prices import Prices
 from compact.settings import CompactSettings
-from compact.summary_record import keep_cap
+from compact.summary_record import record_limit
 from compact.tokens import Calibration, TokenCounter, load_counter
 from compact.window import ContextWindow
 from transcripts.facts import Fact, Fold, Reply
@@ -85,10 +85,10 @@ def text_of(folded: Folded) -> str:
 
 
 def summarised(situation: Situation) -> Proposal | None:
-    flow = on_request(situation, "tool", "")
+    flow = summarize_on_request(situation, "tool", "")
     try:
         next(flow)
-        flow.send(SummaryReply(canned(situation.folded, situation.count.text), stop="end_turn"))
+        flow.send(SummaryReply(canned_summary(situation.folded, situation.counter.text), stop="end_turn"))
     except StopIteration as stop:
         return stop.value.proposals[-1] if stop.value.proposals else None
     raise AssertionError("asked twice")
@@ -121,7 +121,7 @@ def test_what_is_kept_names_what_the_next_calls_use(make, target):
             made = make(situation)
             if made is None:
                 continue
-            cap = keep_cap(situation)
+            cap = record_limit(situation)
             known, after = text_of(folded), folded.with_edits(made.edits)
             wanted = {each for each in upcoming(rest) if each in known}
             kept = text_of(after)

@@ -11,12 +11,11 @@ import pytest
 
 from compact.fallback_summary import fallback_summary
 from compact.invariants import problems
-from compact.notice import notice
 from compact.pipeline import dry_run
-from compact.plan import OUTPUTS
-from compact.policy import choose
-from compact.prices import TIERS
-from compact.report import fits
+from compact.plan import OUTPUTS_PREFIX
+from compact.policy import choose_batch
+from compact.prices import PRICE_TIERS
+from compact.report import compaction_notice, fits
 from compact.settings import CompactSettings
 from compact.tokens import calibrate, context_tokens
 from transcripts.facts import Clear, Compacted, Fold, Reply, RequestSent, Undone, Unthink
@@ -116,7 +115,7 @@ def test_complaint_04_the_history_is_replaced_only_after_a_valid_summary(answer)
 def test_complaint_05_one_plan_asks_at_most_three_times():
     world = over(1.5)
     world.plan("manual", TOO_LONG)
-    assert len(world.questions) == CompactSettings().summary_tries
+    assert len(world.questions) == CompactSettings().summary_max_requests
     left_out = [asked.leave_out for asked in world.questions]
     assert left_out == sorted(set(left_out))
 
@@ -132,7 +131,7 @@ def refilled(world, times):
 
 
 def test_complaint_06_three_summaries_within_ten_calls_are_the_last_until_the_person_speaks():
-    world = World(CompactSettings(summary_max_output=1_000), window=20_000)
+    world = World(CompactSettings(summary_max_output_tokens=1_000), window=20_000)
     world.user("go on and on")
     refilled(world, 5)
     layers = [made.layer for made in world.folded.compactions]
@@ -165,7 +164,7 @@ def test_complaint_07_restored_files_have_a_budget_and_count_in_what_is_left():
 def test_complaint_08_a_compaction_leaves_less_than_what_makes_the_next_one_due(trigger):
     world = over(1.2)
     world.compact(trigger, answered(), rung=1)
-    assert world.situation.tokens < world.situation.due
+    assert world.situation.tokens < world.situation.trigger_tokens
 
 
 def test_complaint_09_less_than_a_tenth_is_no_compaction_and_the_share_is_told():
@@ -180,7 +179,7 @@ def test_complaint_09_less_than_a_tenth_is_no_compaction_and_the_share_is_told()
     full = busy(15).compact("manual")
     report = full.proposals[-1].report
     assert report["freed"] >= 0.1 * report["before"]
-    assert f"(-{round(100 * report['freed'] / report['before'])} %)" in notice(full.proposals)
+    assert f"(-{round(100 * report['freed'] / report['before'])} %)" in compaction_notice(full.proposals)
 
 
 def test_complaint_10_all_user_messages_are_kept_to_the_letter_through_many_compactions():
@@ -247,7 +246,7 @@ def test_complaint_14_the_ledger_tells_what_was_touched_and_how_commands_ended()
 
 
 def test_complaint_15_policies_count_calls_and_tokens_and_work_within_one_prompt():
-    world = World(window=200_000, settings=CompactSettings(batch_from=40_000))
+    world = World(window=200_000, settings=CompactSettings(batch_from_tokens=40_000))
     world.user("one prompt, no other ever")
     for at in range(150):
         world.call("read", f"line {at} " * 700, file_path=f"src/f{at}.cpp")
@@ -259,7 +258,7 @@ def test_complaint_15_policies_count_calls_and_tokens_and_work_within_one_prompt
 @pytest.mark.parametrize("tier", ["standard", "cheap", "cheapest", "hour"])
 def test_complaint_16_an_edit_is_made_only_if_it_pays_and_says_what_it_costs(tier):
     world = World(window=200_000)
-    world.prices = TIERS[tier]
+    world.prices = PRICE_TIERS[tier]
     world.user("go through everything")
     for at in range(160):
         world.call("bash", "line " * 900, command=f"make part{at}", thinks="hm " * 20)
@@ -267,7 +266,7 @@ def test_complaint_16_an_edit_is_made_only_if_it_pays_and_says_what_it_costs(tie
     assert world.folded.compactions
     for made in world.folded.compactions:
         report = made.report
-        assert report["pays_back_calls"] <= world.settings.calls_ahead * 1.1
+        assert report["pays_back_calls"] <= world.settings.payback_calls * 1.1
         extra = report["rewritten"] * (world.prices.write - world.prices.read)
         assert report["pays_back_calls"] * report["freed"] * world.prices.read >= extra
         assert report["predicted_cost_usd"] > 0
@@ -279,12 +278,12 @@ def test_complaint_16_nothing_happens_while_doing_nothing_is_cheapest():
     for at in range(20):
         world.call("read", "line " * 2_000, file_path=f"src/f{at}.py")
         assert world.plan().proposals == ()
-    assert choose(world.situation) is None
+    assert choose_batch(world.situation) is None
 
 
 @pytest.mark.parametrize("policy", ["thrifty", "classic"])
 def test_complaint_17_a_result_that_the_model_has_not_seen_is_never_cleared(policy):
-    world = World(CompactSettings(policy=policy, batch_from=1_000, calls_ahead=99), window=200_000)
+    world = World(CompactSettings(policy=policy, batch_from_tokens=1_000, payback_calls=99), window=200_000)
     world.user("look at all of these")
     for _ in range(6):
         begun = world.folded.last_seq
@@ -334,12 +333,12 @@ def test_complaint_19_a_page_of_a_stored_result_is_not_stored_again():
     world.call("recall", "line " * 30_000, id="r4")
     world.compact()
     assert list(world.files) == ["r4.txt"]
-    assert f"{OUTPUTS}r4.txt" in world.texts
+    assert f"{OUTPUTS_PREFIX}r4.txt" in world.texts
 
 
 def test_complaint_21_thinking_of_the_open_turn_is_whole_or_absent_through_all_layers():
     for binds in (True, False):
-        world = World(CompactSettings(batch_from=1_000, calls_ahead=99), window=60_000, binds=binds)
+        world = World(CompactSettings(batch_from_tokens=1_000, payback_calls=99), window=60_000, binds=binds)
         world.user("think hard")
         for at in range(60):
             world.call("bash", "line " * 800, command=f"make part{at}", thinks=f"thought {at}")
@@ -377,7 +376,7 @@ def test_complaint_23_the_estimate_learns_from_the_usage_and_the_window_is_the_m
         reply = world.add(Reply, (use,), COUNT.blocks((use,)), Usage(actual, output), asked=asked.seq)
         world.result(reply, 0, "\u5185\u5bb9 content " * (50 + 37 * at % 300))
     assert sum(errors[3:]) / len(errors[3:]) <= 0.05
-    assert world.situation.due == int(0.92 * 1_000_000)
+    assert world.situation.trigger_tokens == int(0.92 * 1_000_000)
 
 
 def test_complaint_24_the_summary_is_asked_on_the_view_as_sent_and_its_cost_is_shown_warm_and_cold():
@@ -386,7 +385,7 @@ def test_complaint_24_the_summary_is_asked_on_the_view_as_sent_and_its_cost_is_s
     assert world.questions[0].leave_out == 0
     report = made.proposals[0].report
     assert report["cold_cost_usd"] >= report["predicted_cost_usd"] > 0
-    assert "pays back in" in notice(made.proposals)
+    assert "pays back in" in compaction_notice(made.proposals)
 
 
 def test_complaint_25_what_the_summary_lacks_is_appended_and_its_coverage_is_told():
@@ -418,9 +417,14 @@ def spans(proposal):
 
 @pytest.mark.parametrize("policy", ["thrifty", "classic"])
 def test_complaint_25_undoing_brings_every_byte_back(policy):
-    small = {"batch_from": 1_000, "calls_ahead": 99, "protect_tokens": 2_000, "batch_tokens": 1_000}
+    small = {
+        "batch_from_tokens": 1_000,
+        "payback_calls": 99,
+        "protected_tail_tokens": 2_000,
+        "batch_min_tokens": 1_000,
+    }
     world = World(
-        CompactSettings(policy=policy, min_compact_size=100, tail_tokens=1_000, **small), window=60_000
+        CompactSettings(policy=policy, min_compact_size=100, tail_max_tokens=1_000, **small), window=60_000
     )
     world.user("begin")
     for at in range(30):
@@ -437,4 +441,4 @@ def test_complaint_25_undoing_brings_every_byte_back(policy):
     assert any(isinstance(fact, Undone) for fact in world.facts)
 
 
-COUNT = World().situation.count
+COUNT = World().situation.counter

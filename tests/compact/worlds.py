@@ -12,14 +12,14 @@ from typing import Any
 from agent.model.anthropic.request import encode_message
 from compact.invariants import problems
 from compact.pipeline import plan
-from compact.plan import Plan, Situation, SummaryReply
+from compact.plan import CompactionPlan, Situation, SummaryReply
 from compact.prices import Prices
 from compact.settings import CompactSettings
-from compact.tokens import Calibration, TokenCounter
+from compact.tokens import TokenCounter, calibrate
 from compact.uncompact import CannotUndo, plan_undo
 from compact.window import ContextWindow
 from tests.transcripts.api_rules import violations
-from transcripts.facts import Compacted, Failed, Metadata, Reply, RequestSent, Result, Undone, User
+from transcripts.facts import Compacted, Failed, Metadata, Opened, Reply, RequestSent, Result, Undone, User
 from transcripts.fold import Folded, fold
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from transcripts.view import PartKind
@@ -42,6 +42,7 @@ class World:
         self.questions = []
         self.files = {}
         self.reported = 0
+        self.tokenizer = (0, 1.0)  # offset and slope from our count to the server's
 
     def add(self, made, *values, **more):
         fact = made(self.folded.last_seq + 1, self.now, *values, **more)
@@ -58,7 +59,9 @@ class World:
     def reply(self, *blocks, complete=True, **more):
         blocks = tuple(TextBlock(block) if isinstance(block, str) else block for block in blocks)
         asked = self.add(RequestSent, "turn", self.situation.tokens, self.overhead + self.folded.view.tokens)
-        usage = Usage(input=self.overhead + self.folded.view.tokens, output=sum(COUNT.blocks(blocks)))
+        offset, slope = self.tokenizer
+        sent = offset + round(slope * (self.overhead + self.folded.view.tokens))
+        usage = Usage(input=sent, output=round(slope * sum(COUNT.blocks(blocks))))
         more = {"usage": usage, **more}
         return self.add(Reply, blocks, COUNT.blocks(blocks), complete=complete, asked=asked.seq, **more)
 
@@ -66,12 +69,16 @@ class World:
         content = (TextBlock(text),) if isinstance(text, str) else text
         return self.add(Result, reply.seq, block, content, COUNT.blocks(content), **more)
 
-    def call(self, name, result, thinks="", **arguments):
+    def call(self, name, result, thinks="", error=False, **arguments):
         """One exchange: a call of a tool, and its result."""
         use = ToolUseBlock(f"t{self.folded.last_seq}", name, arguments)
         blocks = (ThinkingBlock(thinks, "sig"), use) if thinks else (use,)
         reply = self.reply(*blocks)
-        return self.result(reply, len(blocks) - 1, result)
+        return self.result(reply, len(blocks) - 1, result, error=error)
+
+    def open(self, *tools):
+        """The session is opened with these definitions of tools."""
+        return self.add(Opened, (), tools, "m", self.window.size, "/p")
 
     def note(self, topic, **about):
         return self.add(Metadata, topic, about)
@@ -79,8 +86,8 @@ class World:
     @property
     def situation(self):
         return Situation(
-            self.folded, self.settings, self.window, self.prices, self.now, self.overhead, Calibration(),
-            self.binds, COUNT, reported=self.reported,
+            self.folded, self.settings, self.window, self.prices, self.now, self.overhead,
+            calibrate(self.folded.measurements), self.binds, COUNT, reported=self.reported,
         )  # fmt: skip
 
     def plan(self, trigger="auto", *answers, focus="", rung=0):
@@ -92,7 +99,7 @@ class World:
                 self.questions.append(asked)
                 asked = flow.send(given.pop(0) if len(given) > 1 else given[0])
         except StopIteration as stop:
-            made: Plan = stop.value
+            made: CompactionPlan = stop.value
             return made
 
     def carry_out(self, made, trigger="auto"):

@@ -217,3 +217,12 @@ def test_what_is_kept_for_the_user_is_private_whatever_the_umask(tmp_path: Path)
     assert tmp_path / "home" in made
     assert [stat.S_IMODE(each.stat().st_mode) & 0o077 for each in made] == [0] * len(made)
     assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_a_former_name_of_a_compact_setting_works_and_is_told_once(home: Home) -> None:
+    home.write("[compact]\nkeep_cap = 9000\ntrigger = 50000")
+    config = home.load()
+    assert dict(config.compact) == {"max_record_tokens": 9_000, "trigger": 50_000}
+    assert config.origins["compact.max_record_tokens"] == str(home.user / "settings.toml")
+    (warning,) = config.warnings
+    assert warning.endswith("settings.toml: [compact] keep_cap is now called max_record_tokens")

@@ -16,8 +16,8 @@ from transcripts.facts import Compacted, Failed
 from .world import World, world
 
 LONG = "a sentence that says something. " * 1_200
-SUMMARY = CompactSettings(policy="classic", trigger=14_000, min_compact_size=1_000, tail_tokens=100)
-BUDGET = CompactSettings(budget_chars=20_000)
+SUMMARY = CompactSettings(policy="classic", trigger=14_000, min_compact_size=1_000, tail_max_tokens=100)
+BUDGET = CompactSettings(budget_max_chars=20_000)
 
 
 @contextmanager

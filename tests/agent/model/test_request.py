@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from agent.loop.model_call import without_tail
 from agent.model.anthropic.request import encode_request
 from agent.model_port import ModelRequest, RequestSettings
+from compact.invariants import sendable
 from transcripts.facts import Reply, Result, User
 from transcripts.fold import Folded, fold
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
@@ -78,7 +78,7 @@ def test_a_request_never_ends_with_the_assistant() -> None:
     folded = conversation(1)
     folded.apply(Reply(4, 0, (TextBlock("half an ans"),), complete=False))
     assert folded.view[-1].role == "assistant"
-    assert without_tail(folded.view)[-1].role == "user"
+    assert sendable(folded.view)[-1].role == "user"
 
 
 def test_a_tool_is_sent_as_the_model_sees_it_and_no_more() -> None:

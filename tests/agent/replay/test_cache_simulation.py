@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.replay.cache_simulation import FIVE_MINUTES, LOOK_BACK, Cache, Layout
+from agent.replay.cache_simulation import FIVE_MINUTES_S, LOOK_BACK_POSITIONS, PromptLayout, SimulatedCache
 from transcripts.messages import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from transcripts.view import MESSAGE_TOKENS, Message, Part, PartKind
 
@@ -33,12 +33,12 @@ def send(cache, layout, messages, marks=None, now=0.0):
 
 
 def test_the_first_request_writes_everything_and_reads_nothing():
-    served = send(Cache(), Layout(OVERHEAD), [user(1)])
+    served = send(SimulatedCache(), PromptLayout(OVERHEAD), [user(1)])
     assert (served.read, served.written, served.plain) == (0, OVERHEAD + 100 + MESSAGE_TOKENS, 0)
 
 
 def test_a_request_that_only_grows_reads_what_the_one_before_left_and_writes_the_rest():
-    cache, layout = Cache(), Layout(OVERHEAD)
+    cache, layout = SimulatedCache(), PromptLayout(OVERHEAD)
     talk = [user(1)]
     first = send(cache, layout, talk)
     talk += [assistant(2, TextBlock("hi")), user(3)]
@@ -49,7 +49,7 @@ def test_a_request_that_only_grows_reads_what_the_one_before_left_and_writes_the
 
 
 def test_an_edit_behind_a_mark_that_stayed_reads_up_to_that_mark():
-    cache, layout = Cache(), Layout(OVERHEAD)
+    cache, layout = SimulatedCache(), PromptLayout(OVERHEAD)
     talk = [user(1), assistant(2, TextBlock("a")), user(3), assistant(4, TextBlock("b")), user(5)]
     send(cache, layout, talk, [0, 4])
     edited = [*talk[:2], user(3, "[cleared]", 10), *talk[3:]]
@@ -59,7 +59,7 @@ def test_an_edit_behind_a_mark_that_stayed_reads_up_to_that_mark():
 
 
 def test_an_edit_with_no_mark_before_it_falls_back_to_system_and_tools():
-    cache, layout = Cache(), Layout(OVERHEAD)
+    cache, layout = SimulatedCache(), PromptLayout(OVERHEAD)
     talk = [user(1), assistant(2, TextBlock("a")), user(3)]
     send(cache, layout, talk)
     served = send(cache, layout, [user(1, "changed"), *talk[1:]])
@@ -67,17 +67,17 @@ def test_an_edit_with_no_mark_before_it_falls_back_to_system_and_tools():
 
 
 def test_an_entry_further_back_than_the_look_back_is_not_found():
-    cache, layout = Cache(), Layout(0)
+    cache, layout = SimulatedCache(), PromptLayout(0)
     talk = [user(1)]
     send(cache, layout, talk)
-    near = [*talk, assistant(2, *(TextBlock(str(i)) for i in range(LOOK_BACK - 1))), user(3)]
+    near = [*talk, assistant(2, *(TextBlock(str(i)) for i in range(LOOK_BACK_POSITIONS - 1))), user(3)]
     assert send(cache, layout, near).read == 100 + MESSAGE_TOKENS
-    far = [*talk, assistant(4, *(TextBlock(f"{i}!") for i in range(LOOK_BACK))), user(5)]
+    far = [*talk, assistant(4, *(TextBlock(f"{i}!") for i in range(LOOK_BACK_POSITIONS))), user(5)]
     assert send(cache, layout, far).read == 0
 
 
 def test_a_run_of_calls_or_of_results_is_one_position():
-    cache, layout = Cache(), Layout(0)
+    cache, layout = SimulatedCache(), PromptLayout(0)
     talk = [user(1)]
     send(cache, layout, talk)
     uses = [ToolUseBlock(f"t{i}", "f", {}) for i in range(40)]
@@ -87,7 +87,7 @@ def test_a_run_of_calls_or_of_results_is_one_position():
 
 
 def test_a_mark_never_stands_on_thinking():
-    cache, layout = Cache(), Layout(0)
+    cache, layout = SimulatedCache(), PromptLayout(0)
     talk = [user(1), assistant(2, TextBlock("a"), ThinkingBlock("hm", "s")), user(3)]
     served = send(cache, layout, talk, [1])
     assert served.written == 2 * (100 + MESSAGE_TOKENS)
@@ -95,7 +95,7 @@ def test_a_mark_never_stands_on_thinking():
 
 
 def test_an_entry_lives_its_time_from_its_last_use_and_expiry_is_no_break():
-    cache, layout = Cache(FIVE_MINUTES), Layout(OVERHEAD)
+    cache, layout = SimulatedCache(FIVE_MINUTES_S), PromptLayout(OVERHEAD)
     talk = [user(1)]
     send(cache, layout, talk, now=0)
     assert send(cache, layout, talk, now=299).read > 0
@@ -106,7 +106,7 @@ def test_an_entry_lives_its_time_from_its_last_use_and_expiry_is_no_break():
 
 
 def test_what_was_asked_behind_the_last_mark_is_neither_read_nor_written():
-    cache, layout = Cache(), Layout(OVERHEAD)
+    cache, layout = SimulatedCache(), PromptLayout(OVERHEAD)
     talk = [user(1)]
     send(cache, layout, talk)
     served = send(cache, layout, [*talk, user(2)], [0])
@@ -114,14 +114,14 @@ def test_what_was_asked_behind_the_last_mark_is_neither_read_nor_written():
 
 
 def test_equal_content_in_new_messages_is_the_same_prefix():
-    cache, layout = Cache(), Layout(OVERHEAD)
+    cache, layout = SimulatedCache(), PromptLayout(OVERHEAD)
     send(cache, layout, [user(1)])
     assert layout.update([user(1)]) == 0
     assert send(cache, layout, [user(1)]).written == 0
 
 
 def test_layout_lays_out_again_only_from_the_first_message_that_changed():
-    layout = Layout(OVERHEAD)
+    layout = PromptLayout(OVERHEAD)
     talk = [user(1), assistant(2, TextBlock("a")), user(3)]
     assert layout.update(talk) == 0
     assert layout.update([*talk[:2], user(4)]) == 2
@@ -130,9 +130,9 @@ def test_layout_lays_out_again_only_from_the_first_message_that_changed():
     assert layout.tokens == OVERHEAD + 100 + MESSAGE_TOKENS
 
 
-def test_more_marks_than_the_api_takes_are_an_error():
-    layout = Layout(OVERHEAD)
+def test_more_breakpoints_than_the_api_takes_are_an_error():
+    layout = PromptLayout(OVERHEAD)
     talk = [user(1), assistant(2, TextBlock("a")), user(3), assistant(4, TextBlock("b")), user(5)]
     layout.update(talk)
-    with pytest.raises(ValueError, match="5 cache marks"):
-        Cache().send(layout, [0, 1, 2, 4], 0.0)
+    with pytest.raises(ValueError, match="5 cache breakpoints"):
+        SimulatedCache().send(layout, [0, 1, 2, 4], 0.0)

@@ -2,14 +2,19 @@
 
 import json
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
-from agent.replay.command import Misused, main, parse
-from agent.replay.cost import TIERS, Run, Tally
-from agent.replay.tables import as_markdown
+from agent.replay import main
+from agent.replay.command import ReplayUsageError, parse_options
+from agent.replay.figures import Run, Totals, as_markdown
+from compact.prices import PRICE_TIERS
 
+ROOT = Path(__file__).resolve().parents[3]
 FIGURES = {
     "cost_ratio",
     "cost_with_rereads",
@@ -126,12 +131,12 @@ def test_damaged_lines_are_counted_aloud(session, capsys):
 def test_words_that_make_no_sense_are_answered_with_the_fix(argv, fix, capsys):
     assert main(argv) == 2
     assert fix in capsys.readouterr().err
-    with pytest.raises(Misused):
-        parse(argv)
+    with pytest.raises(ReplayUsageError):
+        parse_options(argv)
 
 
 def test_policies_may_be_repeated_joined_by_commas_and_followed_by_files(session):
-    wanted = parse(["--policy", "off", "thrifty,classic", str(session), "--policy", "off"])
+    wanted = parse_options(["--policy", "off", "thrifty,classic", str(session), "--policy", "off"])
     assert wanted.policies == ("off", "thrifty", "classic")
     assert wanted.files == (session,)
 
@@ -220,10 +225,10 @@ def test_all_tiers_make_one_markdown_table(session, capsys):
 
 def test_the_markdown_table_gives_the_sum_and_the_mean_of_the_sessions():
     runs = [
-        Run("thrifty", "a", (), Tally(cost=50, baseline=100, calls=3)),
-        Run("thrifty", "b", (), Tally(cost=900, baseline=900, rereads=100, calls=4)),
+        Run("thrifty", "a", (), Totals(cost=50, baseline=100, calls=3)),
+        Run("thrifty", "b", (), Totals(cost=900, baseline=900, rereads=100, calls=4)),
     ]
-    table = as_markdown(dict.fromkeys(TIERS, runs))
+    table = as_markdown(dict.fromkeys(PRICE_TIERS, runs))
     assert "2 sessions, 7 calls" in table
     assert "0.95 → 1.05 (0.75 → 0.81)" in table
 
@@ -263,3 +268,9 @@ def test_a_strict_server_would_take_every_dumped_request_and_charge_it_alike(tmp
     theirs = {policy: costs[policy] / costs["off"] for policy in told}
     ours = {policy: told[policy]["cost_ratio"] / told["off"]["cost_ratio"] for policy in told}
     assert theirs == pytest.approx(ours, rel=0.15)
+
+
+def test_the_package_loads_its_modules_only_when_the_command_runs():
+    code = "import sys, agent.replay; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert not {"agent.replay.command", "argparse", "compact.pipeline"} & set(done.stdout.split())

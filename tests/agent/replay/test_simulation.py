@@ -1,13 +1,15 @@
 """Replay prices, checks and judges what a pipeline does to a recorded session."""
 
+from dataclasses import replace
+
 import pytest
 
-from agent.replay.cache_simulation import Cache, Layout
-from agent.replay.cost import TIERS, Request, figures, mean_of_ratios, totals
-from agent.replay.simulation import Setup, baseline, recording, replay
-from compact.plan import Plan, Proposal, SummaryReply, SummaryRequest
-from compact.prices import TIERS as PRICES
-from compact.settings import CompactSettings
+from agent.replay.cache_simulation import PromptLayout, SimulatedCache
+from agent.replay.figures import ReplayedRequest, figures_by_policy, mean_of_ratios
+from agent.replay.policies import setup_of
+from agent.replay.simulation import baseline, recording, replay
+from compact.plan import CompactionPlan, Proposal, SummaryReply, SummaryRequest
+from compact.prices import PRICE_TIERS
 from compact.window import ContextWindow
 from transcripts.facts import Clear, Fold, Unthink
 from transcripts.fold import Folded
@@ -19,19 +21,12 @@ OVERHEAD = 1_000
 
 
 def setup(planner, tier="standard", window=200_000):
-    return Setup(
-        CompactSettings(),
-        ContextWindow(window, 1_000),
-        PRICES[tier],
-        TIERS[tier],
-        Counted(),
-        overhead=OVERHEAD,
-        planner=planner,
-    )
+    made = setup_of("thrifty", tier, Counted())
+    return replace(made, window=ContextWindow(window, 1_000), overhead=OVERHEAD, planner=planner)
 
 
 def never(situation, trigger, focus, rung):
-    return Plan()
+    return CompactionPlan()
     yield
 
 
@@ -47,7 +42,7 @@ def clearing(keep, name_ids=True):
                 text = f"[cleared: recall r{part.seq} shows it]" if name_ids else "[cleared]"
                 edit = Clear(part.seq, part.index, "content", text, part.tokens - 10)
                 proposals.append(Proposal("micro", trigger, (edit,), {}))
-        return Plan(tuple(proposals))
+        return CompactionPlan(tuple(proposals))
         yield
 
     return planner
@@ -57,13 +52,13 @@ def run(planner, turns=12, tier="standard", window=200_000, **more):
     return replay(recording("made.jsonl", session(turns, **more)), "thrifty", setup(planner, tier, window))
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", PRICE_TIERS)
 def test_a_policy_that_never_acts_costs_exactly_the_baseline_at_every_tier(tier):
     done = run(never, tier=tier)
     assert done.figures.cost_ratio == done.figures.cost_with_rereads == 1.0
     assert done.figures.cache_breaks_per_100 == 0
     assert done.figures.invalid_views == 0
-    assert done.tally.calls == len(done.requests) == 13
+    assert done.totals.calls == len(done.requests) == 13
 
 
 def test_the_baseline_is_the_sum_that_pencil_and_paper_give():
@@ -72,7 +67,7 @@ def test_the_baseline_is_the_sum_that_pencil_and_paper_give():
     second = 20 + 4 + sum(facts[2].tokens) + 4
     third = 20 + 4 + sum(facts[4].tokens) + 4
     cost = 1.25 * first + (0.1 * first + 1.25 * second) + (0.1 * (first + second) + 1.25 * third)
-    assert baseline(recording("f", facts), TIERS["standard"], OVERHEAD) == pytest.approx(cost)
+    assert baseline(recording("f", facts), setup(never)) == pytest.approx(cost)
 
 
 def test_a_request_says_how_its_whole_prompt_was_served():
@@ -92,10 +87,10 @@ def test_clearing_is_priced_as_the_rewrite_that_it_causes():
 
 
 def test_the_cost_is_what_the_requests_add_up_to():
-    done, tier = run(clearing(3)), TIERS["standard"]
+    done, tier = run(clearing(3)), PRICE_TIERS["standard"]
     summed = sum(tier.read * r.cache_read + tier.write * r.cache_written for r in done.requests)
-    assert done.tally.cost == pytest.approx(summed)
-    assert done.figures.cost_ratio == pytest.approx(done.tally.cost / done.tally.baseline, abs=1e-6)
+    assert done.totals.cost == pytest.approx(summed)
+    assert done.figures.cost_ratio == pytest.approx(done.totals.cost / done.totals.baseline, abs=1e-6)
 
 
 def test_names_behind_a_placeholder_with_an_id_are_recoverable_and_without_one_lost():
@@ -109,9 +104,9 @@ def test_names_behind_a_placeholder_with_an_id_are_recoverable_and_without_one_l
 def test_each_reference_that_is_not_in_context_costs_a_call_and_its_source():
     facts = session(2)
     done = replay(recording("f", facts), "thrifty", setup(clearing(0)))
-    assert done.tally.recoverable == 1
+    assert done.totals.recoverable == 1
     prompt = done.requests[1].view_tokens
-    assert done.tally.rereads == pytest.approx(0.1 * prompt + 1.25 * facts[2].tokens[0])
+    assert done.totals.rereads == pytest.approx(0.1 * prompt + 1.25 * facts[2].tokens[0])
     assert done.figures.cost_with_rereads > done.figures.cost_ratio
 
 
@@ -119,12 +114,12 @@ def folding(situation, trigger, focus, rung):
     """A planner that asks for a summary once six exchanges are there."""
     folded = situation.folded
     if trigger != "auto" or len(folded.entries) != 7 or folded.compactions:
-        return Plan()
+        return CompactionPlan()
     answer = yield SummaryRequest("Summarise.", 0, 1_000)
     assert answer.failure is None
     last = folded.entries[-2].last
     fold = Fold(1, last, (TextBlock(answer.text),), count_text(answer.text))
-    return Plan((Proposal("summary", trigger, (fold,), {}),))
+    return CompactionPlan((Proposal("summary", trigger, (fold,), {}),))
 
 
 def test_a_summary_is_canned_counted_and_paid_for_input_and_output():
@@ -143,7 +138,7 @@ def test_a_summary_is_canned_counted_and_paid_for_input_and_output():
     usage = answers[0].usage
     summed = sum(0.1 * r.cache_read + 1.25 * r.cache_written for r in done.requests)
     paid = usage.input + 0.1 * usage.cache_read + 1.25 * usage.cache_written + 5 * usage.output
-    assert done.tally.cost - summed == pytest.approx(paid)
+    assert done.totals.cost - summed == pytest.approx(paid)
     assert usage.input == count_text("Summarise.") + 4
     assert usage.cache_read > 0
     assert done.figures.peak_tokens < plain.figures.peak_tokens
@@ -160,7 +155,7 @@ def test_a_summary_request_over_the_window_is_refused_as_the_api_would():
         if trigger == "auto":
             answer = yield SummaryRequest("x " * 9_000, 0, 1_000)
             answers.append(answer)
-        return Plan()
+        return CompactionPlan()
 
     done = run(planner, turns=1, window=3_000)
     assert isinstance(answers[0], SummaryReply) and "too long" in answers[0].failure
@@ -174,7 +169,7 @@ def test_leaving_exchanges_out_makes_the_summary_request_fit():
         if trigger == "auto" and len(situation.folded.entries) == 5:
             answers.append((yield SummaryRequest("x " * 6_000, 0, 1_000)).failure)
             answers.append((yield SummaryRequest("x " * 6_000, 4, 1_000)).failure)
-        return Plan()
+        return CompactionPlan()
 
     run(planner, turns=4, window=7_000)
     assert answers[0] is not None
@@ -186,12 +181,14 @@ def test_a_prompt_over_the_window_goes_down_the_reactive_ladder():
 
     def planner(situation, trigger, focus, rung):
         if trigger != "reactive":
-            return Plan()
+            return CompactionPlan()
         rungs.append(rung)
         if rung < 2:
-            return Plan()
+            return CompactionPlan()
         last = situation.folded.entries[-2].last
-        return Plan((Proposal("reactive", trigger, (Fold(1, last, (TextBlock("floor"),), 2),), {}),))
+        return CompactionPlan(
+            (Proposal("reactive", trigger, (Fold(1, last, (TextBlock("floor"),), 2),), {}),)
+        )
         yield
 
     done = run(planner, turns=10, window=6_000)
@@ -203,8 +200,10 @@ def test_a_prompt_over_the_window_goes_down_the_reactive_ladder():
 def test_a_view_that_the_api_would_refuse_is_counted_with_its_faults():
     def planner(situation, trigger, focus, rung):
         if situation.folded.last_reply_seq and not situation.folded.compactions:
-            return Plan((Proposal("bad", trigger, (Fold(1, 1, (ToolUseBlock("x", "f", {}),), 0),), {}),))
-        return Plan()
+            return CompactionPlan(
+                (Proposal("bad", trigger, (Fold(1, 1, (ToolUseBlock("x", "f", {}),), 0),), {}),)
+            )
+        return CompactionPlan()
         yield
 
     done = run(planner, turns=3)
@@ -217,7 +216,7 @@ def test_failures_of_a_plan_are_recorded_for_the_plans_that_follow():
 
     def planner(situation, trigger, focus, rung):
         counts.append(len(situation.folded.failures))
-        return Plan(failures=(("summary", "no"),))
+        return CompactionPlan(failures=(("summary", "no"),))
         yield
 
     run(planner, turns=3)
@@ -227,7 +226,7 @@ def test_failures_of_a_plan_are_recorded_for_the_plans_that_follow():
 def test_thinking_left_out_is_neither_sent_nor_paid_for():
     def planner(situation, trigger, focus, rung):
         seen = situation.folded.last_reply_seq
-        return Plan((Proposal("unthink", trigger, (Unthink(1, seen),), {}),) if seen else ())
+        return CompactionPlan((Proposal("unthink", trigger, (Unthink(1, seen),), {}),) if seen else ())
         yield
 
     with_it, without = run(never, thinks=True), run(planner, thinks=True)
@@ -235,11 +234,9 @@ def test_thinking_left_out_is_neither_sent_nor_paid_for():
 
 
 def test_a_pause_longer_than_the_cache_lives_makes_the_baseline_pay_again():
-    near, far = (
-        baseline(recording("f", session(5, gap=gap)), TIERS["standard"], OVERHEAD) for gap in (299, 301)
-    )
+    near, far = (baseline(recording("f", session(5, gap=gap)), setup(never)) for gap in (299, 301))
     assert far > 2 * near
-    hour = baseline(recording("f", session(5, gap=301)), TIERS["hour"], OVERHEAD)
+    hour = baseline(recording("f", session(5, gap=301)), setup(never, "hour"))
     assert hour < far
 
 
@@ -253,7 +250,7 @@ def test_every_request_reaches_the_sink_with_marks_that_the_simulation_used():
     )
     assert [ask for *_, ask in sent].count("Summarise.") == 1
     assert len(sent) == 10
-    layout, cache = Layout(OVERHEAD), Cache()
+    layout, cache = PromptLayout(OVERHEAD), SimulatedCache()
     for view, marks, ask in sent:
         layout.update(view)
         served = cache.send(layout, [*marks, len(view) - 1], 0.0)
@@ -262,8 +259,8 @@ def test_every_request_reaches_the_sink_with_marks_that_the_simulation_used():
 
 def test_totals_are_sums_over_sums_and_the_mean_of_ratios_weighs_sessions_alike():
     runs = [replay(recording(str(turns), session(turns)), "thrifty", setup(clearing(1))) for turns in (4, 40)]
-    total = totals(runs)["thrifty"]
-    tallies = [one.tally for one in runs]
+    total = figures_by_policy(runs)["thrifty"]
+    tallies = [one.totals for one in runs]
     assert total.cost_ratio == pytest.approx(
         sum(t.cost for t in tallies) / sum(t.baseline for t in tallies), abs=1e-6
     )
@@ -274,7 +271,7 @@ def test_totals_are_sums_over_sums_and_the_mean_of_ratios_weighs_sessions_alike(
 
 
 def test_a_session_without_references_has_none_lost():
-    made = figures(run(never, turns=1).tally)
+    made = run(never, turns=1).figures
     assert (made.lost_references, made.recoverable_references) == (0.0, 0.0)
 
 
@@ -282,6 +279,6 @@ def test_replies_without_a_prompt_before_them_are_no_requests():
     facts = session(2)
     done = replay(recording("f", facts[1:2]), "thrifty", setup(never))
     assert done.requests == ()
-    assert baseline(recording("f", ()), TIERS["standard"]) == 0
+    assert baseline(recording("f", ()), setup(never)) == 0
     assert isinstance(Folded().view.tokens, int)
-    assert Request(0, 1, 1, 0).edits == ()
+    assert ReplayedRequest(0, 1, 1, 0).edits == ()

@@ -1,6 +1,6 @@
 """The summary that stands in for the model's has a model's shape and size, and carries nothing of results."""
 
-from agent.replay.canned_summary import SECTIONS, TOKENS, canned
+from agent.replay.policies import CANNED_SUMMARY_TOKENS, SUMMARY_SECTIONS, canned_summary
 from agent.replay.references import names
 from transcripts.facts import Result
 from transcripts.fold import fold
@@ -9,20 +9,20 @@ from .sessions import count_text, session
 
 
 def test_a_long_session_gives_a_summary_of_a_usual_size():
-    text = canned(fold(session(200)), count_text)
-    assert 1_500 <= count_text(text) <= TOKENS + 50
+    text = canned_summary(fold(session(200)), count_text)
+    assert 1_500 <= count_text(text) <= CANNED_SUMMARY_TOKENS + 50
 
 
 def test_it_has_an_analysis_and_nine_sections_in_order():
-    text = canned(fold(session(5)), count_text)
+    text = canned_summary(fold(session(5)), count_text)
     assert text.startswith("<analysis>") and text.endswith("</summary>")
-    places = [text.index(f"{number}. {heading}") for number, heading in enumerate(SECTIONS, 1)]
+    places = [text.index(f"{number}. {heading}") for number, heading in enumerate(SUMMARY_SECTIONS, 1)]
     assert len(places) == 9 and places == sorted(places)
 
 
 def test_names_that_only_results_had_are_not_in_it():
     facts = session(6)
-    text = canned(fold(facts), count_text)
+    text = canned_summary(fold(facts), count_text)
     newest = next(fact for fact in reversed(facts) if isinstance(fact, Result))
     assert names(newest.content[0].text) == {"name_5_x"}
     assert "name_5_x" not in text
@@ -30,4 +30,4 @@ def test_names_that_only_results_had_are_not_in_it():
 
 
 def test_the_same_session_gives_the_same_text():
-    assert canned(fold(session(9)), count_text) == canned(fold(session(9)), count_text)
+    assert canned_summary(fold(session(9)), count_text) == canned_summary(fold(session(9)), count_text)

@@ -28,11 +28,11 @@ def grown(settings, window, until, step=3_000):
 
 @pytest.mark.parametrize("policy", ["thrifty", "classic"])
 def test_a_summary_that_was_undone_is_not_made_again_until_the_window_forces_it(policy):
-    world = grown(CompactSettings(policy=policy, snip_messages=10_000), 40_000, 40_000)
+    world = grown(CompactSettings(policy=policy, snip_max_messages=10_000), 40_000, 40_000)
     assert [made.layer for made in world.folded.compactions] == ["summary"]
     world.undo()
     while world.situation.tokens < 0.94 * 40_000:
-        assert world.situation.tokens >= world.situation.due and world.compact().proposals == ()
+        assert world.situation.tokens >= world.situation.trigger_tokens and world.compact().proposals == ()
         world.user("more " * 250)
     world.user("more " * 600)
     assert [proposal.layer for proposal in world.compact().proposals] == ["summary"]
@@ -42,7 +42,7 @@ def test_a_compaction_that_is_asked_for_ends_the_exemption_of_what_it_folds():
     world = grown(CompactSettings(), 40_000, 40_000)
     world.undo()
     world.compact("manual")
-    while world.situation.tokens < world.situation.due:
+    while world.situation.tokens < world.situation.trigger_tokens:
         world.reply("words " * 500)
         world.user("go on", source="harness")
     assert [proposal.layer for proposal in world.plan().proposals] == ["summary"]
@@ -70,7 +70,7 @@ def test_micro_leaves_alone_what_an_undone_fold_gave_back():
 def test_the_newest_messages_stay_as_many_as_are_set_while_they_fit():
     shown = {}
     for kept in (1, 5, 9):
-        world = World(CompactSettings(keep_recent_messages=kept, tail_tokens=500), window=100_000)
+        world = World(CompactSettings(keep_recent_messages=kept, tail_max_tokens=500), window=100_000)
         world.user("begin")
         for at in range(30):
             world.call("bash", f"result {at} " + "line " * 1_000, command=f"make part{at}")
@@ -120,7 +120,7 @@ def test_classic_makes_a_line_of_a_preview_that_is_not_among_the_newest_three():
 
 
 def test_a_summary_is_asked_on_the_previews_of_what_was_never_sent():
-    world = World(CompactSettings(summary_max_output=10_000), window=100_000)
+    world = World(CompactSettings(summary_max_output_tokens=10_000), window=100_000)
     world.user("begin")
     while world.situation.tokens < 61_000:
         world.reply("words " * 2_000)
@@ -138,7 +138,11 @@ def test_a_summary_is_asked_on_the_previews_of_what_was_never_sent():
 
 
 def test_a_cleared_input_is_counted_as_it_is_sent():
-    world = World(CompactSettings(batch_from=1_000, calls_ahead=99, batch_tokens=1_000, protect_tokens=500))
+    world = World(
+        CompactSettings(
+            batch_from_tokens=1_000, payback_calls=99, batch_min_tokens=1_000, protected_tail_tokens=500
+        )
+    )
     world.user("begin")
     for at in range(12):
         world.call("write", "ok", file_path=f"f{at}.py", content='\tprint("x")\n' * 200)
@@ -146,21 +150,21 @@ def test_a_cleared_input_is_counted_as_it_is_sent():
     cleared = [m for m in world.folded.view if "[cleared:" in encode_message(m).decode()]
     assert cleared
     for message in cleared:
-        afresh = sum(world.situation.count.blocks(tuple(part.block for part in message.parts)))
+        afresh = sum(world.situation.counter.blocks(tuple(part.block for part in message.parts)))
         assert abs(sum(part.tokens for part in message.parts) - afresh) <= 2 * len(message.parts)
 
 
 def test_a_summary_that_is_held_holds_the_ledger_too_and_a_focus_reaches_the_question():
     world = grown(CompactSettings(), 40_000, 23_000)
     world.user("go on " * 1_000)
-    assert world.situation.tokens > world.situation.due
+    assert world.situation.tokens > world.situation.trigger_tokens
     flow = plan(replace(world.situation, focus="mind the zebra"), "auto")
     assert "mind the zebra" in next(flow).instructions
     for _ in range(3):
         world.add(Failed, "summary", "overloaded")  # from now on the floor takes over
     assert [proposal.layer for proposal in world.plan().proposals] == ["ledger"]
     with pytest.raises(StopIteration) as over:
-        next(plan(replace(world.situation, held=True), "auto"))
+        next(plan(replace(world.situation, vetoed=True), "auto"))
     assert over.value.value.proposals == ()
 
 

@@ -1,0 +1,67 @@
+"""Breakpoints stand where the two newest batches of edits end, and the next batch begins behind them."""
+
+from compact.cache_breakpoints import cache_breakpoints, first_unedited
+from transcripts.facts import Clear, Compacted, Fold, Unthink
+from transcripts.messages import TextBlock
+
+from .worlds import World
+
+
+def session():
+    """Message 0 is the prompt; exchange n is messages 2n-1 and 2n, its result has seq 3n+1."""
+    world = World(judged=False)
+    world.user("begin")
+    for at in range(8):
+        world.call("bash", "x" * 400, command=f"make {at}")
+    return world
+
+
+def clear(world, *exchanges, layer="micro"):
+    edits = tuple(Clear(3 * at + 1, 0, "content", "[cleared]", 90) for at in exchanges)
+    return world.add(Compacted, layer, "auto", edits, report={})
+
+
+def places(world):
+    return cache_breakpoints(world.folded), first_unedited(world.folded)
+
+
+def test_without_edits_there_are_none():
+    assert places(session()) == ((), 0)
+
+
+def test_a_first_batch_has_one_before_it_and_one_at_its_end():
+    world = session()
+    clear(world, 2, 4)
+    assert places(world) == ((3, 8), 9)
+
+
+def test_a_later_batch_keeps_the_end_of_the_one_before():
+    world = session()
+    clear(world, 1, 2)
+    clear(world, 3, 4)
+    assert places(world) == ((4, 8), 9)
+    clear(world, 5, 6)
+    assert places(world) == ((8, 12), 13)
+    world.undo()
+    assert places(world) == ((4, 8), 9)
+
+
+def test_what_was_never_sent_and_dropped_thinking_are_no_batches():
+    world = session()
+    clear(world, 1)
+    for layer in ("budget", "unthink", "repair"):
+        clear(world, 8, layer=layer)
+    world.add(Compacted, "micro", "auto", (Unthink(1, 20),), report={})
+    assert places(world) == ((1, 2), 3)
+
+
+def test_a_fold_from_the_start_has_one_at_its_end_only():
+    world = session()
+    world.add(Compacted, "summary", "auto", (Fold(1, 13, (TextBlock("record"),), 2),), report={})
+    assert places(world) == ((0,), 1)
+
+
+def test_the_end_of_the_view_is_a_place_and_beyond_it_is_none():
+    world = session()
+    clear(world, 8)
+    assert places(world) == ((15, 16), 17)

@@ -1,0 +1,189 @@
+"""What can be cleared, what stands in its place, and what the edit says that it saves."""
+
+import pytest
+
+from compact.clearing import (
+    clear_candidates,
+    file_path_of,
+    is_replaced,
+    placeholder_edit,
+    preview_edit,
+    shown_text,
+    user_block_edit,
+)
+from compact.placeholders import call_label, head_and_tail, is_one_line, is_placeholder
+from transcripts.facts import StoredOutput
+from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock
+from transcripts.view import PartKind
+
+from .worlds import COUNT, World
+
+
+def world(*calls):
+    """A session of calls (name, result, arguments); the last thing is a text of the model."""
+    made = World(judged=False)
+    made.user("begin")
+    for name, result, arguments in calls:
+        made.call(name, result, **arguments)
+    made.reply("done")
+    return made
+
+
+def found(made):
+    return [
+        (each.part.seq, each.field, each.gain)
+        for each in clear_candidates(made.folded, 0, len(made.folded.view))
+    ]
+
+
+def part(made, kind):
+    return next(part for message in made.folded.view for part in message.parts if part.kind is kind)
+
+
+@pytest.mark.parametrize(("tokens", "clearable"), [(89, False), (90, True)])
+def test_a_result_is_cleared_where_that_frees_60_tokens_beyond_its_placeholder(tokens, clearable):
+    made = world(("bash", "x" * 4 * tokens, {"command": "ls"}))
+    assert found(made) == [(4, "content", tokens - 30)] * clearable
+
+
+def test_what_the_model_has_not_seen_is_no_candidate():
+    made = World(judged=False)
+    made.user("begin")
+    made.call("bash", "x" * 4_000, command="ls")
+    assert found(made) == []
+    made.reply("seen")
+    assert len(found(made)) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["file_path", "path", "notebook_path", "pattern", "description", "url", "glob"]
+)
+def test_what_says_what_a_call_is_about_stays(name):
+    assert found(world(("write", "ok", {name: "x" * 4_000}))) == []
+
+
+@pytest.mark.parametrize(("characters", "clearable"), [(300, False), (400, True)])
+def test_long_texts_among_the_inputs_are_candidates_by_their_share(characters, clearable):
+    made = world(("write", "ok", {"file_path": "a.py", "content": "x" * characters, "n": 5}))
+    assert [field for _, field, _ in found(made)] == ["content"] * clearable
+
+
+def test_a_short_field_is_no_candidate_however_many_tokens_it_has():
+    made = World(judged=False)
+    made.user("begin")
+    made.call("write", "ok", file_path="a.py", content="\u4e16" * 159)
+    made.call("write", "ok", file_path="a.py", content="\u4e16" * 160)
+    made.reply("done")
+    assert [seq for seq, _, _ in found(made)] == [6]
+
+
+def test_placeholders_and_previews_are_no_candidates():
+    made = world(
+        ("bash", "[cleared: " + "x" * 4_000, {"command": "ls"}),
+        ("bash", '<persisted-output path="' + "x" * 4_000, {"command": "ls"}),
+        ("write", "ok", {"content": "[cleared: " + "x" * 4_000}),
+    )
+    assert found(made) == []
+
+
+def test_the_placeholder_names_the_call_the_size_and_the_id():
+    made = world(("bash", "x" * 4_000, {"command": "make all"}))
+    edit = placeholder_edit(made.folded, part(made, PartKind.RESULT), "content", COUNT)
+    assert edit.text == "[cleared: bash make all, 1,000 tokens; recall r4 shows it]"
+    assert (edit.seq, edit.block, edit.field) == (4, 0, "content")
+    assert edit.saves == 1_000 - COUNT.text(edit.text)
+
+
+def test_the_placeholder_of_an_input_names_the_field_and_keeps_the_beginning_of_a_command():
+    made = world(("write", "ok", {"file_path": "a.py", "content": "x" * 800, "command": "y" * 800}))
+    shown = part(made, PartKind.INPUT)
+    edit = placeholder_edit(made.folded, shown, "content", COUNT)
+    assert edit.text == "[cleared: content, 200 tokens; recall r3.0 shows it]"
+    assert edit.saves == COUNT.value("x" * 800) - COUNT.value(edit.text)
+    command = placeholder_edit(made.folded, shown, "command", COUNT).text
+    assert command == f"[cleared: command {'y' * 79}\u2026, 200 tokens; recall r3.0 shows it]"
+    assert placeholder_edit(made.folded, shown, "nothing", COUNT) is None
+
+
+def test_what_is_shorter_than_its_placeholder_is_not_replaced():
+    made = world(("bash", "x" * 20, {"command": "ls"}), ("write", "ok", {"content": "x" * 20}))
+    assert placeholder_edit(made.folded, part(made, PartKind.RESULT), "content", COUNT) is None
+
+
+def test_a_preview_shows_the_beginning_and_names_the_file_that_keeps_all():
+    made = world(("bash", "line " * 2_000, {"command": "cat log"}))
+    edit, files = preview_edit(made.situation, part(made, PartKind.RESULT), 50)
+    assert edit.text == (
+        '<persisted-output path=".task_outputs/tool-results/r4.txt" characters="10000" recall="r4">\n'
+        "Preview (the first 50 of 10,000 characters; recall r4 pages through all of it):\n"
+        f"{'line ' * 10}\n</persisted-output>"
+    )
+    assert files == (("r4.txt", "line " * 2_000),)
+    assert edit.saves == COUNT.text("line " * 2_000) - COUNT.text(edit.text)
+    assert preview_edit(made.situation, part(made, PartKind.USER), 50) == (None, ())
+    assert preview_edit(made.situation, part(made, PartKind.RESULT), 10_000) == (None, ())
+
+
+def test_an_output_that_is_stored_already_is_named_where_it_is():
+    made = World(judged=False)
+    made.user("begin")
+    reply = made.reply(ToolUseBlock("t", "bash", {"command": "x"}))
+    made.result(reply, 0, "line " * 2_000, stored=StoredOutput("out/log.txt", "sha", 99_999))
+    edit, files = preview_edit(made.situation, part(made, PartKind.RESULT), 50)
+    assert '<persisted-output path="out/log.txt"' in edit.text and files == ()
+
+
+def test_a_block_of_the_user_is_shown_by_head_and_tail_and_an_image_by_a_line():
+    made = World(judged=False)
+    made.user("a" * 500 + "b" * 500, ImageBlock("image/png", ""))
+    text, image = made.folded.view[0].parts
+    edit = user_block_edit(made.folded, text, 100, COUNT)
+    assert edit.text == head_and_tail("a" * 500 + "b" * 500, 100, "r1.0")
+    assert edit.text.startswith(
+        "a" * 50 + "\n[... 900 characters are left out here; recall r1.0 shows it all"
+    )
+    assert edit.text.endswith("b" * 50) and edit.field == "text"
+    line = user_block_edit(made.folded, image, 100, COUNT)
+    assert line.field == "source"
+    assert line.text == "[cleared: image of the user, 1,600 tokens; recall r1.1 shows it]"
+
+
+def test_head_and_tail_leaves_a_short_text_as_it_is():
+    assert head_and_tail("abcd", 4, "r1") == "abcd"
+    assert head_and_tail("abcde", 4, "r1") != "abcde"
+
+
+def test_placeholders_are_known_by_how_they_begin():
+    assert (
+        is_placeholder("[cleared: x")
+        and is_placeholder("<persisted-output path")
+        and not is_placeholder(" [cleared:")
+    )
+    assert is_one_line("[cleared: x") and not is_one_line("<persisted-output")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "label"),
+    [
+        ({}, "f"),
+        ({"path": "a" * 200}, "f " + "a" * 200),
+        ({"command": "a" * 80}, "f " + "a" * 80),
+        ({"command": "a" * 81}, "f " + "a" * 79 + "\u2026"),
+        ({"description": "d", "command": "c"}, "f c"),
+        ({"command": "[cleared: x]", "description": "d"}, "f d"),
+        ({"other": [1]}, 'f {"other": (1)}'),
+        ({"command": "two\n lines [x]"}, "f two lines (x)"),
+    ],
+)
+def test_a_call_is_named_by_its_most_telling_argument(arguments, label):
+    assert call_label(ToolUseBlock("t", "f", arguments)) == label
+
+
+def test_the_file_of_a_call_and_the_text_of_a_block():
+    assert file_path_of(ToolUseBlock("t", "f", {"path": 5, "notebook_path": "n.ipynb"})) == "n.ipynb"
+    assert file_path_of(ToolUseBlock("t", "f", {"file_path": "a", "path": "b"})) == "a"
+    assert file_path_of(ToolUseBlock("t", "f", {})) == ""
+    assert shown_text(ToolUseBlock("t", "f", {})) == "" and shown_text(TextBlock("a")) == "a"
+    made = world(("bash", (TextBlock("a"), ImageBlock("image/png", ""), TextBlock("b")), {"command": "x"}))
+    assert shown_text(part(made, PartKind.RESULT).block) == "a\nb"
+    assert not is_replaced(part(made, PartKind.RESULT))

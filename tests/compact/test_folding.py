@@ -1,0 +1,248 @@
+"""Where history is cut, what a fold takes its place with, which files come back, and what is shrunk."""
+
+from dataclasses import replace
+
+from compact.fallback_summary import fallback_summary, ledger_first, target_tokens
+from compact.folding import (
+    entry_tokens,
+    fold_before,
+    fold_history,
+    message_count,
+    shrink_blocks,
+    unseen_entries,
+)
+from compact.settings import CompactSettings
+from compact.summary_record import FoldLimits
+from compact.window import ContextWindow
+from transcripts.facts import Clear, Compacted, Fold
+from transcripts.messages import TextBlock, ToolUseBlock
+
+from .worlds import World
+
+AUTO = FoldLimits("auto")
+
+
+def session(calls=20, size=1_000, name="bash", window=200_000, **settings):
+    """A prompt, then exchanges whose results have `size` tokens each, and the model's last words."""
+    world = World(CompactSettings(**settings), window=window, judged=False)
+    world.user("begin")
+    for at in range(calls):
+        argument = {"command": f"make part{at}"} if name == "bash" else {"file_path": f"src/f{at}.py"}
+        world.call(name, f"{at:04}" * size, **argument)
+    world.reply("done")
+    return world
+
+
+def kept(world, limits=AUTO):
+    """How many entries the tail has."""
+    folding = fold_history(world.situation, limits)
+    return len(folding.tail) if folding is not None else None
+
+
+def test_the_tail_has_the_newest_entries_that_fit():
+    assert kept(session()) == 9 + 1  # of 1,020 tokens each within 10,000, and the last words
+    assert kept(session(tail_max_tokens=5_000)) == 4 + 1
+    assert kept(session(tail_max_tokens=500, keep_recent_messages=1)) == 1
+    assert kept(session(tail_max_tokens=500, keep_recent_messages=5)) == 3
+    assert kept(session(tail_max_tokens=500, keep_recent_messages=5), FoldLimits("auto", tail=0)) == 0
+
+
+def test_record_and_tail_share_their_limit():
+    assert kept(session(max_record_tokens=6_000)) == 5 + 1
+    world = session(max_record_tokens=6_000, size=300)
+    assert kept(world) == 18 + 1
+    world.user("word " * 6_000)
+    world.call("bash", "x" * 1_200, command="ls")
+    world.reply("ok")
+    assert kept(world) == 2  # the user's messages come first, but for the least of a tail
+
+
+def test_there_is_nothing_to_fold_where_all_is_recent_or_unseen():
+    assert kept(session(calls=2)) is None
+    world = World(judged=False)
+    world.user("word " * 90_000)
+    assert kept(world) is None
+
+
+def test_what_the_model_has_not_seen_stays():
+    world = World(judged=False)
+    world.user("begin")
+    assert unseen_entries(world.folded) == 1
+    world.reply("ok")
+    assert unseen_entries(world.folded) == 0
+    reply = world.reply(*(ToolUseBlock(f"t{n}", "bash", {"command": "ls"}) for n in range(2)))
+    assert unseen_entries(world.folded) == 1
+    world.result(reply, 0, "a")
+    world.result(reply, 1, "b")
+    assert unseen_entries(world.folded) == 1
+    world.user("more")
+    assert unseen_entries(world.folded) == 2
+    world.reply("seen")
+    assert unseen_entries(world.folded) == 0
+
+
+def test_a_call_without_its_result_stays_although_a_reply_came_after_it():
+    world = World(judged=False)
+    world.user("begin")
+    world.reply(ToolUseBlock("t", "bash", {"command": "ls"}))
+    world.reply("hm", complete=False)
+    assert unseen_entries(world.folded) == 2
+
+
+def test_a_cut_is_never_within_an_older_fold():
+    world = session(calls=12)
+    entries = world.folded.entries
+    fold = Fold(entries[0].seq, entries[9].last, (TextBlock("record"),), 2)
+    world.add(Compacted, "summary", "auto", (fold,), report={})
+    for at in (3, 8):
+        made = fold_history(world.situation, FoldLimits("auto", tail=1_100 * at))
+        assert made.fold.last >= fold.last
+
+
+def test_an_entry_is_counted_as_it_is_shown():
+    world = session(calls=1)
+    entry = world.folded.entries[1]
+    whole = entry_tokens(world.folded, entry)
+    assert whole == sum(entry.fact.tokens) + 1_000
+    clears = (Clear(entry.last, 0, "content", "x", 900), Clear(entry.seq, 0, "command", "x", 2))
+    world.add(Compacted, "micro", "auto", clears, report={})
+    assert entry_tokens(world.folded, entry) == whole - 902
+    assert [message_count(each) for each in world.folded.entries] == [1, 2, 1]
+
+
+def test_a_superseded_reply_is_no_message():
+    world = World(judged=False)
+    world.user("begin")
+    world.reply("hm", complete=False)
+    world.reply("again")
+    assert [message_count(each) for each in world.folded.entries] == [1, 0, 1]
+
+
+def test_a_fold_ends_where_its_tail_begins_and_counts_its_text():
+    world = session()
+    made = fold_before(world.situation, AUTO, 5)
+    assert (made.fold.first, made.fold.last) == (1, world.folded.entries[4].last)
+    assert len(made.tail) == len(world.folded.entries) - 5
+    assert made.fold.tokens == sum(world.situation.counter.blocks(made.fold.blocks))
+    whole = fold_before(world.situation, AUTO, len(world.folded.entries))
+    assert whole.fold.last == world.folded.last_seq and whole.tail == ()
+
+
+def test_a_late_result_does_not_stretch_a_fold_over_its_tail():
+    world = World(judged=False)
+    world.user("begin")
+    reply = world.reply(ToolUseBlock("t", "bash", {"command": "ls"}))
+    world.user("more")
+    world.reply("ok")
+    world.result(reply, 0, "late")
+    made = fold_before(world.situation, AUTO, 2)
+    assert made.fold.last == made.tail[0].seq - 1
+
+
+def restored(world, at, **settings):
+    situation = replace(world.situation, settings=replace(world.settings, **settings))
+    return fold_before(situation, AUTO, at).restored
+
+
+def test_files_read_last_are_shown_again_within_their_limits():
+    world = session(calls=9, name="read")
+    results = [fact.seq for fact in world.facts if hasattr(fact, "of")]
+    assert restored(world, 10) == results[:3:-1]
+    assert restored(world, 10, restore_max_files=2) == results[:-3:-1]
+    assert restored(world, 10, restore_max_tokens=2_500) == results[:-3:-1]
+    assert restored(world, 10, restore_max_share=0.0126) == results[:-3:-1]
+    assert restored(world, 10, restore_file_max_tokens=1_000) == []
+    assert restored(world, 4) == results[2::-1]
+    assert fold_before(world.situation, FoldLimits("auto", restoring=False), 10).restored == []
+    texts = [block.text for block in fold_before(world.situation, AUTO, 10).fold.blocks]
+    assert len(texts) == 2
+    assert texts[1].startswith("[folded: files as they were last read, kept for reference; read again before")
+    assert f"### src/f8.py (as read in r{results[-1]})\n0008" in texts[1]
+
+
+def test_a_file_that_was_changed_or_stands_in_the_tail_is_not_restored():
+    world = World(judged=False)
+    world.user("begin")
+    for path in ("changed.py", "tail.py", "failed.py", "twice.py", "twice.py"):
+        world.call("read", f"text of {path} " * 5, error=path == "failed.py", file_path=path)
+    world.call("edit", "ok", file_path="changed.py")
+    world.call("view", "", file_path="empty.py")
+    world.call("bash", "ok", command="cat tail.py", file_path="tail.py")
+    results = [fact.seq for fact in world.facts if hasattr(fact, "of")]
+    assert restored(world, 8) == [results[4]]
+    assert restored(world, 9) == [results[4], results[1]]
+
+
+def shrunk(world, first, room, unseen=True):
+    made = shrink_blocks(world.situation, first, room, unseen)
+    return {(edit.seq, edit.field): edit.text for edit in made.edits}, dict(made.files)
+
+
+def test_the_largest_blocks_are_shrunk_first_until_the_rest_fits():
+    world = World(judged=False)
+    world.user("a" * 40_000)
+    world.call("bash", "b" * 20_000, command="seen")
+    world.call("bash", "c" * 8_000, command="unseen")
+    total = world.folded.view.tokens
+    assert shrunk(world, 0, total) == ({}, {})
+    assert list(shrunk(world, 0, total - 1)[0]) == [(1, "text")]
+    texts, files = shrunk(world, 0, 2_600)
+    assert list(texts) == [(1, "text"), (4, "content")] and files == {}
+    assert texts[4, "content"].startswith("[cleared: bash seen")
+    texts, files = shrunk(world, 0, 1_200)
+    assert list(texts) == [(1, "text"), (4, "content"), (7, "content")]
+    assert list(files) == ["r7.txt"] and "(the first 2,000 of" in texts[7, "content"]
+    assert "(the first 400 of" in shrunk(world, 0, 0)[0][7, "content"]
+    assert list(shrunk(world, 4, 0)[0]) == [(4, "content"), (7, "content")]
+    assert list(shrunk(world, 0, 0, unseen=False)[0]) == [(4, "content")]
+
+
+def test_small_blocks_and_those_of_the_model_are_not_shrunk():
+    world = World(judged=False)
+    world.user("a" * 1_200)
+    world.reply("b" * 40_000)
+    assert shrunk(world, 0, 0) == ({}, {})
+
+
+def test_what_a_compaction_should_leave():
+    world = session()
+    assert target_tokens(world.situation) == world.situation.trigger_tokens
+    assert target_tokens(session(max_compact_size=9_000).situation) == 9_000
+    assert target_tokens(session(trigger=300_000).situation) == 200_000
+
+
+def test_the_ledger_carries_an_earlier_summary_cut_to_a_third_of_the_record():
+    for words, whole in ((1_000, True), (9_000, False)):
+        world = session()
+        record = "[folded: x]\n\n## Summary\n" + "told " * words + "\n\n## Ledger (y)\nz"
+        world.add(Compacted, "summary", "auto", (Fold(1, 4, (TextBlock(record),), 10),), report={})
+        made = fallback_summary(world.situation, "manual", "test")
+        text = made.edits[0].blocks[0].text
+        told = text.partition("## Summary\n")[2].partition("\n\n## Ledger")[0]
+        assert (told.count("told") == words) is whole and told.startswith("told told")
+        assert "recall r1-r4 shows it all" in told or whole
+        assert world.situation.counter.text(told) <= 6_000 + 30
+        assert made.layer == "ledger" and made.report["why"] == "test"
+
+
+def test_unseen_blocks_are_only_shrunk_where_room_was_asked_for():
+    world = World(window=10_000, judged=False)
+    world.user("begin")
+    world.call("bash", "x" * 80_000, command="make")
+    assert fallback_summary(world.situation, "auto", "test") is None
+    made = fallback_summary(world.situation, "manual", "test")
+    assert made is not None and made.report["after"] <= 10_000
+
+
+def test_the_ledger_is_taken_first_where_what_was_cleared_frees_enough():
+    world = session(calls=60, window=90_000)
+    clears = tuple(Clear(3 * at + 4, 0, "content", "[cleared]", 990) for at in range(50))
+    cleared = world.situation.with_edits(clears, lasting=False)
+    made = ledger_first(world.situation, cleared)
+    assert made.layer == "ledger" and made.report["why"] == "ledger first"
+    assert made.edits[0].last == world.folded.entries[50].last
+    assert made.report["after"] <= 0.6 * world.situation.trigger_tokens
+    strict = replace(world.situation, settings=replace(world.settings, ledger_first_max_share=0.1))
+    assert ledger_first(strict, cleared) is None
+    assert ledger_first(world.situation, world.situation) is None
+    assert ledger_first(replace(world.situation, window=ContextWindow(1_000, 10)), cleared) is None

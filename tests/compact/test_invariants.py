@@ -1,0 +1,137 @@
+"""Edits drop the thinking that they make unusable, and what the API would refuse is found."""
+
+import pytest
+
+from compact.invariants import changed_span, dropped_by_undo, problems, sendable, with_dropped_thinking
+from transcripts.facts import Clear, Compacted, Fold, Unthink
+from transcripts.messages import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from transcripts.view import Message, Part, PartKind
+
+from .worlds import World
+
+
+def message(role, *blocks):
+    return Message(role, tuple(Part(b, 1, i, PartKind.USER, 1) for i, b in enumerate(blocks)), 1, 1)
+
+
+def use(ident="t1"):
+    return ToolUseBlock(ident, "f", {})
+
+
+def result(ident="t1"):
+    return ToolResultBlock(ident, (TextBlock("ok"),))
+
+
+USER, CALL, ANSWER = message("user", TextBlock("hi")), message("assistant", use()), message("user", result())
+SOUND = [USER, CALL, ANSWER]
+
+
+def test_a_sound_request_has_no_problems():
+    assert problems(SOUND) == []
+
+
+@pytest.mark.parametrize(
+    ("messages", "fault"),
+    [
+        ([CALL, ANSWER], "not the user's"),
+        ([USER, CALL], "last message"),
+        ([USER, USER], "role of the one before"),
+        ([USER, CALL, USER], "asked were"),
+        ([USER, message("assistant", TextBlock("a")), ANSWER], "answers"),
+        ([USER, message("assistant", use(), use("t2")), ANSWER], "asked were"),
+        ([*SOUND, CALL, ANSWER], "used 2 times"),
+        ([USER, CALL, message("user", TextBlock("x"), result())], "behind other content"),
+        ([message("user", TextBlock(" "))], "empty text"),
+        ([message("user")], "without content"),
+        ([USER, message("assistant", ThinkingBlock("x", "s")), USER], "thinking alone"),
+        ([USER, message("assistant", ThinkingBlock("x", ""), TextBlock("a")), USER], "without its signature"),
+        ([message("user", use())], "call by the user"),
+        ([USER, CALL, message("user", ToolResultBlock("t1", ()))], "result without content"),
+    ],
+)
+def test_each_fault_is_found(messages, fault):
+    assert any(fault in found for found in problems(messages))
+
+
+def test_every_fault_is_told_with_its_message():
+    again = [*SOUND, CALL, ANSWER]
+    assert problems(again) == ["tool id t1 is used 2 times"]
+    assert problems([*SOUND, message("assistant", use("t2")), message("user", result("t2"))]) == []
+    assert problems([USER, CALL, USER]) == ["message 2: it answers [], asked were ['t1']"]
+
+
+def thinking_session():
+    """Two turns of thinking replies: 1 prompt, 3 reply, 4 result, 6 reply, 7 prompt, 9 reply, 10 result."""
+    world = World(judged=False)
+    world.user("one")
+    world.call("bash", "word " * 200, thinks="hm", command="a")
+    world.reply(ThinkingBlock("hm", "s"), TextBlock("done"))
+    world.user("two")
+    world.call("bash", "word " * 200, thinks="hm", command="b")
+    return world
+
+
+@pytest.mark.parametrize(
+    ("edit", "dropped"),
+    [
+        (
+            Clear(4, 0, "content", "x"),
+            Unthink(4, 9),
+        ),  # a result stands where its call does: from the next reply on
+        (Clear(3, 1, "command", "x"), Unthink(3, 9)),
+        (Clear(10, 0, "content", "x"), None),
+        (Clear(1, 0, "text", "x"), Unthink(1, 9)),
+        (Fold(1, 6, ()), Unthink(1, 9)),
+    ],
+)
+def test_where_thinking_is_bound_an_edit_drops_what_stands_behind_it(edit, dropped):
+    folded = thinking_session().folded
+    assert with_dropped_thinking(folded, (edit,), True) == ((edit, dropped) if dropped else (edit,))
+
+
+def test_of_the_open_turn_all_thinking_goes_or_none():
+    world = thinking_session()
+    world.reply(ThinkingBlock("hm", "s"), TextBlock("more"))
+    edit = Clear(10, 0, "content", "x")
+    assert with_dropped_thinking(world.folded, (edit,), True) == (edit, Unthink(7, 12))
+
+
+def test_where_thinking_is_not_bound_only_a_fold_into_the_open_turn_drops_it():
+    folded = thinking_session().folded
+    for edit in (Clear(4, 0, "content", "x"), Fold(1, 7, ())):
+        assert with_dropped_thinking(folded, (edit,), False) == (edit,)
+    assert with_dropped_thinking(folded, (Fold(1, 9, ()),), False) == (Fold(1, 9, ()), Unthink(1, 9))
+
+
+def test_without_thinking_nothing_is_dropped():
+    world = World(judged=False)
+    world.user("one")
+    world.call("bash", "x", command="a")
+    assert with_dropped_thinking(world.folded, (Fold(1, 3, ()),), True) == (Fold(1, 3, ()),)
+
+
+def test_undoing_drops_what_was_thought_under_a_compaction():
+    world = thinking_session()
+    made = world.add(Compacted, "micro", "auto", (Clear(4, 0, "content", "x"),))
+    assert dropped_by_undo(world.folded, made, True) == ()
+    world.reply(ThinkingBlock("hm", "s"), TextBlock("more"))
+    wider = world.add(Compacted, "summary", "auto", ())
+    world.reply(ThinkingBlock("hm", "s"), TextBlock("more"))
+    assert dropped_by_undo(world.folded, made, True) == (Unthink(7, 16),)
+    assert dropped_by_undo(world.folded, made, True, wider.seq) == (Unthink(7, wider.seq),)
+    assert dropped_by_undo(world.folded, made, False) == ()
+    fold = world.add(Compacted, "summary", "auto", (Fold(1, 10, ()),))
+    assert dropped_by_undo(world.folded, fold, False) == (Unthink(7, 16),)
+    assert dropped_by_undo(world.folded, fold, False, 99) == ()
+
+
+def test_the_span_that_edits_change_leaves_thinking_aside():
+    assert changed_span((Unthink(1, 9),)) is None and changed_span(()) is None
+    assert changed_span(
+        (Unthink(1, 99), Clear(5, 0, "content", ""), Fold(7, 20, ()), Clear(9, 0, "x", ""))
+    ) == (5, 20)
+
+
+def test_a_request_ends_with_the_user():
+    assert sendable([USER, CALL]) == [USER]
+    assert sendable([USER, CALL, ANSWER]) == [USER, CALL, ANSWER] and sendable([CALL]) == []

@@ -1,0 +1,176 @@
+"""The ledger: what it takes from the entries, how it ranks, and what fits into its room."""
+
+import pytest
+
+from compact.ledger import build_ledger, coverage, ledger_text, missing_names, pins_of
+from transcripts.messages import TextBlock, ToolUseBlock
+from transcripts.tool_kinds import tool_kind
+
+from .worlds import COUNT, World
+
+
+def ledger(world):
+    return build_ledger(world.folded.entries, world.folded.kind_of)
+
+
+def started():
+    world = World(judged=False)
+    world.user("begin")
+    return world
+
+
+def test_files_are_told_apart_by_what_the_tool_does():
+    world = started()
+    world.call("read", "", file_path="a.py")
+    world.call("MultiEdit", "", file_path="b.py")
+    world.call("deploy", "", path="c.py")
+    made = ledger(world)
+    assert (list(made.read), list(made.changed)) == (["a.py", "c.py"], ["b.py"])
+    world.open({"name": "deploy", "kind": "writes"})
+    assert list(ledger(world).changed) == ["b.py", "c.py"]
+
+
+def test_commands_stand_with_their_exit_codes_and_errors_with_their_last_line():
+    world = started()
+    for command, about, error in (
+        ("make  a", {"exit": 0}, False),
+        ("make b", {}, True),
+        ("make c", {}, False),
+    ):
+        reply = world.reply(ToolUseBlock(command, "bash", {"command": command}))
+        world.result(reply, 0, "first\n\n  last line  \n\n", error=error, about=about)
+    world.reply(ToolUseBlock("t", "bash", {"command": "unfinished"}))
+    made = ledger(world)
+    assert made.commands == [("make a", "0"), ("make b", "error"), ("make c", ""), ("unfinished", "")]
+    assert made.errors == ["bash : last line"]
+    world.call("read", "no such file " * 50, error=True, file_path="gone.py")
+    assert len(ledger(world).errors[1]) == 160 and ledger(world).errors[1].startswith("read gone.py: no such")
+
+
+def test_a_name_weighs_by_where_it_stands_and_half_as_much_60_calls_later():
+    world = started()
+    world.call("grep", "seen_name seen_name", query="used_name")
+    world.reply("said_name 4217")
+    scores = ledger(world).names
+    assert scores["said_name"] == pytest.approx(scores["used_name"] * 0.5)
+    assert scores["seen_name"] == pytest.approx(scores["used_name"] * 0.15 * (1 + 0.6931), rel=1e-3)
+    assert list(ledger(world).numbers) == ["4217"]
+    for _ in range(59):
+        world.call("bash", "", command="ls")
+    world.call("grep", "", query="later_name")
+    scores = ledger(world).names
+    assert scores["later_name"] == pytest.approx(2 * scores["used_name"])
+
+
+def test_only_the_beginning_of_a_long_result_is_looked_through():
+    world = started()
+    world.call("bash", "early_name " + " " * 59_985 + " cut_name", command="ls")
+    assert "early_name" in ledger(world).names and "cut_name" not in ledger(world).names
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kept"),
+    [
+        ("Never push to main.", True),
+        ("Please do not touch billing.", True),
+        ("DON'T do that here.", True),
+        ("Push to main now.", False),
+        ("Only me.", False),
+        ("Only you.", True),
+        ("only " + "x" * 294 + ".", True),
+        ("only " + "x" * 295 + ".", False),
+        ("Make sure   it\tworks", True),
+    ],
+)
+def test_constraints_are_sentences_of_the_user_that_forbid_or_demand(sentence, kept):
+    world = World(judged=False)
+    world.user("Hello.", sentence + " And more!")
+    world.user("never mind, says the harness", source="harness")
+    found = [text for text, ident in ledger(world).constraints if ident == "r1.1"]
+    assert [text.startswith(" ".join(sentence.split())) for text in found] == [True] * kept
+    assert len(ledger(world).constraints) == kept
+
+
+def test_pins_are_what_was_pinned_and_not_taken_off():
+    world = started()
+    world.note("pin", id=1, text="a")
+    world.note("pin", id=2, text="b")
+    world.note("unpin", id=1)
+    world.note("unpin", id=9)
+    assert pins_of(world.folded.metadata) == {2: "b"}
+
+
+def rich():
+    world = started()
+    for at in range(30):
+        world.call("read", f"shown_name_{at}", file_path=f"src/read_{at}.py")
+        world.call("edit", "", file_path=f"src/changed_{at}.py")
+        world.call("bash", "failed", error=True, command=f"make target_{at} " + "x" * 200)
+    return world
+
+
+def test_the_text_keeps_within_its_limit_and_each_section_within_its_share():
+    made = ledger(rich())
+    shares = {"Files changed": 0.12, "Files read": 0.12, "Last errors": 0.06, "Last commands": 0.08}
+    for limit in (150, 300, 600):
+        text = ledger_text(made, COUNT, limit)
+        assert 0.5 * limit <= COUNT.text(text) <= limit
+        for title, share in shares.items():
+            start = text.find(f"{title}:")
+            if start >= 0:
+                ends = [text.find(f"\n{other}:", start) for other in (*shares, "Names")]
+                section = text[start : min(end for end in ends if end > 0)]
+                assert COUNT.text(section) <= limit * share
+
+
+def test_the_text_has_the_newest_first_and_names_nothing_twice():
+    text = ledger_text(ledger(rich()), COUNT, 2_000, skip="src/read_3.py shown_name_7")
+    changed = text[: text.index("Files read")].splitlines()
+    assert changed[:3] == ["Files changed:", "  src/changed_29.py", "  src/changed_28.py"]
+    names = text[text.index("Names:  ") :].removeprefix("Names:  ").split(", ")
+    assert "shown_name_7" not in names and "src/read_3.py" not in names and "shown_name_8" in names
+    assert not set(names) & {line.strip() for line in changed}
+    command = text[text.index("Last commands:\n  ") :].splitlines()[1]
+    assert command == f"  {('make target_29 ' + 'x' * 200)[:120]} -> error"
+
+
+def test_a_file_that_was_changed_does_not_stand_among_those_read():
+    world = started()
+    world.call("read", "", file_path="a.py")
+    world.call("edit", "", file_path="a.py")
+    assert ledger_text(ledger(world), COUNT, 500) == "Files changed:\n  a.py"
+
+
+def test_an_empty_ledger_is_no_text():
+    assert ledger_text(ledger(started()), COUNT, 500) == ""
+    assert missing_names(ledger(started()), COUNT, 500, "") == ""
+
+
+def test_what_a_summary_lacks_is_named_numbers_first_within_the_limit():
+    world = started()
+    world.reply(
+        TextBlock("values " + " ".join(str(100 + at) for at in range(20)) + " first_name second_name")
+    )
+    missing = missing_names(ledger(world), COUNT, 500, "first_name 100").split(", ")
+    assert missing == [*(str(101 + at) for at in range(15)), "second_name"]
+    assert len(missing_names(ledger(world), COUNT, 20, "").split(", ")) < 10
+
+
+def test_coverage_counts_what_the_summary_and_what_all_names():
+    world = started()
+    for at in range(50):
+        world.call("read", "", file_path=f"src/f{at}.py")
+        world.reply(f"name_{at} is {1000 + at}")
+    made = coverage(ledger(world), "src/f49.py name_49", "src/f48.py name_49 name_48 1049")
+    assert made == {"paths": [1, 1, 40], "identifiers": [1, 2, 40], "numbers": [0, 1, 20]}
+
+
+def test_the_kind_of_a_tool_is_asked_once_for_each_name():
+    asked = []
+
+    def kind_of(name):
+        asked.append(name)
+        return tool_kind(name)
+
+    build_ledger(rich().folded.entries, kind_of)
+    assert sorted(asked) == ["bash", "edit", "read"]

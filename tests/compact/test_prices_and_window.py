@@ -1,0 +1,71 @@
+"""Prices, whether a rewrite pays, and the states of the window."""
+
+import pytest
+
+from compact.prices import PRICE_TIERS, PRICES_BY_MODEL, Prices, RewriteBill, pays, prices_for
+from compact.settings import CompactSettings
+from compact.window import ContextWindow, WindowState, percent, state_of, trigger_of
+from transcripts.messages import Usage
+
+
+def test_the_longest_prefix_of_a_models_name_counts():
+    assert prices_for("claude-opus-5-5-20261101") == PRICES_BY_MODEL["claude-opus-5-5"]
+    assert prices_for("claude-opus-5-20260101") == PRICES_BY_MODEL["claude-opus-5"]
+    assert prices_for("someone-else") == Prices()
+
+
+def test_a_usage_is_charged_by_how_it_was_served():
+    usage = Usage(input=10, output=100, cache_read=1_000, cache_written=300, cache_written_hour=200)
+    prices = Prices(input=2.0, output=20.0)
+    assert prices.plain(usage) == pytest.approx(10 + 0.1 * 1_000 + 1.25 * 100 + 2.0 * 200)
+    assert prices.cost(usage) == pytest.approx((635 * 2.0 + 100 * 20.0) / 1_000_000)
+    assert PRICE_TIERS["hour"].write == 2.0
+
+
+def test_a_change_pays_back_by_what_is_not_read_any_more():
+    bill, prices = RewriteBill(kept=500, rewritten=1_000, freed=2_300), Prices()
+    assert bill.extra(prices) == pytest.approx(1_150)
+    assert bill.pays_back(prices) == 5
+    assert pays(bill, prices, 5) and not pays(bill, prices, 4.9)
+    assert RewriteBill(0, 1_000, 2_299).pays_back(prices) == 6
+    assert not pays(RewriteBill(0, 0, 0), prices, 99)
+    assert bill.warm(prices) == pytest.approx(1_250 * 3 / 1_000_000)
+    assert bill.cold(prices) == pytest.approx(1.25 * 1_500 * 3 / 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "automatic", "state"),
+    [
+        (79_999, True, WindowState.NORMAL),
+        (80_000, True, WindowState.WARNING),
+        (94_999, True, WindowState.WARNING),
+        (95_000, True, WindowState.CRITICAL),
+        (98_000, True, WindowState.CRITICAL),
+        (97_999, False, WindowState.CRITICAL),
+        (98_000, False, WindowState.BLOCKING),
+        (100_000, False, WindowState.EXHAUSTED),
+        (99_999, True, WindowState.CRITICAL),
+        (100_000, True, WindowState.EXHAUSTED),
+    ],
+)
+def test_the_state_of_the_window(tokens, automatic, state):
+    settings = CompactSettings(policy="thrifty" if automatic else "off")
+    assert state_of(tokens, ContextWindow(100_000), settings) is state
+    assert percent(tokens, ContextWindow(100_000)) == tokens / 1_000
+
+
+@pytest.mark.parametrize(
+    ("window", "settings", "trigger"),
+    [
+        (ContextWindow(200_000, 32_000), {}, 155_000),
+        (ContextWindow(200_000, 1_000), {}, 184_000),
+        (ContextWindow(100_000, 32_000), {}, 60_000),
+        (ContextWindow(1_000_000, 32_000), {}, 920_000),
+        (ContextWindow(200_000), {"policy": "classic"}, 50_000),
+        (ContextWindow(50_000), {"policy": "classic"}, 40_000),
+        (ContextWindow(200_000), {"trigger": 70_000, "policy": "classic"}, 70_000),
+        (ContextWindow(50_000), {"trigger": 70_000}, 50_000),
+    ],
+)
+def test_the_size_at_which_a_summary_is_due(window, settings, trigger):
+    assert trigger_of(window, CompactSettings(**settings)) == trigger

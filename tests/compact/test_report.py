@@ -1,0 +1,172 @@
+"""What a compaction frees and costs, as recorded, as told, and as compared with what it then did cost."""
+
+import re
+
+import pytest
+
+from compact.plan import Proposal
+from compact.report import (
+    compaction_notice,
+    largest_blocks,
+    largest_blocks_sentence,
+    layer_label,
+    part_label,
+    predicted_and_real_cost,
+    propose,
+)
+from compact.settings import CompactSettings
+from transcripts.facts import Clear, Compacted, Fold
+from transcripts.messages import Usage
+
+from .worlds import World
+
+
+def compacted():
+    world = World(CompactSettings(), window=40_000)
+    world.user("begin")
+    for at in range(12):
+        world.call("bash", "line " * 1_000, command=f"make part{at}")
+    world.compact("manual")
+    return world, world.folded.compactions[0]
+
+
+def test_what_came_is_what_the_next_request_could_not_read_from_the_cache():
+    world, made = compacted()
+    read = 1_000
+    usage = Usage(input=7, cache_read=read, cache_written=made.report["after"] - read, output=1)
+    world.reply("looked", usage=usage)
+    said = predicted_and_real_cost(world.folded, made, world.prices)
+    predicted, came = (float(found) for found in re.findall(r"\$([\d.]+)", said))
+    assert said.endswith(f"({usage.cache_written + 7:,})")
+    assert predicted == round(made.report["predicted_cost_usd"], 3)
+    assert abs(came - (1.25 * usage.cache_written + 7) * 3 / 1_000_000) < 0.001
+
+
+def test_where_nothing_was_asked_under_it_nothing_came():
+    world, made = compacted()
+    assert predicted_and_real_cost(world.folded, made, world.prices).endswith("nothing was asked under it")
+    world.undo()
+    world.reply("looked")
+    assert predicted_and_real_cost(world.folded, made, world.prices).endswith("nothing was asked under it")
+
+
+@pytest.mark.parametrize("window", [40_000, 60_000])
+def test_a_small_window_is_made_room_in_by_halves_and_not_every_other_call(window):
+    world = World(window=window, overhead=5_000, judged=False)
+    world.user("read every file")
+    for number in range(60):
+        world.call("read", "value = 'something'\n" * 400, file_path=f"src/part_{number}.py")
+        world.compact()
+    made = world.folded.compactions
+    assert 4 <= len(made) <= 60 * 2_700 / (0.3 * world.situation.trigger_tokens)
+    assert all(one.report["after"] <= 0.7 * world.situation.trigger_tokens for one in made)
+
+
+def session(calls=12, thinks="hm " * 40, slope=1.0):
+    world = World(window=200_000, overhead=1_000, judged=False)
+    world.tokenizer = (0, slope)
+    world.user("begin")
+    for at in range(calls):
+        world.call("bash", "x" * 4_000, thinks=thinks, command=f"make part{at}")
+    return world
+
+
+def proposed(world, *edits, **more):
+    return propose(world.situation, "micro", "auto", edits, **more)
+
+
+def clear(world, exchange, saves=900):
+    """The clear of the result of an exchange, counted from 0."""
+    return Clear(3 * exchange + 4, 0, "content", f"[cleared: recall r{3 * exchange + 4}]", saves)
+
+
+def test_a_report_has_sizes_and_costs_in_the_models_tokens():
+    world = session(slope=2.0)
+    report = proposed(world, clear(world, 0), clear(world, 5), why="test").report
+    situation = world.situation
+    assert situation.slope == pytest.approx(2.0)
+    assert report["before"] == situation.tokens and report["why"] == "test"
+    after = situation.folded.with_edits(proposed(world, clear(world, 0), clear(world, 5)).edits)
+    freed = situation.scaled(situation.view.tokens - after.view.tokens)
+    assert report["freed"] == freed == report["before"] - report["after"]
+    kept = situation.scaled(1_000)
+    assert report["rewritten"] == report["after"] - kept
+    assert report["predicted_cost_usd"] == pytest.approx(report["rewritten"] * 1.25 * 3e-6, abs=1e-6)
+    assert report["cold_cost_usd"] == pytest.approx((report["rewritten"] + kept) * 1.25 * 3e-6, abs=1e-6)
+    assert report["pays_back_calls"] == -(-report["rewritten"] * 115 // (freed * 10))
+    assert report["calls"] == 12 and not report["cold"] and len(report["biggest"]) == 3
+
+
+def test_a_report_counts_the_edits_and_the_tokens_by_kind():
+    world = session()
+    edits = (
+        clear(world, 0),
+        Clear(6, 1, "command", "x", 2),
+        Clear(1, 0, "text", "y", 1),
+        Fold(30, 31, (), 0),
+    )
+    report = proposed(world, *edits).report
+    assert report["edits"] == {"results": 1, "inputs": 1, "pasted": 1, "folds": 1, "unthinks": 1}
+    assert report["kinds"]["result"] == 2_000 and report["kinds"]["thinking"] > 0
+    assert report["kinds"]["placeholder"] < 0
+
+
+def test_once_the_cache_is_cold_a_rewrite_has_paid_at_once():
+    world = session()
+    world.now += 1_000
+    report = proposed(world, clear(world, 0)).report
+    assert report["cold"] and report["pays_back_calls"] == 0 and report["rewritten"] > 0
+
+
+def test_behind_the_newest_batch_its_prefix_is_still_read():
+    world = session(thinks="")
+    world.add(Compacted, "micro", "auto", (clear(world, 2),), report={})
+    first = proposed(world, clear(world, 1)).report
+    second = proposed(world, clear(world, 6)).report
+    view = world.folded.view
+    assert second["after"] - second["rewritten"] == 1_000 + view.tokens_before(7)
+    assert first["after"] - first["rewritten"] == 1_000
+
+
+def test_what_was_never_sent_costs_nothing():
+    world = session()
+    world.call("bash", "x" * 4_000, command="one more")
+    report = proposed(world, clear(world, 12)).report
+    assert report["rewritten"] == 0 and report["predicted_cost_usd"] == 0
+    assert compaction_notice([proposed(world, clear(world, 12))]).endswith(
+        "nothing cached is rewritten; /uncompact undoes it"
+    )
+
+
+def test_the_notice_tells_the_sizes_and_when_it_pays_back():
+    report = {"before": 167_600, "after": 999, "rewritten": 5, "cold": False, "predicted_cost_usd": 0.214}
+    one = Proposal("micro", "auto", (), {**report, "pays_back_calls": 1})
+    text = "[auto compact] 168k -> 999 tokens (-99 %), one cache rewrite ~$0.21, pays back in 1 call"
+    assert compaction_notice([one]) == f"{text}; /uncompact undoes it"
+    nine = Proposal("micro", "auto", (), {**report, "pays_back_calls": 9, "predicted_cost_usd": 0.1})
+    assert "~$0.21, pays back in 1 call;" in compaction_notice([nine, one])
+    assert compaction_notice([nine], "manual").startswith("[manual compact]")
+    cold = Proposal("micro", "auto", (), {**report, "pays_back_calls": 0, "cold": True})
+    assert "no rewrite beyond what the cold cache costs anyway" in compaction_notice([cold])
+    assert compaction_notice([]) == ""
+
+
+def test_blocks_are_named_by_their_call_or_their_kind():
+    world = session(1)
+    labels = [part_label(part) for message in world.folded.view for part in message.parts]
+    assert labels == ["user", "thinking", "call of bash make part0", "bash make part0"]
+    assert largest_blocks(world.folded.view, 1) == ["bash make part0, 1,000 tokens (r4)"]
+    assert largest_blocks_sentence(World(judged=False).folded.view) == "The conversation is empty"
+    assert largest_blocks_sentence(world.folded.view).startswith("The biggest blocks: bash make part0, 1,000")
+
+
+def test_a_layer_is_shown_in_words():
+    assert layer_label("unthink") == "thinking dropped" and layer_label("micro") == "micro"
+
+
+def test_a_compaction_without_a_prediction_is_not_compared():
+    world, made = compacted()
+    bare = world.add(Compacted, "repair", "reactive", (), report={"reason": "x"})
+    assert predicted_and_real_cost(world.folded, bare, world.prices) == ""
+    world.reply("unmeasured", usage=Usage())
+    assert predicted_and_real_cost(world.folded, made, world.prices).endswith("nothing was asked under it")

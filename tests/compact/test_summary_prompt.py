@@ -1,0 +1,143 @@
+"""How a summary is asked for, on which messages, and which answers count."""
+
+import pytest
+
+from agent.model.anthropic.request import encode_message
+from compact.plan import SummaryReply, SummaryRequest
+from compact.summary_prompt import INSTRUCTIONS, request_summary, summary_messages
+from transcripts.facts import Clear, Compacted
+from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
+from transcripts.view import PartKind
+
+from .worlds import World, answered, failed
+
+
+def session(calls=6, **more):
+    world = World(judged=False, **more)
+    world.user("begin")
+    for at in range(calls):
+        world.call("bash", "x" * 4_000, thinks="hm", command=f"make part{at}")
+    return world
+
+
+def ask(world, *replies, focus=""):
+    """(the requests, the answer): each request is answered in turn."""
+    flow, requests, given = request_summary(world.situation, focus), [], list(replies)
+    try:
+        requests.append(next(flow))
+        while True:
+            requests.append(flow.send(given.pop(0)))
+    except StopIteration as stop:
+        return requests, stop.value
+
+
+def test_the_instructions_come_first_and_last_and_the_focus_between():
+    (request,), _ = ask(session(), answered(), focus="mind the zebra")
+    first, focus, last = request.instructions.partition("mind the zebra")
+    assert first.startswith(INSTRUCTIONS) and focus and last.strip().startswith("Again: text only")
+    (request,), _ = ask(session(), answered())
+    assert "in particular" not in request.instructions
+    assert (request.leave_out, request.edits) == (0, ())
+
+
+@pytest.mark.parametrize(("window", "output"), [(200_000, 20_000), (40_000, 10_000)])
+def test_the_answer_may_be_as_long_as_is_set_and_the_model_writes(window, output):
+    (request,), _ = ask(session(window=window), answered())
+    assert request.max_tokens == output
+
+
+@pytest.mark.parametrize(
+    ("reply", "failure"),
+    [
+        (failed("overloaded"), "overloaded"),
+        (SummaryReply("text", stop="tool_use"), "the answer called a tool"),
+        (SummaryReply("text", stop="max_tokens"), "the answer broke off (max_tokens)"),
+        (SummaryReply("text", stop="model_context_window_exceeded"), "the answer broke off (model_context"),
+        (answered(""), "the answer was empty"),
+        (answered("<analysis>all</analysis>"), "the answer was empty"),
+        (answered("<analysis>never closed"), "the answer was empty"),
+        (
+            answered("<summary>" + "word " * 9_000 + "</summary>"),
+            "the summary is larger than what it replaces",
+        ),
+    ],
+)
+def test_an_answer_that_is_none_is_a_failure(reply, failure):
+    requests, answer = ask(session(), reply)
+    assert len(requests) == 1 and answer.failure.startswith(failure) and answer.text == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<analysis>a b</analysis> \n<summary> this </summary> more",
+        "<analysis>a <summary>this</summary>",
+        "<summary>this",
+        " this ",
+    ],
+)
+def test_the_summary_is_taken_without_analysis_and_tags(text):
+    _, answer = ask(session(), answered(text))
+    assert (answer.text, answer.tokens) == ("this", 1)
+
+
+def test_a_request_that_is_too_long_is_asked_again_with_less():
+    requests, answer = ask(session(20), *[failed("too long: 9 > 8")] * 3)
+    assert [request.leave_out for request in requests] == [0, 20 - 1, 20]
+    assert answer.failure == "too long: 9 > 8; asked 3 times, leaving out more each time"
+    requests, answer = ask(session(20, window=100_000), failed("too long"), answered())
+    assert requests[1].leave_out == 20 - 1 and not answer.failure
+
+
+def test_as_much_is_left_out_as_instructions_and_answer_need():
+    world = session(20, window=22_000)  # 22,000 tokens, of which a quarter is for the answer
+    (request,), _ = ask(world, answered())
+    view = world.folded.view
+    replies = [index for index, message in enumerate(view) if message.role == "assistant"]
+
+    def size(leave_out):
+        return view.tokens - view.tokens_before(replies[leave_out]) + 700 + request.max_tokens
+
+    assert size(request.leave_out) <= 22_000 < size(request.leave_out - 1)
+
+
+def request(leave_out=0, edits=()):
+    return SummaryRequest("summarise", leave_out, 10, edits)
+
+
+def test_the_messages_are_the_view_up_to_the_user_with_its_breakpoints():
+    world = session()
+    world.reply("done")
+    messages, breakpoints = summary_messages(world.folded, request())
+    assert list(messages) == list(world.folded.view)[:-1] and breakpoints == ()
+    world.add(Compacted, "micro", "auto", (Clear(4, 0, "content", "[cleared]", 900),), report={})
+    messages, breakpoints = summary_messages(world.folded, request())
+    assert "[cleared]" in encode_message(messages[2]).decode() and breakpoints == (1, 2)
+    edits = (Clear(world.folded.facts[-4].seq, 0, "content", "[preview]", 900),)
+    messages, _ = summary_messages(world.folded, request(edits=edits))
+    assert "[preview]" in encode_message(messages[-1]).decode() and "[preview]" not in world.texts
+
+
+def test_the_oldest_exchanges_are_left_out_with_all_thinking():
+    world = session()
+    world.add(Compacted, "micro", "auto", (Clear(4, 0, "content", "[cleared]", 900),), report={})
+    messages, breakpoints = summary_messages(world.folded, request(2))
+    assert breakpoints == ()
+    assert messages[0].role == "user" and messages[0].parts[0].tokens == 12
+    assert messages[0].parts[0].block == TextBlock("[The oldest part of this conversation is left out here.]")
+    assert [message.first for message in messages[1:]] == [m.first for m in world.folded.view][5:]
+    kinds = {part.kind for message in messages for part in message.parts}
+    assert PartKind.THINKING not in kinds and PartKind.INPUT in kinds
+    assert b"hm" not in b"".join(encode_message(message) for message in messages)
+
+
+def test_where_all_exchanges_are_left_out_the_newest_words_of_the_user_stay():
+    world = World(judged=False)
+    world.user("begin")
+    world.reply(ThinkingBlock("hm", "s"), TextBlock("done"))
+    world.user("and now?")
+    assert [m.first for m in summary_messages(world.folded, request(1))[0]] == [world.folded.last_seq]
+    reply = world.reply(ToolUseBlock("t", "bash", {}))
+    world.result(reply, 0, "ok")
+    (only,), _ = summary_messages(world.folded, request(2))
+    assert only.parts[0].kind is PartKind.PLACEHOLDER

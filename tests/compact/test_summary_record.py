@@ -1,0 +1,178 @@
+"""The record of a fold: its parts in their order, its room, and what of the user's messages it shows."""
+
+from dataclasses import replace
+
+import pytest
+
+from compact.prices import Prices
+from compact.settings import CompactSettings
+from compact.summary_record import (
+    FoldLimits,
+    record_limit,
+    record_text,
+    request_within,
+    summary_in,
+    user_messages,
+)
+from compact.window import ContextWindow
+from transcripts.messages import INJECTED_CLOSING_TAG, INJECTED_OPENING_TAG, ImageBlock, TextBlock
+
+from .worlds import World
+
+
+def session():
+    world = World(judged=False)
+    world.user("Mend src/app.py. Never push to main.")
+    world.call("edit", "ok", file_path="src/app.py")
+    world.note("pin", id=1, text="answer in French")
+    world.reply("done: 4217 lines")
+    world.user("Go on.")
+    world.call("bash", "ok", command="make")
+    return world
+
+
+def record(world, at, trigger="auto", summary="", room=18_000, beside=""):
+    return record_text(world.situation, FoldLimits(trigger, summary), at, room, beside)
+
+
+def headings(text):
+    return [line for line in text.splitlines() if line.startswith("## ")]
+
+
+def test_its_parts_stand_in_their_order():
+    world = session()
+    situation = replace(world.situation, live=("permission mode: plan", "1 command runs"))
+    text = record_text(situation, FoldLimits("auto", "It went well."), 4, 18_000)
+    assert headings(text) == [
+        "## Summary",
+        "## Ledger (newest and most used first)",
+        "## Constraints",
+        "## State now",
+        "## Named before, but not above",
+        "## All user messages, verbatim (the newest is last)",
+    ]
+    first, _, rest = text.partition("\n\n")
+    assert first.startswith(
+        "[folded: this is makeroom's record of the earlier conversation (r1-r8), not a request."
+    )
+    assert "## Constraints\n- answer in French (pinned by the user)\n\n" in rest
+    assert "## State now\n- permission mode: plan\n- 1 command runs\n\n" in rest
+    assert "## Named before, but not above\n4217\n\n" in rest
+    assert "(r1.0) Mend src/app.py. Never push to main.\n(r8.0) Go on." in rest
+    assert summary_in(text) == "It went well."
+
+
+def test_without_summary_and_facts_only_what_there_is_stands():
+    world = World(judged=False)
+    world.user("hello")
+    text = record(world, 1)
+    assert headings(text) == ["## All user messages, verbatim (the newest is last)"]
+    assert summary_in(text) == ""
+
+
+def test_a_summary_ends_where_the_ledger_or_the_messages_begin():
+    assert summary_in("x\n\n## Summary\nall\nof it\n\n## Ledger (\n") == "all\nof it"
+    assert summary_in("## Summary\nall\n\n## All user messages\n") == "all"
+
+
+def test_constraints_that_the_messages_show_are_not_repeated_and_the_newest_20_stay():
+    world = World(judged=False)
+    for at in range(30):
+        world.user(f"Never do thing {at}. " + "word " * 4_000)
+    world.reply("ok")
+    text = record(world, 31, room=1_000)
+    shown = [line for line in text.splitlines() if line.startswith("- Never do")]
+    assert len(shown) == 20 and shown[-1] == "- Never do thing 28. (r29.0)"
+
+
+@pytest.mark.parametrize(
+    ("trigger", "at", "going_on"),
+    [("auto", 5, True), ("tool", 5, True), ("manual", 5, False), ("auto", 3, False), ("auto", 4, True)],
+)
+def test_the_newest_request_is_open_while_its_turn_goes_on(trigger, at, going_on):
+    text = record(session(), at, trigger)
+    assert ("go on with it" in text) is going_on
+    assert text.endswith("wait for the user's next message.") is not going_on
+
+
+def test_a_name_that_is_shown_beside_needs_no_room_in_the_ledger():
+    world = session()
+    world.call("grep", "", query="some_name other_name")
+    ledger = record(world, 6).partition("## Ledger")[2].partition("## ")[0]
+    assert "some_name" in ledger
+    beside = record(world, 6, beside="some_name").partition("## Ledger")[2].partition("## ")[0]
+    assert "some_name" not in beside and "other_name" in beside
+
+
+def words(world, room):
+    return user_messages(world.situation, world.folded.entries, room).splitlines()
+
+
+def test_where_room_is_short_the_oldest_messages_are_cut_and_then_left_out():
+    world = World(judged=False)
+    for at in range(5):
+        world.user(f"{at}" * 4_000)
+    whole = words(world, 10_000)
+    assert whole == [f"(r{at + 1}.0) " + f"{at}" * 4_000 for at in range(5)]
+    some = words(world, 2_700)
+    assert some[-2:] == whole[-2:]
+    assert some[0].startswith("(r1.0) 000") and "recall r1.0 shows it all" in some[1]
+    few = words(world, 1_100)
+    assert (
+        few[0] == "(4 older messages are left out here: recall shows r1.0 to r4.0)" and few[1:] == whole[-1:]
+    )
+    assert words(world, 0)[1:] == whole[-1:]
+
+
+def test_a_long_block_is_shown_by_head_and_tail_and_an_image_named():
+    world = World(CompactSettings(user_block_max_tokens=100), judged=False)
+    world.user("a" * 400, "b" * 404, ImageBlock("image/png", ""))
+    shown = "\n".join(words(world, 10_000))
+    assert "(r1.0) " + "a" * 400 + "\n(r1.1) " + "b" * 180 + "\n[... " in shown
+    assert shown.endswith("(r1.2) [an image]")
+
+
+def test_context_that_the_program_added_is_marked_as_such():
+    world = World(judged=False)
+    world.user(f"{INJECTED_OPENING_TAG}the folder is /p{INJECTED_CLOSING_TAG}", "do it")
+    assert words(world, 1_000)[0].startswith("(surroundings) ")
+
+
+def test_the_words_of_the_harness_are_not_the_users():
+    world = World(judged=False)
+    world.user("continue", source="harness")
+    assert words(world, 1_000) == []
+
+
+def test_the_newest_request_is_found_within_a_stretch():
+    world = session()
+    assert request_within(world.situation, 1, 8) == "(r8.0) Go on."
+    assert request_within(world.situation, 8, 8) == "(r8.0) Go on."
+    assert request_within(world.situation, 1, 7) is None and request_within(world.situation, 9, 20) is None
+    assert request_within(World(judged=False).situation, 0, 99) is None
+
+
+@pytest.mark.parametrize(
+    ("size", "overhead", "settings", "limit"),
+    [
+        (200_000, 0, {}, 18_000),
+        (50_000, 0, {}, 15_000),
+        (200_000, 70_000, {}, 18_000),
+        (40_000, 0, {"policy": "classic"}, 12_000),
+        (40_000, 10_000, {}, 4_800),
+        (40_000, 5_000, {}, 7_000),
+        (40_000, 0, {"max_compact_size": 3_000}, 3_000),
+        (40_000, 1_000, {"max_compact_size": 3_000}, 2_000),
+        (40_000, 9_000, {"max_compact_size": 3_000}, 500),
+    ],
+)
+def test_record_and_tail_have_a_limit(size, overhead, settings, limit):
+    world = World(CompactSettings(**settings), judged=False, overhead=overhead)
+    window = ContextWindow(size, 32_000 if size == 200_000 else 10_000)
+    assert record_limit(replace(world.situation, window=window, prices=Prices())) == limit
+
+
+def test_text_blocks_alone_are_shown():
+    world = World(judged=False)
+    world.user("one", TextBlock("two"))
+    assert words(world, 100) == ["(r1.0) one", "(r1.1) two"]

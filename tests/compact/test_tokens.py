@@ -1,0 +1,138 @@
+"""Counting tokens locally, and learning from the replies what the local count is worth."""
+
+import struct
+from base64 import b64encode
+from dataclasses import replace
+
+import pytest
+
+from compact.tokens import Calibration, TokenCounter, calibrate, context_tokens, load_counter
+from transcripts.messages import (
+    ImageBlock,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnknownBlock,
+    Usage,
+)
+
+from .worlds import COUNT, World
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("", 0),
+        ("abcd", 1),
+        ("abcde", 2),
+        ("\u00e4" * 8, 2),
+        ("\u4e16" * 10, 8),
+        ("\u4e16" * 10 + "abcde", 10),
+    ],
+)
+def test_without_a_table_characters_count(text, tokens):
+    assert COUNT.text(text) == tokens and COUNT.name == "characters"
+
+
+def test_a_table_that_is_not_the_genuine_one_is_ignored(tmp_path):
+    table = tmp_path / "table"
+    for content in (b"aGk= 0\n", b"\xff broken", b""):
+        table.write_bytes(content)
+        counter = TokenCounter(table)
+        counter.warm()
+        assert counter.name == "characters"
+    missing = TokenCounter(tmp_path / "none.gz")
+    missing.warm()
+    assert missing.name == "characters"
+
+
+def test_the_genuine_table_counts_as_tiktoken_does_whatever_the_length():
+    counter = load_counter()
+    counter.warm()
+    if counter.name == "characters":
+        pytest.skip("no table on this machine")
+    assert [counter.text(text) for text in ("", "hello world", " a a a", "def f(x):\n    return x")] == [
+        0,
+        2,
+        3,
+        7,
+    ]
+    assert counter.text("word " * 30_000) == pytest.approx(30_000, abs=4)
+
+
+@pytest.mark.parametrize(
+    ("block", "tokens"),
+    [
+        (TextBlock("x" * 40), 10),
+        (ThinkingBlock("x" * 40, "s" * 600), 14),
+        (ThinkingBlock("", "s" * 600), 104),
+        (RedactedThinkingBlock("d" * 60), 14),
+        (ToolUseBlock("t", "bash", {"a": "b"}), 1 + 3 + 4),
+        (ToolResultBlock("t", (TextBlock("x" * 40), TextBlock("x" * 4))), 15),
+        (UnknownBlock({"type": "new"}), 4 + 4),
+    ],
+)
+def test_every_block_has_its_tokens(block, tokens):
+    assert COUNT.blocks((block, block)) == (tokens, tokens)
+
+
+def png(width, height):
+    return b"\x89PNG\r\n\x1a\n" + b"\0" * 8 + struct.pack(">II", width, height)
+
+
+def jpeg(width, height):
+    start = b"\xff\xd8\xff\xe0" + struct.pack(">H", 16) + b"\0" * 14
+    return start + b"\xff\xc2" + struct.pack(">HBHH", 11, 8, height, width) + b"\0" * 6
+
+
+@pytest.mark.parametrize(
+    ("data", "tokens"),
+    [
+        (png(750, 100), 100),
+        (png(7, 7), 1),
+        (png(4_000, 3_000), 1_600),
+        (b"GIF89a" + struct.pack("<HH", 75, 100), 10),
+        (jpeg(150, 100), 20),
+        (b"\xff\xd8\xff\xc4", 1_600),
+        (b"RIFF", 1_600),
+    ],
+)
+def test_an_image_has_a_token_for_750_pixels_and_1600_at_most(data, tokens):
+    assert COUNT.blocks((ImageBlock("image/png", b64encode(data).decode()),)) == (tokens,)
+    assert COUNT.blocks((ImageBlock("image/png", "no base64"),)) == (1_600,)
+
+
+def test_one_figure_gives_a_slope_and_distant_ones_an_offset_too():
+    assert calibrate([]) == Calibration(0.0, 1.0) == calibrate([(0, 5), (5, 0)])
+    assert calibrate([(1_000, 1_300)]) == Calibration(0.0, 1.3)
+    assert calibrate([(1_000, 1_300), (1_299, 1_299)]).offset == 0.0
+    made = calibrate([(raw, 500 + 2 * raw) for raw in (1_000, 1_500, 2_000)])
+    assert (made.offset, made.slope) == (pytest.approx(500), pytest.approx(2.0))
+    assert made.tokens(100) == 700
+
+
+def test_outliers_and_impossible_slopes_do_not_mislead():
+    points = [(raw, 500 + 2 * raw) for raw in range(1_000, 3_000, 100)]
+    points[7] = (1_700, 90_000)
+    assert calibrate(points).slope == pytest.approx(2.0, rel=0.02)
+    assert calibrate([(1_000, 90_000)]).slope == 4.0 and calibrate([(1_000, 1)]).slope == 0.3
+    assert Calibration(-500, 1.0).tokens(100) == 0
+
+
+def test_the_newest_usage_is_exact_and_only_what_came_since_is_estimated():
+    world = World(overhead=100, judged=False)
+    world.user("x" * 400)
+    learnt = Calibration(7, 2.0)
+    assert context_tokens(world.folded, 100, learnt) == 7 + 2 * (100 + 100 + 4)
+    reply = world.reply("x" * 40, usage=Usage(input=1_000, cache_read=500, output=60))
+    assert context_tokens(world.folded, 100, learnt) == 1_560
+    world.user("x" * 80)
+    assert context_tokens(world.folded, 100, learnt) == 1_560 + 2 * (20 + 4)
+    world.reply("unmeasured", usage=Usage())
+    assert context_tokens(world.folded, 100, learnt) == 7 + 2 * (100 + world.folded.view.tokens)
+    assert reply.asked is not None
+    world.folded.facts[1] = replace(world.folded.facts[1], raw=0)
+    world.folded.last_reply = reply
+    assert context_tokens(world.folded, 100, learnt) == 7 + 2 * (100 + world.folded.view.tokens)

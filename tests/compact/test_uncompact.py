@@ -1,0 +1,171 @@
+"""Undoing: which compaction, what it gives back, what it costs, and what is exempt from then on."""
+
+from dataclasses import replace
+
+import pytest
+
+from compact.uncompact import CannotUndo, Exemptions, UndoPlan, evicted, exemptions, in_force, plan_undo
+from compact.window import ContextWindow
+from transcripts.facts import Clear, Compacted, Fold, Undone
+from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock
+
+from .worlds import World
+
+
+def session():
+    """1 prompt, then six exchanges of 1,000 tokens: replies 3, 6, ..., results 4, 7, ..."""
+    world = World(window=40_000, judged=False)
+    world.user("begin")
+    for at in range(6):
+        world.call("bash", "x" * 4_000, command=f"make part{at}")
+    return world
+
+
+def clear(world, *seqs, layer="micro"):
+    edits = tuple(Clear(seq, 0, "content", "[cleared]", 990) for seq in seqs)
+    return world.add(Compacted, layer, "auto", edits, report={})
+
+
+def fold(world, first, last):
+    return world.add(Compacted, "summary", "auto", (Fold(first, last, (TextBlock("record"),), 2),), report={})
+
+
+def reason(world, id=""):
+    found = plan_undo(world.situation, id)
+    assert isinstance(found, CannotUndo)
+    return found.reason
+
+
+def test_the_newest_in_force_is_undone_where_none_is_named():
+    world = session()
+    assert reason(world) == "there is no compaction to undo"
+    first, second = clear(world, 4), clear(world, 7)
+    assert plan_undo(world.situation, "").id == second.id
+    world.undo()
+    assert plan_undo(world.situation, "").id == first.id
+    assert in_force(world.folded) == [first]
+
+
+def test_an_id_that_cannot_be_undone_is_told_with_those_that_can():
+    world = session()
+    made = [clear(world, 4) for _ in range(7)]
+    world.undo(made[0].id)
+    assert reason(world, made[0].id) == f"{made[0].id} is undone already (by fact {world.folded.last_seq})"
+    listed = ", ".join(each.id for each in made[-5:])
+    assert reason(world, "c999") == f"there is no compaction c999 in force; there are: {listed}"
+    for each in made[1:]:
+        world.undo(each.id)
+    assert reason(world, "c999").endswith("there are: none")
+
+
+def test_the_message_tells_the_layer_and_the_sizes():
+    world = session()
+    made = clear(world, 4)
+    before = world.situation.tokens
+    planned = plan_undo(world.situation, made.id)
+    message = f"{made.id} (micro) is undone: {before:,} -> {before + 990:,} tokens"
+    assert planned == UndoPlan(made.id, (), message)
+    dropped = clear(world, 7, layer="unthink")
+    assert "(thinking dropped) is undone" in plan_undo(world.situation, dropped.id).message
+
+
+@pytest.mark.parametrize(("room", "refused"), [(0, False), (1, True)])
+def test_what_would_not_fit_is_refused_with_the_number(room, refused):
+    world = session()
+    made = clear(world, 4)
+    after = world.situation.tokens + 990
+    situation = replace(world.situation, window=ContextWindow(after - room))
+    found = plan_undo(situation, made.id)
+    assert isinstance(found, CannotUndo) is refused
+    if refused:
+        assert f"would have {after:,} tokens, 1 more than the window's {after - 1:,}" in found.reason
+
+
+def test_within_a_wider_one_the_undoing_takes_effect_later():
+    world = session()
+    inner, same, other = clear(world, 4), fold(world, 1, 7), clear(world, 13)
+    wider = fold(world, 1, 10)
+    message = f"{inner.id} (micro) lies within the wider {same.id}: its undoing takes effect when"
+    assert plan_undo(world.situation, inner.id).message.startswith(message)
+    assert f"within the wider {wider.id}" in plan_undo(world.situation, same.id).message
+    assert "is undone:" in plan_undo(world.situation, other.id).message
+    assert "is undone:" in plan_undo(world.situation, wider.id).message
+    tokens = world.situation.tokens
+    world.undo(inner.id)
+    assert world.situation.tokens == tokens
+
+
+def test_what_was_undone_is_exempt_piece_by_piece_and_stretch_by_stretch():
+    world = session()
+    clear(world, 4)
+    assert exemptions(world.situation) == Exemptions()
+    world.undo()
+    made = exemptions(world.situation)
+    assert made.holds(4, 0, "content") and not made.holds(4, 0, "text") and not made.holds(7, 0, "content")
+    fold(world, 6, 10)
+    world.undo()
+    made = exemptions(world.situation)
+    assert made.ranges == ((6, 10),)
+    assert made.holds(6, 0, "x") and made.holds(10, 0, "x") and not made.holds(5, 0, "x")
+    assert made.within(1, 6) and made.within(10, 99) and not made.within(1, 5) and not made.within(11, 99)
+
+
+def test_a_stretch_that_is_folded_again_as_wide_is_exempt_no_more():
+    world = session()
+    fold(world, 1, 7)
+    world.undo()
+    narrower = fold(world, 1, 4)
+    assert exemptions(world.situation).ranges == ((1, 7),)
+    world.undo(narrower.id)
+    fold(world, 1, 10)
+    assert (1, 7) not in exemptions(world.situation).ranges
+
+
+@pytest.mark.parametrize(("percent", "exempt"), [(94.9, True), (95.1, False)])
+def test_nothing_is_exempt_where_the_window_leaves_no_choice(percent, exempt):
+    world = session()
+    clear(world, 4)
+    world.undo()
+    situation = replace(world.situation, window=ContextWindow(int(100 * world.situation.tokens / percent)))
+    assert (exemptions(situation) != Exemptions()) is exempt
+
+
+def test_what_left_the_context_is_listed_newest_compaction_first_largest_first():
+    world = session()
+    older = clear(world, 4, 7)
+    world.add(
+        Compacted,
+        "micro",
+        "auto",
+        (Clear(9, 0, "command", "x", 5), Clear(10, 0, "content", "x", 900)),
+        report={},
+    )
+    newer = world.folded.compactions[-1]
+    listed = [(each.id, each.tokens, each.by) for each in evicted(world.folded)]
+    assert listed == [
+        ("r10", 900, newer.id),
+        ("r9.0", 5, newer.id),
+        ("r4", 990, older.id),
+        ("r7", 990, older.id),
+    ]
+    assert evicted(world.folded)[0].what == "bash make part2"
+    world.undo(newer.id)
+    assert {each.by for each in evicted(world.folded)} == {older.id}
+
+
+def test_what_a_fold_left_out_is_listed_fact_by_fact_under_its_first_words():
+    world = World(judged=False)
+    world.user("do  this\nnow " + "x" * 100, ImageBlock("image/png", ""))
+    reply = world.reply(ToolUseBlock("t", "bash", {"command": "ls"}))
+    world.result(reply, 0, "ok")
+    world.reply("said this")
+    made = fold(world, 1, world.folded.last_seq)
+    assert [
+        (each.id, each.what, each.by) for each in sorted(evicted(world.folded), key=lambda e: int(e.id[1:]))
+    ] == [
+        ("r1", ("user: do this now " + "x" * 100)[: 6 + 59] + "\u2026", made.id),
+        ("r3", "assistant: bash ls", made.id),
+        ("r4", "bash ls", made.id),
+        ("r6", "assistant: said this", made.id),
+    ]
+    assert isinstance(world.add(Undone, made.id, ()), Undone) and evicted(world.folded) == []
