@@ -139,21 +139,9 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's clocks."""
 
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-
-
-class NoHooks:
-    """No hooks are configured."""
-
-    async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer:
-        return HookAnswer()
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
+    sleep = staticmethod(asyncio.sleep)
 
 
 @dataclass(frozen=True, slots=True)

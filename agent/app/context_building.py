@@ -12,7 +12,6 @@ from agent.loop.context import CompactionState, TurnContext
 from agent.model_port import ModelFacts, RequestSettings
 from agent.permissions.permission_store import PermissionStore, permissions_path, stored_rules
 from agent.permissions.rules import PermissionRules, Rule, parse_rules
-from agent.ports import NoHooks
 from agent.session.repository import SessionLookup
 from agent.session.session import Session
 from agent.session.system_prompt import memory_paths, read_memory, system_prompt
@@ -48,7 +47,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
         tools=services.tools,
         tool_context=tool_context_of(services, session),
         approver=services.approver,
-        hooks=CommandHooks(hooks, setup.folder, services.warn) if hooks else NoHooks(),
+        hooks=CommandHooks(hooks, setup.folder, services.warn) if hooks else None,
         clock=setup.clock,
         permissions=permission_store(setup),
         compaction=compaction_state(services, settings),

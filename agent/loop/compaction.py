@@ -130,6 +130,8 @@ def _replaces_history(step: SummaryRequest | CompactionPlan) -> bool:
 
 
 async def _ask_hook(session: Session, context: TurnContext, trigger: str) -> HookAnswer:
+    if context.hooks is None:
+        return HookAnswer()
     budget = context.compaction.window.size
     about = {"trigger": trigger, "tokens": prompt_tokens(session, context), "budget": budget}
     return await context.hooks.run(HookEvent.PRE_COMPACT, about)
@@ -153,7 +155,8 @@ async def _apply(
         emit(ContextCompacted(line, trigger, tuple(ids), final))
     before, after = applied[0].report["before"], final["after"]
     figures = {"before": before, "after": after, "reclaimed": before - after}
-    await context.hooks.run(HookEvent.POST_COMPACT, {**final, "trigger": trigger, **figures})
+    if context.hooks is not None:
+        await context.hooks.run(HookEvent.POST_COMPACT, {**final, "trigger": trigger, **figures})
     return CompactionOutcome(tuple(ids), line, final)
 
 

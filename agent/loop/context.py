@@ -57,7 +57,7 @@ class TurnContext:
     tools: Mapping[str, Tool]
     tool_context: ToolContext
     approver: Approver
-    hooks: Hooks
+    hooks: Hooks | None
     clock: Clock
     permissions: PermissionStore
     compaction: CompactionState

@@ -19,7 +19,7 @@ from transcripts.messages import TextBlock
 from .compaction import compact_if_due, compact_reactively
 from .context import TurnContext
 from .model_call import call_model
-from .tool_executor import ReplyCalls, TurnStopped, run_tool_calls
+from .tool_executor import TurnStopped, run_tool_calls
 
 CONTINUE = "Your reply was cut off at the output limit. Go on exactly where it stopped."
 CONTINUE_AFTER_COMPACTION = (
@@ -61,10 +61,8 @@ async def _run(session: Session, context: TurnContext, emit: Emit, progress: Pro
         await compact_if_due(session, context, emit)
         reply = await _reply(session, context, emit)
         progress.replies += 1
-        calls = calls_of(reply)
-        if calls and reply.stop != "refusal":
-            batch = ReplyCalls(session, context, emit, reply.seq)
-            await run_tool_calls(batch, calls, cut=reply.stop == "max_tokens")
+        if calls_of(reply) and reply.stop != "refusal":
+            await run_tool_calls(session, context, emit, reply)
             progress.continuations = 0
         elif (words := await _continuation(session, context, emit, reply)) is None:
             return _finished(reply, progress)

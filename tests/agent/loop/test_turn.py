@@ -1,6 +1,7 @@
 """The turn against the strict server: tools, faults of the network and of the model, interruption."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from agent.events import Notice, Retrying, StreamAborted, ToolCallFinished, TurnFinished
 from agent.model.anthropic.request import FEATURE_FIELDS
 from agent.model.retry import MAX_TRIES
-from agent.ports import Allow, Deny
+from agent.ports import Allow, Deny, HookAnswer, HookEvent
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says, thinks
@@ -369,3 +370,50 @@ def test_a_call_that_the_person_asks_for_again_is_not_remarked_on(tmp_path: Path
 
         asyncio.run(twice())
         assert not any("times in a row" in text for text in w.texts())
+
+
+class HookWords:
+    """Hooks that say something at each event; keeps what they were told."""
+
+    def __init__(self, **answers: HookAnswer) -> None:
+        self.answers = answers
+        self.told: list[tuple[str, dict[str, Any]]] = []
+
+    async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer:
+        self.told.append((event, dict(about)))
+        return self.answers.get(event, HookAnswer())
+
+
+def test_the_words_of_the_hooks_around_a_call_reach_the_model(tmp_path: Path) -> None:
+    hooks = HookWords(pre_tool=HookAnswer(words="be careful"), post_tool=HookAnswer(words="well done"))
+    with world([Answer((calls("echo", words="hi"),)), "done"], tmp_path) as w:
+        w.context.hooks = hooks
+        w.run()
+        sent = w.server.requests[1]["messages"][-1]["content"][0]["content"]
+        texts = [block["text"] for block in sent]
+        assert texts == [
+            "echo: hi",
+            "[a hook before this call says: be careful]",
+            "[a hook after this call says: well done]",
+        ]
+        w.check()
+
+
+def test_the_hook_after_a_call_is_told_what_came_of_it_and_can_object(tmp_path: Path) -> None:
+    hooks = HookWords(post_tool=HookAnswer(veto="the tests fail now"))
+    with world([Answer((calls("echo", words="refuse"),)), "done"], tmp_path) as w:
+        w.context.hooks = hooks
+        w.run()
+        about = dict(hooks.told[1][1])
+        assert [event for event, _ in hooks.told] == ["pre_tool", "post_tool"]
+        assert about["tool"] == "echo" and about["input"] == {"words": "refuse"}
+        assert about["output"].startswith("it cannot be done") and about["error"] is True
+        assert "[a hook after this call says: the tests fail now]" in w.texts()
+
+
+def test_no_hook_runs_after_a_call_that_did_not_run(tmp_path: Path) -> None:
+    hooks = HookWords(pre_tool=HookAnswer(veto="not today"))
+    with world([Answer((calls("echo", words="hi"),)), "done"], tmp_path) as w:
+        w.context.hooks = hooks
+        w.run()
+        assert [event for event, _ in hooks.told] == ["pre_tool"] and w.ran["echo"] == []

@@ -16,7 +16,7 @@ from agent.model.anthropic.client import AnthropicModel
 from agent.model_port import RequestSettings
 from agent.permissions.permission_store import PermissionStore
 from agent.permissions.rules import PermissionRules
-from agent.ports import Allow, Deny, NoHooks, PermissionQuestion
+from agent.ports import Allow, Deny, PermissionQuestion
 from agent.session.session import Session
 from compact.prices import Prices
 from compact.settings import CompactSettings
@@ -207,7 +207,7 @@ def world(steps: Steps, folder: Path, *answers: Allow | Deny, **options: Any) ->
             tools=tools,
             tool_context=ToolContext(folder, folder, folder / "outputs", folder / "journals"),
             approver=approver,
-            hooks=NoHooks(),
+            hooks=None,
             clock=clock,
             permissions=PermissionStore(PermissionRules()),
             compaction=state,

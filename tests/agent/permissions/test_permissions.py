@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.loop.tool_executor import _for_session
+from agent.loop.call_permission import rules_for_session
 from agent.permissions.read_only import is_read_only
 from agent.permissions.rules import (
     PermissionRules,
@@ -259,7 +259,7 @@ def test_a_place_granted_for_the_session_is_that_place_and_no_pattern() -> None:
     touch = Access("write", "/tmp/a[*]?", outside=True)
     question = PermissionQuestion("write", "", (touch,), "", None, {}, "")
     assert approval_choices(question)[1].text == "Yes, this place in this session"
-    (rule,) = _for_session(question, Verdict("ask"))
+    (rule,) = rules_for_session(question, Verdict("ask"))
     assert write(touch.target, rules(str(rule)), outside=True) == "allow"
     assert write("/tmp/ax", rules(str(rule)), outside=True) == "ask"
     assert write("/tmp/a[x]y", rules(str(rule)), outside=True) == "ask"
@@ -267,7 +267,7 @@ def test_a_place_granted_for_the_session_is_that_place_and_no_pattern() -> None:
 
 def test_to_allow_reading_one_secret_allows_no_other() -> None:
     touch = Access("read", f"{FOLDER}/.env", protected=True)
-    (rule,) = _for_session(PermissionQuestion("read", "", (touch,), "", None, {}, ""), Verdict("ask"))
+    (rule,) = rules_for_session(PermissionQuestion("read", "", (touch,), "", None, {}, ""), Verdict("ask"))
     other = Access("read", f"{FOLDER}/.env.local", protected=True)
     for granted in (rule, parse_rule("read")):
         assert judge_call("read", [other], rules(str(granted))).answer == "ask"

@@ -1,0 +1,110 @@
+"""Whether a tool call may run: the user's hook, then the permission rules, then a question to the user."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from glob import escape
+from typing import Any
+
+from agent.errors import AgentError
+from agent.events import Emit, Notice
+from agent.permissions.rules import Rule, Verdict, judge_call
+from agent.ports import Allow, Deny, HookEvent, PermissionQuestion
+from tools.base import Access, Tool
+from transcripts.messages import ToolUseBlock
+
+from .context import TurnContext
+
+HINT = "Do not try to reach the same end another way; say what you would need, or go on without it."
+HINT_AFTER_REASON = "Follow what the user said."
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedCall:
+    """A call whose tool is known and whose arguments were read; `access` is what it would do."""
+
+    use: ToolUseBlock
+    tool: Tool
+    title: str
+    arguments: Any
+    access: tuple[Access, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """The answer about one call. `refusal` is "" where it may run.
+
+    hint   what the model should do about a refusal
+    words  what the hook has to say to the model about a call that runs
+    stop   the user wants the turn to end
+    """
+
+    refusal: str = ""
+    hint: str = HINT
+    words: str = ""
+    stop: bool = False
+
+
+async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> Permission:
+    """Ask whoever has a say, in order. May raise ToolError, from the tool's preview."""
+    words = ""
+    if context.hooks is not None:
+        about = {"tool": call.tool.name, "input": dict(call.use.input)}
+        hooked = await context.hooks.run(HookEvent.PRE_TOOL, about)
+        if hooked.veto is not None:
+            return Permission(f"A hook refused this call: {hooked.veto}")
+        words = hooked.words
+    verdict = judge_call(call.tool.name, call.access, context.permissions.rules)
+    if verdict.answer == "deny":
+        return Permission(f"Permission denied: {verdict.why}.")
+    if verdict.answer == "ask":
+        question = _question(context, call, verdict)
+        answer = await context.approver.ask(question)
+        if isinstance(answer, Deny):
+            return _refused(answer)
+        _grant(context, emit, question, verdict, answer)
+    return Permission(words=words)
+
+
+def _question(context: TurnContext, call: ParsedCall, verdict: Verdict) -> PermissionQuestion:
+    tool, preview = call.tool, call.tool.preview
+    shown = preview(call.arguments, context.tool_context) if preview is not None else {"text": call.title}
+    identity = repr((tool.name, call.use.input, call.access))
+    key = hashlib.sha256(identity.encode("utf-8", "replace")).hexdigest()
+    prefix = str(verdict.prefix) if verdict.prefix is not None else None
+    return PermissionQuestion(tool.name, call.title, call.access, verdict.why, prefix, shown, key)
+
+
+def _refused(answer: Deny) -> Permission:
+    start = "Permission denied" if answer.nobody else "The user refused this call"
+    text = f"{start}: {answer.reason}" if answer.reason else f"{start}."
+    hint = HINT_AFTER_REASON if answer.reason and not answer.nobody else HINT
+    return Permission(text, hint, stop=answer.stop)
+
+
+def _grant(
+    context: TurnContext, emit: Emit, question: PermissionQuestion, verdict: Verdict, answer: Allow
+) -> None:
+    if answer.scope == "session":
+        for rule in rules_for_session(question, verdict):
+            context.permissions.allow(rule)
+    elif answer.scope == "always" and verdict.prefix is not None:
+        _grant_always(context, emit, verdict.prefix)
+
+
+def _grant_always(context: TurnContext, emit: Emit, rule: Rule) -> None:
+    try:
+        context.permissions.allow_always(rule)
+    except (AgentError, OSError) as error:
+        emit(Notice(f"{rule} is allowed for this session only, as it cannot be kept: {error}", "warning"))
+    else:
+        emit(Notice(f"{rule} is allowed in this project from now on: {context.permissions.path} keeps it"))
+
+
+def rules_for_session(question: PermissionQuestion, verdict: Verdict) -> list[Rule]:
+    """What "for this session" grants: the rule that was shown; else just the paths, or the tool."""
+    if verdict.prefix is not None:
+        return [verdict.prefix]
+    paths = [escape(each.target) for each in question.access if each.outside or each.protected]
+    return [Rule(question.tool, path) for path in paths] or [Rule(question.tool)]
