@@ -34,6 +34,7 @@ class SessionSummary:
     prompts      how many prompts; of a large file at least so many
     size         in bytes
     folder       where the session works
+    parent       the session that started it as a nested one, None where a person did
     """
 
     sid: str
@@ -44,6 +45,7 @@ class SessionSummary:
     prompts: int
     size: int
     folder: str
+    parent: str | None = None
 
 
 def recorded_sessions(project: Path) -> list[SessionSummary]:
@@ -59,10 +61,10 @@ def recorded_sessions(project: Path) -> list[SessionSummary]:
 
 
 def newest_session(project: Path) -> Path | None:
-    """The last active session of exactly this folder that has a prompt, or None."""
+    """The last active session of exactly this folder that has a prompt and is no nested one, or None."""
     here = os.path.realpath(project)
     for one in recorded_sessions(project):
-        if one.prompts and os.path.realpath(one.folder) == here:
+        if one.prompts and one.parent is None and os.path.realpath(one.folder) == here:
             return one.path
     return None
 
@@ -107,6 +109,7 @@ def _summary(path: Path, found: os.stat_result, is_whole: bool) -> SessionSummar
         prompts=len(prompts),
         size=found.st_size,
         folder=opened.folder if opened else str(path.parent.parent),
+        parent=opened.parent if opened else None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 
 from agent.events import Notice
@@ -16,8 +17,7 @@ from transcripts.facts import Opened, Unthink
 
 from .composition import Services
 from .context_building import build_context, compaction_state, request_settings
-
-ActiveSession = tuple[Session, TurnContext]
+from .nested_session import ActiveSession, spawn
 
 
 class SessionFactory:
@@ -68,7 +68,9 @@ class SessionFactory:
         session = Session(record.sid, record.store, record.folded, self.services.counter, setup.clock.now)
         session.masks = setup.masks
         session.deferred = record.deferred
-        return session, build_context(self.services, session)
+        context = build_context(self.services, session)
+        context.tool_context.spawn = partial(spawn, self.services, session, context)
+        return session, context
 
     def _now(self) -> float:
         return self.services.setup.clock.now()

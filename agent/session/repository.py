@@ -139,8 +139,8 @@ class SessionRepository:
             raise UsageError(str(error)) from error
 
     def listed(self) -> list[SessionSummary]:
-        """The sessions with a prompt in them, newest first. Blocks on the disk."""
-        return [one for one in recorded_sessions(self.home) if one.prompts]
+        """The sessions with a prompt in them but for nested ones, newest first. Blocks on the disk."""
+        return [one for one in recorded_sessions(self.home) if one.prompts and one.parent is None]
 
     def holder_of(self, name: str, but: str) -> str | None:
         """The id of a session other than `but` that is found by this name, in any case."""

@@ -8,6 +8,7 @@ request. The caller syncs for all but the first.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Protocol, TypeVar
 
 from agent.model_port import IncomingReply
@@ -34,6 +35,7 @@ from transcripts.masking import SecretMasks
 from transcripts.messages import Block, TextBlock, ToolUseBlock, Usage, empty_mapping, replace_surrogates
 
 F = TypeVar("F", bound=Fact)
+NESTED_TOPIC = "nested session"  # of metadata: {"session", "model", "usage"}
 
 
 class RecordWriter(Protocol):
@@ -115,6 +117,11 @@ class Session:
         asked = self.folded.opened.model if self.folded.opened else ""
         model = asked or answered
         self.spending[model] = self.spending.get(model, Usage()) + usage
+
+    def charge_nested(self, sid: str, model: str, usage: Usage) -> None:
+        """Count and record the usage of a nested session, which has a record of its own."""
+        self.spending[model] = self.spending.get(model, Usage()) + usage
+        self.add_metadata(NESTED_TOPIC, {"session": sid, "model": model, "usage": asdict(usage)})
 
     def started(self, of: int, block: int) -> Started:
         return self._add(Started(*self._next(), of, block), durable=True)
@@ -202,7 +209,7 @@ def text_of_reply(reply: Reply) -> str:
 
 
 def spent(folded: Folded) -> dict[str, Usage]:
-    """The usage of all replies of the session, added up by the model that was asked."""
+    """The usage of all replies of the session and of its nested sessions, by the model that was asked."""
     total: dict[str, Usage] = {}
     model = ""
     for fact in folded.facts:
@@ -211,4 +218,7 @@ def spent(folded: Folded) -> dict[str, Usage]:
         elif isinstance(fact, Reply):
             asked = model or fact.model
             total[asked] = total.get(asked, Usage()) + fact.usage
+        elif isinstance(fact, Metadata) and fact.topic == NESTED_TOPIC:
+            asked, usage = str(fact.about["model"]), Usage(**fact.about["usage"])
+            total[asked] = total.get(asked, Usage()) + usage
     return total

@@ -1,0 +1,199 @@
+"""A tool may run a nested session: its record, limits, permissions and cost belong to the calling one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.app.composition import make_services
+from agent.app.config import Config
+from agent.app.session_factory import SessionFactory, end_session, record_opening
+from agent.app.setup import RunSetup
+from agent.cli.arguments import Options
+from agent.events import Event
+from agent.loop.turn import run_turn
+from agent.session.session import spent
+from tests.agent.loop.world import Answers
+from tests.strict_api.faults import Fault
+from tests.strict_api.reply import Reply, calls
+from tests.strict_api.scripted_model import ScriptedModel
+from tests.strict_api.server import Server
+from tools.base import Arguments, SpawnRequest, SpawnResult, Tool, ToolCall, no_access, text_result
+from transcripts.facts import Closed, Opened
+from transcripts.load import read_record
+from transcripts.messages import TextBlock
+
+
+class Task(Arguments):
+    prompt: str
+
+
+def task_tool(request: Callable[[str], SpawnRequest], results: list[SpawnResult]) -> Tool:
+    """A tool that hands its prompt to a nested session; `results` gets how that ended."""
+
+    async def run(arguments: Task, call: ToolCall) -> Any:
+        assert call.context.spawn is not None
+        results.append(await call.context.spawn(request(arguments.prompt)))
+        return text_result(results[-1].text, error=bool(results[-1].error))
+
+    return Tool("task", "Runs a task.", Task, "other", lambda arguments: "", no_access, run)
+
+
+@asynccontextmanager
+async def calling_session(folder: Path, server: Server, tool: Tool, **options: Any) -> Any:
+    """A session with the task tool beside the built-in ones, at home in `folder`."""
+    config = Config(
+        user_dir=folder / "home",
+        cache_dir=folder / "cache",
+        state_dir=folder / "state",
+        base_url=server.base_url,
+        key="test-key-123456",
+    )
+    setup = RunSetup(Options(**options), config, folder, {"PATH": "/usr/bin:/bin"})
+    events: list[Event] = []
+    services = make_services(setup, events.append, Answers())
+    await services.warm()
+    services.tools["task"] = tool
+    session, context = SessionFactory(services).first()
+    record_opening(services, session, context)
+    try:
+        yield session, context, services
+    finally:
+        await end_session(session, context)
+        await services.close()
+
+
+def run(
+    folder: Path, steps: Sequence[Any], request: Callable[[str], SpawnRequest] = SpawnRequest, **options: Any
+) -> tuple[Any, list[SpawnResult], Server, Any]:
+    """The calling session after its turn on "go", how its nested ones ended, the server and the services."""
+    results: list[SpawnResult] = []
+    (folder / "README.md").write_text("# Title\n")
+
+    async def whole(server: Server) -> tuple[Any, Any]:
+        async with calling_session(folder, server, task_tool(request, results), **options) as made:
+            session, context, services = made
+            session.user((TextBlock("go"),))
+            await run_turn(session, context, lambda event: None)
+            return session, services
+
+    with Server(ScriptedModel(steps)) as server:
+        session, services = asyncio.run(whole(server))
+    assert server.refused == []
+    return session, results, server, services
+
+
+TASK = Reply((calls("task", prompt="what is the title?"),))
+READ = Reply((calls("read", file_path="README.md"),))
+
+
+def test_a_nested_session_answers_a_call_and_has_a_record_of_its_own(tmp_path: Path) -> None:
+    session, (result,), server, services = run(tmp_path, [TASK, READ, "It is Title.", "done"])
+    assert (result.text, result.turns, result.error) == ("It is Title.", 2, "")
+    facts = read_record(services.repository.home / ".transcripts" / f"{result.session}.jsonl").facts
+    opened = next(fact for fact in facts if isinstance(fact, Opened))
+    assert opened.parent == session.sid
+    assert [len(body["messages"]) for body in server.requests] == [1, 1, 3, 3]
+    assert "what is the title?" in str(server.requests[1]["messages"])
+
+
+def test_its_cost_is_the_calling_session_s_also_after_a_resume(tmp_path: Path) -> None:
+    session, _, _, _ = run(tmp_path, [TASK, READ, "It is Title.", "done"])
+    own = [fact.usage for fact in session.folded.facts if hasattr(fact, "usage")]
+    assert session.spent.output > sum(usage.output for usage in own)
+    assert spent(session.folded) == session.spending
+
+
+def test_it_is_offered_the_tools_and_told_what_was_asked_for(tmp_path: Path) -> None:
+    def request(prompt: str) -> SpawnRequest:
+        return SpawnRequest(prompt, tools=("read",), system="Answer in one word.")
+
+    _, _, server, _ = run(tmp_path, [TASK, "Title", "done"], request)
+    assert [tool["name"] for tool in server.requests[1]["tools"]] == ["read"]
+    assert server.requests[1]["system"][-1]["text"] == "Answer in one word."
+    assert len(server.requests[0]["tools"]) > 1
+
+
+def test_a_tool_that_is_not_there_cannot_be_offered(tmp_path: Path) -> None:
+    session, results, _, services = run(
+        tmp_path, [TASK, "done"], lambda prompt: SpawnRequest(prompt, tools=("grep", "read"))
+    )
+    assert results == []
+    assert "There is no tool named 'grep' to offer." in str(session.folded.facts)
+    assert len(list((services.repository.home / ".transcripts").glob("*.jsonl"))) == 1
+
+
+def test_its_turns_are_limited(tmp_path: Path) -> None:
+    _, (result,), _, _ = run(tmp_path, [TASK, READ, "done"], lambda prompt: SpawnRequest(prompt, max_turns=1))
+    assert result.turns == 1 and result.error.startswith("stopped after 1 turn")
+
+
+def test_it_spends_what_is_left_of_the_budget(tmp_path: Path) -> None:
+    _, (result,), server, _ = run(tmp_path, [TASK, READ, "It is Title.", "done"], max_budget_usd=1e-9)
+    assert "budget" in result.error and len(server.requests) == 1
+
+
+def test_it_cannot_start_sessions_and_sees_files_with_its_own_eyes(tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    async def look(arguments: Task, call: ToolCall) -> Any:
+        seen.append((call.context.spawn, dict(call.context.seen), call.context.jobs))
+        return text_result("looked")
+
+    async def whole(server: Server) -> None:
+        results: list[SpawnResult] = []
+        async with calling_session(tmp_path, server, task_tool(SpawnRequest, results)) as made:
+            session, context, _ = made
+            context.tools["look"] = Tool("look", "Looks.", Task, "other", lambda a: "", no_access, look)
+            context.tool_context.seen["/x"] = object()
+            session.user((TextBlock("go"),))
+            await run_turn(session, context, lambda event: None)
+            assert seen == [(None, {}, context.tool_context.jobs)]
+
+    with Server(ScriptedModel([TASK, Reply((calls("look", prompt=""),)), "it is", "done"])) as server:
+        asyncio.run(whole(server))
+
+
+def test_its_changes_are_the_calling_session_s_to_take_back(tmp_path: Path) -> None:
+    write = Reply((calls("write", file_path="new.txt", content="x\n"),))
+    session, _, _, services = run(
+        tmp_path, [TASK, write, "written", "done"], permission_mode="bypassPermissions"
+    )
+    assert (tmp_path / "new.txt").read_text() == "x\n"
+    changes = services.repository.checkpoints(session).log.changes
+    assert [change.path for change in changes] == ["new.txt"]
+
+
+def test_an_interrupted_call_ends_it_with_a_sound_record(tmp_path: Path) -> None:
+    async def whole(server: Server) -> Path:
+        results: list[SpawnResult] = []
+        async with calling_session(tmp_path, server, task_tool(SpawnRequest, results)) as made:
+            session, context, services = made
+            session.user((TextBlock("go"),))
+            turn = asyncio.ensure_future(run_turn(session, context, lambda event: None))
+            assert await asyncio.to_thread(server.arrived, 2)
+            turn.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await turn
+            assert results == []
+            home = services.repository.home / ".transcripts"
+            return next(path for path in home.glob("*.jsonl") if path.stem != session.sid)
+
+    with Server(ScriptedModel([TASK, "never said"])) as server:
+        server.faults.add(Fault("stall", when=lambda body: "what is the title" in str(body["messages"][0])))
+        path = asyncio.run(whole(server))
+    record = read_record(path)
+    assert not record.damaged and isinstance(record.facts[-1], Closed)
+
+
+def test_a_nested_session_is_found_by_its_id_alone(tmp_path: Path) -> None:
+    session, (result,), _, services = run(tmp_path, [TASK, "It is Title.", "done"])
+    repository = services.repository
+    assert [one.sid for one in repository.listed()] == [session.sid]
+    assert repository.newest().stem == session.sid
+    assert repository.named(result.session).stem == result.session
