@@ -29,7 +29,7 @@ class RequestSettings:
     effort      how hard it thinks: "low" to "max"; None leaves that to the model
     cache       how long the provider should keep the prefix: "5m", "1h"; None for not at all
     eager       whether the inputs of tools should stream before they are validated
-    rejected    features that the server did not take
+    rejected    features that the server did not take; they are off
     """
 
     model: str
@@ -42,12 +42,16 @@ class RequestSettings:
     eager: bool = False
     rejected: frozenset[Feature] = frozenset()
 
-    def without(self, feature: Feature) -> RequestSettings:
-        """The settings for a server that does not take a feature."""
-        return replace(self, rejected=self.rejected | {feature})
-
-    def may_use(self, feature: Feature) -> bool:
-        return feature not in self.rejected
+    def without(self, *features: Feature) -> RequestSettings:
+        """The settings for a server that does not take some features: these are off, and remembered."""
+        return replace(
+            self,
+            thinking=self.thinking and "thinking" not in features,
+            effort=None if "effort" in features else self.effort,
+            cache=None if "cache" in features else self.cache,
+            eager=self.eager and "eager tool input" not in features,
+            rejected=self.rejected | set(features),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,14 @@ from agent.permissions.modes import Mode
 from agent.ports import Approver, Chooser, Status
 from agent.session.conversation_text import show_briefly
 from agent.session.environment_context import environment_context
-from agent.session.session import Session
+from agent.session.session import Session, record_opening
 from agent.version import __version__
 from compact.window import WindowState, state_of
 from tools.jobs import announcement, command_runner, warm_jobs
 from transcripts.messages import Block, TextBlock
 
 from .composition import make_services
-from .session_factory import SessionFactory, end_session, record_opening
+from .session_factory import SessionFactory, end_session
 from .setup import RunSetup
 
 BLOCKED = "the context is full and automatic compaction is off: /compact makes room, /clear starts anew"
@@ -126,7 +126,8 @@ class Controller:
         self.emit(TurnStarted(text))
         earlier, self.after_prompt = self.after_prompt, []
         blocks = prompt_blocks(session, context, [*earlier, text])
-        record_opening(self.services, session, context)
+        window, folder = context.compaction.window.size, str(self.setup.folder)
+        record_opening(session, context.settings, window, folder, self.emit)
         user = session.user(blocks)
         try:
             return await run_turn(session, context, self.emit)

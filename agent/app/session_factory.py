@@ -6,14 +6,10 @@ import dataclasses
 from functools import partial
 from pathlib import Path
 
-from agent.events import Notice
 from agent.loop.context import TurnContext
-from agent.model_port import RequestSettings
 from agent.session.repository import OpenedRecord
-from agent.session.session import Session, name_of
+from agent.session.session import Session, name_of, record_opening
 from tools.jobs import close_jobs
-from tools.registry import same_tools
-from transcripts.facts import Opened, Unthink
 
 from .composition import Services
 from .context_building import build_context, compaction_state, request_settings
@@ -81,10 +77,11 @@ class SessionFactory:
         await services.selection.choose(name)
         opened = session.folded.opened
         settings = request_settings(services.setup, services.selection.facts, services.tools, opened)
-        context.settings = dataclasses.replace(settings, rejected=context.settings.rejected)
+        context.settings = settings.without(*context.settings.rejected)
         context.compaction = compaction_state(services, context.settings)
         if opened is not None:
-            record_opening(services, session, context)
+            window, folder = context.compaction.window.size, str(services.setup.folder)
+            record_opening(session, context.settings, window, folder, services.emit)
 
     def change_effort(self, context: TurnContext, effort: str) -> None:
         """Think so hard from the next request on, also with other models and in other sessions of this run.
@@ -102,38 +99,3 @@ async def end_session(session: Session, context: TurnContext) -> None:
     """End what a session runs, and close its record."""
     await close_jobs(context.tool_context)
     session.close("left")
-
-
-def record_opening(
-    services: Services, session: Session, context: TurnContext, parent: str | None = None
-) -> None:
-    """Record what the session is about to work with, where that is new or has changed.
-
-    Whatever changed (tools, model, folder, a hole in the record) makes the thinking so far unusable.
-    """
-    settings, before = context.settings, session.folded.opened
-    folder, holes = str(services.setup.folder), session.folded.gaps
-    if before is not None:
-        if notice := _what_changed(before, settings, folder):
-            services.emit(notice)
-        elif list(before.about.get("holes", ())) == holes:
-            return
-    session.open(
-        settings.system,
-        settings.tools,
-        model=settings.model,
-        window=context.compaction.window.size,
-        folder=folder,
-        parent=parent,
-        edits=(Unthink(0, session.folded.last_seq),) if session.folded.entries else (),
-        about={"holes": list(holes)} if holes else {},
-    )
-
-
-def _what_changed(before: Opened, settings: RequestSettings, folder: str) -> Notice | None:
-    if before.model != settings.model or not same_tools(before.tools, settings.tools):
-        return Notice("the model or the tools changed: earlier thinking is left out of the context")
-    if before.folder != folder:
-        was = before.folder or "an unknown folder"
-        return Notice(f"this session worked in {was} so far; from now on it works in {folder}", "warning")
-    return None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent.app.context_building import overheads
 from agent.events import CommandOutput, ContextChart, Event, Notice
-from agent.loop.compaction import CompactionRequest, compact_context
+from agent.loop.compaction import CompactionRequest, compact_context, situation_of
 from agent.loop.context import CompactionState
 from agent.loop.model_call import prompt_tokens
 from agent.session.repository import load_deferred
@@ -115,7 +115,7 @@ async def compact_now(controller: Controller, argument: str) -> Event | None:
     session, context = controller.in_use
     if not session.folded.entries:
         return Notice("there is nothing to compact yet")
-    situation = context.situation(session)
+    situation = situation_of(session, context)
     used = f"{situation.tokens:,} tokens, {percent(situation.tokens, situation.window):.0f} % of the window"
     words = argument.split()
     planned = dry_run(situation, "manual", " ".join(word for word in words if word != DRY_RUN))
@@ -139,7 +139,7 @@ async def undo_compaction(controller: Controller, argument: str) -> Event | None
     active = [made.id for made in session.folded.compactions if made.id not in session.folded.undone]
     if not active:
         return Notice("there is no compaction to undo")
-    planned = plan_undo(context.situation(session), argument or active[-1])
+    planned = plan_undo(situation_of(session, context), argument or active[-1])
     if isinstance(planned, CannotUndo):
         return Notice(planned.reason, "warning")
     session.undone(planned.id, planned.edits)

@@ -69,7 +69,7 @@ next request on."""
     session, context = controller.in_use
     if argument and argument not in EFFORTS:
         return Notice(f"the efforts are {', '.join(EFFORTS)}", "warning")
-    if not controller.services.selection.facts.effort or not context.settings.may_use("effort"):
+    if not controller.services.selection.facts.effort or "effort" in context.settings.rejected:
         return Notice(f"{context.settings.model} takes no effort here", "warning")
     if not argument:
         now = context.settings.effort or "the default of the model"

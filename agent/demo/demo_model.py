@@ -78,7 +78,7 @@ class DemoModel:
         sizes = [sum(len(str(part)) for part in (*settings.system, *settings.tools)) // CHARS_PER_TOKEN]
         sizes += [message.tokens for message in messages]
         instruction = len(request.instruction) // CHARS_PER_TOKEN
-        if settings.cache is None or not settings.may_use("cache"):
+        if settings.cache is None:
             return Usage(sum(sizes) + instruction)
         known, before = self._cached
         self._cached = (head, messages)
@@ -92,7 +92,7 @@ def _blocks(request: ModelRequest) -> Iterator[tuple[PendingBlock, str, Block]]:
     """The blocks of the reply, each as it begins, the text that is streamed of it, and as it ends."""
     settings = request.settings
     found = answer(request.messages, request.instruction, {str(tool["name"]) for tool in settings.tools})
-    if settings.thinking and settings.may_use("thinking") and not request.instruction:
+    if settings.thinking and not request.instruction:
         thought = f"I am to {name_calls(found.calls)}." if found.calls else "I tell what I know."
         yield PendingBlock("thinking"), thought, ThinkingBlock(thought, "demo")
     yield PendingBlock("text"), found.text, TextBlock(found.text)

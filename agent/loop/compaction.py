@@ -16,9 +16,10 @@ from agent.events import ContextCompacted, Emit, Notice
 from agent.ports import HookAnswer, HookEvent
 from agent.session.session import Session
 from compact.pipeline import plan
-from compact.plan import CompactionPlan, Flow, Proposal, SummaryReply, SummaryRequest, Trigger
+from compact.plan import CompactionPlan, Flow, Proposal, Situation, SummaryReply, SummaryRequest, Trigger
 from compact.reactive import REACTIVE_RUNGS
 from compact.report import compaction_notice, largest_blocks_sentence
+from compact.tokens import calibrate
 from compact.window import ContextWindow
 from transcripts.stored_outputs import store_output
 
@@ -90,7 +91,7 @@ async def _plan(
     session: Session, context: TurnContext, emit: Emit, request: CompactionRequest
 ) -> CompactionPlan:
     situation, answer, trigger, focus = (
-        context.situation(session),
+        situation_of(session, context),
         HookAnswer(),
         request.trigger,
         request.focus,
@@ -113,6 +114,28 @@ async def _plan(
         reason = f"a hook said no: {answer.veto}"
         return replace(step, failures=((HookEvent.PRE_COMPACT, reason), *step.failures), note=reason)
     return step
+
+
+def situation_of(session: Session, context: TurnContext) -> Situation:
+    """The session as the pipeline sees it now."""
+    state, tools = context.compaction, context.tool_context
+    inside = tools.outputs.is_relative_to(tools.folder)
+    outputs = tools.outputs.relative_to(tools.folder) if inside else tools.outputs
+    return Situation(
+        folded=session.folded,
+        settings=state.settings,
+        window=state.window,
+        prices=state.prices,
+        now=context.clock.now(),
+        overhead=state.overhead,
+        calibration=calibrate(session.folded.measurements),
+        binds=state.binds,
+        counter=state.counter,
+        live=state.live(),
+        # Facts are numbered anew in each session, and all sessions of a project share the folder.
+        outputs=f"{outputs / session.sid}-",
+        reported=state.rejected_tokens,
+    )
 
 
 def _advance(flow: Flow, reply: SummaryReply | None = None) -> SummaryRequest | CompactionPlan:

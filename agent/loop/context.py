@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from agent.model_port import Model, RequestSettings
 from agent.permissions.permission_store import PermissionStore
 from agent.ports import Approver, CheckpointRecorder, Clock, Hooks
-from agent.session.session import Session
-from compact.plan import Situation
 from compact.prices import Prices
 from compact.settings import CompactSettings
-from compact.tokens import TokenCounter, calibrate
+from compact.tokens import TokenCounter
 from compact.window import ContextWindow
 from tools.base import Tool, ToolContext
 
@@ -65,30 +63,3 @@ class TurnContext:
     max_cost: float | None = None
     jitter: Callable[[], float] = lambda: 0.5
     checkpoints: CheckpointRecorder | None = None
-
-    def situation(self, session: Session) -> Situation:
-        """The session as the pipeline sees it now."""
-        state = self.compaction
-        return Situation(
-            folded=session.folded,
-            settings=state.settings,
-            window=state.window,
-            prices=state.prices,
-            now=self.clock.now(),
-            overhead=state.overhead,
-            calibration=calibrate(session.folded.measurements),
-            binds=state.binds,
-            counter=state.counter,
-            live=state.live(),
-            outputs=self._outputs_prefix(session.sid),
-            reported=state.rejected_tokens,
-        )
-
-    def _outputs_prefix(self, sid: str) -> str:
-        """How the paths of this session's stored outputs begin, as the tools find them.
-
-        Facts are numbered anew in each session, and all sessions of a project share the folder.
-        """
-        folder, outputs = self.tool_context.folder, self.tool_context.outputs
-        shown = outputs.relative_to(folder) if outputs.is_relative_to(folder) else outputs
-        return f"{shown / sid}-"

@@ -147,7 +147,7 @@ def _adapt(context: TurnContext, error: ModelError, emit: Emit) -> bool:
     """Ask differently from now on: without a feature, or for no more output than the model can write."""
     settings = context.settings
     match error:
-        case FieldRejected() if settings.may_use(error.feature):
+        case FieldRejected() if error.feature not in settings.rejected:
             context.settings = settings.without(error.feature)
             emit(Notice(f"the server does not take {error.feature}: left out from now on", "warning"))
         case OutputTooLong() if error.limit < settings.max_tokens:

@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Protocol, TypeVar
 
-from agent.model_port import IncomingReply
+from agent.events import Emit, Notice
+from agent.model_port import IncomingReply, RequestSettings
 from compact.prices import prices_for
+from tools.registry import same_tools
 from transcripts.facts import (
     Closed,
     Compacted,
@@ -27,6 +29,7 @@ from transcripts.facts import (
     Rewound,
     Started,
     Undone,
+    Unthink,
     User,
 )
 from transcripts.fold import Folded
@@ -181,6 +184,37 @@ class Session:
     def _masked(self, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
         """The blocks without our own credentials and without lone surrogates."""
         return tuple(self.masks.block(without_surrogates(block)) for block in blocks)
+
+
+def record_opening(session: Session, settings: RequestSettings, window: int, folder: str, emit: Emit) -> None:
+    """Record what the session is about to work with, where that is new or has changed.
+
+    Whatever changed (tools, model, folder, a gap in the record) makes the thinking so far unusable.
+    """
+    before, gaps = session.folded.opened, session.folded.gaps
+    if before is not None:
+        if notice := _what_changed(before, settings, folder):
+            emit(notice)
+        elif list(before.about.get("holes", ())) == gaps:
+            return
+    session.open(
+        settings.system,
+        settings.tools,
+        model=settings.model,
+        window=window,
+        folder=folder,
+        edits=(Unthink(0, session.folded.last_seq),) if session.folded.entries else (),
+        about={"holes": list(gaps)} if gaps else {},
+    )
+
+
+def _what_changed(before: Opened, settings: RequestSettings, folder: str) -> Notice | None:
+    if before.model != settings.model or not same_tools(before.tools, settings.tools):
+        return Notice("the model or the tools changed: earlier thinking is left out of the context")
+    if before.folder != folder:
+        was = before.folder or "an unknown folder"
+        return Notice(f"this session worked in {was} so far; from now on it works in {folder}", "warning")
+    return None
 
 
 def without_surrogates(block: Block) -> Block:

@@ -99,7 +99,8 @@ class AnthropicModel:
 
     async def stream(self, request: ModelRequest, reply: IncomingReply, emit: Emit) -> None:
         """See model_port.Model."""
-        self.connect()
+        if self.client is None:
+            self.connect()
         with _errors_mapped(self):
             await self._post(encode_request(request), reply, emit)
 

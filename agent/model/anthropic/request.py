@@ -29,31 +29,26 @@ _MODEL_SEES = ("name", "description", "input_schema")  # of a tool's definition
 def encode_request(request: ModelRequest) -> bytes:
     """The body of a streamed request."""
     settings, view = request.settings, request.messages
-    pieces = [_encoded(message) for message in view]
-    if (mark := _cache_control(settings)) is not None and view:
+    mark = _cache_control(settings)
+    pieces = [message.encoded.get(FORMAT) or encode_message(message) for message in view]
+    if mark is not None and view:
         for index in {*request.cache_marks[-MAX_MESSAGE_MARKS:], len(view) - 1}:
             pieces[index] = encode_message(view[index], mark)
     if request.instruction:
         text = {"type": "text", "text": request.instruction}
         pieces.append(to_json_bytes({"role": "user", "content": [text]}))
-    head = to_json_bytes(_head(settings))
+    head = to_json_bytes(_head(settings, mark))
     return b'%b,"messages":[%b]}' % (head[:-1], b",".join(pieces))
 
 
-def _encoded(message: Message) -> bytes:
-    """The message without a mark, encoded once and kept with it."""
-    known = message.encoded.get(FORMAT)
-    if known is None:
-        known = message.encoded[FORMAT] = encode_message(message)
-    return known
-
-
 def encode_message(message: Message, mark: dict[str, Any] | None = None) -> bytes:
-    """A message as JSON; `mark` is a cache_control for its last block that may carry one."""
+    """A message as JSON, kept with it; `mark` is a cache_control for its last block that may carry one."""
     content = [block_to_json(part.block) for part in message.parts]
     if mark is not None and (place := markable_part(message)) is not None:
         content[place] = {**content[place], "cache_control": mark}
-    return to_json_bytes({"role": message.role, "content": content})
+        return to_json_bytes({"role": message.role, "content": content})
+    message.encoded[FORMAT] = to_json_bytes({"role": message.role, "content": content})
+    return message.encoded[FORMAT]
 
 
 def markable_part(message: Message) -> int | None:
@@ -66,27 +61,25 @@ def markable_part(message: Message) -> int | None:
 
 
 def _cache_control(settings: RequestSettings) -> dict[str, Any] | None:
-    if settings.cache is None or not settings.may_use("cache"):
+    if settings.cache is None:
         return None
     return {"type": "ephemeral"} if settings.cache == "5m" else {"type": "ephemeral", "ttl": settings.cache}
 
 
-def _head(settings: RequestSettings) -> dict[str, Any]:
+def _head(settings: RequestSettings, mark: dict[str, Any] | None) -> dict[str, Any]:
     """The request without its messages, fields in the order in which they are sent."""
     head: dict[str, Any] = {"model": settings.model, "max_tokens": settings.max_tokens}
-    mark = _cache_control(settings)
     if settings.system:
         head["system"] = [{"type": "text", "text": text} for text in settings.system]
         if mark:
             head["system"][-1]["cache_control"] = mark
     if settings.tools:
-        eager = settings.eager and settings.may_use("eager tool input")
-        extra = {"eager_input_streaming": True} if eager else {}
+        extra = {"eager_input_streaming": True} if settings.eager else {}
         head["tools"] = [
             {**{key: tool[key] for key in _MODEL_SEES if key in tool}, **extra} for tool in settings.tools
         ]
-    if settings.thinking and settings.may_use("thinking"):
+    if settings.thinking:
         head["thinking"] = {"type": "adaptive", "display": "summarized"}
-    if settings.effort and settings.may_use("effort"):
+    if settings.effort:
         head["output_config"] = {"effort": settings.effort}
     return {**head, "stream": True}

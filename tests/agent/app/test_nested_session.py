@@ -12,12 +12,12 @@ import pytest
 
 from agent.app.composition import make_services
 from agent.app.config import Config
-from agent.app.session_factory import SessionFactory, end_session, record_opening
+from agent.app.session_factory import SessionFactory, end_session
 from agent.app.setup import RunSetup
 from agent.cli.arguments import Options
 from agent.events import Event
 from agent.loop.turn import run_turn
-from agent.session.session import spent
+from agent.session.session import record_opening, spent
 from tests.agent.loop.world import Answers
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls
@@ -60,7 +60,7 @@ async def calling_session(folder: Path, server: Server, tool: Tool, **options: A
     await services.warm()
     services.tools["task"] = tool
     session, context = SessionFactory(services).first()
-    record_opening(services, session, context)
+    record_opening(session, context.settings, 200_000, str(folder), services.emit)
     try:
         yield session, context, services
     finally:

@@ -12,12 +12,13 @@ import pytest
 from agent.app.composition import Services, make_services
 from agent.app.config import Config
 from agent.app.context_building import overheads
-from agent.app.session_factory import SessionFactory, end_session, record_opening
+from agent.app.session_factory import SessionFactory, end_session
 from agent.app.setup import RunSetup
 from agent.cli.arguments import Options
 from agent.errors import ConfigError
 from agent.events import Event, Notice
 from agent.model_port import RequestSettings
+from agent.session.session import record_opening
 from compact.tokens import load_counter
 from tests.agent.loop.world import Answers
 from tools import BUILTIN, recall
@@ -110,7 +111,7 @@ def test_a_session_recorded_without_kinds_goes_on_without_a_notice(tmp_path: Pat
         services = services_in(tmp_path, events)
         await services.warm()
         session, context = SessionFactory(services).resume(SID)
-        record_opening(services, session, context)
+        record_opening(session, context.settings, 200_000, str(tmp_path), services.emit)
         opened = [fact for fact in session.folded.facts if isinstance(fact, Opened)]
         await end_session(session, context)
         await services.close()

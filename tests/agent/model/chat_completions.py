@@ -190,7 +190,7 @@ def _head(settings: RequestSettings) -> dict[str, Any]:
     head |= {"stream": True, "stream_options": {"include_usage": True}}
     if settings.tools:
         head["tools"] = [{"type": "function", "function": _function(tool)} for tool in settings.tools]
-    if settings.effort and settings.may_use("effort"):
+    if settings.effort:
         head["reasoning_effort"] = settings.effort
     return head
 
