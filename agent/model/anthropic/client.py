@@ -13,7 +13,6 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
 from agent.errors import AuthenticationError, ModelError, ModelNotFound, TransientError
@@ -58,7 +57,8 @@ class AnthropicModel:
     assume_official: bool = False
     catalog: ModelCatalog = CATALOG
     client: Any = field(default=None, repr=False)
-    sdk: ModuleType | None = field(default=None, repr=False)
+    sdk: Any = field(default=None, repr=False)
+    http: Any = field(default=None, repr=False)
 
     @property
     def server(self) -> str:
@@ -72,10 +72,10 @@ class AnthropicModel:
         """Import the SDK and make the client (1.6 to 4 s the first time). Raises AuthenticationError."""
         if self.client is not None:
             return
-        import anthropic
+        import anthropic  # 1,600 ms and more, so not before the prompt stands
         import httpx2
 
-        self.sdk = anthropic
+        self.sdk, self.http = anthropic, httpx2
         local = "api.anthropic.com" not in self.server
         self.silence = max(self.silence, self.stall or 0.0)
         self.stall = self.stall or (LOCAL_STALL_TIMEOUT_S if local else STALL_TIMEOUT_S)
@@ -109,13 +109,11 @@ class AnthropicModel:
 
     async def describe(self, model: str) -> ModelFacts:
         """See model_port.Model; asks the models endpoint."""
-        import httpx2
-
         self.connect()
         known = self.known_facts(model)
         try:
             with _errors_mapped(self):
-                response = await self.client.get(f"/v1/models/{model}", cast_to=httpx2.Response)
+                response = await self.client.get(f"/v1/models/{model}", cast_to=self.http.Response)
                 answer = json.loads(response.content)
         except ModelNotFound:
             if self.official and not known.known:
@@ -126,13 +124,11 @@ class AnthropicModel:
         return facts_from_endpoint(model, answer, self.official)
 
     async def _post(self, body: bytes, reply: IncomingReply, emit: Emit) -> None:
-        import httpx2
-
         async with asyncio.timeout(self.silence) as limit:
             response = await self.client.post(
                 "/v1/messages",
                 content=body,
-                cast_to=httpx2.Response,
+                cast_to=self.http.Response,
                 stream=True,
                 options={"headers": _HEADERS},
             )
@@ -144,7 +140,6 @@ class AnthropicModel:
 
     async def _read(self, response: Any, reply: IncomingReply, emit: Emit, limit: asyncio.Timeout) -> None:
         """Fill the reply until it is whole. Only content extends the time limit, whatever bytes come."""
-        assert self.sdk is not None
         now = asyncio.get_running_loop().time
         accumulator = MessageAccumulator(reply)
         events = self.sdk.AsyncStream.raw_events(response)
@@ -160,23 +155,20 @@ class AnthropicModel:
             if delta is not None:
                 emit(delta)
             if reply.complete:
-                await _drain(events)
+                await self._drain(events)
                 return
         if not reply.started:
             content = response.headers.get("content-type", "no content type")
             raise TransientError(f"an empty answer ({content}): a captive portal or a proxy?")
 
-
-async def _drain(events: AsyncIterator[Any]) -> None:
-    """Read to the end, so that the connection can serve the next request; the reply is whole anyway."""
-    import httpx2
-
-    try:
-        async with asyncio.timeout(DRAIN_TIMEOUT_S):
-            async for _ in events:
-                pass
-    except (httpx2.HTTPError, httpx2.StreamError, OSError):  # nothing is lost any more
-        log.info("the connection did not end well", exc_info=True)
+    async def _drain(self, events: AsyncIterator[Any]) -> None:
+        """Read to the end, so that the connection can serve the next request; the reply is whole anyway."""
+        try:
+            async with asyncio.timeout(DRAIN_TIMEOUT_S):
+                async for _ in events:
+                    pass
+        except (self.http.HTTPError, self.http.StreamError, OSError):  # nothing is lost any more
+            log.info("the connection did not end well", exc_info=True)
 
 
 @contextmanager
@@ -200,17 +192,14 @@ def _body_of(error: Any) -> str:
 
 def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:
     """What an exception of the model's client means."""
-    import httpx2
-
-    sdk, client = model.sdk, model.client
-    assert sdk is not None
+    sdk, http, client = model.sdk, model.http, model.client
     server = mask(str(client.base_url)).rstrip("/")
     match error:
         case sdk.APIStatusError():
             return map_error(error.status_code, _body_of(error), error.response.headers, time.time())
-        case sdk.APITimeoutError() if isinstance(error.__cause__, httpx2.ConnectTimeout):
+        case sdk.APITimeoutError() if isinstance(error.__cause__, http.ConnectTimeout):
             return TransientError(f"no connection to {server} within {CONNECT_TIMEOUT_S:.0f} s")
-        case sdk.APITimeoutError() | httpx2.TimeoutException():
+        case sdk.APITimeoutError() | http.TimeoutException():
             return TransientError(f"nothing came from {server} for {model.stall:.0f} s")
         case sdk.APIConnectionError():
             return map_connection_error(server, client.base_url.host, error)
@@ -220,6 +209,6 @@ def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:
             return AuthenticationError("no credentials: set ANTHROPIC_API_KEY, or try --offline")
         case TimeoutError():
             return TransientError(f"the server sent signs of life, but no content for {model.silence:.0f} s")
-        case httpx2.HTTPError() | httpx2.StreamError() | OSError():
+        case http.HTTPError() | http.StreamError() | OSError():
             return TransientError(f"the connection broke: {summarize_error(error)}")
     return TransientError(f"the stream made no sense: {type(error).__name__}: {summarize_error(error)}")
