@@ -36,7 +36,11 @@ def demo_model(setup: RunSetup) -> Model:
     return DemoModel(setup.options.context_window or WINDOW_TOKENS)
 
 
-PROVIDERS: Mapping[str, Callable[[RunSetup], Model]] = {"anthropic": anthropic_model, "demo": demo_model}
+PROVIDERS: Mapping[str, Callable[[RunSetup], Model]] = {
+    "anthropic": anthropic_model,
+    "demo": demo_model,
+}
+TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)
 
 
 @dataclass(slots=True)
@@ -84,7 +88,10 @@ class Services:
 def make_services(setup: RunSetup, emit: Emit, approver: Approver) -> Services:
     """The services of a run, with nothing slow done yet."""
     offline = setup.options.offline
-    model = PROVIDERS["demo" if offline else "anthropic"](setup)
+    provider = "demo" if offline else setup.config.provider
+    if provider not in PROVIDERS:
+        raise ConfigError(f"there is no provider {provider!r}; there are {', '.join(PROVIDERS)}")
+    model = PROVIDERS[provider](setup)
     cache = None if offline else ModelFactsCache(setup.config.cache_dir / "models.json")
     repository = SessionRepository(
         setup.folder,
@@ -92,4 +99,5 @@ def make_services(setup: RunSetup, emit: Emit, approver: Approver) -> Services:
         tell=lambda text: emit(Notice(text, "warning")),
     )
     selection = ModelSelection(model, setup.model_name, setup.clock.now, cache)
-    return Services(setup, emit, approver, selection, repository, load_counter(), (BuiltinTools(),))
+    sources = tuple(make() for make in TOOL_SOURCES)
+    return Services(setup, emit, approver, selection, repository, load_counter(), sources)

@@ -32,6 +32,7 @@ _SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|pass|sign", re.IGNORE
 class Config:
     """Everything settable, with its default. `compact` holds the entries of the [compact] table."""
 
+    provider: str = "anthropic"
     model: str | None = None
     effort: str | None = None
     max_tokens: int = 32_000
@@ -163,6 +164,7 @@ def _value(environ: Mapping[str, str], name: str) -> str | None:
 SETTING_VARIABLES = {
     "ANTHROPIC_MODEL": "model",
     "MAKEROOM_MODEL": "model",
+    "MAKEROOM_PROVIDER": "provider",
     "MAKEROOM_EFFORT": "effort",
     "MAKEROOM_MAX_TOKENS": "max_tokens",
     "MAKEROOM_CONTEXT_WINDOW": "context_window",
@@ -219,8 +221,8 @@ def _milliseconds(text: str) -> float:
 
 
 def has_credentials(config: Config, environ: Mapping[str, str], home: Path) -> bool:
-    """Whether the SDK will find something to sign requests with; a local server needs nothing."""
-    if config.key or config.token or not config.official:
+    """Whether there is something to sign requests with; a local server and other providers see to that."""
+    if config.key or config.token or not config.official or config.provider != "anthropic":
         return True
     if _value(environ, "ANTHROPIC_PROFILE") or _value(environ, "ANTHROPIC_FEDERATION_RULE_ID"):
         return True

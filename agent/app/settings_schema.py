@@ -67,6 +67,7 @@ class FileSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
+    provider: _Text | None = Field(None, description="a text")
     model: _Text | None = Field(None, description="a text")
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = Field(
         None, description="one of low, medium, high, xhigh, max"
