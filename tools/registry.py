@@ -11,8 +11,6 @@ from typing import Any
 from . import BUILTIN
 from .base import Tool
 
-_VISIBLE_KEYS = ("name", "description", "input_schema")  # of a definition; its kind is for the record alone
-
 
 class BuiltinTools:
     """The source of the tools in BUILTIN, in that order. Their modules are loaded by `open`."""
@@ -66,16 +64,6 @@ def definitions(tools: Iterable[Tool]) -> tuple[dict[str, Any], ...]:
         }
         for tool in tools
     )
-
-
-def same_tools(a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether two lists of definitions are the same to the model."""
-    return [visible_definition(each) for each in a] == [visible_definition(each) for each in b]
-
-
-def visible_definition(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """What the model is sent of a definition as the record keeps it."""
-    return {key: definition[key] for key in _VISIBLE_KEYS if key in definition}
 
 
 def _input_schema(tool: Tool) -> dict[str, Any]:

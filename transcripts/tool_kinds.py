@@ -1,11 +1,11 @@
-"""What kind of work a tool does, as its definition in the record (`Opened.tools`) declares it.
+"""The definition of a tool in the record (`Opened.tools`): what the model sees of it, and its kind of work.
 
 Records of versions that declared no kinds, and recordings of other agents, are read by the tools' names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast, get_args
 
 ToolKind = Literal["reads", "writes", "runs", "recalls", "asks", "other"]
@@ -13,6 +13,7 @@ ToolKind = Literal["reads", "writes", "runs", "recalls", "asks", "other"]
 asks: puts a question to the user or the program. other: none of these."""
 TOOL_KINDS: tuple[ToolKind, ...] = get_args(ToolKind)
 
+_VISIBLE_KEYS = ("name", "description", "input_schema")  # the kind is for the record alone
 _KIND_BY_NAME: dict[str, ToolKind] = {
     **dict.fromkeys(("read", "view", "open", "cat"), "reads"),
     **dict.fromkeys(
@@ -30,3 +31,13 @@ def tool_kind(name: str, definitions: Iterable[Mapping[str, Any]] = ()) -> ToolK
     if declared in TOOL_KINDS:
         return cast("ToolKind", declared)
     return _KIND_BY_NAME.get(name.lower(), "other")
+
+
+def visible_definition(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """What the model is sent of a definition."""
+    return {key: definition[key] for key in _VISIBLE_KEYS if key in definition}
+
+
+def same_tools(a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether two lists of definitions are the same to the model."""
+    return [visible_definition(each) for each in a] == [visible_definition(each) for each in b]

@@ -21,10 +21,11 @@ from compact.window import ContextWindow
 from tools.base import Tool, ToolContext
 from tools.jobs import announcement, command_runner
 from tools.read import restore_seen
-from tools.registry import definitions, visible_definition
+from tools.registry import definitions
 from tools.write_recovery import recover
 from transcripts.facts import Opened, Result
 from transcripts.fold import Folded
+from transcripts.tool_kinds import visible_definition
 from transcripts.view import PartKind, to_json_bytes
 
 from .composition import Services

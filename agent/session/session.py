@@ -14,7 +14,6 @@ from typing import Any, Protocol, TypeVar
 from agent.events import Emit, Notice
 from agent.model_port import IncomingReply, RequestSettings
 from compact.prices import prices_for
-from tools.registry import same_tools
 from transcripts.facts import (
     Closed,
     Compacted,
@@ -36,6 +35,7 @@ from transcripts.fold import Folded
 from transcripts.lazy_results import LazyResults
 from transcripts.masking import SecretMasks
 from transcripts.messages import Block, TextBlock, ToolUseBlock, Usage, empty_mapping, replace_surrogates
+from transcripts.tool_kinds import same_tools
 
 F = TypeVar("F", bound=Fact)
 NESTED_TOPIC = "nested session"  # of metadata: {"session", "model", "usage"}

@@ -17,7 +17,8 @@ from agent.model_port import ModelRequest, RequestSettings
 from agent.permissions.rules import parse_rules
 from tools import BUILTIN, read
 from tools.base import Tool, ToolCall, ToolResult, text_result
-from tools.registry import BuiltinTools, definitions, join_tools, load_builtin_tools, same_tools
+from tools.registry import BuiltinTools, definitions, join_tools, load_builtin_tools
+from transcripts.tool_kinds import same_tools
 from transcripts.view import to_json_bytes
 
 from .file_session import ROOT

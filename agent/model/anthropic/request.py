@@ -12,6 +12,7 @@ from typing import Any
 from agent.errors import Feature
 from agent.model_port import ModelRequest, RequestSettings
 from transcripts.messages import UnknownBlock, block_to_json
+from transcripts.tool_kinds import visible_definition
 from transcripts.view import Message, PartKind, to_json_bytes
 
 FORMAT = "anthropic messages"  # the key of what `Message.encoded` keeps for this adapter
@@ -23,7 +24,6 @@ FEATURE_FIELDS: dict[str, Feature] = {
     "cache_control": "cache",
     "eager_input_streaming": "eager tool input",
 }
-_MODEL_SEES = ("name", "description", "input_schema")  # of a tool's definition
 
 
 def encode_request(request: ModelRequest) -> bytes:
@@ -75,9 +75,7 @@ def _head(settings: RequestSettings, mark: dict[str, Any] | None) -> dict[str, A
             head["system"][-1]["cache_control"] = mark
     if settings.tools:
         extra = {"eager_input_streaming": True} if settings.eager else {}
-        head["tools"] = [
-            {**{key: tool[key] for key in _MODEL_SEES if key in tool}, **extra} for tool in settings.tools
-        ]
+        head["tools"] = [{**visible_definition(tool), **extra} for tool in settings.tools]
     if settings.thinking:
         head["thinking"] = {"type": "adaptive", "display": "summarized"}
     if settings.effort:
