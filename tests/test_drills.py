@@ -1,0 +1,327 @@
+"""Adding a part of each kind takes one new file and one registered line: done with a dummy, run, and counted.
+
+The product is copied, the part is added to the copy, and the copy is run. What counts as a line of existing
+files is every line that was changed or added there, but for the import of the new file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.agent.model.chat_server import ChatReply, ChatServer
+from tests.strict_api.reply import Reply, calls
+from tests.strict_api.scripted_model import ScriptedModel
+from tests.strict_api.server import Server
+
+ROOT = Path(__file__).resolve().parents[1]
+RUN_DEADLINE_S = 60
+
+
+@dataclass
+class Copy:
+    """A copy of the product with a project to work in; remembers which existing lines were touched."""
+
+    folder: Path
+    touched: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+
+    @property
+    def project(self) -> Path:
+        return self.folder / "project"
+
+    def add(self, path: str, text: str) -> None:
+        """Add a new file."""
+        target = self.folder / path
+        assert not target.exists()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+        self.added.append(path)
+
+    def change(self, path: str, *changes: tuple[str, str]) -> None:
+        """Replace texts in an existing file."""
+        target = self.folder / path
+        before = after = target.read_text()
+        for old, new in changes:
+            assert after.count(old) == 1, f"{path} has {after.count(old)} times {old!r}"
+            after = after.replace(old, new)
+        target.write_text(after)
+        for line in difflib.ndiff(before.splitlines(), after.splitlines()):
+            if line.startswith("+ ") and not line.startswith(("+ from ", "+ import ")):
+                self.touched.append(line[2:].strip())
+
+    def run(self, *argv: str, typed: str = "", **environ: str) -> str:
+        """What `makeroom ARGV` prints: standard output, then standard error."""
+        return self._python(["-m", "agent", *argv], typed, environ)
+
+    def python(self, code: str) -> str:
+        return self._python(["-c", code], "", {})
+
+    def _python(self, argv: list[str], typed: str, environ: dict[str, str]) -> str:
+        kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "TMPDIR")}
+        done = subprocess.run(
+            [sys.executable, *argv],
+            cwd=self.project,
+            env={**kept, "HOME": str(self.folder / "home"), "PYTHONPATH": str(self.folder), **environ},
+            input=typed,
+            capture_output=True,
+            text=True,
+            timeout=RUN_DEADLINE_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Copy:
+    for package in ("agent", "tools", "compact", "transcripts"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=ignored)
+    made = Copy(tmp_path)
+    made.project.mkdir()
+    (made.project / "README.md").write_text("three small words\n")
+    return made
+
+
+@contextmanager
+def strict_server(*steps: Reply | str) -> Iterator[tuple[Server, dict[str, str]]]:
+    """A server that plays the steps, and the environment that leads to it."""
+    with Server(ScriptedModel(steps)) as server:
+        yield server, {"ANTHROPIC_BASE_URL": server.base_url, "ANTHROPIC_API_KEY": "test-key-123456"}
+        assert server.refused == []
+
+
+def result_of(server: Server) -> str:
+    """What the model was sent of the newest call."""
+    return str(server.requests[-1]["messages"][-1]["content"])
+
+
+def test_a_tool_is_a_file_and_a_name(copy: Copy) -> None:
+    copy.add(
+        "tools/count_words.py",
+        """
+from pathlib import Path
+
+from tools.base import Tool, ToolCall, ToolResult, text_result
+from tools.resolve_path import FileArguments
+
+
+async def count_words(arguments: FileArguments, call: ToolCall) -> ToolResult:
+    words = Path(arguments.real_path(call.context)).read_text().split()
+    return text_result(f"{len(words)} words")
+
+
+TOOL = Tool(
+    "count_words", "Counts words.", FileArguments, "reads", FileArguments.title, FileArguments.access,
+    count_words, parallel=True,
+)
+""",
+    )
+    copy.change("tools/__init__.py", ('"recall")', '"recall", "count_words")'))
+    with strict_server(Reply((calls("count_words", file_path="README.md"),)), "Three.") as (server, environ):
+        printed = copy.run("-p", "how many words?", **environ)
+        assert "Three." in printed and "count_words  README.md" in printed
+        assert [tool["name"] for tool in server.requests[0]["tools"]][-1] == "count_words"
+        assert "3 words" in result_of(server)
+    assert (len(copy.added), len(copy.touched)) == (1, 1)
+
+
+def test_a_compaction_layer_is_a_file_and_a_name(copy: Copy) -> None:
+    copy.add(
+        "compact/layers/first_words.py",
+        """
+from compact.plan import Layer, Proposal, Situation
+from compact.report import propose
+from transcripts.facts import Clear
+from transcripts.view import PartKind
+
+
+def _plan(situation: Situation) -> tuple[Proposal, ...]:
+    parts = [part for message in situation.view for part in message.parts if part.kind is PartKind.RESULT]
+    edits = tuple(Clear(part.seq, part.index, "content", f"[r{part.seq}: gone]", 5) for part in parts[:1])
+    return (propose(situation, "first_words", "auto", edits),) if edits else ()
+
+
+FIRST_WORDS_LAYER = Layer(_plan)
+""",
+    )
+    register_layer(copy)
+    with strict_server(Reply((calls("read", file_path="README.md"),)), "Read.") as (server, environ):
+        copy.run("-p", "read it", **environ)
+        assert "gone]" in result_of(server) and "three small words" not in result_of(server)
+    record = next((copy.project / ".transcripts").glob("*.jsonl")).read_text()
+    assert '"layer":"first_words"' in record
+    assert (len(copy.added), len(copy.touched)) == (1, 1)
+
+
+def register_layer(copy: Copy) -> None:
+    copy.change(
+        "compact/layers/__init__.py",
+        ("from .micro", "from .first_words import FIRST_WORDS_LAYER\nfrom .micro"),
+        ("SNIP_LAYER, MICRO_LAYER,", "SNIP_LAYER, FIRST_WORDS_LAYER, MICRO_LAYER,"),
+    )
+
+
+def test_a_slash_command_is_a_function_and_a_line(copy: Copy) -> None:
+    copy.add(
+        "agent/commands/greeting.py",
+        '''
+from agent.app.controller import Controller
+from agent.events import CommandOutput, Event
+
+
+async def greet(controller: Controller, argument: str) -> Event | None:
+    """Greet somebody. Takes a name."""
+    return CommandOutput(f"hello {argument}")
+''',
+    )
+    copy.change(
+        "agent/commands/__init__.py",
+        ("from .rewind import rewind", "from .greeting import greet\nfrom .rewind import rewind"),
+        (
+            '    Command("clear", session.new_session',
+            '    Command("greet", greet),\n    Command("clear", session.new_session',
+        ),
+    )
+    printed = copy.run("--offline", "--plain", typed="/greet world\n/help greet\n/exit\n")
+    assert "hello world" in printed and "/greet: Greet somebody. Takes a name." in printed
+    assert (len(copy.added), len(copy.touched)) == (1, 1)
+
+
+def test_an_output_format_is_a_class_and_an_entry(copy: Copy) -> None:
+    copy.add(
+        "agent/ui/count_format.py",
+        """
+from agent.events import Event, TurnFinished
+from agent.ui.output_formats import RunDescription, StandardStreams
+
+
+class CountFormat:
+    def __init__(self, description: RunDescription, streams: StandardStreams) -> None:
+        self.streams, self.events = streams, 0
+
+    def show(self, event: Event) -> None:
+        self.events += 1
+
+    def finish(self, code: int, error: str) -> int:
+        self.streams.out.write(f"{self.events > 3} {code}\\n")
+        return code
+""",
+    )
+    register_format(copy)
+    assert "True 0" in copy.run("-p", "hello", "--offline", "--output-format", "count")
+    assert (len(copy.added), len(copy.touched)) == (1, 1)
+
+
+def register_format(copy: Copy) -> None:
+    copy.change(
+        "agent/app/options.py",
+        (
+            '    "json": "agent.ui.output_formats:',
+            '    "count": "agent.ui.count_format:CountFormat",\n    "json": "agent.ui.output_formats:',
+        ),
+    )
+
+
+def test_a_hook_event_is_a_member_and_the_place_that_fires_it(copy: Copy) -> None:
+    copy.change(
+        "agent/ports.py", ("    PRE_COMPACT = ", '    SESSION_END = "session_end"\n    PRE_COMPACT = ')
+    )
+    assert len(copy.touched) == 1
+    copy.change(
+        "agent/app/controller.py",
+        (
+            "            await end_session(self.session, self.context)\n",
+            "            if self.context.hooks is not None:\n"
+            "                await self.context.hooks.run(HookEvent.SESSION_END, {})\n"
+            "            await end_session(self.session, self.context)\n",
+        ),
+        (
+            "from agent.ports import Approver,",
+            "from agent.ports import HookEvent\nfrom agent.ports import Approver,",
+        ),
+    )
+    settings = copy.folder / "home" / ".config" / "makeroom" / "settings.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("[hooks]\nsession_end = 'cat > ended'\n")
+    assert "session_end" not in copy.run("-p", "hello", "--offline")
+    assert '"moment": "session_end"' in (copy.project / "ended").read_text()
+
+
+def test_a_source_of_tools_is_a_file_and_a_line(copy: Copy) -> None:
+    copy.add(
+        "agent/app/greeting_tools.py",
+        """
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tools.base import Arguments, Tool, ToolCall, ToolResult, no_access, text_result
+
+
+class Greeting(Arguments):
+    who: str
+
+
+class GreetingTools:
+    name = "greetings"
+
+    async def open(self, folder: Path, environ: Mapping[str, str]) -> None:
+        self.folder = folder
+
+    def tools(self) -> Sequence[Tool]:
+        async def greet(arguments: Greeting, call: ToolCall) -> ToolResult:
+            return text_result(f"hello {arguments.who} in {self.folder.name}")
+
+        return [Tool("greet", "Greets.", Greeting, "other", lambda a: a.who, no_access, greet)]
+
+    async def close(self) -> None:
+        (self.folder / "closed").touch()
+""",
+    )
+    copy.change(
+        "agent/app/composition.py",
+        ("(BuiltinTools,)", "(BuiltinTools, GreetingTools)"),
+        (
+            "from .setup import RunSetup",
+            "from .greeting_tools import GreetingTools\nfrom .setup import RunSetup",
+        ),
+    )
+    with strict_server(Reply((calls("greet", who="you"),)), "Greeted.") as (server, environ):
+        assert "Greeted." in copy.run("-p", "greet me", **environ)
+        assert "hello you in project" in result_of(server)
+    assert (copy.project / "closed").exists()
+    assert (len(copy.added), len(copy.touched)) == (1, 1)
+
+
+def test_a_model_provider_is_a_folder_and_a_line(copy: Copy) -> None:
+    adapter = (ROOT / "tests" / "agent" / "model" / "chat_completions.py").read_text()
+    made = (
+        '\n\ndef chat_model(setup: object) -> ChatCompletionsModel:\n    return ChatCompletionsModel("URL")\n'
+    )
+    with ChatServer() as server:
+        server.replies += [
+            ChatReply("", "", (("read", '{"file_path": "README.md"}'),)),
+            ChatReply("Three words."),
+        ]
+        copy.add("agent/model/chat/client.py", adapter + made.replace("URL", server.base_url))
+        copy.change(
+            "agent/app/composition.py",
+            ('    "demo": demo_model,\n', '    "demo": demo_model,\n    "chat": chat_model,\n'),
+            (
+                "from agent.model.selection",
+                "from agent.model.chat.client import chat_model\nfrom agent.model.selection",
+            ),
+        )
+        assert "Three words." in copy.run("-p", "how many words?", MAKEROOM_PROVIDER="chat")
+        assert server.refused == [] and b"three small words" in server.bodies[-1]
+    assert (len(copy.added), len(copy.touched)) == (1, 1)
