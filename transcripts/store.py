@@ -13,16 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 from .codec import FORMAT_VERSION, encode_fact
-from .disk import (
-    DISK,
-    SHORT_WRITE,
-    Disk,
-    cut_off,
-    open_record,
-    read_pieces,
-    record_folders,
-    replace_and_open,
-)
+from .disk import DISK, SHORT_WRITE, Disk, cut_off, open_record, read_pieces, record_folders, replace_and_open
 from .facts import Closed, Fact, Metadata, Opened
 from .load import LoadedRecord, read_record
 from .record_errors import RecordTooNew, RecordUnreadable, StoreError

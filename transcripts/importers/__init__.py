@@ -1,6 +1,6 @@
 """Imports recordings of this and other agents as facts: which formats there are, detecting one, reading it.
 
-Pure: bytes in, facts out. Each format is a module with `recognizes(sample)` and `read_session(text, count)`.
+Pure: bytes in, facts out. Each format is a module with `recognizes(file)` and `read_session(file, session)`.
 """
 
 from __future__ import annotations
@@ -9,17 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from . import api_messages, claude_code, makeroom_record, pi, swe_agent
-from .recording import Count, ImportedSession, Sample, UnreadableRecording, take_sample
+from .recording import Count, ImportedSession, ParsedFile, UnreadableRecording, parse_file
 
-__all__ = [
-    "IMPORT_FORMATS",
-    "Count",
-    "ImportFormat",
-    "ImportedSession",
-    "UnreadableRecording",
-    "detect_format",
-    "import_session",
-]
+__all__ = ["IMPORT_FORMATS", "UnreadableRecording", "detect_format", "import_session"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +20,8 @@ class ImportFormat:
 
     name: str
     what: str
-    recognizes: Callable[[Sample], bool]
-    read_session: Callable[[str, Count], ImportedSession]
+    recognizes: Callable[[ParsedFile], bool]
+    read_session: Callable[[ParsedFile, ImportedSession], None]
 
 
 IMPORT_FORMATS = tuple(  # in the order in which they are tried
@@ -44,16 +36,16 @@ IMPORT_FORMATS = tuple(  # in the order in which they are tried
 )
 
 
-def detect_format(raw: bytes) -> ImportFormat:
-    """The format of a file's bytes.
+def detect_format(raw: bytes) -> tuple[ImportFormat, ParsedFile]:
+    """The format of a file's bytes, and the file parsed.
 
     Raises:
         UnreadableRecording: empty, or of no known format; the message lists those that are known.
     """
-    sample = take_sample(_text(raw))
+    file = parse_file(raw)
     for known in IMPORT_FORMATS:
-        if known.recognizes(sample):
-            return known
+        if known.recognizes(file):
+            return known, file
     names = "; ".join(known.what for known in IMPORT_FORMATS)
     raise UnreadableRecording(f"no known format. Give one of: {names}")
 
@@ -64,15 +56,9 @@ def import_session(raw: bytes, count: Count) -> ImportedSession:
     Raises:
         UnreadableRecording: empty, of no known format, or without any reply of a model.
     """
-    known = detect_format(raw)
-    imported = known.read_session(_text(raw), count)
-    if not imported.calls:
+    known, file = detect_format(raw)
+    session = ImportedSession(known.name, count, damaged=file.damaged)
+    known.read_session(file, session)
+    if not session.calls:
         raise UnreadableRecording(f"a {known.name} recording without any reply of a model: nothing to replay")
-    return imported
-
-
-def _text(raw: bytes) -> str:
-    text = raw.decode("utf-8", "replace").removeprefix("\ufeff")
-    if not text.strip():
-        raise UnreadableRecording("the file is empty. Give a recorded session")
-    return text
+    return session

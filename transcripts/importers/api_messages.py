@@ -2,55 +2,34 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from .recording import (
-    Count,
-    FactAssembly,
-    ImportedSession,
-    Sample,
-    content_blocks,
-    parse_objects,
-    parse_time,
-)
+from .recording import ImportedSession, ParsedFile, content_blocks, parse_time
 
 _MESSAGE_ROLES = ("user", "assistant")
 
 
-def recognizes(sample: Sample) -> bool:
+def recognizes(file: ParsedFile) -> bool:
     """Whether the objects are messages."""
-    found = [raw for raw in _listed(sample.whole) or sample.objects if isinstance(raw, Mapping)]
-    return any(raw.get("role") in _MESSAGE_ROLES and "content" in raw for raw in found)
+    return any(raw.get("role") in _MESSAGE_ROLES and "content" in raw for raw in _messages(file))
 
 
-def read_session(text: str, count: Count) -> ImportedSession:
-    """The conversation; lines with another role (a system prompt) are skipped."""
-    assembly = FactAssembly(count)
-    for raw in _messages(text, assembly):
+def read_session(file: ParsedFile, session: ImportedSession) -> None:
+    """Add the conversation; messages with another role (a system prompt) are skipped."""
+    for raw in _messages(file):
         blocks = content_blocks(raw.get("content"))
         if raw.get("role") not in _MESSAGE_ROLES:
-            assembly.skipped += 1
+            session.skipped += 1
         elif blocks is None:
-            assembly.damaged += 1
+            session.damaged += 1
         else:
-            assembly.message(raw["role"], blocks, parse_time(raw.get("timestamp", raw.get("ts"))))
-    return assembly.finish("messages")
+            session.add_message(raw["role"], blocks, parse_time(raw.get("timestamp", raw.get("ts"))))
 
 
-def _messages(text: str, assembly: FactAssembly) -> list[dict[str, Any]]:
-    try:
-        listed = _listed(json.loads(text))
-    except (ValueError, RecursionError):
-        listed = []
-    if listed:
-        return [raw for raw in listed if isinstance(raw, dict)]
-    found, assembly.damaged = parse_objects(text)
-    return found
-
-
-def _listed(whole: Any) -> list[Any]:
-    if isinstance(whole, Mapping):
-        whole = whole.get("messages")
-    return whole if isinstance(whole, list) else []
+def _messages(file: ParsedFile) -> list[Mapping[str, Any]]:
+    whole = file.whole
+    listed = whole.get("messages") if isinstance(whole, Mapping) else whole
+    if not listed or not isinstance(listed, list):
+        return [*file.objects]
+    return [raw for raw in listed if isinstance(raw, Mapping)]

@@ -11,35 +11,33 @@ from typing import Any
 
 from transcripts.messages import Block, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
 
-from .recording import Count, FactAssembly, ImportedSession, Sample, parse_objects, parse_time
+from .recording import ImportedSession, ParsedFile, parse_time
 
 _PI_ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom")
 
 
-def recognizes(sample: Sample) -> bool:
+def recognizes(file: ParsedFile) -> bool:
     """Whether there is a header of a session, or messages wrapped as pi wraps them."""
-    for raw in sample.objects:
-        message = raw.get("message")
-        if raw.get("type") == "message" and isinstance(message, Mapping) and message.get("role") in _PI_ROLES:
-            return True
-        if raw.get("type") == "session" and "cwd" in raw:
-            return True
-    return False
+    return any(
+        (raw.get("type") == "session" and "cwd" in raw) or _message(raw).get("role") in _PI_ROLES
+        for raw in file.objects
+    )
 
 
-def read_session(text: str, count: Count) -> ImportedSession:
-    """The conversation on the branch that the file ends on."""
-    found, damaged = parse_objects(text)
-    branch = _branch(found)
-    assembly = FactAssembly(count, damaged=damaged, skipped=len(found) - len(branch))
+def read_session(file: ParsedFile, session: ImportedSession) -> None:
+    """Add the conversation on the branch that the file ends on."""
+    branch = _branch(file.objects)
+    session.skipped += len(file.objects) - len(branch)
     for raw in branch:
-        message = raw.get("message")
-        if raw.get("type") != "message" or not isinstance(message, Mapping):
-            assembly.skipped += 1
-            continue
+        message = _message(raw)
         ts = parse_time(message.get("timestamp"))
-        _add_message(message, ts if ts is not None else parse_time(raw.get("timestamp")), assembly)
-    return assembly.finish("pi")
+        _add_message(message, ts if ts is not None else parse_time(raw.get("timestamp")), session)
+
+
+def _message(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The message that a line wraps; an empty mapping where it wraps none."""
+    message = raw.get("message") if raw.get("type") == "message" else None
+    return message if isinstance(message, Mapping) else {}
 
 
 def _branch(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -54,38 +52,27 @@ def _branch(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return path[::-1]
 
 
-def _add_message(message: Mapping[str, Any], ts: float | None, assembly: FactAssembly) -> None:
-    role = message.get("role")
-    if role not in _PI_ROLES:
-        assembly.skipped += 1
-        return
-    if role == "bashExecution":
-        _add_command(message, ts, assembly)
-        return
-    blocks = _blocks(message.get("content"))
-    if blocks is None:
-        assembly.damaged += 1
+def _add_message(message: Mapping[str, Any], ts: float | None, session: ImportedSession) -> None:
+    role, blocks = message.get("role"), _blocks(message.get("content"))
+    if role not in _PI_ROLES or (role == "bashExecution" and message.get("excludeFromContext")):
+        session.skipped += 1
+    elif role == "bashExecution":  # a command that the user ran
+        shown = f"Ran `{message.get('command', '')}`\n```\n{message.get('output', '')}\n```"
+        session.add_user((TextBlock(shown),), ts)
+    elif blocks is None:
+        session.damaged += 1
     elif role == "assistant":
-        assembly.reply(blocks, ts, str(message.get("model") or ""))
+        session.add_reply(blocks, ts, str(message.get("model") or ""))
     elif role == "toolResult":
-        call, error = str(message.get("toolCallId")), bool(message.get("isError"))
-        assembly.result(call, blocks, ts, error=error)
+        error = bool(message.get("isError"))
+        session.add_result(str(message.get("toolCallId")), blocks, ts, error=error)
     else:
-        assembly.user(blocks, ts)
-
-
-def _add_command(message: Mapping[str, Any], ts: float | None, assembly: FactAssembly) -> None:
-    """A command that the user ran: it becomes a prompt, unless it was excluded from the context."""
-    if message.get("excludeFromContext"):
-        assembly.skipped += 1
-        return
-    shown = f"Ran `{message.get('command', '')}`\n```\n{message.get('output', '')}\n```"
-    assembly.user((TextBlock(shown),), ts)
+        session.add_user(blocks, ts)
 
 
 def _blocks(content: Any) -> tuple[Block, ...] | None:
     if isinstance(content, str):
-        return (TextBlock(content),) if content.strip() else ()
+        content = [{"type": "text", "text": content}]
     if not isinstance(content, list):
         return None
     made = (_block(raw) for raw in content if isinstance(raw, Mapping))
@@ -94,8 +81,8 @@ def _blocks(content: Any) -> tuple[Block, ...] | None:
 
 def _block(raw: Mapping[str, Any]) -> Block | None:
     match raw:
-        case {"type": "text", "text": str(text)}:
-            return TextBlock(text) if text.strip() else None
+        case {"type": "text", "text": str(text)} if text.strip():
+            return TextBlock(text)
         case {"type": "thinking", "thinking": str(thinking)}:
             return ThinkingBlock(thinking, str(raw.get("thinkingSignature") or ""))
         case {"type": "toolCall", "id": str(ident), "name": str(name), "arguments": dict(arguments)}:
