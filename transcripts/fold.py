@@ -33,7 +33,7 @@ from .facts import (
 from .messages import ToolUseBlock, Usage
 from .tool_kinds import ToolKind, tool_kind
 from .view import View
-from .view_renderer import ViewRenderer
+from .view_renderer import render_view
 
 MAX_MEASUREMENTS = 64  # as many as the fit of the token estimate looks at
 MAX_TOOL_NAME_CHARS = 128  # the bound of the API
@@ -148,15 +148,15 @@ class Folded:
     usage: Usage = field(default=Usage())
     last_seq: int = 0
     _gaps: dict[int, int] = field(default_factory=dict)  # seq after a gap -> the first seq that is missing
-    _renderer: ViewRenderer = field(default_factory=ViewRenderer)
+    _view: View = field(default_factory=View)
     _first_changed: int = 0  # index of the first entry that may be shown differently than last rendered
 
     @property
     def view(self) -> View:
         """The conversation as the model sees it. Valid until the next fact is applied."""
-        entries, first_changed = self.conversation.entries, self._first_changed
-        self._first_changed = len(entries)
-        return self._renderer.render(entries, self.edits, first_changed)
+        render_view(self._view, self.entries, self.edits, self._first_changed)
+        self._first_changed = len(self.entries)
+        return self._view
 
     @property
     def entries(self) -> list[Entry]:
@@ -193,9 +193,8 @@ class Folded:
         It renders again from the first message that changes, and shares all else with this one: no fact may
         be applied to it.
         """
-        self.view  # noqa: B018  # rendered here, and not by each copy again
-        edits_in_force, renderer = self.edits.copy(), self._renderer.copy()
-        made = replace(self, edits=edits_in_force, last_seq=self.last_seq + 1, _renderer=renderer)
+        view = self.view.copy()  # rendered here, and not by each copy again
+        made = replace(self, edits=self.edits.copy(), last_seq=self.last_seq + 1, _view=view)
         if without is not None:
             made._show_again(made.edits.remove(without))
         made._show_again(made.edits.add(made.last_seq, edits))

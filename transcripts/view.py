@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Literal
@@ -75,23 +74,18 @@ def to_json_bytes(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-class View(Sequence[Message]):
-    """The messages as sent, with running tallies. Only its renderer changes it."""
+class View(list[Message]):
+    """The messages as sent, with running tallies. Only `view_renderer.render_view` changes it.
 
-    __slots__ = ("_messages", "_tallies")
+    `starts` names for each rendered entry the index of its first message; -1 where it has none, or begins
+    within the message of the entry before it.
+    """
+
+    __slots__ = ("_tallies", "starts")
 
     def __init__(self) -> None:
-        self._messages: list[Message] = []
         self._tallies: list[Tally] = []
-
-    def __len__(self) -> int:
-        return len(self._messages)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._messages[index]
-
-    def __iter__(self) -> Iterator[Message]:
-        return iter(self._messages)
+        self.starts: list[int] = []
 
     @property
     def tally(self) -> Tally:
@@ -101,7 +95,7 @@ class View(Sequence[Message]):
     @property
     def tokens(self) -> int:
         """Our count of all messages, framing included; without system prompt and tools."""
-        return self.tokens_before(len(self._messages))
+        return self.tokens_before(len(self))
 
     def tokens_before(self, index: int) -> int:
         """Our count of the messages before `index`."""
@@ -116,29 +110,30 @@ class View(Sequence[Message]):
 
     def index_of(self, seq: int) -> int:
         """Index of the first message that shows fact `seq` or a later one; len(self) if there is none."""
-        return bisect_left(self._messages, seq, key=lambda message: message.last)
+        return bisect_left(self, seq, key=lambda message: message.last)
 
-    def append(self, message: Message) -> bool:
+    def add(self, message: Message) -> bool:
         """Add a message at the end. Returns False where it was joined with the last one, of the same role."""
-        last = self._messages[-1] if self._messages else None
-        is_joined = last is not None and last.role == message.role
-        if last is not None and is_joined:
-            self.cut(len(self._messages) - 1)
+        is_joined = bool(self) and self[-1].role == message.role
+        if is_joined:
+            last = self[-1]
+            self.cut(len(self) - 1)
             message = Message(last.role, last.parts + message.parts, last.first, message.last)
-        counts = list(self._tallies[-1] if self._tallies else NO_TOKENS)
+        counts = list(self.tally)
         for part in message.parts:
             counts[part.kind] += part.tokens
-        self._messages.append(message)
+        self.append(message)
         self._tallies.append(tuple(counts))
         return not is_joined
 
     def copy(self) -> View:
-        """An independent list of the same messages."""
+        """An independent view of the same messages."""
         made = View()
-        made._messages, made._tallies = list(self._messages), list(self._tallies)
+        made.extend(self)
+        made._tallies, made.starts = list(self._tallies), list(self.starts)
         return made
 
     def cut(self, length: int) -> None:
         """Drop the messages from `length` on."""
-        del self._messages[length:]
+        del self[length:]
         del self._tallies[length:]

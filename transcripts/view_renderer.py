@@ -38,38 +38,17 @@ _NOT_IN_PROMPTS = (ToolUseBlock, ToolResultBlock, *_THINKING)
 _CLEARED_FIELD: dict[type[Block], str] = {ToolResultBlock: "content", TextBlock: "text", ImageBlock: "source"}
 
 
-class ViewRenderer:
-    """The view as last rendered, and which of its messages shows which entry."""
-
-    __slots__ = ("_starts", "_view")
-
-    def __init__(self) -> None:
-        self._view = View()
-        # For each rendered entry the index of its first message; -1 where it has none, or begins within the
-        # message of the entry before it.
-        self._starts: list[int] = []
-
-    def copy(self) -> ViewRenderer:
-        """An independent renderer with the same view."""
-        made = ViewRenderer()
-        made._view, made._starts = self._view.copy(), list(self._starts)
-        return made
-
-    def render(self, entries: list[Entry], edits: ActiveEdits, first_changed: int) -> View:
-        """The view of these entries, of which those before index `first_changed` are as they were last time.
-
-        It is the same object each time, valid until the next call.
-        """
-        view, starts = self._view, self._starts
-        if first_changed < len(starts):
-            while first_changed > 0 and starts[first_changed] < 0:
-                first_changed -= 1
-            view.cut(max(0, starts[first_changed]))
-            del starts[first_changed:]
-        for index in range(len(starts), len(entries)):
-            start = len(view)
-            starts.append(start if _show(view, entries, index, edits) else -1)
-        return view
+def render_view(view: View, entries: list[Entry], edits: ActiveEdits, first_changed: int) -> None:
+    """Bring a view up to date with `entries`, which are as before up to index `first_changed`."""
+    starts = view.starts
+    if first_changed < len(starts):
+        while first_changed > 0 and starts[first_changed] < 0:
+            first_changed -= 1
+        view.cut(max(0, starts[first_changed]))
+        del starts[first_changed:]
+    for index in range(len(starts), len(entries)):
+        start = len(view)
+        starts.append(start if _show(view, entries, index, edits) else -1)
 
 
 def _show(view: View, entries: list[Entry], index: int, edits: ActiveEdits) -> bool:
@@ -105,7 +84,7 @@ def _append(
     """
     if clears:
         parts = [_cleared(part, clears.get((part.seq, part.index))) for part in parts]
-    return bool(parts) and view.append(Message(role, tuple(parts), *seqs))
+    return bool(parts) and view.add(Message(role, tuple(parts), *seqs))
 
 
 def _prompt_parts(fact: User) -> list[Part]:
