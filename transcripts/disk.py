@@ -18,7 +18,6 @@ from pathlib import Path
 from .record_errors import RecordUnreadable
 
 _PIECE_BYTES = 1 << 20
-SHORT_WRITE = "no space left on the disk, it took only a part of the record"
 # Darwin has no fdatasync.
 _sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
@@ -49,24 +48,15 @@ DISK = Disk()
 
 
 def append_whole(disk: Disk, fd: int, data: bytes, end: int) -> int:
-    """Append `data` at offset `end` with one write. Returns the new end; raises OSError.
+    """Append `data` to a file of `end` bytes with one write. Returns the new end; raises OSError.
 
-    What stands behind `end` is cut off first: an earlier failure left it there. A short write is not
-    continued, since another writer could come between; it is cut off again and counts as a failure.
+    A short write is not continued, since another writer could come between; it is cut off again and counts
+    as a failure.
     """
-    end = cut_off(disk, fd, end)
     if disk.write(fd, data) < len(data):
         disk.truncate(fd, end)
-        raise OSError(errno.ENOSPC, SHORT_WRITE)
+        raise OSError(errno.ENOSPC, "no space left on the disk, it took only a part of the record")
     return end + len(data)
-
-
-def cut_off(disk: Disk, fd: int, end: int) -> int:
-    """Cut a file off at offset `end` where it is longer. Returns its size; raises OSError."""
-    size = disk.stat(fd).st_size
-    if size > end:
-        disk.truncate(fd, end)
-    return min(size, end)
 
 
 def append_line(fd: int, line: bytes) -> None:
@@ -149,18 +139,14 @@ def sync_folders(disk: Disk, *folders: Path) -> None:
     """Make the names in each folder durable, where we may open it and its file system can. Raises OSError."""
     for folder in folders:
         with suppress(PermissionError):
-            _sync_folder(disk, folder)
-
-
-def _sync_folder(disk: Disk, folder: Path) -> None:
-    fd = disk.open(str(folder), os.O_RDONLY | os.O_DIRECTORY, 0)
-    try:
-        disk.sync(fd)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
-    finally:
-        os.close(fd)
+            fd = disk.open(str(folder), os.O_RDONLY | os.O_DIRECTORY, 0)
+            try:
+                disk.sync(fd)
+            except OSError as error:
+                if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+                    raise
+            finally:
+                os.close(fd)
 
 
 def open_record(path: Path, disk: Disk, whole_size: int, read_size: int) -> int:

@@ -45,19 +45,14 @@ class Conversation:
     """The entries in order, and which of them shows a fact.
 
     Each `add_...` returns the seq of an entry that was there before and is shown differently now, or None.
-    `orphans` counts the results that answer no known call.
+    `reply_count` includes unfinished replies; `orphans` counts the results that answer no known call.
     """
 
     entries: list[Entry] = field(default_factory=list)
+    reply_count: int = 0
     orphans: int = 0
-    _index_of_reply: dict[int, int] = field(default_factory=dict)
-    _index_of_late_result: dict[int, int] = field(default_factory=dict)  # came after a later entry had begun
+    _indexes: dict[int, int] = field(default_factory=dict)  # of replies, and of results after a later entry
     _tool_ids: set[str] = field(default_factory=set)
-
-    @property
-    def reply_count(self) -> int:
-        """How many replies there are, unfinished ones included."""
-        return len(self._index_of_reply)
 
     @property
     def last_exchange(self) -> Exchange | None:
@@ -67,20 +62,20 @@ class Conversation:
 
     def exchange_of(self, reply: int) -> Exchange | None:
         """The exchange that began with the reply of this seq."""
-        entry = self.entries[self._index_of_reply[reply]] if reply in self._index_of_reply else None
-        return entry if isinstance(entry, Exchange) else None
+        entry = self.entries[self._indexes[reply]] if reply in self._indexes else None
+        return entry if isinstance(entry, Exchange) and entry.seq == reply else None
 
     def index_of(self, seq: int) -> int:
         """Index of the entry that shows fact `seq`, or stands where it would be shown."""
-        index = self._index_of_reply.get(seq, self._index_of_late_result.get(seq))
-        if index is None:
-            index = bisect_right(self.entries, seq, key=lambda entry: entry.seq) - 1
-        return max(0, index)
+        if (index := self._indexes.get(seq)) is not None:
+            return index
+        return max(0, bisect_right(self.entries, seq, key=lambda entry: entry.seq) - 1)
 
     def add_reply(self, fact: Reply) -> int | None:
         """Begin an exchange; an unfinished reply just before it is superseded."""
         last = self.last_exchange
-        self._index_of_reply[fact.seq] = len(self.entries)
+        self._indexes[fact.seq] = len(self.entries)
+        self.reply_count += 1
         self.entries.append(Exchange(fact, self._usable_calls(fact)))
         if last is None or last.fact.complete:
             return None
@@ -102,7 +97,7 @@ class Conversation:
             return None
         exchange.results.setdefault(fact.block, fact)
         if exchange is not self.entries[-1]:
-            self._index_of_late_result[fact.seq] = self._index_of_reply[fact.of]
+            self._indexes[fact.seq] = self._indexes[fact.of]
         return fact.of
 
     def _usable_calls(self, fact: Reply) -> dict[int, ToolUseBlock]:
@@ -133,6 +128,7 @@ class Folded:
     conversation  the entries, before any edit
     measurements  (our count, the API's count) of the prompts of the newest requests, in tokens
     usage         of all replies, summed
+    gaps          seq directly before which facts are missing -> the first seq that is missing
     """
 
     facts: list[Fact] = field(default_factory=list)
@@ -147,7 +143,7 @@ class Folded:
     measurements: list[tuple[int, int]] = field(default_factory=list)
     usage: Usage = field(default=Usage())
     last_seq: int = 0
-    _gaps: dict[int, int] = field(default_factory=dict)  # seq after a gap -> the first seq that is missing
+    gaps: dict[int, int] = field(default_factory=dict)
     _view: View = field(default_factory=View)
     _first_changed: int = 0  # index of the first entry that may be shown differently than last rendered
 
@@ -174,11 +170,6 @@ class Folded:
         return self.conversation.reply_count
 
     @property
-    def gaps(self) -> list[int]:
-        """Each seq directly before which facts are missing."""
-        return list(self._gaps)
-
-    @property
     def undone(self) -> dict[str, int]:
         """id of each undone compaction -> seq of the fact that undid it."""
         return self.edits.undone
@@ -203,7 +194,7 @@ class Folded:
     def apply(self, fact: Fact) -> None:
         """Add one more fact. Facts come in the order of `seq`; a gap is noted."""
         if fact.seq > self.last_seq + 1:
-            self._gaps[fact.seq] = self.last_seq + 1
+            self.gaps[fact.seq] = self.last_seq + 1
         self.last_seq = max(self.last_seq, fact.seq)
         if isinstance(fact, Rewound):
             self._rewind(fact)
@@ -212,7 +203,7 @@ class Folded:
 
     def _add(self, fact: Fact) -> None:
         self.facts.append(fact)
-        if fact.seq in self._gaps:
+        if fact.seq in self.gaps:
             self.edits.open_gap(fact.seq)
         changed: int | None = None  # the earliest seq that is shown differently now
         match fact:
@@ -231,7 +222,7 @@ class Folded:
             case Opened():
                 self.opened = fact
                 changed = self.edits.apply(fact)
-                if self._gaps.keys() <= set(fact.about.get("holes", ())):
+                if self.gaps.keys() <= set(fact.about.get("holes", ())):
                     self.edits.close_gap(fact.seq)
             case Compacted():
                 self.compactions.append(fact)
@@ -257,7 +248,7 @@ class Folded:
 
     def _rewind(self, fact: Rewound) -> None:
         """Fold the facts before `fact.to` anew, in place."""
-        known = self._gaps.items()  # a gap that began before `to` may have lost what is still shown
+        known = self.gaps.items()  # a gap that began before `to` may have lost what is still shown
         gaps = {after if after < fact.to else fact.seq: first for after, first in known if first < fact.to}
         fresh = _refold((old for old in self.facts if old.seq < fact.to), gaps)
         for name in self.__slots__:
@@ -281,14 +272,14 @@ def fold(facts: Iterable[Fact]) -> Folded:
 
 def replace_facts(folded: Folded, facts: Mapping[int, Fact]) -> Folded:
     """The same session folded anew with other facts in the place of those with these seqs."""
-    fresh = _refold((facts.get(fact.seq, fact) for fact in folded.facts), dict(folded._gaps))
+    fresh = _refold((facts.get(fact.seq, fact) for fact in folded.facts), dict(folded.gaps))
     fresh.last_seq = folded.last_seq
     return fresh
 
 
 def _refold(facts: Iterable[Fact], gaps: dict[int, int]) -> Folded:
     """Facts of which some were rewound: only the known gaps are gaps, and no fact rewinds again."""
-    fresh = Folded(_gaps=gaps)
+    fresh = Folded(gaps=gaps)
     for fact in facts:
         fresh._add(fact)
     return fresh

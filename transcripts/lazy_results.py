@@ -17,9 +17,8 @@ from typing import Any
 
 from .codec import FORMAT_VERSION, BadLine, decode_line, fact_from_json, parse_line
 from .disk import DISK, Disk
-from .edits import ActiveEdits
 from .facts import Compacted, Fact, Opened, Result, Rewound, Undone
-from .fold import Folded, replace_facts
+from .fold import Folded, fold, replace_facts
 
 MIN_LAZY_LINE_BYTES = 2_048  # a shorter line is parsed faster than it is fetched again
 _RESULT_HEAD = re.compile(
@@ -94,37 +93,21 @@ def _is_counted(tokens: Any) -> bool:
 
 def fetch_shown(facts: list[Fact], lazy_results: LazyResults) -> list[Fact]:
     """The facts with the content of every result that the conversation shows; those are lazy no longer."""
-    edits, rewound = _in_force(facts)
+    edits = fold(fact for fact in facts if isinstance(fact, Opened | Compacted | Undone | Rewound)).edits
+    rewound = [range(fact.to, fact.seq) for fact in facts if isinstance(fact, Rewound)]
     shown = [
         fact.seq
         for fact in facts
         if isinstance(fact, Result)
         and fact.seq in lazy_results
-        and not any(first <= fact.seq < end for first, end in rewound)
+        and not any(fact.seq in stretch for stretch in rewound)
         and edits.covering(fact.of) is None
         and "content" not in edits.clears.get((fact.seq, 0), ())
     ]
     whole = dict(zip(shown, lazy_results.fetch_all(shown), strict=True))
     for seq in shown:
         del lazy_results.places[seq]
-    return [whole.get(fact.seq, fact) for fact in facts] if whole else facts
-
-
-def _in_force(facts: list[Fact]) -> tuple[ActiveEdits, list[tuple[int, int]]]:
-    """The edits in force at the end, and the rewound stretches as (first seq, end seq)."""
-    origins: list[Opened | Compacted | Undone] = []
-    rewound: list[tuple[int, int]] = []
-    for fact in facts:
-        match fact:
-            case Opened() | Compacted() | Undone():
-                origins.append(fact)
-            case Rewound():
-                origins = [one for one in origins if one.seq < fact.to]
-                rewound.append((fact.to, fact.seq))
-    edits = ActiveEdits()
-    for one in origins:
-        edits.apply(one)
-    return edits, rewound
+    return [whole.get(fact.seq, fact) for fact in facts]
 
 
 def fetch_everything(folded: Folded, lazy_results: LazyResults | None) -> Folded:

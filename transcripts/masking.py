@@ -7,11 +7,11 @@ never changed, since its signature covers every byte.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .messages import Block, TextBlock, ToolResultBlock, ToolUseBlock, UnknownBlock
+from .messages import Block, TextBlock, ToolResultBlock, ToolUseBlock, UnknownBlock, map_strings
 
 MASK_TEXT = "****"
 MIN_SECRET_CHARS = 8  # a shorter value would be found in innocent text
@@ -53,17 +53,6 @@ def mask(text: str) -> str:
     return text
 
 
-def mask_json(value: Any, mask: Callable[[str], str] = mask, keys: bool = False) -> Any:
-    """A JSON value with `mask` applied to every string in it, and with `keys` to every key."""
-    if isinstance(value, str):
-        return mask(value)
-    if isinstance(value, Mapping):
-        return {mask(key) if keys else key: mask_json(item, mask, keys) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [mask_json(item, mask, keys) for item in value]
-    return value
-
-
 def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The values of the variables whose names say that they hold a secret, not where one is kept."""
     return tuple(
@@ -88,7 +77,7 @@ class SecretMasks:
 
     def json(self, value: Any) -> Any:
         """A JSON value with every string masked, keys included: the model may have chosen them."""
-        return mask_json(value, self.text, keys=True)
+        return map_strings(value, self.text)
 
     def all(self, text: str) -> str:
         """The text with these values and every known shape of a secret masked, for exports and logs."""

@@ -144,12 +144,19 @@ def replace_surrogates(text: str) -> str:
 
 def replace_surrogates_in_json(value: Any) -> Any:
     """`replace_surrogates` for every string and key within a JSON value."""
+    return map_strings(value, replace_surrogates)
+
+
+def map_strings(value: Any, change: Callable[[str], str], keys: bool = True) -> Any:
+    """A JSON value with `change` applied to every string in it, and with `keys` to every key."""
     if isinstance(value, str):
-        return replace_surrogates(value)
+        return change(value)
     if isinstance(value, Mapping):
-        return {replace_surrogates(str(key)): replace_surrogates_in_json(item) for key, item in value.items()}
+        return {
+            change(str(key)) if keys else key: map_strings(item, change, keys) for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [replace_surrogates_in_json(item) for item in value]
+        return [map_strings(item, change, keys) for item in value]
     return value
 
 

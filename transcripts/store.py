@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 from .codec import FORMAT_VERSION, encode_fact
-from .disk import DISK, SHORT_WRITE, Disk, cut_off, open_record, read_pieces, record_folders, replace_and_open
+from .disk import DISK, Disk, append_whole, open_record, read_pieces, record_folders, replace_and_open
 from .facts import Closed, Fact, Metadata, Opened
 from .load import LoadedRecord, read_record
 from .record_errors import RecordTooNew, RecordUnreadable, StoreError
@@ -184,16 +184,14 @@ class Journal:
         if fd is None or self.sync_failed or self.disk.stat(fd).st_nlink == 0:
             fd = self._fd = self._open() if fd is None else self._rebuild(fd)
         while lines:
-            if self.write_failed:
-                self.whole_size = cut_off(self.disk, fd, self.whole_size)
-            elif self.disk.stat(fd).st_size != self.whole_size:
+            size = self.disk.stat(fd).st_size
+            if size != self.whole_size and not self.write_failed:
                 raise RecordUnreadable(f"something else writes to {self.path}: nothing of that is cut off")
-            line = lines[0] if self.ends_with_newline else b"\n" + lines[0]
-            self.write_failed = True
-            if self.disk.write(fd, line) < len(line):
+            if size > self.whole_size:
                 self.disk.truncate(fd, self.whole_size)
-                raise OSError(errno.ENOSPC, SHORT_WRITE)
-            self.whole_size += len(line)
+            line = lines[0] if self.ends_with_newline else b"\n" + lines[0]
+            self.whole_size, self.write_failed = min(size, self.whole_size), True
+            self.whole_size = append_whole(self.disk, fd, line, self.whole_size)
             self.ends_with_newline, self.write_failed = True, False
             self.unsynced.append(line)
             del lines[0]

@@ -191,7 +191,7 @@ def record_opening(session: Session, settings: RequestSettings, window: int, fol
 
     Whatever changed (tools, model, folder, a gap in the record) makes the thinking so far unusable.
     """
-    before, gaps = session.folded.opened, session.folded.gaps
+    before, gaps = session.folded.opened, list(session.folded.gaps)
     if before is not None:
         if notice := _what_changed(before, settings, folder):
             emit(notice)
@@ -204,7 +204,7 @@ def record_opening(session: Session, settings: RequestSettings, window: int, fol
         window=window,
         folder=folder,
         edits=(Unthink(0, session.folded.last_seq),) if session.folded.entries else (),
-        about={"holes": list(gaps)} if gaps else {},
+        about={"holes": gaps} if gaps else {},
     )
 
 

@@ -15,7 +15,6 @@ from transcripts.disk import (
     Disk,
     append_line,
     append_whole,
-    cut_off,
     hide_from_git,
     make_private_folders,
     open_record,
@@ -57,16 +56,8 @@ def test_a_line_is_appended_on_a_line_of_its_own(fd: int) -> None:
     assert content(fd) == b"first\nsecond\ntorn\nthird\n"
 
 
-def test_what_stands_behind_the_end_is_cut_off_before_an_append(fd: int) -> None:
-    os.write(fd, b"whole, and torn")
-    assert append_whole(DISK, fd, b" and new", 5) == 13
-    assert content(fd) == b"whole and new"
-    assert cut_off(DISK, fd, 5) == 5 and cut_off(DISK, fd, 9) == 5
-    assert content(fd) == b"whole", "a file is never made longer"
-
-
 def test_a_short_write_is_cut_off_and_reported(fd: int) -> None:
-    os.write(fd, b"whole")
+    assert append_whole(DISK, fd, b"whole", 0) == 5
     half = replace(DISK, write=lambda descriptor, data: os.write(descriptor, data[: len(data) // 2]))
     with pytest.raises(OSError, match="only a part"):
         append_whole(half, fd, b" and more", 5)

@@ -306,7 +306,7 @@ def test_facts_can_be_replaced_and_gaps_stay_gaps() -> None:
     folded = fold([HELLO, User(4, 0.0, (TextBlock("b"),)), thinking, again, Rewound(7, 0.0, 6)])
     made = replace_facts(folded, {1: User(1, 0.0, (TextBlock("other"),))})
     assert b"other" in shown(made)[0] and b"thinking" not in shown(made)[1]
-    assert (made.gaps, made.last_seq) == (folded.gaps, folded.last_seq) == ([4], 7)
+    assert (made.gaps, made.last_seq) == (folded.gaps, folded.last_seq) == ({4: 2}, 7)
 
 
 def test_facts_beside_the_conversation_are_kept_in_order() -> None:

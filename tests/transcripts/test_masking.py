@@ -1,7 +1,7 @@
 import pytest
 
-from transcripts.masking import SecretMasks, mask, mask_json, secret_values
-from transcripts.messages import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from transcripts.masking import SecretMasks, mask, secret_values
+from transcripts.messages import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, map_strings
 
 # Put together here so that no scanner takes this file for a leak.
 SECRETS = [
@@ -64,7 +64,10 @@ def test_text_without_secrets_is_not_changed(innocent: str) -> None:
 
 def test_every_string_of_a_value_is_masked() -> None:
     value = {"a": [SECRETS[0], 5, None], "b": {"c": f"x {SECRETS[1]}"}}
-    assert mask_json(value) == {"a": ["[Anthropic key masked]", 5, None], "b": {"c": "x [AWS key id masked]"}}
+    assert map_strings(value, mask, keys=False) == {
+        "a": ["[Anthropic key masked]", 5, None],
+        "b": {"c": "x [AWS key id masked]"},
+    }
 
 
 def test_exact_values_are_masked_the_longest_first() -> None:

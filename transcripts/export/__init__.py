@@ -12,7 +12,7 @@ from transcripts.codec import BadLine, encode_fact, fact_from_json
 from transcripts.facts import Compacted, Fact, Opened, Reply, Result, User
 from transcripts.fold import Folded, fold
 from transcripts.lazy_results import LazyResults, fetch_everything
-from transcripts.masking import SecretMasks, mask_json
+from transcripts.masking import SecretMasks
 from transcripts.messages import (
     Block,
     ImageBlock,
@@ -21,6 +21,7 @@ from transcripts.messages import (
     block_to_json,
     is_injected,
     is_thinking,
+    map_strings,
     without_injected,
 )
 from transcripts.render_text import block_text, content_text, session_title, shortened, utc_time
@@ -56,7 +57,8 @@ def export_text(
 def mask_session(folded: Folded, sid: str, masks: SecretMasks) -> Folded:
     """The session with the values of `masks` and every known shape of a secret masked."""
     return fold(
-        fact_from_json(mask_json(json.loads(encode_fact(fact, sid)), masks.all))[0] for fact in folded.facts
+        fact_from_json(map_strings(json.loads(encode_fact(fact, sid)), masks.all, keys=False))[0]
+        for fact in folded.facts
     )
 
 
