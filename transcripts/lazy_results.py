@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from .codec import FORMAT_VERSION, BadLine, decode_line, fact_from_json, parse_line
-from .disk import DISK, Disk
+from .disk import DISK
 from .facts import Compacted, Fact, Opened, Result, Rewound, Undone
 from .fold import Folded, fold, replace_facts
 
@@ -31,30 +31,20 @@ _CHECKSUM_MAX_BYTES = 24
 _RESULT_KEYS = {"v", "ts", "sid", "kind", *(field.name for field in fields(Result))}
 
 
-@dataclass(slots=True)
-class LazyResults:
+class LazyResults(dict[int, tuple[int, int]]):
     """The results without content in memory: seq -> (offset, length) of the line in the file, in bytes."""
 
-    path: Path | None = None
-    places: dict[int, tuple[int, int]] = field(default_factory=dict)
+    def __init__(self, path: Path | None = None) -> None:
+        super().__init__()
+        self.path = path
 
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def __contains__(self, seq: int) -> bool:
-        return seq in self.places
-
-    def fetch(self, seq: int, disk: Disk = DISK) -> Fact:
-        """The whole fact. Raises KeyError where it is not one of these, else as `fetch_all`."""
-        return next(self.fetch_all([seq], disk))
-
-    def fetch_all(self, seqs: Iterable[int], disk: Disk = DISK) -> Iterator[Fact]:
+    def fetch(self, *seqs: int) -> Iterator[Fact]:
         """The whole facts, one after the other. Raises OSError or BadLine where the file has changed."""
-        fd = disk.open(str(self.path), os.O_RDONLY, 0)
+        fd = DISK.open(str(self.path), os.O_RDONLY, 0)
         try:
             for seq in seqs:
-                offset, length = self.places[seq]
-                fact, _ = decode_line(disk.read(fd, length, offset))
+                offset, length = self[seq]
+                fact, _ = decode_line(DISK.read(fd, length, offset))
                 if fact.seq != seq:
                     raise BadLine(f"record {seq} is not where it was")
                 yield fact
@@ -104,9 +94,9 @@ def fetch_shown(facts: list[Fact], lazy_results: LazyResults) -> list[Fact]:
         and edits.covering(fact.of) is None
         and "content" not in edits.clears.get((fact.seq, 0), ())
     ]
-    whole = dict(zip(shown, lazy_results.fetch_all(shown), strict=True))
+    whole = dict(zip(shown, lazy_results.fetch(*shown), strict=True))
     for seq in shown:
-        del lazy_results.places[seq]
+        del lazy_results[seq]
     return [whole.get(fact.seq, fact) for fact in facts]
 
 
@@ -115,4 +105,4 @@ def fetch_everything(folded: Folded, lazy_results: LazyResults | None) -> Folded
     if not lazy_results:
         return folded
     seqs = [fact.seq for fact in folded.facts if fact.seq in lazy_results]
-    return replace_facts(folded, dict(zip(seqs, lazy_results.fetch_all(seqs), strict=True)))
+    return replace_facts(folded, dict(zip(seqs, lazy_results.fetch(*seqs), strict=True)))

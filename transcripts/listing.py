@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -83,7 +84,8 @@ def find_session(project: Path, wanted: str) -> Path:
         there = f"the newest is {listed[0].sid}" if listed else f"none are kept in {project / RECORDS_FOLDER}"
         raise NoSuchSession(f"no session {wanted!r} here: {there}")
     if len(fits) > 1:
-        raise AmbiguousSession(wanted, tuple(one.sid for one in fits))
+        names = ", ".join(one.sid for one in fits[:8])
+        raise AmbiguousSession(f"{wanted!r} fits {len(fits)} sessions: {names}")
     return fits[0].path
 
 
@@ -92,10 +94,10 @@ def _summary(path: Path, found: os.stat_result, is_whole: bool) -> SessionSummar
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(fd, "rb", buffering=1 << 16) as file:
-            facts = [fact for line in _head(file) if (fact := _decoded(line)) is not None]
+            facts = list(_decoded(_head(file)))
             opened = next((fact for fact in facts if isinstance(fact, Opened)), None)
             file.seek(0 if is_whole else max(0, found.st_size - MAX_END_BYTES))
-            facts.extend(_prompts_names_and_last(file))
+            facts.extend(_decoded(_prompts_metadata_and_last(file)))
     except OSError:
         return None
     names = [fact for fact in facts if isinstance(fact, Metadata) and fact.topic == "name"]
@@ -145,20 +147,18 @@ def _head(file: BinaryIO) -> Iterator[bytes]:
             return
 
 
-def _prompts_names_and_last(file: BinaryIO) -> Iterator[Fact]:
-    """The prompts and the metadata in what is left of a file, and its last fact."""
+def _prompts_metadata_and_last(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of prompts and of metadata in what is left of a file, and its last line."""
     last = b""
     for line in file:
         last = line if line.strip() else last
         head = line[:_KIND_BYTES]
-        if (_USER_KIND in head or _METADATA_KIND in head) and (fact := _decoded(line)) is not None:
-            yield fact
-    if (fact := _decoded(last)) is not None:
-        yield fact
+        if _USER_KIND in head or _METADATA_KIND in head:
+            yield line
+    yield last
 
 
-def _decoded(line: bytes) -> Fact | None:
-    try:
-        return decode_line(line)[0]
-    except BadLine:
-        return None
+def _decoded(lines: Iterable[bytes]) -> Iterator[Fact]:
+    for line in lines:
+        with suppress(BadLine):
+            yield decode_line(line)[0]

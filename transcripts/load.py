@@ -138,7 +138,7 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
 
 def _read_line(line: bytes, offset: int, lazy_results: LazyResults | None) -> tuple[Fact, str]:
     if lazy_results is not None and (found := parse_without_content(line)) is not None:
-        lazy_results.places[found[0].seq] = (offset, len(line))
+        lazy_results[found[0].seq] = (offset, len(line))
         return found
     return decode_line(line)
 

@@ -68,7 +68,7 @@ class Originals:
         lazy = [fact.seq for fact in self.folded.facts if fact.seq in self.lazy_results]
         yield from (fact for fact in self.folded.facts if fact.seq not in self.lazy_results)
         try:
-            yield from self.lazy_results.fetch_all(lazy) if lazy else ()
+            yield from self.lazy_results.fetch(*lazy) if lazy else ()
         except (OSError, BadLine):
             return  # what the disk no longer gives cannot be found
 
@@ -84,7 +84,7 @@ class Originals:
         if fact.seq not in self.lazy_results:
             return fact
         try:
-            return self.lazy_results.fetch(fact.seq)
+            return next(self.lazy_results.fetch(fact.seq))
         except (OSError, BadLine) as error:
             raise KeyError(f"r{fact.seq} cannot be read from the record any more: {error}") from error
 

@@ -35,7 +35,6 @@ class RecordTooNew(StoreError):
             f"session {sid} was written by a newer version (format {version}): "
             "it can be looked at and exported, not continued; update makeroom"
         )
-        self.version = version
 
 
 class NoSuchSession(StoreError):
@@ -43,8 +42,4 @@ class NoSuchSession(StoreError):
 
 
 class AmbiguousSession(StoreError):
-    """Several sessions fit. `candidates` are their ids."""
-
-    def __init__(self, wanted: str, candidates: tuple[str, ...]) -> None:
-        super().__init__(f"{wanted!r} fits {len(candidates)} sessions: {', '.join(candidates[:8])}")
-        self.candidates = candidates
+    """Several sessions have that beginning of an id, or that name."""

@@ -92,18 +92,18 @@ def holds_lock(record: Path, fd: int | None) -> bool:
     return fd is not None and _is_file(fd, str(record.with_suffix(".lock")))
 
 
-def lock_holder(record: Path, disk: Disk = DISK) -> int | None:
+def lock_holder(record: Path) -> int | None:
     """The pid of the process that has the session open, 0 if it cannot be told; None if it is not open."""
     try:
-        fd = disk.open(str(record.with_suffix(".lock")), os.O_RDONLY, 0)
+        fd = DISK.open(str(record.with_suffix(".lock")), os.O_RDONLY, 0)
     except OSError:
         return None
     try:
-        disk.lock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        DISK.lock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return _pid_in(fd) or 0
     except OSError:
-        return None
+        pass  # a file system without locks
     finally:
         os.close(fd)
     return None

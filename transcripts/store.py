@@ -37,18 +37,17 @@ def create_store(project: Path, sid: str, warn: Warn, disk: Disk = DISK) -> Stor
     return _locked(Store(Journal(path, disk), sid, warn))
 
 
-def resume_store(
-    path: Path, warn: Warn, disk: Disk = DISK, *, defer: bool = True
-) -> tuple[Store, LoadedRecord]:
+def resume_store(path: Path, warn: Warn, disk: Disk = DISK) -> tuple[Store, LoadedRecord]:
     """The store of a recorded session, and what the record holds: locked first, then read.
 
-    A torn tail is saved in `<sid>.torn` and cut off before the first append. `defer` is as in `read_record`.
-    Raises every StoreError; after RecordTooNew and SessionInUse `read_record` still shows the session.
+    Results that are not shown are left in the file. A torn tail is saved in `<sid>.torn` and cut off before
+    the first append. Raises every StoreError; after RecordTooNew and SessionInUse `read_record` still shows
+    the session.
     """
     journal = Journal(path, disk)
     store = _locked(Store(journal, path.stem, warn))
     try:
-        loaded = read_record(path, disk, defer=defer)
+        loaded = read_record(path, disk, defer=True)
         if loaded.version > FORMAT_VERSION:
             raise RecordTooNew(loaded.sid, loaded.version)
     except BaseException:

@@ -61,7 +61,7 @@ class ChangeLog:
         states = {name: astuple(state) for name, state in snapshot.states.items()}
         data = json.dumps([seq, snapshot.complete, states]).encode()
         path = self._path("look")
-        self._saving(lambda: replace_private(path, data, path.with_suffix(".new")))
+        self._saving(lambda: replace_private(path, data))
 
     def load_snapshot(self) -> tuple[int, ProjectSnapshot] | None:
         """The seq and the snapshot of a command whose end an earlier run did not see; None without one."""
@@ -99,7 +99,7 @@ def copy_log(root: Path, old_sid: str, new_sid: str) -> None:
     """Let the copy of a session restore the files that its original changed. Raises OSError."""
     old, new = (checkpoints_folder(root) / f"{sid}.jsonl" for sid in (old_sid, new_sid))
     if old.exists():
-        replace_private(new, old.read_bytes(), new.with_suffix(".new"))
+        replace_private(new, old.read_bytes())
 
 
 def read_changes(path: Path) -> list[FileChange]:

@@ -48,7 +48,7 @@ class ContentStore:
             return ""
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            replace_private(path, packed, path.with_suffix(f".{os.getpid()}"))
+            replace_private(path, packed)
         except OSError:
             self.full = True
             return ""
@@ -112,8 +112,9 @@ def _needed_hashes(folder: Path, now: float) -> set[str]:
     return needed
 
 
-def replace_private(path: Path, data: bytes, temporary: Path) -> None:
+def replace_private(path: Path, data: bytes) -> None:
     """Write a file that only its owner may read, whole or not at all; not synced. Raises OSError."""
+    temporary = path.with_suffix(f".{os.getpid()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
         file.write(data)

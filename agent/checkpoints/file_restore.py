@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Literal
 
 from tools.safe_open import walk_open
@@ -25,7 +24,6 @@ from .recorder import Checkpoints
 from .snapshot import PathState
 
 Action = Literal["restore", "create", "remove", "mode", "lost"]
-ContentGetter = Callable[[str], bytes | None]
 _MAX_DIFFED_LINES = 4_000  # of both contents together; above, moved lines are not told apart
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -68,14 +66,31 @@ def restore(checkpoints: Checkpoints, plan: list[RestoreStep], with_changed: boo
     Files that somebody else has changed since are restored only `with_changed`. What is replaced is
     recorded first, so that restoring can be undone in the same way.
     """
-    changed = (step for step in plan if step.changed_since and not with_changed)
-    kept = dict.fromkeys(changed, "somebody else changed it since: kept")
-    wanted = [step for step in plan if step not in kept]
-    for step in wanted:
+    failures: dict[RestoreStep, str] = {}
+    for step in plan:
+        if step.changed_since and not with_changed:
+            failures[step] = "somebody else changed it since: kept"
+            continue
         checkpoints.announce(checkpoints.root / step.path)
-    failures = _carry_out(checkpoints.root, wanted, checkpoints.scanner.store.get)
+        if step.action == "lost":
+            failures[step] = "its contents were not kept"
+    todo = sorted((step for step in plan if step not in failures), key=lambda step: step.path)
+    made = [step for step in todo if step.target.kind != "none"]
+    folders = [step for step in reversed(made) if step.target.kind == "dir"]
+    make = partial(_make, checkpoints.scanner.store.get)
+    root_fd = os.open(checkpoints.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for phase, work in ((todo[::-1], _clear), (made, make), (folders, _set_mode)):
+            for step in phase:
+                try:
+                    if step not in failures:
+                        work(root_fd, step)
+                except OSError as error:
+                    failures[step] = error.strerror or str(error)
+    finally:
+        os.close(root_fd)
     checkpoints.finish()
-    return kept | failures
+    return failures
 
 
 def line_counts(old: bytes, new: bytes) -> tuple[int, int]:
@@ -112,29 +127,6 @@ def _action(now: PathState, target: PathState) -> Action:
     if now.kind == "none":
         return "create"
     return "mode" if (now.kind, now.value) == (target.kind, target.value) else "restore"
-
-
-def _carry_out(root: Path, steps: list[RestoreStep], get: ContentGetter) -> dict[RestoreStep, str]:
-    """Carry steps out below `root`; returns those that could not be done, and why.
-
-    `get` gives contents by hash, None where they are missing.
-    """
-    failures = {step: "its contents were not kept" for step in steps if step.action == "lost"}
-    todo = sorted((step for step in steps if step not in failures), key=lambda step: step.path)
-    made = [step for step in todo if step.target.kind != "none"]
-    folders = [step for step in reversed(made) if step.target.kind == "dir"]
-    root_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for phase, work in ((todo[::-1], _clear), (made, partial(_make, get)), (folders, _set_mode)):
-            for step in phase:
-                try:
-                    if step not in failures:
-                        work(root_fd, step)
-                except OSError as error:
-                    failures[step] = error.strerror or str(error)
-    finally:
-        os.close(root_fd)
-    return failures
 
 
 @contextmanager
@@ -174,7 +166,7 @@ def _clear(root_fd: int, step: RestoreStep) -> None:
             os.unlink(name, dir_fd=fd)
 
 
-def _make(get: ContentGetter, root_fd: int, step: RestoreStep) -> None:
+def _make(get: Callable[[str], bytes | None], root_fd: int, step: RestoreStep) -> None:
     with _parent(root_fd, step.path) as (fd, name):
         match step.target.kind:
             case "dir":

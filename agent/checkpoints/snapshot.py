@@ -89,15 +89,15 @@ class ProjectScanner:
         began_ns, end = int(self.wall() * 1e9), self.clock() + self.limits.max_seconds
         snapshot = ProjectSnapshot()
         stamps: dict[str, tuple[tuple[int, ...], PathState]] = {}
-        for name, entry in _walk(self.root):
+        for name, path in _walk(self.root):
             if len(snapshot.states) >= self.limits.max_files or self.clock() > end:
                 snapshot.complete = False
                 break
             with suppress(FileNotFoundError):
-                found = entry.stat(follow_symlinks=False)
+                found = os.lstat(path)
                 state = self._unchanged(name, found)
                 if state is None:
-                    state = self._read(Path(entry.path), found, self.limits.max_file_bytes)
+                    state = self._read(Path(path), found, self.limits.max_file_bytes)
                 snapshot.states[name] = state
                 newest_ns = max(found.st_mtime_ns, found.st_ctime_ns)
                 if newest_ns < began_ns - FILE_CLOCK_NS and stat.S_ISREG(found.st_mode):
@@ -154,22 +154,14 @@ def _stamp(found: os.stat_result) -> tuple[int, ...]:
     return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode)
 
 
-def _walk(root: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Every entry below `root` with its relative path, a folder before what is in it, in a fixed order."""
-    waiting = [(str(root), "")]
-    while waiting:
-        folder, prefix = waiting.pop()
-        try:
-            with os.scandir(folder) as entries:
-                found = sorted(entries, key=lambda entry: entry.name)
-        except OSError:
-            continue
-        below = []
-        for entry in found:
-            name = prefix + entry.name
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name in SKIPPED_FOLDERS:
-                    continue
-                below.append((entry.path, name + "/"))
-            yield name, entry
-        waiting.extend(reversed(below))
+def _walk(root: Path) -> Iterator[tuple[str, str]]:
+    """Every path below `root`, relative and whole, a folder before what is in it, in a fixed order."""
+    base = len(str(root).rstrip("/")) + 1
+    for folder, folders, files in os.walk(root):
+        whole = folder.rstrip("/") + "/"
+        skipped = {
+            name for name in SKIPPED_FOLDERS.intersection(folders) if not Path(whole, name).is_symlink()
+        }
+        folders[:] = sorted(set(folders) - skipped)
+        for name in sorted((*folders, *files)):
+            yield whole[base:] + name, whole + name

@@ -164,9 +164,8 @@ def test_a_session_is_found_by_id_beginning_or_name(tmp_path: Path) -> None:
 def test_several_fitting_sessions_are_named(tmp_path: Path) -> None:
     for sid in ("20261121-1", "20261121-2"):
         keep(tmp_path, sid, opened(tmp_path), prompt(2, "x"))
-    with pytest.raises(AmbiguousSession, match="20261121-1, 20261121-2") as caught:
+    with pytest.raises(AmbiguousSession, match="2 sessions: 20261121-1, 20261121-2"):
         find_session(tmp_path, "2026")
-    assert set(caught.value.candidates) == {"20261121-1", "20261121-2"}
 
 
 @pytest.mark.parametrize("wanted", ["nope", "", "../s1", "/etc/passwd"])

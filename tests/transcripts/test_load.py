@@ -195,8 +195,8 @@ def test_a_session_with_deferred_results_shows_what_the_whole_one_shows(
     same_state(fetch_everything(fold(deferred.facts), deferred.lazy_results), fold(full.facts))
     assert fetch_everything(fold(deferred.facts), deferred.lazy_results).facts == fold(full.facts).facts
     by_seq = {fact.seq: fact for fact in full.facts}
-    for seq in deferred.lazy_results.places:
-        assert deferred.lazy_results.fetch(seq) == by_seq[seq]
+    for seq in deferred.lazy_results:
+        assert next(deferred.lazy_results.fetch(seq)) == by_seq[seq]
 
 
 @given(long_histories, histories)
@@ -235,7 +235,7 @@ def test_results_under_a_fold_or_a_clear_stay_in_the_file_and_no_other(path: Pat
     facts.append(Compacted(21, 0.0, "micro", "auto", (Clear(7, 0, "content", "[cleared]"),)))
     path.write_bytes(b"".join(lines_of(facts)))
     loaded = read_record(path, defer=True)
-    assert sorted(loaded.lazy_results.places) == [3, 5, 7]
+    assert sorted(loaded.lazy_results) == [3, 5, 7]
 
 
 def test_results_are_whole_again_when_their_compaction_was_undone(path: Path) -> None:
@@ -274,5 +274,5 @@ def test_results_that_were_rewound_away_stay_in_the_file(path: Path) -> None:
     facts = [*long_session(3), Rewound(8, 0.0, 4)]
     path.write_bytes(b"".join(lines_of(facts)))
     loaded = read_record(path, defer=True)
-    assert sorted(loaded.lazy_results.places) == [5, 7]
+    assert sorted(loaded.lazy_results) == [5, 7]
     same_state(fold(loaded.facts), fold(as_recorded(facts)))

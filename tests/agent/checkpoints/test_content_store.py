@@ -150,7 +150,7 @@ def test_only_old_contents_that_nothing_needs_are_pruned_and_only_when_there_is_
 
 def test_nothing_is_written_through_a_link(root: Path, tmp_path: Path) -> None:
     (tmp_path / "victim").write_text("theirs")
-    (root / "temporary").symlink_to(tmp_path / "victim")
+    (root / f"a.{os.getpid()}").symlink_to(tmp_path / "victim")
     with pytest.raises(OSError):
-        replace_private(root / "a", b"ours", root / "temporary")
+        replace_private(root / "a", b"ours")
     assert (tmp_path / "victim").read_text() == "theirs" and not (root / "a").exists()

@@ -52,7 +52,7 @@ def test_a_record_that_was_damaged_under_a_session_is_told_and_the_session_goes_
 
     async def ask_back(run: ControllerRun) -> None:
         session, _ = run.controller.in_use
-        offset, length = next(iter(session.deferred.places.values()))
+        offset, length = next(iter(session.deferred.values()))
         with path.open("r+b") as file:
             file.seek(offset + length // 2)
             file.write(b"~~~~")
