@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, fields
 from datetime import UTC, datetime
 from typing import Any
@@ -104,11 +105,12 @@ def fact_from_json(raw: Any) -> tuple[Fact, str]:
         raise BadLine(f"no record: {error!r}") from error
     if seq < 1:
         raise BadLine(f"no record has the number {seq}")
-    if version <= FORMAT_VERSION and kind in FACT_TYPES:
-        try:
-            return _read_fact(FACT_TYPES[kind], seq, ts, raw), sid
-        except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
-            pass  # kept like a kind that is not known
+    if version <= FORMAT_VERSION and (made := FACT_TYPES.get(kind)) is not None:
+        # Where a field is missing or cannot be read, the line is kept like one of an unknown kind.
+        with suppress(KeyError, TypeError, ValueError, OverflowError, RecursionError):
+            readers = [(name, convert) for name, convert in _READERS[made] if name in raw]
+            values = {name: convert(raw[name]) if convert else raw[name] for name, convert in readers}
+            return made(seq, ts, **values), sid
     return UnknownFact(seq, ts, kind, {key: value for key, value in raw.items() if key != "crc"}), sid
 
 
@@ -119,15 +121,6 @@ def parse_line(line: bytes) -> Any:
     if end != len(text):
         raise ValueError(f"more than one value: something stands behind character {end}")
     return value
-
-
-def _read_fact(made: type[Any], seq: int, ts: float, raw: Mapping[str, Any]) -> Fact:
-    values = {}
-    for name, convert in _READERS[made]:
-        if name in raw:
-            values[name] = convert(raw[name]) if convert else raw[name]
-    fact: Fact = made(seq, ts, **values)  # TypeError where one is missing
-    return fact
 
 
 def _edit_from_json(raw: Mapping[str, Any]) -> Edit:

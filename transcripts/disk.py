@@ -59,17 +59,21 @@ def append_whole(disk: Disk, fd: int, data: bytes, end: int) -> int:
     return end + len(data)
 
 
-def append_line(fd: int, line: bytes) -> None:
-    """Append a line on a new line, even if the file's last one was torn. Raises OSError.
+def append_line(path: Path, line: bytes, follow_links: bool = False) -> None:
+    """Append a line to a private file, on a new line even if its last one was torn. Raises OSError.
 
-    `fd` reads and appends. Nothing is synced or cut off: for files that several processes write to, or that
-    may lose their end.
+    Nothing is synced or cut off: for files that several processes write to, or that may lose their end.
     """
-    size = os.fstat(fd).st_size
-    is_torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
-    data = b"\n" * is_torn + line + b"\n"
-    if os.write(fd, data) < len(data):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | (0 if follow_links else os.O_NOFOLLOW)
+    fd = os.open(path, flags, 0o600)
+    try:
+        size = os.fstat(fd).st_size
+        is_torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+        data = b"\n" * is_torn + line + b"\n"
+        if os.write(fd, data) < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    finally:
+        os.close(fd)
 
 
 def make_private_folders(folder: Path, disk: Disk = DISK) -> None:

@@ -61,15 +61,15 @@ class StoredOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class _NumberedFact:
-    """What all facts have."""
+class Fact:
+    """One thing that happened: its number and its time."""
 
     seq: int
     ts: float
 
 
 @dataclass(frozen=True, slots=True)
-class Opened(_NumberedFact):
+class Opened(Fact):
     """A session began, or was opened again with another system prompt, tools or model.
 
     `tools` are the definitions as the API takes them, each with its kind. `edits` leave out what the change
@@ -88,7 +88,7 @@ class Opened(_NumberedFact):
 
 
 @dataclass(frozen=True, slots=True)
-class User(_NumberedFact):
+class User(Fact):
     """A prompt: of the user (`source` "user"), or of the program on the user's behalf ("harness")."""
 
     blocks: tuple[Block, ...]
@@ -97,7 +97,7 @@ class User(_NumberedFact):
 
 
 @dataclass(frozen=True, slots=True)
-class RequestSent(_NumberedFact):
+class RequestSent(Fact):
     """A request was sent.
 
     `trigger` says why; `tokens` is the calibrated estimate of the whole prompt, `raw` our uncorrected count
@@ -111,7 +111,7 @@ class RequestSent(_NumberedFact):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply(_NumberedFact):
+class Reply(Fact):
     """What the model answered.
 
     `complete` is False where the stream broke off; `partial` then keeps the text of the unfinished block.
@@ -129,7 +129,7 @@ class Reply(_NumberedFact):
 
 
 @dataclass(frozen=True, slots=True)
-class Started(_NumberedFact):
+class Started(Fact):
     """A tool that may change something is about to act: call `block` of reply `of`."""
 
     of: int
@@ -137,7 +137,7 @@ class Started(_NumberedFact):
 
 
 @dataclass(frozen=True, slots=True)
-class Result(_NumberedFact):
+class Result(Fact):
     """The result of call `block` of reply `of`.
 
     `content` is for the model, `human` for display (plain data), `about` what the tool tells of it (path,
@@ -155,7 +155,7 @@ class Result(_NumberedFact):
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted(_NumberedFact):
+class Compacted(Fact):
     """The conversation was compacted: the edits in force from now on, the layer, the trigger, the figures."""
 
     layer: str
@@ -170,7 +170,7 @@ class Compacted(_NumberedFact):
 
 
 @dataclass(frozen=True, slots=True)
-class Undone(_NumberedFact):
+class Undone(Fact):
     """The compaction `id` was undone; `edits` leave out the thinking that was produced under it."""
 
     id: str
@@ -178,7 +178,7 @@ class Undone(_NumberedFact):
 
 
 @dataclass(frozen=True, slots=True)
-class Failed(_NumberedFact):
+class Failed(Fact):
     """Something that was attempted failed (a summary, a hook, a request); the conversation is as before."""
 
     what: str
@@ -187,7 +187,7 @@ class Failed(_NumberedFact):
 
 
 @dataclass(frozen=True, slots=True)
-class Rewound(_NumberedFact):
+class Rewound(Fact):
     """The user went back: the facts from `to` up to this one are no longer part of the conversation."""
 
     to: int
@@ -195,7 +195,7 @@ class Rewound(_NumberedFact):
 
 
 @dataclass(frozen=True, slots=True)
-class Metadata(_NumberedFact):
+class Metadata(Fact):
     """State beside the conversation, by topic: a pin, a name, a permission mode, a checkpoint of files."""
 
     topic: str
@@ -203,36 +203,21 @@ class Metadata(_NumberedFact):
 
 
 @dataclass(frozen=True, slots=True)
-class Closed(_NumberedFact):
+class Closed(Fact):
     """The session ended."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class UnknownFact(_NumberedFact):
+class UnknownFact(Fact):
     """A line of a kind or a version that this version does not know, kept as it was."""
 
     kind: str
     raw: Mapping[str, Any]
 
 
-Fact = (
-    Opened
-    | User
-    | RequestSent
-    | Reply
-    | Started
-    | Result
-    | Compacted
-    | Undone
-    | Failed
-    | Rewound
-    | Metadata
-    | Closed
-    | UnknownFact
-)
-FACT_TYPES: dict[str, type[Any]] = {
+FACT_TYPES: dict[str, type[Fact]] = {
     "opened": Opened,
     "user": User,
     "asked": RequestSent,

@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from .codec import FORMAT_VERSION, BadLine, decode_line, fact_from_json, parse_line
 from .disk import DISK
@@ -69,16 +68,14 @@ def parse_without_content(line: bytes) -> tuple[Result, str] | None:
         raw = parse_line(line[: head.end()] + line[end : checksum.start()] + b"}")
     except ValueError:
         return None
-    if raw["content"] or not raw.keys() <= _RESULT_KEYS or not _is_counted(raw["tokens"]):
+    if raw["content"] or not raw.keys() <= _RESULT_KEYS:
+        return None
+    tokens = raw["tokens"]  # the size must be known without the content
+    if not isinstance(tokens, list) or any(type(count) is not int for count in tokens) or sum(tokens) <= 0:
         return None
     raw.pop("human", None)
     fact, sid = fact_from_json(raw)
     return (fact, sid) if isinstance(fact, Result) else None
-
-
-def _is_counted(tokens: Any) -> bool:
-    """Whether the size in tokens is known without the content."""
-    return isinstance(tokens, list) and all(type(n) is int for n in tokens) and sum(tokens) > 0
 
 
 def fetch_shown(facts: list[Fact], lazy_results: LazyResults) -> list[Fact]:

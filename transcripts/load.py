@@ -108,7 +108,9 @@ def _read(file: BinaryIO, path: Path, defer: bool) -> LoadedRecord:
             loaded.whole_size, loaded.ends_with_newline = loaded.size, True
             continue
         try:
-            fact, sid = _read_line(line, offset, loaded.lazy_results if defer else None)
+            if (lazy := parse_without_content(line) if defer else None) is not None:
+                loaded.lazy_results[lazy[0].seq] = (offset, len(line))
+            fact, sid = lazy or decode_line(line)
         except BadLine as error:
             damaged.append(DamagedLine(number, offset, str(error)))
             if (found := _record_at_end(line)) is None:
@@ -134,13 +136,6 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
         yield number, offset, line
         offset += len(line)
         number += line.endswith(b"\n")
-
-
-def _read_line(line: bytes, offset: int, lazy_results: LazyResults | None) -> tuple[Fact, str]:
-    if lazy_results is not None and (found := parse_without_content(line)) is not None:
-        lazy_results[found[0].seq] = (offset, len(line))
-        return found
-    return decode_line(line)
 
 
 def _record_at_end(line: bytes) -> tuple[Fact, str] | None:

@@ -47,7 +47,12 @@ class Originals:
         if last is not None:
             return self._stretch(fact for fact in self.folded.facts if int(first) <= fact.seq <= int(last))
         fact = self._fact(int(first))
-        return self._text(fact) if block is None else _block_text(fact, int(block), id)
+        if block is None:
+            return self._text(fact)
+        blocks = fact.content if isinstance(fact, Result) else getattr(fact, "blocks", ())
+        if int(block) >= len(blocks):
+            raise KeyError(f"there is no {id}; r{fact.seq} has {len(blocks)} blocks")
+        return block_text(blocks[int(block)])
 
     def find(self, words: str) -> list[tuple[str, str]]:
         """(id, excerpt) of the facts that hold all the words: at most 20, most hits first, then the newest.
@@ -131,13 +136,6 @@ class Originals:
             for fact in self.folded.facts
             if fact.seq in cleared or any(fold.first <= fact.seq <= fold.last for fold in folds)
         )
-
-
-def _block_text(fact: Fact, index: int, id: str) -> str:
-    blocks = fact.content if isinstance(fact, Result) else getattr(fact, "blocks", ())
-    if index >= len(blocks):
-        raise KeyError(f"there is no {id}; r{fact.seq} has {len(blocks)} blocks")
-    return block_text(blocks[index])
 
 
 def _excerpt(text: str, folded: str, words: list[str]) -> str:

@@ -6,9 +6,8 @@ blocks that the API would refuse are left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Literal
 
 from .edits import ActiveEdits
 from .entries import Entry, Exchange, Prompt
@@ -22,6 +21,7 @@ from .messages import (
     ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
+    is_thinking,
 )
 from .view import Message, Part, PartKind, View
 
@@ -33,8 +33,7 @@ BEGINNING_LOST = "[the beginning of this session could not be read]"
 NOTICE_TOKENS = 12  # our count of each of these lines
 MAX_IMAGE_TOKENS = 1_600  # the most that the API charges for one
 CHARS_PER_TOKEN = 4
-_THINKING = (ThinkingBlock, RedactedThinkingBlock)
-_NOT_IN_PROMPTS = (ToolUseBlock, ToolResultBlock, *_THINKING)
+_NOT_IN_PROMPTS = (ToolUseBlock, ToolResultBlock, ThinkingBlock, RedactedThinkingBlock)
 _CLEARED_FIELD: dict[type[Block], str] = {ToolResultBlock: "content", TextBlock: "text", ImageBlock: "source"}
 
 
@@ -48,43 +47,27 @@ def render_view(view: View, entries: list[Entry], edits: ActiveEdits, first_chan
         del starts[first_changed:]
     for index in range(len(starts), len(entries)):
         start = len(view)
-        starts.append(start if _show(view, entries, index, edits) else -1)
+        messages = _messages(entries, index, edits, is_first=start == 0)
+        begins = [view.add(message) for message in messages if message.parts]
+        starts.append(start if begins and begins[0] else -1)
 
 
-def _show(view: View, entries: list[Entry], index: int, edits: ActiveEdits) -> bool:
-    """Append what shows one entry. Returns whether that begins a message of its own."""
-    entry, clears = entries[index], edits.clears
-    seq = entry.fact.seq
+def _messages(entries: list[Entry], index: int, edits: ActiveEdits, is_first: bool) -> Iterator[Message]:
+    """The messages that show one entry, some perhaps without parts."""
+    entry = entries[index]
+    seq, clears = entry.seq, edits.clears
     fold = edits.covering(seq) if edits.folds else None
     if fold is not None:
-        is_first = index == 0 or entries[index - 1].seq < fold.first
-        return is_first and _append(view, "user", _summary_parts(fold), (fold.first, fold.last), {})
-    if isinstance(entry, Prompt):
-        return _append(view, "user", _prompt_parts(entry.fact), (seq, seq), clears)
-    parts = _reply_parts(entry, with_thinking=not edits.unthinks(seq))
-    if parts and not view:
-        lost = Part(TextBlock(BEGINNING_LOST), 0, 0, PartKind.PLACEHOLDER, NOTICE_TOKENS)
-        _append(view, "user", [lost], (0, 0), {})
-    begins = _append(view, "assistant", parts, (seq, seq), clears)
-    if parts and entry.uses:
-        _append(view, "user", _result_parts(entry), (seq, entry.last), clears)
-    return begins
-
-
-def _append(
-    view: View,
-    role: Literal["user", "assistant"],
-    parts: list[Part],
-    seqs: tuple[int, int],
-    clears: Mapping[tuple[int, int], Mapping[str, Clear]],
-) -> bool:
-    """Append parts, if any, as a message that shows the facts from one seq to another.
-
-    Returns whether it is a message of its own, not joined with the last one.
-    """
-    if clears:
-        parts = [_cleared(part, clears.get((part.seq, part.index))) for part in parts]
-    return bool(parts) and view.add(Message(role, tuple(parts), *seqs))
+        if index == 0 or entries[index - 1].seq < fold.first:
+            yield Message("user", _summary_parts(fold), fold.first, fold.last)
+    elif isinstance(entry, Prompt):
+        yield Message("user", _cleared(_prompt_parts(entry.fact), clears), seq, seq)
+    elif parts := _reply_parts(entry, with_thinking=not edits.unthinks(seq)):
+        if is_first:
+            lost = Part(TextBlock(BEGINNING_LOST), 0, 0, PartKind.PLACEHOLDER, NOTICE_TOKENS)
+            yield Message("user", (lost,), 0, 0)
+        yield Message("assistant", _cleared(parts, clears), seq, seq)
+        yield Message("user", _cleared(_result_parts(entry), clears), seq, entry.last)
 
 
 def _prompt_parts(fact: User) -> list[Part]:
@@ -105,7 +88,7 @@ def _reply_parts(exchange: Exchange, with_thinking: bool) -> list[Part]:
             if index not in exchange.uses:
                 continue
             block, kind = exchange.uses[index], PartKind.INPUT
-        elif isinstance(block, _THINKING):
+        elif is_thinking(block):
             if not with_thinking or (isinstance(block, ThinkingBlock) and not block.signature):
                 continue
             kind = PartKind.THINKING
@@ -134,23 +117,26 @@ def _result_parts(exchange: Exchange) -> list[Part]:
     return parts
 
 
-def _summary_parts(fold: Fold) -> list[Part]:
+def _summary_parts(fold: Fold) -> tuple[Part, ...]:
     """The blocks in the place of a folded stretch, its tokens spread evenly and the rest on the first."""
     each, rest = divmod(fold.tokens, max(1, len(fold.blocks)))
-    return [
+    return tuple(
         Part(block, fold.first, index, PartKind.PLACEHOLDER, each + (rest if index == 0 else 0))
         for index, block in enumerate(fold.blocks)
         if not _is_empty_text(block)
-    ]
+    )
 
 
-def _cleared(part: Part, fields: Mapping[str, Clear] | None) -> Part:
-    """The part with the text of each clear in the place of the field that it names."""
-    if fields is None:
-        return part
-    tokens = max(1, part.tokens - sum(clear.saves for clear in fields.values()))
-    kind = part.kind if part.kind is PartKind.INPUT else PartKind.PLACEHOLDER
-    return replace(part, block=_cleared_block(part.block, fields), tokens=tokens, kind=kind)
+def _cleared(parts: list[Part], clears: Mapping[tuple[int, int], Mapping[str, Clear]]) -> tuple[Part, ...]:
+    """The parts with the text of each clear in the place of the field that it names."""
+    made = []
+    for part in parts:
+        if fields := clears.get((part.seq, part.index)):
+            tokens = max(1, part.tokens - sum(clear.saves for clear in fields.values()))
+            kind = part.kind if part.kind is PartKind.INPUT else PartKind.PLACEHOLDER
+            part = replace(part, block=_cleared_block(part.block, fields), tokens=tokens, kind=kind)
+        made.append(part)
+    return tuple(made)
 
 
 def _cleared_block(block: Block, fields: Mapping[str, Clear]) -> Block:

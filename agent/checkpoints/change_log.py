@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,14 +53,17 @@ class ChangeLog:
 
     def save(self, change: FileChange) -> None:
         """Write a line about a change that is in the log already: it says how the change ended."""
-        self._saving(lambda: _append(self._path("jsonl"), change))
+        after = astuple(change.after) if change.after else None
+        line = json.dumps([change.seq, change.path, astuple(change.before), after])
+        with self._noting_failure():
+            append_line(self._path("jsonl", make=True), line.encode())
 
     def save_snapshot(self, seq: int, snapshot: ProjectSnapshot) -> None:
         """Keep the snapshot taken before a command while that runs, so that a crash does not lose it."""
         states = {name: astuple(state) for name, state in snapshot.states.items()}
-        data = json.dumps([seq, snapshot.complete, states]).encode()
-        path = self._path("look")
-        self._saving(lambda: replace_private(path, data))
+        with self._noting_failure():
+            path = self._path("look", make=True)
+            replace_private(path, json.dumps([seq, snapshot.complete, states]).encode())
 
     def load_snapshot(self) -> tuple[int, ProjectSnapshot] | None:
         """The seq and the snapshot of a command whose end an earlier run did not see; None without one."""
@@ -77,15 +79,17 @@ class ChangeLog:
         with suppress(OSError):
             self._path("look").unlink(missing_ok=True)
 
-    def _path(self, kind: str) -> Path:
-        return checkpoints_folder(self.root) / f"{self.sid}.{kind}"
-
-    def _saving(self, write: Callable[[], None]) -> None:
+    def _path(self, kind: str, make: bool = False) -> Path:
         folder = checkpoints_folder(self.root)
-        try:
+        if make:
             ensure_private_folder(folder.parent)
             ensure_private_folder(folder)
-            write()
+        return folder / f"{self.sid}.{kind}"
+
+    @contextmanager
+    def _noting_failure(self) -> Iterator[None]:
+        try:
+            yield
         except (OSError, StoreError) as error:
             self.failures.add(f"checkpoints cannot be saved ({error}): they end with this run")
 
@@ -135,16 +139,6 @@ def changed_files_since(changes: Iterable[FileChange], seqs: Iterable[int]) -> d
                 paths.add(change.path)
         counts[seq] = len(paths)
     return counts
-
-
-def _append(path: Path, change: FileChange) -> None:
-    after = astuple(change.after) if change.after else None
-    line = json.dumps([change.seq, change.path, astuple(change.before), after])
-    fd = os.open(path, os.O_APPEND | os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        append_line(fd, line.encode())
-    finally:
-        os.close(fd)
 
 
 def _state(raw: Any) -> PathState:

@@ -43,17 +43,14 @@ class ContentStore:
             if not self._make_folder():
                 return ""
             self._used_bytes = prune(self.folder, self.max_bytes // 2)
-        if self._used_bytes + len(packed) > self.max_bytes:
-            self.full = True
-            return ""
-        try:
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            replace_private(path, packed)
-        except OSError:
-            self.full = True
-            return ""
-        self._used_bytes += len(packed)
-        return digest
+        if self._used_bytes + len(packed) <= self.max_bytes:
+            with suppress(OSError):
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+                replace_private(path, packed)
+                self._used_bytes += len(packed)
+                return digest
+        self.full = True
+        return ""
 
     def get(self, digest: str) -> bytes | None:
         """Contents by their hash; None where they are missing or damaged."""

@@ -167,11 +167,7 @@ class PromptHistory(History):
         line = json.dumps({"t": round(time.time()), "text": self._mask(string)}, ensure_ascii=False)
         try:
             make_private_folders(self._path.parent)
-            descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-            try:
-                append_line(descriptor, line.encode("utf-8", "replace"))
-            finally:
-                os.close(descriptor)
+            append_line(self._path, line.encode("utf-8", "replace"), follow_links=True)
         except OSError as error:
             self.trouble = self.trouble or f"the history is not kept: {error}"
 

@@ -48,12 +48,20 @@ def content(fd: int) -> bytes:
     return os.pread(fd, 1000, 0)
 
 
-def test_a_line_is_appended_on_a_line_of_its_own(fd: int) -> None:
-    append_line(fd, b"first")
-    append_line(fd, b"second")
+def test_a_line_is_appended_on_a_line_of_its_own(fd: int, tmp_path: Path) -> None:
+    append_line(tmp_path / "file", b"first")
+    append_line(tmp_path / "file", b"second")
     os.write(fd, b"torn")
-    append_line(fd, b"third")
+    append_line(tmp_path / "file", b"third")
     assert content(fd) == b"first\nsecond\ntorn\nthird\n"
+
+
+def test_a_line_is_appended_through_a_link_only_where_that_is_wanted(fd: int, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    with pytest.raises(OSError, match="symbolic links"):
+        append_line(tmp_path / "link", b"x")
+    append_line(tmp_path / "link", b"x", follow_links=True)
+    assert content(fd) == b"x\n"
 
 
 def test_a_short_write_is_cut_off_and_reported(fd: int) -> None:

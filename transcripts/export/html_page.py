@@ -85,7 +85,7 @@ def _articles(folded: Folded) -> Iterator[str]:
         match fact:
             case User():
                 speaker = "You" if fact.source == "user" else PROGRAM_LABEL
-                yield _article("user", fact, speaker, map(_prompt_block, fact.blocks))
+                yield _article("user", fact, speaker, map(_block, fact.blocks))
             case Reply():
                 replies[fact.seq] = fact
                 yield _article("reply", fact, "Model", _reply_blocks(fact))
@@ -107,11 +107,6 @@ def _article(kind: str, fact: User | Reply | Failed | Opened, speaker: str, insi
 
 def _note(fact: Failed | Opened, text: str) -> str:
     return _article("note", fact, "Note", [f"<p>{_html(text)}</p>"])
-
-
-def _prompt_block(block: Block) -> str:
-    """A block of a prompt; the program's own context is folded and labelled."""
-    return _details(PROGRAM_LABEL, _pre(block_text(block)), "about") if is_injected(block) else _block(block)
 
 
 def _reply_blocks(fact: Reply) -> Iterator[str]:
@@ -146,6 +141,9 @@ def _markdown() -> MarkdownIt:
 
 
 def _block(block: Block) -> str:
+    """A block of a prompt or a result; the program's own context is folded and labelled."""
+    if is_injected(block):
+        return _details(PROGRAM_LABEL, _pre(block_text(block)), "about")
     if isinstance(block, ImageBlock) and block.media_type in _IMAGE_TYPES and _BASE64.fullmatch(block.data):
         return f'<img alt="image" src="data:{block.media_type};base64,{block.data}">'
     text = block_text(block)
