@@ -51,7 +51,7 @@ def test_plain_messages_become_numbered_facts_with_each_result_at_its_call():
     assert kinds(made.facts) == ["User", "Reply", "Result", "Result", "User", "Reply"]
     assert [fact.seq for fact in made.facts] == [1, 2, 3, 4, 5, 6]
     assert [(fact.of, fact.block, fact.error) for fact in made.facts[2:4]] == [(2, 2, True), (2, 1, False)]
-    assert made.calls == 2 and made.damaged == 0
+    assert made.damaged == 0
     assert {fact.ts for fact in made.facts} == {0.0}, "there are no times"
 
 
@@ -148,7 +148,6 @@ def test_claude_code_side_chains_meta_lines_summaries_and_repeated_lines_are_ski
         count,
     )
     assert kinds(made.facts) == ["User", "Reply"]
-    assert made.skipped == 6
 
 
 def test_a_claude_code_prompt_that_was_replaced_is_left_out():

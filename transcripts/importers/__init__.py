@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from transcripts.facts import Reply
+
 from . import api_messages, claude_code, makeroom_record, pi, swe_agent
 from .recording import Count, ImportedSession, ParsedFile, UnreadableRecording, parse_file
 
@@ -59,6 +61,6 @@ def import_session(raw: bytes, count: Count) -> ImportedSession:
     known, file = detect_format(raw)
     session = ImportedSession(known.name, count, damaged=file.damaged)
     known.read_session(file, session)
-    if not session.calls:
+    if not any(isinstance(fact, Reply) for fact in session.facts):
         raise UnreadableRecording(f"a {known.name} recording without any reply of a model: nothing to replay")
     return session

@@ -16,12 +16,11 @@ def recognizes(file: ParsedFile) -> bool:
 
 
 def read_session(file: ParsedFile, session: ImportedSession) -> None:
-    """Add the conversation; messages with another role (a system prompt) are skipped."""
+    """Add the conversation; messages with another role (a system prompt) are left out."""
     for raw in _messages(file):
-        blocks = content_blocks(raw.get("content"))
         if raw.get("role") not in _MESSAGE_ROLES:
-            session.skipped += 1
-        elif blocks is None:
+            continue
+        if (blocks := content_blocks(raw.get("content"))) is None:
             session.damaged += 1
         else:
             session.add_message(raw["role"], blocks, parse_time(raw.get("timestamp", raw.get("ts"))))

@@ -46,8 +46,7 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
     for raw in file.objects:
         ident = str(raw.get("uuid") or len(known))
         if not _holds_message(raw) or any(map(raw.get, _LEFT_OUT)) or ident in known:
-            session.skipped += 1  # a resumed session repeats lines
-            continue
+            continue  # a resumed session repeats lines
         known.add(ident)
         message, ts = raw["message"], parse_time(raw.get("timestamp"))
         blocks = content_blocks(message.get("content"))

@@ -44,4 +44,3 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
                 facts.append(replace(fact, seq=seq))
             case _:
                 del numbers[fact.seq]
-                session.skipped += 1

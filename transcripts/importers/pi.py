@@ -26,9 +26,7 @@ def recognizes(file: ParsedFile) -> bool:
 
 def read_session(file: ParsedFile, session: ImportedSession) -> None:
     """Add the conversation on the branch that the file ends on."""
-    branch = _branch(file.objects)
-    session.skipped += len(file.objects) - len(branch)
-    for raw in branch:
+    for raw in _branch(file.objects):
         message = _message(raw)
         ts = parse_time(message.get("timestamp"))
         _add_message(message, ts if ts is not None else parse_time(raw.get("timestamp")), session)
@@ -55,8 +53,8 @@ def _branch(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _add_message(message: Mapping[str, Any], ts: float | None, session: ImportedSession) -> None:
     role, blocks = message.get("role"), _blocks(message.get("content"))
     if role not in _PI_ROLES or (role == "bashExecution" and message.get("excludeFromContext")):
-        session.skipped += 1
-    elif role == "bashExecution":  # a command that the user ran
+        return
+    if role == "bashExecution":  # a command that the user ran
         shown = f"Ran `{message.get('command', '')}`\n```\n{message.get('output', '')}\n```"
         session.add_user((TextBlock(shown),), ts)
     elif blocks is None:

@@ -83,21 +83,14 @@ class ImportedSession:
     count    counts the tokens of the facts
     facts    numbered from 1; `ts` never falls, and is 0 where a recording has no times
     damaged  lines or messages that could not be read or paired
-    skipped  lines that are no part of the conversation
     """
 
     format: str
     count: Count
     facts: list[Fact] = field(default_factory=list)
     damaged: int = 0
-    skipped: int = 0
     _calls: dict[str, tuple[int, int]] = field(default_factory=dict)  # tool id -> (reply, block), unanswered
     _clock: float = 0.0
-
-    @property
-    def calls(self) -> int:
-        """How many replies of the model there are."""
-        return sum(isinstance(fact, Reply) for fact in self.facts)
 
     def add_user(self, blocks: tuple[Block, ...], ts: float | None) -> None:
         """Add a prompt; one without blocks is left out. `ts` is None where the recording has no time."""
@@ -105,9 +98,8 @@ class ImportedSession:
             self.facts.append(User(*self._place(ts), blocks, self.count(blocks)))
 
     def add_reply(self, blocks: tuple[Block, ...], ts: float | None, model: str = "") -> None:
-        """Add a whole reply of the model."""
+        """Add a whole reply of the model; one without blocks is left out."""
         if not blocks:
-            self.skipped += 1
             return
         seq, at = self._place(ts)
         calls = {

@@ -7,7 +7,7 @@ call of `bash`, and the observation after it the result.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -23,27 +23,17 @@ def recognizes(file: ParsedFile) -> bool:
 
 def read_session(file: ParsedFile, session: ImportedSession) -> None:
     """Add the conversation of `history`; of `trajectory` where a file has no history."""
-    if history := _steps(file, "history"):
-        _add_history(history, session)
-    else:
-        _add_trajectory(_steps(file, "trajectory"), session)
-
-
-def _steps(file: ParsedFile, name: str) -> list[Any]:
-    steps = file.whole.get(name) if isinstance(file.whole, Mapping) else None
-    return steps if isinstance(steps, list) else []
-
-
-def _add_history(steps: list[Any], session: ImportedSession) -> None:
     pending: list[str] = []  # calls without a result so far
-    for number, step in enumerate(steps):
+    for number, step in enumerate(_steps(file, "history") or _trajectory(_steps(file, "trajectory"))):
         if not isinstance(step, Mapping):
             session.damaged += 1
             continue
         content = content_blocks(step.get("content")) or ()
         match step.get("role"):
             case "assistant":
-                pending = _add_reply(step, number, content, session)
+                content, uses = _reply(step, f"step_{number}", content)
+                session.add_reply((*content, *uses), None)
+                pending = [use.id for use in uses]
             case "user" | "tool" if pending and _is_observation(step):
                 ids = [str(ident) for ident in step.get("tool_call_ids") or pending[:1]]
                 for ident in ids:
@@ -51,43 +41,43 @@ def _add_history(steps: list[Any], session: ImportedSession) -> None:
                 pending = [ident for ident in pending if ident not in ids]
             case "user":
                 session.add_user(content, None)
-            case _:
-                session.skipped += 1
+
+
+def _steps(file: ParsedFile, name: str) -> list[Any]:
+    steps = file.whole.get(name) if isinstance(file.whole, Mapping) else None
+    return steps if isinstance(steps, list) else []
+
+
+def _trajectory(steps: list[Any]) -> Iterator[Any]:
+    """The steps of a trajectory as a history has them: the query, then replies and observations."""
+    for message in steps[0].get("query") or () if isinstance(steps[0], Mapping) else ():
+        if isinstance(message, Mapping) and message.get("role") == "user":
+            yield message
+    for step in steps:
+        if isinstance(step, Mapping):
+            yield {**step, "role": "assistant", "content": step.get("response")}
+            yield {"role": "tool", "content": step.get("observation")}
+        else:
+            yield step
 
 
 def _is_observation(step: Mapping[str, Any]) -> bool:
     return step.get("role") == "tool" or step.get("message_type", "observation") == "observation"
 
 
-def _add_trajectory(steps: list[Any], session: ImportedSession) -> None:
-    first = steps[0] if isinstance(steps[0], Mapping) else {}
-    for message in first.get("query") or ():
-        if isinstance(message, Mapping) and message.get("role") == "user":
-            session.add_user(content_blocks(message.get("content")) or (), None)
-    for number, step in enumerate(steps):
-        if not isinstance(step, Mapping):
-            session.damaged += 1
-            continue
-        ids = _add_reply(step, number, content_blocks(step.get("response")) or (), session)
-        for ident in ids[:1]:
-            session.add_result(ident, content_blocks(step.get("observation")) or (), None)
-
-
-def _add_reply(
-    step: Mapping[str, Any], number: int, content: tuple[Block, ...], session: ImportedSession
-) -> list[str]:
-    """Add a step's reply: its thought, else `content`, and its calls. Returns their tool ids."""
+def _reply(
+    step: Mapping[str, Any], ident: str, content: tuple[Block, ...]
+) -> tuple[tuple[Block, ...], list[ToolUseBlock]]:
+    """The text of a step, its thought if there is one, and its calls; a written action is called `ident`."""
     thought, action, calls = step.get("thought"), step.get("action"), step.get("tool_calls")
     if isinstance(thought, str) and action is not None:
         content = (TextBlock(thought),) if thought.strip() else ()
-    uses: list[Block | None] = []
     if isinstance(calls, list) and calls:
-        uses = [_call(call) for call in calls if isinstance(call, Mapping)]
-    elif isinstance(action, str) and action.strip():
-        uses = [ToolUseBlock(f"step_{number}", "bash", {"command": action})]
-    usable = [use for use in uses if isinstance(use, ToolUseBlock)]
-    session.add_reply((*content, *usable), None)
-    return [use.id for use in usable]
+        made = [_call(call) for call in calls if isinstance(call, Mapping)]
+        return content, [use for use in made if isinstance(use, ToolUseBlock)]
+    if isinstance(action, str) and action.strip():
+        return content, [ToolUseBlock(ident, "bash", {"command": action})]
+    return content, []
 
 
 def _call(call: Mapping[str, Any]) -> Block | None:
