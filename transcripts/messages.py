@@ -6,6 +6,7 @@ A block of a type or with fields that this version does not know is kept and sen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -186,10 +187,25 @@ def block_to_json(block: Block) -> dict[str, Any]:
 
 def block_from_json(raw: Mapping[str, Any]) -> Block:
     """The block that a JSON object stands for; UnknownBlock where its fields are not as expected."""
-    try:
-        return _BLOCK_READERS[raw["type"]](raw)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return UnknownBlock(dict(raw))
+    match raw:
+        case {"type": "text", "text": str(text)}:
+            return TextBlock(text, _extra(raw, "type", "text"))
+        case {"type": "tool_use", "id": ident, "name": name, "input": arguments}:
+            if not isinstance(arguments, Mapping):
+                arguments = {INVALID_JSON: arguments if isinstance(arguments, str) else repr(arguments)}
+            return ToolUseBlock(str(ident), str(name), arguments, _extra(raw, "type", "id", "name", "input"))
+        case {"type": "tool_result", "tool_use_id": ident}:
+            with suppress(TypeError, ValueError):
+                content = blocks_from_json(raw.get("content"))
+                return ToolResultBlock(str(ident), content, bool(raw.get("is_error", False)))
+        case {"type": "thinking", "thinking": str(thinking)}:
+            if isinstance(signature := raw.get("signature") or "", str):
+                return ThinkingBlock(thinking, signature, _extra(raw, "type", "thinking", "signature"))
+        case {"type": "redacted_thinking", "data": str(data)}:
+            return RedactedThinkingBlock(data, _extra(raw, "type", "data"))
+        case {"type": "image", "source": {"type": "base64", "media_type": str(kind), "data": str(data)}}:
+            return ImageBlock(kind, data)
+    return UnknownBlock(dict(raw))
 
 
 def blocks_from_json(content: str | Iterable[Mapping[str, Any]] | None) -> tuple[Block, ...]:
@@ -202,47 +218,7 @@ def blocks_from_json(content: str | Iterable[Mapping[str, Any]] | None) -> tuple
 
 
 def _extra(raw: Mapping[str, Any], *known: str) -> Mapping[str, Any]:
-    rest = {key: value for key, value in raw.items() if key != "type" and key not in known}
-    rest.pop("cache_control", None)  # cache breakpoints are placed anew for each request
-    return rest or _EMPTY_MAPPING
-
-
-def _string(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError("not a string")
-    return value
-
-
-def _read_tool_use(raw: Mapping[str, Any]) -> Block:
-    arguments = raw["input"]
-    if not isinstance(arguments, Mapping):
-        arguments = {INVALID_JSON: arguments if isinstance(arguments, str) else repr(arguments)}
-    extra = _EMPTY_MAPPING if len(raw) == 4 else _extra(raw, "id", "name", "input")
-    return ToolUseBlock(str(raw["id"]), str(raw["name"]), arguments, extra)
-
-
-def _read_image(raw: Mapping[str, Any]) -> Block:
-    source = raw["source"]
-    if source.get("type") != "base64":
-        return UnknownBlock(dict(raw))
-    return ImageBlock(_string(source["media_type"]), _string(source["data"]))
-
-
-def _read_result(raw: Mapping[str, Any]) -> Block:
-    return ToolResultBlock(
-        str(raw["tool_use_id"]), blocks_from_json(raw.get("content")), bool(raw.get("is_error", False))
-    )
-
-
-_BLOCK_READERS: dict[str, Callable[[Mapping[str, Any]], Block]] = {
-    "text": lambda raw: TextBlock(
-        _string(raw["text"]), _EMPTY_MAPPING if len(raw) == 2 else _extra(raw, "text")
-    ),
-    "thinking": lambda raw: ThinkingBlock(
-        _string(raw["thinking"]), _string(raw.get("signature") or ""), _extra(raw, "thinking", "signature")
-    ),
-    "redacted_thinking": lambda raw: RedactedThinkingBlock(_string(raw["data"]), _extra(raw, "data")),
-    "tool_use": _read_tool_use,
-    "image": _read_image,
-    "tool_result": _read_result,
-}
+    """The other fields; not the cache breakpoints, which are placed anew for each request."""
+    if len(raw) == len(known) and known[-1] in raw:  # only the last may be missing
+        return _EMPTY_MAPPING
+    return {key: raw[key] for key in raw if key not in known and key != "cache_control"} or _EMPTY_MAPPING

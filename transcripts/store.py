@@ -180,8 +180,12 @@ class Journal:
         may be tried again.
         """
         fd = self._fd
-        if fd is None or self.sync_failed or self.disk.stat(fd).st_nlink == 0:
-            fd = self._fd = self._open() if fd is None else self._rebuild(fd)
+        if fd is None:
+            if self._lock is None:
+                self.lock()
+            fd = self._fd = open_record(self.path, self.disk, self.whole_size, self.read_size)
+        elif self.sync_failed or self.disk.stat(fd).st_nlink == 0:
+            fd = self._fd = self._rebuild(fd)
         while lines:
             size = self.disk.stat(fd).st_size
             if size != self.whole_size and not self.write_failed:
@@ -200,11 +204,6 @@ class Journal:
             self.sync_failed = False
             self.unsynced.clear()
             self.synced_size = self.whole_size
-
-    def _open(self) -> int:
-        if self._lock is None:
-            self.lock()
-        return open_record(self.path, self.disk, self.whole_size, self.read_size)
 
     def _rebuild(self, old: int) -> int:
         """Put a new file in the place of one that cannot be trusted, or that was removed."""
