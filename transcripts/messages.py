@@ -214,7 +214,7 @@ def blocks_from_json(content: str | Iterable[Mapping[str, Any]] | None) -> tuple
         return ()
     if isinstance(content, str):
         return (TextBlock(content),) if content else ()
-    return tuple(map(block_from_json, content))
+    return tuple(block_from_json(raw) for raw in content)
 
 
 def _extra(raw: Mapping[str, Any], *known: str) -> Mapping[str, Any]:
