@@ -59,12 +59,10 @@ def encode_fact(fact: Fact, sid: str) -> bytes:
         return seal(fact.raw)
     ts = datetime.fromtimestamp(fact.ts, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     kind, defaults = _DEFAULTS[type(fact)]
-    raw = {"v": FORMAT_VERSION, "seq": fact.seq, "ts": ts, "sid": sid, "kind": kind}
-    for name, default in defaults:
-        value = getattr(fact, name)
-        if value != default:
-            raw[name] = value
-    return seal(raw)
+    head = {"v": FORMAT_VERSION, "seq": fact.seq, "ts": ts, "sid": sid, "kind": kind}
+    return seal(
+        head | {name: value for name, default in defaults if (value := getattr(fact, name)) != default}
+    )
 
 
 def seal(raw: Mapping[str, Any]) -> bytes:

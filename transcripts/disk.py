@@ -11,7 +11,7 @@ import fcntl
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +45,16 @@ class Disk:
 
 
 DISK = Disk()
+
+
+@contextmanager
+def opened_file(path: Path, flags: int, disk: Disk = DISK) -> Iterator[int]:
+    """A descriptor of a file or folder for the block; a file that is made is private. Raises OSError."""
+    fd = disk.open(str(path), flags, 0o600)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def append_whole(disk: Disk, fd: int, data: bytes, end: int) -> int:
@@ -92,12 +102,8 @@ def hide_from_git(folder: Path, disk: Disk = DISK) -> None:
     path = folder / ".gitignore"
     if path.exists():
         return
-    with suppress(FileExistsError):
-        fd = disk.open(str(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            disk.write(fd, b"*\n")
-        finally:
-            os.close(fd)
+    with suppress(FileExistsError), opened_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, disk) as fd:
+        disk.write(fd, b"*\n")
 
 
 def replace_file(path: Path, data: bytes, disk: Disk = DISK) -> None:
@@ -142,15 +148,12 @@ def read_pieces(disk: Disk, fd: int, start: int, end: int) -> Iterator[bytes]:
 def sync_folders(disk: Disk, *folders: Path) -> None:
     """Make the names in each folder durable, where we may open it and its file system can. Raises OSError."""
     for folder in folders:
-        with suppress(PermissionError):
-            fd = disk.open(str(folder), os.O_RDONLY | os.O_DIRECTORY, 0)
+        with suppress(PermissionError), opened_file(folder, os.O_RDONLY | os.O_DIRECTORY, disk) as fd:
             try:
                 disk.sync(fd)
             except OSError as error:
                 if error.errno not in (errno.EINVAL, errno.ENOTSUP):
                     raise
-            finally:
-                os.close(fd)
 
 
 def open_record(path: Path, disk: Disk, whole_size: int, read_size: int) -> int:
@@ -187,12 +190,9 @@ def record_folders(path: Path) -> tuple[Path, Path]:
 
 def _set_tail_aside(disk: Disk, fd: int, whole_size: int, target: Path) -> None:
     """Append what stands behind `whole_size` to another file, then cut it off."""
-    aside = disk.open(str(target), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
+    with opened_file(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT, disk) as aside:
         for piece in read_pieces(disk, fd, whole_size, disk.stat(fd).st_size):
             append_whole(disk, aside, piece, disk.stat(aside).st_size)
         disk.sync(aside)
         sync_folders(disk, target.parent)
-    finally:
-        os.close(aside)
     disk.truncate(fd, whole_size)

@@ -234,8 +234,7 @@ class Folded:
                 self._measure(fact.about.get("raw"), fact.about.get("actual"))
             case Metadata():
                 self.metadata.append(fact)
-        if changed is not None:
-            self._show_again(changed)
+        self._show_again(changed)
 
     def _add_usage(self, fact: Reply) -> None:
         self.usage += fact.usage

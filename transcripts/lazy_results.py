@@ -15,7 +15,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from .codec import FORMAT_VERSION, BadLine, decode_line, fact_from_json, parse_line
-from .disk import DISK
+from .disk import opened_file
 from .facts import Compacted, Fact, Opened, Result, Rewound, Undone
 from .fold import Folded, fold, replace_facts
 
@@ -39,16 +39,14 @@ class LazyResults(dict[int, tuple[int, int]]):
 
     def fetch(self, *seqs: int) -> Iterator[Fact]:
         """The whole facts, one after the other. Raises OSError or BadLine where the file has changed."""
-        fd = DISK.open(str(self.path), os.O_RDONLY, 0)
-        try:
+        assert self.path is not None, "results are left in a file only"
+        with opened_file(self.path, os.O_RDONLY) as fd:
             for seq in seqs:
                 offset, length = self[seq]
-                fact, _ = decode_line(DISK.read(fd, length, offset))
+                fact, _ = decode_line(os.pread(fd, length, offset))
                 if fact.seq != seq:
                     raise BadLine(f"record {seq} is not where it was")
                 yield fact
-        finally:
-            os.close(fd)
 
 
 def parse_without_content(line: bytes) -> tuple[Result, str] | None:

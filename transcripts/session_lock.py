@@ -16,7 +16,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from .disk import DISK, Disk, hide_from_git
+from .disk import DISK, Disk, hide_from_git, opened_file
 from .record_errors import RecordUnreadable, SessionInUse
 
 RECORDS_FOLDER = ".transcripts"
@@ -64,7 +64,7 @@ def acquire_lock(record: Path, disk: Disk = DISK) -> int:
         fd = disk.open(name, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             _lock_without_waiting(fd, disk)
-            if _is_file(fd, name):
+            if holds_lock(record, fd):
                 disk.truncate(fd, 0)
                 disk.write(fd, b"%d\n" % os.getpid())
                 return fd
@@ -80,32 +80,30 @@ def acquire_lock(record: Path, disk: Disk = DISK) -> int:
 
 def release_lock(record: Path, fd: int) -> None:
     """Give the lock back. Its file is removed while it is still held, so that no one locks a removed file."""
-    name = record.with_suffix(".lock")
     with suppress(OSError):  # a lock file that stays behind keeps no one out
-        if _is_file(fd, str(name)):
-            name.unlink()
+        if holds_lock(record, fd):
+            record.with_suffix(".lock").unlink()
     os.close(fd)
 
 
-def holds_lock(record: Path, fd: int | None) -> bool:
-    """Whether `fd` is still the lock of the session: the folder may have been removed."""
-    return fd is not None and _is_file(fd, str(record.with_suffix(".lock")))
+def holds_lock(record: Path, fd: int) -> bool:
+    """Whether `fd` is of the lock file that is there now: it may have been removed, even with its folder."""
+    try:
+        there = record.with_suffix(".lock").lstat()
+    except FileNotFoundError:
+        return False
+    here = os.fstat(fd)
+    return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
 
 
 def lock_holder(record: Path) -> int | None:
     """The pid of the process that has the session open, 0 if it cannot be told; None if it is not open."""
-    try:
-        fd = DISK.open(str(record.with_suffix(".lock")), os.O_RDONLY, 0)
-    except OSError:
-        return None
-    try:
-        DISK.lock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _pid_in(fd) or 0
-    except OSError:
-        pass  # a file system without locks
-    finally:
-        os.close(fd)
+    # An OSError: there is no lock file, or the file system has no locks.
+    with suppress(OSError), opened_file(record.with_suffix(".lock"), os.O_RDONLY) as fd:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _pid_in(fd) or 0
     return None
 
 
@@ -116,16 +114,6 @@ def _lock_without_waiting(fd: int, disk: Disk) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL):
             raise
-
-
-def _is_file(fd: int, name: str) -> bool:
-    """Whether a descriptor is of the file that has this name now."""
-    try:
-        there = Path(name).lstat()
-    except FileNotFoundError:
-        return False
-    here = os.fstat(fd)
-    return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
 
 
 def _pid_in(fd: int) -> int | None:

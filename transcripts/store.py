@@ -208,11 +208,11 @@ class Journal:
     def _rebuild(self, old: int) -> int:
         """Put a new file in the place of one that cannot be trusted, or that was removed."""
         ensure_private_folder(self.path.parent, self.disk)
-        if not holds_lock(self.path, self._lock):
-            lock = acquire_lock(self.path, self.disk)
-            if self._lock is not None:
-                os.close(self._lock)
-            self._lock = lock
+        old_lock = self._lock
+        if old_lock is None or not holds_lock(self.path, old_lock):
+            self._lock = acquire_lock(self.path, self.disk)
+            if old_lock is not None:
+                os.close(old_lock)
         trusted, lines = (self.synced_size, self.unsynced) if self.sync_failed else (self.whole_size, [])
         copied = read_pieces(self.disk, old, 0, trusted)
         fd, size = replace_and_open(self.path, chain(copied, lines), self.disk, *record_folders(self.path))

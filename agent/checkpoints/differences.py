@@ -52,9 +52,8 @@ def _difference(checkpoints: Checkpoints, path: str, before: PathState) -> FileD
         return FileDifference(path, how, why=f"binary, {len(old):,} -> {len(new):,} bytes")
     before_text, text = (content.decode("utf-8", "replace").replace("\r\n", "\n") for content in (old, new))
     made = unified_diff(before_text, text, path)
-    return FileDifference(
-        path, how, made.added, made.removed, made.text, "" if made.text else "line ends only"
-    )
+    why = "" if made.text else "line ends only"
+    return FileDifference(path, how, made.added, made.removed, made.text, why)
 
 
 def _read_before(checkpoints: Checkpoints, state: PathState) -> bytes | None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from .content_store import ContentStore
@@ -146,8 +146,7 @@ class ProjectScanner:
 
 def parents(name: str) -> list[str]:
     """The folders on the way to a relative path, outermost first."""
-    parts = name.split("/")[:-1]
-    return ["/".join(parts[: count + 1]) for count in range(len(parts))]
+    return [str(folder) for folder in reversed(PurePosixPath(name).parents[:-1])]
 
 
 def _stamp(found: os.stat_result) -> tuple[int, ...]:

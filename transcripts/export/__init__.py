@@ -112,7 +112,13 @@ def _fact_markdown(fact: Fact, folded: Folded) -> Iterator[str]:
         case User():
             yield from map(quoted, fact.blocks)
         case Reply():
-            yield from (_reply_block(fact, index, block) for index, block in enumerate(fact.blocks))
+            for index, block in enumerate(fact.blocks):
+                if isinstance(block, ToolUseBlock):
+                    yield f"Call `r{fact.seq}.{index}`\n\n{fenced(shortened(block_text(block)))}"
+                elif isinstance(block, TextBlock | ImageBlock):
+                    yield block_text(block)
+                elif is_thinking(block) and block_text(block):
+                    yield quoted(block)
             yield "" if fact.complete else "*(interrupted)*"
         case Result():
             name = "Error" if fact.error else "Result"
@@ -120,17 +126,6 @@ def _fact_markdown(fact: Fact, folded: Folded) -> Iterator[str]:
         case Compacted():
             undone = " (taken back)" if fact.id in folded.undone else ""
             yield f"---\n\n*Room was made: {fact.id}, {fact.layer}, {fact.trigger}{undone}*\n\n---"
-
-
-def _reply_block(fact: Reply, index: int, block: Block) -> str:
-    match block:
-        case TextBlock(text=text):
-            return text
-        case ToolUseBlock():
-            return f"Call `r{fact.seq}.{index}`\n\n{fenced(shortened(block_text(block)))}"
-        case ImageBlock():
-            return block_text(block)
-    return quoted(block) if is_thinking(block) and block_text(block) else ""
 
 
 def quoted(block: Block) -> str:

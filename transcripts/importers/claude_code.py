@@ -65,22 +65,13 @@ def _holds_message(raw: Mapping[str, Any]) -> bool:
 
 def _add(message: _Message, messages: list[_Message]) -> None:
     """Append a message, or join it to the reply that it continues; a prompt may rewind to an earlier one."""
-    if message.role == "assistant" and (reply := _continued_reply(message, messages)) is not None:
-        reply.blocks += message.blocks
-        return
+    if message.role == "assistant" and message.id:
+        said = (old for old in reversed(messages) if old.role == "assistant" or old.is_prompt)
+        newest = next(said, None)  # only results may stand between the parts of a reply
+        if newest is not None and newest.role == "assistant" and newest.id == message.id:
+            newest.blocks += message.blocks
+            return
     if message.is_prompt and message.parent is not None:
-        for at, old in enumerate(messages):
-            if old.is_prompt and old.parent == message.parent:  # the user went back and wrote something else
-                del messages[at:]
-                break
+        prompts = (at for at, old in enumerate(messages) if old.is_prompt and old.parent == message.parent)
+        del messages[next(prompts, len(messages)) :]  # the user went back and wrote something else
     messages.append(message)
-
-
-def _continued_reply(message: _Message, messages: list[_Message]) -> _Message | None:
-    """The newest reply if this message is part of it; only results may stand between them."""
-    for old in reversed(messages):
-        if old.role == "assistant":
-            return old if message.id and old.id == message.id else None
-        if old.is_prompt:
-            return None
-    return None
