@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
+
+# What --output-format may name -> where its class is, which only a run that uses it imports.
+OUTPUT_FORMATS: Mapping[str, str] = {
+    "text": "agent.ui.output_formats:TextFormat",
+    "json": "agent.ui.output_formats:JsonFormat",
+    "stream-json": "agent.ui.output_formats:StreamJsonFormat",
+}
 
 
 class Options(NamedTuple):

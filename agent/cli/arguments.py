@@ -9,11 +9,10 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agent.app.options import Options
+from agent.app.options import OUTPUT_FORMATS, Options
 from agent.permissions.modes import MODES
 from agent.version import __version__
 
-OUTPUT_FORMAT_NAMES = ("text", "json", "stream-json")
 POLICIES = ("thrifty", "classic", "off")
 EXIT_CODES = """\
 exit codes:
@@ -56,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_run(group: argparse._ArgumentGroup) -> None:
     group.add_argument("-p", "--print", dest="headless", action="store_true", help="answer once and leave")
-    group.add_argument("--output-format", choices=OUTPUT_FORMAT_NAMES, default="text", help="what -p prints")
+    group.add_argument("--output-format", choices=OUTPUT_FORMATS, default="text", help="what -p prints")
     group.add_argument("-m", "--model", help="a model id, or opus, sonnet, haiku")
     group.add_argument("--max-turns", type=_count, metavar="N", help="stop after N requests")
     group.add_argument(

@@ -81,7 +81,9 @@ def _run(setup: RunSetup) -> int:
         from agent.ui.headless import run_headless  # 60 ms that the REPL's first paint saves
 
         return run_headless(setup, partial(_make_controller, setup))
-    return _run_interactive(setup)
+    from agent.ui.repl import run_repl  # 110 ms of prompt_toolkit that headless runs save
+
+    return asyncio.run(run_repl(partial(_make_controller, setup), setup))
 
 
 def _make_controller(
@@ -91,17 +93,3 @@ def _make_controller(
     from agent.app.controller import Controller  # the same 150 ms
 
     return Controller(setup, emit, approver, commands, chooser)
-
-
-def _run_interactive(setup: RunSetup) -> int:
-    from agent.ui.repl import ReplOptions, run_repl  # 110 ms of prompt_toolkit that headless runs save
-
-    options = ReplOptions(
-        folder=setup.folder,
-        state_dir=setup.config.state_dir,
-        prompt=setup.options.prompt,
-        plain=setup.options.plain,
-        color=setup.options.color,
-        mask=setup.masks.text,
-    )
-    return asyncio.run(run_repl(partial(_make_controller, setup), options))

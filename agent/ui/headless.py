@@ -19,7 +19,7 @@ from agent.events import Emit, Event, TurnFinished
 from agent.ports import Approver, Deny, PermissionQuestion
 from transcripts.record_errors import StoreError
 
-from .output_formats import OUTPUT_FORMATS, OutputFormat, RunDescription, StandardStreams
+from .output_formats import RunOutput
 
 log = logging.getLogger(__name__)
 MAX_STDIN_BYTES = 10 * 1024 * 1024  # a prompt beyond that is a mistake
@@ -65,7 +65,7 @@ async def _run(setup: RunSetup, make_controller: MakeController, prompt: str) ->
 
 
 async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str, signalled: list[int]) -> int:
-    output: OutputFormat | None = None
+    output: RunOutput | None = None
     early: list[Event] = []  # events from before the session is known, which the first line names
 
     def emit(event: Event) -> None:
@@ -75,7 +75,7 @@ async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str,
     code, error = 1, "the run was cut short"
     try:
         await controller.ready()
-        output = _output_format(setup, controller)
+        output = _run_output(setup, controller)
         for event in early:
             output.show(event)
         ended = await controller.prompt(prompt)
@@ -89,19 +89,14 @@ async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str,
         error = f"a fault within makeroom: {type(failure).__name__}: {failure}"
     finally:
         await controller.close()
-    output = output or _output_format(setup, controller)
+    output = output or _run_output(setup, controller)
     written = output.finish(signalled[0] if signalled else code, error)
     return signalled[0] if signalled else written or code
 
 
-def _output_format(setup: RunSetup, controller: Controller) -> OutputFormat:
+def _run_output(setup: RunSetup, controller: Controller) -> RunOutput:
     tools = tuple(controller.context.tools) if controller.context else ()
-    session = controller.session.sid if controller.session else ""
-    model = controller.status().model
-    description = RunDescription(
-        session, str(setup.folder), model, tools, setup.mode, lambda: controller.status().cost
-    )
-    return OUTPUT_FORMATS[setup.options.output_format](description, StandardStreams())
+    return RunOutput(setup.options.output_format, controller.status, tools)
 
 
 def _exit_code(controller: Controller, ended: TurnFinished) -> int:

@@ -6,11 +6,7 @@ The prompt is painted first; the agent is made after that. What is finished is o
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.ports import Factory
 
@@ -20,44 +16,27 @@ from .repl_state import QueuedInput, ReplState
 from .terminal import exit_on_signals
 from .terminal_text import at_screen
 
+if TYPE_CHECKING:
+    from agent.app.setup import RunSetup
+
 LOAD_DELAY_S = 0.05  # after the first paint, for the first keys, before loading competes with them
 
 
-@dataclass(frozen=True, slots=True)
-class ReplOptions:
-    """The project's folder, where files may be kept (None: the default), the first prompt, how to draw."""
-
-    folder: Path
-    state_dir: Path | None = None
-    prompt: str = ""
-    plain: bool = False
-    color: str = "auto"
-    mask: Callable[[str], str] = str  # takes out of a text what no file may hold
-
-
-async def run_repl(make_driver: Factory, options: ReplOptions) -> int:
+async def run_repl(make_driver: Factory, setup: RunSetup) -> int:
     """Take prompts and commands until the session is left; returns the exit code.
 
     `make_driver` is called once, after the first paint. What `Driver.ready` raises is raised here, with the
     terminal restored.
     """
-    if at_screen(options.plain):
-        return await _run_screen(make_driver, options)
+    if at_screen(setup.options.plain):
+        return await _run_screen(make_driver, setup)
     from .plain_repl import PlainRepl  # 30 ms: rendering and output formats, which a screen's paint needs not
 
-    return await PlainRepl(make_driver).run(options.prompt)
+    return await PlainRepl(make_driver).run(setup.options.prompt)
 
 
-def default_state_dir() -> Path:
-    """Our folder in XDG_STATE_HOME or ~/.local/state."""
-    home = os.environ.get("XDG_STATE_HOME") or ""
-    base = Path(home) if home.startswith("/") else Path.home() / ".local" / "state"
-    return base / "makeroom"
-
-
-async def _run_screen(make_driver: Factory, options: ReplOptions) -> int:
-    state_dir = options.state_dir if options.state_dir is not None else default_state_dir()
-    state = ReplState(options.folder, state_dir, options.color, options.mask)
+async def _run_screen(make_driver: Factory, setup: RunSetup) -> int:
+    state = ReplState(setup)
     screen = ScreenLayout(state)
     state.approval.on_change = state.picker.on_change = screen.dialog_changed
     state.terminal.build(screen.layout, build_key_bindings(state), screen.compose)
@@ -67,7 +46,9 @@ async def _run_screen(make_driver: Factory, options: ReplOptions) -> int:
     code = 1
     with exit_on_signals(state.leave):
         try:
-            code = await state.terminal.run(lambda: _work(state, make_driver, options.prompt), state.leave)
+            code = await state.terminal.run(
+                lambda: _work(state, make_driver, setup.options.prompt), state.leave
+            )
             return code
         finally:
             await _close(state, code)

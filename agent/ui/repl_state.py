@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.ports import Driver
@@ -20,6 +19,8 @@ from .picker import Picker
 from .terminal import Terminal
 
 if TYPE_CHECKING:
+    from agent.app.setup import RunSetup
+
     from .transcript_view import TranscriptView
 
 
@@ -145,14 +146,15 @@ class ReplState:
     `driver` is None until it is made, after the first paint; `prompted`: whether there was any prompt.
     """
 
-    def __init__(self, folder: Path, state_dir: Path, color: str, mask: Callable[[str], str] = str) -> None:
+    def __init__(self, setup: RunSetup) -> None:
+        state_dir, mask = setup.config.state_dir, setup.masks.text
         self.driver: Driver | None = None
         self.prompted = False
-        self.terminal = Terminal(color)
+        self.terminal = Terminal(setup.options.color)
         self.history = PromptHistory(state_dir / "history", mask)
-        self.unsent_input = UnsentInput(state_dir, folder, mask)
+        self.unsent_input = UnsentInput(state_dir, setup.folder, mask)
         self.autosave = InputAutosave(self.unsent_input, self._unsent_text)
-        completer = CompletionSource(self.commands, FileIndex(folder))
+        completer = CompletionSource(self.commands, FileIndex(setup.folder))
         self.editor = InputEditor(self.history, completer, self.autosave.touch)
         self.approval = ApprovalDialog(self.terminal.invalidate)
         self.picker = Picker(self.terminal.invalidate)

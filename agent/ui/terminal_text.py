@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,6 +59,16 @@ def at_screen(plain: bool) -> bool:
 def wants_colour(choice: str, environ: Mapping[str, str]) -> bool:
     """Whether to colour a screen: --color, else NO_COLOR, which counts when not empty (no-color.org)."""
     return choice == "always" or (choice == "auto" and not environ.get("NO_COLOR"))
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write the bytes, however slow the reader. Raises OSError."""
+    rest = memoryview(data)
+    while rest:
+        try:
+            rest = rest[os.write(descriptor, rest) :]
+        except BlockingIOError:  # another process made the shared descriptor non-blocking
+            select.select([], [descriptor], [])
 
 
 def escape_strict(text: str) -> str:

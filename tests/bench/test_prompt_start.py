@@ -15,14 +15,21 @@ BARE = "from prompt_toolkit import PromptSession\nPromptSession().prompt('❯ ')
 OURS = """
 import asyncio, sys
 from pathlib import Path
+from types import SimpleNamespace
 sys.path.insert(0, {root!r})
-from agent.ui.repl import ReplOptions, run_repl
+from agent.app.options import Options
+from agent.ui.repl import run_repl
 
 def make(emit, approver, chooser):
     from tests.agent.ui.scripted_driver import ScriptedDriver
     return ScriptedDriver(emit, approver, chooser, Path({folder!r}))
 
-asyncio.run(run_repl(make, ReplOptions(Path({folder!r}), Path({folder!r}) / "state")))
+folder = Path({folder!r})
+setup = SimpleNamespace(
+    options=Options(), config=SimpleNamespace(state_dir=folder / "state"), folder=folder,
+    masks=SimpleNamespace(text=str),
+)
+asyncio.run(run_repl(make, setup))
 """
 
 

@@ -18,10 +18,13 @@ if __name__ == "__main__":
     sys.path[:] = [str(ROOT), *[entry for entry in sys.path if Path(entry) != Path(__file__).parent]]
 
 from agent import events  # noqa: E402
+from agent.app.config import Config  # noqa: E402
+from agent.app.options import Options  # noqa: E402
+from agent.app.setup import RunSetup  # noqa: E402
 from agent.events import Emit, TurnFinished  # noqa: E402
 from agent.menus import Menu, MenuRow, question_menu  # noqa: E402
 from agent.ports import Approver, Chooser, Deny, PermissionQuestion, Status  # noqa: E402
-from agent.ui.repl import ReplOptions, run_repl  # noqa: E402
+from agent.ui.repl import run_repl  # noqa: E402
 from tools.base import Access  # noqa: E402
 from transcripts.facts import Reply, Result  # noqa: E402
 from transcripts.messages import TextBlock  # noqa: E402
@@ -282,14 +285,15 @@ class ScriptedDriver:
 def main(argv: Sequence[str]) -> int:
     """Run the REPL on a scripted driver."""
     folder = Path(argv[1])
-    options = ReplOptions(folder, folder / "state", plain="--plain" in argv)
+    options = Options(plain="--plain" in argv)
+    setup = RunSetup(options, Config(state_dir=folder / "state"), folder, os.environ)
 
     def make(emit: Emit, approver: Approver, chooser: Chooser | None) -> ScriptedDriver:
         if "SCRIPTED_BROKEN" in os.environ:
             raise RuntimeError("no agent today")
         return ScriptedDriver(emit, approver, chooser, folder)
 
-    return asyncio.run(run_repl(make, options))
+    return asyncio.run(run_repl(make, setup))
 
 
 if __name__ == "__main__":

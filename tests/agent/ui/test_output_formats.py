@@ -3,23 +3,28 @@
 import io
 import json
 import os
+from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 
 from agent import events
-from agent.ui.output_formats import OUTPUT_FORMATS, RunDescription, StandardStreams
+from agent.app.options import OUTPUT_FORMATS
+from agent.cli.arguments import parse
+from agent.ports import Status
+from agent.ui.output_formats import OutputFormat, RunOutput
 from transcripts.facts import Reply, Result
 from transcripts.messages import TextBlock, ToolUseBlock, Usage
 
-DESCRIPTION = RunDescription("s1", "/w", "claude-x", ("bash", "read"), "manual", lambda: 0.25)
+STATUS = Status("claude-x", None, 200_000, "NORMAL", 0.25, "manual", "s1", "/w")
 
 
 class Run:
     """An output format that writes to memory, fed with the events of a small turn."""
 
-    def __init__(self, form, partial=False):
+    def __init__(self, form):
         self.out, self.err = io.StringIO(), io.StringIO()
-        self.output = OUTPUT_FORMATS[form](DESCRIPTION, StandardStreams(self.out, self.err, partial))
+        with redirect_stdout(self.out), redirect_stderr(self.err):
+            self.output = RunOutput(form, lambda: STATUS, ("bash", "read"))
 
     def show(self, *shown):
         for event in shown:
@@ -89,15 +94,12 @@ def test_stream_json_starts_with_init_and_ends_with_the_result():
         ("result", "success"),
     ]
     assert {line["session_id"] for line in lines} == {"s1"}
-    assert lines[0]["permissionMode"] == "manual"
+    assert (lines[0]["permissionMode"], lines[0]["tools"], lines[0]["cwd"]) == (
+        "manual",
+        ["bash", "read"],
+        "/w",
+    )
     assert lines[2]["message"]["content"][0]["tool_use_id"] == "toolu_1"
-
-
-def test_deltas_come_only_when_asked_for():
-    assert "stream_event" not in {line["type"] for line in Run("stream-json").show(*TURN).objects()}
-    lines = Run("stream-json", partial=True).show(*TURN).objects()
-    (delta,) = [line["event"]["delta"] for line in lines if line["type"] == "stream_event"]
-    assert delta == {"type": "text_delta", "text": "Look"}
 
 
 @pytest.mark.parametrize("form", OUTPUT_FORMATS)
@@ -158,14 +160,12 @@ def test_a_compaction_is_told_in_the_stream_and_beside_the_answer():
 
 def test_a_reader_that_goes_away_is_noticed_quietly():
     reading, writing = os.pipe()
-    calls = []
     with os.fdopen(writing, "w") as out:
-        streams = StandardStreams(out, io.StringIO(), on_gone=lambda: calls.append("gone"))
-        output = OUTPUT_FORMATS["stream-json"](DESCRIPTION, streams)
+        with redirect_stdout(out), redirect_stderr(io.StringIO()):
+            output = RunOutput("stream-json", lambda: STATUS)
         os.close(reading)
         for event in TURN:
             output.show(event)
-    assert calls == ["gone"]
     assert output.finish() == 141
 
 
@@ -174,3 +174,17 @@ def test_control_characters_do_not_reach_the_terminal_through_stderr():
         events.ToolCallFinished(1, 0, "bash", "echo \x1b[2J", Result(1, 0.0, 1, 0, (TextBlock(""),)), 0.0)
     )
     assert "\x1b" not in run.err.getvalue()
+
+
+class Quiet(OutputFormat):
+    """A format that only tells how a run ended."""
+
+    def show(self, event):
+        if isinstance(event, events.TurnFinished):
+            self._run.out.line(event.reason)
+
+
+def test_a_format_is_a_class_and_one_entry(monkeypatch):
+    monkeypatch.setitem(OUTPUT_FORMATS, "quiet", f"{__name__}:Quiet")
+    assert parse(["-p", "hi", "--output-format", "quiet"]).output_format == "quiet"
+    assert Run("quiet").show(*TURN).out.getvalue() == "done\n"
