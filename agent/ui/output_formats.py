@@ -26,7 +26,7 @@ from transcripts.facts import Reply, Result
 from transcripts.messages import TextBlock, ToolResultBlock, ToolUseBlock, Usage, block_to_json
 
 from .render import retrying_message
-from .terminal_text import escape_prose, escape_strict, one_line, write_all
+from .terminal_text import escape_prose, escape_strict, one_line, write_fully
 
 BROKEN_PIPE_CODE = 141  # 128 + SIGPIPE
 _SUBTYPES: Mapping[str, str] = {"done": "success", "max_turns": "error_max_turns"}
@@ -52,7 +52,7 @@ class PipeWriter:
         data = f"{text}\n".encode("utf-8", "replace")
         try:
             self._stream.flush()
-            write_all(self._stream.fileno(), data)
+            write_fully(self._stream.fileno(), data)
         except io.UnsupportedOperation:  # a stream in memory
             self._stream.write(data.decode())
         except (BrokenPipeError, ConnectionResetError):

@@ -294,12 +294,11 @@ async def _run_picker(menu: Menu, color: str) -> MenuRow | None:
     keys = KeyBindings()
     add_picker_keys(keys, picker, Condition(lambda: picker.state is not None))
     window = picker_window(picker)
-    terminal.build(
+    terminal.show(
         Layout(HSplit([window]), focused_element=window),
         keys,
         lambda: picker.compose(terminal.render_context(), terminal.size().rows - 1),
     )
-    terminal.on_resize(lambda: None)
     chosen: list[MenuRow | None] = []
 
     async def choose() -> None:

@@ -39,8 +39,7 @@ async def _run_screen(make_driver: Factory, setup: RunSetup) -> int:
     state = ReplState(setup)
     screen = ScreenLayout(state)
     state.approval.on_change = state.picker.on_change = screen.dialog_changed
-    state.terminal.build(screen.layout, build_key_bindings(state), screen.compose)
-    state.terminal.on_resize(lambda: state.view.resized())
+    state.terminal.show(screen.layout, build_key_bindings(state), screen.compose)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: state.view.notice(_fault_message(context), "error"))
     code = 1

@@ -8,15 +8,12 @@ synchronised update (DEC mode 2026; terminals that do not know it ignore it). Th
 from __future__ import annotations
 
 import asyncio
-import io
 import os
-import select
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import TextIO, cast
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.data_structures import Point, Size
@@ -29,7 +26,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 
 from .keyboard import keyboard_input
-from .terminal_text import RenderContext, Theme, wants_colour
+from .terminal_text import RenderContext, Theme, wants_colour, write_fully
 
 BEGIN_UPDATE, END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
 PRINT_INTERVAL_S = 0.02  # for which printing is gathered: at most 50 writes a second
@@ -71,58 +68,45 @@ def exit_on_signals(leave: Callable[[int], None]) -> Iterator[None]:
         yield
 
 
-class TerminalWriter(io.TextIOBase):
-    """The terminal's descriptor as the stream that prompt_toolkit writes to. UTF-8 in any locale.
+class FrameOutput(Vt100_Output):
+    """Writes each flush as one synchronised update, UTF-8 in any locale.
 
     A terminal that is gone (EIO after a hang-up) swallows what is written.
     """
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._parts: list[str] | None = None
-        self._gone = False
+    _in_frame = _gone = False
 
-    def fileno(self) -> int:
-        return self._descriptor
-
-    def isatty(self) -> bool:
-        return os.isatty(self._descriptor)
-
-    def write(self, text: str) -> int:
-        if self._parts is not None:
-            self._parts.append(text)
-        elif text:
-            self._push(f"{BEGIN_UPDATE}{text}{END_UPDATE}")
-        return len(text)
-
-    @contextmanager
-    def frame(self) -> Iterator[None]:
-        """Everything written inside goes out as one frame."""
-        outer, self._parts = self._parts, []
-        try:
-            yield
-        finally:
-            text, self._parts = "".join(self._parts), outer
-            self.write(text)
-
-    def _push(self, text: str) -> None:
-        rest = memoryview(text.encode("utf-8", "replace"))
-        while rest and not self._gone:
+    def flush(self) -> None:
+        if self._in_frame or not self._buffer:
+            return
+        text = "".join((BEGIN_UPDATE, *self._buffer, END_UPDATE))
+        self._buffer.clear()
+        if not self._gone:
             try:
-                rest = rest[os.write(self._descriptor, rest) :]
-            except BlockingIOError:
-                select.select([], [self._descriptor], [])
+                write_fully(self.fileno(), text.encode("utf-8", "replace"))
             except OSError:
                 self._gone = True
 
+    @contextmanager
+    def frame(self) -> Iterator[None]:
+        """Everything written inside goes out as one update."""
+        self._in_frame = True
+        try:
+            yield
+        finally:
+            self._in_frame = False
+            self.flush()
 
-class Printer:
-    """Prints above the live part of one application. What comes while that is hidden waits."""
 
-    def __init__(self, app: Application[int], writer: TerminalWriter) -> None:
-        self._app = app
-        self._writer = writer
+class LiveScreen:
+    """The live part of one application, and what is printed above it. While that is hidden, texts wait."""
+
+    def __init__(self, app: Application[int], output: FrameOutput) -> None:
+        self.app = app
+        self._output = output
         self._waiting: list[str] = []
+        self._print_timer: asyncio.TimerHandle | None = None
+        self._printed_at = 0.0
         plain_erase = app.renderer.erase
 
         def erase(leave_alternate_screen: bool = True) -> None:
@@ -131,66 +115,88 @@ class Printer:
 
         app.renderer.erase = erase  # type: ignore[method-assign]
 
-    @property
-    def waits(self) -> bool:
-        return bool(self._waiting)
-
-    def add(self, text: str) -> None:
-        """Print finished lines (ANSI, joined by newlines) once, above, at the next `flush`."""
+    def print_above(self, text: str) -> None:
+        """Print finished lines (ANSI, joined by newlines) once, above the live part, soon."""
         self._waiting.append(text)
-
-    def flush(self) -> None:
-        """Print what waits, if the screen is ours at the moment."""
-        app = self._app
-        if not self._waiting or not app.is_running or app._running_in_terminal:
-            return
-        text = self._take()
-        with self._writer.frame():
-            self._erase(app.renderer._cursor_pos.y)
-            app.output.write_raw(text)
-            app.output.flush()
-            app._redraw()
+        self._print_soon()
 
     def print_rest(self) -> None:
         """Print what waits when the live part is no more."""
+        if self._print_timer is not None:
+            self._print_timer.cancel()
+        self.send(self._take())
+
+    def send(self, codes: str) -> None:
+        """Write at once, in an update of its own."""
+        if codes:
+            self._output.write_raw(codes)
+            self._output.flush()
+
+    def invalidate(self) -> None:
+        """Draw again, soon, and in the same frame print what waits: no frame then lacks finished text."""
         if self._waiting:
-            self._writer.write(self._take())
+            self._print_soon()
+        else:
+            self.app.invalidate()
 
     def redraw(self) -> None:
         """Draw the live part from nothing, where it stands."""
-        with self._writer.frame():
-            self._erase(self._app.renderer._cursor_pos.y)
-            self._app._redraw()
+        self._redraw(self.app.renderer._cursor_pos.y)
 
     def resize(self) -> None:
         """Draw the live part anew after the terminal changed its size.
 
         A terminal that reflows has by now broken the rows we drew into more rows than we moved over.
         """
-        app = self._app
-        if app._running_in_terminal:
+        if self.app._running_in_terminal:
             return
-        at, screen = app.renderer._cursor_pos, app.renderer._last_screen
+        at, screen = self.app.renderer._cursor_pos, self.app.renderer._last_screen
         up = at.y
         if screen and reflows_rows(os.environ.get("TERM", ""), os.environ.get("XTERM_VERSION", "")):
-            up = _rows_above(screen, at, app.output.get_size().columns)
-        with self._writer.frame():
-            self._erase(up)
-            app._redraw()
+            up = _rows_above(screen, at, self._output.get_size().columns)
+        self._redraw(up)
+
+    def _print_soon(self) -> None:
+        if self._print_timer is None and self.app.is_running:
+            loop = asyncio.get_running_loop()
+            at = max(self._printed_at + PRINT_INTERVAL_S, loop.time())
+            self._print_timer = loop.call_at(at, self._print)
+
+    def _print(self) -> None:
+        """Print what waits, if the screen is ours at the moment."""
+        self._print_timer = None
+        self._printed_at = asyncio.get_running_loop().time()
+        if self._waiting and self.app.is_running and not self.app._running_in_terminal:
+            self._redraw(self.app.renderer._cursor_pos.y, self._take())
 
     def _take(self) -> str:
         text = "".join(piece + "\n" for piece in self._waiting)
         self._waiting.clear()
         return text.replace("\n", "\r\n")
 
+    def _redraw(self, up: int, above: str = "") -> None:
+        """Erase the live part, in which the cursor is `up` rows down, write `above`, and draw it again."""
+        renderer, output = self.app.renderer, self._output
+        with output.frame():
+            self._blank_rows(up)
+            output.write_raw("\r")
+            output.cursor_up(up)
+            output.erase_down()
+            output.reset_attributes()
+            output.enable_autowrap()
+            renderer._cursor_pos = Point(x=0, y=0)
+            renderer._last_screen = renderer._last_style = None
+            output.write_raw(above)
+            self.app._redraw()
+
     def _blank_rows(self, up: int) -> None:
         """Make the rows of the live part blank one by one; the cursor stays in its row, `up` rows down.
 
         tmux moves what is on the screen into its history when all of it is erased at once.
         """
-        screen = self._app.renderer._last_screen
+        screen = self.app.renderer._last_screen
         height = max(screen.height if screen else 0, up + 1)
-        output = self._app.output
+        output = self._output
         output.write_raw("\r")
         output.cursor_up(up)
         for _ in range(height - 1):
@@ -198,20 +204,7 @@ class Printer:
             output.cursor_down(1)
         output.erase_end_of_line()
         output.cursor_up(height - 1 - up)
-        output.cursor_forward(self._app.renderer._cursor_pos.x)
-
-    def _erase(self, up: int) -> None:
-        renderer, output = self._app.renderer, self._app.output
-        self._blank_rows(up)
-        output.write_raw("\r")
-        output.cursor_up(up)
-        output.erase_down()
-        output.reset_attributes()
-        output.enable_autowrap()
-        output.flush()
-        renderer._cursor_pos = Point(x=0, y=0)
-        renderer._last_screen = None
-        renderer._last_style = None
+        output.cursor_forward(self.app.renderer._cursor_pos.x)
 
 
 def reflows_rows(term: str, xterm_version: str) -> bool:
@@ -228,53 +221,31 @@ def _rows_above(screen: Screen, at: Point, columns: int) -> int:
     return rows
 
 
-class Terminal:
+class Terminal(LiveScreen):
     """Owns the screen and its application. `full`: whether outputs are shown in full."""
 
     def __init__(self, color: str) -> None:
         self.theme = Theme(wants_colour(color, os.environ))
         self.full = False
-        self._writer = TerminalWriter(sys.stdout.fileno())
-        self._context: RenderContext | None = None
-        self._print_timer: asyncio.TimerHandle | None = None
-        self._printed_at = 0.0
-        self.app: Application[int]
-        self._printer: Printer
-
-    def build(self, layout: Layout, keys: KeyBindings, compose: Callable[[], None]) -> None:
-        """Make the application. `compose` is called before each drawing."""
         colour = self.theme.colour
-        depth = ColorDepth.DEPTH_4_BIT if colour else ColorDepth.DEPTH_1_BIT
         styles = {name: coloured if colour else plain for name, (coloured, plain) in WINDOW_STYLES.items()}
-        output = Vt100_Output(
-            cast(TextIO, self._writer),
-            self.size,
-            term=os.environ.get("TERM"),
-            default_color_depth=depth,
-            enable_cpr=False,
-        )
-        self.app = Application(
-            layout=layout,
-            key_bindings=keys,
+        output = FrameOutput(sys.stdout, self.size, term=os.environ.get("TERM"), enable_cpr=False)
+        app: Application[int] = Application(
             style=Style.from_dict(styles),
-            color_depth=depth,
+            color_depth=ColorDepth.DEPTH_4_BIT if colour else ColorDepth.DEPTH_1_BIT,
             input=keyboard_input(sys.stdin, self._press),
             output=output,
             erase_when_done=True,
             terminal_size_polling_interval=None,
-            before_render=lambda _: compose(),
         )
-        self.app.ttimeoutlen, self.app.timeoutlen = ESCAPE_TIMEOUT_S, SEQUENCE_TIMEOUT_S
-        self._printer = Printer(self.app, self._writer)
+        app.ttimeoutlen, app.timeoutlen = ESCAPE_TIMEOUT_S, SEQUENCE_TIMEOUT_S
+        app._on_resize = self.resize  # type: ignore[method-assign]
+        super().__init__(app, output)
 
-    def on_resize(self, before_redraw: Callable[[], None]) -> None:
-        """Redraw when the size changes."""
-
-        def resized() -> None:
-            before_redraw()
-            self._printer.resize()
-
-        self.app._on_resize = resized  # type: ignore[method-assign]
+    def show(self, layout: Layout, keys: KeyBindings, compose: Callable[[], None]) -> None:
+        """Set what the application shows, and its keys. `compose` is called before each drawing."""
+        self.app.layout, self.app.key_bindings = layout, keys
+        self.app.before_render += lambda _: compose()
 
     async def run(
         self, work: Callable[[], Coroutine[object, object, None]], leave: Callable[[int], None]
@@ -309,54 +280,14 @@ class Terminal:
     def size(self) -> Size:
         """Rows and columns now; a terminal that does not know is taken for 24 by 80."""
         try:
-            columns, rows = os.get_terminal_size(self._writer.fileno())
+            columns, rows = os.get_terminal_size(sys.stdout.fileno())
         except OSError:
             columns, rows = 0, 0
         return Size(rows=rows or 24, columns=columns or 80)
 
     def render_context(self) -> RenderContext:
         """How to draw now."""
-        columns = self.size().columns
-        if self._context is None or (self._context.columns, self._context.full) != (columns, self.full):
-            self._context = RenderContext(columns, self.theme, self.full)
-        return self._context
-
-    def print_above(self, text: str) -> None:
-        """Print finished lines above the live part, soon."""
-        self._printer.add(text)
-        self._print_soon()
-
-    def send(self, codes: str) -> None:
-        """Send codes that draw nothing, at once and on their own."""
-        self._writer.write(codes)
-
-    def redraw(self) -> None:
-        self._printer.redraw()
-
-    def invalidate(self) -> None:
-        """Draw again, soon, and in the same frame print what waits: no frame then lacks finished text."""
-        if self._printer.waits:
-            self._print_soon()
-        else:
-            self.app.invalidate()
-
-    def print_rest(self) -> None:
-        """Print what is left when the live part is gone."""
-        if self._print_timer is not None:
-            self._print_timer.cancel()
-        self._printer.print_rest()
-
-    def _print_soon(self) -> None:
-        if self._print_timer is None and self.app.is_running:
-            loop = asyncio.get_running_loop()
-            self._print_timer = loop.call_at(
-                max(self._printed_at + PRINT_INTERVAL_S, loop.time()), self._print
-            )
-
-    def _print(self) -> None:
-        self._print_timer = None
-        self._printed_at = asyncio.get_running_loop().time()
-        self._printer.flush()
+        return RenderContext(self.size().columns, self.theme, self.full)
 
     def _press(self, key: KeyPress) -> None:
         self.app.key_processor.feed(key)

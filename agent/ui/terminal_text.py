@@ -61,7 +61,7 @@ def wants_colour(choice: str, environ: Mapping[str, str]) -> bool:
     return choice == "always" or (choice == "auto" and not environ.get("NO_COLOR"))
 
 
-def write_all(descriptor: int, data: bytes) -> None:
+def write_fully(descriptor: int, data: bytes) -> None:
     """Write the bytes, however slow the reader. Raises OSError."""
     rest = memoryview(data)
     while rest:

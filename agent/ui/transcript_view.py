@@ -164,6 +164,7 @@ class TranscriptView:
         self._echo_turns = True  # a turn that a command began is echoed by its TurnStarted
         self._after_notice = False
         self._drawn_tail: list[str] | None = None
+        self._drawn_on = (0, 0)  # the size of the screen then
 
     def begin(self, text: str, echo_turns: bool) -> None:
         """A prompt or a command begins, in the running event loop; `text` is its echo."""
@@ -231,14 +232,11 @@ class TranscriptView:
         ctx = self._terminal.render_context()
         foot = draw_live_view(self.live_view, ctx, rows, time.monotonic())
         room = rows - len(foot) - 1
-        if self._drawn_tail is None or len(self._drawn_tail) > room:
-            self._drawn_tail = draw_unfinished(self._stream, room, ctx)
+        size = self._terminal.size()
+        if self._drawn_tail is None or len(self._drawn_tail) > room or self._drawn_on != size:
+            self._drawn_tail, self._drawn_on = draw_unfinished(self._stream, room, ctx), size
         gap = [""] if self._drawn_tail and foot else []
         return [*self._drawn_tail, *gap, *foot]
-
-    def resized(self) -> None:
-        """The screen changed its size: draw the unfinished text anew."""
-        self._drawn_tail = None
 
     def _show(self, event: events.Event) -> None:
         if isinstance(event, _ENDS_TEXT):
