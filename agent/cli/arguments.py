@@ -6,7 +6,7 @@ Imports little, so that --help is quick.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from agent.app.options import OUTPUT_FORMATS, Options
@@ -54,76 +54,56 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add_run(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("-p", "--print", dest="headless", action="store_true", help="answer once and leave")
-    group.add_argument("--output-format", choices=OUTPUT_FORMATS, default="text", help="what -p prints")
-    group.add_argument("-m", "--model", help="a model id, or opus, sonnet, haiku")
-    group.add_argument("--max-turns", type=_count, metavar="N", help="stop after N requests")
-    group.add_argument(
-        "--max-budget-usd", type=_dollars, metavar="X", help="stop before a request when X dollars are spent"
-    )
-    group.add_argument("--policy", choices=POLICIES, help="how room is made (default: thrifty)")
-    group.add_argument("--context-window", type=_count, metavar="N", help="take the window to be N tokens")
-    group.add_argument(
-        "--effort", choices=("low", "medium", "high", "xhigh", "max"), help="how hard to think"
-    )
-    group.add_argument(
-        "--append-system-prompt", default="", metavar="TEXT", help="more for the system prompt"
-    )
-    group.add_argument("-C", "--cd", dest="folder", metavar="DIR", help="work in DIR")
-    group.add_argument("--offline", action="store_true", help="use the built-in rule-based demo model")
-    group.add_argument("--plain", "--screen-reader", action="store_true", help="plain lines, no live screen")
-    group.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="colours")
-    group.add_argument("--debug-file", metavar="FILE", help="write a debug log to FILE")
+    add = group.add_argument
+    add("-p", "--print", dest="headless", action="store_true", help="answer once and leave")
+    add("--output-format", choices=OUTPUT_FORMATS, default="text", help="what -p prints")
+    add("-m", "--model", help="a model id, or opus, sonnet, haiku")
+    add("--max-turns", type=_count, metavar="N", help="stop after N requests")
+    add("--max-budget-usd", type=_dollars, metavar="X", help="stop before a request when X dollars are spent")
+    add("--policy", choices=POLICIES, help="how room is made (default: thrifty)")
+    add("--context-window", type=_count, metavar="N", help="take the window to be N tokens")
+    add("--effort", choices=("low", "medium", "high", "xhigh", "max"), help="how hard to think")
+    add("--append-system-prompt", default="", metavar="TEXT", help="more for the system prompt")
+    add("-C", "--cd", dest="folder", metavar="DIR", help="work in DIR")
+    add("--offline", action="store_true", help="use the built-in rule-based demo model")
+    add("--plain", "--screen-reader", action="store_true", help="plain lines, no live screen")
+    add("--color", choices=("auto", "always", "never"), default="auto", help="colours")
+    add("--debug-file", metavar="FILE", help="write a debug log to FILE")
 
 
 def _add_session(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "-c", "--continue", dest="continue_", action="store_true", help="go on with the newest"
-    )
-    group.add_argument(
-        "-r",
-        "--resume",
-        nargs="?",
-        const="",
-        metavar="ID",
-        help="go on with a session: its id, its name, or a file (also of another agent); bare: choose one",
-    )
-    group.add_argument(
-        "--fork-session",
-        action="store_true",
-        help="with -c or -r: go on in a copy, the old one stays as it is",
-    )
-    group.add_argument("--no-session", action="store_true", help="keep no record")
+    add = group.add_argument
+    add("-c", "--continue", dest="continue_", action="store_true", help="go on with the newest")
+    resuming = "go on with a session: its id, its name, or a file (also of another agent); bare: choose one"
+    add("-r", "--resume", nargs="?", const="", metavar="ID", help=resuming)
+    forking = "with -c or -r: go on in a copy, the old one stays as it is"
+    add("--fork-session", action="store_true", help=forking)
+    add("--no-session", action="store_true", help="keep no record")
 
 
 def _add_rights(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--permission-mode", type=_mode, metavar="MODE", help=", ".join(MODES))
-    group.add_argument(
+    add = group.add_argument
+    add("--permission-mode", type=_mode, metavar="MODE", help=", ".join(MODES))
+    add(
         "--dangerously-skip-permissions", "--yolo", dest="skip", action="store_true", help="bypassPermissions"
     )
     for name, verb in (("allowed", "allow"), ("disallowed", "deny")):
-        flags = (f"--{name}Tools", f"--{name}-tools")
-        group.add_argument(
-            *flags,
-            dest=f"{name}_tools",
-            nargs="+",
-            default=[],
-            metavar="RULE",
-            help=f"{verb}: edit, bash(git *)",
-        )
+        flags, told = (f"--{name}Tools", f"--{name}-tools"), f"{verb}: edit, bash(git *)"
+        add(*flags, dest=f"{name}_tools", nargs="+", default=[], metavar="RULE", help=told)
 
 
 def parse(argv: Sequence[str]) -> Options:
     """The options that argv asks for. Raises SystemExit (2, or 0 for --help and --version)."""
     made = parser()
     given = made.parse_args(argv)
+    continues = given.continue_ or given.resume is not None
     if given.skip and given.permission_mode not in (None, "bypassPermissions"):
         made.error("--dangerously-skip-permissions contradicts --permission-mode; give one of them")
     if given.continue_ and given.resume is not None:
         made.error("give either --continue or --resume, not both")
-    if given.fork_session and not given.continue_ and given.resume is None:
+    if given.fork_session and not continues:
         made.error("--fork-session goes with --continue or --resume: which session is to be copied?")
-    if given.no_session and (given.continue_ or given.resume is not None):
+    if given.no_session and continues:
         made.error("--no-session keeps no record, so there is nothing to continue")
     if given.output_format != "text" and not given.headless:
         made.error("--output-format goes with -p")
@@ -141,37 +121,33 @@ def _rules(made: argparse.ArgumentParser, values: dict[str, Any], words: list[st
         return ()
     from agent.permissions.rules import parse_rules  # 20 ms that --help saves
 
-    if not values["prompt"] and " " in words[-1] and not _is_rule(parse_rules, words[-1]):
-        values["prompt"] = words.pop()
-    try:
-        return tuple(str(rule) for word in words for rule in parse_rules(word))
-    except ValueError as error:
-        made.error(str(error))
+    rules: list[str] = []
+    for place, word in enumerate(words, 1):
+        try:
+            rules += map(str, parse_rules(word))
+        except ValueError as error:
+            if values["prompt"] or place < len(words) or " " not in word:
+                made.error(str(error))
+            values["prompt"] = word
+    return tuple(rules)
 
 
-def _is_rule(parse_rules: Callable[[str], object], word: str) -> bool:
+def _number(text: str, digits: str) -> float:
     try:
-        parse_rules(word)
+        return float(digits)
     except ValueError:
-        return False
-    return True
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
 
 
 def _count(text: str) -> int:
-    try:
-        number = float(text.replace("_", ""))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+    number = _number(text, text.replace("_", ""))
     if number != int(number) or number < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
     return int(number)
 
 
 def _dollars(text: str) -> float:
-    try:
-        number = float(text.removeprefix("$"))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+    number = _number(text, text.removeprefix("$"))
     if not 0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is no amount above 0")
     return number

@@ -12,8 +12,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from agent.app.controller import Controller
 from agent.errors import AgentError
 from agent.events import CommandOutput, Event, Notice
 from transcripts.record_errors import StoreError
@@ -23,9 +24,6 @@ from . import project_commands as project
 from . import session_commands as session
 from . import settings_commands as settings
 from .rewind import rewind
-
-if TYPE_CHECKING:
-    from agent.app.controller import Controller
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from agent.app.context_building import overheads
+from agent.app.controller import Controller
 from agent.events import CommandOutput, ContextChart, Event, Notice
 from agent.loop.compaction import CompactionRequest, compact_context, situation_of
 from agent.loop.context import CompactionState
@@ -20,9 +19,6 @@ from tools.text_encoding import pluralize
 from transcripts.facts import Compacted
 from transcripts.fold import Folded
 from transcripts.view import PartKind, View
-
-if TYPE_CHECKING:
-    from agent.app.controller import Controller
 
 DRY_RUN = "--dry-run"
 MAX_LARGEST_BLOCKS = 5
@@ -49,8 +45,6 @@ figures; `/context all` lists every one."""
     scale = total / raw if raw else 1.0
     rows = [(label, round(count * scale)) for label, count in frame.items()]
     rows += [(PART_LABELS[kind], round(view.tally[kind] * scale)) for kind in PartKind]
-    used = sum(count for _, count in rows)
-    rows.append(("free", max(0, compaction.window.size - used)))
     state = state_of(total, compaction.window, compaction.settings).name
     title = f"The context of {context.settings.model}: {state}"
     controller.emit(ContextChart(title, tuple(rows), compaction.window.size))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from agent.app.controller import Controller
 from agent.checkpoints.differences import differences
 from agent.events import CommandOutput, Event, Notice
 from agent.formatting import format_duration
@@ -16,9 +16,6 @@ from tools.jobs import BackgroundJob, command_runner
 from tools.text_encoding import pluralize
 
 from .rewind import NO_CHECKPOINTS, checkpoints_of
-
-if TYPE_CHECKING:
-    from agent.app.controller import Controller
 
 INIT_PROMPT = """\
 Study this project and write {name} at its root: what every agent that works here must know, and cannot \
@@ -73,16 +70,14 @@ async def show_diff(controller: Controller, argument: str) -> Event | None:
         return Notice(f"this session changed nothing {f'at {path}' if path else 'in the project'}")
     left = MAX_DIFF_LINES
     for one in shown:
-        controller.emit(
-            CommandOutput(f"{one.how:<8} {one.path}  {one.why or f'+{one.added} -{one.removed}'}")
-        )
+        figures = one.why or f"+{one.added} -{one.removed}"
+        controller.emit(CommandOutput(f"{one.how:<8} {one.path}  {figures}"))
         lines = one.text.splitlines()
         allowed = left if path else min(left, MAX_FILE_DIFF_LINES)
         if lines[:allowed]:
             controller.emit(CommandOutput("\n".join(lines[:allowed]) + "\n", "diff"))
         if hidden := lines[allowed:]:
-            more = pluralize(len(hidden), "more line")
-            controller.emit(Notice(f"{more}; /diff {one.path} shows all"))
+            controller.emit(Notice(f"{pluralize(len(hidden), 'more line')}; /diff {one.path} shows all"))
         left -= len(lines[:allowed])
     added, removed = sum(one.added for one in shown), sum(one.removed for one in shown)
     controller.emit(Notice(f"{pluralize(len(shown), 'file')}, +{added} -{removed}"))
@@ -128,15 +123,13 @@ async def show_tasks(controller: Controller, argument: str) -> Event | None:
     if not runner.jobs:
         return Notice("no command has run in the background so far")
     folder, now = context.tool_context.folder, asyncio.get_running_loop().time()
-    return CommandOutput(
-        "\n".join(line for job in runner.jobs.values() for line in _job_lines(job, folder, now))
-    )
+    return CommandOutput("\n".join(_job_lines(job, folder, now) for job in runner.jobs.values()))
 
 
-def _job_lines(job: BackgroundJob, folder: Path, now: float) -> list[str]:
+def _job_lines(job: BackgroundJob, folder: Path, now: float) -> str:
     command = " ".join(job.line.split())
     shown = command if len(command) <= MAX_COMMAND_CHARS else f"{command[: MAX_COMMAND_CHARS - 1]}…"
     took = format_duration((job.ended or now) - job.began)
     stored = job.spool.stored(folder)
     output = f"{pluralize(stored.size, 'byte')} in {stored.path}" if stored else "nothing so far"
-    return [f"{job.id}  {shown}", f"    {job.state}, {took}; output: {output}"]
+    return f"{job.id}  {shown}\n    {job.state}, {took}; output: {output}"

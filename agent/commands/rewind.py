@@ -9,23 +9,20 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from agent.app.controller import Controller
 from agent.checkpoints.change_log import changed_files_since
 from agent.checkpoints.file_restore import Action, RestoreStep, plan_restore, restore
 from agent.checkpoints.recorder import Checkpoints
 from agent.events import CommandOutput, Event, Notice, PromptRestored
 from agent.formatting import format_age
 from agent.menus import Menu, MenuRow, question_menu
+from agent.ports import Chooser
 from agent.session.conversation_text import prompt_texts
 from agent.session.repository import load_deferred
 from tools.text_encoding import pluralize
 from transcripts.entries import Prompt
 from transcripts.fold import Folded
-
-if TYPE_CHECKING:
-    from agent.app.controller import Controller
-    from agent.ports import Chooser
 
 SCOPES = ("conversation", "files", "both")
 MAX_LISTED_STEPS = 200

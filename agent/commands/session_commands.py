@@ -7,8 +7,8 @@ import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from agent.app.controller import Controller
 from agent.events import ClipboardCopy, CommandOutput, Event, Notice
 from agent.session.conversation_text import conversation_text, show_briefly
 from agent.session.session import name_of, text_of_reply
@@ -17,9 +17,6 @@ from transcripts.entries import Exchange
 from transcripts.export import export_text, write_private
 from transcripts.masking import SecretMasks, secret_values
 from transcripts.record_errors import SessionInUse
-
-if TYPE_CHECKING:
-    from agent.app.controller import Controller
 
 MAX_LISTED_SESSIONS = 20
 MAX_QUOTED_CHARS = 30  # of an answer that was copied
@@ -40,10 +37,8 @@ async def new_session(controller: Controller, argument: str) -> Event | None:
 
 async def list_sessions(controller: Controller, argument: str) -> Event:
     """List the sessions of this folder, newest first."""
-    masks = _secret_masks(controller)
-    lines = [
-        session_line(one, masks) for one in await asyncio.to_thread(controller.services.repository.listed)
-    ]
+    masks, listed = _secret_masks(controller), controller.services.repository.listed
+    lines = [session_line(one, masks) for one in await asyncio.to_thread(listed)]
     older = len(lines) - MAX_LISTED_SESSIONS
     more = [f"and {older} older ones: makeroom sessions"] if older > 0 else []
     shown = "\n".join([*lines[:MAX_LISTED_SESSIONS], *more])
@@ -110,9 +105,8 @@ async def export_session(controller: Controller, argument: str) -> Event | None:
     path = controller.setup.folder / Path(argument or f"{session.sid}.md").expanduser()
     masks = SecretMasks((*session.masks.values, *secret_values(controller.setup.environ)))
     try:
-        write_private(
-            path, export_text(session.folded, session.sid, path.suffix or ".md", session.deferred, masks)
-        )
+        text = export_text(session.folded, session.sid, path.suffix or ".md", session.deferred, masks)
+        write_private(path, text)
     except ValueError as error:
         return Notice(str(error), "warning")
     except FileExistsError:
@@ -149,23 +143,21 @@ def clipboard_command(environ: Mapping[str, str]) -> tuple[str, ...] | None:
     """
     if environ.get("SSH_TTY") or environ.get("SSH_CONNECTION"):
         return None
-    known: list[tuple[str, ...]] = []
-    if sys.platform == "darwin":
-        known.append(("pbcopy",))
-    if environ.get("WAYLAND_DISPLAY"):
-        known.append(("wl-copy",))
-    if environ.get("DISPLAY"):
-        known += [("xclip", "-selection", "clipboard"), ("xsel", "--clipboard", "--input")]
-    for name, *options in known:
-        if path := shutil.which(name, path=environ.get("PATH", "")):
+    known = (
+        (sys.platform == "darwin", "pbcopy"),
+        (environ.get("WAYLAND_DISPLAY"), "wl-copy"),
+        (environ.get("DISPLAY"), "xclip", "-selection", "clipboard"),
+        (environ.get("DISPLAY"), "xsel", "--clipboard", "--input"),
+    )
+    for usable, name, *options in known:
+        if usable and (path := shutil.which(name, path=environ.get("PATH", ""))):
             return (path, *options)
     return None
 
 
 async def _give_to_clipboard(text: str, environ: Mapping[str, str]) -> str | None:
     """The name of the clipboard program that took the text; None where none did."""
-    command = clipboard_command(environ)
-    if command is None:
+    if (command := clipboard_command(environ)) is None:
         return None
     quiet = asyncio.subprocess.DEVNULL  # xclip stays behind and would hold a pipe
     try:

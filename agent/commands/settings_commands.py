@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.app.config import EFFORTS
+from agent.app.controller import Controller
 from agent.events import CommandOutput, Event, Notice
 from agent.permissions.modes import MODES
 from agent.permissions.permission_store import SESSION_ORIGIN, PermissionStore
 from agent.permissions.rules import Rule, parse_rules
 from agent.ports import HookEvent
 from transcripts.masking import mask
-
-if TYPE_CHECKING:
-    from agent.app.controller import Controller
 
 FLAG_SETTINGS = ("model", "effort", "context_window", "permission_mode")  # that a flag may set as well
 PLAIN_SETTINGS = ("max_tokens", "cache", "base_url", "timeout", "allow", "deny", "pass_env")
@@ -47,12 +45,10 @@ async def set_model(controller: Controller, argument: str) -> Event | None:
     if controller.setup.options.offline:
         return Notice("--offline has only the demo; start without it to choose a model")
     if not argument:
-        facts = selection.facts
-        aliases = "\n".join(
-            f"/model {alias:<8} {id}" for alias, id in selection.model.catalog.aliases.items()
-        )
+        facts, aliases = selection.facts, selection.model.catalog.aliases.items()
+        lines = "\n".join(f"/model {alias:<8} {id}" for alias, id in aliases)
         size = f"window {facts.window:,} tokens, output up to {facts.max_output:,}"
-        return CommandOutput(f"{facts.id}: {size}\n{aliases}\n/model ID       any other")
+        return CommandOutput(f"{facts.id}: {size}\n{lines}\n/model ID       any other")
     await controller.factory.change_model(session, context, argument)
     changed = Notice(f"the model is now {context.settings.model}")
     if selection.facts.known:
@@ -125,9 +121,8 @@ def _remove_rules(store: PermissionStore, text: str) -> list[str]:
             store.remove(rule)
             told.append(f"removed: {kind} {rule} ({_origin(store, rule)})")
         elif str(rule) in wanted:
-            told.append(
-                f"not removed: {kind} {rule} is set in {rule.origin}; remove it there and start again"
-            )
+            where = f"is set in {rule.origin}; remove it there and start again"
+            told.append(f"not removed: {kind} {rule} {where}")
     return told
 
 

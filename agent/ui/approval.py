@@ -58,7 +58,7 @@ class ApprovalPanel:
     question: PermissionQuestion
     choices: tuple[ApprovalChoice, ...]
     answer: asyncio.Future[Allow | Deny]
-    listens_at: float
+    listens_at: float = 0.0
     marked: int = 0  # index of the marked choice
     scroll: int = 0  # the line of the body that is shown first
     reasoning: bool = False  # whether the reason of a "no" is being written
@@ -89,12 +89,11 @@ class ApprovalDialog:
     async def ask(self, question: PermissionQuestion) -> Allow | Deny:
         """Show the question and wait; cancelling takes it off the screen."""
         async with self._one_at_a_time:
-            answer: asyncio.Future[Allow | Deny] = asyncio.get_running_loop().create_future()
-            listens_at = self._monotonic() + LISTEN_DELAY_S
-            self.panel = ApprovalPanel(question, approval_choices(question), answer, listens_at)
+            panel = self.panel = ApprovalPanel(question, approval_choices(question), asyncio.Future())
+            panel.listens_at = self._monotonic() + LISTEN_DELAY_S
             self.on_change()
             try:
-                return await answer
+                return await panel.answer
             finally:
                 self.panel = None
                 self.on_change()

@@ -8,6 +8,7 @@ import re
 import subprocess
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
@@ -41,9 +42,8 @@ def rank(typed: str, names: Iterable[str]) -> list[str]:
     Equally good ones keep their order.
     """
     low = typed.lower()
-    scored = [(score, name) for name in names if (score := _score(low, name.lower())) is not None]
-    scored.sort(key=lambda entry: entry[0])
-    return [name for _, name in scored]
+    scores = {name: score for name in names if (score := _score(low, name.lower())) is not None}
+    return sorted(scores, key=scores.__getitem__)
 
 
 def _score(typed: str, name: str) -> tuple[int, int] | None:
@@ -122,7 +122,7 @@ class FileIndex:
 def _list_files(folder: Path) -> list[str]:
     found = _git_files(folder)
     if found is None:
-        found = list(_walk(folder))
+        found = list(islice(_walk(folder), MAX_INDEXED_FILES))
     folders = {f"{parent}/" for name in found for parent in _parents(name)}
     by_depth = sorted([*folders, *found], key=lambda name: (name.rstrip("/").count("/"), name))
     return by_depth[:MAX_INDEXED_FILES]
@@ -147,13 +147,9 @@ def _git_files(folder: Path) -> list[str] | None:
 
 
 def _walk(folder: Path) -> Iterator[str]:
-    seen = 0
     for root, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS)
         for name in sorted(names):
-            seen += 1
-            if seen > MAX_INDEXED_FILES:
-                return
             yield os.path.relpath(os.path.join(root, name), folder)  # noqa: PTH118  50,000 Paths are slow
 
 

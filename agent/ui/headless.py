@@ -31,9 +31,8 @@ class DenyAll:
 
     async def ask(self, question: PermissionQuestion) -> Deny:
         rule = question.prefix or question.tool
-        return Deny(
-            f"{question.why}, and nobody is there to ask; --allowedTools '{rule}' would allow it", nobody=True
-        )
+        reason = f"{question.why}, and nobody is there to ask; --allowedTools '{rule}' would allow it"
+        return Deny(reason, nobody=True)
 
 
 MakeController = Callable[[Emit, Approver], Controller]
@@ -117,12 +116,10 @@ def _prompt(text: str) -> str:
         raise UsageError("-p needs a prompt: makeroom -p 'what to do', or pipe it in")
     if not piped.strip():
         return text
-    return f"{text}\n\n<stdin>\n{_escape_frame(piped)}\n</stdin>" if text else piped
-
-
-def _escape_frame(piped: str) -> str:
-    """What was piped in, unable to end the frame that sets it apart from the prompt."""
-    return re.sub(r"<(?=\s*/\s*stdin)", "<\\\\", piped, flags=re.IGNORECASE)
+    if not text:
+        return piped
+    framed = re.sub(r"<(?=\s*/\s*stdin)", "<\\\\", piped, flags=re.IGNORECASE)  # it must not end its frame
+    return f"{text}\n\n<stdin>\n{framed}\n</stdin>"
 
 
 def _piped(has_prompt: bool) -> str:

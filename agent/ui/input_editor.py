@@ -181,10 +181,20 @@ class UnsentInput:
         self._project = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
         self._path = self._drafts_dir / f"{self._project}-{os.getpid()}.txt"
         self._saved = ""
+        self._timer: asyncio.TimerHandle | None = None
         self.trouble = ""
+
+    def save_soon(self, current_text: Callable[[], str]) -> None:
+        """Save what is unsent then, at most AUTOSAVE_DELAY_S from now."""
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(AUTOSAVE_DELAY_S, lambda: self.save(current_text()))
 
     def save(self, text: str) -> None:
         """Make the file hold the text; an empty one removes it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if text == self._saved:
             return
         try:
@@ -204,35 +214,15 @@ class UnsentInput:
         """The newest draft that a dead process left for this project, and remove its file; "" for none."""
         try:
             left = [path for path in self._drafts_dir.glob(f"{self._project}-*.txt") if not _alive(path)]
-            left.sort(key=lambda path: path.stat().st_mtime)
             if not left:
                 return ""
-            text = left[-1].read_text(encoding="utf-8", errors="replace")
-            left[-1].unlink()
+            newest = max(left, key=lambda path: path.stat().st_mtime)
+            text = newest.read_text(encoding="utf-8", errors="replace")
+            newest.unlink()
             return text
         except OSError as error:
             self.trouble = self.trouble or f"earlier drafts cannot be read: {error}"
             return ""
-
-
-class InputAutosave:
-    """Saves what `unsent_text` returns, at most AUTOSAVE_DELAY_S after a change (`touch`)."""
-
-    def __init__(self, unsent: UnsentInput, unsent_text: Callable[[], str]) -> None:
-        self._unsent = unsent
-        self._unsent_text = unsent_text
-        self._timer: asyncio.TimerHandle | None = None
-
-    def touch(self) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(AUTOSAVE_DELAY_S, self.save)
-
-    def save(self) -> None:
-        """Save now."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._unsent.save(self._unsent_text())
 
 
 def _last_lines(path: Path) -> list[bytes]:
@@ -253,12 +243,10 @@ def _entry_text(line: bytes) -> str:
 def _alive(draft: Path) -> bool:
     """Whether the process whose draft this is still runs; its pid is the end of the file's name."""
     pid = draft.stem.rpartition("-")[2]
-    if not pid.isdigit() or int(pid) == os.getpid():
-        return True
     try:
         os.kill(int(pid), 0)
     except ProcessLookupError:
         return False
-    except PermissionError:
+    except (PermissionError, ValueError):
         pass
     return True

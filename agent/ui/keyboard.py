@@ -78,15 +78,13 @@ class PasteParser:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        held = self._pieces.pop() if self._pieces else ""  # the mark may be cut by the end of a read
-        seam = held[-len(PASTE_END) :] + data
-        at = seam.find(PASTE_END)
-        if at < 0:
-            self._pieces += [held[: -len(PASTE_END)], seam]
-            return
-        self._pieces += [held[: -len(PASTE_END)], seam[:at]]
-        self._inner.feed_key_callback(self._take_paste())
-        self.feed(seam[at + len(PASTE_END) :])
+        held = self._pieces.pop()
+        seam = held[-len(PASTE_END) :] + data  # the mark may be cut by the end of a read
+        inside, mark, rest = seam.partition(PASTE_END)
+        self._pieces += [held[: -len(PASTE_END)], inside]
+        if mark:
+            self._inner.feed_key_callback(self._take_paste())
+            self.feed(rest)
 
     def _give_up(self) -> None:
         self._timer = None

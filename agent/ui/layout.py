@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition, is_searching
-from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout.containers import ConditionalContainer, HSplit, VerticalAlign, Window
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl, SearchBufferControl
 from prompt_toolkit.layout.dimension import Dimension
@@ -22,6 +21,7 @@ from .input_editor import InputEditor
 from .keyboard import ChipLabels
 from .picker import picker_window
 from .repl_state import ReplState
+from .terminal import lines_window
 from .terminal_text import RenderContext, cell_width, clip, clip_painted, one_line
 
 INPUT_PROMPT = "❯ "
@@ -86,14 +86,11 @@ def draw_completions(buffer: Buffer, columns: int) -> StyleAndTextTuples:
     widest = min(max(map(cell_width, names), default=0), max(columns // 2, 1))
     rows: StyleAndTextTuples = []
     for place, (entry, name) in enumerate(zip(shown, names, strict=True), first):
-        marked = place == at
+        style, mark = ("class:menu.current", "❯") if place == at else ("class:menu", " ")
         pad = " " * (widest - cell_width(name) + 2)
         about = clip(one_line(entry.display_meta_text), max(columns - cell_width(name) - len(pad) - 3, 0))
         newline = "\n" if rows else ""
-        rows.append(
-            ("class:menu.current" if marked else "class:menu", f"{newline}{'❯' if marked else ' '} {name}")
-        )
-        rows.append(("class:menu.about", pad + about))
+        rows += [(style, f"{newline}{mark} {name}"), ("class:menu.about", pad + about)]
     if count > len(shown):
         more = f"\n  {first + 1}-{first + len(shown)} of {count} · ↑ ↓, or type on"
         rows.append(("class:menu.about", clip(more, columns)))
@@ -108,14 +105,10 @@ def status_line(status: Status | None, queued: int, ctx: RenderContext) -> str:
     if status is None:
         return ctx.paint("dim", "starting…"[: ctx.columns])
     parts = _status_parts(status, queued)
-    while len(parts) > 1 and _status_width(parts) > ctx.columns:
+    while len(parts) > 1 and cell_width(STATUS_SEPARATOR.join(text for _, _, text in parts)) > ctx.columns:
         parts.remove(max(parts, key=lambda part: part[0]))
     shown = [ctx.paint(role, text[: ctx.columns]) for _, role, text in parts]
     return clip_painted(ctx.paint("dim", STATUS_SEPARATOR).join(shown), ctx.columns)
-
-
-def _status_width(parts: list[tuple[int, str, str]]) -> int:
-    return sum(cell_width(text) for _, _, text in parts) + len(STATUS_SEPARATOR) * (len(parts) - 1)
 
 
 def _status_parts(status: Status, queued: int) -> list[tuple[int, str, str]]:
@@ -128,17 +121,17 @@ def _status_parts(status: Status, queued: int) -> list[tuple[int, str, str]]:
         context = f"{min(status.tokens / status.window, 9.99):.0%} of {format_count(status.window)}"
         context += "" if status.state == "NORMAL" else f" {status.state}"
     mode, mode_role = MODE_LABELS.get(status.mode, (one_line(status.mode), "dim"))
-    parts = [(4, "dim", one_line(status.model)), (0, context_role, context)]
-    if status.cost >= 0.00005:
-        parts.append((3, "dim", f"${status.cost:.2f}" if status.cost >= 0.005 else f"${status.cost:.4f}"))
-    parts.append((1, mode_role, mode))
-    if queued:
-        parts.append((2, "accent", f"{queued} queued"))
-    if status.jobs:
-        parts.append((2, "accent", f"{status.jobs} job" + ("s" if status.jobs > 1 else "")))
-    if status.note:
-        parts.append((5, "dim", one_line(status.note)))
-    return parts
+    cost = f"${status.cost:.2f}" if status.cost >= 0.005 else f"${status.cost:.4f}"
+    parts = (
+        (4, "dim", one_line(status.model)),
+        (0, context_role, context),
+        (3, "dim", cost if status.cost >= 0.00005 else ""),
+        (1, mode_role, mode),
+        (2, "accent", f"{queued} queued" if queued else ""),
+        (2, "accent", f"{status.jobs} job{'s' * (status.jobs > 1)}" if status.jobs else ""),
+        (5, "dim", one_line(status.note)),
+    )
+    return [part for part in parts if part[2]]
 
 
 class ScreenLayout:
@@ -224,15 +217,15 @@ class ScreenLayout:
             dont_extend_height=True,
         )
         rows = [
-            _lines_window(lambda: self._above),
+            lines_window(lambda: self._above),
             Window(height=1, char="─", style="class:rule"),
             ConditionalContainer(self._input_window, writing),
             ConditionalContainer(self._picker_window, Condition(lambda: bool(picker.drawn.lines))),
-            ConditionalContainer(_lines_window(lambda: self._question), asking),
+            ConditionalContainer(lines_window(lambda: self._question), asking),
             ConditionalContainer(self._reason_window, Condition(self._reasoning)),
             ConditionalContainer(Window(self._search, height=1), is_searching),
             ConditionalContainer(completions, writing),
-            _lines_window(self._status_lines),
+            lines_window(self._status_lines),
             Window(height=Dimension(min=0, preferred=0)),
         ]
         return HSplit(rows, align=VerticalAlign.JUSTIFY)
@@ -257,20 +250,3 @@ class ScreenLayout:
             height=lambda: Dimension(min=1, max=max_input_rows(terminal.size().rows)),
             dont_extend_height=True,
         )
-
-
-def _lines_window(source: Callable[[], list[str]]) -> Window:
-    """A window exactly as high as the lines (ANSI text) it shows; `source` is called at every frame."""
-    drawn: list[tuple[str, StyleAndTextTuples]] = []
-
-    def fragments() -> StyleAndTextTuples:
-        text = "\n".join(source())
-        if not drawn or drawn[0][0] != text:
-            drawn[:] = [(text, to_formatted_text(ANSI(text)))]
-        return drawn[0][1]
-
-    return Window(
-        FormattedTextControl(fragments),
-        height=lambda: Dimension.exact(len(source())),
-        dont_extend_height=True,
-    )

@@ -98,8 +98,6 @@ class LiveView:
                     call.output = (call.output + text)[-MAX_PROGRESS_CHARS:]
             case events.ToolCallFinished(of, block):
                 self.calls.pop((of, block), None)
-            case _:
-                pass
 
 
 def draw_live_view(live_view: LiveView, ctx: RenderContext, rows: int, now: float) -> list[str]:
@@ -123,10 +121,9 @@ def _running_call(call: RunningCall, ctx: RenderContext, now: float) -> list[str
     if spent >= 1:
         lines.append(f"running, {_whole_seconds(spent)}")
     room = max(ctx.columns - len(BRANCH), 1)
-    rows = hang(
-        [ctx.paint("dim", clip(line, room)) for line in lines], ctx.paint("dim", BRANCH), " " * len(BRANCH)
-    )
-    return [call_title(call.name, call.title, ctx, "accent"), *rows]
+    rows = [ctx.paint("dim", clip(line, room)) for line in lines]
+    title = call_title(call.name, call.title, ctx, "accent")
+    return [title, *hang(rows, ctx.paint("dim", BRANCH), " " * len(BRANCH))]
 
 
 def _spinner(live_view: LiveView, ctx: RenderContext, now: float) -> list[str]:

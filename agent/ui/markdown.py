@@ -45,35 +45,28 @@ def draw_markdown(text: str, columns: int, theme: Theme) -> str:
     if columns < MIN_LAYOUT_COLUMNS:
         return "\n".join(wrap(safe, columns))
     document = _Document("", hyperlinks=False)
-    document.parsed = _parser().parse(safe)
+    # like rich's own, but HTML is text: the tags that a model writes about must not vanish
+    document.parsed = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).parse(safe)
     # rich counts joined emoji as one: a line that is too wide for other terminals is cut
     return "\n".join(clip_painted(line, columns) for line in _draw(document, columns, theme))
 
 
-def _parser() -> MarkdownIt:
-    """Like rich's own, but HTML is text: the tags that a model writes about must not vanish."""
-    return MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
-
-
 def _draw(body: RenderableType, columns: int, theme: Theme) -> list[str]:
     """The lines of the drawing, without blank ones at both ends and without blanks at their ends."""
+    drawn = io.StringIO()
     console = Console(
-        file=io.StringIO(),
+        file=drawn,
         width=columns,
         height=100,
         force_terminal=True,
         color_system="standard",
         no_color=not theme.colour,
-        highlight=False,
-        emoji=False,
-        markup=False,
         legacy_windows=False,
         theme=_STYLES,
         _environ={},
     )
-    with console.capture() as captured:
-        console.print(body)
-    lines = [_TRAILING_BLANKS.sub(r"\1", line) for line in captured.get().split("\n")]
+    console.print(body)
+    lines = [_TRAILING_BLANKS.sub(r"\1", line) for line in drawn.getvalue().split("\n")]
     shown = [at for at, line in enumerate(lines) if strip_sequences(line).strip()]
     return lines[shown[0] : shown[-1] + 1] if shown else []
 

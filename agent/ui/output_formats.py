@@ -22,7 +22,7 @@ from agent import events
 from agent.app.options import OUTPUT_FORMATS
 from agent.errors import BudgetExceeded
 from agent.ports import Status
-from transcripts.facts import Reply, Result
+from transcripts.facts import Reply
 from transcripts.messages import TextBlock, ToolResultBlock, ToolUseBlock, Usage, block_to_json
 
 from .render import retrying_message
@@ -61,41 +61,54 @@ class PipeWriter:
                 os.dup2(void.fileno(), self._stream.fileno())
 
 
-class RunStats:
-    """What the result sums up: usage, times, denials and the answer; keeps the last reply only.
+class OutputFormat:
+    """What a run prints. Made once with the run's output, before the first event."""
 
-    `status` gives what the run has cost so far; `started` is the status at the beginning.
+    def __init__(self, run: RunOutput) -> None:
+        self.run = run
+
+    def show(self, event: events.Event) -> None:
+        """Write what an event brings to `run.out`; quick, never raises. A TurnFinished comes last."""
+        raise NotImplementedError
+
+
+class RunOutput:
+    """The output of one run: `show` for each event, `finish` at the end, on every path.
+
+    The format named `form` writes to `out`; what is told beside it goes to `err`. What the result says is
+    summed up here: usage, times, denials and `answer`; of the replies only the last is kept. `started` is the
+    status at the beginning.
     """
 
-    def __init__(self, status: Callable[[], Status]) -> None:
-        self.started = status()
+    def __init__(self, form: str, status: Callable[[], Status], tools: Sequence[str] = ()) -> None:
+        self.out, self.err = PipeWriter(sys.stdout), PipeWriter(sys.stderr)
+        self.started, self.tools, self.answer = status(), tools, ""
         self._status = status
-        self.answer = ""
         self._began_at = time.monotonic()
         self._requested_at: float | None = None
         self._api_seconds = 0.0
         self._usage = Usage()
         self._last: Reply | None = None
         self._denials: list[dict[str, Any]] = []
+        self._code: int | None = None
+        self._format: OutputFormat = pkgutil.resolve_name(OUTPUT_FORMATS[form])(self)
 
-    def take(self, event: events.Event) -> None:
-        match event:
-            case events.RequestStarted():
-                self._requested_at = time.monotonic()
-            case events.ReplyFinished(reply):
-                self._end_request()
-                self._last = reply
-                self._usage += reply.usage
-                texts = [block.text for block in reply.blocks if isinstance(block, TextBlock) and block.text]
-                self.answer = "\n\n".join(texts) or self.answer
-            case events.StreamAborted():
-                self._end_request()
-            case events.ToolCallFinished(of, block, name, denied=True):
-                use = self.tool_use(of, block)
-                ident, given = (use.id, dict(use.input)) if use else ("", {})
-                self._denials.append({"tool_name": name, "tool_use_id": ident, "tool_input": given})
-            case _:
-                pass
+    def show(self, event: events.Event) -> None:
+        """Write what an event brings; quick, never raises. A second TurnFinished is left out."""
+        if isinstance(event, events.TurnFinished):
+            if self._code is not None:
+                return
+            self._code = event.code
+        self._sum_up(event)
+        if line := stderr_line(event):
+            self.err.line(line)
+        self._format.show(event)
+
+    def finish(self, code: int = 1, error: str = "the run was cut short") -> int:
+        """Write the result if no TurnFinished did, with this error; return the exit code."""
+        if self._code is None:
+            self.show(events.TurnFinished("failed", 0, error, code))
+        return BROKEN_PIPE_CODE if self.out.gone else (self._code or 0)
 
     def tool_use(self, of: int, block: int) -> ToolUseBlock | None:
         """The call that a result of the newest reply belongs to."""
@@ -135,52 +148,27 @@ class RunStats:
             "uuid": str(uuid.uuid4()),
         }
 
+    def _sum_up(self, event: events.Event) -> None:
+        match event:
+            case events.RequestStarted():
+                self._requested_at = time.monotonic()
+            case events.ReplyFinished(reply):
+                self._end_request()
+                self._last = reply
+                self._usage += reply.usage
+                texts = [block.text for block in reply.blocks if isinstance(block, TextBlock) and block.text]
+                self.answer = "\n\n".join(texts) or self.answer
+            case events.StreamAborted():
+                self._end_request()
+            case events.ToolCallFinished(of, block, name, denied=True):
+                use = self.tool_use(of, block)
+                ident, given = (use.id, dict(use.input)) if use else ("", {})
+                self._denials.append({"tool_name": name, "tool_use_id": ident, "tool_input": given})
+
     def _end_request(self) -> None:
         if self._requested_at is not None:
             self._api_seconds += time.monotonic() - self._requested_at
             self._requested_at = None
-
-
-class OutputFormat:
-    """What a run prints. Made once with the run's output, before the first event."""
-
-    def __init__(self, run: RunOutput) -> None:
-        self._run = run
-
-    def show(self, event: events.Event) -> None:
-        """Write what an event brings to `out` of the run; quick, never raises. A TurnFinished comes last."""
-        raise NotImplementedError
-
-
-class RunOutput:
-    """The output of one run: `show` for each event, `finish` at the end, on every path.
-
-    The format named `form` writes to `out`; what is told beside it goes to `err`.
-    """
-
-    def __init__(self, form: str, status: Callable[[], Status], tools: Sequence[str] = ()) -> None:
-        self.out, self.err = PipeWriter(sys.stdout), PipeWriter(sys.stderr)
-        self.stats = RunStats(status)
-        self.tools = tools
-        self._code: int | None = None
-        self._format: OutputFormat = pkgutil.resolve_name(OUTPUT_FORMATS[form])(self)
-
-    def show(self, event: events.Event) -> None:
-        """Write what an event brings; quick, never raises. A second TurnFinished is left out."""
-        if isinstance(event, events.TurnFinished):
-            if self._code is not None:
-                return
-            self._code = event.code
-        self.stats.take(event)
-        if line := stderr_line(event):
-            self.err.line(line)
-        self._format.show(event)
-
-    def finish(self, code: int = 1, error: str = "the run was cut short") -> int:
-        """Write the result if no TurnFinished did, with this error; return the exit code."""
-        if self._code is None:
-            self.show(events.TurnFinished("failed", 0, error, code))
-        return BROKEN_PIPE_CODE if self.out.gone else (self._code or 0)
 
 
 class TextFormat(OutputFormat):
@@ -189,9 +177,9 @@ class TextFormat(OutputFormat):
     def show(self, event: events.Event) -> None:
         match event:
             case events.ToolCallFinished(_, _, name, title, result):
-                self._run.err.line(f"● {name}  {one_line(title)}" + ("  (failed)" if result.error else ""))
-            case events.TurnFinished() if self._run.stats.answer:
-                self._run.out.line(self._run.stats.answer)
+                self.run.err.line(f"● {name}  {one_line(title)}" + ("  (failed)" if result.error else ""))
+            case events.TurnFinished() if self.run.answer:
+                self.run.out.line(self.run.answer)
 
 
 class JsonFormat(OutputFormat):
@@ -199,7 +187,7 @@ class JsonFormat(OutputFormat):
 
     def show(self, event: events.Event) -> None:
         if isinstance(event, events.TurnFinished):
-            self._run.out.line(json_line(self._run.stats.result(event)))
+            self.run.out.line(json_line(self.run.result(event)))
 
 
 class StreamJsonFormat(OutputFormat):
@@ -207,7 +195,7 @@ class StreamJsonFormat(OutputFormat):
 
     def __init__(self, run: RunOutput) -> None:
         super().__init__(run)
-        status = run.stats.started
+        status = run.started
         self._write(
             "system",
             subtype="init",
@@ -218,26 +206,25 @@ class StreamJsonFormat(OutputFormat):
         )
 
     def show(self, event: events.Event) -> None:
-        stats = self._run.stats
+        run = self.run
         match event:
             case events.TurnFinished():
-                self._run.out.line(json_line(stats.result(event)))
+                run.out.line(json_line(run.result(event)))
             case events.ReplyFinished(reply):
-                message = _assistant_message(reply, stats.started.model)
+                message = _assistant_message(reply, run.started.model)
                 self._write("assistant", message=message, parent_tool_use_id=None)
             case events.ToolCallFinished(of, block, _, _, result):
-                use = stats.tool_use(of, block)
-                message = _tool_result_message(use.id if use else "", result)
+                use = run.tool_use(of, block)
+                content = ToolResultBlock(use.id if use else "", result.content, result.error)
+                message = {"role": "user", "content": [block_to_json(content)]}
                 self._write("user", message=message, parent_tool_use_id=None)
             case events.ContextCompacted(_, trigger, ids, report):
                 metadata = {"trigger": trigger, "ids": list(ids), **report}
                 self._write("system", subtype="compact_boundary", compact_metadata=metadata)
 
     def _write(self, kind: str, **fields: Any) -> None:
-        session = self._run.stats.started.session
-        self._run.out.line(
-            json_line({"type": kind, **fields, "session_id": session, "uuid": str(uuid.uuid4())})
-        )
+        source = {"session_id": self.run.started.session, "uuid": str(uuid.uuid4())}
+        self.run.out.line(json_line({"type": kind, **fields, **source}))
 
 
 def stderr_line(event: events.Event) -> str:
@@ -282,7 +269,3 @@ def _assistant_message(reply: Reply, model: str) -> dict[str, Any]:
         "stop_reason": reply.stop,
         "usage": usage_fields(reply.usage),
     }
-
-
-def _tool_result_message(ident: str, result: Result) -> dict[str, Any]:
-    return {"role": "user", "content": [block_to_json(ToolResultBlock(ident, result.content, result.error))]}

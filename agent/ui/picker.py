@@ -12,19 +12,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.data_structures import Point
 from prompt_toolkit.filters import Condition, FilterOrBool
-from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout.containers import HSplit, Window
-from prompt_toolkit.layout.controls import FormattedTextControl
-from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.layout import Layout
 
-from .terminal import Terminal, exit_on_signals
+from .terminal import Terminal, exit_on_signals, lines_window
 from .terminal_text import RenderContext, cell_width, clip, clip_painted, hang, longest_end, one_line, wrap
 
 if TYPE_CHECKING:
@@ -197,8 +195,7 @@ class Picker:
 
     def compose(self, ctx: RenderContext, rows: int) -> None:
         """Draw the menu anew, in at most so many rows; nothing when there is none."""
-        drawn = draw_picker(self.state, ctx, rows) if self.state is not None and rows > 0 else NOT_DRAWN
-        self.drawn = drawn
+        self.drawn = draw_picker(self.state, ctx, rows) if self.state is not None and rows > 0 else NOT_DRAWN
 
     def move(self, by: int) -> None:
         """Mark another row."""
@@ -246,21 +243,19 @@ class Picker:
 
 def add_picker_keys(bindings: KeyBindings, picker: Picker, active: FilterOrBool) -> None:
     """The keys of a menu; while it is there no other key may do anything to the draft."""
-    for keys, step in (
-        (("up", "c-p", "s-tab"), -1),
-        (("down", "c-n", "tab"), 1),
-        (("home",), -TO_THE_END),
-        (("end",), TO_THE_END),
-    ):
-        for key in keys:
-            bindings.add(key, filter=active)(lambda event, step=step: picker.move(step))
-    for key, step in (("pageup", -1), ("pagedown", 1)):
-        bindings.add(key, filter=active)(lambda event, step=step: picker.page(step))
-    for key in ("escape", "c-c", "c-d", "<sigint>"):
-        bindings.add(key, filter=active)(lambda event: picker.end())
-    bindings.add("enter", filter=active)(lambda event: picker.enter())
-    for key, kept in ERASING_KEYS.items():
-        bindings.add(key, filter=active)(lambda event, kept=kept: picker.erase(kept))
+    actions: dict[str, Callable[[], None]] = {
+        **dict.fromkeys(("up", "c-p", "s-tab"), partial(picker.move, -1)),
+        **dict.fromkeys(("down", "c-n", "tab"), partial(picker.move, 1)),
+        **dict.fromkeys(("escape", "c-c", "c-d", "<sigint>"), picker.end),
+        "home": partial(picker.move, -TO_THE_END),
+        "end": partial(picker.move, TO_THE_END),
+        "pageup": partial(picker.page, -1),
+        "pagedown": partial(picker.page, 1),
+        "enter": picker.enter,
+        **{key: partial(picker.erase, kept) for key, kept in ERASING_KEYS.items()},
+    }
+    for key, act in actions.items():
+        bindings.add(key, filter=active)(lambda event, act=act: act())
     bindings.add(Keys.BracketedPaste, filter=active)(lambda event: picker.type(event.data))
 
     @bindings.add(Keys.Any, filter=active)
@@ -272,15 +267,11 @@ def add_picker_keys(bindings: KeyBindings, picker: Picker, active: FilterOrBool)
 def picker_window(picker: Picker) -> Window:
     """The menu as it was composed last; it takes the keys, and its cursor stands where one types."""
 
-    def fragments() -> StyleAndTextTuples:
-        return to_formatted_text(ANSI("\n".join(picker.drawn.lines)))
+    def cursor() -> Point:
+        row, column = picker.drawn.cursor
+        return Point(column, row)
 
-    control = FormattedTextControl(
-        fragments,
-        focusable=True,
-        get_cursor_position=lambda: Point(picker.drawn.cursor[1], picker.drawn.cursor[0]),
-    )
-    return Window(control, height=lambda: Dimension.exact(len(picker.drawn.lines)), dont_extend_height=True)
+    return lines_window(lambda: picker.drawn.lines, focusable=True, get_cursor_position=cursor)
 
 
 def run_picker(menu: Menu, color: str) -> MenuRow | None:

@@ -18,6 +18,7 @@ from .completion import is_command
 from .input_editor import EXIT_WORDS
 from .output_formats import PipeWriter
 from .render import (
+    FREE_ROW,
     aborted_message,
     chart_usage,
     clipboard_sequence,
@@ -159,7 +160,8 @@ def plain_text(event: events.Event, ctx: RenderContext) -> str:
         case events.ContextChart(title, rows):
             used, total = chart_usage(event)
             headline = f"{escape_prose(title)}: {used:,} of {total:,} tokens ({used / total:.0%})"
-            return "\n".join([headline, *(f"  {escape_prose(label)}: {tokens:,}" for label, tokens in rows)])
+            shares = (*rows, (FREE_ROW, total - used))
+            return "\n".join([headline, *(f"  {escape_prose(label)}: {share:,}" for label, share in shares)])
         case events.TurnFinished(reason=reason, error=error):
             return "Interrupted" if reason == "interrupted" else escape_prose(error)
         case _:

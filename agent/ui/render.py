@@ -6,6 +6,7 @@ Everything that came from outside is escaped here. What is still going on is dra
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -36,6 +37,7 @@ SHORT_RESULT_LINES = 5  # shown of a result without Ctrl-O
 SHORT_DIFF_LINES = 40  # the same of a diff
 MAX_RESULT_LINES = 2000  # shown at most with Ctrl-O
 FREE_ROW = "free"
+_HUNK_STARTS = re.compile(r"@@ -(\d+)\S* \+(\d+)")  # in the old and the new file
 _CHART_MARKS = ("■", "▣", "▤", "▥", "▦", "▧", "▨", "▩")
 
 
@@ -201,7 +203,8 @@ def _diff_rows(lines: Sequence[str]) -> list[tuple[int | None, str, str]]:
     old = new = 0
     for line in lines:
         if line.startswith("@@"):
-            old, new = _hunk_starts(line)
+            starts = _HUNK_STARTS.match(line)
+            old, new = (max(int(start), 1) for start in starts.groups()) if starts else (1, 1)
             rows += [(None, "@", "")] if rows else []
         elif not (old or new) or line.startswith("\\") or not line:
             continue
@@ -212,16 +215,6 @@ def _diff_rows(lines: Sequence[str]) -> list[tuple[int | None, str, str]]:
             rows.append((new, "+" if line[0] == "+" else " ", line[1:]))
             old, new = old + (line[0] != "+"), new + 1
     return rows
-
-
-def _hunk_starts(header: str) -> tuple[int, int]:
-    """Where a hunk begins in the old and the new file, from `@@ -12,3 +14,4 @@`."""
-    numbers = [0, 0]
-    for word in header.split()[1:3]:
-        digits = word[1:].split(",")[0]
-        if word[:1] in "-+" and digits.isdigit():
-            numbers["-+".index(word[0])] = max(int(digits), 1)
-    return numbers[0] or 1, numbers[1] or 1
 
 
 def _diff_line(row: tuple[int | None, str, str], digits: int, ctx: RenderContext) -> list[str]:
@@ -237,14 +230,12 @@ def _diff_line(row: tuple[int | None, str, str], digits: int, ctx: RenderContext
 def render_context_chart(event: events.ContextChart, ctx: RenderContext) -> str:
     """A map of the context, one cell for each equal share of `total`, and a legend with a line for each row.
 
-    What the rows leave of the total is free, as is a row of that name.
+    What the rows leave of the total is free.
     """
-    rows = [(one_line(label), tokens) for label, tokens in event.rows if not _is_free(label)]
+    rows = [(one_line(label), tokens) for label, tokens in event.rows]
     used, total = chart_usage(event)
-    title, figure = (
-        one_line(event.title),
-        f"{format_count(used)} of {format_count(total)} ({used / total:.0%})",
-    )
+    title = one_line(event.title)
+    figure = f"{format_count(used)} of {format_count(total)} ({used / total:.0%})"
     fits = cell_width(title) + 2 + len(figure) <= ctx.columns
     headline = [f"{title}  {figure}"] if fits else [title, figure]
     lines = [ctx.clipped("bold", line) for line in headline]
@@ -253,7 +244,7 @@ def render_context_chart(event: events.ContextChart, ctx: RenderContext) -> str:
 
 def chart_usage(event: events.ContextChart) -> tuple[int, int]:
     """(tokens in use, tokens in all, at least one)."""
-    used = sum(tokens for label, tokens in event.rows if not _is_free(label))
+    used = sum(tokens for _, tokens in event.rows)
     return used, max(event.total, used, 1)
 
 
@@ -302,7 +293,3 @@ def _chart_mark(at: int, ctx: RenderContext) -> tuple[str, str]:
     """The role and the character of the row at that place: eight colours, then eight fillings."""
     plain = not ctx.theme.colour or at >= len(_CHART_MARKS)
     return f"chart{at % len(_CHART_MARKS)}", _CHART_MARKS[at % len(_CHART_MARKS) if plain else 0]
-
-
-def _is_free(label: str) -> bool:
-    return label.strip().lower().startswith(FREE_ROW)

@@ -6,6 +6,7 @@ The prompt is painted first; the agent is made after that. What is finished is o
 from __future__ import annotations
 
 import asyncio
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agent.ports import Factory
@@ -60,18 +61,13 @@ async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
     if prompt:
         state.queue.add(QueuedInput(prompt, prompt, prompt))
     await asyncio.sleep(LOAD_DELAY_S)
-    await asyncio.to_thread(_import_renderer)
+    for module in ("markdown", "transcript_view"):  # 120 ms: events, rich, pygments; after the first paint
+        await asyncio.to_thread(import_module, f"{__package__}.{module}")
     driver = state.driver = make_driver(state.view.emit, state.approval, state.picker)
     state.terminal.invalidate()
     await driver.ready()
     state.terminal.invalidate()
     await state.queue.work_off()
-
-
-def _import_renderer() -> None:
-    from . import markdown, transcript_view  # 120 ms: events, rich, pygments; after the first paint
-
-    _ = markdown, transcript_view
 
 
 def _restore_draft(state: ReplState) -> None:

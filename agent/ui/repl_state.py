@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from agent.ports import Driver
 
 from .approval import ApprovalDialog
 from .completion import CompletionSource, FileIndex, is_command
-from .input_editor import InputAutosave, InputEditor, PromptHistory, UnsentInput
+from .input_editor import InputEditor, PromptHistory, UnsentInput
 from .picker import Picker
 from .terminal import Terminal
 
@@ -38,21 +38,10 @@ class QueuedInput:
 
 
 class InputQueue:
-    """What is to be done, in order, and the one task that works it off. `run` does one item.
+    """What is to be done, in order, and the one task that works it off."""
 
-    `runs_beside` says whether a command line may run while something else does; `on_change` is called when
-    something is queued or done.
-    """
-
-    def __init__(
-        self,
-        run: Callable[[QueuedInput], Awaitable[None]],
-        on_change: Callable[[], None],
-        runs_beside: Callable[[str], bool],
-    ) -> None:
-        self._run = run
-        self._on_change = on_change
-        self._runs_beside = runs_beside
+    def __init__(self, state: ReplState) -> None:
+        self._state = state
         self._items: deque[QueuedInput] = deque()
         self._added = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -68,14 +57,15 @@ class InputQueue:
 
     def add(self, item: QueuedInput) -> None:
         """Queue an item; a command that only looks runs at once beside what runs."""
-        if self._task is not None and item.is_command and self._runs_beside(item.expanded.strip()):
-            task = asyncio.ensure_future(self._run(item))
+        driver = self._state.driver
+        if self.running and item.is_command and driver and driver.beside(item.expanded.strip()):
+            task = asyncio.ensure_future(run_input(self._state, item))
             self._beside.add(task)
             task.add_done_callback(self._beside.discard)
             return
         self._items.append(item)
         self._added.set()
-        self._on_change()
+        self._state.queue_changed()
 
     def add_command(self, line: str) -> None:
         """Queue a command that a key stands for."""
@@ -103,7 +93,7 @@ class InputQueue:
             await self._run_one(self._items.popleft())
 
     async def _run_one(self, item: QueuedInput) -> None:
-        self._task = asyncio.ensure_future(self._run(item))
+        self._task = asyncio.ensure_future(run_input(self._state, item))
         try:
             await asyncio.wait([self._task])
             if not self._task.cancelled():
@@ -113,7 +103,7 @@ class InputQueue:
                 self._task.cancel()
                 await asyncio.wait([self._task])
             self._task = None
-            self._on_change()
+            self._state.queue_changed()
 
 
 class StatusHint:
@@ -153,20 +143,22 @@ class ReplState:
         self.terminal = Terminal(setup.options.color)
         self.history = PromptHistory(state_dir / "history", mask)
         self.unsent_input = UnsentInput(state_dir, setup.folder, mask)
-        self.autosave = InputAutosave(self.unsent_input, self._unsent_text)
         completer = CompletionSource(self.commands, FileIndex(setup.folder))
-        self.editor = InputEditor(self.history, completer, self.autosave.touch)
+        self.editor = InputEditor(self.history, completer, self._save_soon)
         self.approval = ApprovalDialog(self.terminal.invalidate)
         self.picker = Picker(self.terminal.invalidate)
         self.status_hint = StatusHint(self.terminal.invalidate)
-        self.queue = InputQueue(lambda item: run_input(self, item), self._queue_changed, self._runs_beside)
+        self.queue = InputQueue(self)
 
     @cached_property
     def view(self) -> TranscriptView:
         """The screen above the input. Made when first used, which the first paint does not."""
         from .transcript_view import TranscriptView  # 25 ms: the events, facts and their rendering
 
-        return TranscriptView(self.terminal, self.refresh, self._restore_prompt)
+        chips = self.editor.paste_chips
+        return TranscriptView(
+            self.terminal, self.refresh, lambda text: self.editor.put_back(chips.paste(text))
+        )
 
     @property
     def has_view(self) -> bool:
@@ -194,20 +186,18 @@ class ReplState:
         Else a draft that was put away goes into the history: it is not on the screen to be missed.
         """
         if code > 128:
-            self.autosave.save()
+            self.unsent_input.save(self._unsent_text())
         else:
             self.editor.remember(self.editor.paste_chips.expand(self.editor.stashed))
         self.terminal.exit(code)
 
-    def _restore_prompt(self, text: str) -> None:
-        self.editor.put_back(self.editor.paste_chips.paste(text))
-
-    def _queue_changed(self) -> None:
-        self.autosave.touch()
+    def queue_changed(self) -> None:
+        """Something was queued or done."""
+        self._save_soon()
         self.refresh()
 
-    def _runs_beside(self, line: str) -> bool:
-        return self.driver is not None and self.driver.beside(line)
+    def _save_soon(self) -> None:
+        self.unsent_input.save_soon(self._unsent_text)
 
     def _unsent_text(self) -> str:
         stashed = self.editor.paste_chips.expand(self.editor.stashed)

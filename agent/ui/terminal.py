@@ -14,11 +14,16 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.data_structures import Point, Size
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.layout.containers import Window
+from prompt_toolkit.layout.controls import FormattedTextControl
+from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.layout import Layout
 from prompt_toolkit.layout.screen import Screen
 from prompt_toolkit.output import ColorDepth
@@ -297,3 +302,20 @@ class Terminal(LiveScreen):
         error = None if task.cancelled() else task.exception()
         if error is not None and self.app.is_running and not self.app.is_done:
             self.app.exit(exception=error)
+
+
+def lines_window(source: Callable[[], list[str]], **control: Any) -> Window:
+    """A window exactly as high as the lines (ANSI text) it shows; `source` is called at every frame.
+
+    `control` is passed on to its FormattedTextControl.
+    """
+    drawn: list[tuple[str, StyleAndTextTuples]] = []
+
+    def fragments() -> StyleAndTextTuples:
+        text = "\n".join(source())
+        if not drawn or drawn[0][0] != text:
+            drawn[:] = [(text, to_formatted_text(ANSI(text)))]
+        return drawn[0][1]
+
+    shown = FormattedTextControl(fragments, **control)
+    return Window(shown, height=lambda: Dimension.exact(len(source())), dont_extend_height=True)

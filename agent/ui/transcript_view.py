@@ -60,7 +60,7 @@ class MarkdownStream:
         self._after_blank = False
         self._joined = False
         self._done: list[MarkdownChunk] = []
-        self.fence = ""  # the opening line of the fence that the end of the text is in
+        self.fence: re.Match[str] | None = None  # the opening line of the fence that the text ends in
 
     @property
     def unfinished(self) -> str:
@@ -80,7 +80,7 @@ class MarkdownStream:
             self._take(self._partial)
         self._partial = ""
         self._finish()
-        self.fence, self._joined = "", False
+        self.fence, self._joined = None, False
         return self._collect()
 
     def _collect(self) -> list[MarkdownChunk]:
@@ -89,7 +89,7 @@ class MarkdownStream:
 
     def _take(self, line: str) -> None:
         if self.fence:
-            self._take_fenced(line)
+            self._take_fenced(line, self.fence)
         elif not line.strip():
             self._after_blank = bool(self._lines)
             if self._lines:
@@ -102,34 +102,26 @@ class MarkdownStream:
         opener = _FENCE.match(line)
         if flush_left and (self._after_blank or opener or _HEADING.match(line)):
             self._finish()
-        elif (
-            _LIST_ITEM.match(line)
-            and len(self._lines) >= MAX_UNFINISHED_LINES
-            and _LIST_ITEM.match(self._lines[0])
-        ):
+        elif len(self._lines) >= MAX_UNFINISHED_LINES and all(map(_LIST_ITEM.match, (line, self._lines[0]))):
             self._finish(joined_next=True)
         self._after_blank = False
         self._lines.append(line)
         if opener and not ("`" in opener[2] and "`" in opener[3]):
-            self.fence = line
+            self.fence = opener
         elif _HEADING.match(line):
             self._finish()
 
-    def _take_fenced(self, line: str) -> None:
+    def _take_fenced(self, line: str, opener: re.Match[str]) -> None:
+        indent, mark, _ = opener.groups()
         self._lines.append(line)
-        opener = _FENCE.match(self.fence)
-        mark = opener[2] if opener else "```"
         if line.strip().startswith(mark) and not line.strip().strip(mark[0]):
-            alone = not (opener and opener[1])
-            self.fence = ""
-            if alone and self._lines[0].lstrip().startswith(mark):
+            self.fence = None
+            if not indent and self._lines[0].lstrip().startswith(mark):
                 self._finish()
-        elif len(self._lines) > MAX_UNFINISHED_LINES and opener and not opener[1]:
-            fence = self.fence
+        elif len(self._lines) > MAX_UNFINISHED_LINES and not indent:
             self._lines.append(mark)
             self._finish(joined_next=True)
-            self.fence = fence
-            self._lines.append(fence)
+            self._lines.append(opener.string)
 
     def _finish(self, joined_next: bool = False) -> None:
         text = "\n".join(self._lines).strip("\n")
@@ -147,10 +139,7 @@ class TranscriptView:
     """
 
     def __init__(
-        self,
-        terminal: Terminal,
-        on_change: Callable[[], None],
-        on_prompt_restored: Callable[[str], None],
+        self, terminal: Terminal, on_change: Callable[[], None], on_prompt_restored: Callable[[str], None]
     ) -> None:
         self.live_view = LiveView()
         self._terminal = terminal
@@ -294,6 +283,6 @@ def draw_unfinished(stream: MarkdownStream, rows: int, ctx: RenderContext) -> li
     kept = text[-(rows * ctx.columns * 2) :]
     lines = kept.split("\n")[-rows:]
     cut = len(kept) < len(text) or len(lines) <= kept.count("\n")
-    if cut and stream.fence and lines[0] != stream.fence:
-        lines.insert(0, stream.fence.lstrip())
+    if cut and stream.fence and lines[0] != stream.fence.string:
+        lines.insert(0, stream.fence.string.lstrip())
     return render_markdown("\n".join(lines), ctx).split("\n")[-rows:]

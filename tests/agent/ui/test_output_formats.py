@@ -181,7 +181,7 @@ class Quiet(OutputFormat):
 
     def show(self, event):
         if isinstance(event, events.TurnFinished):
-            self._run.out.line(event.reason)
+            self.run.out.line(event.reason)
 
 
 def test_a_format_is_a_class_and_one_entry(monkeypatch):

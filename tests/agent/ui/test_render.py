@@ -38,7 +38,7 @@ def test_nothing_is_wider_than_the_screen(columns, theme):
 
 @pytest.mark.parametrize("columns", [20, 30, 80])
 def test_the_map_of_the_context_always_tells_how_full_it_is(columns, capsys):
-    rows = (("tool results", 48_000), ("user text", 2_000), ("free", 150_000))
+    rows = (("tool results", 48_000), ("user text", 2_000))
     event = ContextChart("The context of claude-sonnet-5-5: NORMAL", rows, 200_000)
     lines = without_sgr(render_event(event, RenderContext(columns, Theme(False)))).splitlines()
     assert any(line.endswith("50k of 200k (25%)") for line in lines[:2]) and too_wide(lines[0], columns) == []
@@ -59,7 +59,7 @@ def everything(sample, ctx):
     yield render_event(events.ContextCompacted(sample, "auto", (), {}), ctx)
     yield render_event(events.CommandOutput(sample), ctx)
     yield render_event(events.TurnFinished("failed", 1, sample), ctx)
-    yield render_event(ContextChart("Context", ((sample, 40_000), ("b", 1), ("free", 9)), 200_000), ctx)
+    yield render_event(ContextChart("Context", ((sample, 40_000), ("b", 1)), 200_000), ctx)
     yield "\n".join(render_diff(DIFF, ctx))
     yield status_line(Status(sample, 5, 100, "WARNING", 1.5, "manual", "s", "/w", 2, sample), 3, ctx)
     asked = PermissionQuestion(
