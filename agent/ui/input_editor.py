@@ -129,7 +129,7 @@ class InputEditor:
         return True
 
     def _replace(self, text: str) -> None:
-        self.buffer.document = Document(text, len(text))
+        self.buffer.document = Document(text)
 
     def _complete_path(self) -> None:
         event = CompleteEvent(completion_requested=True)

@@ -108,14 +108,10 @@ def _add_question_keys(bindings: KeyBindings, state: ReplState) -> None:
         editor.paste(event.data)
         approval.note_typing()
 
-    @bindings.add(Keys.Any, filter=listening)
-    def _(event: KeyPressEvent) -> None:
-        editor.buffer.insert_text(approval.press(event.data))
-
-    @bindings.add("enter", filter=reasoning)
-    def _(event: KeyPressEvent) -> None:
-        approval.refuse(event.current_buffer.text.strip())
-
+    bindings.add(Keys.Any, filter=listening)(
+        lambda event: editor.buffer.insert_text(approval.press(event.data))
+    )
+    bindings.add("enter", filter=reasoning)(lambda event: approval.refuse(event.current_buffer.text.strip()))
     for key, step in (("up", -1), ("down", 1), ("s-tab", -1), ("tab", 1)):
         bindings.add(key, filter=listening)(lambda event, step=step: approval.move(step))
     for key, step in (("pageup", -PAGE_LINES), ("pagedown", PAGE_LINES)):
@@ -220,10 +216,9 @@ def _stash(state: ReplState) -> None:
 
 def _recall_queued(state: ReplState) -> bool:
     """Up on an empty line: take the newest queued line back. False when there is none."""
-    item = state.queue.take_last()
-    if item is None:
+    if not state.queue.queued:
         return False
-    state.editor.put_back(item.text)
+    state.editor.put_back(state.queue.queued.pop().text)
     state.refresh()
     return True
 

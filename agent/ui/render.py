@@ -82,8 +82,7 @@ def render_markdown(text: str, ctx: RenderContext) -> str:
 
 
 def render_notice(event: events.Notice, ctx: RenderContext) -> str:
-    role = {"info": "dim", "warning": "warning", "error": "bad"}[event.level]
-    mark = {"info": "", "warning": "! ", "error": "✗ "}[event.level]
+    role, mark = {"info": ("dim", ""), "warning": ("warning", "! "), "error": ("bad", "✗ ")}[event.level]
     return "\n".join(ctx.wrapped(role, mark + escape_prose(event.text)))
 
 

@@ -42,7 +42,7 @@ class InputQueue:
 
     def __init__(self, state: ReplState) -> None:
         self._state = state
-        self._items: deque[QueuedInput] = deque()
+        self.queued: deque[QueuedInput] = deque()  # waiting, oldest first
         self._added = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._beside: set[asyncio.Task[None]] = set()
@@ -50,10 +50,6 @@ class InputQueue:
     @property
     def running(self) -> bool:
         return self._task is not None
-
-    @property
-    def queued(self) -> list[QueuedInput]:
-        return list(self._items)
 
     def add(self, item: QueuedInput) -> None:
         """Queue an item; a command that only looks runs at once beside what runs."""
@@ -63,7 +59,7 @@ class InputQueue:
             self._beside.add(task)
             task.add_done_callback(self._beside.discard)
             return
-        self._items.append(item)
+        self.queued.append(item)
         self._added.set()
         self._state.queue_changed()
 
@@ -71,13 +67,9 @@ class InputQueue:
         """Queue a command that a key stands for."""
         self.add(QueuedInput("", line, line))
 
-    def take_last(self) -> QueuedInput | None:
-        """Take the newest waiting item out."""
-        return self._items.pop() if self._items else None
-
     def take_all(self) -> list[QueuedInput]:
         """Take all waiting items out, oldest first."""
-        taken, self._items = list(self._items), deque()
+        taken, self.queued = list(self.queued), deque()
         return taken
 
     def interrupt(self) -> bool:
@@ -87,10 +79,10 @@ class InputQueue:
     async def work_off(self) -> None:
         """Run items, one at a time, until cancelled."""
         while True:
-            while not self._items:
+            while not self.queued:
                 self._added.clear()
                 await self._added.wait()
-            await self._run_one(self._items.popleft())
+            await self._run_one(self.queued.popleft())
 
     async def _run_one(self, item: QueuedInput) -> None:
         self._task = asyncio.ensure_future(run_input(self._state, item))

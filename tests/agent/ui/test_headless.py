@@ -2,10 +2,10 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.faults import Fault
-from tests.strict_api.reply import Reply, calls, says
+from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server, ServerOptions
 
@@ -155,16 +155,10 @@ def test_an_error_of_the_service_has_its_code_and_a_result_line(tmp_path: Path) 
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
 def test_a_signal_ends_everything_and_still_writes_a_result(tmp_path: Path, number: int, code: int) -> None:
-    began = threading.Event()
-
-    def second(body: dict[str, Any]) -> Reply:
-        return Reply([says("never")])
-
-    def first(body: dict[str, Any]) -> Reply:
-        began.set()
-        return Reply([calls("bash", command="touch started; sleep 1000")])
-
-    with Server(ScriptedModel([first, second])) as server:
+    os.mkfifo(tmp_path / "started")
+    started = os.open(tmp_path / "started", os.O_RDONLY | os.O_NONBLOCK)
+    command = calls("bash", command="echo > started; sleep 1000")
+    with Server(ScriptedModel([Reply([command]), "never"])) as server:
         process = subprocess.Popen(
             [sys.executable, "-m", "agent", "-p", "x", "--allowedTools", "bash", "--output-format", "json"],
             cwd=tmp_path,
@@ -174,12 +168,10 @@ def test_a_signal_ends_everything_and_still_writes_a_result(tmp_path: Path, numb
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        assert began.wait(RUN_DEADLINE_S)
-        started = tmp_path / "started"
-        while not started.exists():
-            os.sched_yield()
+        assert select.select([started], [], [], RUN_DEADLINE_S)[0]
         process.send_signal(number)
         out, _ = process.communicate(timeout=RUN_DEADLINE_S)
+    os.close(started)
     assert process.returncode == code
     assert json.loads(out)["type"] == "result"
     with Server(ScriptedModel(["back again"]), ServerOptions()) as server:
