@@ -1,6 +1,6 @@
 """Choose the session to continue before the program shows its face: named, the newest, or from a list.
 
-A session that another process has open is not waited for: the person may look at it, or continue a copy.
+A session that another process has open is not waited for: the user may look at it, or continue a copy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_LISTED_ROWS = 20  # where there is no screen to move in
 
 
 def with_session(setup: RunSetup) -> RunSetup | None:
-    """The setup with the session to resume settled; None when the person only wanted to look.
+    """The setup with the session to resume settled; None when the user only wanted to look.
 
     Raises UsageError, StoreError, ChoiceCancelled.
     """
@@ -47,7 +47,7 @@ def _path(repository: SessionRepository, setup: RunSetup) -> Path:
 
 
 def _pick(repository: SessionRepository, setup: RunSetup) -> str:
-    """The id of the session that the person chooses from a list."""
+    """The id of the session that the user chooses from a list."""
     listed = repository.listed()
     if not listed:
         raise UsageError("there is no session in this folder to resume")

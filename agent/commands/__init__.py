@@ -3,7 +3,7 @@
 A command is a function of the controller and the rest of its line; its docstring is its help. What it has to
 say goes out as events, never into the conversation: it returns the last one (or None), and emits any before.
 Of the controller it uses `in_use` (the session and its turn context), `setup`, `services` (the sessions on
-disk, the model), `factory` (makes other sessions) and `use` (takes one), `chooser` (menus; None where nobody
+disk, the model), `factory` (makes other sessions) and `use` (takes one), `chooser` (menus; None where no one
 can choose), `prompt` and `emit`.
 """
 

@@ -71,9 +71,6 @@ class PasteParser:
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(PASTE_TIMEOUT_S, self._give_up)
 
-    def reset(self, request: bool = False) -> None:
-        self._inner.reset(request)
-
     def _collect(self, data: str) -> None:
         if self._timer is not None:
             self._timer.cancel()

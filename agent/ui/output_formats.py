@@ -211,7 +211,14 @@ class StreamJsonFormat(OutputFormat):
             case events.TurnFinished():
                 run.out.line(json_line(run.result(event)))
             case events.ReplyFinished(reply):
-                message = _assistant_message(reply, run.started.model)
+                message = {
+                    "type": "message",
+                    "role": "assistant",
+                    "model": reply.model or run.started.model,
+                    "content": [block_to_json(block) for block in reply.blocks],
+                    "stop_reason": reply.stop,
+                    "usage": usage_fields(reply.usage),
+                }
                 self._write("assistant", message=message, parent_tool_use_id=None)
             case events.ToolCallFinished(of, block, _, _, result):
                 use = run.tool_use(of, block)
@@ -257,15 +264,4 @@ def usage_fields(usage: Usage) -> dict[str, int]:
         "output_tokens": usage.output,
         "cache_read_input_tokens": usage.cache_read,
         "cache_creation_input_tokens": usage.cache_written,
-    }
-
-
-def _assistant_message(reply: Reply, model: str) -> dict[str, Any]:
-    return {
-        "type": "message",
-        "role": "assistant",
-        "model": reply.model or model,
-        "content": [block_to_json(block) for block in reply.blocks],
-        "stop_reason": reply.stop,
-        "usage": usage_fields(reply.usage),
     }

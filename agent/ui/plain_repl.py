@@ -48,18 +48,16 @@ class LineReader:
 
     def _read(self) -> None:
         """Reads a stream of its own: the lock of sys.stdin would still be held when the interpreter ends."""
-        with suppress(OSError):  # the terminal is gone
-            descriptor = sys.stdin.fileno()
-            with open(descriptor, encoding="utf-8", errors="replace", newline="\n", closefd=False) as stdin:
-                for line in stdin:
-                    self._put(line.rstrip("\r\n"))
-        self._put(None)
-
-    def _put(self, line: str | None) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self._queue.put_nowait, line)
-        except RuntimeError:  # the loop is closed: the session is over
-            return
+        schedule, put = self._loop.call_soon_threadsafe, self._queue.put_nowait
+        with suppress(RuntimeError):  # the loop is closed: the session is over
+            with suppress(OSError):  # the terminal is gone
+                descriptor = sys.stdin.fileno()
+                with open(
+                    descriptor, encoding="utf-8", errors="replace", newline="\n", closefd=False
+                ) as stdin:
+                    for line in stdin:
+                        schedule(put, line.rstrip("\r\n"))
+            schedule(put, None)
 
 
 class PlainView:
