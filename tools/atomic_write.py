@@ -14,24 +14,21 @@ import re
 import stat
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from .base import ToolError
 from .resolve_path import one_line_path
-from .safe_open import FOLDER_FLAGS, FileChanged, FileContent, load_file, opened_path
+from .safe_open import FOLDER_FLAGS, FileChanged, FileContent, closing, load_file, opened_path
 from .write_recovery import create_locked, journal, recover, try_lock, write_all
 
 _TEMPORARY_NAME = re.compile(r"\.makeroom-[0-9a-f]{16}\.tmp")
 _LOCK_POLL_S = 0.01  # between two looks at a lock that another process holds
 _MAX_LOCK_POLLS = 500  # 5 s, far longer than a write takes
-_DROPPED_ATTRIBUTES = {
-    "security.capability",
-    "security.ima",
-    "security.evm",
-}  # they vouch for the old content
+# These vouch for the old content.
+_DROPPED_ATTRIBUTES = ("security.capability", "security.ima", "security.evm")
 _DENIED_ERRNOS = (errno.EACCES, errno.EPERM, errno.EROFS)
 _NO_LINKS_ERRNOS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 
@@ -84,22 +81,21 @@ def _replace(request: WriteRequest, descriptor: int) -> str:
             f"{one_line_path(request.path)} is read-only (mode {mode}) and was not changed.\n"
             "Ask the person whether it may be made writable."
         )
+    why = ""
     if state.st_nlink > 1:
+        why = f": the file has {state.st_nlink} names (hard links), all show the new content"
+    else:
+        try:
+            _swap(request, descriptor, state)
+        except CannotWriteAtomically as error:
+            why = f" to keep {error}"
+        except OSError as error:
+            if error.errno not in _DENIED_ERRNOS:
+                raise
+            why = ": the folder does not permit new files"
+    if why:
         _write_in_place(request, state)
-        return (
-            f"[written in place: the file has {state.st_nlink} names (hard links), all show the new content]"
-        )
-    try:
-        _swap(request, descriptor, state)
-    except CannotWriteAtomically as error:
-        _write_in_place(request, state)
-        return f"[written in place to keep {error}]"
-    except OSError as error:
-        if error.errno not in _DENIED_ERRNOS:
-            raise
-        _write_in_place(request, state)
-        return "[written in place: the folder does not permit new files]"
-    return ""
+    return why and f"[written in place{why}]"
 
 
 @contextmanager
@@ -107,60 +103,44 @@ def _locked(path: str) -> Iterator[int]:
     """The file, open and locked. Raises ToolError when another process holds the lock too long."""
     for _ in range(_MAX_LOCK_POLLS):
         with opened_path(path, os.O_RDONLY | os.O_NONBLOCK) as descriptor:
-            if try_lock(descriptor) and _still_named(path, descriptor):
+            # It may have been replaced since it was opened.
+            if try_lock(descriptor) and os.path.samestat(os.fstat(descriptor), Path(path).lstat()):
                 yield descriptor
                 return
         threading.Event().wait(_LOCK_POLL_S)
     raise ToolError(f"{one_line_path(path)} is locked by another program.\nTry again when that is done.")
 
 
-def _still_named(path: str, descriptor: int) -> bool:
-    """Whether the path still leads to the open file, and not to one that replaced it."""
-    mine, named = os.fstat(descriptor), Path(path).lstat()
-    return (mine.st_dev, mine.st_ino) == (named.st_dev, named.st_ino)
-
-
 def _create(request: WriteRequest) -> None:
     folder, name = os.path.split(request.path)
     made: list[str] = []
-    with ExitStack() as undo:
-        undo.callback(_remove_folders, made)
-        descriptor = _make_folders(folder, made)
-        try:
+    try:
+        with closing(_make_folders(folder, made)) as descriptor:
             _remove_litter(folder)
             _write_temporary(request, descriptor, None, partial(_place_new, name, descriptor))
-        finally:
-            os.close(descriptor)
-        undo.pop_all()
+    except BaseException:
+        for each in reversed(made):
+            with suppress(OSError):
+                Path(each).rmdir()
+        raise
     for each in (folder, *map(os.path.dirname, reversed(made))):
         _sync_folder(each)
-
-
-def _remove_folders(made: list[str]) -> None:
-    for each in reversed(made):
-        with suppress(OSError):
-            Path(each).rmdir()
 
 
 def _make_folders(folder: str, made: list[str], mode: int = 0o777) -> int:
     """A descriptor of the folder, made with those above it where missing. `made` collects the new ones."""
     here = os.open("/", FOLDER_FLAGS)
     so_far = ""
-    try:
-        for part in filter(None, folder.split("/")):
-            so_far += f"/{part}"
+    for part in filter(None, folder.split("/")):
+        so_far += f"/{part}"
+        with closing(here):
             try:
-                inner = os.open(part, FOLDER_FLAGS, dir_fd=here)
+                here = os.open(part, FOLDER_FLAGS, dir_fd=here)
             except FileNotFoundError:
                 with suppress(FileExistsError):
                     os.mkdir(part, mode, dir_fd=here)
                     made.append(so_far)
-                inner = os.open(part, FOLDER_FLAGS, dir_fd=here)
-            os.close(here)
-            here = inner
-    except BaseException:
-        os.close(here)
-        raise
+                here = os.open(part, FOLDER_FLAGS, dir_fd=here)
     return here
 
 
@@ -183,10 +163,8 @@ def _write_temporary(
 ) -> None:
     """Write a temporary file in the folder and have it placed; on any error it is removed."""
     name = f".makeroom-{os.urandom(8).hex()}.tmp"
-    descriptor = create_locked(folder, name, 0o666 if old is None else 0o600)
-    try:
-        with ExitStack() as litter:
-            litter.callback(_unlink, name, folder)
+    with closing(create_locked(folder, name, 0o666 if old is None else 0o600)) as descriptor:
+        try:
             request.check("opened")
             write_all(descriptor, request.data, 0, lambda: request.check("writing"))
             request.check("written")
@@ -198,14 +176,10 @@ def _write_temporary(
             request.check("synced")
             place(name)
             request.check("placed")
-            litter.pop_all()
-    finally:
-        os.close(descriptor)
-
-
-def _unlink(name: str, folder: int) -> None:
-    with suppress(OSError):
-        os.unlink(name, dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(name, dir_fd=folder)
+            raise
 
 
 def _remove_litter(folder: str) -> None:
@@ -214,12 +188,9 @@ def _remove_litter(folder: str) -> None:
     with suppress(OSError), opened_path(folder, os.O_RDONLY | os.O_DIRECTORY) as here:
         for name in filter(_TEMPORARY_NAME.fullmatch, os.listdir(here)):  # noqa: PTH208 - a descriptor
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            descriptor = os.open(name, flags, dir_fd=here)
-            try:
+            with closing(os.open(name, flags, dir_fd=here)) as descriptor:
                 if try_lock(descriptor):
                     os.unlink(name, dir_fd=here)
-            finally:
-                os.close(descriptor)
 
 
 def _place_new(name: str, folder: int, temporary: str) -> None:
@@ -250,18 +221,14 @@ def _copy_metadata(descriptor: int, old: int, state: os.stat_result) -> None:
     with suppress(OSError):
         for name in set(os.listxattr(descriptor)) - set(os.listxattr(old)):
             os.removexattr(descriptor, name)  # from the folder's default access list, which does not apply
-    for name in _attributes(old):
+    attributes = []
+    with suppress(OSError):  # a file system without attributes
+        attributes = [name for name in os.listxattr(old) if name not in _DROPPED_ATTRIBUTES]
+    for name in attributes:
         try:
             os.setxattr(descriptor, name, os.getxattr(old, name))
         except OSError as error:
             raise CannotWriteAtomically(f"its attribute {name}") from error
-
-
-def _attributes(old: int) -> list[str]:
-    try:
-        return [name for name in os.listxattr(old) if name not in _DROPPED_ATTRIBUTES]
-    except OSError:
-        return []  # a file system without attributes
 
 
 def _write_in_place(request: WriteRequest, state: os.stat_result) -> None:
@@ -271,15 +238,14 @@ def _write_in_place(request: WriteRequest, state: os.stat_result) -> None:
         if os.fstat(descriptor).st_ino != state.st_ino:
             raise FileChanged(request.path)
         request.check("opened")
-        journals = _make_folders(str(request.journals), [], 0o700)
-        try:
-            with journal(journals, request.path, request.old.data, request.data):
-                for folder in (request.journals, *request.journals.parents[:3]):  # all of them may be new
-                    _sync_folder(str(folder))
-                request.check("synced")
-                _overwrite(descriptor, request)
-        finally:
-            os.close(journals)
+        with (
+            closing(_make_folders(str(request.journals), [], 0o700)) as journals,
+            journal(journals, request.path, request.old.data, request.data),
+        ):
+            for folder in (request.journals, *request.journals.parents[:3]):  # all of them may be new
+                _sync_folder(str(folder))
+            request.check("synced")
+            _overwrite(descriptor, request)
         mode = stat.S_IMODE(request.old.stat.st_mode)
         if mode & 0o6000:
             os.fchmod(descriptor, mode & 0o1777)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -96,35 +97,6 @@ class RecordLookup(Protocol):
         """(id, excerpt) of the facts that hold the words, best first."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpawnRequest:
-    """A nested session to run: its first prompt, and what it may use.
-
-    `tools` names the tools it is offered (None: all that the calling session has), `system` is added to the
-    system prompt, `max_turns` limits its requests to the model (None: as many as the calling session may
-    send).
-    """
-
-    prompt: str
-    tools: tuple[str, ...] | None = None
-    system: str = ""
-    max_turns: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SpawnResult:
-    """How a nested session ended: its last reply, its id, the requests it sent.
-
-    `error` is one line that says why it ended early ("" where it ended by itself); `text` is then the last
-    text it wrote, if any.
-    """
-
-    text: str
-    session: str
-    turns: int
-    error: str = ""
-
-
 @dataclass(slots=True)
 class ToolContext:
     """What a session's tools work with. One value for each session; only tools change what is in it.
@@ -143,15 +115,6 @@ class ToolContext:
     masks     values that no stored output may hold
     locks     real path -> asyncio.Lock: changes of one file are made one after another
     jobs      the session's tools.jobs.CommandRunner, made by the bash tool on first use
-    spawn     runs a nested session and returns when it has ended; None where none can be started
-
-    Contract of `spawn`: the nested session has a transcript of its own, linked to the calling one by
-    `parent`. It shares the calling session's process supervisor, so its commands end with that session; its
-    checkpoints, so that a rewind takes back its changes; and its budget, so that its cost counts there. It
-    has no more permissions than the calling session and asks the same approver. Whatever ends it (a model
-    error, the budget, `max_turns`) is told in SpawnResult.error, not raised; it raises ToolError only where
-    it cannot be started. Cancelling the call interrupts the nested session, whose transcript stays sound, and
-    raises CancelledError.
     """
 
     folder: Path
@@ -168,7 +131,6 @@ class ToolContext:
     masks: SecretMasks = field(default_factory=SecretMasks)
     locks: dict[str, Any] = field(default_factory=dict)
     jobs: Any = None
-    spawn: Callable[[SpawnRequest], Awaitable[SpawnResult]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,11 +201,9 @@ def parse_arguments(tool: Tool, given: Mapping[str, Any]) -> Any:
     arguments, problems = _validated(tool, dict(given))
     if not problems:
         return arguments
-    decoded = _with_decoded_strings(given, {str(path[0]) for path, _ in problems if path})
-    if decoded != dict(given):
-        arguments, others = _validated(tool, decoded)
-        if not others:
-            return arguments
+    arguments, others = _validated(tool, _with_decoded_strings(given, problems))
+    if not others:
+        return arguments
     described = (f"{name} (required)" if needed else name for name, needed in _parameters(tool).items())
     lines = [f"{tool.name} could not be called:", *dict.fromkeys(line for _, line in problems)]
     raise ToolError("\n".join([*lines, f"Its parameters are: {', '.join(described)}."]))
@@ -257,58 +217,47 @@ def _parameters(tool: Tool) -> dict[str, bool]:
     return {name: field.is_required() for name, field in tool.arguments.model_fields.items()}
 
 
-def _with_decoded_strings(given: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """The input with those of the named parameters decoded that are strings of JSON."""
+_Path = tuple[str | int, ...]  # the name of a parameter, then what is within it
+_Problem = tuple[_Path, str]  # where the input is wrong, and a line about it
+
+
+def _with_decoded_strings(given: Mapping[str, Any], problems: list[_Problem]) -> dict[str, Any]:
+    """The input with those of the wrong parameters decoded that are strings of JSON."""
     decoded = dict(given)
-    for name in names:
+    for name in {str(path[0]) for path, _ in problems if path}:
         if isinstance(decoded.get(name), str):
-            try:
+            with suppress(ValueError):
                 decoded[name] = json.loads(decoded[name])
-            except ValueError:
-                continue
     return decoded
 
 
-_Path = tuple[str | int, ...]  # the name of a parameter, then what is within it
-
-
-def _validated(tool: Tool, given: dict[str, Any]) -> tuple[Any, list[tuple[_Path, str]]]:
-    """The arguments, and what is wrong with the input: where, and a line about it."""
+def _validated(tool: Tool, given: dict[str, Any]) -> tuple[Any, list[_Problem]]:
+    """The arguments, and what is wrong with the input."""
     if isinstance(tool.arguments, Mapping):
         return given, list(_schema_problems(tool, tool.arguments, given))
     try:
         return tool.arguments.model_validate(given), []
     except ValidationError as error:
-        return None, [_model_problem(tool, each) for each in error.errors()]
+        return None, [
+            _problem(tool, each["loc"], each["type"], each["input"], each["msg"]) for each in error.errors()
+        ]
 
 
-def _model_problem(tool: Tool, error: Any) -> tuple[_Path, str]:
-    path = tuple(error["loc"])
-    if error["type"] == "missing":
-        return path, _missing(path)
-    if error["type"] == "extra_forbidden":
-        return path, _unexpected(tool, path)
-    return path, _wrong(path, error["input"], error["msg"])
+def _problem(tool: Tool, path: _Path, kind: str, value: Any = None, reason: str = "") -> _Problem:
+    """`kind` is "missing" or "extra_forbidden", as pydantic calls these errors, or any other."""
+    name = ".".join(map(str, path)) or "the input"
+    if kind == "missing":
+        return path, f"The required parameter `{name}` is missing."
+    if kind == "extra_forbidden":
+        near = get_close_matches(str(path[0]), _parameters(tool), 1, 0.4) if len(path) == 1 else []
+        hint = f" Did you mean `{near[0]}`?" if near else ""
+        return path, f"An unexpected parameter `{name}` was provided.{hint}"
+    given = repr(value)
+    shown = given if len(given) <= 80 else f"{given[:80]}…"
+    return path, f"The parameter `{name}` is {shown}: {reason}."
 
 
-def _missing(path: _Path) -> str:
-    return f"The required parameter `{'.'.join(map(str, path))}` is missing."
-
-
-def _unexpected(tool: Tool, path: _Path) -> str:
-    near = get_close_matches(str(path[0]), _parameters(tool), 1, 0.4) if len(path) == 1 else []
-    hint = f" Did you mean `{near[0]}`?" if near else ""
-    return f"An unexpected parameter `{'.'.join(map(str, path))}` was provided.{hint}"
-
-
-def _wrong(path: _Path, value: Any, reason: str) -> str:
-    name, given = ".".join(map(str, path)) or "the input", repr(value)
-    return f"The parameter `{name}` is {given if len(given) <= 80 else f'{given[:80]}…'}: {reason}."
-
-
-def _schema_problems(
-    tool: Tool, schema: Mapping[str, Any], given: dict[str, Any]
-) -> Iterator[tuple[_Path, str]]:
+def _schema_problems(tool: Tool, schema: Mapping[str, Any], given: dict[str, Any]) -> Iterator[_Problem]:
     """What does not fit the JSON Schema. Raises ToolError where the schema itself cannot be used."""
     import jsonschema  # 100 ms, and the built-in tools do not need it
     import referencing
@@ -325,13 +274,12 @@ def _schema_problems(
         reason = str(getattr(error, "message", error)).splitlines()[0][:200]
         raise ToolError(f"{tool.name} declares parameters that cannot be checked: {reason}") from error
     for problem in problems:
-        path = tuple(problem.absolute_path)
+        path, value = tuple(problem.absolute_path), problem.instance
         if problem.validator == "required":
-            absent = ((*path, name) for name in problem.validator_value if name not in problem.instance)
-            yield from ((each, _missing(each)) for each in absent)
-        elif problem.validator == "additionalProperties" and isinstance(problem.instance, Mapping):
-            known = problem.schema.get("properties", ())
-            extra = ((*path, name) for name in problem.instance if name not in known)
-            yield from ((each, _unexpected(tool, each)) for each in extra)
+            absent = (name for name in problem.validator_value if name not in value)
+            yield from (_problem(tool, (*path, name), "missing") for name in absent)
+        elif problem.validator == "additionalProperties" and isinstance(value, Mapping):
+            extra = (name for name in value if name not in problem.schema.get("properties", ()))
+            yield from (_problem(tool, (*path, name), "extra_forbidden") for name in extra)
         else:
-            yield path, _wrong(path, problem.instance, problem.message)
+            yield _problem(tool, path, "wrong", value, problem.message)

@@ -14,7 +14,7 @@ from .atomic_write import WriteAbandoned, WriteRequest, atomic_write
 from .base import SeenFile, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from .patch import holds_placeholder, unified_diff
 from .resolve_path import FileArguments, one_line_path
-from .safe_open import FILE_TIMEOUT_S, FileChanged, FileContent, explain_os_error, in_thread
+from .safe_open import FILE_TIMEOUT_S, FileChanged, FileContent, in_thread, os_errors_explained
 from .text_encoding import TextForm, has_surrogate, mark_stray_bytes
 
 STALE_FILE = (
@@ -25,7 +25,6 @@ _UNREAD_FILE = "File has not been read yet. Read it first before writing to it."
 _MAX_REPLANS = 20  # times that a change is worked out anew after another program changed the file
 _UTF8 = TextForm()
 A = TypeVar("A", bound=FileArguments)
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +70,9 @@ def changing_tool(
     def preview(given: A, context: ToolContext) -> Mapping[str, Any]:
         """What a person is shown; the call is then bound to the content that the file has now."""
         path = given.real_path(context)
-        try:
+        with os_errors_explained(path, context.folder):
             change = plan(given, path, context)
-        except OSError as error:
-            raise explain_os_error(error, path, context.folder) from error
-        given.approve(_hash_of(change.old))
+        given.approve(change.old.sha256 if change.old else "")
         return _human(change, path, context)
 
     async def run(given: A, call: ToolCall) -> ToolResult:
@@ -134,8 +131,9 @@ async def _apply(
     lock: asyncio.Lock = call.context.locks.setdefault(path, asyncio.Lock())
     async with lock:
         for _ in range(_MAX_REPLANS):
-            change = await _in_file_thread(lambda abandoned: plan(), path, call.context)
-            if not arguments.is_approved(_hash_of(change.old)):
+            with os_errors_explained(path, call.context.folder):
+                change = await in_thread(FILE_TIMEOUT_S, lambda abandoned: plan())
+            if not arguments.is_approved(change.old.sha256 if change.old else ""):
                 raise ToolError(
                     f"{STALE_FILE}\nIt changed while permission was asked for; nothing was written."
                 )
@@ -160,18 +158,8 @@ async def _written(change: PlannedChange, call: ToolCall, path: str) -> str:
 
         return atomic_write(WriteRequest(path, change.data, change.old, call.context.journals, check))
 
-    return await _in_file_thread(write, path, call.context)
-
-
-async def _in_file_thread(work: Callable[[threading.Event], T], path: str, context: ToolContext) -> T:
-    try:
-        return await in_thread(FILE_TIMEOUT_S, work)
-    except OSError as error:
-        raise explain_os_error(error, path, context.folder) from error
-
-
-def _hash_of(content: FileContent | None) -> str:
-    return "" if content is None else content.sha256
+    with os_errors_explained(path, call.context.folder):
+        return await in_thread(FILE_TIMEOUT_S, write)
 
 
 def _human(change: PlannedChange, path: str, context: ToolContext) -> Mapping[str, Any]:

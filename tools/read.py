@@ -19,7 +19,7 @@ from .base import SeenFile, Tool, ToolCall, ToolContext, ToolError, ToolResult, 
 from .images import MAX_IMAGE_FILE_BYTES, BadImage, load_picture, media_type
 from .line_window import MAX_WINDOW_LINES, LineWindow, cut_text, number_lines, scan_file
 from .resolve_path import FileArguments, one_line_path
-from .safe_open import FILE_TIMEOUT_S, explain_os_error, in_thread, open_regular, read_at_most
+from .safe_open import FILE_TIMEOUT_S, in_thread, opened_file, os_errors_explained, read_at_most
 from .text_encoding import decode_text, mark_stray_bytes, pluralize
 from .truncate import count_invisible, without_tags
 
@@ -77,10 +77,8 @@ async def read_file(
     in_view = seen is not None and seen.result is not None and context.in_view(seen.result)
     shown = seen if in_view else None
     wanted = (arguments.offset or 1, min(arguments.limit or MAX_WINDOW_LINES, MAX_WINDOW_LINES))
-    try:
+    with os_errors_explained(path, context.folder):
         page = await in_thread(timeout_s, lambda abandoned: read_page(path, wanted, shown, abandoned))
-    except OSError as error:
-        raise explain_os_error(error, path, context.folder) from error
     if page.sha256 is not None and not (seen and (seen.sha256, seen.lines) == (page.sha256, page.lines)):
         context.seen[path] = SeenFile(page.sha256, page.lines)
     return page.result
@@ -117,8 +115,7 @@ def read_page(
     """
     if Path(path).is_dir():
         return ReadPage(_listing(path))
-    descriptor, state = open_regular(path)
-    try:
+    with opened_file(path) as (descriptor, state):
         head = os.pread(descriptor, 16, 0) if state.st_size else b""
         kind = media_type(head)
         if kind is not None and state.st_size <= MAX_IMAGE_FILE_BYTES:
@@ -129,8 +126,6 @@ def read_page(
                 raise _binary(path, head, state.st_size)
             return _text_page(path, window, shown)
         data = read_at_most(descriptor, _MAX_SMALL_BYTES)
-    finally:
-        os.close(descriptor)
     sha256 = hashlib.sha256(data).hexdigest()
     decoded = decode_text(data)
     if decoded is None:

@@ -8,6 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from pydantic.json_schema import GenerateJsonSchema
+
 from . import BUILTIN
 from .base import Tool
 
@@ -69,17 +71,12 @@ def definitions(tools: Iterable[Tool]) -> tuple[dict[str, Any], ...]:
 def _input_schema(tool: Tool) -> dict[str, Any]:
     if isinstance(tool.arguments, Mapping):
         return dict(tool.arguments)
-    schema: dict[str, Any] = _without_titles(tool.arguments.model_json_schema())
-    schema.pop("description", None)
-    return schema
+    schema = tool.arguments.model_json_schema(schema_generator=_UntitledSchema)
+    return {key: value for key, value in schema.items() if key not in ("title", "description")}
 
 
-def _without_titles(value: Any, names: bool = False) -> Any:
-    """The schema without generated titles. `names`: the keys are names of parameters, `title` among them."""
-    if isinstance(value, Mapping):
-        return {
-            key: _without_titles(item, key == "properties" and not names)
-            for key, item in value.items()
-            if names or not (key == "title" and isinstance(item, str))
-        }
-    return [_without_titles(item) for item in value] if isinstance(value, list) else value
+class _UntitledSchema(GenerateJsonSchema):
+    """JSON Schema whose fields have no generated titles."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False

@@ -14,7 +14,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -93,7 +93,7 @@ async def in_thread(timeout_s: float, work: Callable[[threading.Event], T]) -> T
         if not loop.is_closed():
             loop.call_soon_threadsafe(lambda: done.done() or settle())
 
-    _threads(os.getpid()).submit(act)
+    _submit(act)
     try:
         async with asyncio.timeout(timeout_s):
             return await done
@@ -106,59 +106,50 @@ async def in_thread(timeout_s: float, work: Callable[[threading.Event], T]) -> T
         abandoned.set()
 
 
-class _DaemonThreads:
-    """Threads that take the next piece of work when they are done; one that hangs is not used again.
-
-    An executor of the standard library waits for its threads at the end of the program.
-    """
-
-    def __init__(self) -> None:
-        self._idle: list[SimpleQueue[Callable[[], None]]] = []
-
-    def submit(self, work: Callable[[], None]) -> None:
-        try:
-            inbox = self._idle.pop()
-        except IndexError:
-            inbox = SimpleQueue()
-            threading.Thread(target=self._serve, args=(inbox,), name="makeroom-files", daemon=True).start()
-        inbox.put(work)
-
-    def _serve(self, inbox: SimpleQueue[Callable[[], None]]) -> None:
-        while True:
-            inbox.get()()
-            self._idle.append(inbox)
+# Threads without work take the next piece. An executor of the standard library would wait at the end of the
+# program for one that hangs.
+_idle_threads: list[SimpleQueue[Callable[[], None]]] = []
+os.register_at_fork(after_in_child=_idle_threads.clear)
 
 
-@functools.cache
-def _threads(process: int) -> _DaemonThreads:
-    """The threads of this process; after a fork there are none."""
-    return _DaemonThreads()
-
-
-def explain_os_error(error: OSError, path: str, root: Path | None = None) -> ToolError:
-    """What an error of the system means, and what to do. Similar names are sought below `root`."""
-    name = one_line_path(path)
-    if error.errno == errno.ENOENT:
-        near = [one_line_path(each, root) for each in suggestions(path, root)] if root is not None else []
-        hint = f"Did you mean {' or '.join(near)}?" if near else "Check the path; list the folder with bash."
-        return ToolError(f"File does not exist: {name}\n{hint}")
-    what, advice = _ADVICE.get(error.errno or 0, (error.strerror or str(error), "Look again, then retry"))
-    return ToolError(f"{name}: {what}.\n{advice}.")
-
-
-def safe_open(path: str, flags: int, mode: int = 0o666) -> int:
-    """A descriptor of the canonical path. Raises OSError, also where any part of the path is a link."""
-    base = os.open("/", FOLDER_FLAGS)
+def _submit(work: Callable[[], None]) -> None:
     try:
-        return walk_open(base, path, flags, mode)
-    finally:
-        os.close(base)
+        inbox = _idle_threads.pop()
+    except IndexError:
+        inbox = SimpleQueue()
+        threading.Thread(target=_serve, args=(inbox,), name="makeroom-files", daemon=True).start()
+    inbox.put(work)
 
 
-def walk_open(base: int, path: str, flags: int, mode: int) -> int:
-    """As `safe_open`, of a path relative to the folder that is open as `base`."""
+def _serve(inbox: SimpleQueue[Callable[[], None]]) -> None:
+    while True:
+        inbox.get()()
+        _idle_threads.append(inbox)
+
+
+@contextmanager
+def os_errors_explained(path: str, root: Path) -> Iterator[None]:
+    """Turn an OSError into a ToolError: what it means, what to do; similar names are sought below `root`."""
+    try:
+        yield
+    except OSError as error:
+        name = one_line_path(path)
+        if error.errno == errno.ENOENT:
+            near = " or ".join(one_line_path(each, root) for each in suggestions(path, root))
+            hint = f"Did you mean {near}?" if near else "Check the path; list the folder with bash."
+            raise ToolError(f"File does not exist: {name}\n{hint}") from error
+        other = (error.strerror or str(error), "Look again, then retry")
+        what, advice = _ADVICE.get(error.errno or 0, other)
+        raise ToolError(f"{name}: {what}.\n{advice}.") from error
+
+
+def safe_open(path: str, flags: int, mode: int = 0o666, *, base: int | None = None) -> int:
+    """A descriptor of the canonical path. Raises OSError, also where any part of the path is a link.
+
+    With `base`, the path is relative to the folder that is open as that descriptor.
+    """
     *folders, name = [part for part in path.split("/") if part] or ["."]
-    here = os.dup(base)
+    here = os.open("/", FOLDER_FLAGS) if base is None else os.dup(base)
     try:
         for part in folders:
             inner = os.open(part, FOLDER_FLAGS, dir_fd=here)
@@ -170,41 +161,39 @@ def walk_open(base: int, path: str, flags: int, mode: int) -> int:
 
 
 @contextmanager
-def opened_path(path: str, flags: int) -> Iterator[int]:
-    """As `safe_open`; the descriptor is closed at the end of the block."""
-    descriptor = safe_open(path, flags)
+def closing(descriptor: int) -> Iterator[int]:
+    """The descriptor; it is closed at the end of the block."""
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def open_regular(path: str) -> tuple[int, os.stat_result]:
+def opened_path(path: str, flags: int) -> AbstractContextManager[int]:
+    """As `safe_open`; the descriptor is closed at the end of the block."""
+    return closing(safe_open(path, flags))
+
+
+@contextmanager
+def opened_file(path: str) -> Iterator[tuple[int, os.stat_result]]:
     """A regular file, open for reading, and its state. Anything else is refused without waiting for it.
 
     Raises ToolError for folders, pipes, devices and sockets, OSError for the rest.
     """
     _check_kind(path, os.stat(path, follow_symlinks=False).st_mode)  # noqa: PTH116 - a text, not a Path
-    descriptor = safe_open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
-    try:
+    with opened_path(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY) as descriptor:
         state = os.fstat(descriptor)
         _check_kind(path, state.st_mode)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor, state
+        yield descriptor, state
 
 
 def load_file(path: str, max_bytes: int = MAX_WHOLE_BYTES) -> FileContent:
     """The whole file. Raises ToolError where it is no regular file or too large, otherwise OSError."""
-    descriptor, state = open_regular(path)
-    try:
+    with opened_file(path) as (descriptor, state):
         if state.st_size > max_bytes:
             raise _too_large(path, state.st_size, max_bytes)
         data = read_at_most(descriptor, max_bytes)
-        return FileContent(path, data, hashlib.sha256(data).hexdigest(), state)
-    finally:
-        os.close(descriptor)
+    return FileContent(path, data, hashlib.sha256(data).hexdigest(), state)
 
 
 def read_at_most(descriptor: int, max_bytes: int) -> bytes:

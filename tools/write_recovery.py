@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .base import ToolError
-from .safe_open import load_file, opened_path, read_at_most
+from .safe_open import closing, load_file, opened_path, read_at_most
 
 _MAX_JOURNAL_BYTES = 512 * 1024 * 1024  # more than two files of the largest size that is written in place
 _WRITE_BYTES = 1024 * 1024
@@ -26,19 +26,17 @@ _WRITE_BYTES = 1024 * 1024
 def journal(folder: int, path: str, old: bytes, new: bytes) -> Iterator[None]:
     """Keep both contents durably in the folder (a descriptor) until the block is left."""
     name = f"{os.urandom(8).hex()}.undo"
-    descriptor = create_locked(folder, name, 0o600)
-    try:
-        head = json.dumps({"path": path, "old": len(old), "new": len(new)}).encode() + b"\n"
-        at = 0
-        for piece in (head, old, new):
-            write_all(descriptor, piece, at)
-            at += len(piece)
-        os.fsync(descriptor)
-        yield
-    finally:
-        with suppress(OSError):
-            os.unlink(name, dir_fd=folder)
-        os.close(descriptor)
+    head = json.dumps({"path": path, "old": len(old), "new": len(new)}).encode() + b"\n"
+    with closing(create_locked(folder, name, 0o600)) as descriptor:
+        try:
+            write_all(descriptor, head, 0)
+            write_all(descriptor, old, len(head))
+            write_all(descriptor, new, len(head) + len(old))
+            os.fsync(descriptor)
+            yield
+        finally:
+            with suppress(OSError):
+                os.unlink(name, dir_fd=folder)
 
 
 def create_locked(folder: int, name: str, mode: int) -> int:
@@ -84,28 +82,26 @@ def recover(folder: Path) -> list[str]:
 
     A file that is neither whole nor partly overwritten was changed by another program: it is left alone.
     """
-    restored = []
+    restored: list[str] = []
     try:
         journals = [each for each in folder.iterdir() if each.suffix == ".undo"]
     except OSError:
         return []
     for each in journals:
         with suppress(OSError):
-            path = _settle(each)
-            if path is not None:
-                restored.append(path)
+            restored += _settle(each)
     return restored
 
 
-def _settle(file: Path) -> str | None:
+def _settle(file: Path) -> list[str]:
     """Restore what the journal is about, if that is needed, and remove it; returns the path restored."""
     with opened_path(str(file), os.O_RDONLY | os.O_NONBLOCK) as descriptor:
         if not try_lock(descriptor):
-            return None  # its writer is at work
+            return []  # its writer is at work
         entry = _parsed(read_at_most(descriptor, _MAX_JOURNAL_BYTES))
-        restored = entry is not None and _restore(*entry)
+        restored = [entry[0]] if entry is not None and _restore(*entry) else []
         file.unlink()
-        return entry[0] if entry is not None and restored else None
+        return restored
 
 
 def _parsed(data: bytes) -> tuple[str, bytes, bytes] | None:

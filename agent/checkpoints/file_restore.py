@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from tools.safe_open import walk_open
+from tools.safe_open import safe_open
 
 from .change_log import FileChange
 from .recorder import Checkpoints
@@ -134,7 +134,7 @@ def _parent(root_fd: int, path: str) -> Iterator[tuple[int, str]]:
     """(descriptor of the folder, name in it). Raises OSError where a folder is missing or a link."""
     folder, _, name = path.rpartition("/")
     try:
-        fd = walk_open(root_fd, folder, _FOLDER_FLAGS, 0)
+        fd = safe_open(folder, _FOLDER_FLAGS, base=root_fd)
     except OSError as error:  # a link: ENOTDIR on Linux, ELOOP elsewhere
         if error.errno == errno.ELOOP:
             raise NotADirectoryError(errno.ENOTDIR, "a link is on the way") from error
@@ -208,7 +208,7 @@ def _write(fd: int, name: str, content: bytes, mode: int) -> None:
 
 
 def _set_mode(root_fd: int, step: RestoreStep) -> None:
-    fd = walk_open(root_fd, step.path, _FOLDER_FLAGS, 0)
+    fd = safe_open(step.path, _FOLDER_FLAGS, base=root_fd)
     try:
         os.fchmod(fd, step.target.mode)
     finally:
