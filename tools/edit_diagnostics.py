@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from difflib import SequenceMatcher
 from time import thread_time
 
@@ -20,63 +20,35 @@ def diagnose_mismatch(flat: str, old: str, new: str) -> str:
 
     All three texts have unified line ends.
     """
-    for find in (_undecodable, _numbered, _applied, _spaced, _typographic, _overescaped):
-        found = find(flat, old, new)
-        if found is not None:
-            return found
-    return _nearest(flat, old)
-
-
-def _undecodable(flat: str, old: str, new: str) -> str | None:
-    if "\ufffd" not in old or "\ufffd" in flat:
-        return None
-    return "old_string holds \ufffd, which stands for bytes that are no text. Match the text around them."
-
-
-def _numbered(flat: str, old: str, new: str) -> str | None:
+    if "\ufffd" in old and "\ufffd" not in flat:
+        return "old_string holds \ufffd, which stands for bytes that are no text. Match the text around them."
     lines = [line for line in old.split("\n") if line.strip()]
-    if not lines or not all(_LINE_NUMBER.match(line) for line in lines):
-        return None
-    place = flat.find(_LINE_NUMBER.sub("", old))
-    if place < 0:
-        return "old_string holds line numbers, which are not in the file. Leave them and the tab out."
-    return (
-        f"old_string holds the line numbers of the read output. Leave them and the tab after them out; "
-        f"without them it is on line {_line_of(flat, place)}."
-    )
-
-
-def _applied(flat: str, old: str, new: str) -> str | None:
+    if lines and all(_LINE_NUMBER.match(line) for line in lines):
+        place = flat.find(_LINE_NUMBER.sub("", old))
+        if place < 0:
+            return "old_string holds line numbers, which are not in the file. Leave them and the tab out."
+        return (
+            f"old_string holds the line numbers of the read output. Leave them and the tab after them out; "
+            f"without them it is on line {_line_of(flat, place)}."
+        )
     place = flat.find(new) if len(new.strip()) >= 4 else -1
-    if place < 0:
-        return None
-    return f"new_string is already in the file, on line {_line_of(flat, place)}: the edit seems to be done."
-
-
-def _spaced(flat: str, old: str, new: str) -> str | None:
-    place = _find_block(flat, old, lambda line: " ".join(line.split()))
-    if place is None:
-        place = _find_block(flat, old, lambda line: "".join(line.split()))
-    if place is None:
-        return None
-    return f"Only white space differs (tabs, spaces, blank ends). The file has:\n{_excerpt(flat, *place)}"
-
-
-def _typographic(flat: str, old: str, new: str) -> str | None:
+    if place >= 0:
+        line = _line_of(flat, place)
+        return f"new_string is already in the file, on line {line}: the edit seems to be done."
+    for filler in (" ", ""):
+        first = _find_block(flat, old, filler)
+        if first is not None:
+            shown = _excerpt(flat, first, old.strip("\n").count("\n") + 1)
+            return f"Only white space differs (tabs, spaces, blank ends). The file has:\n{shown}"
     place = flat.translate(_TYPOGRAPHY).find(old.translate(_TYPOGRAPHY))
-    if place < 0:
-        return None
-    first = _line_of(flat, place) - 1
-    shown = _excerpt(flat, first, first + old.count("\n") + 1)
-    return f"Only quotes, dashes or special spaces differ (curly and straight). The file has:\n{shown}"
-
-
-def _overescaped(flat: str, old: str, new: str) -> str | None:
+    if place >= 0:
+        shown = _excerpt(flat, _line_of(flat, place) - 1, old.count("\n") + 1)
+        return f"Only quotes, dashes or special spaces differ (curly and straight). The file has:\n{shown}"
     plain = old.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"').replace("\\\\", "\\")
     place = flat.find(plain) if plain != old else -1
-    if place < 0:
-        return None
-    return f"old_string is escaped once too often; unescaped it is on line {_line_of(flat, place)}."
+    if place >= 0:
+        return f"old_string is escaped once too often; unescaped it is on line {_line_of(flat, place)}."
+    return _nearest(flat, old)
 
 
 def _nearest(flat: str, old: str) -> str:
@@ -86,7 +58,7 @@ def _nearest(flat: str, old: str) -> str:
     )
     if likeness < _MIN_LIKENESS:
         return "Nothing like it was found. Read the file again and copy the text exactly."
-    return f"The nearest text is this; copy it exactly:\n{_excerpt(flat, first, first + len(wanted))}"
+    return f"The nearest text is this; copy it exactly:\n{_excerpt(flat, first, len(wanted))}"
 
 
 def _similar_blocks(lines: list[str], wanted: list[str]) -> Iterator[tuple[float, int]]:
@@ -111,28 +83,23 @@ def _similar_blocks(lines: list[str], wanted: list[str]) -> Iterator[tuple[float
             yield likeness + same / len(wanted), first
 
 
-def _find_block(flat: str, old: str, plain: Callable[[str], str]) -> tuple[int, int] | None:
-    """The lines [first, last) of the file that are those of `old` when both are made plain."""
-    wanted = [plain(line) for line in old.strip("\n").split("\n")]
+def _find_block(flat: str, old: str, filler: str) -> int | None:
+    """The index of the file's line where `old` begins once every run of white space is the filler."""
+    wanted = [filler.join(line.split()) for line in old.strip("\n").split("\n")]
     if not any(wanted):
         return None
-    lines = "\n".join(["", *map(plain, flat.split("\n")), ""])
+    lines = "\n".join(["", *(filler.join(line.split()) for line in flat.split("\n")), ""])
     place = lines.find("\n".join(["", *wanted, ""]))
     if place >= 0:
-        first = lines.count("\n", 0, place)
-        return first, first + len(wanted)
+        return lines.count("\n", 0, place)
     place = lines.find(wanted[0]) if len(wanted) == 1 else -1
-    if place < 0:
-        return None
-    first = lines.count("\n", 0, place) - 1
-    return first, first + 1
+    return lines.count("\n", 0, place) - 1 if place >= 0 else None
 
 
-def _excerpt(flat: str, first: int, last: int) -> str:
-    """The lines [first, last) with their numbers, shortened."""
-    lines = flat.split("\n")
-    low, high = max(0, first), min(len(lines), last, first + _MAX_BLOCK_LINES)
-    return "\n".join(f"{index + 1:6d}\t{lines[index][:_MAX_LINE_CHARS]}" for index in range(low, high))
+def _excerpt(flat: str, first: int, count: int) -> str:
+    """So many lines from the index `first` on with their numbers, shortened."""
+    lines = flat.split("\n")[first : first + min(count, _MAX_BLOCK_LINES)]
+    return "\n".join(f"{number:6d}\t{line[:_MAX_LINE_CHARS]}" for number, line in enumerate(lines, first + 1))
 
 
 def _line_of(flat: str, place: int) -> int:

@@ -12,7 +12,6 @@ import io
 import struct
 import warnings
 import zlib
-from dataclasses import dataclass
 from typing import Any
 
 from transcripts.messages import ImageBlock
@@ -21,6 +20,12 @@ MAX_IMAGE_FILE_BYTES = 64 * 1024 * 1024  # of a file that is opened as an image
 _MAX_SIDE_PX = 1_568  # the API scales larger images down anyway, which costs time
 _MAX_BASE64_CHARS = 5 * 1024 * 1024  # of one image in a request
 _MAX_DECODED_PX = 100_000_000  # about 400 MB when decoded
+_MAGIC_BYTES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
 _HINT = "Install the extra (pip install 'makeroom[images]') or make it smaller with bash."
 
 
@@ -28,29 +33,15 @@ class BadImage(Exception):
     """The bytes begin like an image but are none, or none that can be shown; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """An image for the model; `note` tells its size, and how it was scaled."""
-
-    image: ImageBlock
-    note: str
-
-
 def media_type(head: bytes) -> str | None:
     """What the first 16 bytes say that the file is, of the types that the API takes."""
-    if head.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if head.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if head.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "image/webp"
-    return None
+    return next((kind for magic, kind in _MAGIC_BYTES.items() if head.startswith(magic)), None)
 
 
-def load_picture(data: bytes, kind: str) -> Picture:
-    """The image as a block, scaled where needed. `kind` is its media type. Raises BadImage."""
+def load_image(data: bytes, kind: str) -> tuple[ImageBlock, str]:
+    """The image, scaled where needed, and a note of its size. `kind` is its media type. Raises BadImage."""
     try:
         import PIL.Image as pillow  # 30 ms, and rarely needed
     except ImportError:
@@ -58,7 +49,7 @@ def load_picture(data: bytes, kind: str) -> Picture:
     return _with_pillow(data, kind, pillow)
 
 
-def _with_pillow(data: bytes, kind: str, pillow: Any) -> Picture:
+def _with_pillow(data: bytes, kind: str, pillow: Any) -> tuple[ImageBlock, str]:
     warnings.filterwarnings("ignore", category=pillow.DecompressionBombWarning)  # the limit here is checked
     try:
         image = pillow.open(io.BytesIO(data), formats=[kind.rpartition("/")[2].upper()])  # reads the header
@@ -71,14 +62,14 @@ def _with_pillow(data: bytes, kind: str, pillow: Any) -> Picture:
     except (OSError, ValueError, SyntaxError, EOFError, struct.error, zlib.error) as error:
         raise BadImage(f"it cannot be decoded ({error})") from error
     if max(width, height) <= _MAX_SIDE_PX and _base64_size(data) <= _MAX_BASE64_CHARS:
-        return Picture(_block(kind, data), f"{width}x{height}")
+        return _block(kind, data), f"{width}x{height}"
     for side in (_MAX_SIDE_PX, 1024, 512):
         shrunk = image.copy()
         shrunk.thumbnail((side, side))
         for new_kind, content in _encodings(shrunk):
             if _base64_size(content) <= _MAX_BASE64_CHARS:
-                note = f"{width}x{height}, shown as {shrunk.width}x{shrunk.height}"
-                return Picture(_block(new_kind, content), note)
+                size = f"{width}x{height}, shown as {shrunk.width}x{shrunk.height}"
+                return _block(new_kind, content), size
     raise BadImage("it stays too large however much it is scaled")
 
 
@@ -92,7 +83,7 @@ def _encodings(image: Any) -> list[tuple[str, bytes]]:
     return found
 
 
-def _without_pillow(data: bytes, kind: str) -> Picture:
+def _without_pillow(data: bytes, kind: str) -> tuple[ImageBlock, str]:
     try:
         width, height = _SIZE_OF_WHOLE[kind](data)
     except (struct.error, IndexError, ValueError) as error:
@@ -106,7 +97,7 @@ def _without_pillow(data: bytes, kind: str) -> Picture:
         )
     if _base64_size(data) > _MAX_BASE64_CHARS:
         raise BadImage(f"it has {len(data):,} bytes, more than a request may hold. {_HINT}")
-    return Picture(_block(kind, data), f"{width}x{height}")
+    return _block(kind, data), f"{width}x{height}"
 
 
 def _block(kind: str, data: bytes) -> ImageBlock:

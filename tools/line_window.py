@@ -66,20 +66,13 @@ def cut_text(text: str, form: TextForm, wanted: tuple[int, int], sha256: str | N
     total = len(lines)
     first = max(1, total + offset + 1 if offset < 0 else offset)
     shown = lines[first - 1 : first - 1 + limit]
-    if len(flat) > MAX_WINDOW_BYTES or not flat.isascii() or _has_long_line(flat):
+    if (
+        len(flat) > MAX_WINDOW_BYTES
+        or not flat.isascii()
+        or max(map(len, shown), default=0) > MAX_WIDTH_CHARS
+    ):
         shown = _shown(shown)
     return LineWindow(first, shown, total, first + len(shown) <= total, form, sha256)
-
-
-def _has_long_line(flat: str) -> bool:
-    """Whether a line is wider than what is shown; looks only for the last line end within each width."""
-    start = 0
-    while len(flat) - start > MAX_WIDTH_CHARS:
-        found = flat.rfind("\n", start, start + MAX_WIDTH_CHARS + 1)
-        if found < 0:
-            return True
-        start = found + 1
-    return False
 
 
 def number_lines(window: LineWindow) -> str:

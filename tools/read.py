@@ -6,7 +6,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from pydantic import Field
 from transcripts.messages import TextBlock
 
 from .base import SeenFile, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
-from .images import MAX_IMAGE_FILE_BYTES, BadImage, load_picture, media_type
+from .images import MAX_IMAGE_FILE_BYTES, BadImage, load_image, media_type
 from .line_window import MAX_WINDOW_LINES, LineWindow, cut_text, number_lines, scan_file
 from .resolve_path import FileArguments, one_line_path
 from .safe_open import FILE_TIMEOUT_S, in_thread, opened_file, os_errors_explained, read_at_most
@@ -54,15 +54,6 @@ class ReadArguments(FileArguments):
     limit: int | None = Field(None, ge=1, description="Most lines to show; 2000 unless set, and at most.")
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPage:
-    """What a read found: its result, the file's hash (None: not read to the end), the lines (None: all)."""
-
-    result: ToolResult
-    sha256: str | None = None
-    lines: tuple[int, int] | None = None
-
-
 def _title(arguments: ReadArguments) -> str:
     first = arguments.offset
     return arguments.title() if first is None else f"{arguments.title()} from line {first}"
@@ -78,10 +69,11 @@ async def read_file(
     shown = seen if in_view else None
     wanted = (arguments.offset or 1, min(arguments.limit or MAX_WINDOW_LINES, MAX_WINDOW_LINES))
     with os_errors_explained(path, context.folder):
-        page = await in_thread(timeout_s, lambda abandoned: read_page(path, wanted, shown, abandoned))
-    if page.sha256 is not None and not (seen and (seen.sha256, seen.lines) == (page.sha256, page.lines)):
-        context.seen[path] = SeenFile(page.sha256, page.lines)
-    return page.result
+        result = await in_thread(timeout_s, lambda abandoned: read_page(path, wanted, shown, abandoned))
+    now = _seen_file(result.about)
+    if now is not None and not (seen and (seen.sha256, seen.lines) == (now.sha256, now.lines)):
+        context.seen[path] = now
+    return result
 
 
 def record_read(result: ToolResult, context: ToolContext, seq: int) -> None:
@@ -97,24 +89,29 @@ def restore_seen(context: ToolContext, about: Mapping[str, Any], seq: int) -> No
 
     For a session that is opened again: to be called with the results of its conversation in their order.
     """
-    path, sha256 = about.get("path"), about.get("sha256")
-    if not isinstance(path, str) or not isinstance(sha256, str) or "unchanged" in about:
-        return
-    first, last = about.get("first"), about.get("last")
+    seen = _seen_file(about)
+    if seen is not None and "unchanged" not in about:
+        context.seen[about["path"]] = replace(seen, result=None if about.get("first") is None else seq)
+
+
+def _seen_file(about: Mapping[str, Any]) -> SeenFile | None:
+    """What a result of read, write or edit showed of its file; None where it shows no content."""
+    sha256, first, last = about.get("sha256"), about.get("first"), about.get("last")
+    if not isinstance(about.get("path"), str) or not isinstance(sha256, str):
+        return None
     whole = first is None or (first == 1 and last == about.get("total"))
-    lines = None if whole else (int(first or 0), int(last or 0))
-    context.seen[path] = SeenFile(sha256, lines, None if first is None else seq)
+    return SeenFile(sha256, None if whole else (int(first or 0), int(last or 0)))
 
 
 def read_page(
     path: str, wanted: tuple[int, int], shown: SeenFile | None, abandoned: threading.Event
-) -> ReadPage:
+) -> ToolResult:
     """What a read of `wanted` (offset, limit) gives. `shown`: what an earlier result still in view shows.
 
     Blocking. Raises ToolError, OSError.
     """
     if Path(path).is_dir():
-        return ReadPage(_listing(path))
+        return _listing(path)
     with opened_file(path) as (descriptor, state):
         head = os.pread(descriptor, 16, 0) if state.st_size else b""
         kind = media_type(head)
@@ -132,29 +129,25 @@ def read_page(
         raise _binary(path, data, len(data))
     if not decoded[0]:
         about = {"path": path, "sha256": sha256}
-        return ReadPage(text_result("[file is empty]", human={"note": "empty"}, about=about), sha256)
+        return text_result("[file is empty]", human={"note": "empty"}, about=about)
     return _text_page(path, cut_text(*decoded, wanted, sha256), shown)
 
 
-def _text_page(path: str, window: LineWindow, shown: SeenFile | None) -> ReadPage:
-    whole = window.first == 1 and not window.more
-    lines = None if whole else (window.first, window.last)
+def _text_page(path: str, window: LineWindow, shown: SeenFile | None) -> ToolResult:
     about = {"path": path, "first": window.first, "last": window.last, "total": window.total}
     if window.sha256 is not None:
         about["sha256"] = window.sha256
-        if shown is not None and (shown.sha256, shown.lines) == (window.sha256, lines):
-            about["unchanged"] = True
-            return ReadPage(
-                text_result(_UNCHANGED, human={"note": "unchanged"}, about=about), window.sha256, lines
-            )
+        now = _seen_file(about)
+        if shown and now and (shown.sha256, shown.lines) == (now.sha256, now.lines):
+            return text_result(_UNCHANGED, human={"note": "unchanged"}, about={**about, "unchanged": True})
     if not window.lines:
-        result = text_result(_past_the_end(window), human={"note": "past the end"}, about=about)
-        return ReadPage(result, window.sha256, lines)
+        return text_result(_past_the_end(window), human={"note": "past the end"}, about=about)
     text = mark_stray_bytes(number_lines(window))
     notes = list(_notes(window, text))
     body = "\n".join([without_tags(text), *notes]) if notes else text
+    whole = window.first == 1 and not window.more
     note = pluralize(len(window.lines), "line") if whole else _range(window)
-    return ReadPage(ToolResult((TextBlock(body),), human={"note": note}, about=about), window.sha256, lines)
+    return text_result(body, human={"note": note}, about=about)
 
 
 def _notes(window: LineWindow, text: str) -> Iterator[str]:
@@ -184,18 +177,16 @@ def _past_the_end(window: LineWindow) -> str:
     return f"[offset {window.first} is past the end: the file has {pluralize(window.total, 'line')}]"
 
 
-def _image_page(path: str, data: bytes, kind: str) -> ReadPage:
-    sha256 = hashlib.sha256(data).hexdigest()
-    about = {"path": path, "sha256": sha256}
+def _image_page(path: str, data: bytes, kind: str) -> ToolResult:
     name = one_line_path(path)
     try:
-        picture = load_picture(data, kind)
+        image, size = load_image(data, kind)
     except BadImage as error:
         text = f"[{name} is not shown: it begins like {kind}, but {error}]"
-        return ReadPage(text_result(text, human={"note": "broken image"}, about=about))
-    note = f"{kind}, {picture.note}"
-    content = (picture.image, TextBlock(f"[{name}: {note}]"))
-    return ReadPage(ToolResult(content, human={"note": note}, about=about), sha256)
+        return text_result(text, human={"note": "broken image"}, about={"path": path})
+    note = f"{kind}, {size}"
+    about = {"path": path, "sha256": hashlib.sha256(data).hexdigest()}
+    return ToolResult((image, TextBlock(f"[{name}: {note}]")), human={"note": note}, about=about)
 
 
 def _binary(path: str, head: bytes, size: int) -> ToolError:
