@@ -16,7 +16,7 @@ from pydantic import Field
 from transcripts.stored_outputs import sync_output
 
 from .base import Access, Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
-from .bash_run import CommandEnd, CommandLimits, ProgressThrottle, command_result, job_result, run_foreground
+from .bash_run import CommandLimits, ProgressThrottle, command_result, job_result, run_foreground
 from .jobs import CommandRunner, command_runner
 from .spool import Spool
 from .supervisor_client import SupervisorLost
@@ -90,25 +90,15 @@ async def run_bash(
     spool = Spool(context.outputs / name, max_bytes=limits.output_bytes, masks=context.masks)
     try:
         if arguments.run_in_background:
-            return _with_note(await _start_job(runner, line, spool), moved)
-        end = await _run_in_foreground(runner, line, spool, limits, ProgressThrottle(call.progress))
-    except (SupervisorLost, OSError) as error:
+            return _with_notes(await _start_job(runner, line, spool), moved)
+        end = await run_foreground(runner, line, spool, limits, ProgressThrottle(call.progress))
+    except (asyncio.CancelledError, SupervisorLost, OSError) as error:
+        spool.drop()  # no file of output stays where the command has no result
+        if isinstance(error, asyncio.CancelledError):
+            raise
         raise ToolError(_cannot_start(error, context)) from error
     result = command_result(end, line, spool, context, limits)
-    for note in (moved, _follow(context, end.folder), await _made_durable(result, spool)):
-        result = _with_note(result, note)
-    return result
-
-
-async def _run_in_foreground(
-    runner: CommandRunner, line: str, spool: Spool, limits: CommandLimits, progress: ProgressThrottle
-) -> CommandEnd:
-    """`run_foreground`; no file of output stays where the command has no result."""
-    try:
-        return await run_foreground(runner, line, spool, limits, progress)
-    except (asyncio.CancelledError, SupervisorLost, OSError):
-        spool.drop()
-        raise
+    return _with_notes(result, moved, _follow(context, end.folder), await _made_durable(result, spool))
 
 
 async def _made_durable(result: ToolResult, spool: Spool) -> str | None:
@@ -147,17 +137,11 @@ def _seconds_from(context: ToolContext, variable: str) -> float | None:
 async def _start_job(runner: CommandRunner, line: str, spool: Spool) -> ToolResult:
     folder = runner.context.folder
     command, _ = await runner.start(line, runner.context.cwd, spool.feed)
-    try:
-        pid = await command.pid
-    except asyncio.CancelledError:
-        runner.drop(command)
-        raise
-    if isinstance(pid, OSError):
-        raise pid
     job = runner.add(line, command, spool)
     output = spool.path.relative_to(folder) if spool.path.is_relative_to(folder) else spool.path
     text = (
-        f"Started in the background as job {job.id} (pid {pid}). Its output goes to {output}.\n"
+        f"Started in the background as job {job.id} (pid {command.pid.result()}). "
+        f"Its output goes to {output}.\n"
         f'Look: bash(job="{job.id}"). End: bash(job="{job.id}", kill=true). You are told when it finishes.'
     )
     return text_result(text, human={"note": f"{job.id} runs in the background"}, about={"job": job.id})
@@ -214,12 +198,12 @@ def _follow(context: ToolContext, folder: str | None) -> str | None:
     return f"[the command ended in {there}, outside the project; the next one runs in {context.folder}]"
 
 
-def _with_note(result: ToolResult, note: str | None) -> ToolResult:
-    if note is None:
-        return result
+def _with_notes(result: ToolResult, *notes: str | None) -> ToolResult:
+    """The result with the notes below its text."""
     text = "\n".join(getattr(block, "text", "") for block in result.content)
-    text = note if text == "[no output]" else f"{text}\n{note}"
-    return replace(result, content=text_result(text).content)
+    lines = [text] if text != "[no output]" else []
+    lines += [note for note in notes if note is not None]
+    return replace(result, content=text_result("\n".join(lines) or text).content)
 
 
 TOOL = Tool(

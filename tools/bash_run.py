@@ -131,21 +131,17 @@ async def run_foreground(
         progress.take(data)
 
     command, report = await runner.start(line, runner.context.cwd, take)
-    done = False
     try:
-        pid = await command.pid
-        if isinstance(pid, OSError):
-            raise pid
         limit = min(limits.timeout_s, limits.editor_s) if opens_editor(line) else limits.timeout_s
         await _either(command.exited, full, limit)
         took, quiet = loop.time() - began, loop.time() - last_output
         why = await _finish(runner, command, full, "editor" if limit < limits.timeout_s else "timeout")
         job, left = await _keep_strays(runner, line, command, spool)
-        done = True
+    except BaseException:
+        command.drop()
+        raise
     finally:
         progress.stop()
-        if not done:
-            runner.drop(command)
     code, signal = exit_code(command.exited.result() if command.exited.done() else None)
     prompted = why == "timeout" and quiet >= min(limits.quiet_s, limit / 2) and _ends_in_prompt(spool)
     used = free - _free_bytes(runner.context.folder)
@@ -179,7 +175,7 @@ async def _keep_strays(
     """What the command left running becomes a command in the background, so that it can be seen and ended."""
     if command.strays and not command.over.done():
         await asyncio.wait({command.over}, timeout=_SETTLE_LIMIT_S)
-        left = tuple(await runner.left(command))
+        left = tuple(await command.what_is_left())
         if left and not command.over.done():
             return runner.add(line, command, spool, left_over=True), left
     command.close()

@@ -21,13 +21,7 @@ from typing import Literal
 from .base import ToolContext
 from .env_filter import filter_environment, hide_own_environment
 from .spool import Spool
-from .supervisor_client import (
-    CommandHandle,
-    CommandStart,
-    SupervisorClient,
-    SupervisorLost,
-    start_supervisor,
-)
+from .supervisor_client import CommandHandle, SupervisorClient, SupervisorLost, start_supervisor
 
 DRAIN_LIMIT_S = 0.3  # for output that is still in the pipe when the shell has ended
 _END_LIMIT_S = 3.0  # for the supervisor to end one command; past it every command is ended
@@ -57,11 +51,8 @@ def exit_code(status: int | None) -> tuple[int | None, str | None]:
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
         return code, None
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"
-    return 128 - code, name
+    names = {each.value: each.name for each in signal.Signals}
+    return 128 - code, names.get(-code, f"signal {-code}")
 
 
 @dataclass(slots=True, eq=False)
@@ -88,6 +79,7 @@ class BackgroundJob:
     announced: bool = False
     stopped: Literal["asked", "output", "session", "others"] | None = None
     has_ended: asyncio.Event = field(default_factory=asyncio.Event)
+    watching: asyncio.Future[None] | None = None
 
     @property
     def status(self) -> int | None:
@@ -102,10 +94,9 @@ class BackgroundJob:
         if self.left_over:
             return "ended, and all of its processes with it"
         code, signal_name = exit_code(self.status)
-        if code is None:
-            lost = "killed together with the process that watches commands"
-            return _STOPPED[self.stopped] if self.stopped else lost
         how = _STOPPED[self.stopped] if self.stopped else "finished"
+        if code is None:
+            return how if self.stopped else "killed together with the process that watches commands"
         return f"{how}, exit code {code}{f' ({signal_name})' if signal_name else ''}"
 
     def take(self, data: bytes) -> None:
@@ -113,34 +104,20 @@ class BackgroundJob:
         self.last_output = asyncio.get_running_loop().time()
         if not self.spool.feed(data) and self.stopped is None:
             self.stopped = "output"
-            self.runner.drop(self.command)
+            self.command.drop()
 
-    def watch(self) -> None:
+    async def watch(self) -> None:
         """Notice the end: of the shell, or for what was left over, of the last process."""
-        if self.left_over:
-            self.command.over.add_done_callback(lambda _: self._finish())
-        else:
-            self.command.exited.add_done_callback(lambda _: self._drain())
-
-    def _drain(self) -> None:
-        """The shell has ended: what is in the pipe belongs to the job, what comes later is not waited for."""
-        if self.command.closed.done():
-            self._finish()
-            return
-        self.command.closed.add_done_callback(lambda _: self._finish())
-        asyncio.get_running_loop().call_later(DRAIN_LIMIT_S, self._finish)
-
-    def _finish(self) -> None:
-        if self.ended is not None:
-            return
+        command = self.command
+        await asyncio.wait({command.over if self.left_over else command.exited})
+        if not self.left_over:  # what is in the pipe belongs to the job, what comes later is not waited for
+            await asyncio.wait({command.closed}, timeout=DRAIN_LIMIT_S)
         self.ended = asyncio.get_running_loop().time()
         self.spool.flush()
-        self.command.over.add_done_callback(lambda _: self._release())
         self.has_ended.set()
         self.runner.on_finish(self)
-
-    def _release(self) -> None:
-        self.command.close()
+        await asyncio.wait({command.over})
+        command.close()
         self.spool.close()
 
 
@@ -155,9 +132,6 @@ class CommandRunner:
         self._starting: asyncio.Task[SupervisorClient] | None = None
         self._private: Path | None = None
         self._count = 0
-        self._given: object = None
-        self._filtered: dict[str, str] = {}
-        self._environment()  # once now, so that the first command does not wait for it
 
     async def supervisor(self) -> SupervisorClient:
         """The supervisor; a new one where none runs in this event loop. Raises SupervisorLost."""
@@ -194,9 +168,10 @@ class CommandRunner:
     ) -> tuple[CommandHandle, Path]:
         """Start a command line: (the command, the file where its shell will write its last folder).
 
-        `take` gets the output. Raises SupervisorLost, OSError (no bash, no such folder).
+        `take` gets the output. Raises SupervisorLost, OSError (no bash, no such folder). When cancelled, the
+        command is ended.
         """
-        environ = self._environment()
+        environ = filter_environment(self.context.environ, self.context.pass_env)
         path = shutil.which("bash", path=environ["PATH"]) or "/bin/bash"
         supervisor = await self.supervisor()
         assert self._private is not None
@@ -209,19 +184,19 @@ class CommandRunner:
             argv[3:] = [str(script)]
         environ["BASH_ENV"] = str(self._private / "prelude")
         environ["MAKEROOM_CWD"] = shlex.quote(str(report))
-        return supervisor.run(CommandStart(path, argv, environ, cwd), take), report
-
-    def _environment(self) -> dict[str, str]:
-        """A copy of what commands inherit; filtered anew only when the session's environment changed."""
-        given = (dict(self.context.environ), self.context.pass_env)
-        if given != self._given:
-            self._given, self._filtered = given, filter_environment(*given)
-        return dict(self._filtered)
+        command = supervisor.run(take, path=path, argv=argv, env=environ, cwd=str(cwd))
+        try:
+            pid = await command.pid
+        except asyncio.CancelledError:
+            command.drop()
+            raise
+        if isinstance(pid, OSError):
+            raise pid
+        return command, report
 
     async def end(self, command: CommandHandle) -> bool:
         """End a command and all that it started, now. False: only ending all commands did it."""
-        if self._supervisor is not None:
-            self._supervisor.end(command)
+        command.end()
         await asyncio.wait({command.over}, timeout=_END_LIMIT_S)
         if command.over.done():
             return True
@@ -236,16 +211,6 @@ class CommandRunner:
         if job.ended is None:
             await asyncio.wait_for(job.has_ended.wait(), _LAST_OUTPUT_LIMIT_S)
 
-    def drop(self, command: CommandHandle) -> None:
-        """As `end`, without waiting: the supervisor does the rest. For a call that was cancelled."""
-        command.close()
-        if self._supervisor is not None:
-            self._supervisor.end(command)
-
-    async def left(self, command: CommandHandle) -> list[tuple[int, str]]:
-        """(pid, command line) of what a command left running."""
-        return await self._supervisor.left(command) if self._supervisor is not None else []
-
     def add(
         self, line: str, command: CommandHandle, spool: Spool, *, left_over: bool = False
     ) -> BackgroundJob:
@@ -256,7 +221,7 @@ class CommandRunner:
         self.jobs[job.id] = job
         spool.keep()
         command.take = job.take
-        job.watch()
+        job.watching = asyncio.ensure_future(job.watch())
         return job
 
     def finished(self) -> list[BackgroundJob]:
@@ -307,8 +272,3 @@ async def close_jobs(context: ToolContext) -> None:
     """End all that the session's commands started; for the end of the session."""
     if context.jobs is not None:
         await command_runner(context).close()
-
-
-async def warm_jobs(context: ToolContext) -> None:
-    """Start the supervisor before the first command needs it (0.05 s in the background)."""
-    await command_runner(context).supervisor()

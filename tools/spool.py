@@ -76,6 +76,7 @@ class Spool:
         self._redactor = StreamRedactor(masks) if masks is not None and masks.values else None
         self._head, self._tail = bytearray(), bytearray()
         self._file: BinaryIO | None = None
+        self._filed = False  # whether there is a file, there was one, or there shall be none
         self._hash = hashlib.sha256()
 
     def feed(self, data: bytes) -> bool:
@@ -122,8 +123,9 @@ class Spool:
 
     def keep(self) -> None:
         """Have a file from now on, with all that came so far, which memory still holds at the first call."""
-        if self._file is not None or self.error is not None:
+        if self._filed:
             return
+        self._filed = True
         try:
             make_outputs_folder(self.path.parent)
             self._file = self._create_file()
@@ -169,6 +171,7 @@ class Spool:
 
     def close(self) -> None:
         """Take what was held back and close the file; what comes later is kept in memory only."""
+        self._filed = True
         self.flush()
         self._close_file()
 

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,16 +33,6 @@ class SupervisorLost(Exception):
     """Commands cannot be started, or the process that watched them is gone; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandStart:
-    """What to start: the program's file, its arguments with its name first, its environment and folder."""
-
-    path: str
-    argv: Sequence[str]
-    env: Mapping[str, str]
-    cwd: Path
-
-
 @dataclass(slots=True, eq=False)
 class CommandHandle:
     """A command under way.
@@ -56,6 +46,7 @@ class CommandHandle:
     over    done when no process of it is left
     """
 
+    client: SupervisorClient
     number: int
     take: Callable[[bytes], object]
     fd: int
@@ -86,6 +77,25 @@ class CommandHandle:
             os.close(self.fd)
             self.fd = -1
         _settle(self.closed, None)
+
+    def end(self) -> None:
+        """TERM to all that the command started, KILL after half a second; `over` is done afterwards."""
+        if self.client.alive and not self.over.done():
+            self.client.send({"op": "end", "n": self.number})
+
+    def drop(self) -> None:
+        """Take no more output, and end the command without waiting for it."""
+        self.close()
+        self.end()
+
+    async def what_is_left(self) -> list[tuple[int, str]]:
+        """(pid, command line) of what the command left running."""
+        if not self.client.alive or self.over.done():
+            return []
+        if self.left is None or self.left.done():
+            self.left = _future()
+            self.client.send({"op": "left", "n": self.number})
+        return await asyncio.shield(self.left)
 
 
 def _future() -> asyncio.Future[Any]:
@@ -188,33 +198,25 @@ class SupervisorClient:
     def alive(self) -> bool:
         return self._socket.open
 
-    def run(self, start: CommandStart, take: Callable[[bytes], object]) -> CommandHandle:
-        """Start a command without waiting: it runs once `pid` is known. `take` gets its output."""
+    def run(self, take: Callable[[bytes], object], **start: Any) -> CommandHandle:
+        """Start a command without waiting: it runs once `pid` is known. `take` gets its output.
+
+        `start` is what to start: the `path` of the program's file, its `argv` with its name first, its `env`
+        and its folder `cwd`.
+        """
         if not self.alive:
             raise SupervisorLost("the process that runs commands is gone")
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         self._count += 1
-        command = CommandHandle(self._count, take, reader)
+        command = CommandHandle(self, self._count, take, reader)
         self.commands[command.number] = command
         self.loop.add_reader(reader, command.read)
-        place = {"path": start.path, "argv": start.argv, "env": start.env, "cwd": str(start.cwd)}
-        self._socket.send({"op": "run", "n": command.number, **place}, writer)
+        self._socket.send({"op": "run", "n": command.number, **start}, writer)
         return command
 
-    def end(self, command: CommandHandle) -> None:
-        """TERM to all that the command started, KILL after half a second; `over` is done afterwards."""
-        if self.alive and not command.over.done():
-            self._socket.send({"op": "end", "n": command.number})
-
-    async def left(self, command: CommandHandle) -> list[tuple[int, str]]:
-        """(pid, command line) of what a command left running."""
-        if not self.alive or command.over.done():
-            return []
-        if command.left is None or command.left.done():
-            command.left = self.loop.create_future()
-            self._socket.send({"op": "left", "n": command.number})
-        return await asyncio.shield(command.left)
+    def send(self, message: Mapping[str, Any]) -> None:
+        self._socket.send(message)
 
     @property
     def refused(self) -> bool:
@@ -247,17 +249,6 @@ class SupervisorClient:
             if lines:
                 return lines[-1]
         return f"exit status {self._process.poll()}"
-
-    async def said_hello(self) -> bool:
-        """Whether it is ready to serve; waits for its first message."""
-        try:
-            return bool(await asyncio.wait_for(asyncio.shield(self.how), _START_LIMIT_S))
-        except TimeoutError:
-            await self.close()
-            return False
-        except asyncio.CancelledError:
-            self.abandon()
-            raise
 
     def _closed(self) -> None:
         """The socket is closed, by us or by the supervisor's end: settle what waits for an answer."""
@@ -312,8 +303,14 @@ async def start_supervisor(private: Path, *, enclose: bool = True) -> Supervisor
     """
     for how in ("enclose", "plain") if enclose and sys.platform == "linux" else ("plain",):
         supervisor = _spawn(private, how)
-        if await supervisor.said_hello():
-            return supervisor
+        try:
+            if await asyncio.wait_for(asyncio.shield(supervisor.how), _START_LIMIT_S):
+                return supervisor
+        except TimeoutError:
+            pass
+        except asyncio.CancelledError:
+            supervisor.abandon()
+            raise
         why = supervisor.why()
         await supervisor.close()
         if not supervisor.refused:
@@ -325,13 +322,11 @@ def _spawn(private: Path, how: str) -> SupervisorClient:
     """The process, without a secret in its environment, a terminal or a folder. Raises SupervisorLost."""
     ours, theirs = socket.socketpair()
     log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the supervisor
+    utf8 = int(sys.getfilesystemencoding() == "utf-8")  # paths are encoded there as they are here
+    argv = [sys.executable, "-I", "-S", "-X", f"utf8={utf8}", "-c", BOOT]
+    argv += [str(Path(__file__).parent), str(theirs.fileno()), str(private), how]
+    locale = {name: os.environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if name in os.environ}
     try:
-        utf8 = (
-            f"utf8={int(sys.getfilesystemencoding() == 'utf-8')}"  # paths are encoded there as they are here
-        )
-        argv = [sys.executable, "-I", "-S", "-X", utf8, "-c", BOOT]
-        argv += [str(Path(__file__).parent), str(theirs.fileno()), str(private), how]
-        locale = {name: os.environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if name in os.environ}
         process = subprocess.Popen(
             argv,
             env={"PATH": os.defpath, **locale},

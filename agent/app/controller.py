@@ -22,7 +22,7 @@ from agent.session.environment_context import environment_context
 from agent.session.session import Session, record_opening
 from agent.version import __version__
 from compact.window import WindowState, state_of
-from tools.jobs import announcement, command_runner, warm_jobs
+from tools.jobs import announcement, command_runner
 from transcripts.messages import Block, TextBlock
 
 from .composition import make_services
@@ -76,7 +76,7 @@ class Controller:
         self.emit = emit
         self._command_table = command_table
         self._ready: asyncio.Task[None] | None = None
-        self._warming: asyncio.Future[None] | None = None
+        self._warming: asyncio.Task[object] | None = None
 
     @property
     def in_use(self) -> tuple[Session, TurnContext]:
@@ -96,7 +96,7 @@ class Controller:
         for warning in self.setup.config.warnings:
             self.emit(Notice(warning, "warning"))
         self.session, self.context = self.factory.first()
-        self._warming = asyncio.ensure_future(warm_jobs(self.context.tool_context))
+        self._warming = asyncio.ensure_future(command_runner(self.context.tool_context).supervisor())
         if self.setup.options.headless:
             return
         if self.session.folded.entries:
@@ -113,7 +113,7 @@ class Controller:
         """Use another session from now on; the one before is closed and can be resumed."""
         await self._end_session()
         self.session, self.context = session, context
-        await warm_jobs(context.tool_context)
+        await command_runner(context.tool_context).supervisor()
 
     async def prompt(self, text: str) -> TurnFinished:
         """See ports.Driver."""

@@ -9,7 +9,8 @@ import pytest
 from tools import jobs
 from tools.base import Access, ToolError
 from tools.bash import TOOL, BashArguments, required_access
-from tools.jobs import announcement, close_jobs, command_runner, warm_jobs
+from tools.jobs import announcement, close_jobs, command_runner
+from tools.supervisor_client import CommandHandle
 
 from .bash_session import BashSession, text, wait_until
 
@@ -219,6 +220,8 @@ def test_one_whose_supervisor_was_killed_is_said_to_have_been_killed_with_it(tmp
 def test_one_that_cannot_be_ended_alone_takes_the_others_along_which_is_said(
     shell: BashSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The request never arrives: the supervisor could answer even before a limit of 0 s is over.
+    monkeypatch.setattr(CommandHandle, "end", lambda command: None)
     monkeypatch.setattr(jobs, "_END_LIMIT_S", 0.0)
     for _ in range(2):
         shell.run("sleep 300", run_in_background=True)
@@ -249,7 +252,7 @@ def test_closing_while_a_command_runs_ends_that_too(shell: BashSession) -> None:
 
 
 def test_warming_up_starts_what_runs_commands_and_no_more(shell: BashSession) -> None:
-    shell.runner.run(warm_jobs(shell.context))
+    shell.runner.run(command_runner(shell.context).supervisor())
     supervisor = command_runner(shell.context)._supervisor
     assert supervisor is not None
     assert supervisor.alive

@@ -79,6 +79,17 @@ def test_where_no_file_can_be_made_none_is_made_later(tmp_path: Path) -> None:
     assert spool.tail(2) == b"xy"
 
 
+def test_what_comes_after_the_end_makes_no_second_file(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "out" / "1.txt", masks=MASKS)
+    spool.feed(b"x" * (MAX_UNFILED_BYTES + 1))
+    spool.close()
+    stored = spool.stored(tmp_path)
+    spool.flush()
+    spool.feed(b"late")
+    assert stored is not None and spool.stored(tmp_path) == stored
+    assert [file.name for file in (tmp_path / "out").glob("*.txt")] == ["1.txt"]
+
+
 def test_a_full_disk_ends_the_file_and_what_it_holds_is_described(tmp_path: Path) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     (disk := tmp_path / "disk").mkdir()
