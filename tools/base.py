@@ -56,21 +56,17 @@ def no_access(arguments: Any, context: ToolContext) -> tuple[Access, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a call returned.
-
-    content  what the model is sent
-    human    plain data for the screen, drawn without knowing the tool: {"text": str} and/or
-             {"diff": a unified diff}, {"note": one short line}
-    about    what the record and compaction need: {"path", "sha256", "first", "last", "total"} of a file
-             that was read or written, {"exit": code} of a command
-    stored   the file that holds the whole output, where it is longer than `content`
-    """
+    """What a call returned: `content` is what the model is sent."""
 
     content: tuple[Block, ...]
     error: bool = False
+    # For the screen, drawn without knowing the tool: {"text": str} and/or {"diff": a unified diff}, {"note":
+    # one short line}.
     human: Mapping[str, Any] = field(default_factory=empty_mapping)
+    # For the record and compaction: {"path", "sha256", "first", "last", "total"} of a file that was read or
+    # written, {"exit": code} of a command.
     about: Mapping[str, Any] = field(default_factory=empty_mapping)
-    stored: StoredOutput | None = None
+    stored: StoredOutput | None = None  # the whole output, where it is longer than `content`
 
 
 def text_result(text: str, *, error: bool = False, **more: Any) -> ToolResult:
@@ -101,49 +97,36 @@ class RecordLookup(Protocol):
 class ToolContext:
     """What a session's tools work with. One value for each session; only tools change what is in it.
 
-    folder    the project's root, a real path
-    cwd       the folder where the next command runs; follows `cd`
-    outputs   folder for outputs that are too large for the record (made on demand, mode 0700)
-    journals  folder for the journals of writes in place, outside the project: its content is acted on
-    session   the session's id; names the files in `outputs`
-    seen      real path -> the file as the model last saw it (a file is read before it is changed)
-    in_view   whether the result with that seq still stands unchanged in the conversation
-    lookup    search in the record; None outside a session
-    compact   asks for a compaction before the next request; takes what to keep in detail
-    environ   the environment that commands inherit, before credentials are taken out
-    pass_env  names of variables that commands get although they look like credentials
-    masks     values that no stored output may hold
-    locks     real path -> asyncio.Lock: changes of one file are made one after another
-    jobs      the session's tools.jobs.CommandRunner, made by the bash tool on first use
+    `in_view` tells whether the result with that seq still stands unchanged in the conversation; `compact`
+    asks for a compaction before the next request, and takes what to keep in detail.
     """
 
-    folder: Path
-    cwd: Path
-    outputs: Path
-    journals: Path
-    session: str = "session"
-    seen: dict[str, SeenFile] = field(default_factory=dict)
+    folder: Path  # the project's root, a real path
+    cwd: Path  # where the next command runs; follows `cd`
+    outputs: Path  # folder for outputs that are too large for the record (made on demand, mode 0700)
+    journals: Path  # folder for journals of writes in place, outside the project: its content is acted on
+    session: str = "session"  # the session's id; names the files in `outputs`
+    seen: dict[str, SeenFile] = field(default_factory=dict)  # by real path; a file is read before a change
     in_view: Callable[[int], bool] = lambda seq: False
-    lookup: RecordLookup | None = None
+    lookup: RecordLookup | None = None  # None outside a session
     compact: Callable[[str], None] = lambda focus: None
-    environ: Mapping[str, str] = field(default_factory=dict)
-    pass_env: frozenset[str] = frozenset()
-    masks: SecretMasks = field(default_factory=SecretMasks)
-    locks: dict[str, Any] = field(default_factory=dict)
-    jobs: Any = None
+    environ: Mapping[str, str] = field(default_factory=dict)  # of commands, with the credentials
+    pass_env: frozenset[str] = frozenset()  # variables that commands get although they look like credentials
+    masks: SecretMasks = field(default_factory=SecretMasks)  # values that no stored output may hold
+    locks: dict[str, Any] = field(default_factory=dict)  # real path -> asyncio.Lock: one change at a time
+    jobs: Any = None  # the session's tools.jobs.CommandRunner, made on first use
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """One call that is being run.
 
-    ident       "<seq of the reply>.<block>": unique in the session, free for naming files
-    progress    takes the newest output of long work as raw text; is quick and never raises
-    checkpoint  to be awaited with the real path before a file is changed; None without checkpoints
+    `progress` takes the newest output of long work as raw text; it is quick and never raises. `checkpoint` is
+    to be awaited with the real path before a file is changed; None without checkpoints.
     """
 
     context: ToolContext
-    ident: str = "0.0"
+    ident: str = "0.0"  # "<seq of the reply>.<block>": unique in the session, free for naming files
     progress: Callable[[str], None] = lambda text: None
     checkpoint: Callable[[Path], Awaitable[None]] | None = None
 
@@ -152,13 +135,9 @@ class ToolCall:
 class Tool:
     """A tool: how it is offered to the model, judged, run and recorded. Made of plain functions.
 
-    name         letters, digits, `_` and `-`; permission rules use it
-    description  for the model. Byte-stable within a session, as `arguments` is: both are part of the prompt
-                 that the server caches
-    arguments    a pydantic model, or a JSON Schema object; `access` and the others are given an instance of
-                 the model, or a dict that fits the schema
-    kind         what kind of work it does, for permissions, compaction and the screen
-    parallel     whether it changes nothing, and so may run together with calls beside it
+    `arguments` is a pydantic model, or a JSON Schema object; `access` and the others are given an instance of
+    the model, or a dict that fits the schema. It and the description are byte-stable within a session: both
+    are part of the prompt that the server caches.
 
     The executor calls the functions of a tool in this order, for each call:
 
@@ -177,14 +156,14 @@ class Tool:
     All but `run` are called on the event loop's thread, and are quick.
     """
 
-    name: str
-    description: str
+    name: str  # letters, digits, `_` and `-`; permission rules use it
+    description: str  # for the model
     arguments: type[Arguments] | Mapping[str, Any]
-    kind: ToolKind
+    kind: ToolKind  # what kind of work it does, for permissions, compaction and the screen
     title: Callable[[Any], str]
     access: Callable[[Any, ToolContext], tuple[Access, ...]]
     run: Callable[[Any, ToolCall], Awaitable[ToolResult]]
-    parallel: bool = False
+    parallel: bool = False  # whether it changes nothing, and so may run together with calls beside it
     preview: Callable[[Any, ToolContext], Mapping[str, Any]] | None = None
     record: Callable[[ToolResult, ToolContext, int], None] | None = None
 

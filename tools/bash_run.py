@@ -10,7 +10,9 @@ import asyncio
 import codecs
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -39,43 +41,30 @@ Why = Literal["", "timeout", "output", "editor", "lost"]
 
 @dataclass(frozen=True, slots=True)
 class CommandLimits:
-    """What a command may take. 120 s and 600 s are those of Claude Code.
+    """What a command may take."""
 
-    editor_s  for a program that would wait for keys
-    quiet_s   without output, after which an unfinished line that asks counts as a prompt
-    """
-
-    timeout_s: float = 120.0
+    timeout_s: float = 120.0  # this and the next as in Claude Code
     max_timeout_s: float = 600.0
-    editor_s: float = 5.0
-    quiet_s: float = 45.0
+    editor_s: float = 5.0  # for a program that would wait for keys
+    quiet_s: float = 45.0  # without output, after which an unfinished line that asks counts as a prompt
     output_bytes: int = MAX_OUTPUT_BYTES
     disk_bytes: int = 1024**3
 
 
 @dataclass(frozen=True, slots=True)
 class CommandEnd:
-    """How a command ended.
+    """How a command ended."""
 
-    code      as a shell tells it (128 + n for a signal); None when it is not known
-    why       what ended it; "": it ended by itself
-    limit_s   the time that it had
-    folder    where its shell was at last; None when it did not report that
-    job       what it left running, `left` the (pid, command line) of these processes
-    prompted  whether it seemed to wait for an answer
-    disk_used bytes of disk that were free before and are not now
-    """
-
-    code: int | None
+    code: int | None  # as a shell tells it (128 + n for a signal); None when it is not known
     signal: str | None
-    why: Why
+    why: Why  # what ended it; "": it ended by itself
     took_s: float
-    limit_s: float
-    folder: str | None = None
-    job: BackgroundJob | None = None
-    left: tuple[tuple[int, str], ...] = ()
-    prompted: bool = False
-    disk_used: int = 0
+    limit_s: float  # the time that it had
+    folder: str | None = None  # where its shell was at last; None when it did not report that
+    job: BackgroundJob | None = None  # what it left running
+    left: tuple[tuple[int, str], ...] = ()  # (pid, command line) of these processes
+    prompted: bool = False  # whether it seemed to wait for an answer
+    disk_used: int = 0  # bytes of disk that were free before and are not now
 
 
 class ProgressThrottle:
@@ -83,31 +72,27 @@ class ProgressThrottle:
 
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show
-        self._new = bytearray()
+        self._new = b""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._timer: asyncio.TimerHandle | None = None
 
     def take(self, data: bytes) -> None:
-        self._new += data[-_MAX_PROGRESS_BYTES:]
+        self._new += data
         if len(self._new) > _MAX_PROGRESS_BYTES:
-            del self._new[:-_MAX_PROGRESS_BYTES]
             self._decoder.reset()
-            while self._new and 0x80 <= self._new[0] < 0xC0:  # the rest of a character that was cut
-                del self._new[0]
+            self._new = _from_first_character(self._new[-_MAX_PROGRESS_BYTES:])
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_PROGRESS_INTERVAL_S, self._flush)
 
     def _flush(self) -> None:
         self._timer = None
-        text = self._decoder.decode(bytes(self._new))
-        self._new.clear()
+        text, self._new = self._decoder.decode(self._new), b""
         if text:
             self._show(text)
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
 
 
 async def run_foreground(
@@ -158,8 +143,7 @@ async def _finish(
 ) -> Why:
     """End what is not over, take the last of its output, and tell why it ended (`late`: its time was up)."""
     if command.exited.done():
-        if not command.closed.done():
-            await _either(command.closed, full, DRAIN_LIMIT_S)
+        await _either(command.closed, full, DRAIN_LIMIT_S)
         if not full.done():
             return "lost" if command.exited.result() is None else ""
     why = "output" if full.done() else late
@@ -188,20 +172,17 @@ def _ends_in_prompt(spool: Spool) -> bool:
 
 def _reported(report: Path) -> str | None:
     """The folder that the shell wrote; None when it could not (exec, a trap of its own, KILL)."""
-    try:
+    with suppress(OSError):
         text = os.fsdecode(report.read_bytes())
-    except OSError:
-        return None
-    report.unlink(missing_ok=True)
-    return text.removesuffix("\n") or None
+        report.unlink(missing_ok=True)
+        return text.removesuffix("\n") or None
+    return None
 
 
 def _free_bytes(folder: Path) -> int:
-    try:
-        found = os.statvfs(folder)
-    except OSError:
-        return 0
-    return found.f_bavail * found.f_frsize
+    with suppress(OSError):
+        return shutil.disk_usage(folder).free
+    return 0
 
 
 def command_result(
@@ -210,7 +191,13 @@ def command_result(
     """The result of a command that ran in the foreground."""
     spool.flush()
     text = _output_text(spool, context.folder)
-    notes = [*_end_notes(end, limits, spool), *_stray_notes(end, spool, context)]
+    stored = spool.stored(context.folder)
+    notes = list(_end_notes(end, limits, spool))
+    if end.job is not None:
+        named = ", ".join(f"pid {pid} ({' '.join(words.split())[:80]})" for pid, words in end.left[:8])
+        more = f" and {len(end.left) - 8} more" if len(end.left) > 8 else ""
+        where = f", its output goes on in {stored.path}" if stored else ""
+        notes.append(f"[still running in the background as job {end.job.id}: {named}{more}{where}]")
     if advice := _advice(end, line, text):
         notes.append(f"[hint: {advice}]")
     if end.disk_used >= limits.disk_bytes:
@@ -258,10 +245,11 @@ def _output_text(spool: Spool, folder: Path) -> str:
 
 def _decoded(data: bytes) -> str:
     """The bytes as text, without the rest of a character that was cut at the beginning."""
-    start = 0
-    while start < min(3, len(data)) and 0x80 <= data[start] < 0xC0:
-        start += 1
-    return data[start:].decode("utf-8", "replace")
+    return _from_first_character(data).decode("utf-8", "replace")
+
+
+def _from_first_character(data: bytes) -> bytes:
+    return data[next((at for at in range(min(3, len(data))) if not 0x80 <= data[at] < 0xC0), 3) :]
 
 
 def _plain(text: str) -> str:
@@ -294,15 +282,6 @@ def _end_notes(end: CommandEnd, limits: CommandLimits, spool: Spool) -> Iterator
                 yield f"[exit code {end.code}{f': killed by {end.signal}' if end.signal else ''}]"
             if end.took_s > _LONG_RUN_S:
                 yield f"[took {end.took_s:.1f} s]"
-
-
-def _stray_notes(end: CommandEnd, spool: Spool, context: ToolContext) -> Iterator[str]:
-    if end.job is not None:
-        named = ", ".join(f"pid {pid} ({' '.join(words.split())[:80]})" for pid, words in end.left[:8])
-        more = f" and {len(end.left) - 8} more" if len(end.left) > 8 else ""
-        stored = spool.stored(context.folder)
-        where = f", its output goes on in {stored.path}" if stored else ""
-        yield f"[still running in the background as job {end.job.id}: {named}{more}{where}]"
 
 
 def _advice(end: CommandEnd, line: str, text: str) -> str | None:

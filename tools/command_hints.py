@@ -9,10 +9,7 @@ import re
 import shlex
 from pathlib import PurePosixPath
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
+from .text_encoding import word_set
 
 _SEPARATORS = frozenset("();|&\n")
 _PREFIXES = frozenset(("!", "command", "builtin", "exec", "time", "env", "nice", "{", "then", "do", "else"))
@@ -21,16 +18,16 @@ _ASSIGNMENT_WORD = re.compile(r"[A-Za-z_]\w*\+?=")
 _MAX_LEXED_CHARS = 20_000  # shlex takes a microsecond for each
 
 # Programs whose exit status 1 is an answer ("no match", "they differ", "no"), not a failure.
-_ANSWERING = _words("grep egrep fgrep zgrep rg ag diff cmp colordiff test [ [[ pgrep which")
+_ANSWERING = word_set("grep egrep fgrep zgrep rg ag diff cmp colordiff test [ [[ pgrep which")
 _ANSWERING_GIT = frozenset(("grep", "diff"))
 # Programs that wait forever without a terminal instead of giving up.
-_EDITORS = _words("vi vim nvim view vimdiff gvim emacs nano pico joe mcedit hx kak ed")
+_EDITORS = word_set("vi vim nvim view vimdiff gvim emacs nano pico joe mcedit hx kak ed")
 _EDITOR_MENTION = re.compile("vi|ed|emacs|nano|pico|joe|hx|kak")  # of any of them
 _EDITOR_BATCH = re.compile(
     r"\s(?:-[a-zA-Z]*[es][a-zA-Z]*|--batch|--script|--version|--help|-c|\+\S+)(?=\s|$)"
 )
-_FULL_SCREEN = _words("top htop btop less more man watch tmux screen mc ncdu nnn lazygit tig k9s")
-_REPLS = _words("python python3 ipython node irb psql mysql sqlite3 ghci lua bc gdb")
+_FULL_SCREEN = word_set("top htop btop less more man watch tmux screen mc ncdu nnn lazygit tig k9s")
+_REPLS = word_set("python python3 ipython node irb psql mysql sqlite3 ghci lua bc gdb")
 
 _PROMPT = re.compile(
     r"(?:pass(?:word|phrase)|user ?name|login|pin|otp|token)\b.{0,60}:\s*$"

@@ -7,16 +7,7 @@ from pydantic import Field
 from .base import ToolContext, ToolError
 from .edit_diagnostics import diagnose_mismatch
 from .file_change import STALE_FILE, PlannedChange, changing_tool, check_text, is_stale, not_encodable
-from .patch import (
-    NotRepresentable,
-    SourceText,
-    any_overlap,
-    find_all,
-    line_numbers,
-    snippet,
-    source_text,
-    splice,
-)
+from .patch import NotRepresentable, SourceText, any_overlap, find_all, snippet, source_text, splice
 from .resolve_path import FileArguments, one_line_path
 from .safe_open import load_file
 from .text_encoding import decode_text, mark_stray_bytes, unify_newlines
@@ -44,7 +35,14 @@ def _plan_edit(arguments: EditArguments, path: str, context: ToolContext) -> Pla
     check_text(arguments.old_string, "old_string")
     check_text(arguments.new_string, "new_string")
     if old == new:
-        raise ToolError(_no_change(arguments))
+        if arguments.old_string == arguments.new_string:
+            raise ToolError(
+                "No changes to make: old_string and new_string are exactly the same.\nChange one."
+            )
+        raise ToolError(
+            "Only line ends differ between the two strings, and edit keeps these.\n"
+            "Convert the file with bash."
+        )
     try:
         file = load_file(path)
     except FileNotFoundError:
@@ -69,21 +67,19 @@ def _plan_edit(arguments: EditArguments, path: str, context: ToolContext) -> Pla
     return PlannedChange(file, data, source.flat, after, form, places[0], len(places), stale)
 
 
-def _no_change(arguments: EditArguments) -> str:
-    if arguments.old_string == arguments.new_string:
-        return "No changes to make: old_string and new_string are exactly the same.\nChange one."
-    return "Only line ends differ between the two strings, and edit keeps these.\nConvert the file with bash."
-
-
 def _places(source: SourceText, old: str, new: str, arguments: EditArguments, stale: bool) -> list[int]:
     """Where to replace: one place, or with replace_all every one. Raises ToolError."""
     places = find_all(source.flat, old)
-    quoted = _quoted(arguments.old_string)
+    quoted = arguments.old_string
+    if len(quoted) > _MAX_QUOTED_CHARS:
+        quoted = f"{quoted[:_MAX_QUOTED_CHARS]}… ({len(quoted):,} characters)"
     if not places:
         reason = diagnose_mismatch(source.flat, old, new)
         since = "\nThe file changed on disk since you read it: read it again." if stale else ""
         raise ToolError(f"String to replace not found in file.\nString: {quoted}\n{reason}{since}")
-    lines = _listed(line_numbers(source.flat, places))
+    lines = ", ".join(str(source.flat.count("\n", 0, at) + 1) for at in places[:_MAX_NAMED_MATCHES])
+    if len(places) > _MAX_NAMED_MATCHES:
+        lines += f" and {len(places) - _MAX_NAMED_MATCHES} more"
     if len(places) > 1 and not arguments.replace_all:
         raise ToolError(
             f"Found {len(places)} matches of the string to replace, but replace_all is false. To replace all "
@@ -129,17 +125,6 @@ def _describe(arguments: EditArguments, name: str, change: PlannedChange) -> str
     if change.stale:
         text += "\n[the file changed on disk since you read it; the edit was applied to what it is now]"
     return text
-
-
-def _listed(lines: list[int]) -> str:
-    left = len(lines) - _MAX_NAMED_MATCHES
-    return ", ".join(map(str, lines[:_MAX_NAMED_MATCHES])) + (f" and {left} more" if left > 0 else "")
-
-
-def _quoted(text: str) -> str:
-    if len(text) <= _MAX_QUOTED_CHARS:
-        return text
-    return f"{text[:_MAX_QUOTED_CHARS]}… ({len(text):,} characters)"
 
 
 TOOL = changing_tool(

@@ -29,23 +29,16 @@ A = TypeVar("A", bound=FileArguments)
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """A change of a file that was worked out and not yet made. The texts have unified line ends.
+    """A change of a file that was worked out and not yet made. The texts have unified line ends."""
 
-    old    the file as it is; None: there is none yet
-    data   all bytes that it shall hold
-    form   how the old file's text is written
-    start  where in `after` an edit begins, in characters; `count` is how often it replaced
-    stale  whether the file is no longer what the model saw, but the edit fits all the same
-    """
-
-    old: FileContent | None
-    data: bytes
+    old: FileContent | None  # the file as it is; None: there is none yet
+    data: bytes  # all that it shall hold
     before: str
     after: str
-    form: TextForm = _UTF8
-    start: int = 0
-    count: int | None = None
-    stale: bool = False
+    form: TextForm = _UTF8  # how the old file's text is written
+    start: int = 0  # where in `after` an edit begins, in characters
+    count: int | None = None  # how often the edit replaced
+    stale: bool = False  # whether the file is no longer what the model saw, but the edit fits all the same
 
     @property
     def writes(self) -> bool:

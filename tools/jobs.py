@@ -57,14 +57,7 @@ def exit_code(status: int | None) -> tuple[int | None, str | None]:
 
 @dataclass(slots=True, eq=False)
 class BackgroundJob:
-    """A command in the background.
-
-    left_over  whether it is what a command in the foreground left running: it ends with the last process
-    shown      how many bytes of its output the model was shown
-    began, ended, last_output  times of the event loop's clock; `ended` None while it runs
-    announced  whether the model knows that it ended
-    stopped    why it was ended; None while it runs, and where it ended by itself
-    """
+    """A command in the background. Its times are those of the event loop's clock."""
 
     runner: CommandRunner
     id: str
@@ -72,12 +65,12 @@ class BackgroundJob:
     command: CommandHandle
     spool: Spool
     began: float
-    left_over: bool = False
-    shown: int = 0
-    ended: float | None = None
+    left_over: bool = False  # by a command in the foreground: it ends with the last process
+    shown: int = 0  # bytes of its output that the model was shown
+    ended: float | None = None  # None while it runs
     last_output: float = 0.0
-    announced: bool = False
-    stopped: Literal["asked", "output", "session", "others"] | None = None
+    announced: bool = False  # whether the model knows that it ended
+    stopped: Literal["asked", "output", "session", "others"] | None = None  # None: not ended by us
     has_ended: asyncio.Event = field(default_factory=asyncio.Event)
     watching: asyncio.Future[None] | None = None
 

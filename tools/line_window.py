@@ -33,23 +33,15 @@ _END_BYTES = 1024 * 1024  # at the end of a huge file, in which its last lines a
 
 @dataclass(frozen=True, slots=True)
 class LineWindow:
-    """Some neighbouring lines of a file, as they are shown: long ones cut, with the number left out.
+    """Some neighbouring lines of a file, as they are shown: long ones cut, with the number left out."""
 
-    first    the number of the first line, from 1; negative where it counts from the end of a file that is too
-             large to be counted
-    total    the file's lines; None where they were not counted
-    more     whether lines follow
-    sha256   of the whole file; None where it was not read to the end
-    stopped  whether the search for the lines took too long
-    """
-
-    first: int
+    first: int  # number of the first line; negative, from the end, in a file that is too large to be counted
     lines: list[str]
-    total: int | None
-    more: bool
+    total: int | None  # the file's lines; None where they were not counted
+    more: bool  # whether lines follow
     form: TextForm
-    sha256: str | None = None
-    stopped: bool = False
+    sha256: str | None = None  # of the whole file; None where it was not read to the end
+    stopped: bool = False  # whether the search for the lines took too long
 
     @property
     def last(self) -> int:

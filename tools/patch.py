@@ -77,16 +77,6 @@ def any_overlap(places: list[int], size: int) -> bool:
     return any(after - before < size for before, after in pairwise(places))
 
 
-def line_numbers(flat: str, places: list[int]) -> list[int]:
-    """The line (from 1) of each of the rising places."""
-    lines, line, last = [], 1, 0
-    for place in places:
-        line += flat.count("\n", last, place)
-        last = place
-        lines.append(line)
-    return lines
-
-
 def splice(source: SourceText, places: list[int], old: str, new: str) -> bytes:
     """The bytes with `new` instead of `old` (both with unified line ends) at places that do not overlap.
 

@@ -13,14 +13,16 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterator
+from contextlib import suppress
 from difflib import get_close_matches
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import Field, PrivateAttr
 
 from .base import Access, Arguments, ToolContext, ToolError
+from .text_encoding import word_set
 from .truncate import escaped
 
 _MAX_PATH_BYTES = 4_095  # PATH_MAX of Linux without its NUL
@@ -29,22 +31,14 @@ _MAX_SIBLINGS = 5_000  # names of a folder among which a similar one is sought
 _MAX_GUARDED_FILES = 2_000  # files that a hard link is compared with
 _MAGIC_LINK = re.compile(r"/proc/\d+(?:/task/\d+)?/(?:fd|map_files|ns)/")
 _LOOKALIKES = str.maketrans("\u202f\u00a0\u2009\u2018\u2019\u201c\u201d\u2013\u2014", "   ''\"\"--")
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 # Always asked about before they are changed: what runs later, what grants rights, what holds secrets. All
 # that is below these folders: hooks and settings of git, of this program, of editors and CI; keys.
-_GUARDED_FOLDERS = _words(
+_GUARDED_FOLDERS = word_set(
     ".git .makeroom .transcripts .task_outputs .claude .vscode .idea .fleet .zed .devcontainer .github"
     " .gitlab .circleci .husky .buildkite .ssh .aws .gnupg .kube .docker .cargo .direnv"
 )
-_GUARDED_PAIRS = frozenset(
-    (".config", name) for name in _words("makeroom fish git systemd autostart gh nvim pip")
-)
-_GUARDED_FILES = _words(
+_GUARDED_SETTINGS = word_set("makeroom fish git systemd autostart gh nvim pip")  # folders in .config
+_GUARDED_FILES = word_set(
     ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin"
     " .zlogout .kshrc .mkshrc .cshrc .tcshrc .login .logout .inputrc .xprofile .xinitrc .xsession"
     " .pam_environment .gitconfig .gitmodules .git-credentials .npmrc .yarnrc .yarnrc.yml .pypirc .netrc"
@@ -55,17 +49,15 @@ _GUARDED_FILES = _words(
 )
 _ENV_FILE = re.compile(r"\.env(?:\.(?!(?:example|sample|template|dist|defaults)\Z).*)?", re.DOTALL)
 # Asked about before they are read: secrets, and other sessions. To read the rest is everyday work.
-_SECRET_FOLDERS = _words(".makeroom .transcripts .ssh .aws .gnupg .kube .docker")
-_SECRET_PAIRS = frozenset(((".config", "makeroom"),))
-_SECRET_FILES = _words(".netrc .git-credentials .npmrc .pypirc id_rsa id_ed25519 id_ecdsa id_dsa")
+_SECRET_FOLDERS = word_set(".makeroom .transcripts .ssh .aws .gnupg .kube .docker")
+_SECRET_SETTINGS = word_set("makeroom")
+_SECRET_FILES = word_set(".netrc .git-credentials .npmrc .pypirc id_rsa id_ed25519 id_ecdsa id_dsa")
 # What a hard link is compared with, in the project and in the home folder.
-_LINKABLE_FILES = (
-    *(".bashrc", ".bash_profile", ".profile", ".zshrc", ".zshenv", ".zprofile", ".gitconfig"),
-    *(".ssh/authorized_keys", ".env", ".git/config", ".gitmodules"),
+_LINKABLE_FILES = word_set(
+    ".bashrc .bash_profile .profile .zshrc .zshenv .zprofile .gitconfig .ssh/authorized_keys .env .git/config"
+    " .gitmodules"
 )
-_LINKABLE_FOLDERS = (
-    *(".git/hooks", ".git/info", ".makeroom", ".transcripts", ".vscode", ".github", ".husky"),
-)
+_LINKABLE_FOLDERS = (".git/hooks", ".git/info", ".makeroom", ".transcripts", ".vscode", ".github", ".husky")
 
 
 class FileArguments(Arguments):
@@ -212,13 +204,12 @@ def is_protected(path: str, kind: Literal["read", "write"]) -> bool:
 
     Judged by name, in any letter case and any part of the path, so that no alias of the file system escapes.
     """
-    folders, pairs, files = (
-        (_SECRET_FOLDERS, _SECRET_PAIRS, _SECRET_FILES)
-        if kind == "read"
-        else (_GUARDED_FOLDERS, _GUARDED_PAIRS, _GUARDED_FILES)
-    )
+    folders, settings, files = _GUARDED_FOLDERS, _GUARDED_SETTINGS, _GUARDED_FILES
+    if kind == "read":
+        folders, settings, files = _SECRET_FOLDERS, _SECRET_SETTINGS, _SECRET_FILES
     parts = [_plain_name(part) for part in path.split("/") if part]
-    if not folders.isdisjoint(parts) or not pairs.isdisjoint(pairwise(parts)):
+    in_settings = any(above == ".config" and name in settings for above, name in pairwise(parts))
+    if in_settings or not folders.isdisjoint(parts):
         return True
     return bool(parts) and (parts[-1] in files or _ENV_FILE.fullmatch(parts[-1]) is not None)
 
@@ -245,26 +236,18 @@ def _is_link_to_guarded(path: str, roots: tuple[Path, ...]) -> bool:
         found = os.lstat(path)
     except OSError:
         return False
-    if found.st_nlink < 2:
-        return False
-    key = (found.st_dev, found.st_ino)
-    return any((each.st_dev, each.st_ino) == key for root in roots for each in _guarded_files(root))
+    guarded = (each for root in roots for each in _guarded_files(root))
+    return found.st_nlink > 1 and any(os.path.samestat(found, each) for each in guarded)
 
 
 def _guarded_files(root: Path) -> Iterator[os.stat_result]:
     """The guarded files below a root that a hard link may be another name of, at most so many."""
-    for name in _LINKABLE_FILES:
-        try:
-            yield (root / name).stat()
-        except OSError:
-            continue
     walks = (os.walk(root / name) for name in _LINKABLE_FOLDERS)
     files = (Path(folder, file) for walk in walks for folder, _, names in walk for file in names)
-    for file in islice(files, _MAX_GUARDED_FILES):
-        try:
-            yield file.lstat()
-        except OSError:
-            continue
+    named = (root / name for name in _LINKABLE_FILES)
+    for file in chain(named, islice(files, _MAX_GUARDED_FILES)):
+        with suppress(OSError):
+            yield file.stat()
 
 
 def _lookalike(path: str) -> str | None:
@@ -290,7 +273,13 @@ def _appearance(name: str) -> str:
 def suggestions(path: str, root: Path) -> list[str]:
     """At most three existing paths that may have been meant by one that does not exist."""
     folder, name = os.path.split(path)
-    found = [os.path.join(folder, each) for each in _similar(name, _names_in(folder))]
+    by_folded: dict[str, str] = {}
+    for each in _names_in(folder):
+        by_folded.setdefault(each.casefold(), each)
+    wanted = name.casefold()
+    same_stem = [folded for folded in by_folded if _stem(folded) == _stem(wanted)]
+    near = [*same_stem[:2], *get_close_matches(wanted, by_folded, 3, 0.6)]
+    found = [os.path.join(folder, by_folded[folded]) for folded in near]
     parts = path.split("/")
     for drop in range(len(parts) - 1, 0, -1):  # the same file with a folder too many or too few
         guess = os.path.join(root, *parts[drop:])
@@ -299,14 +288,8 @@ def suggestions(path: str, root: Path) -> list[str]:
     return list(dict.fromkeys(found))[:3]
 
 
-def _similar(name: str, names: list[str]) -> list[str]:
-    by_folded: dict[str, str] = {}
-    for each in names:
-        by_folded.setdefault(each.casefold(), each)
-    near = get_close_matches(name.casefold(), by_folded, 3, 0.6)
-    stem = name.casefold().rpartition(".")[0] or name.casefold()
-    same_stem = [folded for folded in by_folded if (folded.rpartition(".")[0] or folded) == stem]
-    return [by_folded[folded] for folded in dict.fromkeys([*same_stem[:2], *near])]
+def _stem(name: str) -> str:
+    return name.rpartition(".")[0] or name
 
 
 def _names_in(folder: str) -> list[str]:

@@ -37,25 +37,21 @@ class SupervisorLost(Exception):
 class CommandHandle:
     """A command under way.
 
-    take    gets the output as it comes
-    pid     of its shell, or why it could not be started
-    exited  the raw wait status of its shell; None: the supervisor was lost
-    strays  how many of its processes were alive when the shell ended
-    left    the answer to the newest question for those processes
-    closed  done when no process holds its output any more
-    over    done when no process of it is left
+    `pid` is that of its shell, or why it could not be started; `exited` its shell's raw wait status, or None
+    where the supervisor was lost. `closed` is done when no process holds its output any more, `over` when no
+    process of it is left.
     """
 
     client: SupervisorClient
     number: int
-    take: Callable[[bytes], object]
+    take: Callable[[bytes], object]  # gets the output as it comes
     fd: int
     pid: asyncio.Future[int | OSError] = field(default_factory=lambda: _future())
     exited: asyncio.Future[int | None] = field(default_factory=lambda: _future())
     closed: asyncio.Future[None] = field(default_factory=lambda: _future())
     over: asyncio.Future[None] = field(default_factory=lambda: _future())
-    left: asyncio.Future[list[tuple[int, str]]] | None = None
-    strays: int = 0
+    left: asyncio.Future[list[tuple[int, str]]] | None = None  # the answer to the newest question for strays
+    strays: int = 0  # how many of its processes were alive when the shell ended
 
     def read(self) -> None:
         """Take one piece of the output; called by the event loop when there is some."""

@@ -30,6 +30,11 @@ def pluralize(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def word_set(text: str) -> frozenset[str]:
+    """The words of a table that is written as one text."""
+    return frozenset(text.split())
+
+
 @dataclass(frozen=True, slots=True)
 class TextForm:
     """How a file's text is written. `newline` is the most frequent line end, "" where there is none."""

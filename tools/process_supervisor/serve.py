@@ -41,8 +41,6 @@ _RESET_SIGNALS = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 class RunningCommand:
     """One command under way; `pid` is its shell's."""
 
-    __slots__ = ("ending", "number", "pid", "status", "termed")
-
     def __init__(self, number: int, pid: int) -> None:
         self.number, self.pid = number, pid
         self.status: int | None = None  # the shell's raw wait status, once it ended
