@@ -191,9 +191,9 @@ def command_result(
     """The result of a command that ran in the foreground."""
     spool.flush()
     text = _output_text(spool, context.folder)
-    stored = spool.stored(context.folder)
     notes = list(_end_notes(end, limits, spool))
     if end.job is not None:
+        stored = spool.stored(context.folder)
         named = ", ".join(f"pid {pid} ({' '.join(words.split())[:80]})" for pid, words in end.left[:8])
         more = f" and {len(end.left) - 8} more" if len(end.left) > 8 else ""
         where = f", its output goes on in {stored.path}" if stored else ""

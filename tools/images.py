@@ -122,15 +122,13 @@ def _png_size(data: bytes) -> tuple[int, int]:
         if struct.unpack(">I", checksum) != (zlib.crc32(body),):
             raise BadImage("its checksums are wrong")
         place += 12 + length
-    width, height = struct.unpack(">II", data[16:24])
-    return width, height
+    return struct.unpack(">II", data[16:24])
 
 
 def _gif_size(data: bytes) -> tuple[int, int]:
     if not data.rstrip(b"\0").endswith(b";"):
         raise ValueError
-    width, height = struct.unpack("<HH", data[6:10])
-    return width, height
+    return struct.unpack("<HH", data[6:10])
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int]:

@@ -42,7 +42,7 @@ class CommandHandle:
     process of it is left.
     """
 
-    client: SupervisorClient
+    channel: JsonSocket
     number: int
     take: Callable[[bytes], object]  # gets the output as it comes
     fd: int
@@ -76,8 +76,8 @@ class CommandHandle:
 
     def end(self) -> None:
         """TERM to all that the command started, KILL after half a second; `over` is done afterwards."""
-        if self.client.alive and not self.over.done():
-            self.client.send({"op": "end", "n": self.number})
+        if self.channel.open and not self.over.done():
+            self.channel.send({"op": "end", "n": self.number})
 
     def drop(self) -> None:
         """Take no more output, and end the command without waiting for it."""
@@ -86,11 +86,11 @@ class CommandHandle:
 
     async def what_is_left(self) -> list[tuple[int, str]]:
         """(pid, command line) of what the command left running."""
-        if not self.client.alive or self.over.done():
+        if not self.channel.open or self.over.done():
             return []
         if self.left is None or self.left.done():
             self.left = _future()
-            self.client.send({"op": "left", "n": self.number})
+            self.channel.send({"op": "left", "n": self.number})
         return await asyncio.shield(self.left)
 
 
@@ -205,14 +205,11 @@ class SupervisorClient:
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         self._count += 1
-        command = CommandHandle(self, self._count, take, reader)
+        command = CommandHandle(self._socket, self._count, take, reader)
         self.commands[command.number] = command
         self.loop.add_reader(reader, command.read)
         self._socket.send({"op": "run", "n": command.number, **start}, writer)
         return command
-
-    def send(self, message: Mapping[str, Any]) -> None:
-        self._socket.send(message)
 
     @property
     def refused(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 
 _BYTE_ORDER_MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
@@ -129,19 +130,11 @@ def _guess(data: bytes) -> tuple[str, TextForm]:
     valid = sum(1 for char in text[:_SAMPLE_CHARS] if char > "\x7f" and not "\udc80" <= char <= "\udcff")
     if valid < strays:
         for codec in ("cp932", "cp1252"):
-            legacy = _decode_exactly(data, codec)
-            if legacy is not None and (codec != "cp932" or _looks_japanese(legacy)):
-                return legacy, TextForm(codec, "strict", newline=common_newline(legacy))
+            with suppress(UnicodeError):
+                legacy = data.decode(codec)
+                if legacy.encode(codec) == data and (codec != "cp932" or _looks_japanese(legacy)):
+                    return legacy, TextForm(codec, "strict", newline=common_newline(legacy))
     return text, TextForm(newline=common_newline(text), strays=strays)
-
-
-def _decode_exactly(data: bytes, codec: str) -> str | None:
-    """The text, if encoding it gives the same bytes."""
-    try:
-        text = data.decode(codec)
-        return text if text.encode(codec) == data else None
-    except UnicodeError:
-        return None
 
 
 def _looks_japanese(text: str) -> bool:

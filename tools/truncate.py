@@ -75,14 +75,14 @@ def escaped(text: str, keep: str = "\n\t") -> str:
 
     `keep` holds the control characters that stay: none for what must be on one line, such as a path.
     """
-    return _UNSAFE_CHAR.sub(lambda found: found[0] if found[0] in keep else _spelled_out(found[0]), text)
 
+    def spelled_out(found: re.Match[str]) -> str:
+        code = ord(found[0])
+        if found[0] in keep:
+            return found[0]
+        return chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else f"U+{code:04X}"
 
-def _spelled_out(char: str) -> str:
-    code = ord(char)
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "␡" if code == 0x7F else f"U+{code:04X}"
+    return _UNSAFE_CHAR.sub(spelled_out, text)
 
 
 def _final_state(line: str) -> str:

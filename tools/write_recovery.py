@@ -83,11 +83,7 @@ def recover(folder: Path) -> list[str]:
     A file that is neither whole nor partly overwritten was changed by another program: it is left alone.
     """
     restored: list[str] = []
-    try:
-        journals = [each for each in folder.iterdir() if each.suffix == ".undo"]
-    except OSError:
-        return []
-    for each in journals:
+    for each in list(folder.glob("*.undo")):
         with suppress(OSError):
             restored += _settle(each)
     return restored
