@@ -93,12 +93,40 @@ class RecordLookup(Protocol):
         """(id, excerpt) of the facts that hold the words, best first."""
 
 
+@dataclass(frozen=True, slots=True)
+class SpawnRequest:
+    """A nested session to run: its first prompt, and what it may use."""
+
+    prompt: str
+    tools: tuple[str, ...] | None = None  # names of those it is offered; None: all of the calling session
+    system: str = ""  # added to the system prompt
+    max_turns: int | None = None  # limits its requests to the model; None: as for the calling session
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnResult:
+    """How a nested session ended: its last reply, its id, the requests it sent."""
+
+    text: str
+    session: str
+    turns: int
+    error: str = ""  # one line why it ended early; `text` is then the last text it wrote, if any
+
+
 @dataclass(slots=True)
 class ToolContext:
     """What a session's tools work with. One value for each session; only tools change what is in it.
 
     `in_view` tells whether the result with that seq still stands unchanged in the conversation; `compact`
     asks for a compaction before the next request, and takes what to keep in detail.
+
+    Contract of `spawn`: the nested session has a transcript of its own, linked to the calling one by
+    `parent`. It shares the calling session's process supervisor, so its commands end with that session; its
+    checkpoints, so that a rewind takes back its changes; and its budget, so that its cost counts there. It
+    has no more permissions than the calling session and asks the same approver. Whatever ends it (a model
+    error, the budget, `max_turns`) is told in SpawnResult.error, not raised; it raises ToolError only where
+    it cannot be started. Cancelling the call interrupts the nested session, whose transcript stays sound, and
+    raises CancelledError.
     """
 
     folder: Path  # the project's root, a real path
@@ -115,6 +143,7 @@ class ToolContext:
     masks: SecretMasks = field(default_factory=SecretMasks)  # values that no stored output may hold
     locks: dict[str, Any] = field(default_factory=dict)  # real path -> asyncio.Lock: one change at a time
     jobs: Any = None  # the session's tools.jobs.CommandRunner, made on first use
+    spawn: Callable[[SpawnRequest], Awaitable[SpawnResult]] | None = None  # None: none can be started
 
 
 @dataclass(frozen=True, slots=True)

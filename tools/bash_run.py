@@ -202,7 +202,7 @@ def command_result(
         notes.append(f"[hint: {advice}]")
     if end.disk_used >= limits.disk_bytes:
         notes.append(f"[{end.disk_used / 1e9:.1f} GB less disk is free than before this command]")
-    if hidden := count_invisible(_decoded(spool.tail())):
+    if not _is_binary(_decoded(spool.head())) and (hidden := count_invisible(_decoded(spool.tail()))):
         notes.append(f"[{pluralize(hidden, 'invisible character')} were taken out of this output]")
     if text and notes:
         text += "\n"
