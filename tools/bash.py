@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -123,15 +124,12 @@ def _seconds_from(context: ToolContext, variable: str) -> float | None:
     text = context.environ.get(variable, "").strip()
     if not text:
         return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise ToolError(
-            f"{variable} is {text!r}, which is no number of milliseconds.\nThe person has to correct it."
-        )
-    return value / 1000
+    with suppress(ValueError):
+        if 0 < float(text) < float("inf"):
+            return float(text) / 1000
+    raise ToolError(
+        f"{variable} is {text!r}, which is no number of milliseconds.\nThe person has to correct it."
+    )
 
 
 async def _start_job(runner: CommandRunner, line: str, spool: Spool) -> ToolResult:

@@ -22,7 +22,6 @@ _ANSWERING = word_set("grep egrep fgrep zgrep rg ag diff cmp colordiff test [ [[
 _ANSWERING_GIT = frozenset(("grep", "diff"))
 # Programs that wait forever without a terminal instead of giving up.
 _EDITORS = word_set("vi vim nvim view vimdiff gvim emacs nano pico joe mcedit hx kak ed")
-_EDITOR_MENTION = re.compile("vi|ed|emacs|nano|pico|joe|hx|kak")  # of any of them
 _EDITOR_BATCH = re.compile(
     r"\s(?:-[a-zA-Z]*[es][a-zA-Z]*|--batch|--script|--version|--help|-c|\+\S+)(?=\s|$)"
 )
@@ -103,7 +102,7 @@ def is_answer(line: str, status: int) -> bool:
 
 def opens_editor(line: str) -> bool:
     """Whether the command line starts an editor that would wait forever for keys."""
-    return _EDITOR_MENTION.search(line) is not None and any(
+    return any(
         _program(words) in _EDITORS and not _EDITOR_BATCH.search(" " + " ".join(words[1:]))
         for words in lex_commands(line)
     )

@@ -13,10 +13,6 @@ class CompactArguments(Arguments):
     focus: str = Field("", description="What must be kept in detail: decisions, files, open tasks.")
 
 
-def _title(arguments: CompactArguments) -> str:
-    return arguments.focus.strip() or "make room"
-
-
 async def ask_for_compaction(arguments: CompactArguments, call: ToolCall) -> ToolResult:
     call.context.compact(arguments.focus.strip())
     return text_result(
@@ -34,7 +30,7 @@ Use it between two pieces of work, when what came before is no longer needed wor
 recall shows the original of everything that was shortened. The conversation goes on by itself.""",
     arguments=CompactArguments,
     kind="asks",
-    title=_title,
+    title=lambda arguments: arguments.focus.strip() or "make room",
     access=no_access,
     run=ask_for_compaction,
 )

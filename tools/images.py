@@ -12,6 +12,7 @@ import io
 import struct
 import warnings
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 from transcripts.messages import ImageBlock
@@ -73,14 +74,12 @@ def _with_pillow(data: bytes, kind: str, pillow: Any) -> tuple[ImageBlock, str]:
     raise BadImage("it stays too large however much it is scaled")
 
 
-def _encodings(image: Any) -> list[tuple[str, bytes]]:
+def _encodings(image: Any) -> Iterator[tuple[str, bytes]]:
     """(media type, bytes): PNG, which loses nothing, then JPEG, which is smaller."""
-    found = []
     for kind, modes, options in (("PNG", ("L", "LA", "P", "RGB", "RGBA"), {}), ("JPEG", (), {"quality": 85})):
         output = io.BytesIO()
         (image if image.mode in modes else image.convert("RGB")).save(output, kind, **options)
-        found.append((f"image/{kind.lower()}", output.getvalue()))
-    return found
+        yield f"image/{kind.lower()}", output.getvalue()
 
 
 def _without_pillow(data: bytes, kind: str) -> tuple[ImageBlock, str]:

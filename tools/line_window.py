@@ -170,14 +170,13 @@ def _last_lines(descriptor: int, size: int, form: TextForm, wanted: tuple[int, i
 
 def _form_of(sample: bytes) -> TextForm | None:
     """The form of a large file by its beginning, which may end within a character."""
-    for less in range(4):
-        found = decode_text(sample[: len(sample) - less])
-        if found is None:
-            return None
-        if not found[1].strays and (found[1].codec != "cp1252" or less == 3):
-            return found[1]
-    found = decode_text(sample)
-    return found[1] if found is not None else None
+    guesses = [decode_text(sample[: len(sample) - less]) for less in range(4)]
+    for less, found in enumerate(guesses):
+        if found is None or (not found[1].strays and (found[1].codec != "cp1252" or less == 3)):
+            break
+    else:
+        found = guesses[0]
+    return found and found[1]
 
 
 def _shown(lines: list[str], lengths: list[int] | None = None) -> list[str]:

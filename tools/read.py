@@ -199,7 +199,10 @@ def _binary(path: str, head: bytes, size: int) -> ToolError:
 
 def _listing(path: str) -> ToolResult:
     with os.scandir(path) as entries:
-        names = sorted(_entry_name(entry) for entry in islice(entries, _MAX_COUNTED_ENTRIES))
+        names = sorted(
+            one_line_path(mark_stray_bytes(entry.name)) + "/" * entry.is_dir()
+            for entry in islice(entries, _MAX_COUNTED_ENTRIES)
+        )
     left = len(names) - _MAX_LISTED_ENTRIES
     more = f"\n… and {left:,} more; list them with bash" if left > 0 else ""
     listed = "\n".join(names[:_MAX_LISTED_ENTRIES])
@@ -208,11 +211,6 @@ def _listing(path: str) -> ToolResult:
         error=True,
         human={"note": f"folder, {len(names):,} entries"},
     )
-
-
-def _entry_name(entry: os.DirEntry[str]) -> str:
-    name = one_line_path(mark_stray_bytes(entry.name))
-    return f"{name}/" if entry.is_dir() else name
 
 
 TOOL = Tool(

@@ -23,10 +23,6 @@ class RecallArguments(Arguments):
     )
 
 
-def _title(arguments: RecallArguments) -> str:
-    return (arguments.id or arguments.query or "").strip()
-
-
 async def recall_original(arguments: RecallArguments, call: ToolCall) -> ToolResult:
     lookup = call.context.lookup
     if lookup is None:
@@ -82,7 +78,7 @@ was, page by page.
 A file may have changed since it was shown here: read it again before you edit it.""",
     arguments=RecallArguments,
     kind="recalls",
-    title=_title,
+    title=lambda arguments: (arguments.id or arguments.query or "").strip(),
     access=no_access,
     run=recall_original,
     parallel=True,

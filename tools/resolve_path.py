@@ -161,12 +161,10 @@ def canonical_path(path: str) -> str:
     done, links = "/", 0
     while parts:
         part = parts.pop()
-        if part in ("", "."):
+        if part in ("", ".", ".."):
+            done = os.path.dirname(done) if part == ".." else done
             continue
-        if part == "..":
-            done = os.path.dirname(done)
-            continue
-        step = f"{done}/{part}" if done != "/" else f"/{part}"
+        step = os.path.join(done, part)
         try:
             link = os.readlink(step)
         except OSError:

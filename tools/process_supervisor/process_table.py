@@ -16,31 +16,20 @@ CALL_VARIABLE = "MAKEROOM_CALL"  # in the environment of a command's processes: 
 def processes() -> dict[int, tuple[int, int]]:
     """pid -> (parent, session) of every living process; empty where there is no /proc."""
     found: dict[int, tuple[int, int]] = {}
-    try:
-        names = os.listdir("/proc")
-    except OSError:
-        return found
-    for name in names:
-        if name.isdigit():
-            with suppress(OSError, ValueError, IndexError):
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    fields = file.read().rpartition(b")")[2].split()  # a name may hold spaces and brackets
-                if fields[0] not in (b"Z", b"X"):
-                    found[int(name)] = (int(fields[1]), int(fields[3]))
+    for name in filter(str.isdigit, os.listdir("/proc") if has_proc() else ()):
+        with suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()  # a name may hold spaces and brackets
+            if fields[0] not in (b"Z", b"X"):
+                found[int(name)] = (int(fields[1]), int(fields[3]))
     return found
 
 
 def descendants(root: int, known: dict[int, tuple[int, int]]) -> set[int]:
     """Every known process below `root`."""
-    children: dict[int, list[int]] = {}
-    for pid, (parent, _) in known.items():
-        children.setdefault(parent, []).append(pid)
     found: set[int] = set()
-    queue = children.get(root, [])
-    while queue:
-        pid = queue.pop()
-        found.add(pid)
-        queue.extend(children.get(pid, ()))
+    layer = {root}
+    while layer := {pid for pid, (parent, _) in known.items() if parent in layer} - found:
+        found |= layer
     return found
 
 
@@ -55,11 +44,9 @@ def has_proc() -> bool:
 def has_children() -> bool:
     """Whether this process has any; True where the kernel does not tell."""
     me = os.getpid()
-    try:
-        with open(f"/proc/{me}/task/{me}/children", "rb") as file:
-            return bool(file.read().strip())
-    except OSError:
-        return True
+    with suppress(OSError), open(f"/proc/{me}/task/{me}/children", "rb") as file:
+        return bool(file.read().strip())
+    return True
 
 
 def group_lives(group: int) -> bool:

@@ -15,19 +15,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from . import CANNOT_ENCLOSE
-from .process_table import (
-    CALL_VARIABLE,
-    command_line_of,
-    command_number_of,
-    descendants,
-    group_lives,
-    has_children,
-    has_proc,
-    is_crowded,
-    processes,
-    send_signal,
-)
+from . import CANNOT_ENCLOSE, process_table
 from .sandbox import contain, limit_processes
 
 TERM_GRACE_S = 0.5  # between TERM and KILL
@@ -99,7 +87,7 @@ class Supervisor:
             self.send({"n": number, "left": [], "over": True})
         elif request["op"] == "left":
             found = sorted(self.tree(command) - {command.pid})
-            self.send({"n": number, "left": [[pid, command_line_of(pid)] for pid in found]})
+            self.send({"n": number, "left": [[pid, process_table.command_line_of(pid)] for pid in found]})
         elif command.ending is None:
             command.ending = time.monotonic()
 
@@ -109,7 +97,7 @@ class Supervisor:
             os.chdir(request["cwd"])
             moves = [(os.POSIX_SPAWN_DUP2, self.null, 0)]
             moves += [(os.POSIX_SPAWN_DUP2, out, 1), (os.POSIX_SPAWN_DUP2, out, 2)]
-            env = {**request["env"], CALL_VARIABLE: str(number)}
+            env = {**request["env"], process_table.CALL_VARIABLE: str(number)}
             fresh: dict[str, Any] = {"setsid": True, "setsigmask": (), "setsigdef": _RESET_SIGNALS}
             pid = os.posix_spawn(request["path"], request["argv"], env, file_actions=moves, **fresh)
         except OSError as error:
@@ -123,18 +111,13 @@ class Supervisor:
 
     def reap(self) -> None:
         """Collect every child that ended, adopted ones too."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                pid = 0
-            if not pid:
-                break
-            self.owners.pop(pid, None)
-            for command in self.commands.values():
-                if command.pid == pid and command.status is None:
-                    command.status = status
-                    self.send({"n": command.number, "status": status, "strays": len(self.tree(command))})
+        with suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                self.owners.pop(ended[0], None)
+                for command in self.commands.values():
+                    if command.pid == ended[0] and command.status is None:
+                        command.status, strays = ended[1], len(self.tree(command))
+                        self.send({"n": command.number, "status": command.status, "strays": strays})
         for command in [command for command in self.commands.values() if command.status is not None]:
             if not self.tree(command):
                 del self.commands[command.number]
@@ -146,7 +129,7 @@ class Supervisor:
         ending = [command for command in self.commands.values() if command.ending is not None]
         for command in ending:
             waited = now - (command.ending or now)
-            if self.enclosed and (waited > TERM_GRACE_S + KILL_GRACE_S or is_crowded()):
+            if self.enclosed and (waited > TERM_GRACE_S + KILL_GRACE_S or process_table.is_crowded()):
                 os.kill(-1, signal.SIGKILL)
             elif waited > TERM_GRACE_S:
                 self.signal_tree(command, signal.SIGKILL)
@@ -158,24 +141,24 @@ class Supervisor:
             self.reap()
 
     def signal_tree(self, command: RunningCommand, number: int) -> None:
-        send_signal(self.tree(command), [command.pid], number)
+        process_table.send_signal(self.tree(command), [command.pid], number)
 
     def tree(self, command: RunningCommand) -> set[int]:
         """Every living process that the command started, also detached, re-parented and renamed ones."""
-        if command.status is not None and not has_children():
+        if command.status is not None and not process_table.has_children():
             return set()
-        known = processes()
+        known = process_table.processes()
         if not known:  # only the process group can be seen
-            return {command.pid} if group_lives(command.pid) else set()
+            return {command.pid} if process_table.group_lives(command.pid) else set()
         children = [pid for pid, (parent, _) in known.items() if parent == os.getpid()]
         mine = [pid for pid in children if self.owner(pid, known[pid][1]) == command.number]
-        return set(mine).union(*(descendants(pid, known) for pid in mine))
+        return set(mine).union(*(process_table.descendants(pid, known) for pid in mine))
 
     def owner(self, pid: int, session: int) -> int | None:
         """The command that a child belongs to: by its shell, its environment, its session, or the newest."""
         if pid not in self.owners:
             by_shell = {command.pid: number for number, command in self.commands.items()}
-            number = by_shell.get(pid) or command_number_of(pid) or by_shell.get(session)
+            number = by_shell.get(pid) or process_table.command_number_of(pid) or by_shell.get(session)
             if number not in self.commands:
                 number = max(self.commands, default=0)
             if not number:
@@ -200,7 +183,8 @@ def _signal_all(enclosed: bool, groups: list[int], number: int) -> None:
         with suppress(ProcessLookupError):
             os.kill(-1, number)
     else:
-        send_signal(descendants(os.getpid(), processes()), groups, number)
+        below = process_table.descendants(os.getpid(), process_table.processes())
+        process_table.send_signal(below, groups, number)
 
 
 def _collect(groups: list[int]) -> bool:
@@ -209,7 +193,7 @@ def _collect(groups: list[int]) -> bool:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
         return True
-    return not has_proc() and any(group_lives(group) for group in groups)
+    return not process_table.has_proc() and any(process_table.group_lives(group) for group in groups)
 
 
 def main(fd: str, folder: str, how: str) -> None:
