@@ -36,6 +36,7 @@ from transcripts.messages import (
     UnknownBlock,
 )
 from transcripts.view import MESSAGE_TOKENS
+from transcripts.view_renderer import MAX_IMAGE_TOKENS
 
 from .invariants import fact_at
 
@@ -50,7 +51,6 @@ SPLIT_PATTERN = (
 ENCODED_AT_ONCE_CHARS = 50_000  # bounds the list of tokens and the regular expression's stack
 BLOCK_FRAME_TOKENS = 4  # of a block that is more than text
 PIXELS_PER_TOKEN = 750  # of an image, by the API's documentation
-MAX_IMAGE_TOKENS = 1_600  # of the largest image after the API has scaled it
 IMAGE_HEAD_CHARS = 64_000  # of base64, in which the size of an image is looked for
 
 INITIAL_SLOPE = 1.0  # before the first reply; on recordings of current models it is 1.2 to 1.5

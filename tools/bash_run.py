@@ -25,8 +25,8 @@ from .supervisor_client import CommandHandle
 from .text_encoding import pluralize
 from .truncate import count_invisible, cut_at_lines, escaped, printable
 
-MAX_RESULT_CHARS = 30_000  # up to which an output is shown whole, as Claude Code does
-_HEAD_CHARS, _TAIL_CHARS = 4_000, 25_000  # of a longer one: with the notes it stays below MAX_RESULT_CHARS
+_MAX_UNCUT_CHARS = 30_000  # up to which an output is shown whole, as Claude Code does
+_HEAD_CHARS, _TAIL_CHARS = 4_000, 25_000  # of a longer one: with the notes it stays below _MAX_UNCUT_CHARS
 _MAX_SCREEN_CHARS = 10_000  # for the person; the screen shows fewer still
 _MAX_PROGRESS_BYTES = 8_192  # of new output that are shown at once while a command runs
 _PROGRESS_INTERVAL_S = 0.1
@@ -208,7 +208,7 @@ def command_result(
         text += "\n"
     if end.job is None:
         spool.close()
-        if spool.written and spool.whole and len(_plain(_decoded(spool.tail()))) <= MAX_RESULT_CHARS:
+        if spool.written and spool.whole and len(_plain(_decoded(spool.tail()))) <= _MAX_UNCUT_CHARS:
             spool.drop()
     return text_result(
         (text + "\n".join(notes)) or "[no output]",
@@ -223,14 +223,14 @@ def _output_text(spool: Spool, folder: Path) -> str:
     """The output as the model gets it. What does not fit is kept in a file, which the text names."""
     head, tail = _decoded(spool.head()), _decoded(spool.tail())
     if _is_binary(head):
-        if spool.total > MAX_RESULT_CHARS:
+        if spool.total > _MAX_UNCUT_CHARS:
             spool.keep()
         stored = spool.stored(folder)
         where = f", kept in {stored.path}" if stored else ""
         return f"[binary output, {spool.total:,} bytes{where}]"
     if spool.whole:
         text = _plain(tail)
-        if len(text) <= MAX_RESULT_CHARS:
+        if len(text) <= _MAX_UNCUT_CHARS:
             return text.rstrip("\n")
         spool.keep()
         head = tail
@@ -314,7 +314,7 @@ def job_result(job: BackgroundJob, context: ToolContext, now: float, limits: Com
     stored = job.spool.stored(context.folder)
     size = f"{pluralize(job.spool.lines, 'line')}, {pluralize(stored.size, 'byte')}" if stored else ""
     where = f" in {stored.path} ({size})" if stored else ""
-    if len(shown) > MAX_RESULT_CHARS or missing:
+    if len(shown) > _MAX_UNCUT_CHARS or missing:
         first, last = cut_at_lines(shown[:_HEAD_CHARS], shown[-_TAIL_CHARS:])
         shown = last if missing else f"{first}\n[...]\n{last}"
         shown = f"[older output is left out; all of it is{where}]\n{shown}"

@@ -50,7 +50,7 @@ class CommandHandle:
     exited: asyncio.Future[int | None] = field(default_factory=lambda: _future())
     closed: asyncio.Future[None] = field(default_factory=lambda: _future())
     over: asyncio.Future[None] = field(default_factory=lambda: _future())
-    left: asyncio.Future[list[tuple[int, str]]] | None = None  # the answer to the newest question for strays
+    left: asyncio.Future[list[tuple[int, str]]] | None = None  # what is left, where that was asked
     strays: int = 0  # how many of its processes were alive when the shell ended
 
     def read(self) -> None:
@@ -88,10 +88,9 @@ class CommandHandle:
         """(pid, command line) of what the command left running."""
         if not self.channel.open or self.over.done():
             return []
-        if self.left is None or self.left.done():
-            self.left = _future()
-            self.channel.send({"op": "left", "n": self.number})
-        return await asyncio.shield(self.left)
+        self.left = _future()
+        self.channel.send({"op": "left", "n": self.number})
+        return await self.left
 
 
 def _future() -> asyncio.Future[Any]:

@@ -24,7 +24,7 @@ from transcripts.fold import Folded
 from transcripts.messages import Block, TextBlock, ToolResultBlock, ToolUseBlock
 from transcripts.view import Message, PartKind
 
-_RECALL_ID = re.compile(
+_RECALL_MENTION = re.compile(
     r"\b(?P<kind>[rc])(?P<first>\d+)(?:\.\d+)?(?:\s*(?:-|–|\.\.\.?|to)\s*(?P=kind)?(?P<last>\d+)\b)?"
 )
 
@@ -93,7 +93,7 @@ class Replacements:
         parts = (part for message in messages for part in message.parts)
         self.text = "\n".join(_texts(part.block for part in parts if part.kind is PartKind.PLACEHOLDER))
         self._results, self._compactions, self._ranges = set(), set(), []
-        for hit in _RECALL_ID.finditer(self.text):
+        for hit in _RECALL_MENTION.finditer(self.text):
             first, last = int(hit["first"]), int(hit["last"] or hit["first"])
             if hit["kind"] == "c":
                 self._compactions.add(first)
