@@ -159,57 +159,69 @@ class Judge:
     def __init__(self, binds):
         self.binds = binds
         self.made = {}  # (seq, index) of a thinking block -> the digest of what stood before it, its place
+        self.read = {}  # id of a message -> the message, which never changes, and what `read_message` makes of it
 
     def after(self, folded, fact):
-        view = folded.view
+        bodies = [self.body(message) for message in folded.view]
+        stands = standing(folded.view, bodies)
         if isinstance(fact, Reply):
-            for key, stands in standing(view).items():
-                if key[0] == fact.seq:
-                    self.made[key] = stands
-        assert verdict(folded, self.made, self.binds) == []
+            self.made.update((key, place) for key, place in stands.items() if key[0] == fact.seq)
+        messages = [body for body, _ in bodies]
+        assert grammar(folded.view, messages) + self.moved(stands, turns(messages)) == []
+
+    def body(self, message):
+        if id(message) not in self.read:
+            self.read[id(message)] = message, read_message(message)
+        return self.read[id(message)][1]
+
+    def moved(self, stands, last_turn):
+        """The thinking that does not stand where it was made."""
+        found = []
+        for key, (digest, place, turn) in stands.items():
+            then, was, _ = self.made[key]
+            if self.binds and digest != then:
+                found.append(f"thinking {key} stands behind something else")
+            if turn == last_turn and place != was:
+                found.append(f"thinking {key} has place {place}, was made at {was}")
+        return found
 
 
-def verdict(folded, made, binds):
-    view = folded.view
-    messages = [json.loads(encode_message(message)) for message in view]
+def read_message(message):
+    """A message as it is sent, and the bytes of each of its blocks, with its role, for a digest."""
+    body = json.loads(encode_message(message))
+    role = message.role.encode()
+    return body, [role + json.dumps(block, sort_keys=True).encode() for block in body["content"]]
+
+
+def grammar(view, messages):
+    """What the API would refuse about a view, followed by a prompt where it ends in a reply."""
     if not messages:
         return []
     if messages[-1]["role"] == "assistant":
-        messages.append({"role": "user", "content": [{"type": "text", "text": "continue"}]})
-    found = [*violations(messages), *(problems(view) if view[-1].role == "user" else ())]
-    last_turn = turn_of(view)
-    for key, (digest, place, turn) in standing(view).items():
-        then, was, _ = made[key]
-        if binds and digest != then:
-            found.append(f"thinking {key} stands behind something else")
-        if turn == last_turn and place != was:
-            found.append(f"thinking {key} has place {place}, was made at {was}")
-    return found
+        return violations(
+            [*messages, {"role": "user", "content": [{"type": "text", "text": "continue"}]}]
+        )
+    return [*violations(messages), *problems(view)]
 
 
-def standing(view) -> dict[tuple[int, int], tuple[bytes, int, int]]:
+def standing(view, bodies) -> dict[tuple[int, int], tuple[bytes, int, int]]:
     """Of each thinking block: digest of all before it, its place in its turn, the number of the turn."""
     digest, place, turn = hashlib.blake2b(), 0, 0
     found: dict[tuple[int, int], tuple[bytes, int, int]] = {}
-    for message in view:
-        for part, block in zip(message.parts, json.loads(encode_message(message))["content"], strict=True):
+    for message, (body, encoded) in zip(view, bodies, strict=True):
+        for part, block, piece in zip(message.parts, body["content"], encoded, strict=True):
             if message.role == "user" and block["type"] != "tool_result":
                 place, turn = 0, turn + 1
             if part.kind is PartKind.THINKING:
                 found[part.seq, part.index] = (digest.digest(), place, turn)
                 place += 1
-            digest.update(message.role.encode() + json.dumps(block, sort_keys=True).encode())
+            digest.update(piece)
     return found
 
 
-def turn_of(view):
-    return sum(
-        1
-        for message in view
-        if message.role == "user"
-        for block in json.loads(encode_message(message))["content"]
-        if block["type"] != "tool_result"
-    )
+def turns(messages):
+    blocks = (block for body in messages if body["role"] == "user" for block in body["content"])
+    return sum(block["type"] != "tool_result" for block in blocks)
 
 
 def bodies(folded):
