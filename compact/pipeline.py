@@ -14,7 +14,7 @@ from compact.layers import LAYERS
 from compact.layers.summary import dummy_summary, summarize_on_request
 from transcripts.facts import Fold
 
-from .plan import CompactionPlan, Flow, Layer, Proposal, Situation, SummaryReply, Trigger
+from .plan import CompactionPlan, Flow, Layer, Proposal, Situation, SummaryReply, Trigger, finish_plan
 from .reactive import reactive_ladder
 from .report import largest_blocks
 from .settings import CompactSettings
@@ -34,12 +34,13 @@ def plan(situation: Situation, trigger: Trigger, focus: str = "", rung: int = 0)
     trigger "auto": before a model call; "manual" and "tool": on request, `focus` says what to pay attention
     to; "reactive": the API refused the prompt as too long, `rung` counts from 1.
     """
-    settings = situation.settings
     match trigger:
         case "auto":
-            return (yield from _automatic(situation)) if settings.automatic else CompactionPlan()
+            return (yield from _automatic(situation))
+        case "reactive" if situation.settings.reactive:
+            return (yield from reactive_ladder(situation, rung))
         case "reactive":
-            return (yield from reactive_ladder(situation, rung)) if settings.reactive else CompactionPlan()
+            return CompactionPlan()
         case "manual" | "tool":
             return (yield from summarize_on_request(situation, trigger, focus))
 
@@ -48,7 +49,7 @@ def _automatic(situation: Situation) -> Flow:
     """Ask the layers in order; each plans on what the layers before it have left."""
     now, total, made = situation, CompactionPlan(), list[tuple[Layer, Proposal]]()
     for layer, least in _active(LAYERS, situation.settings, situation.window):
-        if not now.reaches(least):
+        if not now.reaches(least, layer.messages_only):
             continue
         step = layer.plan(now)
         planned = CompactionPlan(step) if isinstance(step, tuple) else (yield from step)
@@ -66,8 +67,8 @@ def _automatic(situation: Situation) -> Flow:
 def _active(
     layers: tuple[Layer, ...], settings: CompactSettings, window: ContextWindow
 ) -> tuple[tuple[Layer, int], ...]:
-    """The layers that may act under these settings, each with the prompt size from which on it may."""
-    sizes = ((layer, layer.min_tokens(settings, window)) for layer in layers)
+    """The layers that may act unasked under these settings, each with the size from which on it may."""
+    sizes = ((layer, layer.min_tokens(settings, window)) for layer in layers if settings.automatic)
     return tuple((layer, least) for layer, least in sizes if least is not None)
 
 
@@ -76,14 +77,8 @@ def dry_run(situation: Situation, trigger: Trigger, focus: str = "") -> Compacti
 
     What would be folded, cleared and kept is exactly what then happens; only the summary's size is a guess.
     """
-    flow = plan(situation, trigger, focus)
     answer = SummaryReply(f"<summary>{dummy_summary(situation)}</summary>", stop="end_turn")
-    try:
-        next(flow)
-        while True:
-            flow.send(answer)
-    except StopIteration as stop:
-        planned: CompactionPlan = stop.value
+    planned = finish_plan(plan(situation, trigger, focus), lambda request: answer)
     goes = tuple(line for proposal in planned.proposals for line in _preview(situation, proposal))
     return replace(planned, goes=goes, stays=_largest_left(situation, planned))
 

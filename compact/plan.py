@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from transcripts.facts import Edit
 from transcripts.fold import Folded
@@ -17,12 +16,15 @@ from .settings import CompactSettings
 from .tokens import Calibration, TokenCounter, context_tokens
 from .window import CRITICAL_PERCENT, ContextWindow, percent, trigger_of
 
+if TYPE_CHECKING:
+    from .ledger import Ledger
+
 Trigger = Literal["auto", "manual", "tool", "reactive"]
 File = tuple[str, str]  # (name, text) of a stored output
 OUTPUTS_PREFIX = ".task_outputs/tool-results/"
 
 
-@dataclass(frozen=True)  # without slots: the cached properties are kept in __dict__
+@dataclass(frozen=True, slots=True)
 class Situation:
     """The conversation and its circumstances at one moment; of no use once another fact was applied.
 
@@ -36,6 +38,10 @@ class Situation:
     lasting    the edits of this pass that stay even if a summary follows; the summary is asked on them too
     focus      what an automatic summary has to pay attention to
     vetoed     whether a hook forbade the automatic summary, and the ledger in its place
+    view       the conversation as the model sees it
+    slope      the model's tokens for each token of our count
+    tokens     the model's tokens of the next prompt
+    ledgers    of the first so many entries, as far as they were built
     """
 
     folded: Folded
@@ -54,29 +60,22 @@ class Situation:
     lasting: tuple[Edit, ...] = ()
     focus: str = ""
     vetoed: bool = False
+    view: View = field(init=False, compare=False)
+    slope: float = field(init=False, compare=False)
+    tokens: int = field(init=False, compare=False)
+    ledgers: dict[int, Ledger] = field(init=False, compare=False, default_factory=dict)
 
-    @cached_property
-    def view(self) -> View:
-        return self.folded.view
-
-    @cached_property
-    def tokens(self) -> int:
-        """The model's tokens of the next prompt."""
-        asked = self.folded.last_request
+    def __post_init__(self) -> None:
+        view, slope, asked = self.folded.view, self.calibration.slope, self.folded.last_request
         if self.reported and asked is not None and asked.raw:
-            raw = self.overhead + self.view.tokens
-            return max(0, self.reported + self.scaled(raw - asked.raw))
-        return context_tokens(self.folded, self.overhead, self.calibration)
+            slope = max(slope, self.reported / asked.raw)
+            tokens = max(0, self.reported + round((self.overhead + view.tokens - asked.raw) * slope))
+        else:
+            tokens = context_tokens(self.folded, self.overhead, self.calibration)
+        for name, value in (("view", view), ("slope", slope), ("tokens", tokens)):
+            object.__setattr__(self, name, value)
 
-    @cached_property
-    def slope(self) -> float:
-        """The model's tokens for each token of our count."""
-        asked = self.folded.last_request
-        if self.reported and asked is not None and asked.raw:
-            return max(self.calibration.slope, self.reported / asked.raw)
-        return self.calibration.slope
-
-    @cached_property
+    @property
     def trigger_tokens(self) -> int:
         """The prompt size at which a summary is due."""
         return trigger_of(self.window, self.settings)
@@ -100,12 +99,14 @@ class Situation:
         """Our count for so many of the model's tokens."""
         return round(tokens / self.slope)
 
-    def reaches(self, tokens: int) -> bool:
+    def reaches(self, tokens: int, messages_only: bool) -> bool:
         """Whether the prompt has so many tokens, by the estimate or by our own count of its messages.
 
-        Layers go by either: what clearing frees is known by our count alone.
+        Layers go by either: what clearing frees is known by our count alone, which is all that counts with
+        `messages_only`.
         """
-        return self.tokens >= tokens or self.view.tokens >= self.unscaled(tokens)
+        estimate = 0 if messages_only else self.tokens
+        return estimate >= tokens or self.view.tokens >= self.unscaled(tokens)
 
     def with_edits(self, edits: tuple[Edit, ...], lasting: bool = True) -> Situation:
         """This situation with more edits in force; `lasting` ones stay even if a summary follows."""
@@ -173,17 +174,30 @@ Flow = Generator[SummaryRequest, SummaryReply, CompactionPlan]
 """A plan in the making: yields at most a few summary requests, is sent their replies, returns the plan."""
 
 
+def finish_plan(flow: Flow, answer: Callable[[SummaryRequest], SummaryReply]) -> CompactionPlan:
+    """The plan that a flow comes to when `answer` replies to each of its requests."""
+    try:
+        request = next(flow)
+        while True:
+            request = flow.send(answer(request))
+    except StopIteration as stop:
+        planned: CompactionPlan = stop.value
+        return planned
+
+
 @dataclass(frozen=True, slots=True)
 class Layer:
     """One step of the automatic pipeline, which names its proposals by itself.
 
     plan              what to do now, mostly nothing; a Flow where the model may be asked
-    min_tokens        the prompt size below which it never acts; None where it is off altogether
+    min_tokens        the size, in the model's tokens, below which it never acts; None where it is off
+    messages_only     that size is of the messages, without system prompt and tools
     lasting           its edits stay in force even if a later layer replaces the history in the same pass
     replaces_history  its proposals make the clearing of this pass needless: only lasting edits are kept
     """
 
     plan: Callable[[Situation], tuple[Proposal, ...] | Flow]
     min_tokens: Callable[[CompactSettings, ContextWindow], int | None] = lambda settings, window: 0
+    messages_only: bool = False
     lasting: bool = False
     replaces_history: bool = False

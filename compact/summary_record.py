@@ -14,7 +14,7 @@ from transcripts.entries import Entry, Prompt
 from transcripts.fold import Folded
 from transcripts.messages import ImageBlock, TextBlock, is_injected
 
-from .ledger import build_ledger, ledger_text, missing_names, pins_of
+from .ledger import Ledger, build_ledger, ledger_text, missing_names, pins_of
 from .placeholders import head_and_tail
 from .plan import Situation, Trigger
 from .tokens import TokenCounter
@@ -67,6 +67,14 @@ def record_limit(situation: Situation) -> int:
     return max(MIN_RECORD_TOKENS, situation.unscaled(limit))
 
 
+def ledger_before(situation: Situation, at: int) -> Ledger:
+    """The ledger of the first `at` entries; built once, because several cuts and summaries are tried."""
+    if at not in situation.ledgers:
+        folded = situation.folded
+        situation.ledgers[at] = build_ledger(folded.entries[:at], folded.kind_of)
+    return situation.ledgers[at]
+
+
 def record_text(situation: Situation, limits: FoldLimits, at: int, room: int, beside: str = "") -> str:
     """The record of the first `at` entries in about `room` tokens of our count, the summary not counted.
 
@@ -77,7 +85,7 @@ def record_text(situation: Situation, limits: FoldLimits, at: int, room: int, be
     ledger_room = min(situation.settings.ledger_max_tokens, room // 3)
     words_room = room - ledger_room - RECORD_FRAME_TOKENS - min(TAIL_RESERVE_TOKENS, room // 4)
     words = user_messages(situation, entries, max(room // 8, words_room))
-    ledger = build_ledger(entries, folded.kind_of)
+    ledger = ledger_before(situation, at)
     pieces = [RECORD_HEADER.format(first=entries[0].seq, last=max(entry.last for entry in entries))]
     if summary:
         pieces.append(f"{SUMMARY_HEADING}{summary}")

@@ -11,11 +11,21 @@ from operator import attrgetter, itemgetter
 from compact.clearing import is_replaced, preview_edit
 from compact.plan import File, Layer, Proposal, Situation
 from compact.report import propose
+from compact.settings import CompactSettings
+from compact.tokens import MIN_SLOPE
+from compact.window import ContextWindow
 from transcripts.facts import Clear
 from transcripts.messages import Block, TextBlock, ToolResultBlock
 from transcripts.view import Part
 
 EXEMPT_KINDS = frozenset({"reads", "recalls"})
+MAX_TOKEN_CHARS = 128  # of the longest token in cl100k
+
+
+def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int:
+    """What results over either limit have at least, in the model's tokens."""
+    by_characters = settings.budget_max_chars / MAX_TOKEN_CHARS * MIN_SLOPE
+    return int(min(by_characters, settings.budget_max_share * window.size))
 
 
 def _plan(situation: Situation) -> tuple[Proposal, ...]:
@@ -56,4 +66,4 @@ def _characters(block: Block) -> int:
     return sum(len(piece.text) for piece in pieces if isinstance(piece, TextBlock))
 
 
-BUDGET_LAYER = Layer(_plan, lasting=True)  # at any size: a limit in characters says nothing about tokens
+BUDGET_LAYER = Layer(_plan, _min_tokens, messages_only=True, lasting=True)

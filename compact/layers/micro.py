@@ -44,4 +44,4 @@ def _all_but_newest(situation: Situation) -> tuple[Clear, ...]:
     return tuple(edit for edit in edits if edit is not None)
 
 
-MICRO_LAYER = Layer(_plan, _min_tokens)
+MICRO_LAYER = Layer(_plan, _min_tokens, messages_only=True)

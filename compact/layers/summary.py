@@ -12,12 +12,12 @@ from dataclasses import replace
 from compact.clearing import joined_text
 from compact.fallback_summary import fallback_summary, is_acceptable, ledger_first, target_tokens
 from compact.folding import fold_history
-from compact.ledger import build_ledger, coverage
+from compact.ledger import coverage
 from compact.plan import CompactionPlan, Flow, Layer, Proposal, Situation, Trigger
 from compact.report import fits, largest_blocks_sentence, propose
 from compact.settings import CompactSettings
 from compact.summary_prompt import SummaryAnswer, request_summary
-from compact.summary_record import FoldLimits
+from compact.summary_record import FoldLimits, ledger_before
 from compact.uncompact import exemptions
 from compact.window import ContextWindow, trigger_of
 from transcripts.facts import Reply, User
@@ -160,20 +160,19 @@ def dummy_summary(situation: Situation) -> str:
 
 
 def _attempt(situation: Situation, limits: FoldLimits, answer: SummaryAnswer) -> Proposal | None:
-    folding, folded = fold_history(situation, limits), situation.folded
+    folding = fold_history(situation, limits)
     if folding is None:
         return None
-    fold = folding.fold
-    inside = [entry for entry in folded.entries if fold.first <= entry.seq <= fold.last]
+    ledger = ledger_before(situation, len(situation.folded.entries) - len(folding.tail))
     return propose(
         situation,
         "summary",
         limits.trigger,
-        (fold,),
+        (folding.fold,),
         why="summary",
         restored=folding.restored,
         summary_tokens=answer.tokens,
-        coverage=coverage(build_ledger(inside, folded.kind_of), answer.text, joined_text(fold.blocks)),
+        coverage=coverage(ledger, answer.text, joined_text(folding.fold.blocks)),
     )
 
 

@@ -1,6 +1,8 @@
 """The pipeline: every view is one that the API takes, and layers declare themselves and when they act."""
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from compact import pipeline
 from compact.clearing import placeholder_edit
 from compact.layers import BUDGET_LAYER, COLLAPSE_LAYER, LAYERS, MICRO_LAYER, SNIP_LAYER, SUMMARY_LAYER
+from compact.pipeline import plan
 from compact.plan import CompactionPlan, Layer, SummaryReply, SummaryRequest
 from compact.report import propose
 from compact.settings import CompactSettings
@@ -19,6 +22,7 @@ from transcripts.view import PartKind
 
 from .worlds import World, again, answered, bodies, failed
 
+ROOT = Path(pipeline.__file__).parents[1]
 POLICIES = ("thrifty", "classic", "off")
 ANSWERS = (
     answered(),
@@ -200,18 +204,50 @@ def refusing(situation):
     raise AssertionError("this layer was entered")
 
 
-def test_a_small_prompt_passes_the_pipeline_without_entering_a_layer_but_budget(monkeypatch):
+def test_a_small_conversation_passes_the_pipeline_without_entering_a_layer(monkeypatch):
+    monkeypatch.setattr(pipeline, "LAYERS", tuple(replace(layer, plan=refusing) for layer in LAYERS))
+    world = World(overhead=50_000)
+    world.user("begin")
+    while world.folded.view.tokens < 400:
+        assert world.plan() == CompactionPlan()
+        world.call("bash", "line " * 20, command="ls")
+
+
+def test_the_size_of_system_and_tools_makes_no_layer_look_for_what_could_be_cleared(monkeypatch):
     kept = [layer if layer is BUDGET_LAYER else replace(layer, plan=refusing) for layer in LAYERS]
     monkeypatch.setattr(pipeline, "LAYERS", tuple(kept))
-    world = World()
+    world = World(overhead=50_000)
     world.user("begin")
-    while world.situation.tokens < 4_500:
+    while world.folded.view.tokens < 4_500:
         assert world.plan() == CompactionPlan()
         world.call("bash", "line " * 100, command="ls")
     with pytest.raises(AssertionError, match="entered"):
-        while world.situation.tokens < 6_000:
+        while world.folded.view.tokens < 6_000:
             world.plan()
             world.call("bash", "line " * 100, command="ls")
+
+
+def test_a_small_conversation_passes_the_pipeline_in_few_functions():
+    world = World(overhead=12_000)
+    world.user("hello")
+    world.reply("hi there")
+    world.plan()  # the sizes from which on the layers may act are known from here on
+    entered, flow = set(), plan(world.situation, "auto")
+
+    def note(frame, event, argument):
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(ROOT):
+            entered.add((path, frame.f_code.co_name))
+
+    sys.setprofile(note)
+    try:
+        next(flow)
+    except StopIteration as stop:
+        assert stop.value == CompactionPlan()
+    finally:
+        sys.setprofile(None)
+    ours = {each for each in entered if each[0] != Path(__file__)}
+    assert len(ours) <= 8 and len({path for path, _ in ours}) <= 4, ours
 
 
 def clearing(situation):

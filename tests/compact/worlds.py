@@ -12,7 +12,7 @@ from typing import Any
 from agent.model.anthropic.request import encode_message
 from compact.invariants import problems
 from compact.pipeline import plan
-from compact.plan import CompactionPlan, Situation, SummaryReply
+from compact.plan import Situation, SummaryReply, finish_plan
 from compact.prices import Prices
 from compact.settings import CompactSettings
 from compact.tokens import TokenCounter, calibrate
@@ -92,15 +92,13 @@ class World:
 
     def plan(self, trigger="auto", *answers, focus="", rung=0):
         """The plan, each question answered in turn (the last answer again and again)."""
-        flow, given = plan(self.situation, trigger, focus, rung), list(answers or (answered(),))
-        try:
-            asked = next(flow)
-            while True:
-                self.questions.append(asked)
-                asked = flow.send(given.pop(0) if len(given) > 1 else given[0])
-        except StopIteration as stop:
-            made: CompactionPlan = stop.value
-            return made
+        given = list(answers or (answered(),))
+
+        def answer(asked):
+            self.questions.append(asked)
+            return given.pop(0) if len(given) > 1 else given[0]
+
+        return finish_plan(plan(self.situation, trigger, focus, rung), answer)
 
     def carry_out(self, made, trigger="auto"):
         for what, reason in made.failures:
@@ -159,7 +157,7 @@ class Judge:
     def __init__(self, binds):
         self.binds = binds
         self.made = {}  # (seq, index) of a thinking block -> the digest of what stood before it, its place
-        self.read = {}  # id of a message -> the message, which never changes, and what `read_message` makes of it
+        self.read = {}  # id of a message -> the message, which never changes, and how `read_message` reads it
 
     def after(self, folded, fact):
         bodies = [self.body(message) for message in folded.view]
@@ -198,9 +196,7 @@ def grammar(view, messages):
     if not messages:
         return []
     if messages[-1]["role"] == "assistant":
-        return violations(
-            [*messages, {"role": "user", "content": [{"type": "text", "text": "continue"}]}]
-        )
+        return violations([*messages, {"role": "user", "content": [{"type": "text", "text": "continue"}]}])
     return [*violations(messages), *problems(view)]
 
 
