@@ -11,7 +11,7 @@ from importlib import import_module  # noqa: E402
 from .version import __version__  # noqa: E402
 
 # Each is a module with `main(words) -> exit code`, imported only when its word comes first.
-SUBCOMMANDS = {"replay": "agent.replay", "sessions": "agent.cli.sessions_command"}
+SUBCOMMANDS = {"replay": "agent.replay.command", "sessions": "agent.cli.sessions_command"}
 DEFAULT = "agent.cli.arguments"
 
 

@@ -28,15 +28,22 @@ _CLEARED_LABELS = {
 }
 
 
-def plan(situation: Situation, trigger: Trigger, focus: str = "", rung: int = 0) -> Flow:
+def plan(
+    situation: Situation,
+    trigger: Trigger,
+    focus: str = "",
+    rung: int = 0,
+    layers: tuple[Layer, ...] | None = None,
+) -> Flow:
     """What to do now. Yields at most a few summary requests, is sent the replies, returns the plan.
 
     trigger "auto": before a model call; "manual" and "tool": on request, `focus` says what to pay attention
-    to; "reactive": the API refused the prompt as too long, `rung` counts from 1.
+    to; "reactive": the API refused the prompt as too long, `rung` counts from 1. `layers` are asked
+    instead of LAYERS.
     """
     match trigger:
         case "auto":
-            return (yield from _automatic(situation))
+            return (yield from _automatic(situation, LAYERS if layers is None else layers))
         case "reactive" if situation.settings.reactive:
             return (yield from reactive_ladder(situation, rung))
         case "reactive":
@@ -45,10 +52,10 @@ def plan(situation: Situation, trigger: Trigger, focus: str = "", rung: int = 0)
             return (yield from summarize_on_request(situation, trigger, focus))
 
 
-def _automatic(situation: Situation) -> Flow:
+def _automatic(situation: Situation, layers: tuple[Layer, ...]) -> Flow:
     """Ask the layers in order; each plans on what the layers before it have left."""
     now, total, made = situation, CompactionPlan(), list[tuple[Layer, Proposal]]()
-    for layer, least in _active(LAYERS, situation.settings, situation.window):
+    for layer, least in _active(layers, situation.settings, situation.window):
         if not now.reaches(least, layer.messages_only):
             continue
         step = layer.plan(now)

@@ -39,19 +39,14 @@ class ServedPrompt:
 
 
 @dataclass(frozen=True, slots=True)
-class PromptPosition:
-    """One position: a key that equal content shares, and its tokens."""
-
-    key: int
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
 class _MessagePositions:
-    """The positions of one message, and the index among them that a breakpoint on the message stands on."""
+    """The positions of one message, and the index among them that a breakpoint on the message stands on.
+
+    A position is a key that equal content shares, and its tokens.
+    """
 
     message: Message
-    positions: tuple[PromptPosition, ...]
+    positions: list[tuple[int, int]]
     breakpoint: int | None
 
 
@@ -65,7 +60,7 @@ class PromptLayout:
     overhead: int
     _rows: list[_MessagePositions] = field(default_factory=list)
     _keys: list[int] = field(default_factory=lambda: [hash("system and tools")])  # of each prefix
-    _sums: list[int] = field(default_factory=list)  # tokens of each prefix
+    _sums: list[int] = field(init=False)  # tokens of each prefix
     _starts: list[int] = field(default_factory=list)  # the position that each message begins at
 
     def __post_init__(self) -> None:
@@ -88,9 +83,9 @@ class PromptLayout:
     def _append(self, row: _MessagePositions) -> None:
         self._rows.append(row)
         self._starts.append(len(self._keys))
-        for position in row.positions:
-            self._keys.append(hash((self._keys[-1], position.key)))
-            self._sums.append(self._sums[-1] + position.tokens)
+        for key, tokens in row.positions:
+            self._keys.append(hash((self._keys[-1], key)))
+            self._sums.append(self._sums[-1] + tokens)
 
     @property
     def tokens(self) -> int:
@@ -151,20 +146,18 @@ class SimulatedCache:
 
 
 def _positions_of(message: Message) -> _MessagePositions:
-    positions: list[PromptPosition] = []
+    positions: list[tuple[int, int]] = []
     ends: list[int] = []  # the position of each part
-    before = ""
+    before, framing = "", MESSAGE_TOKENS
     for part in message.parts:
         raw = block_to_json(part.block)
         kind, key = str(raw.get("type")), hash((message.role, to_json_bytes(raw)))
         if kind in _JOINED_TYPES and kind == before:
-            last = positions[-1]
-            positions[-1] = PromptPosition(hash((last.key, key)), last.tokens + part.tokens)
+            joined, tokens = positions.pop()
+            positions.append((hash((joined, key)), tokens + part.tokens))
         else:
-            positions.append(PromptPosition(key, part.tokens))
-        before = kind
+            positions.append((key, part.tokens + framing))
+        before, framing = kind, 0
         ends.append(len(positions) - 1)
-    if positions:
-        positions[0] = PromptPosition(positions[0].key, positions[0].tokens + MESSAGE_TOKENS)
     place = markable_part(message)
-    return _MessagePositions(message, tuple(positions), None if place is None else ends[place])
+    return _MessagePositions(message, positions, None if place is None else ends[place])

@@ -11,6 +11,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import NoReturn
 
@@ -45,7 +46,7 @@ class ReplayUsageError(ValueError):
     """The command line cannot be followed; the text says what to write instead."""
 
 
-def run_replay(argv: list[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Run the command; returns 0, or 2 if a file could not be replayed or the command line is wrong."""
     try:
         options = parse_options(argv)
@@ -138,16 +139,15 @@ def replay_all(
     """Every recording under every policy, file by file."""
     runs: list[Run] = []
     taken: set[Path] = set()
-    for one in recordings:
-        for policy in options.policies:
-            _show_progress(len(runs), len(recordings) * len(options.policies))
-            setup = setup_of(policy, tier, counter)
-            if options.dump is None:
-                runs.append(replay(one, policy, setup))
-                continue
-            with dump_path(options.dump, one.name, policy, taken).open("wb") as file:
-                frame = frame_of(one, counter, setup.settings.cache_ttl_s)
-                runs.append(replay(one, policy, setup, dump_to(file, frame)))
+    for one, policy in product(recordings, options.policies):
+        _show_progress(len(runs), len(recordings) * len(options.policies))
+        setup = setup_of(policy, tier, counter)
+        if options.dump is None:
+            runs.append(replay(one, policy, setup))
+            continue
+        with dump_path(options.dump, one.name, policy, taken).open("wb") as file:
+            frame = frame_of(one, counter, setup.settings.cache_ttl_s)
+            runs.append(replay(one, policy, setup, dump_to(file, frame)))
     _show_progress(0, 0)
     return runs
 

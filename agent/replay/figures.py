@@ -12,7 +12,7 @@ summaries and invalid views are sums, and the peak is the highest.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from compact.prices import Prices
@@ -97,6 +97,19 @@ class ReplayFigures:
     invalid_views: int
 
 
+FIGURE_ROWS: tuple[tuple[str, Callable[[ReplayFigures], str]], ...] = (
+    ("cost", lambda f: f"{f.cost_ratio:.3f}"),
+    ("cost with re-reads", lambda f: f"{f.cost_with_rereads:.3f}"),
+    ("references lost", lambda f: f"{f.lost_references:.2%}"),
+    ("references recoverable", lambda f: f"{f.recoverable_references:.2%}"),
+    ("cache breaks per 100 calls", lambda f: f"{f.cache_breaks_per_100:.1f}"),
+    ("summaries", lambda f: f"{f.summaries}"),
+    ("peak tokens", lambda f: f"{f.peak_tokens:,}"),
+    ("invalid views", lambda f: f"{f.invalid_views}"),
+)
+"""The figures as they are shown, by their names: in the terminal and on the page."""
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """One session under one policy. `problems` are the first faults of its views."""
@@ -133,10 +146,10 @@ def as_json(runs: Sequence[Run]) -> str:
     """`results`, one for each file and policy, and `totals`, one for each policy."""
     results = []
     for run in runs:
-        requests = []
-        for request in run.requests:
-            edits = [{"layer": layer, "freed_tokens": freed} for layer, freed in request.edits]
-            requests.append({**asdict(request), "edits": edits})
+        requests = [asdict(request) for request in run.requests]
+        for request in requests:
+            edits = [{"layer": layer, "freed_tokens": freed} for layer, freed in request["edits"]]
+            request["edits"] = edits
         named = {"policy": run.policy, "file": run.file, "requests": requests}
         results.append({**named, **asdict(run.figures)})
     totals = [{"policy": policy, **asdict(figures)} for policy, figures in figures_by_policy(runs).items()]
@@ -152,9 +165,11 @@ def as_markdown(by_tier: Mapping[str, Sequence[Run]]) -> str:
     tier, runs = next(iter(by_tier.items()))
     head = ["policy", *by_tier, "lost", "recoverable", "breaks / 100 calls", "summaries", "invalid"]
     rows = [head, ["---"] * len(head)]
-    for policy, of_first in figures[tier].items():
+    for policy, found in figures[tier].items():
         costs = [_cost_cell(by_tier[each], figures[each][policy], policy) for each in by_tier]
-        rows.append([f"`{policy}`", *costs, *_cells_without_price(of_first)])
+        references = [f"{share:.1%}" for share in (found.lost_references, found.recoverable_references)]
+        counts = [f"{found.cache_breaks_per_100:.1f}", str(found.summaries), str(found.invalid_views)]
+        rows.append([f"`{policy}`", *costs, *references, *counts])
     files = len({run.file for run in runs})
     calls = sum(run.totals.calls for run in runs if run.policy == runs[0].policy)
     note = f"{files} sessions, {calls:,} calls; the columns from `lost` on are at `{tier}`.\n\n"
@@ -164,13 +179,3 @@ def as_markdown(by_tier: Mapping[str, Sequence[Run]]) -> str:
 def _cost_cell(runs: Sequence[Run], figures: ReplayFigures, policy: str) -> str:
     plain, with_rereads = mean_of_ratios(runs, policy)
     return f"{figures.cost_ratio:.2f} → {figures.cost_with_rereads:.2f} ({plain:.2f} → {with_rereads:.2f})"
-
-
-def _cells_without_price(figures: ReplayFigures) -> list[str]:
-    return [
-        f"{figures.lost_references:.1%}",
-        f"{figures.recoverable_references:.1%}",
-        f"{figures.cache_breaks_per_100:.1f}",
-        str(figures.summaries),
-        str(figures.invalid_views),
-    ]

@@ -8,12 +8,13 @@ be set.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from compact.identifiers import strings
 from compact.layers.summary import SUMMARY_LAYER
 from compact.pipeline import plan
-from compact.plan import CompactionPlan, Flow, Situation, Trigger
+from compact.plan import Flow, Situation, Trigger
 from compact.prices import PRICE_TIERS, Prices
 from compact.settings import CompactSettings
 from compact.tokens import TokenCounter
@@ -70,20 +71,12 @@ def setup_of(policy: str, tier: str, counter: TokenCounter) -> ReplaySetup:
     thrifty = CompactSettings(cache_ttl_s=ttl)
     settings = {
         "thrifty": thrifty,
-        "classic": CompactSettings(policy="classic", cache_ttl_s=ttl),
-        "off": CompactSettings(policy="off", cache_ttl_s=ttl),
-        "summary": CompactSettings(policy="classic", cache_ttl_s=ttl, trigger=trigger_of(window, thrifty)),
+        "classic": replace(thrifty, policy="classic"),
+        "off": replace(thrifty, policy="off"),
+        "summary": replace(thrifty, policy="classic", trigger=trigger_of(window, thrifty)),
     }[policy]
-    planner = _summary_alone if policy == "summary" else plan
+    planner = partial(plan, layers=(SUMMARY_LAYER,)) if policy == "summary" else plan
     return ReplaySetup(settings, window, PRICE_TIERS[tier], counter, planner=planner)
-
-
-def _summary_alone(situation: Situation, trigger: Trigger, focus: str, rung: int) -> Flow:
-    """The pipeline with no layer before the summary."""
-    if trigger != "auto":
-        return (yield from plan(situation, trigger, focus, rung))
-    step = SUMMARY_LAYER.plan(situation)
-    return CompactionPlan(step) if isinstance(step, tuple) else (yield from step)
 
 
 def canned_summary(folded: Folded, count: Callable[[str], int]) -> str:

@@ -14,17 +14,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from compact.identifiers import names, strings
 from compact.uncompact import in_force
-from transcripts.facts import Edit, Fact, Fold, Reply, Result, User
+from transcripts.facts import Fact, Fold, Reply, Result, User
 from transcripts.fold import Folded
 from transcripts.messages import Block, TextBlock, ToolResultBlock, ToolUseBlock
 from transcripts.view import Message, PartKind
 
-_RECALL_MENTION = re.compile(
+_SHOWN_ID = re.compile(
     r"\b(?P<kind>[rc])(?P<first>\d+)(?:\.\d+)?(?:\s*(?:-|–|\.\.\.?|to)\s*(?P=kind)?(?P<last>\d+)\b)?"
 )
 
@@ -79,41 +79,40 @@ def _texts(blocks: Iterable[Block]) -> Iterator[str]:
                 yield from _texts(block.content)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Replacements:
-    """What the view shows in place of history: its text, and the ids that it names."""
+    """What a view shows in place of history: its text, and the ids that it names.
+
+    `facts` are (first, last) of the seqs that a recall id leads to, `compactions` the seqs of compactions.
+    """
 
     text: str = ""
-    _results: set[int] = field(default_factory=set)
-    _compactions: set[int] = field(default_factory=set)
-    _ranges: list[tuple[int, int]] = field(default_factory=list)
-
-    def read(self, messages: Sequence[Message]) -> None:
-        """Look at every placeholder and record of a view; needed only when the edits have changed."""
-        parts = (part for message in messages for part in message.parts)
-        self.text = "\n".join(_texts(part.block for part in parts if part.kind is PartKind.PLACEHOLDER))
-        self._results, self._compactions, self._ranges = set(), set(), []
-        for hit in _RECALL_MENTION.finditer(self.text):
-            first, last = int(hit["first"]), int(hit["last"] or hit["first"])
-            if hit["kind"] == "c":
-                self._compactions.add(first)
-            elif last > first:
-                self._ranges.append((first, last))
-            else:
-                self._results.add(first)
+    facts: tuple[tuple[int, int], ...] = ()
+    compactions: frozenset[int] = frozenset()
 
     def lead_to(self, seq: int, folded: Folded) -> bool:
         """Whether a visible id leads to what fact `seq` said."""
-        if seq in self._results or any(first <= seq <= last for first, last in self._ranges):
+        if any(first <= seq <= last for first, last in self.facts):
             return True
-        named = (made for made in in_force(folded) if made.seq in self._compactions)
-        return any(_changes(edit, seq) for made in named for edit in made.edits)
+        edits = (edit for made in in_force(folded) if made.seq in self.compactions for edit in made.edits)
+        return any(
+            edit.first <= seq <= edit.last if isinstance(edit, Fold) else getattr(edit, "seq", None) == seq
+            for edit in edits
+        )
 
 
-def _changes(edit: Edit, seq: int) -> bool:
-    if isinstance(edit, Fold):
-        return edit.first <= seq <= edit.last
-    return getattr(edit, "seq", None) == seq
+def replacements_in(messages: Sequence[Message]) -> Replacements:
+    """The placeholders and records of a view."""
+    parts = (part for message in messages for part in message.parts)
+    text = "\n".join(_texts(part.block for part in parts if part.kind is PartKind.PLACEHOLDER))
+    facts, compactions = list[tuple[int, int]](), set[int]()
+    for hit in _SHOWN_ID.finditer(text):
+        first, last = int(hit["first"]), int(hit["last"] or hit["first"])
+        if hit["kind"] == "c":
+            compactions.add(first)
+        else:
+            facts.append((first, max(first, last)))
+    return Replacements(text, tuple(facts), frozenset(compactions))
 
 
 def judge_reference(

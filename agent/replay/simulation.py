@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from compact.cache_breakpoints import cache_breakpoints
 from compact.invariants import problems, sendable
-from compact.plan import CompactionPlan, Situation, SummaryReply, SummaryRequest, Trigger
+from compact.plan import Situation, SummaryReply, SummaryRequest, Trigger, finish_plan
 from compact.reactive import REACTIVE_RUNGS
 from compact.summary_prompt import TOO_LONG, summary_messages
 from compact.tokens import Calibration
@@ -29,7 +29,7 @@ from transcripts.view import Message, Part, PartKind
 from .cache_simulation import PromptLayout, ServedPrompt, SimulatedCache
 from .figures import OUTPUT_PRICE, ReplayedRequest, Run, Totals, input_cost
 from .policies import ReplaySetup, canned_summary
-from .references import Reference, ReferenceState, Replacements, judge_reference, references
+from .references import Reference, ReferenceState, Replacements, judge_reference, references, replacements_in
 
 KEPT_PROBLEMS = 5
 
@@ -60,7 +60,8 @@ def baseline(recorded: Recording, setup: ReplaySetup) -> float:
     for fact in recorded.facts:
         if isinstance(fact, Reply) and (view := sendable(folded.view)):
             layout.update(view)
-            cost += input_cost(cache.send(layout, _breakpoints(folded, view), _now(folded)), setup.prices)
+            places = _with_last(cache_breakpoints(folded), view)
+            cost += input_cost(cache.send(layout, places, _now(folded)), setup.prices)
         folded.apply(fact)
     return cost
 
@@ -118,15 +119,17 @@ class _Replay:
             return
         served = self._send(view)
         if edits:
-            self.shown.read(view)
+            self.shown = replacements_in(view)
         self._judge(reply)
         number, freed = len(self.requests), tuple(edits)
         self.requests.append(ReplayedRequest(number, served.prompt, served.read, served.written, freed))
-        self._record_reply(reply, served)
+        seq = self.folded.last_seq + 1
+        self.folded.apply(RequestSent(seq, _now(self.folded), "turn", served.prompt, served.prompt))
+        self.take(replace(reply, usage=_usage(served, sum(reply.tokens)), asked=seq))
 
     def _send(self, view: Sequence[Message]) -> ServedPrompt:
         self.layout.update(view)
-        places = _breakpoints(self.folded, view)
+        places = _with_last(cache_breakpoints(self.folded), view)
         if found := problems(view):
             self.totals.invalid += 1
             self.problems = [*self.problems, *found][:KEPT_PROBLEMS]
@@ -138,12 +141,6 @@ class _Replay:
         self.totals.breaks += served.broke
         self.totals.peak = max(self.totals.peak, served.prompt)
         return served
-
-    def _record_reply(self, reply: Reply, served: ServedPrompt) -> None:
-        """Take the recorded reply, with the usage that this request would have had."""
-        seq = self.folded.last_seq + 1
-        self.folded.apply(RequestSent(seq, _now(self.folded), "turn", served.prompt, served.prompt))
-        self.take(replace(reply, usage=_usage(served, sum(reply.tokens)), asked=seq))
 
     def _judge(self, reply: Reply) -> None:
         prices, prompt = self.setup.prices, self.layout.tokens
@@ -160,16 +157,7 @@ class _Replay:
 
     def _compact(self, trigger: Trigger, rung: int = 0) -> list[tuple[str, int]]:
         """Plan and apply. Returns (layer, tokens freed) of every compaction."""
-        flow = self.setup.planner(self._situation(), trigger, "", rung)
-        try:
-            request = next(flow)
-            while True:
-                request = flow.send(self._summarize(request))
-        except StopIteration as stop:
-            planned: CompactionPlan = stop.value
-        return self._apply(planned, trigger)
-
-    def _apply(self, planned: CompactionPlan, trigger: Trigger) -> list[tuple[str, int]]:
+        planned = finish_plan(self.setup.planner(self._situation(), trigger, "", rung), self._summarize)
         now, freed = _now(self.folded), []
         for what, reason in planned.failures:
             self.folded.apply(Failed(self.folded.last_seq + 1, now, what, reason))
@@ -216,13 +204,10 @@ class _Replay:
         return SummaryReply(text, None, _usage(served, output), "end_turn")
 
 
-def _breakpoints(folded: Folded, view: Sequence[Message]) -> list[int]:
-    return _with_last(tuple(index for index in cache_breakpoints(folded) if index < len(view)), view)
-
-
 def _with_last(inner: Sequence[int], view: Sequence[Message]) -> list[int]:
-    """The messages that carry a breakpoint: at most two in the history, and the last."""
-    return sorted({*inner[-2:], len(view) - 1})
+    """The messages that carry a breakpoint, in order: those within the history, and the last."""
+    last = len(view) - 1
+    return [*(index for index in inner if index < last), last]
 
 
 def _usage(served: ServedPrompt, output: int) -> Usage:

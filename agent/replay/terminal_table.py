@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TextIO
 
 from rich.console import Console
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from agent.ui.terminal_text import one_line
 
-from .figures import ReplayFigures, Run, figures_by_policy
+from .figures import FIGURE_ROWS, Run, figures_by_policy
 from .policies import REPLAY_WINDOW_TOKENS
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -22,17 +22,6 @@ ASCII_BARS = "_.,-=+*#"  # where the terminal cannot show the blocks
 MAX_CHART_CELLS = 60
 MAX_CHARTS = 3  # files with a chart of their own; of more, only the longest has one
 PIPE_COLUMNS, MIN_COLUMNS = 100, 40
-
-FIGURE_ROWS: tuple[tuple[str, Callable[[ReplayFigures], str]], ...] = (
-    ("cost", lambda f: f"{f.cost_ratio:.3f}"),
-    ("cost with re-reads", lambda f: f"{f.cost_with_rereads:.3f}"),
-    ("references lost", lambda f: f"{f.lost_references:.2%}"),
-    ("references recoverable", lambda f: f"{f.recoverable_references:.2%}"),
-    ("cache breaks per 100 calls", lambda f: f"{f.cache_breaks_per_100:.1f}"),
-    ("summaries", lambda f: f"{f.summaries}"),
-    ("peak tokens", lambda f: f"{f.peak_tokens:,}"),
-    ("invalid views", lambda f: f"{f.invalid_views}"),
-)
 LEGEND = (
     "references: later uses of text that had left the context; recoverable: an id in the context brings it "
     "back; lost: none does. A cache break is a request that writes history to the cache anew."
@@ -55,7 +44,8 @@ def draw_table(runs: Sequence[Run], tier: str, out: TextIO) -> str:
         console.print(_by_file(runs, files))
     console.print(_side_by_side(runs, tier, len(files)))
     blocks = (getattr(out, "encoding", None) or "utf-8").lower().startswith("utf")
-    for file in _charted(runs, files):
+    longest = max(runs, key=lambda run: len(run.requests)).file
+    for file in files if len(files) <= MAX_CHARTS else [longest]:
         console.print(_chart([run for run in runs if run.file == file], BARS if blocks else ASCII_BARS))
     return text.getvalue()
 
@@ -89,12 +79,6 @@ def _by_file(runs: Sequence[Run], files: Sequence[str]) -> Table:
         cells = [f"{run.figures.cost_ratio:.2f} ({run.figures.cost_with_rereads:.2f})" for run in own]
         table.add_row(Text(one_line(file)), str(own[0].totals.calls), *cells)
     return table
-
-
-def _charted(runs: Sequence[Run], files: Sequence[str]) -> list[str]:
-    if len(files) <= MAX_CHARTS:
-        return list(files)
-    return [max(runs, key=lambda run: len(run.requests)).file]
 
 
 def _chart(runs: Sequence[Run], bars: str) -> Text:

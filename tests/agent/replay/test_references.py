@@ -1,6 +1,6 @@
 """A reference is the first use of a name that only tool results had; the view says where it stands."""
 
-from agent.replay.references import Reference, Replacements, judge_reference, references
+from agent.replay.references import Reference, judge_reference, references, replacements_in
 from agent.replay.references import ReferenceState as State
 from transcripts.facts import Clear, Compacted, Fold, Reply, Result, Undone, User
 from transcripts.fold import fold
@@ -57,9 +57,7 @@ def judged(*compactions, undo=None):
     if undo:
         facts.append(Undone(len(facts) + 1, 0.0, undo))
     folded = fold(facts)
-    shown = Replacements()
-    shown.read(folded.view)
-    return judge_reference(Reference("some_name", 9, (3,)), (3,), folded, shown)
+    return judge_reference(Reference("some_name", 9, (3,)), (3,), folded, replacements_in(folded.view))
 
 
 def test_a_source_that_is_shown_whole_is_in_context():

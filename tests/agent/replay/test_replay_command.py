@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.replay import main
-from agent.replay.command import ReplayUsageError, parse_options
+from agent.replay.command import ReplayUsageError, main, parse_options
 from agent.replay.figures import Run, Totals, as_markdown
 from compact.prices import PRICE_TIERS
 
@@ -271,6 +270,6 @@ def test_a_strict_server_would_take_every_dumped_request_and_charge_it_alike(tmp
 
 
 def test_the_package_loads_its_modules_only_when_the_command_runs():
-    code = "import sys, agent.replay; print(*sys.modules)"
+    code = "import sys, agent.replay, agent.__main__; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert not {"agent.replay.command", "argparse", "compact.pipeline"} & set(done.stdout.split())
