@@ -1,13 +1,16 @@
 """Clearing single blocks: what can be cleared in a stretch of the view, and the edits that do it.
 
 Candidates are found by the token counts that the parts carry; the exact saving is counted when an edit is
-made.
+made. A placeholder says what was there, its size, and the id that recalls it. Models that see cleared inputs
+may copy them, so write and edit refuse text of this form; it must not change lightly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from transcripts.facts import Clear, Reply, Result, User
 from transcripts.fold import Folded
@@ -15,18 +18,15 @@ from transcripts.messages import Block, ImageBlock, TextBlock, ToolResultBlock, 
 from transcripts.view import Part, PartKind
 
 from .invariants import fact_at
-from .placeholders import (
-    PATH_ARGUMENTS,
-    head_and_tail,
-    image_placeholder,
-    input_placeholder,
-    is_placeholder,
-    preview_text,
-    result_placeholder,
-)
 from .plan import File, Situation
 from .tokens import TokenCounter
 
+PLACEHOLDER_START = "[cleared:"
+PREVIEW_START = "<persisted-output"
+MAX_SHOWN_ARGUMENT_CHARS = 80  # of an argument that is shown; paths are shown whole
+MAX_LINE_SOURCE_CHARS = 4_000  # of a text that is put on one line
+PATH_ARGUMENTS = ("file_path", "path", "notebook_path")
+_MAIN_ARGUMENTS = (*PATH_ARGUMENTS, "command", "pattern", "query", "url", "description", "prompt")
 PLACEHOLDER_TOKENS = 30  # of a placeholder, about; counted exactly when the edit is made
 MIN_CLEARED_TOKENS = 60  # that clearing one block has to free: twice the placeholder
 MIN_FIELD_CHARS = 160  # of a tool input's field; the placeholder of a shorter one is hardly shorter
@@ -107,12 +107,15 @@ def placeholder_edit(folded: Folded, part: Part, field: str, counter: TokenCount
     fact = fact_at(folded, part.seq)
     if isinstance(fact, Result) and field == "content":
         tokens = sum(fact.tokens)
-        return _shorter(part, field, result_placeholder(part, tokens), tokens, counter)
+        what = call_label(part.use) if part.use is not None else "a result"
+        return _shorter(part, field, placeholder(part, what, tokens), tokens, counter)
     if isinstance(fact, Reply) and isinstance(part.block, ToolUseBlock):
         value = part.block.input.get(field)
         if not isinstance(value, str):
             return None
-        text = input_placeholder(part, field, value, counter.text(value))
+        # the beginning of a command stays
+        what = f"{field} {_shortened(value)}" if field in ("command", "prompt", "query") else field
+        text = placeholder(part, what, counter.text(value))
         return _shorter(part, field, text, counter.value(value), counter)  # within JSON, as it is sent
     return None
 
@@ -140,7 +143,7 @@ def user_block_edit(folded: Folded, part: Part, characters: int, counter: TokenC
     original = fact.blocks[part.index]
     tokens = fact.tokens[part.index] if part.index < len(fact.tokens) else part.tokens
     if isinstance(original, ImageBlock):
-        return _shorter(part, "source", image_placeholder(part, tokens), tokens, counter)
+        return _shorter(part, "source", placeholder(part, "image of the user", tokens), tokens, counter)
     if isinstance(original, TextBlock):
         text = head_and_tail(original.text, characters, f"r{part.seq}.{part.index}")
         return _shorter(part, "text", text, tokens, counter)
@@ -152,3 +155,69 @@ def _shorter(part: Part, field: str, text: str, original: int, counter: TokenCou
     shown = counter.value(text) if isinstance(part.block, ToolUseBlock) else counter.text(text)
     saves = original - shown
     return Clear(part.seq, part.index, field, text, saves) if saves > 0 else None
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether the text is a placeholder or a preview of ours."""
+    return text.startswith((PLACEHOLDER_START, PREVIEW_START))
+
+
+def is_one_line(text: str) -> bool:
+    """Whether the text is a placeholder of one line, of which nothing more can be cleared."""
+    return text.startswith(PLACEHOLDER_START)
+
+
+def recall_id(part: Part) -> str:
+    """The id that brings the original back: r<seq> of a result, r<seq>.<block> of anything else."""
+    return f"r{part.seq}" if part.use is not None else f"r{part.seq}.{part.index}"
+
+
+def placeholder(part: Part, what: str, tokens: int) -> str:
+    """What is shown instead of (a field of) a part that has so many tokens."""
+    return f"{PLACEHOLDER_START} {what}, {tokens:,} tokens; recall {recall_id(part)} shows it]"
+
+
+def preview_text(part: Part, text: str, path: str, characters: int) -> str:
+    """What is shown instead of a result that is stored at `path`: its first `characters` characters."""
+    ident = recall_id(part)
+    return (
+        f'{PREVIEW_START} path="{path}" characters="{len(text)}" recall="{ident}">\n'
+        f"Preview (the first {min(characters, len(text)):,} of {len(text):,} characters; "
+        f"recall {ident} pages through all of it):\n{text[:characters]}\n</persisted-output>"
+    )
+
+
+def head_and_tail(text: str, characters: int, ident: str) -> str:
+    """The beginning and the end of a text, about `characters` in all, with the id of the whole."""
+    half = max(1, characters // 2)
+    omitted = len(text) - 2 * half
+    if omitted <= 0:
+        return text
+    gap = f"[... {omitted:,} characters are left out here; recall {ident} shows it all ...]"
+    return f"{text[:half]}\n{gap}\n{text[-half:]}"
+
+
+def call_label(use: ToolUseBlock) -> str:
+    """A call on one line: its name and its main argument."""
+    argument = _main_argument(use.input)
+    return f"{use.name} {argument}".strip() if argument else use.name
+
+
+def _main_argument(arguments: Mapping[str, Any]) -> str:
+    for name in _MAIN_ARGUMENTS:
+        value = arguments.get(name)
+        if isinstance(value, str) and value and not is_placeholder(value):
+            return _on_one_line(value) if "path" in name else _shortened(value)
+    if not arguments:
+        return ""
+    return _shortened(json.dumps(dict(arguments), ensure_ascii=False, default=str))
+
+
+def _on_one_line(text: str) -> str:
+    """The text without line breaks and square brackets, which delimit placeholders."""
+    return " ".join(text[:MAX_LINE_SOURCE_CHARS].split()).replace("[", "(").replace("]", ")")
+
+
+def _shortened(text: str) -> str:
+    line = _on_one_line(text)
+    return line if len(line) <= MAX_SHOWN_ARGUMENT_CHARS else f"{line[: MAX_SHOWN_ARGUMENT_CHARS - 1]}…"

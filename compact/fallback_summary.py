@@ -6,13 +6,15 @@ gets shorter, and at last the newest blocks are shrunk to previews, unseen ones 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from transcripts.facts import Edit
 from transcripts.messages import TextBlock
 
+from .clearing import head_and_tail
 from .folding import FoldPlan, ShrinkStep, fold_before, fold_history, shrink_blocks
-from .placeholders import head_and_tail
 from .plan import Proposal, Situation, Trigger
-from .report import fits, frees_enough, propose
+from .report import fits, propose
 from .summary_record import FoldLimits, record_limit, summary_in
 
 SHORT_TAIL_TOKENS = 2_000  # by our count
@@ -23,16 +25,11 @@ def fallback_summary(situation: Situation, trigger: Trigger, why: str) -> Propos
 
     What the model has not seen is only touched where the user or the API asked for room.
     """
-    summary = _earlier_summary(situation)
-    short = FoldLimits(trigger, summary, SHORT_TAIL_TOKENS, restoring=False)
-    attempts = [
-        (FoldLimits(trigger, summary), False),
-        (FoldLimits(trigger, summary, restoring=False), False),
-        (short, False),
-    ]
-    if trigger != "auto":
-        attempts.append((short, True))
-    for limits, unseen in attempts:
+    usual = FoldLimits(trigger, _earlier_summary(situation))
+    bare = replace(usual, restoring=False)
+    short = replace(bare, tail=SHORT_TAIL_TOKENS)
+    attempts = ((usual, False), (bare, False), (short, False), (short, True))
+    for limits, unseen in attempts[:-1] if trigger == "auto" else attempts:
         proposal = _attempt(situation, limits, unseen, why)
         if proposal is not None and is_acceptable(situation, proposal):
             return proposal
@@ -66,10 +63,8 @@ def target_tokens(situation: Situation) -> int:
 
 def is_acceptable(situation: Situation, proposal: Proposal) -> bool:
     """Whether a proposal leaves a sendable request, and frees enough where that was not the point."""
-    report = proposal.report
-    return report["after"] <= situation.window.size and (
-        frees_enough(situation, report["freed"]) or not fits(situation)
-    )
+    report, least = proposal.report, situation.settings.min_gain_share * situation.tokens
+    return report["after"] <= situation.window.size and (report["freed"] >= least or not fits(situation))
 
 
 def _attempt(situation: Situation, limits: FoldLimits, unseen: bool, why: str) -> Proposal | None:

@@ -1,27 +1,37 @@
 """Folding old history: where to cut, the fold that takes its place, and shrinking what is left.
 
-A cut stands between exchanges and never within an older fold. What the model has not seen yet stays unfolded;
-where even that is too much for the window, single blocks are shrunk.
+A cut stands between exchanges and never within an older fold. Files that were read last and not changed since
+are shown again beside the record. What the model has not seen yet stays unfolded; where even that is too much
+for the window, single blocks are shrunk.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from transcripts.entries import Entry, Exchange, Prompt
-from transcripts.facts import Clear, Fold
+from transcripts.facts import Clear, Fold, Result
 from transcripts.fold import Folded
 from transcripts.messages import TextBlock, ToolUseBlock
 from transcripts.view import Part, PartKind
 
-from .clearing import is_replaced, placeholder_edit, preview_edit, shown_text, user_block_edit
+from .clearing import (
+    file_path_of,
+    is_replaced,
+    joined_text,
+    placeholder_edit,
+    preview_edit,
+    shown_text,
+    user_block_edit,
+)
 from .identifiers import strings
 from .plan import File, Situation
-from .restored_files import restore_files
 from .summary_record import FoldLimits, record_limit, record_text
 
 MIN_TAIL_TOKENS = 1_500  # of the newest exchanges that stay, whatever the record takes
 MIN_SHRUNK_TOKENS = 300  # of a block that is worth shrinking
+RESTORED_HEADING = "[folded: files as they were last read, kept for reference; read again before you edit]"
 PREVIEW_CHARS = (2_000, 400)  # of a shrunk block: at first, and where that is still too much
 
 
@@ -59,7 +69,7 @@ def fold_before(situation: Situation, limits: FoldLimits, at: int) -> FoldPlan:
     """The fold over the first `at` entries."""
     entries, tail = situation.folded.entries[:at], tuple(situation.folded.entries[at:])
     last = max(entry.last for entry in entries)
-    files, restored = restore_files(situation, last, tail) if limits.restoring else ("", [])
+    files, restored = _restore_files(situation, last, tail) if limits.restoring else ("", [])
     beside = "\n".join((files, _text_from(situation, tail[0].seq) if tail else ""))
     record = record_text(situation, limits, at, record_limit(situation), beside)
     blocks = tuple(TextBlock(text) for text in (record, files) if text)
@@ -67,6 +77,53 @@ def fold_before(situation: Situation, limits: FoldLimits, at: int) -> FoldPlan:
         last = min(last, tail[0].seq - 1)
     tokens = sum(situation.counter.blocks(blocks))
     return FoldPlan(Fold(entries[0].seq, last, blocks, tokens), tail, restored)
+
+
+def _restore_files(situation: Situation, last: int, tail: Sequence[Entry]) -> tuple[str, list[int]]:
+    """The text of the files read last up to fact `last`, and the seqs of the results that it repeats.
+
+    Without the files that the tail names; "" where there are none or none fits the limits.
+    """
+    settings, counter = situation.settings, situation.counter
+    room = min(settings.restore_max_tokens, int(settings.restore_max_share * situation.window.size))
+    left = situation.unscaled(room) - counter.text(RESTORED_HEADING)
+    shown = {
+        file_path_of(use) for entry in tail if isinstance(entry, Exchange) for use in entry.uses.values()
+    }
+    texts: list[str] = []
+    results: list[int] = []
+    for path, result in _recent_reads(situation.folded, last):
+        body = joined_text(result.content)
+        text = f"### {path} (as read in r{result.seq})\n{body}"
+        tokens = counter.text(text)
+        limit = min(left, situation.unscaled(settings.restore_file_max_tokens))
+        if not body or path in shown or tokens > limit:
+            continue
+        shown.add(path)
+        texts.append(text)
+        results.append(result.seq)
+        left -= tokens
+        if len(texts) >= settings.restore_max_files:
+            break
+    return "\n\n".join([RESTORED_HEADING, *texts]) if texts else "", results
+
+
+def _recent_reads(folded: Folded, last: int) -> Iterator[tuple[str, Result]]:
+    """(path, result) of the newest read of each file up to fact `last`; files changed since are skipped."""
+    done: set[str] = set()
+    for entry in reversed(folded.entries):
+        if not isinstance(entry, Exchange):
+            continue
+        for index, use in reversed(entry.uses.items()):
+            path, result = file_path_of(use), entry.results.get(index)
+            if not path or result is None or path in done:
+                continue
+            kind = folded.kind_of(use.name)
+            if kind == "writes":
+                done.add(path)  # a copy from before the change would mislead
+            elif kind == "reads" and entry.seq <= last and not result.error:
+                done.add(path)
+                yield path, result
 
 
 def _text_from(situation: Situation, seq: int) -> str:

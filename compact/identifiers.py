@@ -30,7 +30,7 @@ _LETTER = re.compile(r"[A-Za-z]")
 
 def names(text: str) -> set[str]:
     """Every path and identifier in a text."""
-    return {name for name in _CANDIDATE.findall(text) if _is_name(name)}
+    return set(name_counts(text))
 
 
 def name_counts(text: str) -> Counter[str]:

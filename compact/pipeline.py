@@ -86,8 +86,11 @@ def dry_run(situation: Situation, trigger: Trigger, focus: str = "") -> Compacti
     """
     answer = SummaryReply(f"<summary>{dummy_summary(situation)}</summary>", stop="end_turn")
     planned = finish_plan(plan(situation, trigger, focus), lambda request: answer)
-    goes = tuple(line for proposal in planned.proposals for line in _preview(situation, proposal))
-    return replace(planned, goes=goes, stays=_largest_left(situation, planned))
+    goes, then = [line for proposal in planned.proposals for line in _preview(situation, proposal)], situation
+    for proposal in planned.proposals:
+        then = then.with_edits(proposal.edits)
+    stays = largest_blocks(then.view, PREVIEWED_BLOCKS) if planned.proposals else []
+    return replace(planned, goes=tuple(goes), stays=tuple(f"  {line}" for line in stays))
 
 
 def _preview(situation: Situation, proposal: Proposal) -> Iterator[str]:
@@ -119,15 +122,4 @@ def _fold_preview(situation: Situation, fold: Fold) -> str:
     return (
         f"  r{fold.first} to r{fold.last} ({last - first + 1} messages, {situation.scaled(tokens):,} tokens) "
         f"become a record of about {situation.scaled(fold.tokens):,} tokens"
-    )
-
-
-def _largest_left(situation: Situation, planned: CompactionPlan) -> tuple[str, ...]:
-    """The largest blocks of what would be left, a line each."""
-    for proposal in planned.proposals:
-        situation = situation.with_edits(proposal.edits)
-    return (
-        tuple(f"  {line}" for line in largest_blocks(situation.view, PREVIEWED_BLOCKS))
-        if planned.proposals
-        else ()
     )

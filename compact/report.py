@@ -12,8 +12,8 @@ from transcripts.messages import ToolUseBlock
 from transcripts.view import Part, PartKind, View
 
 from .cache_breakpoints import first_unedited
+from .clearing import call_label, recall_id
 from .invariants import changed_span, with_dropped_thinking
-from .placeholders import call_label, recall_id
 from .plan import File, Proposal, Situation, Trigger
 from .prices import Prices, RewriteBill
 
@@ -23,12 +23,11 @@ _EDIT_LABELS = {
     "text": "pasted",
     "source": "pasted",
 }  # of a cleared field; else an input
-_LAYER_LABELS = {"unthink": "thinking dropped"}
 
 
 def layer_label(layer: str) -> str:
     """The name of a recorded layer as it is shown to the user."""
-    return _LAYER_LABELS.get(layer, layer)
+    return "thinking dropped" if layer == "unthink" else layer
 
 
 def propose(
@@ -119,11 +118,6 @@ def largest_blocks_sentence(view: View) -> str:
 def fits(situation: Situation) -> bool:
     """Whether the prompt fits the window as it is."""
     return situation.tokens <= situation.window.size
-
-
-def frees_enough(situation: Situation, freed: int) -> bool:
-    """Whether a compaction that frees so many tokens is worth making."""
-    return freed >= situation.settings.min_gain_share * situation.tokens
 
 
 def compaction_notice(proposals: Sequence[Proposal], trigger: str = "") -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 Policy = Literal["thrifty", "classic", "off"]
-POLICIES: tuple[Policy, ...] = get_args(Policy)
+POLICY_NAMES: tuple[Policy, ...] = get_args(Policy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ def _checked(key: str, value: Any, default: Any) -> Any:
     number = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
     match default:
         case str():
-            good, what = value in POLICIES, f"one of {', '.join(POLICIES)}"
+            good, what = value in POLICY_NAMES, f"one of {', '.join(POLICY_NAMES)}"
         case bool():
             good, what = isinstance(value, bool), "true or false"
         case tuple():

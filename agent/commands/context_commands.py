@@ -9,9 +9,9 @@ from agent.loop.compaction import CompactionRequest, compact_context, situation_
 from agent.loop.context import CompactionState
 from agent.loop.model_call import prompt_tokens
 from agent.session.repository import load_deferred
+from compact.clearing import recall_id
 from compact.ledger import pins_of
 from compact.pipeline import dry_run
-from compact.placeholders import recall_id
 from compact.report import compaction_notice, layer_label, part_label, predicted_and_real_cost
 from compact.uncompact import CannotUndo, evicted, plan_undo
 from compact.window import percent, state_of

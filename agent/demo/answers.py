@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from transcripts.export import fenced
 
@@ -14,18 +15,7 @@ QUOTED_CHARS = 2_000
 PROMPT_CHARS = 600  # of a prompt in a summary
 LISTED_FILES = 40
 
-HELP = """I am makeroom's offline demo: rules on your own machine, not a language model. I understand:
-
-- `read README.md`, `show me lines 10 to 20 of src/x.py`, `read a.py and b.py`
-- `read every Python file in the src directory one by one`
-- `list the files in docs`, `find TODO in src`, `find files named *.toml`
-- `what does this project do?`, `fix the failing test`
-- `` run `git status` ``, `run the tests`
-- `create hello.py with print('hi')`, `replace 'hi' by 'hello' in hello.py`
-- `use the compact tool`, `recall r12`, `recall the build error`
-- several of these joined with "then"
-
-With a key, makeroom talks to a real model instead."""
+HELP = Path(__file__).with_name("help.md").read_text("utf-8").rstrip("\n")
 _GREETING = re.compile(r"\W*(hi|hello|hey|good (morning|evening|afternoon)|moin|hallo|salut)\b.{0,40}", re.I)
 _THANKS = re.compile(r"\W*(thanks|thank you|thx|great|nice|cool|ok(ay)?|perfect)\b.{0,40}", re.I)
 _HELP = re.compile(r"\W*(help|what can you do|who are you|\?).{0,40}", re.I)

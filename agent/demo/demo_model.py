@@ -18,7 +18,7 @@ from .dialogue import answer
 NAME = "makeroom-offline"
 WINDOW_TOKENS = 200_000
 MAX_OUTPUT_TOKENS = 64_000
-CHARS_PER_TOKEN = 4
+DEMO_CHARS_PER_TOKEN = 4
 PACE_S = 0.004  # before each delta, so that the demo looks alive
 PIECE_CHARS = 24
 
@@ -65,7 +65,7 @@ class DemoModel:
                     emit(ToolCallDelta(block.name, start + len(piece)))
                 else:
                     emit(TextDelta(piece) if pending.kind == "text" else ThinkingDelta(piece))
-            reply.usage = replace(usage, output=reply.usage.output + len(text) // CHARS_PER_TOKEN + 1)
+            reply.usage = replace(usage, output=reply.usage.output + len(text) // DEMO_CHARS_PER_TOKEN + 1)
             reply.blocks.append(block)
             del reply.pending[index]
         reply.stop = "tool_use" if isinstance(reply.blocks[-1], ToolUseBlock) else "end_turn"
@@ -75,9 +75,9 @@ class DemoModel:
         """The size of a prompt by the counts in its view; what the last one had too was read from a cache."""
         settings, messages = request.settings, list(request.messages)
         head = (settings.system, settings.tools, settings.thinking, settings.effort)
-        sizes = [sum(len(str(part)) for part in (*settings.system, *settings.tools)) // CHARS_PER_TOKEN]
+        sizes = [sum(len(str(part)) for part in (*settings.system, *settings.tools)) // DEMO_CHARS_PER_TOKEN]
         sizes += [message.tokens for message in messages]
-        instruction = len(request.instruction) // CHARS_PER_TOKEN
+        instruction = len(request.instruction) // DEMO_CHARS_PER_TOKEN
         if settings.cache is None:
             return Usage(sum(sizes) + instruction)
         known, before = self._cached

@@ -25,7 +25,7 @@ _RUN = r"(run\b|execute\b|!)\s*(the command )?"
 _BEHIND = r"(?P<run_in_background> in (the )?background)?$"
 # A pattern, the tool that it calls, and a shell command for bash or a file for read. A blank in a pattern is
 # any white space; its groups are the tool's arguments or the gaps in the command. The first match counts.
-_RULES = (
+_REQUEST_RULES = (
     (r"(?s)(((use|call|run|invoke) )?(the )?compact\b(?!.*\.\w+$)|make room\b)"
      r"(.*?(focus(ing|ed)?( on)?|keep(ing)?|about)\s*:? (?P<focus>.+)$)?", "compact", ""),
     (r"(recall|remember|remind me of|what did (we|i|you) (say|do) about) (?P<query>.+)$", "recall", ""),
@@ -55,7 +55,7 @@ _RULES = (
     (r"(read|show( me)?|open|cat|print|display|view|look at|explain|summari[sz]e|describe|what('s| is) in) "
      rf"(?=.*{_FILE})(?P<what>.+)$", "read", ""),
 )  # fmt: skip
-_PATTERNS = [re.compile(pattern.replace(" ", r"\s+"), re.I) for pattern, _, _ in _RULES]
+_PATTERNS = [re.compile(pattern.replace(" ", r"\s+"), re.I) for pattern, _, _ in _REQUEST_RULES]
 
 
 def plan_steps(text: str) -> tuple[list[Calls], list[str]]:
@@ -83,7 +83,7 @@ def plain_request(text: str) -> str:
 
 def _steps(piece: str, before: Sequence[Calls]) -> list[Calls]:
     """The steps that one part of a request asks for, `before` being those of the parts before it."""
-    for pattern, (_, tool, text) in zip(_PATTERNS, _RULES, strict=True):
+    for pattern, (_, tool, text) in zip(_PATTERNS, _REQUEST_RULES, strict=True):
         if match := pattern.match(piece):
             given = {name: _unquoted(found) for name, found in match.groupdict().items() if found is not None}
             return _shell_steps(text, given, before) if tool == "bash" else _tool_steps(tool, text, given)

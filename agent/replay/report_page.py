@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from itertools import cycle
 from pathlib import Path
 from string import Template
 
@@ -51,25 +52,21 @@ def _chart(runs: Sequence[Run]) -> str:
     """Context size over the calls, a line for each policy, and the window."""
     calls = max((len(run.requests) for run in runs), default=0)
     top = max([REPLAY_WINDOW_TOKENS, *(run.totals.peak for run in runs)]) * 1.05
-    lines = []
-    for number, run in enumerate(runs):
+    lines, names = [], []
+    for run, colour in zip(runs, cycle(LINE_COLOURS), strict=False):
         points = " ".join(
             f"{CHART_WIDTH * at / max(1, calls - 1):.1f},{CHART_HEIGHT * (1 - request.view_tokens / top):.1f}"
             for at, request in enumerate(run.requests)
         )
-        colour = LINE_COLOURS[number % len(LINE_COLOURS)]
         lines.append(f'<polyline points="{points}" fill="none" stroke="var({colour})" stroke-width="1.8"/>')
+        names.append(f'<b style="color:var({colour})">{escape(run.policy)}</b>')
     limit = CHART_HEIGHT * (1 - REPLAY_WINDOW_TOKENS / top)
-    names = " · ".join(
-        f'<b style="color:var({LINE_COLOURS[number % len(LINE_COLOURS)]})">{escape(run.policy)}</b>'
-        for number, run in enumerate(runs)
-    )
     return (
         f'<figure><svg viewBox="0 0 {CHART_WIDTH} {CHART_HEIGHT}" role="img" '
         'aria-label="context size over the calls">'
         f'<line x1="0" y1="{CHART_HEIGHT}" x2="{CHART_WIDTH}" y2="{CHART_HEIGHT}" stroke="var(--line)"/>'
         f'<line x1="0" y1="{limit:.1f}" x2="{CHART_WIDTH}" y2="{limit:.1f}" stroke="var(--dim)" '
         f'stroke-dasharray="4 4"/>{"".join(lines)}</svg>'
-        f"<figcaption>{names}: tokens in context over {calls} calls; the dashes are the window of "
+        f"<figcaption>{' · '.join(names)}: tokens in context over {calls} calls; the dashes are the window of "
         f"{REPLAY_WINDOW_TOKENS:,}</figcaption></figure>"
     )

@@ -7,10 +7,10 @@ a text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import BinaryIO, Literal
 
 from agent.model.anthropic.request import encode_request
 from agent.model_port import ModelRequest, RequestSettings
@@ -35,7 +35,9 @@ def frame_of(recording: Recording, counter: TokenCounter, ttl: float) -> Request
     """The frame of every request of a recording."""
     blocks = (block for fact in recording.facts if isinstance(fact, Reply) for block in fact.blocks)
     names = dict.fromkeys(block.name for block in blocks if isinstance(block, ToolUseBlock))
-    tools = tuple(_tool(name) for name in names)
+    schema = {"type": "object", "additionalProperties": True}
+    about = {"description": "As in the recording.", "input_schema": schema}
+    tools = tuple({"name": name, **about} for name in names)
     system = _system(OVERHEAD_TOKENS - counter.value(list(tools)), counter)
     cache: Literal["5m", "1h"] = "1h" if ttl > FIVE_MINUTES_S else "5m"
     return RequestSettings(DUMPED_MODEL, MAX_REPLY_TOKENS, (system,), tools, thinking=True, cache=cache)
@@ -61,11 +63,6 @@ def dump_path(folder: Path, name: str, policy: str, taken: set[Path]) -> Path:
         path = folder / f"{stem}-{number}.{policy}.jsonl"
     taken.add(path)
     return path
-
-
-def _tool(name: str) -> Mapping[str, Any]:
-    schema = {"type": "object", "additionalProperties": True}
-    return {"name": name, "description": "As in the recording.", "input_schema": schema}
 
 
 def _system(tokens: int, counter: TokenCounter) -> str:

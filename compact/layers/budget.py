@@ -16,7 +16,6 @@ from compact.tokens import MIN_SLOPE
 from compact.window import ContextWindow
 from transcripts.facts import Clear
 from transcripts.messages import Block, TextBlock, ToolResultBlock
-from transcripts.view import Part
 
 EXEMPT_KINDS = frozenset({"reads", "recalls"})
 MAX_TOKEN_CHARS = 128  # of the longest token in cl100k
@@ -41,7 +40,9 @@ def _plan(situation: Situation) -> tuple[Proposal, ...]:
     for size, part in sorted(results, key=itemgetter(0), reverse=True):
         if characters <= settings.budget_max_chars and tokens <= max_tokens:
             break
-        if _is_exempt(situation, part) or is_replaced(part):
+        name = part.use.name if part.use is not None else ""
+        exempt = name in settings.budget_exempt or situation.folded.kind_of(name) in EXEMPT_KINDS
+        if exempt or is_replaced(part):
             continue
         edit, stored = preview_edit(situation, part, settings.budget_preview_chars)
         if edit is not None:
@@ -54,11 +55,6 @@ def _plan(situation: Situation) -> tuple[Proposal, ...]:
     edits.sort(key=attrgetter("seq"))
     why = "results over the budget"
     return (propose(situation, "budget", "auto", tuple(edits), tuple(files), why=why),)
-
-
-def _is_exempt(situation: Situation, part: Part) -> bool:
-    name = part.use.name if part.use is not None else ""
-    return situation.folded.kind_of(name) in EXEMPT_KINDS or name in situation.settings.budget_exempt
 
 
 def _characters(block: Block) -> int:

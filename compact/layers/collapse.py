@@ -95,12 +95,9 @@ def _digest(situation: Situation, segment: list[Entry]) -> Fold:
 
 def _last_text(segment: list[Entry]) -> str:
     """The beginning of the last text that the model wrote, at the first text block of its reply."""
-    for entry in reversed(segment):
-        if isinstance(entry, Exchange):
-            for block in entry.fact.blocks:
-                if isinstance(block, TextBlock) and block.text.strip():
-                    return block.text[:DIGEST_LAST_TEXT_CHARS]
-    return ""
+    replies = (entry.fact for entry in reversed(segment) if isinstance(entry, Exchange))
+    texts = (block.text for reply in replies for block in reply.blocks if isinstance(block, TextBlock))
+    return next(filter(str.strip, texts), "")[:DIGEST_LAST_TEXT_CHARS]
 
 
 COLLAPSE_LAYER = Layer(_plan, _min_tokens, lasting=True)

@@ -6,8 +6,7 @@ thrifty clears in batches, long tool inputs too, when compact/policy.py finds th
 
 from __future__ import annotations
 
-from compact.clearing import placeholder_edit, shown_text
-from compact.placeholders import is_one_line
+from compact.clearing import is_one_line, placeholder_edit, shown_text
 from compact.plan import Layer, Proposal, Situation
 from compact.policy import choose_batch, min_batch_tokens
 from compact.report import propose

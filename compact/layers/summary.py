@@ -135,7 +135,7 @@ def _fold_with(situation: Situation, trigger: Trigger, answer: SummaryAnswer) ->
     """The fold that shows a summary, cut as one of usual size needs it, or harder for a larger one."""
     best: Proposal | None = None
     for attempt in ATTEMPTS[_usual_attempt(situation, trigger) :]:
-        proposal = _attempt(situation, replace(attempt, trigger=trigger, summary=answer.text), answer)
+        proposal = _attempt(situation, attempt, trigger, answer)
         if proposal is not None and is_acceptable(situation, proposal):
             best = proposal
             if proposal.report["after"] <= target_tokens(situation):
@@ -145,10 +145,9 @@ def _fold_with(situation: Situation, trigger: Trigger, answer: SummaryAnswer) ->
 
 def _usual_attempt(situation: Situation, trigger: Trigger) -> int:
     """Index of the attempt that a summary of usual size needs, so that a preview shows the real cut."""
-    text = dummy_summary(situation)
+    usual = SummaryAnswer(dummy_summary(situation))
     for number, attempt in enumerate(ATTEMPTS):
-        limits = replace(attempt, trigger=trigger, summary=text)
-        proposal = _attempt(situation, limits, SummaryAnswer(text))
+        proposal = _attempt(situation, attempt, trigger, usual)
         if proposal is not None and proposal.report["after"] <= target_tokens(situation):
             return number
     return 0
@@ -159,15 +158,17 @@ def dummy_summary(situation: Situation) -> str:
     return "summary " * min(USUAL_SUMMARY_TOKENS, max(1, situation.view.tokens // 10))
 
 
-def _attempt(situation: Situation, limits: FoldLimits, answer: SummaryAnswer) -> Proposal | None:
-    folding = fold_history(situation, limits)
+def _attempt(
+    situation: Situation, limits: FoldLimits, trigger: Trigger, answer: SummaryAnswer
+) -> Proposal | None:
+    folding = fold_history(situation, replace(limits, trigger=trigger, summary=answer.text))
     if folding is None:
         return None
     ledger = ledger_before(situation, len(situation.folded.entries) - len(folding.tail))
     return propose(
         situation,
         "summary",
-        limits.trigger,
+        trigger,
         (folding.fold,),
         why="summary",
         restored=folding.restored,

@@ -3,15 +3,18 @@
 import pytest
 
 from compact.clearing import (
+    call_label,
     clear_candidates,
     file_path_of,
+    head_and_tail,
+    is_one_line,
+    is_placeholder,
     is_replaced,
     placeholder_edit,
     preview_edit,
     shown_text,
     user_block_edit,
 )
-from compact.placeholders import call_label, head_and_tail, is_one_line, is_placeholder
 from transcripts.facts import StoredOutput
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock
 from transcripts.view import PartKind

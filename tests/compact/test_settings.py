@@ -5,14 +5,14 @@ from dataclasses import fields
 
 import pytest
 
-from compact.settings import FORMER_NAMES, POLICIES, CompactSettings, current_names, settings_from
+from compact.settings import FORMER_NAMES, POLICY_NAMES, CompactSettings, current_names, settings_from
 
 DEFAULTS = {field.name: field.default for field in fields(CompactSettings)}
 
 
 def test_an_empty_table_gives_the_defaults():
     assert settings_from({}) == CompactSettings()
-    assert CompactSettings().policy == POLICIES[0] == "thrifty"
+    assert CompactSettings().policy == POLICY_NAMES[0] == "thrifty"
 
 
 @pytest.mark.parametrize("name", DEFAULTS)
@@ -69,6 +69,6 @@ def test_whole_numbers_are_taken_for_shares():
 
 
 def test_only_policy_off_and_disabled_keep_compactions_from_happening_unasked():
-    automatic = {policy: CompactSettings(policy=policy).automatic for policy in POLICIES}
+    automatic = {policy: CompactSettings(policy=policy).automatic for policy in POLICY_NAMES}
     assert automatic == {"thrifty": True, "classic": True, "off": False}
     assert not CompactSettings(enabled=False).automatic

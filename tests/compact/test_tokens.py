@@ -1,5 +1,6 @@
 """Counting tokens locally, and learning from the replies what the local count is worth."""
 
+import gzip
 import struct
 from base64 import b64encode
 from dataclasses import replace
@@ -39,13 +40,15 @@ def test_without_a_table_characters_count(text, tokens):
 def test_a_table_that_is_not_the_genuine_one_is_ignored(tmp_path):
     table = tmp_path / "table"
     for content in (b"aGk= 0\n", b"\xff broken", b""):
-        table.write_bytes(content)
+        table.write_bytes(gzip.compress(content))
         counter = TokenCounter(table)
         counter.warm()
         assert counter.name == "characters"
-    missing = TokenCounter(tmp_path / "none.gz")
-    missing.warm()
-    assert missing.name == "characters"
+    table.write_bytes(gzip.compress(b"aGk= 0\n")[:-9])  # cut off
+    for path in (table, tmp_path / "none.gz"):
+        counter = TokenCounter(path)
+        counter.warm()
+        assert counter.name == "characters"
 
 
 def test_the_genuine_table_counts_as_tiktoken_does_whatever_the_length():
