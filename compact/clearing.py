@@ -8,7 +8,7 @@ may copy them, so write and edit refuse text of this form; it must not change li
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from transcripts.fold import Folded
 from transcripts.messages import Block, ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from transcripts.view import Part, PartKind
 
+from .identifiers import PATH_ARGUMENTS, joined_text
 from .invariants import fact_at
 from .plan import File, Situation
 from .tokens import TokenCounter
@@ -25,7 +26,6 @@ PLACEHOLDER_START = "[cleared:"
 PREVIEW_START = "<persisted-output"
 MAX_SHOWN_ARGUMENT_CHARS = 80  # of an argument that is shown; paths are shown whole
 MAX_LINE_SOURCE_CHARS = 4_000  # of a text that is put on one line
-PATH_ARGUMENTS = ("file_path", "path", "notebook_path")
 _MAIN_ARGUMENTS = (*PATH_ARGUMENTS, "command", "pattern", "query", "url", "description", "prompt")
 PLACEHOLDER_TOKENS = 30  # of a placeholder, about; counted exactly when the edit is made
 MIN_CLEARED_TOKENS = 60  # that clearing one block has to free: twice the placeholder
@@ -41,10 +41,6 @@ class ClearCandidate:
     part: Part
     field: str
     gain: int
-
-    @property
-    def key(self) -> tuple[int, int, str]:
-        return self.part.seq, self.part.index, self.field
 
 
 def clear_candidates(folded: Folded, first: int, last: int) -> Iterator[ClearCandidate]:
@@ -83,20 +79,6 @@ def shown_text(block: Block) -> str:
     if isinstance(block, ToolResultBlock):
         return joined_text(block.content)
     return block.text if isinstance(block, TextBlock) else ""
-
-
-def joined_text(blocks: Sequence[Block]) -> str:
-    """The text blocks among `blocks`, one a line."""
-    return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
-
-
-def file_path_of(use: ToolUseBlock) -> str:
-    """The file that a call names, "" for none."""
-    for name in PATH_ARGUMENTS:
-        value = use.input.get(name)
-        if isinstance(value, str):
-            return value
-    return ""
 
 
 def placeholder_edit(folded: Folded, part: Part, field: str, counter: TokenCounter) -> Clear | None:

@@ -13,19 +13,11 @@ from dataclasses import dataclass, replace
 from transcripts.entries import Entry, Exchange, Prompt
 from transcripts.facts import Clear, Fold, Result
 from transcripts.fold import Folded
-from transcripts.messages import TextBlock, ToolUseBlock
+from transcripts.messages import TextBlock
 from transcripts.view import Part, PartKind
 
-from .clearing import (
-    file_path_of,
-    is_replaced,
-    joined_text,
-    placeholder_edit,
-    preview_edit,
-    shown_text,
-    user_block_edit,
-)
-from .identifiers import strings
+from .clearing import is_replaced, placeholder_edit, preview_edit, user_block_edit
+from .identifiers import block_texts, file_path_of, joined_text
 from .plan import File, Situation
 from .summary_record import FoldLimits, record_limit, record_text
 
@@ -70,7 +62,9 @@ def fold_before(situation: Situation, limits: FoldLimits, at: int) -> FoldPlan:
     entries, tail = situation.folded.entries[:at], tuple(situation.folded.entries[at:])
     last = max(entry.last for entry in entries)
     files, restored = _restore_files(situation, last, tail) if limits.restoring else ("", [])
-    beside = "\n".join((files, _text_from(situation, tail[0].seq) if tail else ""))
+    view, behind = situation.view, tail[0].seq if tail else situation.folded.last_seq + 1
+    shown = (part for message in view[view.index_of(behind) :] for part in message.parts)
+    beside = "\n".join((files, *block_texts(part.block for part in shown if part.seq >= behind)))
     record = record_text(situation, limits, at, record_limit(situation), beside)
     blocks = tuple(TextBlock(text) for text in (record, files) if text)
     if tail:
@@ -124,18 +118,6 @@ def _recent_reads(folded: Folded, last: int) -> Iterator[tuple[str, Result]]:
             elif kind == "reads" and entry.seq <= last and not result.error:
                 done.add(path)
                 yield path, result
-
-
-def _text_from(situation: Situation, seq: int) -> str:
-    """Everything that the model is shown from fact `seq` on, as one text."""
-    view = situation.view
-    parts = (part for message in view[view.index_of(seq) :] for part in message.parts if part.seq >= seq)
-    return "\n".join(
-        "\n".join(strings(part.block.input))
-        if isinstance(part.block, ToolUseBlock)
-        else shown_text(part.block)
-        for part in parts
-    )
 
 
 def _cut(situation: Situation, tokens: int) -> int:

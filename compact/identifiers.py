@@ -1,4 +1,4 @@
-"""Finding names in a text: the file paths and identifiers that further work depends on.
+"""What blocks say: their texts, and the file paths and identifiers in them that further work depends on.
 
 - a path: letters, digits and `_.@~+-` with at least one slash between them and a letter in it, 6 characters
   or more; or a file name with a letter-led extension of 1 to 5 characters;
@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from transcripts.messages import Block, TextBlock, ToolResultBlock, ToolUseBlock
+
+PATH_ARGUMENTS = ("file_path", "path", "notebook_path")
 MIN_PATH_CHARS = 6
 _CANDIDATE = re.compile(
     # Bounded and possessive: otherwise a long unbroken run, such as base64, takes quadratic time. No file
@@ -57,3 +60,29 @@ def strings(value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from strings(item)
+
+
+def block_texts(blocks: Iterable[Block]) -> Iterator[str]:
+    """Every text, string of a tool input and text of a result in the blocks; thinking is left out."""
+    for block in blocks:
+        match block:
+            case TextBlock():
+                yield block.text
+            case ToolUseBlock():
+                yield from strings(block.input)
+            case ToolResultBlock():
+                yield from block_texts(block.content)
+
+
+def joined_text(blocks: Sequence[Block]) -> str:
+    """The text blocks among `blocks`, one a line."""
+    return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+
+
+def file_path_of(use: ToolUseBlock) -> str:
+    """The file that a call names, "" for none."""
+    for name in PATH_ARGUMENTS:
+        value = use.input.get(name)
+        if isinstance(value, str):
+            return value
+    return ""

@@ -19,8 +19,7 @@ from transcripts.facts import Metadata, Result
 from transcripts.messages import TextBlock, ToolUseBlock, is_injected
 from transcripts.tool_kinds import ToolKind
 
-from .clearing import file_path_of, joined_text
-from .identifiers import name_counts, names, strings
+from .identifiers import file_path_of, joined_text, name_counts, names, strings
 from .tokens import TokenCounter
 
 HALF_LIFE_CALLS = 60.0  # after which one use of a name counts half

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from transcripts.facts import Edit
 from transcripts.fold import Folded
 from transcripts.messages import Usage
 from transcripts.view import View
 
+from .ledger import Ledger
 from .prices import Prices
-from .settings import CompactSettings
+from .settings import CRITICAL_PERCENT, CompactSettings, ContextWindow, percent, trigger_of
 from .tokens import Calibration, TokenCounter, context_tokens
-from .window import CRITICAL_PERCENT, ContextWindow, percent, trigger_of
-
-if TYPE_CHECKING:
-    from .ledger import Ledger
 
 Trigger = Literal["auto", "manual", "tool", "reactive"]
 File = tuple[str, str]  # (name, text) of a stored output

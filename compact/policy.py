@@ -20,7 +20,8 @@ from transcripts.fold import Folded
 from transcripts.view import PartKind, View
 
 from .cache_breakpoints import counts_as_batch, first_unedited
-from .clearing import ClearCandidate, clear_candidates, file_path_of, placeholder_edit
+from .clearing import ClearCandidate, clear_candidates, placeholder_edit
+from .identifiers import file_path_of
 from .plan import Situation
 from .prices import Prices, RewriteBill, pays
 from .settings import CompactSettings
@@ -59,7 +60,9 @@ def choose_batch(situation: Situation) -> Batch | None:
         return None
     folded, exempt = situation.folded, exemptions(situation)
     found = [
-        each for each in clear_candidates(folded, within.first, within.last) if not exempt.holds(*each.key)
+        each
+        for each in clear_candidates(folded, within.first, within.last)
+        if not exempt.holds(each.part.seq, each.part.index, each.field)
     ]
     chosen = _without_newest_reads(situation, within, found)
     if not _is_worth_it(situation, within, chosen):

@@ -1,13 +1,17 @@
-"""The limits of the compaction pipeline: defaults, and reading them from a [compact] table."""
+"""The limits of the compaction pipeline: settings, reading them from a [compact] table, and the window."""
 
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from enum import StrEnum
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 Policy = Literal["thrifty", "classic", "off"]
+WARNING_PERCENT, CRITICAL_PERCENT, BLOCKING_PERCENT, EXHAUSTED_PERCENT = 80, 95, 98, 100  # of the window
 POLICY_NAMES: tuple[Policy, ...] = get_args(Policy)
 
 
@@ -89,45 +93,8 @@ class CompactSettings:
         return self.enabled and self.policy != "off"
 
 
-FORMER_NAMES: Mapping[str, str] = {
-    "budget_chars": "budget_max_chars",
-    "budget_share": "budget_max_share",
-    "budget_preview": "budget_preview_chars",
-    "snip_messages": "snip_max_messages",
-    "snip_head": "snip_head_messages",
-    "snip_tail": "snip_tail_messages",
-    "micro_keep": "micro_keep_results",
-    "collapse_share": "collapse_start_share",
-    "collapse_segment": "collapse_segment_tokens",
-    "classic_trigger": "classic_trigger_tokens",
-    "classic_share": "classic_trigger_share",
-    "trigger_share": "trigger_max_share",
-    "trigger_least": "trigger_min_share",
-    "trigger_reserve": "trigger_reserve_tokens",
-    "summary_max_output": "summary_max_output_tokens",
-    "summary_tries": "summary_max_requests",
-    "least_gain": "min_gain_share",
-    "ledger_enough": "ledger_first_max_share",
-    "ledger_tokens": "ledger_max_tokens",
-    "user_block_tokens": "user_block_max_tokens",
-    "tail_tokens": "tail_max_tokens",
-    "keep_cap": "max_record_tokens",
-    "keep_share": "max_record_share",
-    "leave_share": "max_left_share",
-    "leave_least": "min_left_share",
-    "restore_files": "restore_max_files",
-    "restore_tokens": "restore_file_max_tokens",
-    "restore_cap": "restore_max_tokens",
-    "restore_share": "restore_max_share",
-    "breaker": "breaker_failures",
-    "thrash_calls": "thrash_window_calls",
-    "protect_tokens": "protected_tail_tokens",
-    "batch_tokens": "batch_min_tokens",
-    "batch_calls": "batch_interval_calls",
-    "batch_from": "batch_from_tokens",
-    "calls_ahead": "payback_calls",
-    "cache_ttl": "cache_ttl_s",
-}
+FORMER_NAMES: Mapping[str, str] = json.loads(Path(__file__).with_name("former_names.json").read_text("utf-8"))
+"""The names of settings in earlier versions, and today's."""
 
 
 def current_names(table: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -177,3 +144,47 @@ def _checked(key: str, value: Any, default: Any) -> Any:
     if not good:
         raise ValueError(f"[compact] {key} must be {what}, not {value!r}")
     return float(value) if isinstance(default, float) else value
+
+
+@dataclass(frozen=True, slots=True)
+class ContextWindow:
+    """`size` input tokens fit, and a reply may take `max_output` tokens."""
+
+    size: int
+    max_output: int = 32_000
+
+
+class WindowState(StrEnum):
+    NORMAL = "normal"
+    WARNING = "warning"
+    CRITICAL = "critical"
+    BLOCKING = "blocking"
+    EXHAUSTED = "exhausted"
+
+
+def percent(tokens: int, window: ContextWindow) -> float:
+    """The share of the window that `tokens` take, in percent; more than 100 where they do not fit."""
+    return 100 * tokens / max(1, window.size)
+
+
+def state_of(tokens: int, window: ContextWindow, settings: CompactSettings) -> WindowState:
+    """The state of the window at `tokens`; BLOCKING only while automatic compaction is off."""
+    used = percent(tokens, window)
+    if used >= EXHAUSTED_PERCENT:
+        return WindowState.EXHAUSTED
+    if used >= BLOCKING_PERCENT and not settings.automatic:
+        return WindowState.BLOCKING
+    if used >= CRITICAL_PERCENT:
+        return WindowState.CRITICAL
+    return WindowState.WARNING if used >= WARNING_PERCENT else WindowState.NORMAL
+
+
+def trigger_of(window: ContextWindow, settings: CompactSettings) -> int:
+    """The prompt size at which a summary is due, in the model's tokens."""
+    if settings.trigger is not None:
+        return min(settings.trigger, window.size)
+    if settings.policy == "classic":
+        return min(settings.classic_trigger_tokens, int(settings.classic_trigger_share * window.size))
+    free = window.size - window.max_output - settings.trigger_reserve_tokens
+    highest = int(settings.trigger_max_share * window.size)
+    return max(min(free, highest), int(settings.trigger_min_share * window.size))

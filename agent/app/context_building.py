@@ -16,8 +16,8 @@ from agent.session.repository import SessionLookup
 from agent.session.session import Session
 from agent.session.system_prompt import memory_paths, read_memory, system_prompt
 from compact.prices import prices_for
+from compact.settings import ContextWindow
 from compact.tokens import TokenCounter
-from compact.window import ContextWindow
 from tools.base import Tool, ToolContext
 from tools.jobs import announcement, command_runner
 from tools.read import restore_seen

@@ -21,7 +21,7 @@ from agent.session.conversation_text import show_briefly
 from agent.session.environment_context import environment_context
 from agent.session.session import Session, record_opening
 from agent.version import __version__
-from compact.window import WindowState, state_of
+from compact.settings import WindowState, state_of
 from tools.jobs import announcement, command_runner
 from transcripts.messages import Block, TextBlock
 

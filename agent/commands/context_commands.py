@@ -13,8 +13,8 @@ from compact.clearing import recall_id
 from compact.ledger import pins_of
 from compact.pipeline import dry_run
 from compact.report import compaction_notice, layer_label, part_label, predicted_and_real_cost
+from compact.settings import percent, state_of
 from compact.uncompact import CannotUndo, evicted, plan_undo
-from compact.window import percent, state_of
 from tools.text_encoding import pluralize
 from transcripts.facts import Compacted
 from transcripts.fold import Folded

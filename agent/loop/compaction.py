@@ -15,12 +15,11 @@ from agent.errors import PromptTooLong
 from agent.events import ContextCompacted, Emit, Notice
 from agent.ports import HookAnswer, HookEvent
 from agent.session.session import Session
-from compact.pipeline import plan
+from compact.pipeline import REACTIVE_RUNGS, plan
 from compact.plan import CompactionPlan, Flow, Proposal, Situation, SummaryReply, SummaryRequest, Trigger
-from compact.reactive import REACTIVE_RUNGS
 from compact.report import compaction_notice, largest_blocks_sentence
+from compact.settings import ContextWindow
 from compact.tokens import calibrate
-from compact.window import ContextWindow
 from transcripts.stored_outputs import store_output
 
 from .context import TurnContext

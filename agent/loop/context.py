@@ -9,9 +9,8 @@ from agent.model_port import Model, RequestSettings
 from agent.permissions.permission_store import PermissionStore
 from agent.ports import Approver, CheckpointRecorder, Clock, Hooks
 from compact.prices import Prices
-from compact.settings import CompactSettings
+from compact.settings import CompactSettings, ContextWindow
 from compact.tokens import TokenCounter
-from compact.window import ContextWindow
 from tools.base import Tool, ToolContext
 
 

@@ -28,9 +28,9 @@ from agent.session.session import Session
 from compact.cache_breakpoints import cache_breakpoints
 from compact.invariants import sendable
 from compact.plan import SummaryReply, SummaryRequest
+from compact.settings import ContextWindow
 from compact.summary_prompt import summary_messages
 from compact.tokens import calibrate, context_tokens
-from compact.window import ContextWindow
 from transcripts.facts import Clear, Reply, RequestSent, Unthink
 from transcripts.messages import Block, ImageBlock, TextBlock, ToolResultBlock
 from transcripts.view import Message, Part

@@ -16,9 +16,8 @@ from compact.layers.summary import SUMMARY_LAYER
 from compact.pipeline import plan
 from compact.plan import Flow, Situation, Trigger
 from compact.prices import PRICE_TIERS, Prices
-from compact.settings import CompactSettings
+from compact.settings import CompactSettings, ContextWindow, trigger_of
 from compact.tokens import TokenCounter
-from compact.window import ContextWindow, trigger_of
 from transcripts.entries import Exchange, Prompt
 from transcripts.fold import Folded
 from transcripts.messages import TextBlock

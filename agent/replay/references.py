@@ -13,15 +13,15 @@ stands in the model's own words. Thinking is ignored, because it comes and goes 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from compact.identifiers import names, strings
+from compact.identifiers import block_texts, names
 from compact.uncompact import in_force
 from transcripts.facts import Fact, Fold, Reply, Result, User
 from transcripts.fold import Folded
-from transcripts.messages import Block, TextBlock, ToolResultBlock, ToolUseBlock
+from transcripts.messages import Block
 from transcripts.view import Message, PartKind
 
 _SHOWN_ID = re.compile(
@@ -65,18 +65,7 @@ def references(facts: Iterable[Fact]) -> dict[int, tuple[Reference, ...]]:
 
 
 def _names_in(blocks: Iterable[Block]) -> set[str]:
-    return names("\n".join(_texts(blocks)))
-
-
-def _texts(blocks: Iterable[Block]) -> Iterator[str]:
-    for block in blocks:
-        match block:
-            case TextBlock():
-                yield block.text
-            case ToolUseBlock():
-                yield from strings(block.input)
-            case ToolResultBlock():
-                yield from _texts(block.content)
+    return names("\n".join(block_texts(blocks)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +93,7 @@ class Replacements:
 def replacements_in(messages: Sequence[Message]) -> Replacements:
     """The placeholders and records of a view."""
     parts = (part for message in messages for part in message.parts)
-    text = "\n".join(_texts(part.block for part in parts if part.kind is PartKind.PLACEHOLDER))
+    text = "\n".join(block_texts(part.block for part in parts if part.kind is PartKind.PLACEHOLDER))
     facts, compactions = list[tuple[int, int]](), set[int]()
     for hit in _SHOWN_ID.finditer(text):
         first, last = int(hit["first"]), int(hit["last"] or hit["first"])

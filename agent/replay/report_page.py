@@ -67,6 +67,6 @@ def _chart(runs: Sequence[Run]) -> str:
         f'<line x1="0" y1="{CHART_HEIGHT}" x2="{CHART_WIDTH}" y2="{CHART_HEIGHT}" stroke="var(--line)"/>'
         f'<line x1="0" y1="{limit:.1f}" x2="{CHART_WIDTH}" y2="{limit:.1f}" stroke="var(--dim)" '
         f'stroke-dasharray="4 4"/>{"".join(lines)}</svg>'
-        f"<figcaption>{' · '.join(names)}: tokens in context over {calls} calls; the dashes are the window of "
-        f"{REPLAY_WINDOW_TOKENS:,}</figcaption></figure>"
+        f"<figcaption>{' · '.join(names)}: tokens in context over {calls} calls; the dashes are the window "
+        f"of {REPLAY_WINDOW_TOKENS:,}</figcaption></figure>"
     )

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 
 from compact.cache_breakpoints import cache_breakpoints
 from compact.invariants import problems, sendable
+from compact.pipeline import REACTIVE_RUNGS
 from compact.plan import Situation, SummaryReply, SummaryRequest, Trigger, finish_plan
-from compact.reactive import REACTIVE_RUNGS
 from compact.summary_prompt import TOO_LONG, summary_messages
 from compact.tokens import Calibration
 from transcripts.facts import Compacted, Fact, Failed, Metadata, Reply, RequestSent, Result, User

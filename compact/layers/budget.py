@@ -11,9 +11,8 @@ from operator import attrgetter, itemgetter
 from compact.clearing import is_replaced, preview_edit
 from compact.plan import File, Layer, Proposal, Situation
 from compact.report import propose
-from compact.settings import CompactSettings
+from compact.settings import CompactSettings, ContextWindow
 from compact.tokens import MIN_SLOPE
-from compact.window import ContextWindow
 from transcripts.facts import Clear
 from transcripts.messages import Block, TextBlock, ToolResultBlock
 

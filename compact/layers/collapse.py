@@ -12,10 +12,9 @@ from compact.folding import entry_tokens, unseen_entries
 from compact.ledger import build_ledger, ledger_text
 from compact.plan import Layer, Proposal, Situation
 from compact.report import propose
-from compact.settings import CompactSettings
+from compact.settings import CompactSettings, ContextWindow, trigger_of
 from compact.summary_record import user_messages
 from compact.uncompact import exemptions
-from compact.window import ContextWindow, trigger_of
 from transcripts.entries import Entry, Exchange
 from transcripts.facts import Fold
 from transcripts.messages import TextBlock

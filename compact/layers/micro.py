@@ -10,9 +10,8 @@ from compact.clearing import is_one_line, placeholder_edit, shown_text
 from compact.plan import Layer, Proposal, Situation
 from compact.policy import choose_batch, min_batch_tokens
 from compact.report import propose
-from compact.settings import CompactSettings
+from compact.settings import CompactSettings, ContextWindow
 from compact.uncompact import exemptions
-from compact.window import ContextWindow
 from transcripts.facts import Clear
 
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from compact.folding import message_count
 from compact.plan import Layer, Proposal, Situation
 from compact.report import propose
-from compact.settings import CompactSettings
+from compact.settings import CompactSettings, ContextWindow
 from compact.summary_record import request_within
 from compact.uncompact import exemptions
-from compact.window import ContextWindow
 from transcripts.facts import Fold
 from transcripts.fold import Folded
 from transcripts.messages import Block, TextBlock

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compact.clearing import joined_text
 from compact.fallback_summary import fallback_summary, is_acceptable, ledger_first, target_tokens
 from compact.folding import fold_history
+from compact.identifiers import joined_text
 from compact.ledger import coverage
 from compact.plan import CompactionPlan, Flow, Layer, Proposal, Situation, Trigger
 from compact.report import fits, largest_blocks_sentence, propose
-from compact.settings import CompactSettings
+from compact.settings import CompactSettings, ContextWindow, trigger_of
 from compact.summary_prompt import SummaryAnswer, request_summary
 from compact.summary_record import FoldLimits, ledger_before
 from compact.uncompact import exemptions
-from compact.window import ContextWindow, trigger_of
 from transcripts.facts import Reply, User
 from transcripts.fold import Folded
 

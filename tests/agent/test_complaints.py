@@ -8,8 +8,7 @@ import pytest
 
 from agent.events import ContextCompacted, Notice
 from agent.loop.model_call import prompt_tokens
-from compact.settings import CompactSettings
-from compact.window import ContextWindow
+from compact.settings import CompactSettings, ContextWindow
 from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls, says

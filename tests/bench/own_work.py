@@ -10,9 +10,8 @@ from compact.cache_breakpoints import cache_breakpoints
 from compact.pipeline import plan
 from compact.plan import Situation
 from compact.prices import Prices
-from compact.settings import CompactSettings
+from compact.settings import CompactSettings, ContextWindow
 from compact.tokens import calibrate, load_counter
-from compact.window import ContextWindow
 from transcripts.codec import encode_fact
 from transcripts.facts import Reply, RequestSent, Result, User
 from transcripts.fold import Folded

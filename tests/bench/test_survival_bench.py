@@ -19,10 +19,9 @@ from compact.identifiers import names, strings
 from compact.layers.summary import summarize_on_request
 from compact.plan import Proposal, Situation, SummaryReply
 from compact.prices import Prices
-from compact.settings import CompactSettings
+from compact.settings import CompactSettings, ContextWindow
 from compact.summary_record import record_limit
 from compact.tokens import Calibration, TokenCounter, load_counter
-from compact.window import ContextWindow
 from transcripts.facts import Fact, Fold, Reply
 from transcripts.fold import Folded
 from transcripts.importers import import_session

@@ -5,7 +5,6 @@ import pytest
 from compact.clearing import (
     call_label,
     clear_candidates,
-    file_path_of,
     head_and_tail,
     is_one_line,
     is_placeholder,
@@ -15,6 +14,7 @@ from compact.clearing import (
     shown_text,
     user_block_edit,
 )
+from compact.identifiers import file_path_of
 from transcripts.facts import StoredOutput
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock
 from transcripts.view import PartKind

@@ -11,9 +11,8 @@ from compact.folding import (
     shrink_blocks,
     unseen_entries,
 )
-from compact.settings import CompactSettings
+from compact.settings import CompactSettings, ContextWindow
 from compact.summary_record import FoldLimits
-from compact.window import ContextWindow
 from transcripts.facts import Clear, Compacted, Fold
 from transcripts.messages import TextBlock, ToolUseBlock
 

@@ -15,8 +15,7 @@ from compact.layers import BUDGET_LAYER, COLLAPSE_LAYER, LAYERS, MICRO_LAYER, SN
 from compact.pipeline import plan
 from compact.plan import CompactionPlan, Layer, SummaryReply, SummaryRequest
 from compact.report import propose
-from compact.settings import CompactSettings
-from compact.window import ContextWindow
+from compact.settings import CompactSettings, ContextWindow
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
 from transcripts.view import PartKind
 

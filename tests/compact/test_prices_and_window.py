@@ -3,8 +3,7 @@
 import pytest
 
 from compact.prices import PRICE_TIERS, PRICES_BY_MODEL, Prices, RewriteBill, pays, prices_for
-from compact.settings import CompactSettings
-from compact.window import ContextWindow, WindowState, percent, state_of, trigger_of
+from compact.settings import CompactSettings, ContextWindow, WindowState, percent, state_of, trigger_of
 from transcripts.messages import Usage
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from compact.reactive import REACTIVE_RUNGS
+from compact.pipeline import REACTIVE_RUNGS
 from compact.settings import CompactSettings
 from transcripts.facts import Clear, Fold
 from transcripts.messages import ToolUseBlock

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from compact.prices import Prices
-from compact.settings import CompactSettings
+from compact.settings import CompactSettings, ContextWindow
 from compact.summary_record import (
     FoldLimits,
     record_limit,
@@ -14,7 +14,6 @@ from compact.summary_record import (
     summary_in,
     user_messages,
 )
-from compact.window import ContextWindow
 from transcripts.messages import INJECTED_CLOSING_TAG, INJECTED_OPENING_TAG, ImageBlock, TextBlock
 
 from .worlds import World

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from compact.settings import ContextWindow
 from compact.uncompact import CannotUndo, Exemptions, UndoPlan, evicted, exemptions, in_force, plan_undo
-from compact.window import ContextWindow
 from transcripts.facts import Clear, Compacted, Fold, Undone
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock
 

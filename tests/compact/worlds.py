@@ -14,10 +14,9 @@ from compact.invariants import problems
 from compact.pipeline import plan
 from compact.plan import Situation, SummaryReply, finish_plan
 from compact.prices import Prices
-from compact.settings import CompactSettings
+from compact.settings import CompactSettings, ContextWindow
 from compact.tokens import TokenCounter, calibrate
 from compact.uncompact import CannotUndo, plan_undo
-from compact.window import ContextWindow
 from tests.transcripts.api_rules import violations
 from transcripts.facts import Compacted, Failed, Metadata, Opened, Reply, RequestSent, Result, Undone, User
 from transcripts.fold import Folded, fold

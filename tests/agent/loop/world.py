@@ -19,9 +19,8 @@ from agent.permissions.rules import PermissionRules
 from agent.ports import Allow, Deny, PermissionQuestion
 from agent.session.session import Session
 from compact.prices import Prices
-from compact.settings import CompactSettings
+from compact.settings import CompactSettings, ContextWindow
 from compact.tokens import load_counter
-from compact.window import ContextWindow
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server, ServerOptions

@@ -10,7 +10,7 @@ from agent.replay.policies import setup_of
 from agent.replay.simulation import baseline, recording, replay
 from compact.plan import CompactionPlan, Proposal, SummaryReply, SummaryRequest
 from compact.prices import PRICE_TIERS
-from compact.window import ContextWindow
+from compact.settings import ContextWindow
 from transcripts.facts import Clear, Fold, Unthink
 from transcripts.fold import Folded
 from transcripts.messages import TextBlock, ToolUseBlock
