@@ -44,14 +44,14 @@ Scores = dict[str, float]
 class Ledger:
     """What a stretch of the conversation says. Scores are sums over uses, halved every HALF_LIFE_CALLS.
 
-    commands are (command, exit code or "error" or ""); constraints are (sentence, recall id).
+    commands are as they are listed, with exit code or "error"; constraints are (sentence, recall id).
     """
 
     read: Scores = field(default_factory=dict)
     changed: Scores = field(default_factory=dict)
     names: Scores = field(default_factory=dict)
     numbers: Scores = field(default_factory=dict)
-    commands: list[tuple[str, str]] = field(default_factory=list)
+    commands: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     constraints: list[tuple[str, str]] = field(default_factory=list)
 
@@ -88,9 +88,8 @@ def _add_call(
     failed = result is not None and result.error
     if kind == "runs" and isinstance(command := use.input.get("command"), str):
         code = result.about.get("exit") if result is not None else None
-        ledger.commands.append(
-            (" ".join(command.split()), str(code) if code is not None else "error" * failed)
-        )
+        ended = f" -> {code}" if code is not None else " -> error" * failed
+        ledger.commands.append(f"{' '.join(command.split())[:MAX_LISTED_COMMAND_CHARS]}{ended}")
     if failed:
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         ledger.errors.append(f"{use.name} {path}: {lines[-1] if lines else ''}"[:MAX_ERROR_CHARS])
@@ -136,17 +135,13 @@ def ledger_text(ledger: Ledger, counter: TokenCounter, limit: int, skip: str = "
     `skip` is what the model is shown beside the ledger. Files, errors and commands get just under half of
     the limit, because a line of names is worth more to the work that follows than one more command.
     """
-    commands = [
-        f"{command[:MAX_LISTED_COMMAND_CHARS]}{f' -> {code}' if code else ''}"
-        for command, code in ledger.commands
-    ]
     sections: list[str] = []
     left = limit
     for title, rows, share in (
         ("Files changed", _ranked(ledger.changed), 0.12),
         ("Files read", [path for path in _ranked(ledger.read) if path not in ledger.changed], 0.12),
         ("Last errors", dict.fromkeys(reversed(ledger.errors)), 0.06),
-        ("Last commands", dict.fromkeys(reversed(commands)), 0.08),
+        ("Last commands", dict.fromkeys(reversed(ledger.commands)), 0.08),
     ):
         kept, used = _fitting(title, rows, counter, min(left, int(limit * share)))
         if kept:

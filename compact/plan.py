@@ -13,7 +13,7 @@ from transcripts.view import View
 
 from .ledger import Ledger
 from .prices import Prices
-from .settings import CRITICAL_PERCENT, CompactSettings, ContextWindow, percent, trigger_of
+from .settings import CompactSettings, ContextWindow, trigger_of
 from .tokens import Calibration, TokenCounter, context_tokens
 
 Trigger = Literal["auto", "manual", "tool", "reactive"]
@@ -82,11 +82,6 @@ class Situation:
         """Whether the cache has expired since the last request, so that a rewrite costs nothing more."""
         asked = self.folded.last_request
         return asked is not None and self.now - asked.ts > self.settings.cache_ttl_s
-
-    @property
-    def critical(self) -> bool:
-        """Whether the window is so full that even what the user brought back may be cleared."""
-        return percent(self.tokens, self.window) >= CRITICAL_PERCENT
 
     def scaled(self, raw: int) -> int:
         """The model's tokens for `raw` tokens of our count."""

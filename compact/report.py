@@ -40,17 +40,13 @@ def propose(
 ) -> Proposal:
     """A proposal of these edits and of the thinking that they drop; `more` is added to its report."""
     edits = with_dropped_thinking(situation.folded, edits, situation.binds)
-    return Proposal(layer, trigger, edits, {**_report(situation, edits), **more}, files)
-
-
-def _report(situation: Situation, edits: tuple[Edit, ...]) -> dict[str, Any]:
     view, before, prices = situation.view, situation.tokens, situation.prices
     then = situation.folded.with_edits(edits).view
     freed = situation.scaled(view.tokens - then.tokens)
     bill = _bill(situation, edits, freed)
     tallies = zip(PartKind, view.tally, then.tally, strict=True)
     kinds = {kind.name.lower(): situation.scaled(was - now) for kind, was, now in tallies if was != now}
-    return {
+    report = {
         "before": before,
         "after": max(0, before - freed),
         "freed": freed,
@@ -64,6 +60,7 @@ def _report(situation: Situation, edits: tuple[Edit, ...]) -> dict[str, Any]:
         "edits": dict(Counter(map(_edit_label, edits))),
         "biggest": largest_blocks(then),
     }
+    return Proposal(layer, trigger, edits, {**report, **more}, files)
 
 
 def _bill(situation: Situation, edits: tuple[Edit, ...], freed: int) -> RewriteBill:

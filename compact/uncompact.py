@@ -19,6 +19,7 @@ from .clearing import call_label
 from .invariants import changed_span, dropped_by_undo, fact_at
 from .plan import Situation
 from .report import layer_label
+from .settings import CRITICAL_PERCENT, percent
 
 MAX_BEGINNING_CHARS = 60  # of the beginning of a message
 MAX_BEGINNING_SOURCE_CHARS = 400  # of the text that it is made from
@@ -117,7 +118,7 @@ class Exemptions:
 def exemptions(situation: Situation) -> Exemptions:
     """What is exempt now; nothing where the window leaves no choice."""
     folded = situation.folded
-    if not folded.undone or situation.critical:
+    if not folded.undone or percent(situation.tokens, situation.window) >= CRITICAL_PERCENT:
         return Exemptions()
     clears: set[tuple[int, int, str]] = set()
     ranges: list[tuple[int, int]] = []

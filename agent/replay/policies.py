@@ -58,7 +58,6 @@ class ReplaySetup:
     window: ContextWindow
     prices: Prices
     counter: TokenCounter
-    binds: bool = True
     overhead: int = OVERHEAD_TOKENS
     planner: Planner = plan
 

@@ -178,7 +178,7 @@ class _Replay:
             now=_now(folded),
             overhead=setup.overhead,
             calibration=Calibration(),  # exact: the usage here is our own count
-            binds=setup.binds,
+            binds=True,
             counter=setup.counter,
         )
 

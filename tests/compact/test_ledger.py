@@ -41,7 +41,7 @@ def test_commands_stand_with_their_exit_codes_and_errors_with_their_last_line():
         world.result(reply, 0, "first\n\n  last line  \n\n", error=error, about=about)
     world.reply(ToolUseBlock("t", "bash", {"command": "unfinished"}))
     made = ledger(world)
-    assert made.commands == [("make a", "0"), ("make b", "error"), ("make c", ""), ("unfinished", "")]
+    assert made.commands == ["make a -> 0", "make b -> error", "make c", "unfinished"]
     assert made.errors == ["bash : last line"]
     world.call("read", "no such file " * 50, error=True, file_path="gone.py")
     assert len(ledger(world).errors[1]) == 160 and ledger(world).errors[1].startswith("read gone.py: no such")
