@@ -153,11 +153,8 @@ def _preview(situation: Situation, proposal: Proposal) -> Iterator[str]:
     for edit in proposal.edits:
         if isinstance(edit, Fold):
             yield _fold_preview(situation, edit)
-    counts = [
-        f"{number} {_CLEARED_LABELS[what]}"
-        for what, number in report["edits"].items()
-        if what in _CLEARED_LABELS
-    ]
+    labels = _CLEARED_LABELS
+    counts = [f"{number} {labels[what]}" for what, number in report["edits"].items() if what in labels]
     if counts:
         yield f"  shown as placeholders: {', '.join(counts)}"
     if "unthinks" in report["edits"]:

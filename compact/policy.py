@@ -65,7 +65,11 @@ def choose_batch(situation: Situation) -> Batch | None:
         if not exempt.holds(each.part.seq, each.part.index, each.field)
     ]
     chosen = _without_newest_reads(situation, within, found)
-    if not _is_worth_it(situation, within, chosen):
+    freed = sum(each.gain for each in chosen)
+    if not chosen or freed < within.least:
+        return None
+    freed += _dropped_thinking(situation, chosen[0].index)
+    if within.why == "price" and not _pays(situation, within.first, freed):
         return None
     edits = (placeholder_edit(folded, each.part, each.field, situation.counter) for each in chosen)
     return Batch(tuple(edit for edit in edits if edit is not None), within.why)
@@ -179,15 +183,6 @@ def _saved_so_far(situation: Situation) -> float:
         saved = made.report.get("freed", 0) * prices.read * calls
         total += saved - made.report.get("rewritten", 0) * (prices.write - prices.read)
     return total
-
-
-def _is_worth_it(situation: Situation, within: BatchRange, chosen: list[ClearCandidate]) -> bool:
-    """Whether the batch is large enough, and pays where it has to."""
-    freed = sum(each.gain for each in chosen)
-    if not chosen or freed < within.least:
-        return False
-    freed += _dropped_thinking(situation, chosen[0].index)
-    return within.why != "price" or _pays(situation, within.first, freed)
 
 
 def _without_newest_reads(

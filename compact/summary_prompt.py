@@ -114,17 +114,12 @@ def _checked(situation: Situation, reply: SummaryReply) -> SummaryAnswer:
         return SummaryAnswer(failure="the answer called a tool")
     if reply.stop in ("max_tokens", "model_context_window_exceeded"):
         return SummaryAnswer(failure=f"the answer broke off ({reply.stop})")
-    text = _summary_alone(reply.text or "")
+    without_analysis = _ANALYSIS.sub("", reply.text or "", count=1)
+    found = _SUMMARY.search(without_analysis)
+    text = (found.group(1) if found else without_analysis).strip()
     if not text:
         return SummaryAnswer(failure="the answer was empty")
     tokens = situation.counter.text(text)
     if tokens >= situation.view.tokens:
         return SummaryAnswer(failure="the summary is larger than what it replaces")
     return SummaryAnswer(text, tokens=tokens)
-
-
-def _summary_alone(text: str) -> str:
-    """The summary without the analysis and the tags."""
-    text = _ANALYSIS.sub("", text, count=1)
-    found = _SUMMARY.search(text)
-    return (found.group(1) if found else text).strip()

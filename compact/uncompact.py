@@ -88,12 +88,10 @@ def _wider(folded: Folded, target: Compacted) -> Compacted | None:
     span = changed_span(target.edits)
     if span is None:
         return None
-    for made in in_force(folded):
-        if made.seq > target.seq and any(
-            isinstance(edit, Fold) and edit.first <= span[0] and span[1] <= edit.last for edit in made.edits
-        ):
-            return made
-    return None
+    first, last = span
+    later = ((made, edit) for made in in_force(folded) if made.seq > target.seq for edit in made.edits)
+    hiding = (m for m, edit in later if isinstance(edit, Fold) and edit.first <= first and last <= edit.last)
+    return next(hiding, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,8 +130,7 @@ def read_next(run: ReadingRun, past: Sequence[Step]) -> Answer:
 
 
 def _ending(run: ReadingRun, found: ReadingProgress, failed: Sequence[str]) -> str:
-    said = (
-        f"I have gone through all {found.total} files that fit `{run.pattern}` in `{run.where}`, one by one."
-    )
-    said += f" {found.total - len(failed)} could be read. The last was {found.position}"
-    return said + (f"\nCould not be read: {', '.join(f'`{path}`' for path in failed)}" if failed else "")
+    fitting = f"all {found.total} files that fit `{run.pattern}` in `{run.where}`"
+    counts = f"{found.total - len(failed)} could be read. The last was {found.position}"
+    missed = f"\nCould not be read: {', '.join(f'`{path}`' for path in failed)}" if failed else ""
+    return f"I have gone through {fitting}, one by one. {counts}{missed}"

@@ -29,6 +29,7 @@ ATTEMPTS = (
     FoldLimits("auto", restoring=False),
     FoldLimits("auto", tail=0, restoring=False),
 )
+ALL_RECENT = "nothing to do: all of the conversation is recent, and that is kept word for word"
 TOO_LITTLE = "a summary would free less than a tenth, so nothing was done"
 
 
@@ -97,9 +98,7 @@ def summarize_on_request(situation: Situation, trigger: Trigger, focus: str) -> 
         few = f"nothing to do: {situation.tokens:,} tokens are in the context"
         return CompactionPlan(note=f"{few}; a summary pays from {least:,} on ([compact] min_compact_size)")
     if fold_history(situation, FoldLimits(trigger)) is None and fits(situation):
-        return CompactionPlan(
-            note="nothing to do: all of the conversation is recent, and that is kept word for word"
-        )
+        return CompactionPlan(note=ALL_RECENT)
     return (yield from summarize(situation, trigger, focus))
 
 
@@ -122,12 +121,10 @@ def summarize(situation: Situation, trigger: Trigger, focus: str) -> Flow:
 
 
 def _without_model(situation: Situation, trigger: Trigger, why: str) -> CompactionPlan:
-    proposal = fallback_summary(situation, trigger, why)
-    if proposal is not None:
+    if (proposal := fallback_summary(situation, trigger, why)) is not None:
         return CompactionPlan((proposal,), note=why)
-    return CompactionPlan(
-        note=f"{why}; nothing more can be left out. {largest_blocks_sentence(situation.view)}"
-    )
+    named = largest_blocks_sentence(situation.view)
+    return CompactionPlan(note=f"{why}; nothing more can be left out. {named}")
 
 
 def _fold_with(situation: Situation, trigger: Trigger, answer: SummaryAnswer) -> Proposal | None:
