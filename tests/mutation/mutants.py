@@ -1,0 +1,213 @@
+"""Make mutants: the same module with one small fault in one place, as a tired programmer would make it.
+
+Texts for people (messages, logs, docstrings, `__repr__`) and annotations are left alone: a fault in them is
+no fault of behaviour.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+
+_COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+}  # fmt: skip
+_OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult, ast.Div: ast.Mult,
+    ast.BitOr: ast.BitAnd, ast.BitAnd: ast.BitOr,
+}  # fmt: skip
+_OPPOSITE_FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any"}
+_TOLD = ("warn", "_warn", "debug", "info", "warning", "error")  # functions whose arguments are texts
+_DELETABLE = (ast.Expr, ast.AugAssign, ast.Delete, ast.Continue, ast.Break, ast.Raise, ast.If)
+_WORD = re.compile(r"\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A module with one fault.
+
+    `line` (from 1) and `code` are of the statement that holds it; `place` is the function, "" outside of
+    functions; `text` is the whole module.
+    """
+
+    line: int
+    place: str
+    code: str
+    before: str
+    after: str
+    text: str
+
+    @property
+    def change(self) -> str:
+        """What tells this mutant from the others in its statement."""
+        return f"{self.before} -> {self.after}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """A node where a field may hold something else; `statement` is the innermost one around it."""
+
+    parent: ast.AST
+    field: str
+    index: int | None
+    statement: ast.stmt
+    place: str
+
+    def put(self, node: ast.AST) -> ast.AST:
+        """Put another node here. Returns the one that was here."""
+        if self.index is None:
+            was: ast.AST = getattr(self.parent, self.field)
+            setattr(self.parent, self.field, node)
+            return was
+        nodes = getattr(self.parent, self.field)
+        was = nodes[self.index]
+        nodes[self.index] = node
+        return was
+
+
+def mutants_of(source: str) -> Iterator[Mutant]:
+    """Every mutant of a module, in the order of its lines."""
+    tree = ast.parse(source)
+    lines = source.split("\n")
+    whole = ast.unparse(tree)
+    seen = {whole}
+    for site, node in list(_sites(tree)):
+        for before, after, made in _faults(node):
+            was = site.put(made)
+            text = ast.unparse(tree)
+            site.put(was)
+            if text not in seen:
+                seen.add(text)
+                code = lines[site.statement.lineno - 1].strip()
+                yield Mutant(site.statement.lineno, site.place, code, before, after, text + "\n")
+
+
+def sample(mutants: list[Mutant], most: int) -> list[Mutant]:
+    """At most so many of them, evenly spread, the same ones each time."""
+    if len(mutants) <= most:
+        return mutants
+    return [mutants[index * len(mutants) // most] for index in range(most)]
+
+
+def _sites(tree: ast.Module) -> Iterator[tuple[_Site, ast.AST]]:
+    """The nodes that may be mutated, parents first."""
+    for index, statement in enumerate(tree.body):
+        yield from _inside(_Site(tree, "body", index, statement, ""), statement)
+
+
+def _inside(site: _Site, node: ast.AST) -> Iterator[tuple[_Site, ast.AST]]:
+    if _is_left_alone(node):
+        return
+    yield site, node
+    if isinstance(node, ast.Raise):  # it may be deleted, its message stays
+        return
+    place = site.place
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        place = f"{place}.{node.name}" if place else node.name
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "decorator_list", "bases", "type_comment"):
+            continue
+        children = value if isinstance(value, list) else [value]
+        for index, child in enumerate(children):
+            if isinstance(child, ast.AST):
+                statement = child if isinstance(child, ast.stmt) else site.statement
+                at = index if isinstance(value, list) else None
+                yield from _inside(_Site(node, name, at, statement, place), child)
+
+
+def _is_left_alone(node: ast.AST) -> bool:
+    match node:
+        case ast.Import() | ast.ImportFrom() | ast.Assert() | ast.JoinedStr():
+            return True
+        case ast.FunctionDef(name="__repr__"):
+            return True
+        case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+            return True
+        case ast.Expr(value=ast.Constant()):  # docstrings, and `...` of a Protocol
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))):
+            return name in _TOLD
+    return False
+
+
+def _faults(node: ast.AST) -> Iterator[tuple[str, str, ast.AST]]:
+    """(before, after, other node) for each fault that is made of a node."""
+    match node:
+        case ast.Compare():
+            yield from _other_comparisons(node)
+        case ast.BoolOp():
+            made = deepcopy(node)
+            made.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+            yield _shown(node, made)
+        case ast.UnaryOp(op=ast.Not()):
+            yield _shown(node, node.operand)
+        case ast.BinOp() if type(node.op) in _OPERATORS:
+            made_operation = deepcopy(node)
+            made_operation.op = _OPERATORS[type(node.op)]()
+            yield _shown(node, made_operation)
+        case ast.IfExp():
+            yield _shown(node, ast.IfExp(node.test, node.orelse, node.body))
+        case ast.Constant():
+            yield from _other_constants(node)
+        case ast.Call():
+            yield from _other_calls(node)
+        case ast.Name(id=name) if name in _OPPOSITE_FUNCTIONS:
+            yield _shown(node, ast.Name(_OPPOSITE_FUNCTIONS[name], node.ctx))
+        case ast.Return(value=value) if value is not None and not _is_constant(value):
+            yield _shown(node, ast.Return(ast.Constant(None)))
+        case ast.Assign(targets=[ast.Attribute() | ast.Subscript() | ast.Tuple(elts=[ast.Attribute(), *_])]):
+            yield _shown(node, ast.Pass())
+        case _ if isinstance(node, _DELETABLE):
+            yield _shown(node, ast.Pass())
+
+
+def _shown(node: ast.AST, made: ast.AST) -> tuple[str, str, ast.AST]:
+    after = "deleted" if isinstance(made, ast.Pass) else _first_line(made)
+    return _first_line(node), after, made
+
+
+def _first_line(node: ast.AST) -> str:
+    return ast.unparse(ast.fix_missing_locations(deepcopy(node))).split("\n")[0]
+
+
+def _other_comparisons(node: ast.Compare) -> Iterator[tuple[str, str, ast.AST]]:
+    for index, operator in enumerate(node.ops):
+        made = deepcopy(node)
+        made.ops[index] = _COMPARISONS[type(operator)]()
+        yield _shown(node, made)
+
+
+def _other_constants(node: ast.Constant) -> Iterator[tuple[str, str, ast.AST]]:
+    value = node.value
+    if isinstance(value, bool):
+        yield _shown(node, ast.Constant(not value))
+    elif isinstance(value, int):
+        yield _shown(node, ast.Constant(value + 1))
+    elif isinstance(value, str) and _WORD.fullmatch(value):
+        yield _shown(node, ast.Constant(value + "~"))
+    elif isinstance(value, bytes) and value:
+        yield _shown(node, ast.Constant(value + b"~"))
+
+
+def _other_calls(node: ast.Call) -> Iterator[tuple[str, str, ast.AST]]:
+    first_two = node.args[:2]
+    name = node.func.id if isinstance(node.func, ast.Name) else ""
+    is_fixed = len(first_two) == 2 and not any(isinstance(argument, ast.Starred) for argument in first_two)
+    if is_fixed and name not in ("isinstance", "getattr", "setattr"):  # these would only raise
+        yield _shown(node, ast.Call(node.func, [*reversed(first_two), *node.args[2:]], node.keywords))
+    if name == "_words":  # a table of words: one is forgotten
+        for argument in first_two:
+            if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                words = argument.value.split()
+                for index, word in enumerate(words):
+                    left = " ".join([*words[:index], *words[index + 1 :]])
+                    yield word, "deleted", ast.Call(node.func, [ast.Constant(left)], node.keywords)
+
+
+def _is_constant(node: ast.AST) -> bool:
+    """Whether a return of it is a mutant already by another value, or returns None."""
+    return isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, bool | int))

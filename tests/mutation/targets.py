@@ -1,0 +1,53 @@
+"""What is mutated, and the few tests that should notice: those that usually do so first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MAX_MUTANTS = 150  # of one module; of more of them an even sample is run
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A module, and the tests (files, or tests within files) of its room."""
+
+    module: str
+    tests: tuple[str, ...]
+
+
+def _in(folder: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"tests/{folder}/test_{name}.py" for name in names)
+
+
+_RULES = _in("agent/permissions", "permissions", "command_corpus")
+_JOURNAL = _in("transcripts", "disk", "store", "store_damage")
+TARGETS = (
+    Target("agent/permissions/always_allow.py", _RULES),
+    Target("agent/permissions/destructive.py", _RULES),
+    Target("agent/permissions/modes.py", _RULES),
+    Target("agent/permissions/permission_store.py", _in("agent/permissions", "permission_store")),
+    Target("agent/permissions/read_only.py", _RULES),
+    Target("agent/permissions/rules.py", _RULES),
+    Target("agent/permissions/shell_syntax.py", _RULES),
+    Target("transcripts/fold.py", _in("transcripts", "fold", "fold_thinking")),
+    Target("transcripts/edits.py", _in("transcripts", "edits", "fold")),
+    Target("transcripts/entries.py", _in("transcripts", "fold", "fold_thinking")),
+    Target("transcripts/codec.py", _in("transcripts", "codec", "stored_format")),
+    Target("agent/model/anthropic/accumulator.py", _in("agent/model", "accumulator")),
+    Target("tools/truncate.py", _in("tools", "truncate")),
+    Target("tools/patch.py", _in("tools", "patch")),
+    Target("compact/invariants.py", _in("compact", "invariants")),
+    Target("transcripts/disk.py", _JOURNAL),
+    Target("transcripts/store.py", _JOURNAL),
+)
+
+
+def chosen(names: list[str]) -> list[Target]:
+    """The targets whose module contains one of the names; all of them without names.
+
+    Raises ValueError for a name that fits none.
+    """
+    for name in names:
+        if not any(name in target.module for target in TARGETS):
+            raise ValueError(f"{name!r} names no target; they are {', '.join(t.module for t in TARGETS)}")
+    return [target for target in TARGETS if not names or any(name in target.module for name in names)]
