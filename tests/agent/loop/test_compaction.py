@@ -5,8 +5,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent.events import ContextCompacted, Notice
 from agent.ports import HookAnswer
+from compact.prices import Prices
 from compact.settings import CompactSettings
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says
@@ -45,6 +48,20 @@ def test_results_are_durable_before_a_summary_is_asked_for(tmp_path: Path) -> No
     with loud(SUMMARY, tmp_path, call, call, answer, "done") as w:
         assert w.run().reason == "done"
         assert w.told(ContextCompacted) and durable == [True]
+
+
+@pytest.mark.parametrize("block", [says("<summary>much was done</summary>"), calls("echo")])
+def test_a_summary_is_charged_to_the_session_and_its_budget_even_one_of_no_use(
+    tmp_path: Path, block: dict[str, Any]
+) -> None:
+    call, summary = Answer([calls("echo")]), Answer([block], usage={"output_tokens": 1_000_000})
+    with loud(SUMMARY, tmp_path, call, call, summary) as w:
+        w.context.max_cost = 9.0
+        ended = w.run()
+        assert ended.reason == "failed" and "budget of this run is spent" in ended.error
+        replies = w.session.folded.usage
+        assert w.session.spending["claude-sonnet-5-5"].output - replies.output == 1_000_000
+        assert w.session.cost > 10.0 > 9.0 > Prices().cost(replies), "a million tokens of output cost $10"
 
 
 def test_a_disk_that_takes_no_outputs_does_not_end_the_turn(tmp_path: Path) -> None:

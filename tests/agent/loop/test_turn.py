@@ -253,6 +253,16 @@ def test_a_reply_cut_at_max_tokens_is_carried_on(tmp_path: Path) -> None:
         w.check()
 
 
+def test_a_reply_is_carried_on_three_times_in_a_row_and_calls_begin_the_count_anew(tmp_path: Path) -> None:
+    cut = Answer([says("a part")], "max_tokens")
+    with world([cut, cut, cut, Answer([calls("echo")]), cut, cut, cut, "done"], tmp_path) as w:
+        assert w.run() == TurnFinished("done", 8)
+        w.check()
+    with world([cut, Answer([calls("echo")]), cut, cut, cut, cut], tmp_path) as w:
+        error = "the reply was cut 4 times; say 'continue' to go on"
+        assert w.run() == TurnFinished("failed", 6, error, 1)
+
+
 def test_a_call_cut_at_max_tokens_is_not_run(tmp_path: Path) -> None:
     with world([Answer([calls("act", words="x")], "max_tokens"), "smaller then"], tmp_path) as w:
         assert w.run().reason == "done"
