@@ -24,6 +24,7 @@ _OPPOSITE_FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 _TOLD = ("warn", "_warn", "debug", "info", "warning", "error")  # functions whose arguments are texts
 _DELETABLE = (ast.Expr, ast.AugAssign, ast.Delete, ast.Continue, ast.Break, ast.Raise, ast.If)
 _WORD = re.compile(r"\S+")
+_ALTERNATIVES = re.compile(r"\|?[\w\\*]+(?:\|[\w\\*/]+){5,}")  # a table of words in a pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +188,13 @@ def _other_constants(node: ast.Constant) -> Iterator[tuple[str, str, ast.AST]]:
         yield _shown(node, ast.Constant(not value))
     elif isinstance(value, int):
         yield _shown(node, ast.Constant(value + 1))
+    elif isinstance(value, str) and _ALTERNATIVES.fullmatch(value):
+        for word, left in _one_forgotten(value, "|"):
+            yield word, "deleted", ast.Constant(left)
     elif isinstance(value, str) and _WORD.fullmatch(value):
-        yield _shown(node, ast.Constant(value + "~"))
+        yield _shown(node, ast.Constant(f"{value}_other"))
     elif isinstance(value, bytes) and value:
-        yield _shown(node, ast.Constant(value + b"~"))
+        yield _shown(node, ast.Constant(value + b"_other"))
 
 
 def _other_calls(node: ast.Call) -> Iterator[tuple[str, str, ast.AST]]:
@@ -202,10 +206,15 @@ def _other_calls(node: ast.Call) -> Iterator[tuple[str, str, ast.AST]]:
     if name == "_words":  # a table of words: one is forgotten
         for argument in first_two:
             if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
-                words = argument.value.split()
-                for index, word in enumerate(words):
-                    left = " ".join([*words[:index], *words[index + 1 :]])
+                for word, left in _one_forgotten(argument.value, " "):
                     yield word, "deleted", ast.Call(node.func, [ast.Constant(left)], node.keywords)
+
+
+def _one_forgotten(table: str, separator: str) -> Iterator[tuple[str, str]]:
+    """Each word of a table, with the table that is left without it."""
+    words = [word for word in table.split(separator) if word]
+    for index, word in enumerate(words):
+        yield word, separator.join([*words[:index], *words[index + 1 :]])
 
 
 def _is_constant(node: ast.AST) -> bool:

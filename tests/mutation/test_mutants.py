@@ -27,8 +27,8 @@ def changes(source: str) -> list[str]:
         ("x = a + b", ["a + b -> a - b"]),
         ("x = 7", ["7 -> 8"]),
         ("x = True", ["True -> False"]),
-        ("x = 'tool_use'", ["'tool_use' -> 'tool_use~'"]),
-        ("x = b'z'", ["b'z' -> b'z~'"]),
+        ("x = 'tool_use'", ["'tool_use' -> 'tool_use_other'"]),
+        ("x = b'z'", ["b'z' -> b'z_other'"]),
         ("x = a if b else c", ["a if b else c -> c if b else a"]),
         ("x = min(a)", ["min -> max"]),
         ("x = f(a, b, c)", ["f(a, b, c) -> f(b, a, c)"]),
@@ -39,6 +39,7 @@ def changes(source: str) -> list[str]:
         ("if a:\n    pass", ["if a: -> deleted"]),
         ("def f():\n    return x", ["return x -> return None"]),
         ("x = _words('a b')", ["a -> deleted", "b -> deleted"]),
+        ("x = 'a|b|c|d|e|f'", [f"{word} -> deleted" for word in "abcdef"]),
     ],
 )
 def test_each_kind_of_fault_is_made(source: str, made: list[str]) -> None:

@@ -94,3 +94,10 @@ def test_a_file_that_cannot_be_read_is_named_and_never_written_over(path: Path) 
 def test_a_file_in_the_place_of_a_folder_holds_no_rules(tmp_path: Path) -> None:
     (tmp_path / "user").write_text("")
     assert stored_rules(permissions_path(tmp_path / "user", tmp_path)) == ()
+
+
+def test_the_file_of_a_project_stays_where_it_was_whatever_bytes_its_folder_has(tmp_path: Path) -> None:
+    assert permissions_path(tmp_path, Path("/home/me/app")) == tmp_path / "projects" / "fd865ce82eb8c9db.toml"
+    no_text = Path("/home/me/\udcff")
+    store_rule(permissions_path(tmp_path, no_text), LOG)
+    assert stored_rules(permissions_path(tmp_path, no_text)) == (LOG,)

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.cli.arguments import parse
 from agent.loop.call_permission import rules_for_session
+from agent.permissions.modes import MODES
 from agent.permissions.read_only import is_read_only
 from agent.permissions.rules import (
     PermissionRules,
@@ -44,6 +46,12 @@ def test_reading_inside_is_free_and_everything_else_is_asked() -> None:
     assert run("ls", rules()) == "ask"
     assert write(f"{FOLDER}/a", rules()) == "ask"
     assert judge_call("compact", [Access("none")], rules()).answer == "allow"
+
+
+def test_the_modes_are_chosen_by_these_names() -> None:
+    assert MODES == ("manual", "acceptEdits", "dontAsk", "bypassPermissions")
+    for mode in MODES:
+        assert parse(["--permission-mode", mode]).permission_mode == mode
 
 
 def test_nobody_is_asked_in_dont_ask() -> None:
@@ -105,6 +113,19 @@ def test_bypass_frees_everything_but_ruin() -> None:
     given = rules(mode="bypassPermissions")
     assert run("make", given) == "allow"
     assert write("/etc/hosts", given, outside=True) == "allow"
+
+
+SYSTEM_FOLDERS = (
+    "bin boot dev etc home lib lib64 media mnt opt proc root run sbin srv sys usr var Users System Library"
+    " Applications Volumes"
+)
+
+
+def test_to_remove_a_folder_of_the_system_is_ruin_and_one_within_is_not() -> None:
+    given = rules(mode="bypassPermissions")
+    for name in SYSTEM_FOLDERS.split():
+        assert run(f"rm -rf /{name}", given) == run(f"rm -rf /{name}/*", given) == "ask", name
+        assert run(f"rm -rf /{name}/share/x", given) == "allow", name
 
 
 @pytest.mark.parametrize(
@@ -221,6 +242,79 @@ def test_always_is_offered_for_the_shortest_safe_prefix(command: str, prefix: st
     if offered is not None:
         assert run(command, rules(str(offered))) == "allow"
         assert run("rm -r x", rules(str(offered))) == "ask"
+
+
+RUNNERS = (
+    "sudo su doas env bash sh zsh dash ksh fish csh tcsh busybox eval exec command builtin source ."
+    " trap xargs parallel find fd entr watch nohup setsid timeout time nice ionice chrt taskset stdbuf"
+    " unbuffer script flock strace ltrace gdb lldb chroot unshare nsenter systemd-run ssh runuser at"
+    " batch crontab npx bunx uvx pipx corepack if then else elif while until do for ! coproc"
+)
+
+
+@pytest.mark.parametrize("runner", RUNNERS.split())
+def test_what_runs_other_programs_is_never_always_allowed_and_hides_no_denied_one(runner: str) -> None:
+    assert always_rule("bash", f"{runner} x") is None
+    assert run(f"{runner} git push", rules("bash", deny=("bash(git push)",))) == "deny"
+    assert run(f"{runner} x 'git push'", rules("bash", deny=("bash(git push)",))) == "deny"
+
+
+DOING = (
+    "python node nodejs deno perl ruby php lua tclsh awk gawk mawk sed ed ex vi vim nvim emacs osascript pwsh"
+    " java rm rmdir mv dd shred truncate mkfs mount umount kill pkill killall chmod chown chgrp ln tee cp"
+    " curl wget nc ncat netcat socat telnet ftp sftp scp rsync ping dig nslookup host openssl http aws"
+    " test [ [[ printf let read unset declare typeset local export readonly alias set shopt enable python3.12"
+)
+
+
+def test_what_interprets_changes_sends_or_evaluates_is_never_always_allowed() -> None:
+    assert [word for word in DOING.split() if always_rule("bash", f"{word} x") is not None] == []
+
+
+LASTING = "exec x dlx push publish install add i config alias submodule bisect rebase filter-branch"
+FAMILIES = "git npm pnpm yarn bun cargo go docker podman uv pip poetry kubectl gh brew apt apt-get"
+
+
+def test_of_a_family_of_programs_always_allows_one_second_word_that_does_no_lasting_thing() -> None:
+    for program in FAMILIES.split():
+        assert always_rule("bash", program) is None
+        assert always_rule("bash", f"{program} list x") == Rule("bash", f"{program} list")
+        for second in LASTING.split():
+            assert always_rule("bash", f"{program} {second} x") is None, (program, second)
+        scripts = program in ("npm", "pnpm", "yarn", "bun")
+        assert (always_rule("bash", f"{program} run x") is not None) is scripts
+    assert always_rule("bash", "make") is None
+    assert always_rule("bash", "make install") == Rule("bash", "make install")
+
+
+def test_a_looking_program_is_known_by_its_name_and_a_subcommand_of_git_by_both() -> None:
+    programs = (
+        "ls cat head tail grep rg wc pwd echo which file stat du df id whoami uname ps tree diff cmp cut tr"
+        " true false find"
+    )
+    assert [word for word in programs.split() if not is_read_only(f"{word} x")] == []
+    commands = "status diff log show blame rev-parse ls-files grep describe shortlog"
+    assert [word for word in commands.split() if not is_read_only(f"git {word} x")] == []
+    assert not any(map(is_read_only, ("status", "git x status", "status git", "x ls", "git -O status")))
+
+
+@pytest.mark.parametrize(
+    ("program", "options"),
+    [
+        ("find .", "-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls"),
+        ("git grep", "--output --open-files-in-pager -O -Oless --ext-diff"),
+        ("tree", "-o --output"),
+        ("file", "-C --compile"),
+        ("rg", "--pre"),
+    ],
+)
+def test_an_option_that_writes_or_runs_makes_a_looking_program_an_acting_one(
+    program: str, options: str
+) -> None:
+    for option in options.split():
+        assert not is_read_only(f"{program} {option} x"), option
+        assert not is_read_only(f"{program} x {option}=x"), option
+    assert is_read_only(f"{program} -x --other=-o")
 
 
 @pytest.mark.parametrize(
