@@ -33,7 +33,7 @@ PYTEST = (
     "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--hypothesis-profile", "mutation",
     "-W", "ignore::pytest.PytestAssertRewriteWarning",
 )  # fmt: skip
-PASSED, FAILED_TESTS, BROKEN_TESTS = 0, 1, 2  # what pytest exits with
+PASSED = 0  # what pytest exits with; other numbers stand for tests or imports that failed
 _fork = get_context("fork")
 
 
@@ -101,10 +101,7 @@ def _is_killed(tree: Path, target: Target, text: str, limit: float) -> bool:
     module = tree / target.module
     module.write_text(text, "utf-8")
     shutil.rmtree(module.parent / "__pycache__", ignore_errors=True)  # its times are too coarse to trust
-    code = _exit_code(tree, target, limit)
-    if code not in (PASSED, FAILED_TESTS, BROKEN_TESTS, None) and code >= 0:
-        raise CannotJudge(f"{target.module}: pytest ended with {code}")
-    return code != PASSED
+    return _exit_code(tree, target, limit) != PASSED
 
 
 def _exit_code(tree: Path, target: Target, limit: float, libraries: Connection | None = None) -> int | None:

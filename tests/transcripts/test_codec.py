@@ -79,6 +79,12 @@ def test_one_flipped_bit_is_noticed(seed: int) -> None:
             decode_line(bytes(line))
 
 
+def test_a_line_that_an_editor_marked_or_ended_its_own_way_is_read() -> None:
+    line = encode_fact(User(1, 0.0, ()), "s")
+    for found in (b"\xef\xbb\xbf" + line, line[:-1] + b"\r\n", line[:-1]):
+        assert decode_line(found) == (User(1, 0.0, ()), "s")
+
+
 def test_lone_surrogates_are_replaced_and_all_else_is_kept() -> None:
     fact = User(1, 0.0, (TextBlock("a\ud800b \u2028 \x00 \U0001f600"),))
     back, _ = decode_line(encode_fact(fact, "s"))

@@ -162,6 +162,23 @@ def test_results_are_shown_in_call_order_however_they_came() -> None:
     assert [block["content"][0]["text"] for block in blocks] == ["first", "second"]
 
 
+def test_an_exchange_ends_with_its_newest_result_and_is_open_until_it_has_all() -> None:
+    facts: list[Fact] = [HELLO, exchange(2, CALL, ToolUseBlock("t2", "read", {}))]
+    seen = []
+    for fact in (Result(3, 0.0, 2, 1, (TextBlock("b"),)), Result(4, 0.0, 2, 0, (TextBlock("a"),))):
+        entry = fold(facts).conversation.last_exchange
+        assert entry is not None
+        seen.append((entry.last, entry.open))
+        facts.append(fact)
+    whole = fold(facts)
+    entry = whole.conversation.last_exchange
+    assert entry is not None
+    assert [*seen, (entry.last, entry.open)] == [(2, True), (3, True), (4, False)]
+    assert (whole.view[-1].first, whole.view[-1].last) == (2, 4)
+    entry = fold([HELLO, exchange(2, TextBlock("no call"))]).conversation.last_exchange
+    assert entry is not None and not entry.open
+
+
 def test_an_unfinished_reply_is_superseded_by_the_next_attempt() -> None:
     facts = [HELLO, Reply(2, 0.0, (TextBlock("half"),), complete=False), exchange(3, TextBlock("whole"))]
     assert b"half" not in bytes_sent(fold(facts).view[-1])

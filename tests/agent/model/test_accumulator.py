@@ -126,6 +126,53 @@ def test_tokens_that_are_cached_for_an_hour_are_counted_apart() -> None:
     assert reply.usage.prompt == 8
 
 
+def test_the_model_that_answered_is_named_even_where_the_server_does_not() -> None:
+    assert fed(WHOLE).model == "m" and fed(WHOLE[:1]).started
+    for message in ({"usage": None}, {"model": None}, {"model": ""}):
+        assert fed([{"type": "message_start", "message": message}]).model == "unknown"
+
+
+def test_what_a_block_begins_with_counts_too() -> None:
+    thought = {"type": "thinking", "thinking": "h", "signature": "s"}
+    deltas = {"type": "thinking_delta", "thinking": "m"}, {"type": "signature_delta", "signature": "ig"}
+    raw = {**TOOL, "input": {"file_path": "a"}}
+    text = {"type": "text", "text": "Hel"}
+    events = [
+        start(),
+        *block(0, thought, *deltas),
+        *block(1, text, *text_deltas("lo")),
+        *block(2, raw),
+        *end(),
+    ]
+    assert fed(events).kept() == (
+        ThinkingBlock("hm", "sig"),
+        TextBlock("Hello"),
+        ToolUseBlock("t1", "read", {"file_path": "a"}),
+    )
+    accumulator = MessageAccumulator()
+    told = [accumulator.feed(event) for event in (start(), block(0, text)[0])]
+    assert told == [None, TextDelta("Hel")] and accumulator.reply.text == "Hel"
+    bare = fed(
+        [start(), *block(0, {"type": "thinking"}, *deltas), *block(1, {**TOOL, "input": None}), *end()]
+    )
+    assert bare.kept() == (ThinkingBlock("m", "ig"), ToolUseBlock("t1", "read", {}))
+
+
+def test_what_is_under_way_is_known_by_its_kind_and_only_text_is_text() -> None:
+    thought = {"type": "thinking", "thinking": "", "signature": ""}
+    begun = [
+        block(0, thought, {"type": "thinking_delta", "thinking": "hm"})[:-1],
+        block(1, {"type": "text", "text": ""}, *text_deltas("words"))[:-1],
+        block(2, TOOL, *json_deltas('{"a": 1}'))[:-1],
+        block(3, {"type": "from_the_future"}, {"type": "text_delta"}, {"type": "text_delta", "text": 5})[:-1],
+    ]
+    reply = fed([start(), *(event for events in begun for event in events)])
+    kinds = {index: pending.kind for index, pending in reply.pending.items()}
+    assert kinds == {0: "thinking", 1: "text", 2: "tool input", 3: "other"}
+    assert reply.text == "words" and reply.kept() == (TextBlock("words"),)
+    assert reply.unfinished == 'hmwords{"a": 1}'
+
+
 def test_unknown_blocks_and_events_pass_through() -> None:
     raw = {"type": "from_the_future", "x": [1]}
     reply = fed([start(), {"type": "novel"}, *block(0, raw, {"type": "novel_delta", "y": 1}), *end()])

@@ -1,5 +1,6 @@
 """May a call go ahead: modes, rules, and command lines that try to hide what they do."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -49,6 +50,7 @@ def test_reading_inside_is_free_and_everything_else_is_asked() -> None:
 
 
 def test_the_modes_are_chosen_by_these_names() -> None:
+    assert PermissionRules().mode == "manual"
     assert MODES == ("manual", "acceptEdits", "dontAsk", "bypassPermissions")
     for mode in MODES:
         assert parse(["--permission-mode", mode]).permission_mode == mode
@@ -216,6 +218,27 @@ def test_a_deny_rule_may_name_a_program_by_its_path_and_sees_through_runners_by_
         assert run(line, rules("bash", deny=("bash(git push)",))) == "allow", line
 
 
+@pytest.mark.parametrize(
+    ("rule", "line", "answer"),
+    [
+        ("git push origin", "git push origin main", "deny"),
+        ("git push origin", "git push --force origin", "deny"),
+        ("git push origin", "git push fork", "allow"),
+        ("git push", "git -C sub push", "deny"),
+        ("git push", "git --no-pager push", "deny"),
+        ("git push", "git -C sub -c a=b push", "deny"),
+        ("git push", "git --version", "allow"),
+        ("git push", "git", "allow"),
+        ("*deploy* now", "./deploy.sh now", "deny"),
+        ("depl?y", "/opt/bin/deploy", "deny"),
+    ],
+)
+def test_the_words_of_a_deny_rule_are_globs_and_options_may_stand_between_them(
+    rule: str, line: str, answer: str
+) -> None:
+    assert run(line, rules("bash", deny=(f"bash({rule})",))) == answer
+
+
 def test_a_longer_word_is_another_command() -> None:
     assert run("git statusx", rules("bash(git status)")) == "ask"
     assert run("gitx status", rules("bash(git)")) == "ask"
@@ -344,9 +367,31 @@ def test_rules_are_written_as_fingers_know_them() -> None:
         "edit",
         "write(docs/*)",
     ]
-    for bad in ("", "what?", "bash(git", "frobnicate"):
-        with pytest.raises(ValueError, match=r"rule|names no tool"):
+    for bad in ("", "what?", "bash(git", "edit; write", "frobnicate", "mcp__"):
+        with pytest.raises(ValueError, match=r"holds no rules|names no tool"):
             parse_rules(bad)
+    with pytest.raises(ValueError, match=re.escape("'bash(' is no rule; write a tool, or tool(pattern)")):
+        parse_rule("bash(")
+    assert parse_rule("bash(make > a\nmake b)") == Rule("bash", "make > a\nmake b")
+    assert parse_rules("mcp__Files__read") == (Rule("mcp__Files__read"),)
+
+
+def test_an_unknown_tool_of_a_rule_is_answered_with_the_nearest_or_with_all() -> None:
+    meant = "'Bsh(git status)' names no tool; did you mean 'bash(git status)'?"
+    for text, message in (("Bsh(git status)", meant), ("x", "'x' names no tool; the tools are bash, ")):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            parse_rules(text)
+
+
+def test_what_reaches_the_network_is_asked_about_and_always_allows_that_host_alone() -> None:
+    def fetch(host: str, given: PermissionRules) -> Verdict:
+        return judge_call("mcp__web__get", [Access("network", host, outside=True)], given)
+
+    asked = Verdict("ask", "it reaches the network", Rule("mcp__web__get", "a.example"))
+    assert fetch("a.example", PermissionRules()) == asked
+    given = rules("mcp__web__get(a.example)")
+    assert fetch("a.example", given) == Verdict("allow")
+    assert fetch("b.example", given).answer == "ask"
 
 
 def test_a_place_granted_for_the_session_is_that_place_and_no_pattern() -> None:
