@@ -12,7 +12,7 @@ import sys
 
 from .runner import CannotJudge, Report, copied_tree, run_target
 from .survivors import known_survivors
-from .targets import Target, chosen
+from .targets import MAX_MUTANTS, Target, chosen
 
 WANTED_PERCENT = 90.0
 
@@ -44,12 +44,15 @@ def described(report: Report) -> tuple[str, float]:
     return "\n".join(lines), percent
 
 
-def run_targets(targets: list[Target]) -> float:
-    """Run them and print what came of each. Returns the lowest percentage. Raises CannotJudge."""
+def run_targets(targets: list[Target], most: int) -> float:
+    """Run them, at most so many mutants of each, and print what came of it. Returns the lowest percentage.
+
+    Raises CannotJudge.
+    """
     lowest = 100.0
     with copied_tree() as tree:
         for target in targets:
-            text, percent = described(run_target(tree, target))
+            text, percent = described(run_target(tree, target, most))
             print(text, flush=True)
             lowest = min(lowest, percent)
     return lowest
@@ -58,8 +61,13 @@ def run_targets(targets: list[Target]) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     parser.add_argument("target", nargs="*", help="part of a module's path; all targets without")
+    parser.add_argument(
+        "--all", action="store_true", help=f"not only a sample of {MAX_MUTANTS} of each target"
+    )
+    given = parser.parse_args()
     try:
-        return 0 if run_targets(chosen(parser.parse_args().target)) >= WANTED_PERCENT else 1
+        lowest = run_targets(chosen(given.target), sys.maxsize if given.all else MAX_MUTANTS)
+        return 0 if lowest >= WANTED_PERCENT else 1
     except (CannotJudge, ValueError) as error:
         print(error, file=sys.stderr)
         return 2

@@ -65,14 +65,14 @@ def copied_tree() -> Iterator[Path]:
         yield tree
 
 
-def run_target(tree: Path, target: Target) -> Report:
-    """Run a target's tests against its mutants. Raises CannotJudge."""
+def run_target(tree: Path, target: Target, most: int = MAX_MUTANTS) -> Report:
+    """Run a target's tests against its mutants, or a sample of so many. Raises CannotJudge."""
     started = time.monotonic()
     module = tree / target.module
     source = module.read_text("utf-8")
     limit = _time_of_good_run(tree, target) * SLOWNESS + MIN_LIMIT_S
     mutants = list(mutants_of(source))
-    chosen = sample(mutants, MAX_MUTANTS)
+    chosen = sample(mutants, most)
     try:
         if not _is_killed(tree, target, "raise SystemError('control')\n", limit):
             raise CannotJudge(f"{target.module}: its tests do not use it")

@@ -131,7 +131,9 @@ REMOVERS = [
 RUINS = [form.format(place) for form, place in product(REMOVERS, WHOLES)]
 RUINS += [
     "rm -rf ~ / $HOME", "cd / && rm -rf *", "cd ~; rm -rf *", "cd; rm -rf .", "cd /etc\nrm -r ./*",
-    "rm$IFS-rf$IFS/", "pushd / && rm -rf *", "cd / && rm -rf .*", "cd / && rm -rf ./*", "rm -rf ../x/..",
+    "rm$IFS-rf$IFS/", "rm${IFS}-rf${IFS}/", "rm${IFS:0:1}-rf${IFS}/",
+    "rm -rf $HOME/..", "rm -rf ${HOME}/../x",
+    "pushd / && rm -rf *", "cd / && rm -rf .*", "cd / && rm -rf ./*", "rm -rf ../x/..",
 ]  # fmt: skip
 SMALL = [
     "rm -rf build", "rm -rf ./build /tmp/x", "rm -rf /home/me/work/build", "rm ~/x", "rm -rf ~/x", "rm -f /",

@@ -195,6 +195,7 @@ def test_a_rule_allows_its_command_with_more_words(command: str) -> None:
 def test_a_rule_for_several_words_does_not_cover_fewer() -> None:
     assert run("git", rules("bash(git status)")) == "ask"
     assert run("git", rules("bash(git *)")) == "allow"
+    assert run("git --exec-path=.", rules("bash(git)")) == "ask"
 
 
 def test_a_line_that_cannot_be_parsed_is_allowed_or_denied_by_exactly_its_own_text() -> None:
@@ -231,6 +232,9 @@ def test_a_deny_rule_may_name_a_program_by_its_path_and_sees_through_runners_by_
         ("git push", "git", "allow"),
         ("*deploy* now", "./deploy.sh now", "deny"),
         ("depl?y", "/opt/bin/deploy", "deny"),
+        ("./dep*", "./deploy now", "deny"),
+        ("git p*", "git push", "deny"),
+        ("git p*", "git log", "allow"),
     ],
 )
 def test_the_words_of_a_deny_rule_are_globs_and_options_may_stand_between_them(
@@ -417,6 +421,8 @@ def test_a_path_rule_is_a_glob_within_the_project() -> None:
     given = rules("write(docs/*)")
     assert write(f"{FOLDER}/docs/a.md", given) == "allow"
     assert write(f"{FOLDER}/src/a.py", given) == "ask"
+    assert write(f"{FOLDER}/docs/a.md", rules(f"write({FOLDER}/docs/*)")) == "allow"
+    assert write("/w/there/docs/a.md", replace(given, folder="/w/there")) == "allow"
     at_root = replace(given, folder="/")
     assert write("/docs/a.md", at_root) == "allow" and write("/a/docs/a.md", at_root) == "ask"
 
@@ -440,6 +446,15 @@ def test_a_path_rule_is_a_glob_within_the_project() -> None:
         ("ls '\\' $(rm x) '\\'", None),
         ("ls 'x' $(rm x)", None),
         ('ls "x" $(rm x)', None),
+        ("'ls' $(rm x)", None),
+        ("ls \\' $(rm x) \\'", None),
+        ("ls \\\nx", None),
+        ("ls \\a'(b)'", [["ls", "a(b)"]]),
+        ("ls é", None),
+        ("ls 'é'", [["ls", "é"]]),
+        ("a || b", [["a"], ["b"]]),
+        ("ls; X=1 ls", None),
+        ("ls; $x", None),
     ],
 )
 def test_a_line_is_parsed_exactly_or_not_at_all(line: str, commands: list[list[str]] | None) -> None:
