@@ -203,27 +203,19 @@ def test_an_output_format_is_a_class_and_an_entry(copy: Copy) -> None:
         "agent/ui/count_format.py",
         """
 from agent.events import Event, TurnFinished
-from agent.ui.output_formats import RunDescription, StandardStreams
+from agent.ui.output_formats import OutputFormat, RunOutput
 
 
-class CountFormat:
-    def __init__(self, description: RunDescription, streams: StandardStreams) -> None:
-        self.streams, self.events = streams, 0
+class CountFormat(OutputFormat):
+    def __init__(self, run: RunOutput) -> None:
+        self.run, self.events = run, 0
 
     def show(self, event: Event) -> None:
         self.events += 1
-
-    def finish(self, code: int, error: str) -> int:
-        self.streams.out.write(f"{self.events > 3} {code}\\n")
-        return code
+        if isinstance(event, TurnFinished):
+            self.run.out.line(f"more than three: {self.events > 3}")
 """,
     )
-    register_format(copy)
-    assert "True 0" in copy.run("-p", "hello", "--offline", "--output-format", "count")
-    assert (len(copy.added), len(copy.touched)) == (1, 1)
-
-
-def register_format(copy: Copy) -> None:
     copy.change(
         "agent/app/options.py",
         (
@@ -231,6 +223,9 @@ def register_format(copy: Copy) -> None:
             '    "count": "agent.ui.count_format:CountFormat",\n    "json": "agent.ui.output_formats:',
         ),
     )
+    assert "more than three: True" in copy.run("-p", "hello", "--offline", "--output-format", "count")
+    assert "count" in copy.run("--help")
+    assert (len(copy.added), len(copy.touched)) == (1, 1)
 
 
 def test_a_hook_event_is_a_member_and_the_place_that_fires_it(copy: Copy) -> None:

@@ -9,8 +9,8 @@ from transcripts.listing import SessionSummary
 from transcripts.masking import SecretMasks
 from transcripts.record_errors import SessionInUse
 
-MAX_TITLE_CHARS = 100
-MAX_SEARCHED_CHARS = 2_000  # of a first prompt, which the menu's filter looks through
+MAX_SESSION_TITLE_CHARS = 100
+MAX_SEARCHED_PROMPT_CHARS = 2_000  # of a first prompt, which the menu's filter looks through
 
 
 def session_line(summary: SessionSummary, masks: SecretMasks) -> str:
@@ -18,7 +18,7 @@ def session_line(summary: SessionSummary, masks: SecretMasks) -> str:
     title = masks.all(f"[{summary.name}] {summary.first_prompt}" if summary.name else summary.first_prompt)
     prompts = pluralize(summary.prompts, "prompt")
     head = f"{summary.sid}  {format_timestamp(summary.last_active)}  {prompts:>11}  {_size(summary.size):>8}"
-    return f"{head}  {title[:MAX_TITLE_CHARS]}"
+    return f"{head}  {title[:MAX_SESSION_TITLE_CHARS]}"
 
 
 def session_menu(summaries: list[SessionSummary], now: float, masks: SecretMasks) -> Menu:
@@ -26,9 +26,9 @@ def session_menu(summaries: list[SessionSummary], now: float, masks: SecretMasks
     rows = tuple(
         MenuRow(
             one.sid,
-            masks.all(one.name or one.first_prompt)[:MAX_SEARCHED_CHARS],
+            masks.all(one.name or one.first_prompt)[:MAX_SEARCHED_PROMPT_CHARS],
             (format_age(one.last_active, now), pluralize(one.prompts, "prompt"), _size(one.size), one.sid),
-            masks.all(one.first_prompt)[:MAX_SEARCHED_CHARS],
+            masks.all(one.first_prompt)[:MAX_SEARCHED_PROMPT_CHARS],
         )
         for one in summaries
     )
