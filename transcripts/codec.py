@@ -22,6 +22,7 @@ from .messages import Block, Usage, block_to_json, blocks_from_json
 FORMAT_VERSION = 1
 _EDIT_TYPES: dict[str, type[Any]] = {"clear": Clear, "fold": Fold, "unthink": Unthink}
 _EDIT_NAMES = {made: name for name, made in _EDIT_TYPES.items()}
+CHECKSUM = "crc"  # the last key of a line
 _CRC_KEY = b',"crc":"'
 _CRC_BYTES = len(_CRC_KEY) + len('xxxxxxxx"}')
 _parse_value = json.JSONDecoder().raw_decode

@@ -6,12 +6,13 @@ never changed, since its signature covers every byte.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from .messages import Block, TextBlock, ToolResultBlock, ToolUseBlock, UnknownBlock, map_strings
+from .codec import CHECKSUM, seal
 
 MASK_TEXT = "****"
 MIN_SECRET_CHARS = 8  # a shorter value would be found in innocent text
@@ -75,25 +76,29 @@ class SecretMasks:
                 text = text.replace(value, MASK_TEXT)
         return text
 
-    def json(self, value: Any) -> Any:
-        """A JSON value with every string masked, keys included: the model may have chosen them."""
-        return map_strings(value, self.text)
-
     def all(self, text: str) -> str:
         """The text with these values and every known shape of a secret masked, for exports and logs."""
         return mask(self.text(text))
 
-    def block(self, block: Block) -> Block:
-        """The block with the values masked; the same object where it holds none. Thinking is not changed."""
-        masked = block
-        match block:
-            case TextBlock():
-                masked = replace(block, text=self.text(block.text), extra=self.json(block.extra))
-            case ToolUseBlock():
-                name, arguments = self.text(block.name), self.json(block.input)
-                masked = replace(block, name=name, input=arguments, extra=self.json(block.extra))
-            case ToolResultBlock():
-                masked = replace(block, content=tuple(self.block(part) for part in block.content))
-            case UnknownBlock():
-                masked = replace(block, raw=self.json(block.raw))
-        return block if masked == block else masked
+    def line(self, line: bytes) -> bytes:
+        """A line of the record with the values masked in every string and key of it.
+
+        Thinking is not changed. `line` ends in a checksum, and so does the line that takes its place.
+        """
+        escaped = (
+            json.dumps(value, ensure_ascii=False)[1:-1].encode("utf-8", "replace") for value in self.values
+        )
+        if not any(value in line for value in escaped):
+            return line
+        raw = json.loads(line)
+        del raw[CHECKSUM]
+        return seal(self._without_values(raw))
+
+    def _without_values(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list):
+            return [self._without_values(item) for item in value]
+        if not isinstance(value, dict) or value.get("type") in ("thinking", "redacted_thinking"):
+            return value
+        return {self.text(key): self._without_values(item) for key, item in value.items()}

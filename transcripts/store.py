@@ -16,6 +16,7 @@ from .codec import FORMAT_VERSION, encode_fact
 from .disk import DISK, Disk, append_whole, open_record, read_pieces, record_folders, replace_and_open
 from .facts import Closed, Fact, Metadata, Opened
 from .load import LoadedRecord, read_record
+from .masking import SecretMasks
 from .record_errors import RecordTooNew, RecordUnreadable, StoreError
 from .session_lock import acquire_lock, ensure_private_folder, holds_lock, path_of, release_lock
 
@@ -71,6 +72,7 @@ def _locked(store: Store) -> Store:
 class Store:
     """One session's record. `append`, `sync` and `close` raise no OSError.
 
+    masks     values that no line may hold; the facts themselves stay as they are
     pending   lines that are in memory only, oldest first
     is_begun  whether anything is worth a file: a session without a prompt leaves none
     """
@@ -78,6 +80,7 @@ class Store:
     def __init__(self, journal: Journal, sid: str, warn: Warn) -> None:
         self.journal = journal
         self.sid = sid
+        self.masks = SecretMasks()
         self.pending: list[bytes] = []
         self.is_begun = False
         self._warn = warn
@@ -89,7 +92,7 @@ class Store:
 
     def append(self, fact: Fact, durable: bool = False) -> None:
         """Add one record; with `durable` it is on the disk when this returns, or the user was told."""
-        self.pending.append(encode_fact(fact, self.sid))
+        self.pending.append(self.masks.line(encode_fact(fact, self.sid)))
         self.is_begun = self.is_begun or not isinstance(fact, Opened | Metadata | Closed)
         if self.is_begun:
             self._save(durable)

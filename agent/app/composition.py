@@ -97,6 +97,7 @@ def make_services(setup: RunSetup, emit: Emit, approver: Approver) -> Services:
         setup.folder,
         keep=not setup.options.no_session,
         tell=lambda text: emit(Notice(text, "warning")),
+        masks=setup.masks,
     )
     selection = ModelSelection(model, setup.model_name, setup.clock.now, cache)
     sources = tuple(make() for make in TOOL_SOURCES)

@@ -31,7 +31,6 @@ async def spawn(
     """
     record = services.repository.new(context.clock.now())
     session = Session(record.sid, record.store, record.folded, services.counter, context.clock.now)
-    session.masks = parent.masks
     nested = _nested_context(services, (parent, context), session, request)
     settings = nested.settings
     session.open(

@@ -62,7 +62,6 @@ class SessionFactory:
     def _start(self, record: OpenedRecord) -> ActiveSession:
         setup = self.services.setup
         session = Session(record.sid, record.store, record.folded, self.services.counter, setup.clock.now)
-        session.masks = setup.masks
         session.deferred = record.deferred
         context = build_context(self.services, session)
         context.tool_context.spawn = partial(spawn, self.services, session, context)

@@ -103,7 +103,7 @@ async def export_session(controller: Controller, argument: str) -> Event | None:
     """Write the session to a file. Its extension chooses the format: .md (the default), .html, .jsonl."""
     session, _ = controller.in_use
     path = controller.setup.folder / Path(argument or f"{session.sid}.md").expanduser()
-    masks = SecretMasks((*session.masks.values, *secret_values(controller.setup.environ)))
+    masks = SecretMasks((*controller.setup.masks.values, *secret_values(controller.setup.environ)))
     try:
         text = export_text(session.folded, session.sid, path.suffix or ".md", session.deferred, masks)
         write_private(path, text)

@@ -24,6 +24,7 @@ from transcripts.importers import import_session
 from transcripts.lazy_results import LazyResults, fetch_everything
 from transcripts.listing import SessionSummary, find_session, newest_session, recorded_sessions
 from transcripts.load import LoadedRecord, read_record
+from transcripts.masking import SecretMasks
 from transcripts.originals import Originals
 from transcripts.record_errors import RecordTooNew, StoreError
 from transcripts.session_lock import RECORDS_FOLDER, new_sid
@@ -47,11 +48,15 @@ class OpenedRecord:
 
 @dataclass(slots=True)
 class SessionRepository:
-    """The records of a project. `tell` takes one line when something is wrong with the disk."""
+    """The records of a project. `tell` takes one line when something is wrong with the disk.
+
+    `masks` are values that no record may hold.
+    """
 
     project: Path
     keep: bool
     tell: Callable[[str], None]
+    masks: SecretMasks = field(default_factory=SecretMasks)
     _temporary: list[Path] = field(default_factory=list)
 
     @property
@@ -70,11 +75,14 @@ class SessionRepository:
     def new(self, now: float) -> OpenedRecord:
         """A session with no facts yet; its file is made with the first fact."""
         sid = new_sid(now, secrets.token_hex(2))
-        return OpenedRecord(sid, create_store(self.home, sid, self.tell))
+        store = create_store(self.home, sid, self.tell)
+        store.masks = self.masks
+        return OpenedRecord(sid, store)
 
     def reopen(self, path: Path) -> OpenedRecord:
         """A recorded session, to be continued. Raises StoreError."""
         store, loaded = resume_store(path, self.tell)
+        store.masks = self.masks
         self._tell_damage(loaded)
         return OpenedRecord(loaded.sid, store, fold(loaded.facts), loaded.lazy_results)
 

@@ -33,7 +33,6 @@ from transcripts.facts import (
 )
 from transcripts.fold import Folded
 from transcripts.lazy_results import LazyResults
-from transcripts.masking import SecretMasks
 from transcripts.messages import Block, TextBlock, ToolUseBlock, Usage, empty_mapping, replace_surrogates
 from transcripts.tool_kinds import same_tools
 
@@ -68,7 +67,6 @@ class Session:
     ) -> None:
         self.sid = sid
         self.folded = folded
-        self.masks = SecretMasks()
         self.deferred = LazyResults()
         self.spending = spent(folded)
         self._record = record
@@ -88,19 +86,17 @@ class Session:
 
     def open(self, system: tuple[str, ...], tools: Sequence[Mapping[str, Any]], **more: Any) -> Opened:
         """The session begins, or goes on with another system prompt, tools, model or folder."""
-        return self._add(
-            Opened(*self._next(), tuple(map(self.masks.text, system)), tuple(tools), **more), durable=True
-        )
+        return self._add(Opened(*self._next(), system, tuple(tools), **more), durable=True)
 
     def user(self, blocks: tuple[Block, ...], source: str = "user") -> User:
-        blocks = self._masked(blocks)
+        blocks = tuple(map(without_surrogates, blocks))
         return self._add(User(*self._next(), blocks, self._count.blocks(blocks), source), durable=True)
 
     def request_sent(self, trigger: str, tokens: int, raw: int, attempt: int) -> RequestSent:
         return self._add(RequestSent(*self._next(), trigger, tokens, raw, attempt))
 
     def reply(self, reply: IncomingReply, asked: int) -> Reply:
-        blocks = self._masked(reply.kept())
+        blocks = reply.kept()
         fact = Reply(
             *self._next(),
             blocks,
@@ -110,7 +106,7 @@ class Session:
             complete=reply.complete,
             model=reply.model,
             asked=asked,
-            partial=self.masks.text(replace_surrogates(reply.unfinished)),
+            partial=replace_surrogates(reply.unfinished),
         )
         self.charge(fact.usage, fact.model)
         return self._add(fact)
@@ -131,10 +127,7 @@ class Session:
 
     def result(self, of: int, block: int, content: tuple[Block, ...], **more: Any) -> Result:
         """`more`: error, human, about, stored."""
-        content = self._masked(content)
-        for name in ("human", "about"):
-            if name in more:
-                more[name] = self.masks.json(more[name])
+        content = tuple(map(without_surrogates, content))
         return self._add(Result(*self._next(), of, block, content, self._count.blocks(content), **more))
 
     def compacted(
@@ -145,18 +138,16 @@ class Session:
         report: Mapping[str, Any],
         asked: int | None = None,
     ) -> Compacted:
-        report = self.masks.json(report)
         return self._add(Compacted(*self._next(), layer, trigger, edits, asked, report), durable=True)
 
     def undone(self, id: str, edits: tuple[Edit, ...]) -> Undone:
         return self._add(Undone(*self._next(), id, edits), durable=True)
 
     def failed(self, what: str, reason: str, about: Mapping[str, Any] | None = None) -> Failed:
-        about = self.masks.json(about or empty_mapping())
-        return self._add(Failed(*self._next(), what, self.masks.text(reason), about))
+        return self._add(Failed(*self._next(), what, reason, about or empty_mapping()))
 
     def add_metadata(self, topic: str, about: Mapping[str, Any]) -> Metadata:
-        return self._add(Metadata(*self._next(), topic, self.masks.json(about)))
+        return self._add(Metadata(*self._next(), topic, about))
 
     def rewound(self, to: int, about: Mapping[str, Any]) -> Rewound:
         return self._add(Rewound(*self._next(), to, about), durable=True)
@@ -180,10 +171,6 @@ class Session:
         self._unsynced = not durable
         self.folded.apply(fact)
         return fact
-
-    def _masked(self, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-        """The blocks without our own credentials and without lone surrogates."""
-        return tuple(self.masks.block(without_surrogates(block)) for block in blocks)
 
 
 def record_opening(session: Session, settings: RequestSettings, window: int, folder: str, emit: Emit) -> None:

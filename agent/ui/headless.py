@@ -95,7 +95,7 @@ async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str,
 
 def _run_output(setup: RunSetup, controller: Controller) -> RunOutput:
     tools = tuple(controller.context.tools) if controller.context else ()
-    return RunOutput(setup.options.output_format, controller.status, tools)
+    return RunOutput(setup.options.output_format, controller.status, tools, setup.masks.text)
 
 
 def _exit_code(controller: Controller, ended: TurnFinished) -> int:

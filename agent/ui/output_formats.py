@@ -38,18 +38,19 @@ class PipeWriter:
     """Writes whole lines to a pipe or a file: UTF-8 in any locale, at once, quiet when the reader is gone.
 
     Lines end in LF alone, and each goes out in one piece before `line` returns, however slow the reader.
-    `gone` is true once the reader has closed its end.
+    `mask` takes out of a line what nobody may see; `gone` is true once the reader has closed its end.
     """
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, mask: Callable[[str], str] = str) -> None:
         self._stream = stream
+        self._mask = mask
         self.gone = False
 
     def line(self, text: str) -> None:
         """Write the text and a newline."""
         if self.gone:
             return
-        data = f"{text}\n".encode("utf-8", "replace")
+        data = f"{self._mask(text)}\n".encode("utf-8", "replace")
         try:
             self._stream.flush()
             write_fully(self._stream.fileno(), data)
@@ -80,8 +81,14 @@ class RunOutput:
     status at the beginning.
     """
 
-    def __init__(self, form: str, status: Callable[[], Status], tools: Sequence[str] = ()) -> None:
-        self.out, self.err = PipeWriter(sys.stdout), PipeWriter(sys.stderr)
+    def __init__(
+        self,
+        form: str,
+        status: Callable[[], Status],
+        tools: Sequence[str] = (),
+        mask: Callable[[str], str] = str,
+    ) -> None:
+        self.out, self.err = PipeWriter(sys.stdout, mask), PipeWriter(sys.stderr, mask)
         self.started, self.tools, self.answer = status(), tools, ""
         self._status = status
         self._began_at = time.monotonic()

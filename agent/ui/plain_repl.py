@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 from agent import events
@@ -63,9 +64,9 @@ class LineReader:
 class PlainView:
     """Prints events as plain lines, and asks questions; implements ports.Approver and Chooser."""
 
-    def __init__(self, lines: LineReader) -> None:
+    def __init__(self, lines: LineReader, mask: Callable[[str], str] = str) -> None:
         self._lines = lines
-        self._out = PipeWriter(sys.stdout)
+        self._out = PipeWriter(sys.stdout, mask)
         self._unfinished = ""  # the last line of the model's text
         self._context = RenderContext(UNBROKEN_COLUMNS, Theme(False, False), has_keys=False)
         self.turn_ended = False
@@ -169,9 +170,9 @@ def plain_text(event: events.Event, ctx: RenderContext) -> str:
 class PlainRepl:
     """One session: a line is read and run, then the next."""
 
-    def __init__(self, make_driver: Factory) -> None:
+    def __init__(self, make_driver: Factory, mask: Callable[[str], str]) -> None:
         self._lines = LineReader()
-        view = self._view = PlainView(self._lines)
+        view = self._view = PlainView(self._lines, mask)
         self._driver = make_driver(view.emit, view, view if at_terminal() else None)
         self._running: asyncio.Task[bool] | None = None
 

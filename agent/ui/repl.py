@@ -33,7 +33,7 @@ async def run_repl(make_driver: Factory, setup: RunSetup) -> int:
         return await _run_screen(make_driver, setup)
     from .plain_repl import PlainRepl  # 30 ms: rendering and output formats, which a screen's paint needs not
 
-    return await PlainRepl(make_driver).run(setup.options.prompt)
+    return await PlainRepl(make_driver, setup.masks.text).run(setup.options.prompt)
 
 
 async def _run_screen(make_driver: Factory, setup: RunSetup) -> int:

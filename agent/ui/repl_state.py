@@ -133,6 +133,7 @@ class ReplState:
         self.driver: Driver | None = None
         self.prompted = False
         self.terminal = Terminal(setup.options.color)
+        self.terminal.mask = mask
         self.history = PromptHistory(state_dir / "history", mask)
         self.unsent_input = UnsentInput(state_dir, setup.folder, mask)
         completer = CompletionSource(self.commands, FileIndex(setup.folder))

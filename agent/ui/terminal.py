@@ -104,10 +104,14 @@ class FrameOutput(Vt100_Output):
 
 
 class LiveScreen:
-    """The live part of one application, and what is printed above it. While that is hidden, texts wait."""
+    """The live part of one application, and what is printed above it. While that is hidden, texts wait.
+
+    `mask` takes out of a text what nobody may see.
+    """
 
     def __init__(self, app: Application[int], output: FrameOutput) -> None:
         self.app = app
+        self.mask: Callable[[str], str] = str
         self._output = output
         self._waiting: list[str] = []
         self._print_timer: asyncio.TimerHandle | None = None
@@ -122,7 +126,7 @@ class LiveScreen:
 
     def print_above(self, text: str) -> None:
         """Print finished lines (ANSI, joined by newlines) once, above the live part, soon."""
-        self._waiting.append(text)
+        self._waiting.append(self.mask(text))
         self._print_soon()
 
     def print_rest(self) -> None:

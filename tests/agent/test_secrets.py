@@ -23,11 +23,12 @@ from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
-from transcripts.codec import encode_fact
 from transcripts.export import EXPORT_SUFFIXES, export_text
 from transcripts.fold import Folded
+from transcripts.load import read_record
 from transcripts.masking import SecretMasks
-from transcripts.messages import TextBlock, ToolUseBlock, UnknownBlock
+from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock
+from transcripts.store import create_store
 
 # Put together here so that no scanner takes this file for a leak.
 KEY = "sk-" + "ant-api03-" + "Ab1_" * 10
@@ -46,7 +47,7 @@ def project(folder: Path) -> tuple[Path, dict[str, str]]:
     return work, {**kept, **own, "ANTHROPIC_CUSTOM_HEADERS": "X-Auth-Token: Bearer header-secret-1"}
 
 
-def test_own_credentials_are_in_no_file_and_in_no_request_wherever_they_turn_up(tmp_path: Path) -> None:
+def test_own_credentials_are_in_no_file_and_on_no_screen_wherever_they_turn_up(tmp_path: Path) -> None:
     work, environ = project(tmp_path)
     (work / "AGENTS.md").write_text(f"The key is {KEY}.")
     steps = [
@@ -79,7 +80,7 @@ def test_own_credentials_are_in_no_file_and_in_no_request_wherever_they_turn_up(
             check=True,
         )
         for value in OWN:
-            assert value not in str(server.requests) + done.stdout + done.stderr
+            assert value not in done.stdout + done.stderr
     files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     holds = {path.name for path, data in files.items() if any(value.encode() in data for value in OWN)}
     assert holds == {"f.txt", "AGENTS.md"}
@@ -93,10 +94,10 @@ def test_own_credentials_are_in_no_file_and_in_no_request_wherever_they_turn_up(
     assert stat.S_IMODE((work / "log").stat().st_mode) == 0o600
 
 
-def test_every_kind_of_fact_is_made_without_own_credentials() -> None:
-    record = Memory()
-    session = Session("s", record, Folded(), load_counter(), TestClock().now)
-    session.masks = SecretMasks((KEY,))
+def test_every_kind_of_fact_is_recorded_without_own_credentials_and_stays_as_it_was(tmp_path: Path) -> None:
+    store = create_store(tmp_path, "20261121-093012-aaaa", pytest.fail)
+    store.masks = SecretMasks((KEY,))
+    session = Session("s", store, Folded(), load_counter(), TestClock().now)
     session.open((f"system {KEY}",), (), model="m", window=1, folder="/w")
     session.user((TextBlock(f"a {KEY}", {"citations": [KEY]}), UnknownBlock({"type": "new", "data": [KEY]})))
     reply = Reply(
@@ -107,9 +108,25 @@ def test_every_kind_of_fact_is_made_without_own_credentials() -> None:
     session.add_metadata("pin", {"text": KEY})
     session.failed("summary", f"no: {KEY}", {"said": KEY})
     session.compacted("summary", "auto", (), {"reason": KEY})
-    for fact in record.facts:
-        line = encode_fact(fact, "s")
+    assert all(KEY in str(fact) for fact in session.folded.facts)
+    session.close("left")
+    lines = store.path.read_bytes().splitlines()
+    assert len(lines) == 8
+    for line in lines:
         assert KEY.encode() not in line and (b"****" in line or b'"closed"' in line), line
+    assert read_record(store.path).damaged == ()
+
+
+def test_thinking_is_recorded_as_it_is_because_its_signature_covers_it(tmp_path: Path) -> None:
+    store = create_store(tmp_path, "20261121-093012-aaaa", pytest.fail)
+    store.masks = SecretMasks((KEY,))
+    session = Session("s", store, Folded(), load_counter(), TestClock().now)
+    thinking = ThinkingBlock(f"the key is {KEY}", "signed")
+    session.user((TextBlock("hi"),))
+    session.reply(Reply(blocks=[thinking, TextBlock(KEY)], complete=True, stop="end_turn"), 1)
+    session.close("left")
+    reply = read_record(store.path).facts[1]
+    assert reply.blocks == (thinking, TextBlock("****"))
 
 
 @pytest.mark.parametrize("suffix", EXPORT_SUFFIXES)

@@ -1,5 +1,7 @@
 import pytest
 
+from transcripts.codec import decode_line, encode_fact
+from transcripts.facts import User
 from transcripts.masking import SecretMasks, mask, secret_values
 from transcripts.messages import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, map_strings
 
@@ -73,21 +75,24 @@ def test_every_string_of_a_value_is_masked() -> None:
 def test_exact_values_are_masked_the_longest_first() -> None:
     masks = SecretMasks(("longsecret", "longsecret-and-more", "short"))
     assert masks.text("longsecret-and-more longsecret short") == "**** **** short"
-    use = masks.block(ToolUseBlock("t", "bash", {"command": ["echo longsecret"], "n": 1}))
-    assert isinstance(use, ToolUseBlock) and use.input == {"command": ["echo ****"], "n": 1}
-    assert masks.block(ToolResultBlock("t", (TextBlock("a longsecret"),))) == ToolResultBlock(
-        "t", (TextBlock("a ****"),)
-    )
 
 
-def test_a_block_without_a_secret_stays_the_same_object_and_thinking_is_never_changed() -> None:
+def test_a_line_of_the_record_holds_no_value_and_is_whole() -> None:
+    masks = SecretMasks(("longsecret", 'with "quotes"'))
+    use = ToolUseBlock("t", "bash", {"command": ["echo longsecret"], "longsecret": 1, "n": 'a with "quotes"'})
+    result = ToolResultBlock("t", (TextBlock("a longsecret"),))
+    line = masks.line(encode_fact(User(1, 0.0, (use, result)), "s"))
+    fact, _ = decode_line(line)
+    assert isinstance(fact, User)
+    assert fact.blocks[0] == ToolUseBlock("t", "bash", {"command": ["echo ****"], "****": 1, "n": "a ****"})
+    assert fact.blocks[1] == ToolResultBlock("t", (TextBlock("a ****"),))
+
+
+def test_a_line_without_a_value_and_thinking_stay_as_they_are() -> None:
     masks = SecretMasks(("longsecret",))
-    for block in (
-        TextBlock("x"),
-        ToolUseBlock("t", "bash", {"a": [1]}),
-        ThinkingBlock("longsecret", "signature"),
-    ):
-        assert masks.block(block) is block
+    for block in (TextBlock("x"), ThinkingBlock("longsecret", "signature")):
+        line = encode_fact(User(1, 0.0, (block,)), "s")
+        assert masks.line(line) == line
 
 
 def test_secret_variables_are_recognized_by_their_names() -> None:

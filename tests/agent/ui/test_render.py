@@ -86,3 +86,9 @@ def running(sample):
 def test_any_text_is_drawn_as_markdown_without_an_exception_or_a_control_character(text, columns):
     drawn = without_sgr(draw_markdown(text, columns, Theme()))
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", drawn)
+
+
+def test_no_line_of_a_plain_terminal_holds_a_masked_value(capsys: pytest.CaptureFixture[str]) -> None:
+    view = PlainView(None, lambda text: text.replace("key-12345", "****"))
+    view.emit(events.Notice("it is key-12345"))
+    assert "it is ****" in capsys.readouterr().out
