@@ -5,6 +5,7 @@ from pathlib import Path
 
 from agent.cli.arguments import parser
 from agent.commands import COMMANDS
+from tools import BUILTIN
 
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text("utf-8")
 
@@ -16,6 +17,10 @@ def table_of_commands() -> str:
 
 def test_every_command_stands_in_the_readme_with_its_help() -> None:
     assert table_of_commands() in README
+
+
+def test_every_built_in_tool_stands_in_the_readme() -> None:
+    assert f"| **Tools** | {', '.join(f'`{name}`' for name in BUILTIN)} |" in README
 
 
 def test_every_flag_that_the_readme_names_exists() -> None:

@@ -13,7 +13,6 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -21,7 +20,7 @@ from typing import Literal
 from .base import ToolContext
 from .env_filter import filter_environment, hide_own_environment
 from .spool import Spool
-from .supervisor_client import CommandHandle, SupervisorClient, SupervisorLost, start_supervisor
+from .supervisor_client import CommandHandle, SupervisorClient, start_supervisor
 
 DRAIN_LIMIT_S = 0.3  # for output that is still in the pipe when the shell has ended
 _END_LIMIT_S = 3.0  # for the supervisor to end one command; past it every command is ended
@@ -131,13 +130,9 @@ class CommandRunner:
         loop = asyncio.get_running_loop()
         if self._supervisor is not None and self._supervisor.alive and self._supervisor.loop is loop:
             return self._supervisor
-        if self._starting is None or self._starting.get_loop() is not loop:
+        if self._starting is None or self._starting.done() or self._starting.get_loop() is not loop:
             self._starting = loop.create_task(self._start_supervisor())
-        try:
-            return await asyncio.shield(self._starting)
-        finally:
-            if self._starting is not None and self._starting.done():
-                self._starting = None
+        return await asyncio.shield(self._starting)
 
     async def _start_supervisor(self) -> SupervisorClient:
         if self._supervisor is not None:
@@ -187,14 +182,12 @@ class CommandRunner:
             raise pid
         return command, report
 
-    async def end(self, command: CommandHandle) -> bool:
-        """End a command and all that it started, now. False: only ending all commands did it."""
+    async def end(self, command: CommandHandle) -> None:
+        """End a command and all that it started, now; where it cannot be ended alone, all commands."""
         command.end()
         await asyncio.wait({command.over}, timeout=_END_LIMIT_S)
-        if command.over.done():
-            return True
-        await self._end_all("others")
-        return False
+        if not command.over.done():
+            await self._end_all("others")
 
     async def stop(self, job: BackgroundJob) -> None:
         """End a background command and all that it started; its last output is taken first."""
@@ -231,8 +224,7 @@ class CommandRunner:
     async def close(self) -> None:
         """End every command, those in the background and what they left; none of their processes stays."""
         if self._starting is not None and self._starting.get_loop() is asyncio.get_running_loop():
-            with suppress(SupervisorLost, asyncio.CancelledError):
-                await self._starting
+            await asyncio.wait({self._starting})
         await self._end_all("session")
 
     async def _end_all(self, why: Literal["session", "others"]) -> None:

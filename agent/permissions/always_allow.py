@@ -8,40 +8,37 @@ from __future__ import annotations
 
 import re
 
+from tools.text_encoding import word_set
+
 from .shell_syntax import parse_simple_commands
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 # Programs whose second word says what they do.
-_TWO_WORD_PROGRAMS = _words(
+_TWO_WORD_PROGRAMS = word_set(
     "git npm pnpm yarn bun cargo go docker podman uv pip poetry make kubectl gh brew apt apt-get"
 )
 # Programs, builtins and keywords of the shell that run what they are given: a deny rule looks behind them.
-RUNNERS = _words(
+RUNNERS = word_set(
     "sudo su doas env bash sh zsh dash ksh fish csh tcsh busybox eval exec command builtin source ."
     " trap xargs parallel find fd entr watch nohup setsid timeout time nice ionice chrt taskset stdbuf"
     " unbuffer script flock strace ltrace gdb lldb chroot unshare nsenter systemd-run ssh su runuser at"
     " batch crontab npx bunx uvx pipx corepack if then else elif while until do for ! coproc"
 )
-_INTERPRETERS = _words(
+_INTERPRETERS = word_set(
     "python node nodejs deno perl ruby php lua tclsh awk gawk mawk sed ed ex vi vim nvim emacs"
     " osascript pwsh java"
 )
-_CHANGING = _words(
+_CHANGING = word_set(
     "rm rmdir mv dd shred truncate mkfs mount umount kill pkill killall chmod chown chgrp ln tee cp"
 )
-_SENDING = _words(
+_SENDING = word_set(
     "curl wget nc ncat netcat socat telnet ftp sftp scp rsync ping dig nslookup host openssl http aws"
 )
 # Builtins that evaluate their arguments, or change what later words mean.
-_EVALUATING = _words(
+_EVALUATING = word_set(
     "test [ [[ printf let read unset declare typeset local export readonly alias set shopt enable"
 )
 _NEVER_OFFERED = RUNNERS | _INTERPRETERS | _CHANGING | _SENDING | _EVALUATING
-_NEVER_OFFERED_SECOND = _words(
+_NEVER_OFFERED_SECOND = word_set(
     "run exec x dlx push publish install add i config alias submodule bisect rebase filter-branch"
 )
 _SCRIPT_RUNNERS = {(name, "run") for name in ("npm", "pnpm", "yarn", "bun")}  # only the project's scripts

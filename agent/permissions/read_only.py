@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from tools.text_encoding import word_set
+
 from .shell_syntax import Words, parse_simple_commands
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 # Programs that only read, whatever their arguments but those below; and the subcommands of git that do.
-_READ_ONLY_PROGRAMS = _words(
+_READ_ONLY_PROGRAMS = word_set(
     "ls cat head tail grep rg wc pwd echo which file stat du df id whoami uname ps tree diff cmp cut tr"
     " true false find"
 )
-_READ_ONLY_GIT_COMMANDS = _words("status diff log show blame rev-parse ls-files grep describe shortlog")
+_READ_ONLY_GIT_COMMANDS = word_set("status diff log show blame rev-parse ls-files grep describe shortlog")
 _WRITING_OPTIONS = {
-    "find": _words("-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls"),
-    "git": _words("--output --open-files-in-pager -O --ext-diff"),
-    "tree": _words("-o --output"),
-    "file": _words("-C --compile"),
-    "rg": _words("--pre"),
+    "find": word_set("-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls"),
+    "git": word_set("--output --open-files-in-pager -O --ext-diff"),
+    "tree": word_set("-o --output"),
+    "file": word_set("-C --compile"),
+    "rg": word_set("--pre"),
 }
 
 
