@@ -221,7 +221,7 @@ def test_disk_that_a_command_uses_up_is_reported(shell: BashSession) -> None:
         "head -c 80M /dev/urandom >big; sync big"
     )
     shell.limit(disk_bytes=10**15)
-    assert "less disk" not in shell.say("head -c 80M /dev/urandom >big2; sync big2")
+    assert "less disk" not in shell.say("head -c 1M /dev/urandom >big2; sync big2")
 
 
 def test_every_exit_code_is_exact(shell: BashSession) -> None:

@@ -34,17 +34,25 @@ class Originals:
         return [(id, whole[:40]) for id, whole in self.originals.items() if words in whole]
 
 
-def ask(originals: Originals | None, **given: Any) -> ToolResult:
+async def asked(originals: Originals | None, **given: Any) -> ToolResult:
     context = ToolContext(Path("/"), Path("/"), NOWHERE, NOWHERE, lookup=originals)
-    return asyncio.run(recall.TOOL.run(parse_arguments(recall.TOOL, given), ToolCall(context)))
+    return await recall.TOOL.run(parse_arguments(recall.TOOL, given), ToolCall(context))
+
+
+def ask(originals: Originals | None, **given: Any) -> ToolResult:
+    return asyncio.run(asked(originals, **given))
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=200), st.integers(1, 50))
 def test_the_pages_of_an_original_are_the_original(whole: str, limit: int):
-    pages = ""
-    while len(pages) < len(whole):
-        pages += ask(Originals(r57=whole), id="r57", offset=len(pages), limit=limit).content[0].text
-    assert pages == whole
+    async def all_pages() -> str:
+        pages = ""
+        while len(pages) < len(whole):
+            page = await asked(Originals(r57=whole), id="r57", offset=len(pages), limit=limit)
+            pages += page.content[0].text
+        return pages
+
+    assert asyncio.run(all_pages()) == whole
 
 
 def test_a_long_original_says_where_to_continue():

@@ -174,10 +174,10 @@ print(grown())
     assert "binary" in files.refused("read", file_path="f")
 
 
-def test_one_line_of_500_MB_is_cut_in_bounded_memory(files: FileSession):
+def test_one_line_of_150_MB_is_cut_in_bounded_memory(files: FileSession):
     files.put("small", b"x\n")
     with files.path("f").open("wb") as file:
-        for _ in range(500):
+        for _ in range(150):
             file.write(b"x" * 1_000_000)
     try:
         out = child(
@@ -185,7 +185,7 @@ def test_one_line_of_500_MB_is_cut_in_bounded_memory(files: FileSession):
             + """
 page = files.do("read", file_path="f")
 assert page.startswith("     1\\t" + "x" * 2000 + "\\u2026[+"), page[-200:]
-assert "[+499,998,000 chars]" in page or "took too long" in page, page[-200:]  # as busy as the machine is
+assert "[+149,998,000 chars]" in page or "took too long" in page, page[-200:]  # as busy as the machine is
 assert len(page) < 2200
 files.do("read", file_path="f", offset=-1)
 print(grown())
