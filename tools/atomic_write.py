@@ -246,7 +246,7 @@ def _write_in_place(request: WriteRequest, state: os.stat_result) -> None:
                 _sync_folder(str(folder))
             request.check("synced")
             _overwrite(descriptor, request)
-        mode = stat.S_IMODE(request.old.stat.st_mode)
+        mode = stat.S_IMODE(state.st_mode)
         if mode & 0o6000:
             os.fchmod(descriptor, mode & 0o1777)
 

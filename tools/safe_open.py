@@ -72,7 +72,6 @@ class FileContent:
     path: str
     data: bytes
     sha256: str
-    stat: os.stat_result
 
 
 async def in_thread(timeout_s: float, work: Callable[[threading.Event], T]) -> T:
@@ -193,7 +192,7 @@ def load_file(path: str, max_bytes: int = MAX_WHOLE_BYTES) -> FileContent:
         if state.st_size > max_bytes:
             raise _too_large(path, state.st_size, max_bytes)
         data = read_at_most(descriptor, max_bytes)
-    return FileContent(path, data, hashlib.sha256(data).hexdigest(), state)
+    return FileContent(path, data, hashlib.sha256(data).hexdigest())
 
 
 def read_at_most(descriptor: int, max_bytes: int) -> bytes:

@@ -221,12 +221,7 @@ def main(fd: str, folder: str, how: str) -> None:
         pass
     finally:
         end_all(enclosed, [command.pid for command in supervisor.commands.values()])
-        _remove_folder(folder)
-
-
-def _remove_folder(folder: str) -> None:
-    """Remove the private folder, which holds files only."""
-    with suppress(OSError):
-        for name in os.listdir(folder):
-            os.unlink(os.path.join(folder, name))
-        os.rmdir(folder)
+        with suppress(OSError):
+            for name in os.listdir(folder):  # files only
+                os.unlink(os.path.join(folder, name))
+            os.rmdir(folder)
