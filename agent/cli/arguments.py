@@ -13,7 +13,6 @@ from agent.app.options import OUTPUT_FORMATS, Options
 from agent.permissions.modes import MODES
 from agent.version import __version__
 
-POLICIES = ("thrifty", "classic", "off")
 EXIT_CODES = """\
 exit codes:
   0 success             1 agent or API error    2 usage error
@@ -60,7 +59,7 @@ def _add_run(group: argparse._ArgumentGroup) -> None:
     add("-m", "--model", help="a model id, or opus, sonnet, haiku")
     add("--max-turns", type=_count, metavar="N", help="stop after N requests")
     add("--max-budget-usd", type=_dollars, metavar="X", help="stop before a request when X dollars are spent")
-    add("--policy", choices=POLICIES, help="how room is made (default: thrifty)")
+    add("--policy", choices=("thrifty", "classic", "off"), help="how room is made (default: thrifty)")
     add("--context-window", type=_count, metavar="N", help="take the window to be N tokens")
     add("--effort", choices=("low", "medium", "high", "xhigh", "max"), help="how hard to think")
     add("--append-system-prompt", default="", metavar="TEXT", help="more for the system prompt")

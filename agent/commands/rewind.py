@@ -26,7 +26,7 @@ from transcripts.fold import Folded
 
 SCOPES = ("conversation", "files", "both")
 MAX_LISTED_STEPS = 200
-MAX_TITLE_CHARS = 400  # of a prompt in a list
+MAX_PROMPT_TITLE_CHARS = 400  # of a prompt in a list
 ACTION_LABELS: dict[Action, str] = {
     "restore": "would restore",
     "create": "would create",
@@ -48,7 +48,7 @@ class RewindPoint:
 
     @property
     def title(self) -> str:
-        return " ".join(self.text[:MAX_TITLE_CHARS].split())
+        return " ".join(self.text[:MAX_PROMPT_TITLE_CHARS].split())
 
 
 async def rewind(controller: Controller, argument: str) -> Event | None:

@@ -58,7 +58,7 @@ class InputEditor:
     def take(self) -> str:
         """Empty the input into the history; returns its text with its chips."""
         raw = self.buffer.text
-        self.remember(self.paste_chips.expand(raw))
+        self.remember(self.text)
         self.buffer.reset()
         return raw
 
@@ -71,6 +71,10 @@ class InputEditor:
     def put_back(self, *texts: str) -> None:
         """Give texts (with chips) back to the input, before what is being written now."""
         self._replace("\n".join(text for text in (*texts, self.buffer.text) if text))
+
+    def restore(self, text: str) -> None:
+        """Give a text as it was sent back to the input; a big one as a chip."""
+        self.put_back(self.paste_chips.paste(text))
 
     def expand_chips(self) -> None:
         """Show the pastes themselves, for an external editor."""

@@ -93,14 +93,14 @@ def _add_session_keys(bindings: KeyBindings, state: ReplState) -> None:
 
 
 def _add_question_keys(bindings: KeyBindings, state: ReplState) -> None:
-    editor, approval = state.editor, state.approval
+    editor, approval, insert = state.editor, state.approval, state.editor.buffer.insert_text
     listening = Condition(lambda: approval.listening)
     reasoning = Condition(lambda: approval.panel is not None and approval.panel.reasoning)
     waiting = Condition(lambda: approval.panel is not None)
 
     @bindings.add(Keys.Any, filter=waiting & ~listening & ~reasoning)
     def _(event: KeyPressEvent) -> None:
-        editor.buffer.insert_text(event.data)
+        insert(event.data)
         approval.note_typing()
 
     @bindings.add(Keys.BracketedPaste, filter=waiting & ~reasoning)
@@ -108,9 +108,7 @@ def _add_question_keys(bindings: KeyBindings, state: ReplState) -> None:
         editor.paste(event.data)
         approval.note_typing()
 
-    bindings.add(Keys.Any, filter=listening)(
-        lambda event: editor.buffer.insert_text(approval.press(event.data))
-    )
+    bindings.add(Keys.Any, filter=listening)(lambda event: insert(approval.press(event.data)))
     bindings.add("enter", filter=reasoning)(lambda event: approval.refuse(event.current_buffer.text.strip()))
     for key, step in (("up", -1), ("down", 1), ("s-tab", -1), ("tab", 1)):
         bindings.add(key, filter=listening)(lambda event, step=step: approval.move(step))

@@ -206,13 +206,11 @@ class ScreenLayout:
         return [status_line(status, len(state.queue.queued), ctx)]
 
     def _build_rows(self) -> HSplit:
-        editor, picker = self._state.editor, self._state.picker
+        editor, picker, terminal = self._state.editor, self._state.picker, self._state.terminal
         asking = Condition(lambda: bool(self._question))
         writing = ~asking & ~Condition(lambda: bool(picker.drawn.lines))
         completions = Window(
-            FormattedTextControl(
-                lambda: draw_completions(editor.buffer, self._state.terminal.size().columns)
-            ),
+            FormattedTextControl(lambda: draw_completions(editor.buffer, terminal.size().columns)),
             height=lambda: Dimension.exact(completion_rows(editor)),
             dont_extend_height=True,
         )

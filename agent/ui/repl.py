@@ -6,6 +6,7 @@ The prompt is painted first; the agent is made after that. What is finished is o
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -46,9 +47,8 @@ async def _run_screen(make_driver: Factory, setup: RunSetup) -> int:
     code = 1
     with exit_on_signals(state.leave):
         try:
-            code = await state.terminal.run(
-                lambda: _work(state, make_driver, setup.options.prompt), state.leave
-            )
+            work = partial(_work, state, make_driver, setup.options.prompt)
+            code = await state.terminal.run(work, state.leave)
             return code
         finally:
             await _close(state, code)
@@ -78,7 +78,7 @@ def _restore_draft(state: ReplState) -> None:
         state.editor.remember(left)
         state.view.notice("What you had not sent last time is in the history (↑)")
     else:
-        state.editor.put_back(state.editor.paste_chips.paste(left))
+        state.editor.restore(left)
         state.view.notice("Restored what you had not sent last time; Ctrl-C clears it")
 
 

@@ -148,10 +148,7 @@ class ReplState:
         """The screen above the input. Made when first used, which the first paint does not."""
         from .transcript_view import TranscriptView  # 25 ms: the events, facts and their rendering
 
-        chips = self.editor.paste_chips
-        return TranscriptView(
-            self.terminal, self.refresh, lambda text: self.editor.put_back(chips.paste(text))
-        )
+        return TranscriptView(self.terminal, self.refresh, self.editor.restore)
 
     @property
     def has_view(self) -> bool:
