@@ -8,7 +8,7 @@ from pathlib import Path
 from agent.app.controller import Controller
 from agent.checkpoints.differences import differences
 from agent.events import CommandOutput, Event, Notice
-from agent.formatting import format_duration
+from agent.formatting import format_duration, shorten
 from agent.loop.tool_executor import text_of
 from agent.session.system_prompt import MEMORY_NAMES, memory_of, memory_paths, read_memory, system_prompt
 from tools.base import ToolCall, ToolError, parse_arguments
@@ -127,8 +127,7 @@ async def show_tasks(controller: Controller, argument: str) -> Event | None:
 
 
 def _job_lines(job: BackgroundJob, folder: Path, now: float) -> str:
-    command = " ".join(job.line.split())
-    shown = command if len(command) <= MAX_COMMAND_CHARS else f"{command[: MAX_COMMAND_CHARS - 1]}…"
+    shown = shorten(" ".join(job.line.split()), MAX_COMMAND_CHARS)
     took = format_duration((job.ended or now) - job.began)
     stored = job.spool.stored(folder)
     output = f"{pluralize(stored.size, 'byte')} in {stored.path}" if stored else "nothing so far"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agent.app.controller import Controller
 from agent.events import ClipboardCopy, CommandOutput, Event, Notice
+from agent.formatting import shorten
 from agent.session.conversation_text import conversation_text, show_briefly
 from agent.session.session import name_of, text_of_reply
 from agent.session.session_rows import in_use_menu, session_line, session_menu
@@ -125,9 +126,7 @@ async def copy_answer(controller: Controller, argument: str) -> Event | None:
     if not 1 <= number <= len(answers):
         return Notice(f"/copy N, with N from 1 (the newest answer) to {len(answers)}", "warning")
     text = answers[number - 1]
-    flat = " ".join(text.split())
-    quoted = repr(flat if len(flat) <= MAX_QUOTED_CHARS else f"{flat[: MAX_QUOTED_CHARS - 1]}…")
-    what = f"{len(text):,} characters ({quoted})"
+    what = f"{len(text):,} characters ({shorten(' '.join(text.split()), MAX_QUOTED_CHARS)!r})"
     if program := await _give_to_clipboard(text, controller.setup.environ):
         return Notice(f"copied {what} with {program}")
     if len(text.encode()) <= MAX_OSC52_BYTES:

@@ -9,6 +9,7 @@ from typing import Any
 from agent.app.config import EFFORTS
 from agent.app.controller import Controller
 from agent.events import CommandOutput, Event, Notice
+from agent.formatting import shorten
 from agent.permissions.modes import MODES
 from agent.permissions.permission_store import SESSION_ORIGIN, PermissionStore
 from agent.permissions.rules import Rule, parse_rules
@@ -144,7 +145,7 @@ def _first_argument(arguments: object) -> str:
     """The first text among a call's arguments, cut."""
     values = arguments.values() if isinstance(arguments, dict) else ()
     text = next((value for value in values if isinstance(value, str)), str(arguments))
-    return text if len(text) <= MAX_ARGUMENT_CHARS else f"{text[: MAX_ARGUMENT_CHARS - 1]}…"
+    return shorten(text, MAX_ARGUMENT_CHARS)
 
 
 async def show_settings(controller: Controller, argument: str) -> Event | None:
