@@ -12,7 +12,6 @@ from .version import __version__  # noqa: E402
 
 # Each is a module with `main(words) -> exit code`, imported only when its word comes first.
 SUBCOMMANDS = {"replay": "agent.replay.command", "sessions": "agent.cli.sessions_command"}
-DEFAULT = "agent.cli.arguments"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,8 +20,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words in (["--version"], ["-v"]):
         sys.stdout.write(f"makeroom {__version__}\n")
         return 0
-    subcommand = SUBCOMMANDS.get(words[0]) if words else None
-    code: int = import_module(subcommand or DEFAULT).main(words[1:] if subcommand else words)
+    code: int
+    if words and words[0] in SUBCOMMANDS:
+        code = import_module(SUBCOMMANDS[words[0]]).main(words[1:])
+        return code
+    options = import_module("agent.cli.arguments").parse(words)  # by itself: --help needs nothing else
+    code = import_module("agent.cli.launch").run(options)
     return code
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from agent.app.options import OUTPUT_FORMATS, Options
 from agent.permissions.modes import MODES
+from agent.permissions.rules import parse_rules
 from agent.version import __version__
 
 EXIT_CODES = """\
@@ -25,14 +26,6 @@ other commands:
   makeroom replay FILE...      what a compaction policy would cost on recorded sessions
   makeroom sessions            list, show, search and export sessions
 """
-
-
-def main(words: Sequence[str]) -> int:
-    """Run the program with these words; returns the exit code. Raises SystemExit as `parse`."""
-    options = parse(words)
-    from .launch import run  # 120 ms that --help and a mistyped flag save
-
-    return run(options)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -118,8 +111,6 @@ def _rules(made: argparse.ArgumentParser, values: dict[str, Any], words: list[st
     """The rules among the words after a --…Tools flag; a last one that is no rule is the prompt."""
     if not words:
         return ()
-    from agent.permissions.rules import parse_rules  # 20 ms that --help saves
-
     rules: list[str] = []
     for place, word in enumerate(words, 1):
         try:

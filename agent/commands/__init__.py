@@ -10,13 +10,16 @@ can choose), `prompt` and `emit`.
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
-from agent.app.controller import Controller
+from agent.app.controller import CommandTable, Controller
+from agent.app.setup import RunSetup
 from agent.errors import AgentError
-from agent.events import CommandOutput, Event, Notice
+from agent.events import CommandOutput, Emit, Event, Notice
+from agent.ports import Approver, Chooser
 from transcripts.record_errors import StoreError
 
 from . import context_commands as context
@@ -104,6 +107,13 @@ COMMANDS: tuple[Command, ...] = (
     Command("clear", session.new_session, ("new", "reset")),
     Command("exit", leave, ("quit", "q"), "always"),
 )
+
+
+def make_controller(
+    setup: RunSetup, emit: Emit, approver: Approver, chooser: Chooser | None = None
+) -> Controller:
+    """A controller that has these commands."""
+    return Controller(setup, emit, approver, cast("CommandTable", sys.modules[__name__]), chooser)
 
 
 def find_command(name: str) -> Command | None:

@@ -24,6 +24,7 @@ from .policies import REPLAY_POLICIES, setup_of
 from .report_page import html_page
 from .request_dump import dump_path, dump_to, frame_of
 from .simulation import Recording, recording, replay
+from .terminal_table import draw_table
 
 REPLAYABLE_SUFFIXES = (".jsonl", ".json", ".traj")  # of the files that are taken from a folder
 ALL_TIERS = "all"
@@ -163,8 +164,6 @@ def _write_output(options: ReplayOptions, recordings: Sequence[Recording], count
     if options.json:
         sys.stdout.write(as_json(runs) + "\n")
         return
-    from .terminal_table import draw_table  # rich takes 60 ms, which JSON and pages do not need
-
     sys.stdout.write(draw_table(runs, options.prices, sys.stdout))
     for what, path in (("page", options.html), ("requests", options.dump)):
         if path is not None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from agent.ports import Allow, Deny, PermissionQuestion
 
+from .render import render_diff
 from .terminal_text import (
     RenderContext,
     cell_width,
@@ -195,8 +196,6 @@ def approval_choices(question: PermissionQuestion) -> tuple[ApprovalChoice, ...]
 
 def question_body(question: PermissionQuestion, ctx: RenderContext) -> list[str]:
     """All of what is asked for: every character visible, long lines wrapped."""
-    from .render import render_diff  # 20 ms: the events and facts, not before the first paint
-
     inner = RenderContext(max(ctx.columns - 2, 2), ctx.theme, full=True)
     if question.preview.get("diff"):
         rows = render_diff(str(question.preview["diff"]), inner)

@@ -14,6 +14,7 @@ from agent.ports import Factory
 
 from .key_bindings import build_key_bindings
 from .layout import ScreenLayout
+from .plain_repl import PlainRepl
 from .repl_state import QueuedInput, ReplState
 from .terminal import exit_on_signals
 from .terminal_text import at_screen
@@ -32,8 +33,6 @@ async def run_repl(make_driver: Factory, setup: RunSetup) -> int:
     """
     if at_screen(setup.options.plain):
         return await _run_screen(make_driver, setup)
-    from .plain_repl import PlainRepl  # 30 ms: rendering and output formats, which a screen's paint needs not
-
     return await PlainRepl(make_driver, setup.masks.text).run(setup.options.prompt)
 
 

@@ -23,7 +23,7 @@ from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
-from transcripts.export import EXPORT_SUFFIXES, export_text
+from transcripts.export import EXPORTERS, export_text
 from transcripts.fold import Folded
 from transcripts.load import read_record
 from transcripts.masking import SecretMasks
@@ -129,7 +129,7 @@ def test_thinking_is_recorded_as_it_is_because_its_signature_covers_it(tmp_path:
     assert reply.blocks == (thinking, TextBlock("****"))
 
 
-@pytest.mark.parametrize("suffix", EXPORT_SUFFIXES)
+@pytest.mark.parametrize("suffix", EXPORTERS)
 def test_an_export_shows_neither_known_shapes_nor_what_secret_variables_hold(suffix: str) -> None:
     session = Session("s", Memory(), Folded(), load_counter(), TestClock().now)
     session.open((NAMED,), (), model="m", window=1, folder="/w")

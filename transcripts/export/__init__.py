@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from pkgutil import resolve_name
 
 from transcripts.codec import BadLine, encode_fact, fact_from_json
 from transcripts.facts import Compacted, Fact, Opened, Reply, Result, User
@@ -26,7 +27,13 @@ from transcripts.messages import (
 )
 from transcripts.render_text import block_text, content_text, session_title, shortened, utc_time
 
-EXPORT_SUFFIXES = (".md", ".html", ".json", ".jsonl")
+# Suffix -> the function that makes the text of such a file. The page's module loads a markdown parser.
+EXPORTERS: Mapping[str, str] = {
+    ".md": "transcripts.export:session_markdown",
+    ".html": "transcripts.export.html_page:session_page",
+    ".json": "transcripts.export:session_json",
+    ".jsonl": "transcripts.export:session_lines",
+}
 
 
 def export_text(
@@ -41,17 +48,13 @@ def export_text(
     `lazy_results` are those that the session was loaded with; `masks` masks exact values besides the known
     shapes of secrets. Raises ValueError for any other suffix.
     """
-    from .html_page import session_page  # loads a markdown parser, which no other format needs
-
-    formats: dict[str, Callable[[Folded, str], str]] = dict(
-        zip(EXPORT_SUFFIXES, (session_markdown, session_page, session_json, session_lines), strict=True)
-    )
-    if suffix not in formats:
-        known = ", ".join(EXPORT_SUFFIXES)
+    if suffix not in EXPORTERS:
+        known = ", ".join(EXPORTERS)
         raise ValueError(f"no export for {suffix or 'a file without an ending'}: use {known}")
     with suppress(OSError, BadLine):  # where the record was removed meanwhile, what is left is exported
         folded = fetch_everything(folded, lazy_results)
-    return formats[suffix](mask_session(folded, sid, masks or SecretMasks()), sid)
+    text: str = resolve_name(EXPORTERS[suffix])(mask_session(folded, sid, masks or SecretMasks()), sid)
+    return text
 
 
 def mask_session(folded: Folded, sid: str, masks: SecretMasks) -> Folded:
