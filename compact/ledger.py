@@ -24,7 +24,7 @@ from .tokens import TokenCounter
 
 HALF_LIFE_CALLS = 60.0  # after which one use of a name counts half
 SAID_WEIGHT, SEEN_WEIGHT = 0.5, 0.15  # of a name in a text of the model, in a result; in a tool input it is 1
-MAX_SEARCHED_CHARS = 60_000  # of a result, in which names are looked for
+MAX_SEARCHED_RESULT_CHARS = 60_000  # of a result, in which names are looked for
 MIN_CONSTRAINT_CHARS, MAX_CONSTRAINT_CHARS = 9, 300
 MAX_ERROR_CHARS = 160
 MAX_LISTED_COMMAND_CHARS = 120
@@ -83,7 +83,7 @@ def _add_call(
         _add(ledger.changed if kind == "writes" else ledger.read, [path], weight)
     _add(ledger.names, names("\n".join(strings(use.input))), weight)
     text = joined_text(result.content) if result is not None else ""
-    for name, times in name_counts(text[:MAX_SEARCHED_CHARS]).items():
+    for name, times in name_counts(text[:MAX_SEARCHED_RESULT_CHARS]).items():
         _add(ledger.names, [name], SEEN_WEIGHT * weight * (1 + log(times)))
     failed = result is not None and result.error
     if kind == "runs" and isinstance(command := use.input.get("command"), str):

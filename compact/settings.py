@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 Policy = Literal["thrifty", "classic", "off"]
@@ -93,8 +91,45 @@ class CompactSettings:
         return self.enabled and self.policy != "off"
 
 
-FORMER_NAMES: Mapping[str, str] = json.loads(Path(__file__).with_name("former_names.json").read_text("utf-8"))
-"""The names of settings in earlier versions, and today's."""
+FORMER_NAMES: Mapping[str, str] = {
+    "budget_chars": "budget_max_chars",
+    "budget_share": "budget_max_share",
+    "budget_preview": "budget_preview_chars",
+    "snip_messages": "snip_max_messages",
+    "snip_head": "snip_head_messages",
+    "snip_tail": "snip_tail_messages",
+    "micro_keep": "micro_keep_results",
+    "collapse_share": "collapse_start_share",
+    "collapse_segment": "collapse_segment_tokens",
+    "classic_trigger": "classic_trigger_tokens",
+    "classic_share": "classic_trigger_share",
+    "trigger_share": "trigger_max_share",
+    "trigger_least": "trigger_min_share",
+    "trigger_reserve": "trigger_reserve_tokens",
+    "summary_max_output": "summary_max_output_tokens",
+    "summary_tries": "summary_max_requests",
+    "least_gain": "min_gain_share",
+    "ledger_enough": "ledger_first_max_share",
+    "ledger_tokens": "ledger_max_tokens",
+    "user_block_tokens": "user_block_max_tokens",
+    "tail_tokens": "tail_max_tokens",
+    "keep_cap": "max_record_tokens",
+    "keep_share": "max_record_share",
+    "leave_share": "max_left_share",
+    "leave_least": "min_left_share",
+    "restore_files": "restore_max_files",
+    "restore_tokens": "restore_file_max_tokens",
+    "restore_cap": "restore_max_tokens",
+    "restore_share": "restore_max_share",
+    "breaker": "breaker_failures",
+    "thrash_calls": "thrash_window_calls",
+    "protect_tokens": "protected_tail_tokens",
+    "batch_tokens": "batch_min_tokens",
+    "batch_calls": "batch_interval_calls",
+    "batch_from": "batch_from_tokens",
+    "calls_ahead": "payback_calls",
+    "cache_ttl": "cache_ttl_s",
+}
 
 
 def current_names(table: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from transcripts.fold import Folded
 from transcripts.messages import TextBlock, ToolResultBlock
@@ -20,7 +19,29 @@ from .cache_breakpoints import cache_breakpoints
 from .invariants import sendable
 from .plan import Situation, SummaryReply, SummaryRequest
 
-INSTRUCTIONS = Path(__file__).with_suffix(".md").read_text("utf-8")
+INSTRUCTIONS = """\
+Answer with text only. Do not call any tool: a tool call makes this summary fail.
+
+The conversation above is about to be folded away to make room, and your summary takes its place. Whoever \
+reads it must be able to go on without the conversation. Write an <analysis> first, in which you go through \
+the conversation in order and collect what matters; it is not kept. Then write a <summary> of nine sections:
+
+1. Primary request and intent: everything that the user asked for, in detail.
+2. Key technical concepts: technologies, conventions and decisions, with the reasons.
+3. Files and code: every file read, changed or created, by its full path, what matters in it, and code that \
+will be needed, verbatim.
+4. Errors and fixes: what went wrong, how it was solved, and what the user said about it.
+5. Problem solving: what is understood by now, and what was tried and does not work.
+6. All user messages: each of them, except tool results.
+7. Pending tasks: what was asked for and is not done.
+8. Current work: what was being done last, precisely, with file names and code.
+9. Next step: only what follows from the newest request, with verbatim quotes of the conversation that show \
+where the work stands. If the last task is finished, say so and name no next step.
+
+Name paths, identifiers, numbers, commands and error messages exactly. Say what was not verified as such. \
+If an earlier record or summary stands at the beginning, update it: carry over all that is still true, so \
+that nothing gets lost by being summarised twice.
+"""
 FOCUS = "\nThe user asks to keep an eye on this in particular:\n{focus}\n"
 REMINDER = "\nAgain: text only, no tool call. Write <analysis>...</analysis> and then <summary>...</summary>."
 INSTRUCTION_TOKENS = 700  # of all of these, about
