@@ -37,21 +37,17 @@ _CLEARED_LABELS = {
 
 
 def plan(
-    situation: Situation,
-    trigger: Trigger,
-    focus: str = "",
-    rung: int = 0,
-    layers: tuple[Layer, ...] | None = None,
+    situation: Situation, trigger: Trigger, focus: str = "", rung: int = 0, layers: tuple[Layer, ...] = ()
 ) -> Flow:
     """What to do now. Yields at most a few summary requests, is sent the replies, returns the plan.
 
     trigger "auto": before a model call; "manual" and "tool": on request, `focus` says what to pay attention
-    to; "reactive": the API refused the prompt as too long, `rung` counts from 1. `layers` are asked
-    instead of LAYERS.
+    to; "reactive": the API refused the prompt as too long, `rung` counts from 1. `layers`, if
+    given, are asked instead of LAYERS.
     """
     match trigger:
         case "auto":
-            return (yield from _automatic(situation, LAYERS if layers is None else layers))
+            return (yield from _automatic(situation, layers or LAYERS))
         case "reactive" if situation.settings.reactive:
             return (yield from _reactive_ladder(situation, rung))
         case "reactive":

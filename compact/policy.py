@@ -59,11 +59,8 @@ def choose_batch(situation: Situation) -> Batch | None:
     if within is None:
         return None
     folded, exempt = situation.folded, exemptions(situation)
-    found = [
-        each
-        for each in clear_candidates(folded, within.first, within.last)
-        if not exempt.holds(each.part.seq, each.part.index, each.field)
-    ]
+    candidates = clear_candidates(folded, within.first, within.last)
+    found = [each for each in candidates if not exempt.holds(each.part.seq, each.part.index, each.field)]
     chosen = _without_newest_reads(situation, within, found)
     freed = sum(each.gain for each in chosen)
     if not chosen or freed < within.least:

@@ -18,11 +18,7 @@ from .plan import File, Proposal, Situation, Trigger
 from .prices import Prices, RewriteBill
 
 NAMED_BLOCKS = 3  # of the largest blocks that a report and a message name
-_EDIT_LABELS = {
-    "content": "results",
-    "text": "pasted",
-    "source": "pasted",
-}  # of a cleared field; else an input
+_EDIT_LABELS = {"content": "results", "text": "pasted", "source": "pasted"}  # of a field; else an input
 
 
 def layer_label(layer: str) -> str:

@@ -64,9 +64,7 @@ class CompactSettings:
     tail_max_tokens: int = 10_000
     max_record_tokens: int = 18_000  # of the record of a fold and the tail behind it
     max_record_share: float = 0.30  # of the window, for the same
-    max_left_share: float = (
-        0.50  # of the trigger: what a thrifty compaction leaves, system and tools included
-    )
+    max_left_share: float = 0.50  # of the trigger: what thrifty leaves at most, system and tools included
     min_left_share: float = 0.20  # of the trigger: room for record and tail, whatever system and tools take
 
     restore_max_files: int = 5

@@ -9,12 +9,12 @@ from __future__ import annotations
 from operator import attrgetter, itemgetter
 
 from compact.clearing import is_replaced, preview_edit
+from compact.identifiers import block_texts
 from compact.plan import File, Layer, Proposal, Situation
 from compact.report import propose
 from compact.settings import CompactSettings, ContextWindow
 from compact.tokens import MIN_SLOPE
 from transcripts.facts import Clear
-from transcripts.messages import Block, TextBlock, ToolResultBlock
 
 EXEMPT_KINDS = frozenset({"reads", "recalls"})
 MAX_TOKEN_CHARS = 128  # of the longest token in cl100k
@@ -29,7 +29,7 @@ def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int:
 def _plan(situation: Situation) -> tuple[Proposal, ...]:
     settings, view = situation.settings, situation.view
     newest = view[-1].parts if view else ()
-    results = [(_characters(part.block), part) for part in newest if part.use is not None]
+    results = [(sum(map(len, block_texts([part.block]))), part) for part in newest if part.use is not None]
     if not results:
         return ()
     characters, tokens = sum(size for size, _ in results), sum(part.tokens for _, part in results)
@@ -54,11 +54,6 @@ def _plan(situation: Situation) -> tuple[Proposal, ...]:
     edits.sort(key=attrgetter("seq"))
     why = "results over the budget"
     return (propose(situation, "budget", "auto", tuple(edits), tuple(files), why=why),)
-
-
-def _characters(block: Block) -> int:
-    pieces = block.content if isinstance(block, ToolResultBlock) else ()
-    return sum(len(piece.text) for piece in pieces if isinstance(piece, TextBlock))
 
 
 BUDGET_LAYER = Layer(_plan, _min_tokens, messages_only=True, lasting=True)

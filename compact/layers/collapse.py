@@ -86,17 +86,12 @@ def _digest(situation: Situation, segment: list[Entry]) -> Fold:
     ledger = build_ledger(segment, situation.folded.kind_of)
     if text := ledger_text(ledger, situation.counter, DIGEST_LEDGER_TOKENS, skip=words):
         pieces.append(f"## Ledger\n{text}")
-    if said := _last_text(segment):
+    replies = (entry.fact for entry in reversed(segment) if isinstance(entry, Exchange))
+    texts = (block.text for reply in replies for block in reply.blocks if isinstance(block, TextBlock))
+    if said := next(filter(str.strip, texts), "")[:DIGEST_LAST_TEXT_CHARS]:
         pieces.append(f"## Said last\n{said}")
     text = "\n\n".join(pieces)
     return Fold(first, last, (TextBlock(text),), situation.counter.text(text))
-
-
-def _last_text(segment: list[Entry]) -> str:
-    """The beginning of the last text that the model wrote, at the first text block of its reply."""
-    replies = (entry.fact for entry in reversed(segment) if isinstance(entry, Exchange))
-    texts = (block.text for reply in replies for block in reply.blocks if isinstance(block, TextBlock))
-    return next(filter(str.strip, texts), "")[:DIGEST_LAST_TEXT_CHARS]
 
 
 COLLAPSE_LAYER = Layer(_plan, _min_tokens, lasting=True)

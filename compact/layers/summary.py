@@ -8,6 +8,7 @@ takes over.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from compact.fallback_summary import fallback_summary, is_acceptable, ledger_first, target_tokens
 from compact.folding import fold_history
@@ -161,15 +162,10 @@ def _attempt(
     if folding is None:
         return None
     ledger = ledger_before(situation, len(situation.folded.entries) - len(folding.tail))
+    covered = coverage(ledger, answer.text, joined_text(folding.fold.blocks))
+    about: dict[str, Any] = {"summary_tokens": answer.tokens, "coverage": covered}
     return propose(
-        situation,
-        "summary",
-        trigger,
-        (folding.fold,),
-        why="summary",
-        restored=folding.restored,
-        summary_tokens=answer.tokens,
-        coverage=coverage(ledger, answer.text, joined_text(folding.fold.blocks)),
+        situation, "summary", trigger, (folding.fold,), why="summary", restored=folding.restored, **about
     )
 
 
