@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import NoReturn
 
 from compact.prices import PRICE_TIERS
@@ -24,8 +25,8 @@ from .policies import REPLAY_POLICIES, setup_of
 from .report_page import html_page
 from .request_dump import dump_path, dump_to, frame_of
 from .simulation import Recording, recording, replay
-from .terminal_table import draw_table
 
+TABLE = "agent.replay.terminal_table:draw_table"  # by name: rich takes 60 ms, which JSON and pages do without
 REPLAYABLE_SUFFIXES = (".jsonl", ".json", ".traj")  # of the files that are taken from a folder
 ALL_TIERS = "all"
 
@@ -164,7 +165,7 @@ def _write_output(options: ReplayOptions, recordings: Sequence[Recording], count
     if options.json:
         sys.stdout.write(as_json(runs) + "\n")
         return
-    sys.stdout.write(draw_table(runs, options.prices, sys.stdout))
+    sys.stdout.write(resolve_name(TABLE)(runs, options.prices, sys.stdout))
     for what, path in (("page", options.html), ("requests", options.dump)):
         if path is not None:
             sys.stdout.write(f"{what}: {path}\n")
