@@ -73,11 +73,7 @@ def seal(raw: Mapping[str, Any]) -> bytes:
 
 
 def decode_line(line: bytes) -> tuple[Fact, str]:
-    """The fact of a line and its session id.
-
-    Raises:
-        BadLine: not JSON, no record, or the checksum does not fit.
-    """
+    """The fact of a line and its session id. Raises BadLine for no JSON, no record, or a wrong checksum."""
     line = line.rstrip(b"\r\n").removeprefix(b"\xef\xbb\xbf")
     if line[-_CRC_BYTES : -_CRC_BYTES + len(_CRC_KEY)] != _CRC_KEY:
         raise BadLine("no checksum at the end of the line")
@@ -93,8 +89,7 @@ def decode_line(line: bytes) -> tuple[Fact, str]:
 def fact_from_json(raw: Any) -> tuple[Fact, str]:
     """The fact of a parsed line and its session id; an UnknownFact where its fields cannot be read.
 
-    Raises:
-        BadLine: no number, time, session id or kind.
+    Raises BadLine where there is no number, time, session id or kind.
     """
     try:
         version, seq = int(raw["v"]), int(raw["seq"])

@@ -212,7 +212,10 @@ class Folded:
             case Reply():
                 changed = self.conversation.add_reply(fact)
                 self.last_reply = fact if fact.complete else self.last_reply
-                self._add_usage(fact)
+                self.usage += fact.usage
+                asked = self.last_request
+                if fact.usage.prompt and asked is not None and asked.seq == fact.asked:
+                    self._measure(asked.raw, fact.usage.prompt)
             case Result():
                 changed = self.conversation.add_result(fact)
             case Started():
@@ -235,11 +238,6 @@ class Folded:
             case Metadata():
                 self.metadata.append(fact)
         self._show_again(changed)
-
-    def _add_usage(self, fact: Reply) -> None:
-        self.usage += fact.usage
-        if fact.usage.prompt and self.last_request is not None and self.last_request.seq == fact.asked:
-            self._measure(self.last_request.raw, fact.usage.prompt)
 
     def _measure(self, ours: object, actual: object) -> None:
         if isinstance(ours, int) and isinstance(actual, int):

@@ -67,10 +67,7 @@ class LoadedRecord:
 def read_record(path: Path, disk: Disk = DISK, *, defer: bool = False) -> LoadedRecord:
     """Load a record; with `defer`, results that the conversation does not show are left in the file.
 
-    Raises:
-        NoSuchSession: there is no such file.
-        RecordUnreadable: a link, or no regular file.
-        StoreError: the disk cannot read it.
+    Raises NoSuchSession, RecordUnreadable for a link or no regular file, and StoreError where the disk fails.
     """
     try:
         fd = disk.open(str(path), os.O_RDONLY | os.O_NONBLOCK, 0)

@@ -28,9 +28,8 @@ def create_store(project: Path, sid: str, warn: Warn, disk: Disk = DISK) -> Stor
 
     `warn` takes one line for the user; a failing disk is told to it.
 
-    Raises:
-        RecordUnreadable: the id is taken or invalid, or the folder of the records is not plainly ours.
-        SessionInUse: another process holds the lock of this id.
+    Raises RecordUnreadable where the id is taken or invalid, or the folder of records is not plainly ours, and
+    SessionInUse where another process holds the lock of this id.
     """
     path = path_of(project, sid)
     if os.path.lexists(path):

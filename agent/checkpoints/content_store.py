@@ -68,13 +68,12 @@ class ContentStore:
 
     def _make_folder(self) -> bool:
         """Make the folders, all of them private. False where that fails, or a link stands in their place."""
-        try:
+        with suppress(OSError, StoreError):
             ensure_private_folder(self.folder.parents[1])
             ensure_private_folder(self.folder.parent)
             self.folder.mkdir(mode=0o700, exist_ok=True)
-        except (OSError, StoreError):
-            return False
-        return not self.folder.is_symlink()
+            return not self.folder.is_symlink()
+        return False
 
 
 def prune(folder: Path, max_bytes: int) -> int:

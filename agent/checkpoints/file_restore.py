@@ -117,16 +117,12 @@ def _step(checkpoints: Checkpoints, target: PathState, last: FileChange) -> Rest
     if not target.restorable or new is None:
         return RestoreStep(last.path, "lost", 0, 0, changed_since, target)
     old = (get(now.value) if now.kind == "file" else None) or b""
-    return RestoreStep(last.path, _action(now, target), *line_counts(old, new), changed_since, target)
-
-
-def _action(now: PathState, target: PathState) -> Action:
-    """What leads from one state to another that differs."""
-    if target.kind == "none":
-        return "remove"
-    if now.kind == "none":
-        return "create"
-    return "mode" if (now.kind, now.value) == (target.kind, target.value) else "restore"
+    action: Action = "restore"
+    if "none" in (target.kind, now.kind):
+        action = "remove" if target.kind == "none" else "create"
+    elif (now.kind, now.value) == (target.kind, target.value):
+        action = "mode"
+    return RestoreStep(last.path, action, *line_counts(old, new), changed_since, target)
 
 
 @contextmanager

@@ -70,13 +70,10 @@ def _about(folded: Folded) -> str:
     if (opened := folded.opened) is None:
         return ""
     prompts = sum(isinstance(fact, User) and fact.source == "user" for fact in folded.facts)
-    counts = f"{_number_of(prompts, 'prompt')}, {_number_of(len(folded.compactions), 'compaction')}"
+    numbers = {"prompt": prompts, "compaction": len(folded.compactions)}
+    counts = ", ".join(f"{number} {what}{'' if number == 1 else 's'}" for what, number in numbers.items())
     place = f"{_html(opened.model)} in <code>{_html(opened.folder)}</code>"
     return f"<p class=about>{place}, {utc_time(opened.ts)}, {counts}</p>"
-
-
-def _number_of(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _articles(folded: Folded) -> Iterator[str]:
@@ -94,19 +91,16 @@ def _articles(folded: Folded) -> Iterator[str]:
             case Compacted():
                 yield _compaction(fact, folded)
             case Failed():
-                yield _note(fact, f"{fact.what} failed: {fact.reason}")
+                note = f"<p>{_html(f'{fact.what} failed: {fact.reason}')}</p>"
+                yield _article("note", fact, "Note", [note])
             case Opened() if fact is not folded.facts[0]:
-                yield _note(fact, f"opened again with {fact.model}")
+                yield _article("note", fact, "Note", [f"<p>opened again with {_html(fact.model)}</p>"])
 
 
 def _article(kind: str, fact: User | Reply | Failed | Opened, speaker: str, inside: Iterable[str]) -> str:
     time = f" <time>{utc_time(fact.ts)}</time>" if fact.ts else ""  # other agents may record none
     head = f"<h2>{speaker} <a href=#r{fact.seq}>r{fact.seq}</a>{time}</h2>"
     return f"<article class={kind} id=r{fact.seq}>{head}{''.join(inside)}</article>"
-
-
-def _note(fact: Failed | Opened, text: str) -> str:
-    return _article("note", fact, "Note", [f"<p>{_html(text)}</p>"])
 
 
 def _reply_blocks(fact: Reply) -> Iterator[str]:
@@ -165,10 +159,8 @@ def _result(fact: Result, reply: Reply | None) -> str:
     inside += [_block(block) for block in fact.content if isinstance(block, ImageBlock)]
     text = content_text(tuple(block for block in fact.content if not isinstance(block, ImageBlock)))
     inside.append(_pre(text))
-    if fact.stored is not None:
-        inside.append(
-            f"<p class=about>whole output: {_html(fact.stored.path)}, {fact.stored.size:,} bytes</p>"
-        )
+    if (stored := fact.stored) is not None:
+        inside.append(f"<p class=about>whole output: {_html(stored.path)}, {stored.size:,} bytes</p>")
     use = call_of(reply, fact)
     label = f"of {_call_label(use)}" if use is not None else " ".join(text[:400].split())[:MAX_LABEL_CHARS]
     body = _details(f"{kind} {label}", "".join(inside), kind, is_open=bool(diff))
@@ -250,9 +242,9 @@ def _size_chart(folded: Folded) -> str:
 def _context_sizes(folded: Folded) -> tuple[list[tuple[int, int]], str]:
     """(seq, tokens) of each reply as charged, else by the length of the texts; and a remark on the latter."""
     replies = [fact for fact in folded.facts if isinstance(fact, Reply)]
-    if any(fact.usage.prompt for fact in replies):
-        return [(fact.seq, fact.usage.prompt) for fact in replies if fact.usage.prompt], ""
-    sizes, characters = [], 0
+    if sizes := [(fact.seq, fact.usage.prompt) for fact in replies if fact.usage.prompt]:
+        return sizes, ""
+    characters = 0
     for fact in folded.facts:
         if isinstance(fact, Reply):
             sizes.append((fact.seq, characters // 4))

@@ -41,8 +41,7 @@ IMPORT_FORMATS = tuple(  # in the order in which they are tried
 def detect_format(raw: bytes) -> tuple[ImportFormat, ParsedFile]:
     """The format of a file's bytes, and the file parsed.
 
-    Raises:
-        UnreadableRecording: empty, or of no known format; the message lists those that are known.
+    Raises UnreadableRecording where it is empty, or of no known format: the message lists those.
     """
     file = parse_file(raw)
     for known in IMPORT_FORMATS:
@@ -55,8 +54,7 @@ def detect_format(raw: bytes) -> tuple[ImportFormat, ParsedFile]:
 def import_session(raw: bytes, count: Count) -> ImportedSession:
     """The facts of a recording, their tokens counted by `count`.
 
-    Raises:
-        UnreadableRecording: empty, of no known format, or without any reply of a model.
+    Raises UnreadableRecording where it is empty, of no known format, or without any reply of a model.
     """
     known, file = detect_format(raw)
     session = ImportedSession(known.name, count, damaged=file.damaged)
