@@ -123,15 +123,10 @@ def _first_text(fact: User) -> str:
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.name.endswith(".jsonl"):
-                    found = entry.stat(follow_symlinks=False)
-                    if stat.S_ISREG(found.st_mode):
-                        yield Path(entry.path), found
-    except FileNotFoundError:
-        return
+    with suppress(FileNotFoundError):
+        for path in folder.iterdir():
+            if path.name.endswith(".jsonl") and stat.S_ISREG((found := path.lstat()).st_mode):
+                yield path, found
 
 
 def _head(file: BinaryIO) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -72,10 +73,8 @@ class Originals:
     def _whole_facts(self) -> Iterator[Fact]:
         lazy = [fact.seq for fact in self.folded.facts if fact.seq in self.lazy_results]
         yield from (fact for fact in self.folded.facts if fact.seq not in self.lazy_results)
-        try:
+        with suppress(OSError, BadLine):  # what the disk no longer gives cannot be found
             yield from self.lazy_results.fetch(*lazy) if lazy else ()
-        except (OSError, BadLine):
-            return  # what the disk no longer gives cannot be found
 
     def _fact(self, seq: int) -> Fact:
         facts = self.folded.facts

@@ -28,8 +28,8 @@ def create_store(project: Path, sid: str, warn: Warn, disk: Disk = DISK) -> Stor
 
     `warn` takes one line for the user; a failing disk is told to it.
 
-    Raises RecordUnreadable where the id is taken or invalid, or the folder of records is not plainly ours, and
-    SessionInUse where another process holds the lock of this id.
+    Raises RecordUnreadable where the id is taken or invalid, or the folder of records is not plainly ours,
+    and SessionInUse where another process holds the lock of this id.
     """
     path = path_of(project, sid)
     if os.path.lexists(path):
@@ -113,13 +113,15 @@ class Store:
 
     def warn_of_failure(self, error: Exception) -> None:
         """Tell the user that the disk fails, once until it works again."""
-        if not self._is_failing:
-            why = getattr(error, "strerror", None) or str(error)
-            self._warn(
-                f"the session cannot be saved ({why}): it goes on in memory and every record is tried again. "
-                f"{_advice(error, self.path.parent)}"
-            )
+        if self._is_failing:
+            return
         self._is_failing = True
+        folder, why = self.path.parent, getattr(error, "strerror", None) or str(error)
+        advice = f"Make room, or see what is wrong with {folder}"
+        if getattr(error, "errno", None) in (errno.EACCES, errno.EPERM, errno.EROFS):
+            advice = f"{folder} cannot be written to: change that, or /export the session to another folder"
+        state = "it goes on in memory and every record is tried again"
+        self._warn(f"the session cannot be saved ({why}): {state}. {advice}")
 
     def _save(self, durable: bool) -> None:
         try:
@@ -223,13 +225,6 @@ class Journal:
         self.unsynced.clear()
         self.sync_failed = self.write_failed = False
         return fd
-
-
-def _advice(error: Exception, folder: Path) -> str:
-    """What the user can do about a disk that fails."""
-    if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"{folder} cannot be written to: change that, or /export the session to another folder"
-    return f"Make room, or see what is wrong with {folder}"
 
 
 def _save_elsewhere(lines: list[bytes], path: Path) -> str:

@@ -15,7 +15,6 @@ from .facts import Clear, Fold, Reply, User
 from .messages import (
     Block,
     ImageBlock,
-    RedactedThinkingBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -33,7 +32,6 @@ BEGINNING_LOST = "[the beginning of this session could not be read]"
 NOTICE_TOKENS = 12  # our count of each of these lines
 MAX_IMAGE_TOKENS = 1_600  # of the largest image after the API has scaled it
 CHARS_PER_TOKEN = 4
-_NOT_IN_PROMPTS = (ToolUseBlock, ToolResultBlock, ThinkingBlock, RedactedThinkingBlock)
 _CLEARED_FIELD: dict[type[Block], str] = {ToolResultBlock: "content", TextBlock: "text", ImageBlock: "source"}
 
 
@@ -75,7 +73,9 @@ def _prompt_parts(fact: User) -> list[Part]:
     return [
         Part(block, fact.seq, index, PartKind.USER, _tokens(fact, index))
         for index, block in enumerate(fact.blocks)
-        if not (_is_empty_text(block) or isinstance(block, _NOT_IN_PROMPTS))
+        if not (
+            _is_empty_text(block) or is_thinking(block) or isinstance(block, ToolUseBlock | ToolResultBlock)
+        )
     ]
 
 

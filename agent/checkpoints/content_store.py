@@ -100,11 +100,10 @@ def prune(folder: Path, max_bytes: int) -> int:
 def _needed_hashes(folder: Path, now: float) -> set[str]:
     """The hashes that recent logs name, and those that the snapshots before unfinished commands name."""
     needed: set[str] = set()
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            recent = now - entry.stat().st_mtime < RECENT_LOG_S
-            if entry.name.endswith(".look") or (entry.name.endswith(".jsonl") and recent):
-                needed.update(match.decode() for match in _HASH.findall(Path(entry.path).read_bytes()))
+    for path in folder.iterdir():
+        is_recent = now - path.stat().st_mtime < RECENT_LOG_S
+        if path.suffix == ".look" or (path.suffix == ".jsonl" and is_recent):
+            needed.update(match.decode() for match in _HASH.findall(path.read_bytes()))
     return needed
 
 

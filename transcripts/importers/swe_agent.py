@@ -29,12 +29,15 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
             session.damaged += 1
             continue
         content = content_blocks(step.get("content")) or ()
+        is_observation = (
+            step.get("role") == "tool" or step.get("message_type", "observation") == "observation"
+        )
         match step.get("role"):
             case "assistant":
                 content, uses = _reply(step, f"step_{number}", content)
                 session.add_reply((*content, *uses), None)
                 pending = [use.id for use in uses]
-            case "user" | "tool" if pending and _is_observation(step):
+            case "user" | "tool" if pending and is_observation:
                 ids = [str(ident) for ident in step.get("tool_call_ids") or pending[:1]]
                 for ident in ids:
                     session.add_result(ident, content, None)
@@ -59,10 +62,6 @@ def _trajectory(steps: list[Any]) -> Iterator[Any]:
             yield {"role": "tool", "content": step.get("observation")}
         else:
             yield step
-
-
-def _is_observation(step: Mapping[str, Any]) -> bool:
-    return step.get("role") == "tool" or step.get("message_type", "observation") == "observation"
 
 
 def _reply(
