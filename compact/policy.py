@@ -113,7 +113,7 @@ def _haste(situation: Situation) -> float:
     folded = situation.folded
     for made in reversed(folded.compactions):
         if counts_as_batch(made) and "calls" in made.report:
-            since = max(1, folded.reply_count - int(made.report["calls"]))
+            since = max(1, folded.conversation.reply_count - int(made.report["calls"]))
             return max(1.0, situation.settings.batch_interval_calls / since)
     return 1.0
 
@@ -176,7 +176,7 @@ def _saved_so_far(situation: Situation) -> float:
     folded, prices = situation.folded, situation.prices
     total = 0.0
     for made in in_force(folded):
-        calls = folded.reply_count - made.report.get("calls", folded.reply_count)
+        calls = folded.conversation.reply_count - made.report.get("calls", folded.conversation.reply_count)
         saved = made.report.get("freed", 0) * prices.read * calls
         total += saved - made.report.get("rewritten", 0) * (prices.write - prices.read)
     return total

@@ -51,7 +51,7 @@ def propose(
         "pays_back_calls": 0 if situation.cache_is_cold else bill.pays_back(prices),
         "rewritten": bill.rewritten,
         "cold": situation.cache_is_cold,
-        "calls": situation.folded.reply_count,
+        "calls": situation.folded.conversation.reply_count,
         "kinds": kinds,  # freed by kind of part; what is shown instead counts against "placeholder"
         "edits": dict(Counter(map(_edit_label, edits))),
         "biggest": largest_blocks(then),

@@ -48,7 +48,7 @@ DISK = Disk()
 
 
 @contextmanager
-def opened_file(path: Path, flags: int, disk: Disk = DISK) -> Iterator[int]:
+def opened_fd(path: Path, flags: int, disk: Disk = DISK) -> Iterator[int]:
     """A descriptor of a file or folder for the block; a file that is made is private. Raises OSError."""
     fd = disk.open(str(path), flags, 0o600)
     try:
@@ -102,7 +102,7 @@ def hide_from_git(folder: Path, disk: Disk = DISK) -> None:
     path = folder / ".gitignore"
     if path.exists():
         return
-    with suppress(FileExistsError), opened_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, disk) as fd:
+    with suppress(FileExistsError), opened_fd(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, disk) as fd:
         disk.write(fd, b"*\n")
 
 
@@ -148,7 +148,7 @@ def read_pieces(disk: Disk, fd: int, start: int, end: int) -> Iterator[bytes]:
 def sync_folders(disk: Disk, *folders: Path) -> None:
     """Make the names in each folder durable, where we may open it and its file system can. Raises OSError."""
     for folder in folders:
-        with suppress(PermissionError), opened_file(folder, os.O_RDONLY | os.O_DIRECTORY, disk) as fd:
+        with suppress(PermissionError), opened_fd(folder, os.O_RDONLY | os.O_DIRECTORY, disk) as fd:
             try:
                 disk.sync(fd)
             except OSError as error:
@@ -190,7 +190,7 @@ def record_folders(path: Path) -> tuple[Path, Path]:
 
 def _set_tail_aside(disk: Disk, fd: int, whole_size: int, target: Path) -> None:
     """Append what stands behind `whole_size` to another file, then cut it off."""
-    with opened_file(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT, disk) as aside:
+    with opened_fd(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT, disk) as aside:
         for piece in read_pieces(disk, fd, whole_size, disk.stat(fd).st_size):
             append_whole(disk, aside, piece, disk.stat(aside).st_size)
         disk.sync(aside)

@@ -165,11 +165,6 @@ class Folded:
         return self.last_reply.seq if self.last_reply else 0
 
     @property
-    def reply_count(self) -> int:
-        """How many replies there are, unfinished ones included."""
-        return self.conversation.reply_count
-
-    @property
     def undone(self) -> dict[str, int]:
         """id of each undone compaction -> seq of the fact that undid it."""
         return self.edits.undone

@@ -15,7 +15,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from .codec import FORMAT_VERSION, BadLine, decode_line, fact_from_json, parse_line
-from .disk import opened_file
+from .disk import opened_fd
 from .facts import Compacted, Fact, Opened, Result, Rewound, Undone
 from .fold import Folded, fold, replace_facts
 
@@ -40,7 +40,7 @@ class LazyResults(dict[int, tuple[int, int]]):
     def fetch(self, *seqs: int) -> Iterator[Fact]:
         """The whole facts, one after the other. Raises OSError or BadLine where the file has changed."""
         assert self.path is not None, "results are left in a file only"
-        with opened_file(self.path, os.O_RDONLY) as fd:
+        with opened_fd(self.path, os.O_RDONLY) as fd:
             for seq in seqs:
                 offset, length = self[seq]
                 fact, _ = decode_line(os.pread(fd, length, offset))

@@ -61,16 +61,12 @@ def call_of(reply: Fact | None, result: Result) -> ToolUseBlock | None:
 def speaker_of(fact: Fact) -> str:
     """Who or what speaks in a fact, in one word; empty for one that is no part of the conversation."""
     match fact:
-        case User(source="user"):
-            return "user"
         case User():
-            return "harness"
+            return "user" if fact.source == "user" else "harness"
         case Reply():
             return "assistant"
-        case Result(error=True):
-            return "error"
         case Result():
-            return "result"
+            return "error" if fact.error else "result"
     return ""
 
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from .disk import DISK, Disk, hide_from_git, opened_file
+from .disk import DISK, Disk, hide_from_git, opened_fd
 from .record_errors import RecordUnreadable, SessionInUse
 
 RECORDS_FOLDER = ".transcripts"
@@ -99,7 +99,7 @@ def holds_lock(record: Path, fd: int) -> bool:
 def lock_holder(record: Path) -> int | None:
     """The pid of the process that has the session open, 0 if it cannot be told; None if it is not open."""
     # An OSError: there is no lock file, or the file system has no locks.
-    with suppress(OSError), opened_file(record.with_suffix(".lock"), os.O_RDONLY) as fd:
+    with suppress(OSError), opened_fd(record.with_suffix(".lock"), os.O_RDONLY) as fd:
         try:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:

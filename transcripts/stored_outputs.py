@@ -11,7 +11,7 @@ import os
 import stat
 from pathlib import Path
 
-from .disk import DISK, Disk, hide_from_git, make_private_folders, opened_file, replace_file, sync_folders
+from .disk import DISK, Disk, hide_from_git, make_private_folders, opened_fd, replace_file, sync_folders
 from .facts import StoredOutput
 
 MAX_OUTPUT_FILE_BYTES = 64 << 20  # outputs are kept up to 50 MB
@@ -40,7 +40,7 @@ def store_output(folder: Path, name: str, text: str, disk: Disk = DISK) -> Path:
 
 def sync_output(path: Path, disk: Disk = DISK) -> None:
     """Put an output that is written already on the disk, its name too. Raises OSError."""
-    with opened_file(path, os.O_RDONLY, disk) as fd:
+    with opened_fd(path, os.O_RDONLY, disk) as fd:
         disk.sync(fd)
     sync_folders(disk, *_folders(path))
 

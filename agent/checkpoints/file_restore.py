@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from tools.safe_open import safe_open
+from tools.safe_open import closing, safe_open
 
 from .change_log import FileChange
 from .recorder import Checkpoints
@@ -78,8 +78,7 @@ def restore(checkpoints: Checkpoints, plan: list[RestoreStep], with_changed: boo
     made = [step for step in todo if step.target.kind != "none"]
     folders = [step for step in reversed(made) if step.target.kind == "dir"]
     make = partial(_make, checkpoints.scanner.store.get)
-    root_fd = os.open(checkpoints.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with closing(os.open(checkpoints.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as root_fd:
         for phase, work in ((todo[::-1], _clear), (made, make), (folders, _set_mode)):
             for step in phase:
                 try:
@@ -87,8 +86,6 @@ def restore(checkpoints: Checkpoints, plan: list[RestoreStep], with_changed: boo
                         work(root_fd, step)
                 except OSError as error:
                     failures[step] = error.strerror or str(error)
-    finally:
-        os.close(root_fd)
     checkpoints.finish()
     return failures
 
@@ -135,10 +132,8 @@ def _parent(root_fd: int, path: str) -> Iterator[tuple[int, str]]:
         if error.errno == errno.ELOOP:
             raise NotADirectoryError(errno.ENOTDIR, "a link is on the way") from error
         raise
-    try:
+    with closing(fd):
         yield fd, name
-    finally:
-        os.close(fd)
 
 
 def _kind(fd: int, name: str) -> str:
@@ -204,8 +199,5 @@ def _write(fd: int, name: str, content: bytes, mode: int) -> None:
 
 
 def _set_mode(root_fd: int, step: RestoreStep) -> None:
-    fd = safe_open(step.path, _FOLDER_FLAGS, base=root_fd)
-    try:
+    with closing(safe_open(step.path, _FOLDER_FLAGS, base=root_fd)) as fd:
         os.fchmod(fd, step.target.mode)
-    finally:
-        os.close(fd)

@@ -62,11 +62,13 @@ class Checkpoints:
         if name is None:
             self._gaps.add(f"{path} lies outside the project")
             return
-        for folder in parents(name):
-            if folder not in self._unfinished and self.scanner.state(folder) == NOTHING:
-                self._add_unfinished(FileChange(self.seq(), folder, NOTHING))
-        if name not in self._unfinished:
-            self._add_unfinished(FileChange(self.seq(), name, self.scanner.state(name)))
+        for each in (*parents(name), name):
+            if each in self._unfinished:
+                continue
+            state = self.scanner.state(each)
+            if each == name or state == NOTHING:
+                change = self._unfinished[each] = FileChange(self.seq(), each, state)
+                self.log.add(change)
 
     def begin(self) -> None:
         """Scan the project: a command is about to run that may change anything."""
@@ -110,10 +112,6 @@ class Checkpoints:
         if self.scanner.store.full:
             lines.append(f"there is no room for more under {self.scanner.store.folder}")
         return lines
-
-    def _add_unfinished(self, change: FileChange) -> None:
-        self._unfinished[change.path] = change
-        self.log.add(change)
 
 
 def _covered_name(root: Path, path: Path) -> str | None:

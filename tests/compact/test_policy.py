@@ -220,7 +220,7 @@ def chosen_after(layer, **report):
     count = first_price_batch()
     for world in map(outputs, range(count, count + 9)):
         edit = Clear(results(world)[0], 0, "content", "[cleared]", 90)
-        given = {**report, "calls": report["calls"] or world.folded.reply_count}
+        given = {**report, "calls": report["calls"] or world.folded.conversation.reply_count}
         world.add(Compacted, layer, "auto", (edit,), report=given)
         if (batch := choose_batch(world.situation)) is not None:
             return batch.why

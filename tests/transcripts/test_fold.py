@@ -258,7 +258,7 @@ def test_with_edits_shows_what_the_compaction_will_show(facts: list[Fact]) -> No
 def test_calls_of_an_unfinished_reply_are_no_calls() -> None:
     folded = fold([HELLO, Reply(2, 0.0, (TextBlock("I will"), CALL), complete=False)])
     assert [len(message.parts) for message in folded.view] == [1, 1]
-    assert folded.last_reply is None and folded.last_reply_seq == 0 and folded.reply_count == 1
+    assert folded.last_reply is None and folded.last_reply_seq == 0 and folded.conversation.reply_count == 1
 
 
 def test_of_two_results_for_one_call_the_first_counts() -> None:

@@ -111,7 +111,7 @@ class ImportedSession:
         self.facts.append(Reply(seq, at, blocks, tokens, stop=stop, model=model or "recorded"))
 
     def add_result(
-        self, call: str, content: tuple[Block, ...], ts: float | None, *, error: bool = False
+        self, call: str, content: tuple[Block, ...], ts: float | None, error: bool = False
     ) -> None:
         """Add the result of the call with the tool id `call`; a second one counts as damaged."""
         if (called := self._calls.pop(call, None)) is None:
