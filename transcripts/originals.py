@@ -16,7 +16,7 @@ from pathlib import Path
 from .codec import BadLine
 from .facts import Clear, Compacted, Fact, Fold, Result
 from .fold import Folded
-from .lazy_results import LazyResults
+from .load import LazyResults
 from .render_text import block_text, fact_text, speaker_of
 from .stored_outputs import read_output
 

@@ -21,9 +21,8 @@ from transcripts.codec import FORMAT_VERSION, BadLine
 from transcripts.facts import Fact
 from transcripts.fold import Folded, fold
 from transcripts.importers import import_session
-from transcripts.lazy_results import LazyResults, fetch_everything
 from transcripts.listing import SessionSummary, find_session, newest_session, recorded_sessions
-from transcripts.load import LoadedRecord, read_record
+from transcripts.load import LazyResults, LoadedRecord, fetch_everything, read_record
 from transcripts.masking import SecretMasks
 from transcripts.originals import Originals
 from transcripts.record_errors import RecordTooNew, StoreError

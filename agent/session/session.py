@@ -32,7 +32,7 @@ from transcripts.facts import (
     User,
 )
 from transcripts.fold import Folded
-from transcripts.lazy_results import LazyResults
+from transcripts.load import LazyResults
 from transcripts.messages import Block, TextBlock, ToolUseBlock, Usage, empty_mapping, replace_surrogates
 from transcripts.tool_kinds import same_tools
 

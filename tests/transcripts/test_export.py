@@ -22,8 +22,7 @@ from transcripts.facts import (
     User,
 )
 from transcripts.fold import fold
-from transcripts.lazy_results import MIN_LAZY_LINE_BYTES
-from transcripts.load import read_record
+from transcripts.load import MIN_LAZY_LINE_BYTES, read_record
 from transcripts.messages import (
     ImageBlock,
     RedactedThinkingBlock,

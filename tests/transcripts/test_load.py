@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from transcripts.codec import decode_line, encode_fact, seal
 from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, Result, Rewound, Undone, User
 from transcripts.fold import Folded, fold
-from transcripts.lazy_results import MIN_LAZY_LINE_BYTES, fetch_everything
-from transcripts.load import read_record
+from transcripts.load import MIN_LAZY_LINE_BYTES, fetch_everything, read_record
 from transcripts.messages import TextBlock, ToolUseBlock
 from transcripts.record_errors import NoSuchSession, RecordUnreadable
 

@@ -12,7 +12,7 @@ from pkgutil import resolve_name
 from transcripts.codec import BadLine, encode_fact, fact_from_json
 from transcripts.facts import Compacted, Fact, Opened, Reply, Result, User
 from transcripts.fold import Folded, fold
-from transcripts.lazy_results import LazyResults, fetch_everything
+from transcripts.load import LazyResults, fetch_everything
 from transcripts.masking import SecretMasks
 from transcripts.messages import (
     Block,
