@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from transcripts.edits import earliest_seq
 from transcripts.entries import Exchange, Prompt
@@ -158,11 +158,3 @@ def _faults(role: str, blocks: list[Block]) -> Iterator[str]:
         only_results = only_results and isinstance(block, ToolResultBlock)
     if role == "assistant" and blocks and all(map(is_thinking, blocks)):
         yield "an answer of thinking alone"
-
-
-def sendable(view: Sequence[Message]) -> Sequence[Message]:
-    """The view up to its last user message: the API does not continue a reply."""
-    end = len(view)
-    while end and view[end - 1].role == "assistant":
-        end -= 1
-    return view[:end] if end < len(view) else view

@@ -12,6 +12,7 @@ A rung that cannot make the request fit gives way to the next at once.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -72,6 +73,13 @@ def _automatic(situation: Situation, layers: tuple[Layer, ...]) -> Flow:
             now = now.with_edits(proposal.edits, layer.lasting)
         total = CompactionPlan(failures=total.failures + planned.failures, note=planned.note or total.note)
     return replace(total, proposals=tuple(proposal for _, proposal in made)) if made else total
+
+
+def quiet_below(settings: CompactSettings, window: ContextWindow) -> tuple[int, int]:
+    """The sizes of the whole prompt and of its messages, in tokens, below which no layer acts unasked."""
+    active = _active(LAYERS, settings, window)
+    prompt = min((least for layer, least in active if not layer.messages_only), default=sys.maxsize)
+    return prompt, min((least for _, least in active), default=sys.maxsize)
 
 
 @lru_cache(maxsize=8)

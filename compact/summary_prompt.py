@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 
 from transcripts.fold import Folded
 from transcripts.messages import TextBlock, ToolResultBlock
-from transcripts.view import Message, Part, PartKind
+from transcripts.view import Message, Part, PartKind, sendable
 
 from .cache_breakpoints import cache_breakpoints
-from .invariants import sendable
 from .plan import Situation, SummaryReply, SummaryRequest
 
 INSTRUCTIONS = """\

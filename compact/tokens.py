@@ -83,7 +83,7 @@ class TokenCounter:
 
     def blocks(self, blocks: tuple[Block, ...]) -> tuple[int, ...]:
         """Tokens of each block."""
-        return tuple(self._block(block) for block in blocks)
+        return tuple(map(self._block, blocks))
 
     def _block(self, block: Block) -> int:
         match block:

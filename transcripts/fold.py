@@ -63,7 +63,7 @@ class Conversation:
     def exchange_of(self, reply: int) -> Exchange | None:
         """The exchange that began with the reply of this seq."""
         entry = self.entries[self._indexes[reply]] if reply in self._indexes else None
-        return entry if isinstance(entry, Exchange) and entry.seq == reply else None
+        return entry if isinstance(entry, Exchange) and entry.fact.seq == reply else None
 
     def index_of(self, seq: int) -> int:
         """Index of the entry that shows fact `seq`, or stands where it would be shown."""
@@ -219,8 +219,8 @@ class Folded:
                 self.last_request = fact
             case Opened():
                 self.opened = fact
-                changed = self.edits.apply(fact)
-                if self.gaps.keys() <= set(fact.about.get("holes", ())):
+                changed = self.edits.apply(fact) if fact.edits else None
+                if self.gaps and self.gaps.keys() <= set(fact.about.get("holes", ())):
                     self.edits.close_gap(fact.seq)
             case Compacted():
                 self.compactions.append(fact)

@@ -80,15 +80,17 @@ class SecretMasks:
         """The text with these values and every known shape of a secret masked, for exports and logs."""
         return mask(self.text(text))
 
+    def encoded(self) -> tuple[bytes, ...]:
+        """The values as they would stand within a line of JSON."""
+        encoded = (json.dumps(value, ensure_ascii=False)[1:-1] for value in self.values)
+        return tuple(value.encode("utf-8", "replace") for value in encoded)
+
     def line(self, line: bytes) -> bytes:
         """A line of the record with the values masked in every string and key of it.
 
         Thinking is not changed. `line` ends in a checksum, and so does the line that takes its place.
         """
-        escaped = (
-            json.dumps(value, ensure_ascii=False)[1:-1].encode("utf-8", "replace") for value in self.values
-        )
-        if not any(value in line for value in escaped):
+        if not any(value in line for value in self.encoded()):
             return line
         raw = json.loads(line)
         del raw[CHECKSUM]

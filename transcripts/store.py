@@ -71,7 +71,6 @@ def _locked(store: Store) -> Store:
 class Store:
     """One session's record. `append`, `sync` and `close` raise no OSError.
 
-    masks     values that no line may hold; the facts themselves stay as they are
     pending   lines that are in memory only, oldest first
     is_begun  whether anything is worth a file: a session without a prompt leaves none
     """
@@ -79,7 +78,7 @@ class Store:
     def __init__(self, journal: Journal, sid: str, warn: Warn) -> None:
         self.journal = journal
         self.sid = sid
-        self.masks = SecretMasks()
+        self._masks, self._hidden = SecretMasks(), tuple[bytes, ...]()
         self.pending: list[bytes] = []
         self.is_begun = False
         self._warn = warn
@@ -89,9 +88,14 @@ class Store:
     def path(self) -> Path:
         return self.journal.path
 
+    def hide(self, masks: SecretMasks) -> None:
+        """Let no line from now on hold the values of `masks`; the facts themselves stay as they are."""
+        self._masks, self._hidden = masks, masks.encoded()
+
     def append(self, fact: Fact, durable: bool = False) -> None:
         """Add one record; with `durable` it is on the disk when this returns, or the user was told."""
-        self.pending.append(self.masks.line(encode_fact(fact, self.sid)))
+        line = encode_fact(fact, self.sid)
+        self.pending.append(self._masks.line(line) if any(map(line.__contains__, self._hidden)) else line)
         self.is_begun = self.is_begun or not isinstance(fact, Opened | Metadata | Closed)
         if self.is_begun:
             self._save(durable)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Literal
@@ -72,6 +73,14 @@ def to_json_bytes(value: Any) -> bytes:
     Lone surrogates are replaced as in the record, so that a resumed session sends the same bytes.
     """
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def sendable(view: Sequence[Message]) -> Sequence[Message]:
+    """The view up to its last user message: models do not continue a reply."""
+    end = len(view)
+    while end and view[end - 1].role == "assistant":
+        end -= 1
+    return view[:end] if end < len(view) else view
 
 
 class View(list[Message]):

@@ -53,7 +53,7 @@ def render_view(view: View, entries: list[Entry], edits: ActiveEdits, first_chan
 def _messages(entries: list[Entry], index: int, edits: ActiveEdits, is_first: bool) -> Iterator[Message]:
     """The messages that show one entry, some perhaps without parts."""
     entry = entries[index]
-    seq, clears = entry.seq, edits.clears
+    seq, clears = entry.fact.seq, edits.clears
     fold = edits.covering(seq) if edits.folds else None
     if fold is not None:
         if index == 0 or entries[index - 1].seq < fold.first:

@@ -198,7 +198,7 @@ def prompt_blocks(session: Session, context: TurnContext, texts: Sequence[str]) 
 
 def is_blocked(session: Session, context: TurnContext) -> bool:
     """Whether only /compact helps: the context is full and automatic compaction is off."""
-    if context.compaction.settings.automatic or not session.folded.entries:
+    if not session.folded.entries or context.compaction.settings.automatic:
         return False
     state = window_state(context, prompt_tokens(session, context))
     return state in (WindowState.BLOCKING, WindowState.EXHAUSTED)

@@ -19,7 +19,7 @@ from compact.pipeline import REACTIVE_RUNGS, plan
 from compact.plan import CompactionPlan, Flow, Proposal, Situation, SummaryReply, SummaryRequest, Trigger
 from compact.report import compaction_notice, largest_blocks_sentence
 from compact.settings import ContextWindow
-from compact.tokens import calibrate
+from compact.tokens import calibrate, context_tokens
 from transcripts.stored_outputs import store_output
 
 from .context import TurnContext
@@ -51,9 +51,16 @@ class CompactionOutcome:
 
 async def compact_if_due(session: Session, context: TurnContext, emit: Emit) -> None:
     """Make room before a request: what the compact tool asked for, or what the pipeline finds due."""
-    focus, context.compaction.requested_focus = context.compaction.requested_focus, None
-    request = AUTOMATIC if focus is None else CompactionRequest("tool", focus)
-    await compact_context(session, context, emit, request)
+    state = context.compaction
+    focus, state.requested_focus = state.requested_focus, None
+    if focus is not None:
+        await compact_context(session, context, emit, CompactionRequest("tool", focus))
+        return
+    folded, calibration = session.folded, calibrate(session.folded.measurements)
+    messages = (folded.view.tokens + 1) * calibration.slope
+    prompt = max(messages, context_tokens(folded, state.overhead, calibration))
+    if prompt >= state.quiet_below[0] or messages >= state.quiet_below[1]:
+        await compact_context(session, context, emit, AUTOMATIC)
 
 
 async def compact_context(
@@ -207,7 +214,7 @@ async def compact_reactively(
     """
     state = context.compaction
     if error.limit is not None and error.limit < state.window.size:
-        state.window = ContextWindow(error.limit, min(state.window.max_output, error.limit // 2))
+        state.use_window(ContextWindow(error.limit, min(state.window.max_output, error.limit // 2)))
         state.learn_window(error.limit)
     if attempt <= REACTIVE_RUNGS and state.settings.reactive:
         state.rejected_tokens = error.actual or 0

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agent.model_port import Model, RequestSettings
 from agent.permissions.permission_store import PermissionStore
 from agent.ports import Approver, CheckpointRecorder, Clock, Hooks
+from compact.pipeline import quiet_below
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
 from compact.tokens import TokenCounter
@@ -25,6 +26,7 @@ class CompactionState:
     requested_focus  the focus of a compaction that the model asked for; None: it asked for none
     told             the newest reason given for going without an automatic summary, so that it is given once
     live             state that stands beside the conversation, a line each
+    quiet_below      the sizes of the prompt and of its messages below which no layer acts unasked
     """
 
     settings: CompactSettings
@@ -38,6 +40,15 @@ class CompactionState:
     requested_focus: str | None = None
     told: str = ""
     live: Callable[[], tuple[str, ...]] = tuple
+    quiet_below: tuple[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.use_window(self.window)
+
+    def use_window(self, window: ContextWindow) -> None:
+        """Plan for another window from now on."""
+        self.window = window
+        self.quiet_below = quiet_below(self.settings, window)
 
 
 @dataclass(slots=True)

@@ -26,14 +26,13 @@ from agent.model.retry import MAX_TRIES, wait_before
 from agent.model_port import IncomingReply, ModelRequest
 from agent.session.session import Session
 from compact.cache_breakpoints import cache_breakpoints
-from compact.invariants import sendable
 from compact.plan import SummaryReply, SummaryRequest
 from compact.settings import ContextWindow
 from compact.summary_prompt import summary_messages
 from compact.tokens import calibrate, context_tokens
 from transcripts.facts import Clear, Reply, RequestSent, Unthink
 from transcripts.messages import Block, ImageBlock, TextBlock, ToolResultBlock
-from transcripts.view import Message, Part
+from transcripts.view import Message, Part, sendable
 
 from .context import TurnContext
 
@@ -152,7 +151,7 @@ def _adapt(context: TurnContext, error: ModelError, emit: Emit) -> bool:
             emit(Notice(f"the server does not take {error.feature}: left out from now on", "warning"))
         case OutputTooLong() if error.limit < settings.max_tokens:
             context.settings = replace(settings, max_tokens=error.limit)
-            context.compaction.window = ContextWindow(context.compaction.window.size, error.limit)
+            context.compaction.use_window(ContextWindow(context.compaction.window.size, error.limit))
             emit(Notice(f"the model writes at most {error.limit:,} tokens: asked for no more", "warning"))
         case _:
             return False

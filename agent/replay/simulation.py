@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from compact.cache_breakpoints import cache_breakpoints
-from compact.invariants import problems, sendable
+from compact.invariants import problems
 from compact.pipeline import REACTIVE_RUNGS
 from compact.plan import Situation, SummaryReply, SummaryRequest, Trigger, finish_plan
 from compact.summary_prompt import TOO_LONG, summary_messages
@@ -24,7 +24,7 @@ from compact.tokens import Calibration
 from transcripts.facts import Compacted, Fact, Failed, Metadata, Reply, RequestSent, Result, User
 from transcripts.fold import Folded
 from transcripts.messages import TextBlock, Usage
-from transcripts.view import Message, Part, PartKind
+from transcripts.view import Message, Part, PartKind, sendable
 
 from .cache_simulation import PromptLayout, ServedPrompt, SimulatedCache
 from .figures import OUTPUT_PRICE, ReplayedRequest, Run, Totals, input_cost

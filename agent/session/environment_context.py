@@ -10,7 +10,6 @@ import platform
 from datetime import datetime
 from pathlib import Path
 
-from tools.truncate import escaped
 from transcripts.messages import INJECTED_CLOSING_TAG, INJECTED_OPENING_TAG
 
 MAX_NAME_CHARS = 200  # of a folder or branch: the name comes with the project and may be anything
@@ -57,5 +56,5 @@ def _head(git: Path, place: Path) -> str:
 
 def _name(text: str | Path) -> str:
     """The name on one line, unable to close the surrounding tags or to control a terminal."""
-    plain = escaped(str(text), keep="").replace("<", "‹").replace(">", "›")
+    plain = repr(str(text))[1:-1].replace("<", "‹").replace(">", "›")
     return plain if len(plain) <= MAX_NAME_CHARS else f"{plain[:MAX_NAME_CHARS]}…"

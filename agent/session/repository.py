@@ -75,13 +75,13 @@ class SessionRepository:
         """A session with no facts yet; its file is made with the first fact."""
         sid = new_sid(now, secrets.token_hex(2))
         store = create_store(self.home, sid, self.tell)
-        store.masks = self.masks
+        store.hide(self.masks)
         return OpenedRecord(sid, store)
 
     def reopen(self, path: Path) -> OpenedRecord:
         """A recorded session, to be continued. Raises StoreError."""
         store, loaded = resume_store(path, self.tell)
-        store.masks = self.masks
+        store.hide(self.masks)
         self._tell_damage(loaded)
         return OpenedRecord(loaded.sid, store, fold(loaded.facts), loaded.lazy_results)
 

@@ -96,7 +96,7 @@ def test_own_credentials_are_in_no_file_and_on_no_screen_wherever_they_turn_up(t
 
 def test_every_kind_of_fact_is_recorded_without_own_credentials_and_stays_as_it_was(tmp_path: Path) -> None:
     store = create_store(tmp_path, "20261121-093012-aaaa", pytest.fail)
-    store.masks = SecretMasks((KEY,))
+    store.hide(SecretMasks((KEY,)))
     session = Session("s", store, Folded(), load_counter(), TestClock().now)
     session.open((f"system {KEY}",), (), model="m", window=1, folder="/w")
     session.user((TextBlock(f"a {KEY}", {"citations": [KEY]}), UnknownBlock({"type": "new", "data": [KEY]})))
@@ -119,7 +119,7 @@ def test_every_kind_of_fact_is_recorded_without_own_credentials_and_stays_as_it_
 
 def test_thinking_is_recorded_as_it_is_because_its_signature_covers_it(tmp_path: Path) -> None:
     store = create_store(tmp_path, "20261121-093012-aaaa", pytest.fail)
-    store.masks = SecretMasks((KEY,))
+    store.hide(SecretMasks((KEY,)))
     session = Session("s", store, Folded(), load_counter(), TestClock().now)
     thinking = ThinkingBlock(f"the key is {KEY}", "signed")
     session.user((TextBlock("hi"),))

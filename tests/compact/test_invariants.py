@@ -2,10 +2,10 @@
 
 import pytest
 
-from compact.invariants import changed_span, dropped_by_undo, problems, sendable, with_dropped_thinking
+from compact.invariants import changed_span, dropped_by_undo, problems, with_dropped_thinking
 from transcripts.facts import Clear, Compacted, Fold, Unthink
 from transcripts.messages import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from transcripts.view import Message, Part, PartKind
+from transcripts.view import Message, Part, PartKind, sendable
 
 from .worlds import World
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from agent.events import ContextCompacted, Notice
+from agent.events import ContextCompacted, Notice, ReplyFinished
 from agent.ports import HookAnswer
 from compact.prices import Prices
-from compact.settings import CompactSettings
+from compact.settings import CompactSettings, ContextWindow
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says
 from tools.base import ToolResult, text_result
@@ -33,6 +33,7 @@ def loud(settings: CompactSettings, folder: Path, *steps: Any) -> Iterator[World
     with world(steps, folder) as w:
         w.replace_run("echo", run)
         w.context.compaction.settings = settings
+        w.context.compaction.use_window(w.context.compaction.window)
         yield w
         w.check()
 
@@ -142,3 +143,29 @@ def test_each_session_of_a_folder_stores_its_outputs_under_names_of_its_own(tmp_
         "first-r5.txt",
         "second-r5.txt",
     ]
+
+
+def compactions_of(settings: CompactSettings, folder: Path, *, always_plan: bool) -> list[tuple[int, str]]:
+    """(seq, layer) of what a turn of nine loud calls in a small window compacts."""
+
+    def answer(body: Any) -> Answer:
+        asked = str(body["messages"][-1]["content"][-1].get("text", ""))
+        if "<summary>" in asked:
+            return Answer([says("<summary>much was done</summary>")])
+        made = len(w.told(ReplyFinished))
+        return Answer([calls("echo", words=str(made)) if made < 9 else says("done")])
+
+    with loud(settings, folder, *[answer] * 30) as w:
+        w.context.compaction.use_window(ContextWindow(60_000, 8_000))
+        if always_plan:
+            w.context.compaction.quiet_below = (0, 0)
+        assert w.run().reason == "done"
+        return [(fact.seq, fact.layer) for fact in w.record.facts if isinstance(fact, Compacted)]
+
+
+@pytest.mark.parametrize("settings", [SUMMARY, BUDGET, CompactSettings()])
+def test_a_prompt_too_small_for_any_layer_is_passed_by_and_no_other(
+    settings: CompactSettings, tmp_path: Path
+) -> None:
+    made = compactions_of(settings, tmp_path / "a", always_plan=False)
+    assert made and made == compactions_of(settings, tmp_path / "b", always_plan=True)

@@ -5,10 +5,10 @@ from typing import Any
 
 from agent.model.anthropic.request import encode_request
 from agent.model_port import ModelRequest, RequestSettings
-from compact.invariants import sendable
 from transcripts.facts import Reply, Result, User
 from transcripts.fold import Folded, fold
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
+from transcripts.view import sendable
 
 SETTINGS = RequestSettings(
     "m", 100, ("be good", "memory"), ({"name": "read", "input_schema": {}, "kind": "reads"},), thinking=True
