@@ -37,7 +37,7 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, StoredOutput):
         return _fields_of(value)
     if isinstance(value, Usage):
-        return {name: count for name, count in _fields_of(value).items() if count}
+        return {name: count for name in value.__slots__ if (count := getattr(value, name))}
     if isinstance(value, Block):
         return block_to_json(value)
     raise TypeError(f"{type(value).__name__} is no JSON value")

@@ -5,6 +5,7 @@ A block of a type or with fields that this version does not know is kept and sen
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -114,7 +115,13 @@ class Usage:
         return self.prompt + self.output
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_written + other.cache_written,
+            self.cache_written_hour + other.cache_written_hour,
+        )
 
 
 def is_thinking(block: Block) -> bool:
@@ -144,8 +151,12 @@ def replace_surrogates(text: str) -> str:
 
 
 def replace_surrogates_in_json(value: Any) -> Any:
-    """`replace_surrogates` for every string and key within a JSON value."""
-    return map_strings(value, replace_surrogates)
+    """`replace_surrogates` for every string and key within a JSON value; the same one where there is none."""
+    try:
+        json.dumps(value, ensure_ascii=False, default=dict).encode()
+    except UnicodeEncodeError:
+        return map_strings(value, replace_surrogates)
+    return value
 
 
 def map_strings(value: Any, change: Callable[[str], str], keys: bool = True) -> Any:

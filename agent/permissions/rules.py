@@ -109,8 +109,11 @@ def _nearest(text: str) -> str:
 
 def judge_call(tool: str, accesses: Sequence[Access], rules: PermissionRules) -> Verdict:
     """The verdict on one call: the strictest over everything that it accesses."""
-    verdicts = [_judge_access(tool, access, rules) for access in accesses] or [Verdict("allow")]
-    verdict = max(verdicts, key=lambda each: _STRICTNESS[each.answer])
+    verdict = Verdict("allow")
+    for access in accesses:
+        found = _judge_access(tool, access, rules)
+        if _STRICTNESS[found.answer] > _STRICTNESS[verdict.answer]:
+            verdict = found
     if verdict.answer == "ask" and rules.mode == "dontAsk":
         return Verdict("deny", f"not allowed, and the mode is dontAsk: {verdict.why}")
     return verdict

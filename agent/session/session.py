@@ -96,7 +96,7 @@ class Session:
         return self._add(RequestSent(*self._next(), trigger, tokens, raw, attempt))
 
     def reply(self, reply: IncomingReply, asked: int) -> Reply:
-        blocks = reply.kept()
+        blocks = reply.kept() if reply.pending else tuple(reply.blocks)
         fact = Reply(
             *self._next(),
             blocks,
@@ -106,7 +106,7 @@ class Session:
             complete=reply.complete,
             model=reply.model,
             asked=asked,
-            partial=replace_surrogates(reply.unfinished),
+            partial=replace_surrogates(reply.unfinished) if reply.pending else "",
         )
         self.charge(fact.usage, fact.model)
         return self._add(fact)
@@ -219,9 +219,8 @@ def name_of(notes: Sequence[Metadata]) -> str:
 
 def calls_of(reply: Reply) -> list[tuple[int, ToolUseBlock]]:
     """(block index, call) of each call of a reply, in order; none of an incomplete one."""
-    if not reply.complete:
-        return []
-    return [(index, block) for index, block in enumerate(reply.blocks) if isinstance(block, ToolUseBlock)]
+    blocks = enumerate(reply.blocks if reply.complete else ())
+    return [(index, block) for index, block in blocks if isinstance(block, ToolUseBlock)]
 
 
 def text_of_reply(reply: Reply) -> str:

@@ -1,6 +1,7 @@
 """Run the program with its own calls traced: JSON on standard error of which functions ran on the two ways.
 
-Counted is every function of the product (its generator expressions and lambdas too) on any thread, once each.
+Counted is every function of the product that is entered on the main thread (generator expressions and lambdas
+too), once each; a coroutine that goes on after a wait is not entered again.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,6 +21,8 @@ POST = ("_base_client.py", "post")  # of the SDK: the request goes out
 def main() -> None:
     """Trace `makeroom ARGV`: from a prompt to its request, and from the reply's first event to the result."""
     ways: dict[str, set[tuple[str, str]]] = {"prompt": set(), "result": set()}
+    entered: dict[int, FrameType] = {}  # kept, so that no other frame gets the same id
+    resumed: set[int] = set()
     way = ""
 
     def watch(frame: FrameType, event: str, argument: Any) -> None:
@@ -33,18 +35,21 @@ def main() -> None:
             way = ""
         if not code.co_filename.startswith(PACKAGES):
             return
+        is_new = (
+            event == "call" and entered.setdefault(id(frame), frame) is frame and id(frame) not in resumed
+        )
+        resumed.add(id(frame))
         if event == "call" and name == "Controller.prompt" and not ways["prompt"]:
             way = "prompt"
         if event == "call" and name == "MessageAccumulator.feed" and not ways["result"]:
             way = "result"
-        if way and event == "call":
+        if way and is_new:
             ways[way].add((code.co_filename.removeprefix(f"{ROOT}{os.sep}"), name))
         if event == "return" and name == "Session.result" and way == "result":
             way = ""
 
     from agent.__main__ import main as makeroom
 
-    threading.setprofile(watch)
     sys.setprofile(watch)
     try:
         makeroom()

@@ -70,16 +70,16 @@ class MessageAccumulator:
     def _count(self, usage: Mapping[str, Any] | None) -> None:
         """Usage is cumulative: later figures replace earlier ones, absent ones stay."""
         known = self._usage
-        known.update({key: value for key, value in (usage or {}).items() if value is not None})
-        one_hour = (known.get("cache_creation") or {}).get("ephemeral_1h_input_tokens")
-        figures = (
-            known.get("input_tokens"),
-            known.get("output_tokens"),
-            known.get("cache_read_input_tokens"),
-            known.get("cache_creation_input_tokens"),
-            one_hour,
+        for name, count in (usage or {}).items():
+            if count is not None:
+                known[name] = count
+        self.reply.usage = Usage(
+            int(known.get("input_tokens", 0)),
+            int(known.get("output_tokens", 0)),
+            int(known.get("cache_read_input_tokens", 0)),
+            int(known.get("cache_creation_input_tokens", 0)),
+            int(known.get("cache_creation", {}).get("ephemeral_1h_input_tokens") or 0),
         )
-        self.reply.usage = Usage(*(int(figure or 0) for figure in figures))
 
     def _start_block(self, index: int, raw: Mapping[str, Any]) -> Event | None:
         kinds: Mapping[str, Any] = {"text": "text", "thinking": "thinking", "tool_use": "tool input"}

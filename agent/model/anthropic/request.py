@@ -12,7 +12,6 @@ from typing import Any
 from agent.errors import Feature
 from agent.model_port import ModelRequest, RequestSettings
 from transcripts.messages import UnknownBlock, block_to_json
-from transcripts.tool_kinds import visible_definition
 from transcripts.view import Message, PartKind, to_json_bytes
 
 FORMAT = "anthropic messages"  # the key of what `Message.encoded` keeps for this adapter
@@ -75,7 +74,9 @@ def _head(settings: RequestSettings, mark: dict[str, Any] | None) -> dict[str, A
             head["system"][-1]["cache_control"] = mark
     if settings.tools:
         extra = {"eager_input_streaming": True} if settings.eager else {}
-        head["tools"] = [{**visible_definition(tool), **extra} for tool in settings.tools]
+        head["tools"] = [{**tool, **extra} for tool in settings.tools]
+        for tool in head["tools"]:
+            tool.pop("kind", None)  # for the record alone
     if settings.thinking:
         head["thinking"] = {"type": "adaptive", "display": "summarized"}
     if settings.effort:
