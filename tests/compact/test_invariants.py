@@ -2,7 +2,15 @@
 
 import pytest
 
-from compact.invariants import changed_span, dropped_by_undo, problems, with_dropped_thinking
+from compact.invariants import (
+    changed_span,
+    dropped_by_undo,
+    fact_at,
+    newest_reply,
+    open_turn,
+    problems,
+    with_dropped_thinking,
+)
 from transcripts.facts import Clear, Compacted, Fold, Unthink
 from transcripts.messages import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from transcripts.view import Message, Part, PartKind, sendable
@@ -46,11 +54,17 @@ def test_a_sound_request_has_no_problems():
         ([USER, message("assistant", ThinkingBlock("x", "s")), USER], "thinking alone"),
         ([USER, message("assistant", ThinkingBlock("x", ""), TextBlock("a")), USER], "without its signature"),
         ([message("user", use())], "call by the user"),
+        ([USER, message("assistant", result()), USER], "message 1: a result of the assistant"),
+        ([message("user", ThinkingBlock("x", "s"))], "message 0: thinking of the user"),
         ([USER, CALL, message("user", ToolResultBlock("t1", ()))], "result without content"),
     ],
 )
 def test_each_fault_is_found(messages, fault):
     assert any(fault in found for found in problems(messages))
+
+
+def test_thinking_with_an_answer_is_sound():
+    assert problems([USER, message("assistant", ThinkingBlock("x", "s"), TextBlock("a")), USER]) == []
 
 
 def test_every_fault_is_told_with_its_message():
@@ -89,6 +103,49 @@ def test_where_thinking_is_bound_an_edit_drops_what_stands_behind_it(edit, dropp
     assert with_dropped_thinking(folded, (edit,), True) == ((edit, dropped) if dropped else (edit,))
 
 
+def test_of_several_edits_the_earliest_counts_and_an_edit_of_the_newest_reply_drops_its_own_thinking():
+    folded = thinking_session().folded
+    early, late = Clear(4, 0, "content", "x"), Clear(9, 1, "command", "x")
+    for edits in ((early, late), (late, early)):
+        assert with_dropped_thinking(folded, edits, True) == (*edits, Unthink(4, 9))
+    assert with_dropped_thinking(folded, (late,), True) == (late, Unthink(7, 9))
+
+
+def test_thinking_in_front_of_an_edit_stays_and_a_finished_turn_may_lose_a_part_of_it():
+    world = thinking_session()
+    world.user("three")
+    assert open_turn(world.folded) == 11 and newest_reply(world.folded) == 9
+    late = Clear(9, 1, "command", "x")
+    assert with_dropped_thinking(world.folded, (late,), True) == (late, Unthink(9, 9))
+    reply = world.reply(TextBlock("no thought"))
+    edit = Clear(11, 0, "text", "x")
+    assert newest_reply(world.folded) == reply.seq
+    assert with_dropped_thinking(world.folded, (edit,), True) == (edit,)
+
+
+def test_a_late_result_stands_where_its_call_does():
+    world = World(judged=False)
+    world.user("one")
+    uses = (ThinkingBlock("hm", "s"), use("t1"), use("t2"))
+    reply = world.reply(*uses)
+    world.result(reply, 1, "first")
+    second = world.result(reply, 2, "second")
+    edit = Clear(second.seq, 0, "content", "x")
+    world.reply(ThinkingBlock("hm", "s"), TextBlock("done"))
+    newest = newest_reply(world.folded)
+    world.user("two")
+    assert with_dropped_thinking(world.folded, (edit,), True) == (edit, Unthink(reply.seq + 1, newest))
+
+
+def test_a_fact_is_found_by_its_number_or_there_is_none():
+    world = World(judged=False)
+    assert fact_at(world.folded, 1) is None and open_turn(world.folded) == newest_reply(world.folded) == 0
+    first = world.user("one")
+    world.folded.last_seq = 4  # the facts 2 to 4 are missing
+    last = world.user("two")
+    assert [fact_at(world.folded, seq) for seq in (0, 1, 3, 5, 6)] == [None, first, None, last, None]
+
+
 def test_of_the_open_turn_all_thinking_goes_or_none():
     world = thinking_session()
     world.reply(ThinkingBlock("hm", "s"), TextBlock("more"))
@@ -123,6 +180,10 @@ def test_undoing_drops_what_was_thought_under_a_compaction():
     fold = world.add(Compacted, "summary", "auto", (Fold(1, 10, ()),))
     assert dropped_by_undo(world.folded, fold, False) == (Unthink(7, 16),)
     assert dropped_by_undo(world.folded, fold, False, 99) == ()
+    earlier = world.add(Compacted, "summary", "auto", (Fold(1, 7, ()),))
+    assert dropped_by_undo(world.folded, earlier, False) == (), "it ends where the open turn begins"
+    both = world.add(Compacted, "summary", "auto", (Fold(1, 7, ()), Fold(8, 10, ())))
+    assert dropped_by_undo(world.folded, both, False) == (Unthink(7, 16),)
 
 
 def test_the_span_that_edits_change_leaves_thinking_aside():

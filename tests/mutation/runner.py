@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from .mutants import Mutant, mutants_of, sample
 from .targets import MAX_MUTANTS, Target
@@ -133,10 +134,17 @@ def _run_pytest(tree: Path, target: Target, libraries: Connection | None) -> Non
 
     generating = (Phase.explicit, Phase.generate)
     settings.register_profile("mutation", derandomize=True, database=None, deadline=None, phases=generating)
-    code = pytest.main([*PYTEST, *target.tests])
+    code = pytest.main([*PYTEST, *target.tests], plugins=[ExamplesLast()])
     if libraries is not None:
         libraries.send(_loaded_libraries())
     os._exit(int(code))
+
+
+class ExamplesLast:
+    """Plugin of pytest: tests with random examples come last, since one of the others is often enough."""
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        items.sort(key=lambda item: item.get_closest_marker("hypothesis") is not None)
 
 
 def _loaded_libraries() -> list[str]:

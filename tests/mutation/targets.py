@@ -29,7 +29,7 @@ TARGETS = (
     Target("agent/permissions/read_only.py", _RULES),
     Target("agent/permissions/rules.py", _RULES),
     Target("agent/permissions/shell_syntax.py", _RULES),
-    Target("transcripts/fold.py", _in("transcripts", "fold", "fold_thinking")),
+    Target("transcripts/fold.py", _in("transcripts", "fold", "tool_kinds", "fold_thinking")),
     Target("transcripts/edits.py", _in("transcripts", "edits", "fold")),
     Target("transcripts/entries.py", _in("transcripts", "fold", "fold_thinking")),
     Target("transcripts/codec.py", _in("transcripts", "codec", "stored_format")),

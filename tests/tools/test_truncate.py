@@ -17,6 +17,8 @@ def test_a_cut_is_moved_to_a_line_end_where_that_costs_little():
     assert cut_at_lines("abc\n", "\nabc") == ("abc", "abc")
     assert cut_at_lines("abcd\nefg", "") == ("abcd\nefg", "")
     assert cut_at_lines("", "") == ("", "")
+    assert cut_at_lines("", "ab\nabcde") == ("", "abcde"), "a quarter of it"
+    assert cut_at_lines("", "abc\nabcd") == ("", "abc\nabcd")
 
 
 @given(st.text(alphabet="ab\n", max_size=40), st.text(alphabet="ab\n", max_size=40))
@@ -49,6 +51,7 @@ def test_progress_bars_are_left_in_their_final_state():
 
 def test_backspaces_take_back():
     assert printable("B\bBo\bol\bld") == "Bold"
+    assert printable("\bfirst\n\bsecond") == "first\nsecond", "but no line end, and not what is not there"
 
 
 def test_hidden_characters_are_removed_and_counted():

@@ -11,6 +11,7 @@ from transcripts.facts import (
     Failed,
     Fold,
     Metadata,
+    Opened,
     Reply,
     RequestSent,
     Result,
@@ -177,6 +178,32 @@ def test_an_exchange_ends_with_its_newest_result_and_is_open_until_it_has_all() 
     assert (whole.view[-1].first, whole.view[-1].last) == (2, 4)
     entry = fold([HELLO, exchange(2, TextBlock("no call"))]).conversation.last_exchange
     assert entry is not None and not entry.open
+
+
+def test_ids_and_names_that_the_api_refuses_are_the_same_valid_ones_each_time() -> None:
+    uses = (ToolUseBlock("bad id!", "a b", {}), ToolUseBlock("", "", {}), ToolUseBlock("t", "n" * 200, {}))
+    shown = as_sent(fold([HELLO, exchange(2, *uses)]).view[1])["content"]
+    assert [(block["id"], block["name"]) for block in shown] == [
+        ("bad_id_", "a_b"),
+        ("_2_1", "unnamed"),
+        ("t", "n" * 128),
+    ]
+
+
+def test_each_gap_is_noted_one_at_the_very_beginning_too_and_a_rewind_behind_it_closes_it() -> None:
+    assert fold([User(2, 0.0, (TextBlock("b"),))]).gaps == [2]
+    assert fold([HELLO, User(2, 0.0, ()), User(5, 0.0, ()), User(6, 0.0, ())]).gaps == [5]
+    for to, gaps in ((3, []), (4, [7]), (5, [7]), (6, [5])):
+        facts = [HELLO, User(2, 0.0, ()), User(5, 0.0, ()), User(6, 0.0, ()), Rewound(7, 0.0, to)]
+        assert fold(facts).gaps == gaps, to
+
+
+def test_what_the_replies_cost_is_summed_and_the_newest_opening_counts() -> None:
+    used = [Reply(seq, 0.0, (), usage=Usage(seq, 10, cache_read=seq)) for seq in (2, 3)]
+    folded = fold([HELLO, *used])
+    assert folded.usage == Usage(5, 20, cache_read=5) and folded.opened is None
+    first, second = (Opened(seq, 0.0, ("s",), (), model, 1, "/") for seq, model in ((1, "a"), (2, "b")))
+    assert fold([first, second]).opened == second
 
 
 def test_an_unfinished_reply_is_superseded_by_the_next_attempt() -> None:
