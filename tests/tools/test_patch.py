@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.patch import any_overlap, find_all, snippet, unified_diff
+from tools.patch import (
+    NotRepresentable,
+    any_overlap,
+    find_all,
+    snippet,
+    source_text,
+    splice,
+    unified_diff,
+)
+from tools.text_encoding import TextForm, decode_text
 
 TEXTS = st.lists(st.sampled_from("abcde"), max_size=30).map(
     lambda lines: "".join(f"{line}\n" for line in lines)
@@ -95,6 +104,56 @@ def test_a_snippet_has_a_line_before_and_after_and_leaves_out_the_middle_of_many
         "   100\tline 100",
     )
     assert snippet("x" * 3_000, 0, 1) == "     1\t" + "x" * 2_000
+
+
+def test_a_snippet_of_as_many_lines_as_are_shown_is_whole_and_ends_behind_its_last_line():
+    flat = "\n" + "".join(f"line {n}\n" for n in range(2, 101))
+    at = flat.index("line 50\n")
+    assert snippet(flat, at, at + 4 * 8 + 1).split("\n") == [f"    {n}\tline {n}" for n in range(49, 56)]
+    whole = snippet(flat, flat.index("line 10\n"), flat.index("line 32\n")).split("\n")
+    assert whole == [f"{n:6d}\tline {n}" for n in range(9, 33)]
+
+
+def test_many_equal_lines_between_two_changes_stay_as_they_are():
+    made = unified_diff("a\n" + "x\n" * 300 + "b\n", "c\n" + "x\n" * 300 + "d\n", "f")
+    assert made.note == "+2 -2"
+
+
+def test_a_very_long_change_far_below_the_beginning_is_placed_where_it_is():
+    begin = "".join(f"begin {n}\n" for n in range(50))
+    old = begin + "".join(f"{n}\n" for n in range(1_000))
+    new = begin + "".join(f"{-n}\n" for n in range(1_000))
+    made = unified_diff(old, new, "f")
+    assert made.text.split("\n")[2].startswith("@@ -49,")
+    assert applied(old, made.text) == new
+
+
+def spliced(data: bytes, old: str, new: str) -> bytes:
+    text, form = decode_text(data) or pytest.fail("binary")
+    source = source_text(data, text, form)
+    return splice(source, find_all(source.flat, old), old, new)
+
+
+def test_lines_that_stay_keep_their_ends_among_hundreds_alike():
+    lines = b"same\r\n" * 150 + b"same\n" * 151
+    old = "same\n" * 301 + "a\n"
+    assert spliced(lines + b"a\n", old, "same\n" * 301 + "b\n") == lines + b"b\n"
+
+
+def test_where_two_line_ends_would_become_one_all_of_the_new_lines_have_the_common_end():
+    assert spliced(b"a\rx\n\nb\rc\r", "a\nx\n\n", "a\n\n") == b"a\r\rb\rc\r"
+
+
+@pytest.mark.parametrize(
+    ("data", "text", "form"),
+    [
+        (b"abc", "abd", TextForm(newline="")),
+        ("あx".encode("cp932"), "dあ", TextForm("cp932", "strict")),
+    ],
+)
+def test_bytes_that_do_not_have_the_text_are_left_alone(data: bytes, text: str, form: TextForm):
+    with pytest.raises(NotRepresentable):
+        splice(source_text(data, text, form), [text.index("d")], "d", "x")
 
 
 @pytest.mark.parametrize(
