@@ -9,51 +9,57 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 
+from .mutants import Mutant
 from .runner import CannotJudge, Report, copied_tree, run_target
-from .survivors import known_survivors
+from .survivors import Survivor, known_survivors
 from .targets import MAX_MUTANTS, Target, chosen
 
 WANTED_PERCENT = 90.0
 
 
-def described(report: Report) -> tuple[str, float]:
-    """What to print of a target, and the percentage of its mutants that were killed.
+def summary(report: Report, known: list[Survivor]) -> tuple[str, float]:
+    """What came of a target in one line, and the percentage of its mutants that were killed.
 
     Mutants that are known to survive count neither as killed nor as mutants.
     """
-    target = report.target
-    known = known_survivors(target.module)
-    excused = [m for m in report.survived if any(k.is_made_by(m) for k in known)]
-    missed = [m for m in report.survived if m not in excused]
-    judged = len(report.run) - len(excused)
-    percent = 100.0 * (judged - len(missed)) / judged if judged else 100.0
+    excused = sum(any(each.is_made_by(mutant) for each in known) for mutant in report.survived)
+    killed, judged = len(report.run) - len(report.survived), len(report.run) - excused
+    percent = 100.0 * killed / judged if judged else 100.0
     made = f"{len(report.run)} mutants" + (f" of {report.made}" if len(report.run) < report.made else "")
-    counts = f"{len(report.run) - len(report.survived)} killed, {len(missed)} survived"
-    lines = [
-        f"{target.module}: {made}, {counts}, {len(excused)} known to survive: "
-        f"{percent:.1f} % in {report.seconds:.0f} s"
-    ]
-    lines += [f"  {target.module}:{m.line} {m.place}: {m.code}\n      {m.change}" for m in missed]
+    counts = f"{killed} killed, {judged - killed} survived, {excused} known to survive"
+    return f"{report.target.module}: {made}, {counts}: {percent:.1f} % in {report.seconds:.0f} s", percent
+
+
+def outdated(report: Report, known: list[Survivor]) -> Iterator[str]:
+    """A line for each known survivor that did not survive."""
     for each in known:
         if not any(each.is_made_by(mutant) for mutant in report.survived):
             was_run = any(each.is_made_by(mutant) for mutant in report.run)
-            state = "is killed now" if was_run else "was not made or not in the sample"
-            where = f"{each.place}: {each.code}\n      {each.change}"
-            lines.append(f"  listed in survivors.toml, {state}: {where}")
-    return "\n".join(lines), percent
+            state = "is killed now" if was_run else "was not made, or is not in the sample"
+            yield f"  listed in survivors.toml, {state}: {each.place}: {each.code}: {each.change}"
 
 
 def run_targets(targets: list[Target], most: int) -> float:
-    """Run them, at most so many mutants of each, and print what came of it. Returns the lowest percentage.
+    """Run them, at most so many mutants of each, and print what comes of it. Returns the lowest percentage.
 
     Raises CannotJudge.
     """
     lowest = 100.0
     with copied_tree() as tree:
         for target in targets:
-            text, percent = described(run_target(tree, target, most))
-            print(text, flush=True)
+            known = known_survivors(target.module)
+
+            def tell(mutant: Mutant, module: str = target.module, known: list[Survivor] = known) -> None:
+                if not any(each.is_made_by(mutant) for each in known):
+                    where = f"{module}:{mutant.line} {mutant.place}"
+                    print(f"  survived: {where}: {mutant.code}\n      {mutant.change}", flush=True)
+
+            print(target.module, flush=True)
+            report = run_target(tree, target, most, tell)
+            line, percent = summary(report, known)
+            print("\n".join([*outdated(report, known), line]), flush=True)
             lowest = min(lowest, percent)
     return lowest
 

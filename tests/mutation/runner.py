@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import importlib
 import os
+import resource
 import shutil
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -23,13 +24,14 @@ from pathlib import Path
 from typing import Any
 
 from .mutants import Mutant, mutants_of, sample
-from .targets import MAX_MUTANTS, Target
+from .targets import Target
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("agent", "compact", "tools", "transcripts", "tests", "docs")
 FILES = ("pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE")
 MIN_LIMIT_S = 10.0
-SLOWNESS = 5  # times the time of a good run: a mutant that takes longer hangs
+SLOWNESS = 3  # times the time of a good run: a mutant that takes longer hangs
+MAX_MEMORY_BYTES = 4 << 30  # of one run: an endless loop may collect what it makes
 PYTEST = (
     "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--hypothesis-profile", "mutation",
     "-W", "ignore::pytest.PytestAssertRewriteWarning",
@@ -66,8 +68,11 @@ def copied_tree() -> Iterator[Path]:
         yield tree
 
 
-def run_target(tree: Path, target: Target, most: int = MAX_MUTANTS) -> Report:
-    """Run a target's tests against its mutants, or a sample of so many. Raises CannotJudge."""
+def run_target(tree: Path, target: Target, most: int, tell: Callable[[Mutant], None]) -> Report:
+    """Run a target's tests against its mutants, or a sample of so many. Raises CannotJudge.
+
+    `tell` is called with each mutant that survives, at once.
+    """
     started = time.monotonic()
     module = tree / target.module
     source = module.read_text("utf-8")
@@ -77,7 +82,11 @@ def run_target(tree: Path, target: Target, most: int = MAX_MUTANTS) -> Report:
     try:
         if not _is_killed(tree, target, "raise SystemError('control')\n", limit):
             raise CannotJudge(f"{target.module}: its tests do not use it")
-        survived = [mutant for mutant in chosen if not _is_killed(tree, target, mutant.text, limit)]
+        survived: list[Mutant] = []
+        for mutant in chosen:
+            if not _is_killed(tree, target, mutant.text, limit):
+                survived.append(mutant)
+                tell(mutant)
     finally:
         module.write_text(source, "utf-8")
     return Report(target, len(mutants), tuple(chosen), tuple(survived), time.monotonic() - started)
@@ -120,6 +129,7 @@ def _exit_code(tree: Path, target: Target, limit: float, libraries: Connection |
 def _run_pytest(tree: Path, target: Target, libraries: Connection | None) -> None:
     """In a forked process: become a fresh run of pytest in the tree."""
     os.setpgid(0, 0)
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     os.chdir(tree)
     sys.path[:] = [str(tree), *(path for path in sys.path if path and Path(path).resolve() != ROOT)]
     for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:

@@ -20,7 +20,6 @@ def _in(folder: str, *names: str) -> tuple[str, ...]:
 
 
 _RULES = _in("agent/permissions", "permissions", "command_corpus")
-_JOURNAL = _in("transcripts", "disk", "store", "store_damage")
 TARGETS = (
     Target("agent/permissions/always_allow.py", _RULES),
     Target("agent/permissions/destructive.py", _RULES),
@@ -37,8 +36,8 @@ TARGETS = (
     Target("tools/truncate.py", _in("tools", "truncate")),
     Target("tools/patch.py", _in("tools", "patch", "edit")),
     Target("compact/invariants.py", _in("compact", "invariants")),
-    Target("transcripts/disk.py", _JOURNAL),
-    Target("transcripts/store.py", _JOURNAL),
+    Target("transcripts/disk.py", _in("transcripts", "disk", "store")),
+    Target("transcripts/store.py", _in("transcripts", "store", "store_damage")),
 )
 
 

@@ -12,6 +12,7 @@ from tools.patch import (
     NotRepresentable,
     any_overlap,
     find_all,
+    line_numbers,
     snippet,
     source_text,
     splice,
@@ -65,6 +66,19 @@ def test_at_most_three_lines_stand_around_a_change():
     made = unified_diff("a\n", "b\n", "f")
     assert made.text.split("\n")[2] == "@@ -1 +1 @@"
     assert unified_diff("", "a\n", "f").text.split("\n")[2] == "@@ -0,0 +1 @@"
+
+
+def test_each_hunk_says_where_it_is_and_how_long():
+    lines = [f"line {n}\n" for n in range(1, 61)]
+    new = [line for line in lines if line != "line 10\n"]
+    new[new.index("line 40\n")] = "forty\nand more\n"
+    made = unified_diff("".join(lines), "".join(new), "f")
+    heads = [line for line in made.text.split("\n") if line.startswith("@@")]
+    assert heads == ["@@ -7,7 +7,6 @@", "@@ -37,7 +36,8 @@"]
+
+
+def test_places_are_told_by_their_lines():
+    assert line_numbers("\na\nb\n\nc", [0, 1, 3, 6]) == [1, 2, 3, 5]
 
 
 @pytest.mark.parametrize("at", [10, 4_990])
@@ -136,8 +150,8 @@ def spliced(data: bytes, old: str, new: str) -> bytes:
 
 def test_lines_that_stay_keep_their_ends_among_hundreds_alike():
     lines = b"same\r\n" * 150 + b"same\n" * 151
-    old = "same\n" * 301 + "a\n"
-    assert spliced(lines + b"a\n", old, "same\n" * 301 + "b\n") == lines + b"b\n"
+    old, new = ("".join((end, "same\n" * 301, end)) for end in ("a\n", "b\n"))
+    assert spliced(b"a\n" + lines + b"a\n", old, new) == b"b\n" + lines + b"b\n"
 
 
 def test_where_two_line_ends_would_become_one_all_of_the_new_lines_have_the_common_end():
