@@ -9,12 +9,13 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from tools.atomic_write import WriteRequest, atomic_write
 from tools.base import ToolCall, ToolError, parse_arguments
-from tools.resolve_path import _expanded, canonical_path
+from tools.resolve_path import _expanded, canonical_path, is_protected
 from tools.safe_open import safe_open
 
 from .file_session import NOBODY, TOOLS, FileSession, child
@@ -347,3 +348,36 @@ def test_canonical_paths_stay_as_they_are(tmp_path: Path):
     real = str(tmp_path.resolve() / "x/y")
     assert canonical_path(real) == real
     assert canonical_path("/") == "/"
+
+
+GUARDED_FOLDERS = (
+    ".git .makeroom .transcripts .task_outputs .claude .vscode .idea .fleet .zed .devcontainer .github"
+    " .gitlab .circleci .husky .buildkite .ssh .aws .gnupg .kube .docker .cargo .direnv .config/makeroom"
+    " .config/fish .config/git .config/systemd .config/autostart .config/gh .config/nvim .config/pip"
+)
+GUARDED_FILES = (
+    ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin"
+    " .zlogout .kshrc .mkshrc .cshrc .tcshrc .login .logout .inputrc .xprofile .xinitrc .xsession"
+    " .pam_environment .gitconfig .gitmodules .git-credentials .npmrc .yarnrc .yarnrc.yml .pypirc .netrc"
+    " .curlrc .wgetrc .envrc .vimrc .exrc .nvimrc .emacs .tmux.conf .screenrc .gdbinit .lldbinit .ripgreprc"
+    " .editorconfig .pre-commit-config.yaml .lefthook.yml lefthook.yml .gitlab-ci.yml .travis.yml Jenkinsfile"
+    " .mcp.json azure-pipelines.yml bitbucket-pipelines.yml appveyor.yml .appveyor.yml .drone.yml .cirrus.yml"
+    " authorized_keys crontab sudoers .env .env.local"
+)
+SECRET_FOLDERS = ".makeroom .transcripts .ssh .aws .gnupg .kube .docker .config/makeroom"
+SECRET_FILES = ".netrc .git-credentials .npmrc .pypirc id_rsa id_ed25519 id_ecdsa id_dsa .env .env.local"
+
+
+def test_each_place_that_steers_programs_or_holds_secrets_is_protected():
+    def unguarded(names: str, form: str, kind: Literal["read", "write"]) -> list[str]:
+        return [name for name in names.split() if not is_protected(form.format(name), kind)]
+
+    assert unguarded(GUARDED_FOLDERS, "/w/{}/x", "write") == unguarded(GUARDED_FILES, "/w/{}", "write") == []
+    assert unguarded(SECRET_FOLDERS, "/w/{}/x", "read") == unguarded(SECRET_FILES, "/w/{}", "read") == []
+    everyday = ".env.example .env.sample .env.template .env.dist .env.defaults git config x.yml .config/x"
+    assert unguarded(everyday, "/w/{}", "write") == unguarded(everyday, "/w/{}", "read") == everyday.split()
+    assert unguarded(".bashrc .github/x .git/config", "/w/{}", "read") == [
+        ".bashrc",
+        ".github/x",
+        ".git/config",
+    ]
