@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 import stat
 from collections.abc import Callable
 from dataclasses import replace
@@ -64,6 +65,39 @@ def test_a_line_is_appended_through_a_link_only_where_that_is_wanted(fd: int, tm
     assert content(fd) == b"x\n"
 
 
+def test_a_single_torn_byte_is_a_line_of_its_own_too(fd: int, tmp_path: Path) -> None:
+    os.write(fd, b"x")
+    append_line(tmp_path / "file", b"first")
+    assert content(fd) == b"x\nfirst\n"
+
+
+def test_a_line_that_is_written_in_part_is_an_error(fd: int, tmp_path: Path) -> None:
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4, old[1]))
+    try:
+        with pytest.raises(OSError, match="No space left"):
+            append_line(tmp_path / "file", b"longer than four bytes")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+
+
+def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    torn = tmp_path / "s.jsonl"
+    before = len(os.listdir("/dev/fd"))  # noqa: PTH208
+    replace_file(tmp_path / "file", b"new")
+    sync_folders(DISK, tmp_path)
+    hide_from_git(tmp_path)
+    append_line(tmp_path / "lines", b"x")
+    assert mode(tmp_path / "lines") == 0o600
+    with pytest.raises(OSError, match="Input/output"):
+        replace_file(tmp_path / "file", b"new", replace(DISK, sync=failing_with(errno.EIO)))
+    torn.write_bytes(b"line\ntorn")
+    with pytest.raises(RecordUnreadable):
+        open_record(torn, DISK, 5, 8)
+    os.close(open_record(torn, DISK, 5, 9))
+    assert len(os.listdir("/dev/fd")) == before  # noqa: PTH208
+
+
 def test_a_short_write_is_cut_off_and_reported(fd: int) -> None:
     assert append_whole(DISK, fd, b"whole", 0) == 5
     half = replace(DISK, write=lambda descriptor, data: os.write(descriptor, data[: len(data) // 2]))
@@ -117,6 +151,8 @@ def test_a_file_is_replaced_whole_over_what_a_crash_left(tmp_path: Path) -> None
     replace_file(path, b"new")
     assert path.read_bytes() == b"new" and mode(path) == 0o600
     assert list(tmp_path.iterdir()) == [path]
+    replace_file(tmp_path / "fresh", b"new")
+    assert mode(tmp_path / "fresh") == 0o600
     left.write_bytes(b"left by a crash")
     fd, size = replace_and_open(path, [], DISK, tmp_path)
     os.close(fd)
@@ -135,6 +171,7 @@ def test_a_file_that_cannot_be_replaced_stays_and_leaves_nothing_behind(tmp_path
 def test_pieces_of_a_file_that_became_shorter_are_an_error(fd: int) -> None:
     os.write(fd, b"0123456789")
     assert b"".join(read_pieces(DISK, fd, 2, 10)) == b"23456789"
+    assert b"".join(read_pieces(DISK, fd, 2, 5)) == b"234"
     with pytest.raises(OSError, match="shorter"):
         list(read_pieces(DISK, fd, 2, 11))
 
@@ -168,7 +205,7 @@ def test_a_record_is_opened_private_and_only_as_it_was_read(tmp_path: Path) -> N
             open_record(path, DISK, 5, size)
     os.close(open_record(path, DISK, 5, 9))
     assert path.read_bytes() == b"line\n" and mode(path) == 0o600
-    assert (tmp_path / "s.torn").read_bytes() == b"torn"
+    assert (tmp_path / "s.torn").read_bytes() == b"torn" and mode(tmp_path / "s.torn") == 0o600
 
 
 def test_a_torn_tail_survives_a_power_loss_before_it_is_cut_off(tmp_path: Path) -> None:
