@@ -203,7 +203,7 @@ def _other_calls(node: ast.Call) -> Iterator[tuple[str, str, ast.AST]]:
     is_fixed = len(first_two) == 2 and not any(isinstance(argument, ast.Starred) for argument in first_two)
     if is_fixed and name not in ("isinstance", "getattr", "setattr", "min", "max"):  # raise, or are the same
         yield _shown(node, ast.Call(node.func, [*reversed(first_two), *node.args[2:]], node.keywords))
-    if name == "_words":  # a table of words: one is forgotten
+    if name == "word_set":  # a table of words: one is forgotten
         for argument in first_two:
             if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
                 for word, left in _one_forgotten(argument.value, " "):

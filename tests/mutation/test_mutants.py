@@ -38,7 +38,7 @@ def changes(source: str) -> list[str]:
         ("raise E('what')", ["raise E('what') -> deleted"]),
         ("if a:\n    pass", ["if a: -> deleted"]),
         ("def f():\n    return x", ["return x -> return None"]),
-        ("x = _words('a b')", ["a -> deleted", "b -> deleted"]),
+        ("x = word_set('a b')", ["a -> deleted", "b -> deleted"]),
         ("x = 'a|b|c|d|e|f'", [f"{word} -> deleted" for word in "abcdef"]),
     ],
 )

@@ -12,7 +12,6 @@ from tools.patch import (
     NotRepresentable,
     any_overlap,
     find_all,
-    line_numbers,
     snippet,
     source_text,
     splice,
@@ -75,10 +74,6 @@ def test_each_hunk_says_where_it_is_and_how_long():
     made = unified_diff("".join(lines), "".join(new), "f")
     heads = [line for line in made.text.split("\n") if line.startswith("@@")]
     assert heads == ["@@ -7,7 +7,6 @@", "@@ -37,7 +36,8 @@"]
-
-
-def test_places_are_told_by_their_lines():
-    assert line_numbers("\na\nb\n\nc", [0, 1, 3, 6]) == [1, 2, 3, 5]
 
 
 @pytest.mark.parametrize("at", [10, 4_990])

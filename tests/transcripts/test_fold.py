@@ -191,11 +191,11 @@ def test_ids_and_names_that_the_api_refuses_are_the_same_valid_ones_each_time() 
 
 
 def test_each_gap_is_noted_one_at_the_very_beginning_too_and_a_rewind_behind_it_closes_it() -> None:
-    assert fold([User(2, 0.0, (TextBlock("b"),))]).gaps == [2]
-    assert fold([HELLO, User(2, 0.0, ()), User(5, 0.0, ()), User(6, 0.0, ())]).gaps == [5]
+    assert list(fold([User(2, 0.0, (TextBlock("b"),))]).gaps) == [2]
+    assert list(fold([HELLO, User(2, 0.0, ()), User(5, 0.0, ()), User(6, 0.0, ())]).gaps) == [5]
     for to, gaps in ((3, []), (4, [7]), (5, [7]), (6, [5])):
         facts = [HELLO, User(2, 0.0, ()), User(5, 0.0, ()), User(6, 0.0, ()), Rewound(7, 0.0, to)]
-        assert fold(facts).gaps == gaps, to
+        assert list(fold(facts).gaps) == gaps, to
 
 
 def test_what_the_replies_cost_is_summed_and_the_newest_opening_counts() -> None:

@@ -147,6 +147,18 @@ def test_a_renamed_record_keeps_the_session_id_that_is_in_it(tmp_path: Path) -> 
     assert renamed.read_bytes().count(b'"sid":"%b"' % SID.encode()) == 10
 
 
+def test_a_folder_that_cannot_be_made_is_told_at_once_and_the_session_begins_all_the_same(
+    tmp_path: Path,
+) -> None:
+    def mkdir(path: str, mode: int) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    told: list[str] = []
+    store = create_store(tmp_path, "s", told.append, replace(Disk(), mkdir=mkdir))
+    assert len(told) == 1 and "cannot be saved (Read-only file system)" in told[0]
+    store.close()
+
+
 def test_a_session_in_use_names_the_process(tmp_path: Path) -> None:
     store = create_store(tmp_path, SID, ToldLines())
     append_all(store, turn())
