@@ -110,7 +110,7 @@ class MessageAccumulator:
 
 
 def _finished(block: _OpenBlock) -> Block:
-    raw, text = block.raw, block.pending.text
+    raw, text = block.raw, "".join(block.pending.pieces)
     match raw["type"]:
         case "text":
             raw["text"] = text
