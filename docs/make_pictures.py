@@ -23,6 +23,7 @@ from rich.text import Text
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS, ROWS = 92, 34
 TIMEOUT_S = 25.0
+LANGUAGES = ("english", "french", "german", "italian", "polish", "spanish", "swedish", "turkish")
 HELLO = """\
 GREETING = "hello"
 
@@ -115,28 +116,48 @@ def draw(lines: list[Text], path: Path, title: str) -> None:
 def project(parent: Path) -> Path:
     """A small project for the demo to work in."""
     folder = parent / "greeter"
-    folder.mkdir()
+    (folder / "src").mkdir(parents=True)
     (folder / "README.md").write_text("# greeter\n\nSays hello, politely, in any language it knows.\n")
     (folder / "hello.py").write_text(HELLO)
+    for language in LANGUAGES:
+        lines = [
+            f'GREETING_{number} = "{language} greeting number {number}, dear {{name}}"'
+            for number in range(160)
+        ]
+        (folder / "src" / f"{language}.py").write_text("\n".join(lines) + "\n")
     return folder
+
+
+def picture_of_a_session(folder: Path) -> None:
+    """More is read than the window holds: room is made on the way."""
+    terminal = Terminal(folder, "--offline", "--context-window", "32000", "--allowedTools", "bash")
+    terminal.until(lambda screen: "❯" in screen and "/help lists" in screen)
+    terminal.send("read every Python file in the src directory one by one\r")
+    terminal.until(lambda screen: "one by one." in screen and "8 could be read" in " ".join(screen.split()))
+    terminal.settle()
+    draw(terminal.lines(), ROOT / "docs" / "screen.svg", "makeroom")
+    terminal.send("\x03\x03")
+
+
+def picture_of_a_question(folder: Path) -> None:
+    """An edit is asked about, with its diff."""
+    terminal = Terminal(folder, "--offline")
+    terminal.until(lambda screen: "❯" in screen and "/help lists" in screen)
+    terminal.send("read README.md, then replace 'hello' by 'good morning' in hello.py\r")
+    terminal.until(lambda screen: "Allow" in screen)
+    terminal.settle()
+    draw(terminal.lines(), ROOT / "docs" / "question.svg", "makeroom")
+    terminal.send("\x1b\x03\x03")
 
 
 def main() -> None:
     parent = Path(tempfile.mkdtemp())
     try:
-        terminal = Terminal(project(parent), "--offline")
-        terminal.until(lambda screen: "❯" in screen and "/help lists" in screen)
-        terminal.send("read README.md, then replace 'hello' by 'good morning' in hello.py\r")
-        terminal.until(lambda screen: "Allow" in screen or "Yes" in screen)
-        terminal.settle()
-        draw(terminal.lines(), ROOT / "docs" / "question.svg", "makeroom")
-        terminal.send("y\r")
-        terminal.until(lambda screen: "has been updated" in screen)
-        terminal.settle()
-        draw(terminal.lines(), ROOT / "docs" / "screen.svg", "makeroom")
-        terminal.send("\x03\x03")
+        folder = project(parent)
+        picture_of_a_question(folder)
+        picture_of_a_session(folder)
     finally:
-        shutil.rmtree(parent)
+        shutil.rmtree(parent, ignore_errors=True)
 
 
 if __name__ == "__main__":
