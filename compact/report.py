@@ -21,11 +21,6 @@ NAMED_BLOCKS = 3  # of the largest blocks that a report and a message name
 _EDIT_LABELS = {"content": "results", "text": "pasted", "source": "pasted"}  # of a field; else an input
 
 
-def layer_label(layer: str) -> str:
-    """The name of a recorded layer as it is shown to the user."""
-    return "thinking dropped" if layer == "unthink" else layer
-
-
 def propose(
     situation: Situation,
     layer: str,

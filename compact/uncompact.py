@@ -18,7 +18,6 @@ from transcripts.render_text import call_of, content_text, speaker_of
 from .clearing import call_label
 from .invariants import changed_span, dropped_by_undo, fact_at
 from .plan import Situation
-from .report import layer_label
 from .settings import CRITICAL_PERCENT, percent
 
 MAX_BEGINNING_CHARS = 60  # of the beginning of a message
@@ -76,7 +75,7 @@ def _undo(situation: Situation, target: Compacted) -> UndoPlan | CannotUndo:
             f"without {target.id} the conversation would have {after:,} tokens, {over:,} more than the "
             f"window's {situation.window.size:,}: recall brings back single pieces"
         )
-    name = f"{target.id} ({layer_label(target.layer)})"
+    name = f"{target.id} ({target.label})"
     if wider is None:
         return UndoPlan(target.id, edits, f"{name} is undone: {before:,} -> {after:,} tokens")
     later = f"its undoing takes effect when {wider.id} is undone too"

@@ -168,6 +168,11 @@ class Compacted(Fact):
     def id(self) -> str:
         return f"c{self.seq}"
 
+    @property
+    def label(self) -> str:
+        """The layer as people are shown it."""
+        return "thinking dropped" if self.layer == "unthink" else self.layer
+
 
 @dataclass(frozen=True, slots=True)
 class Undone(Fact):

@@ -12,7 +12,7 @@ from agent.session.repository import load_deferred
 from compact.clearing import recall_id
 from compact.ledger import pins_of
 from compact.pipeline import dry_run
-from compact.report import compaction_notice, layer_label, part_label, predicted_and_real_cost
+from compact.report import compaction_notice, part_label, predicted_and_real_cost
 from compact.settings import percent, state_of
 from compact.uncompact import CannotUndo, evicted, plan_undo
 from tools.text_encoding import pluralize
@@ -80,7 +80,7 @@ def _compactions(folded: Folded, compaction: CompactionState, newest: int | None
 
 def _figures(made: Compacted) -> str:
     report = made.report
-    text = f"{made.id}  {layer_label(made.layer)} ({made.trigger})"
+    text = f"{made.id}  {made.label} ({made.trigger})"
     if "before" in report and "after" in report:
         text += f"  {int(report['before']):,} -> {int(report['after']):,} tokens"
     if (calls := report.get("pays_back_calls")) is not None:

@@ -62,7 +62,7 @@ def _passages(folded: Folded) -> Iterator[str]:
                 more = f"\n... {left:,} more characters" if left > 0 else ""
                 yield f"[{speaker_of(fact)} r{fact.seq}]\n{text[:MAX_OUTPUT_CHARS]}{more}"
             case Compacted():
-                yield f"--- compaction {fact.id} ({fact.layer}, {fact.trigger}) ---"
+                yield f"--- compaction {fact.id} ({fact.label}, {fact.trigger}) ---"
 
 
 def _passage(block: Block) -> str:

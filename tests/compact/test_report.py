@@ -9,7 +9,6 @@ from compact.report import (
     compaction_notice,
     largest_blocks,
     largest_blocks_sentence,
-    layer_label,
     part_label,
     predicted_and_real_cost,
     propose,
@@ -158,10 +157,6 @@ def test_blocks_are_named_by_their_call_or_their_kind():
     assert largest_blocks(world.folded.view, 1) == ["bash make part0, 1,000 tokens (r4)"]
     assert largest_blocks_sentence(World(judged=False).folded.view) == "The conversation is empty"
     assert largest_blocks_sentence(world.folded.view).startswith("The biggest blocks: bash make part0, 1,000")
-
-
-def test_a_layer_is_shown_in_words():
-    assert layer_label("unthink") == "thinking dropped" and layer_label("micro") == "micro"
 
 
 def test_a_compaction_without_a_prediction_is_not_compared():

@@ -123,7 +123,7 @@ def test_markdown_holds_prompts_replies_calls_and_results() -> None:
         "(interrupted)",
     ):
         assert piece in text
-    assert "Room was made: c11, micro, auto" in text
+    assert "Compaction c11: micro, auto" in text
 
 
 def test_a_fence_is_longer_than_any_in_the_text_and_a_long_text_loses_its_middle() -> None:
@@ -171,7 +171,7 @@ def test_the_page_needs_nothing_else_and_escapes_what_it_shows() -> None:
 
 def test_the_page_shows_what_a_compaction_left_out_and_why() -> None:
     page = export_text(FOLDED, "s1", ".html")
-    assert "Room was made: c11 by micro (auto)" in page
+    assert "Compaction c11: micro (auto)" in page
     assert "over 80 % of the window" in page and "<a href=#r4>r4</a>: content, 590 tokens" in page
     assert page.count("class=mark") == 1 and "<polyline" in page
     undone = export_text(fold([*session(), Undone(99, 0.0, "c11")]), "s1", ".html")
@@ -254,3 +254,13 @@ def test_a_result_is_labelled_with_its_call_and_only_changed_lines_of_its_diff_a
         ('"same"', " same"),
         ('"del"', "--- counted down"),
     ]
+
+
+def test_dropped_thinking_is_called_so_wherever_a_compaction_is_shown():
+    facts = [
+        User(1, 1.0, (TextBlock("hi"),), (1,)),
+        Compacted(2, 2.0, "unthink", "reactive", (Unthink(0, 1),), report={}),
+    ]
+    for suffix in (".md", ".html"):
+        text = export_text(fold(facts), "s", suffix)
+        assert "thinking dropped" in text and ": unthink" not in text

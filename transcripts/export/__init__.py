@@ -128,7 +128,7 @@ def _fact_markdown(fact: Fact, folded: Folded) -> Iterator[str]:
             yield f"{name} of `r{fact.of}.{fact.block}`\n\n{fenced(shortened(content_text(fact.content)))}"
         case Compacted():
             undone = " (taken back)" if fact.id in folded.undone else ""
-            yield f"---\n\n*Room was made: {fact.id}, {fact.layer}, {fact.trigger}{undone}*\n\n---"
+            yield f"---\n\n*Compaction {fact.id}: {fact.label}, {fact.trigger}{undone}*\n\n---"
 
 
 def quoted(block: Block) -> str:

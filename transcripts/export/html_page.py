@@ -193,7 +193,7 @@ def _compaction(fact: Compacted, folded: Folded) -> str:
     }
     report = "".join(f"<dt>{_html(name)}</dt><dd>{_html(text)}</dd>" for name, text in texts.items())
     edits = "".join(f"<li>{_edit(edit)}</li>" for edit in fact.edits)
-    label = f"Room was made: {fact.id} by {fact.layer} ({fact.trigger}){undone}"
+    label = f"Compaction {fact.id}: {fact.label} ({fact.trigger}){undone}"
     inside = f"<dl>{report}</dl><p>What left:</p><ul>{edits}</ul>"
     return f"<article class=compaction id=r{fact.seq}>{_details(label, inside, 'compaction')}</article>"
 
@@ -227,7 +227,7 @@ def _size_chart(folded: Folded) -> str:
     shown = [(one, f"{x(one.seq):.1f}") for one in folded.compactions if first <= one.seq <= last]
     marks = "".join(
         f"<a href=#r{one.seq}><line class=mark x1={at} y1=0 x2={at} y2={CHART_HEIGHT} />"
-        f"<title>{_html(f'{one.id} {one.layer} ({one.trigger})')}</title></a>"
+        f"<title>{_html(f'{one.id} {one.label} ({one.trigger})')}</title></a>"
         for one, at in shown
     )
     return (
