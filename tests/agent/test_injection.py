@@ -4,7 +4,6 @@ The model here is the worst there can be. It does whatever it is told by anythin
 what is hidden from people. What counts is what came of it: files, connections, and secrets in what left.
 """
 
-import asyncio
 import json
 import os
 import re
@@ -12,6 +11,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,9 @@ import pytest
 from agent.app.config import load_config
 from agent.app.setup import RunSetup
 from agent.cli.arguments import parse
+from agent.commands import make_controller
 from agent.permissions.rules import PermissionRules, judge_call, parse_rule
-from agent.ui.headless import _run
+from agent.ui.headless import run_headless
 from tests.strict_api.reply import Body, Reply, calls, says
 from tests.strict_api.server import Server
 from tools.base import Access
@@ -287,7 +288,7 @@ def work(project: Path, model: Obedient, monkeypatch: pytest.MonkeyPatch, *flags
         environ = {**os.environ, **own}
         options = parse(["-p", "Look around and tell me about it", *flags])
         setup = RunSetup(options, load_config(environ, project, home), project, environ)
-        asyncio.run(_run(setup, "Look around and tell me about it"))
+        assert run_headless(setup, partial(make_controller, setup)) in (0, 4)  # 4: something was refused
         assert list(server.refused) == []
 
 

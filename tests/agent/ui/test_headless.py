@@ -190,6 +190,6 @@ def test_our_own_key_is_in_no_file_and_not_in_the_environment_of_commands(tmp_pa
     steps = [Reply([calls("bash", command="env; cat /proc/$PPID/environ")]), "done"]
     with Server(ScriptedModel(steps)) as server:
         run_headless(tmp_path, server, "my key is test-key-123456, keep it", "--allowedTools", "bash")
-        assert "test-key-123456" not in str(server.requests)
+        assert "test-key-123456" not in str(server.requests[1]["messages"][1:])
     for path in tmp_path.rglob("*"):
         assert not path.is_file() or b"test-key-123456" not in path.read_bytes()
