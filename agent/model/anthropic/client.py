@@ -1,4 +1,4 @@
-"""The Messages API through the official SDK: the only importer of `anthropic`, and it imports late.
+"""The Messages API through the official SDK: imported late, see sdk_import.py.
 
 Posts bytes that are already encoded and reads the raw events of the stream; retries, waiting and all
 policy belong to the caller (the SDK's own are off).
@@ -25,6 +25,7 @@ from .catalog import CATALOG, facts_from_catalog, facts_from_endpoint
 from .error_mapping import map_error
 from .error_summary import map_connection_error, summarize_error
 from .request import encode_request
+from .sdk_import import import_sdk
 
 log = logging.getLogger(__name__)
 OFFICIAL_URL = "https://api.anthropic.com"
@@ -69,12 +70,12 @@ class AnthropicModel:
         return self.assume_official or self.server.rstrip("/") == OFFICIAL_URL
 
     def connect(self) -> None:
-        """Import the SDK and make the client (1.6 to 4 s the first time). Raises AuthenticationError."""
+        """Import the SDK and make the client (0.3 to 1 s the first time). Raises AuthenticationError."""
         if self.client is not None:
             return
-        import anthropic  # 1,600 ms and more, so not before the prompt stands
-        import httpx2
+        import httpx2  # 150 ms, and the SDK takes twice that: not before the prompt stands
 
+        anthropic = import_sdk()
         self.sdk, self.http = anthropic, httpx2
         local = "api.anthropic.com" not in self.server
         self.silence = max(self.silence, self.stall or 0.0)
