@@ -155,7 +155,6 @@ async def _ask_about_job(
         known = ", ".join(runner.jobs) or "none"
         raise ToolError(f"There is no job {arguments.job}.\nJobs of this session: {known}.")
     if arguments.kill:
-        job.announced = True
         await runner.stop(job)
     return job_result(job, runner.context, asyncio.get_running_loop().time(), limits)
 

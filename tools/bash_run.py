@@ -322,9 +322,9 @@ def job_result(job: BackgroundJob, context: ToolContext, now: float, limits: Com
     notes = [
         f"[job {job.id}: {job.state}, {took:.1f} s; {'output' + where if where else 'no output so far'}]"
     ]
-    if job.ended is not None:
-        job.announced = True
-    elif now - job.last_output >= limits.quiet_s and _ends_in_prompt(job.spool):
+    if job in job.runner.unannounced:
+        job.runner.unannounced.remove(job)
+    if job.ended is None and now - job.last_output >= limits.quiet_s and _ends_in_prompt(job.spool):
         notes.append(
             "[hint: it seems to wait for an answer that nobody can give; stop it and use an option instead]"
         )

@@ -68,7 +68,6 @@ class BackgroundJob:
     shown: int = 0  # bytes of its output that the model was shown
     ended: float | None = None  # None while it runs
     last_output: float = 0.0
-    announced: bool = False  # whether the model knows that it ended
     stopped: Literal["asked", "output", "session", "others"] | None = None  # None: not ended by us
     has_ended: asyncio.Event = field(default_factory=asyncio.Event)
     watching: asyncio.Future[None] | None = None
@@ -107,6 +106,7 @@ class BackgroundJob:
         self.ended = asyncio.get_running_loop().time()
         self.spool.flush()
         self.has_ended.set()
+        self.runner.unannounced.append(self)
         self.runner.on_finish(self)
         await asyncio.wait({command.over})
         command.close()
@@ -114,12 +114,16 @@ class BackgroundJob:
 
 
 class CommandRunner:
-    """Runs the commands of a session. `on_finish` is called when a background command ends."""
+    """Runs the commands of a session. `on_finish` is called when a background command ends.
+
+    It is then `unannounced` until the model was told, with the next prompt or as it looked at the command.
+    """
 
     def __init__(self, context: ToolContext) -> None:
         self.context = context
         self.on_finish: Callable[[BackgroundJob], None] = lambda job: None
         self.jobs: dict[str, BackgroundJob] = {}
+        self.unannounced: list[BackgroundJob] = []
         self._supervisor: SupervisorClient | None = None
         self._starting: asyncio.Task[SupervisorClient] | None = None
         self._private: Path | None = None
@@ -210,13 +214,6 @@ class CommandRunner:
         job.watching = asyncio.ensure_future(job.watch())
         return job
 
-    def finished(self) -> list[BackgroundJob]:
-        """The background commands that ended, and that the model was not told of yet; it is told now."""
-        news = [job for job in self.jobs.values() if job.ended is not None and not job.announced]
-        for job in news:
-            job.announced = True
-        return news
-
     @property
     def running(self) -> list[BackgroundJob]:
         return [job for job in self.jobs.values() if job.ended is None]
@@ -251,9 +248,3 @@ def announcement(job: BackgroundJob, context: ToolContext) -> str:
     where = f" Output: {stored.path} ({stored.size:,} bytes)." if stored else " It wrote nothing."
     line = job.line.strip()[:_MAX_ANNOUNCED_CHARS]
     return f"Background command {job.id} ({line}) {job.state}, after {took:.1f} s.{where}"
-
-
-async def close_jobs(context: ToolContext) -> None:
-    """End all that the session's commands started; for the end of the session."""
-    if context.jobs is not None:
-        await command_runner(context).close()

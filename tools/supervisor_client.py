@@ -42,7 +42,7 @@ class CommandHandle:
     process of it is left.
     """
 
-    channel: JsonSocket
+    send: Callable[[Mapping[str, Any]], None]  # to the supervisor
     number: int
     take: Callable[[bytes], object]  # gets the output as it comes
     fd: int
@@ -50,7 +50,7 @@ class CommandHandle:
     exited: asyncio.Future[int | None] = field(default_factory=lambda: _future())
     closed: asyncio.Future[None] = field(default_factory=lambda: _future())
     over: asyncio.Future[None] = field(default_factory=lambda: _future())
-    left: asyncio.Future[list[tuple[int, str]]] | None = None  # what is left, where that was asked
+    left: asyncio.Future[list[tuple[int, str]]] = field(default_factory=lambda: _future())
     strays: int = 0  # how many of its processes were alive when the shell ended
 
     def read(self) -> None:
@@ -76,8 +76,8 @@ class CommandHandle:
 
     def end(self) -> None:
         """TERM to all that the command started, KILL after half a second; `over` is done afterwards."""
-        if self.channel.open and not self.over.done():
-            self.channel.send({"op": "end", "n": self.number})
+        if not self.over.done():
+            self.send({"op": "end", "n": self.number})
 
     def drop(self) -> None:
         """Take no more output, and end the command without waiting for it."""
@@ -86,10 +86,10 @@ class CommandHandle:
 
     async def what_is_left(self) -> list[tuple[int, str]]:
         """(pid, command line) of what the command left running."""
-        if not self.channel.open or self.over.done():
+        if self.over.done():
             return []
         self.left = _future()
-        self.channel.send({"op": "left", "n": self.number})
+        self.send({"op": "left", "n": self.number})
         return await self.left
 
 
@@ -204,7 +204,7 @@ class SupervisorClient:
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         self._count += 1
-        command = CommandHandle(self._socket, self._count, take, reader)
+        command = CommandHandle(self._socket.send, self._count, take, reader)
         self.commands[command.number] = command
         self.loop.add_reader(reader, command.read)
         self._socket.send({"op": "run", "n": command.number, **start}, writer)
@@ -245,8 +245,16 @@ class SupervisorClient:
     def _closed(self) -> None:
         """The socket is closed, by us or by the supervisor's end: settle what waits for an answer."""
         enclosed = self.how.done() and self.how.result() == "namespace"
-        for command in list(self.commands.values()):
-            _lose(command, enclosed)
+        for command in self.commands.values():
+            pid = command.pid.result() if command.pid.done() and not command.pid.cancelled() else None
+            if isinstance(pid, int) and not enclosed and not command.exited.done():
+                with suppress(OSError):  # the kernel does not end it: kill what is known
+                    os.killpg(pid, signal.SIGKILL)
+            _settle(command.pid, OSError(0, "the process that runs commands is gone"))
+            _settle(command.left, [])
+            _settle(command.exited, None)
+            _settle(command.over, None)
+            command.close()
         self.commands.clear()
         _settle(self.how, "")
 
@@ -266,26 +274,12 @@ class SupervisorClient:
         if "status" in message:
             command.strays = message["strays"]
             _settle(command.exited, message["status"])
-        if "left" in message and command.left is not None:
+        if "left" in message:
             _settle(command.left, [(pid, line) for pid, line in message["left"]])
         if "over" in message or "errno" in message or message.get("strays") == 0:
             _settle(command.exited, None)
             _settle(command.over, None)
             self.commands.pop(command.number, None)
-
-
-def _lose(command: CommandHandle, enclosed: bool) -> None:
-    """Settle a command that is no longer watched. Where the kernel does not end it, kill what is known."""
-    pid = command.pid.result() if command.pid.done() and not command.pid.cancelled() else None
-    if isinstance(pid, int) and not enclosed and not command.exited.done():
-        with suppress(OSError):
-            os.killpg(pid, signal.SIGKILL)
-    _settle(command.pid, OSError(0, "the process that runs commands is gone"))
-    _settle(command.exited, None)
-    _settle(command.over, None)
-    if command.left is not None:
-        _settle(command.left, [])
-    command.close()
 
 
 async def start_supervisor(private: Path, *, enclose: bool = True) -> SupervisorClient:
@@ -296,13 +290,12 @@ async def start_supervisor(private: Path, *, enclose: bool = True) -> Supervisor
     for how in ("enclose", "plain") if enclose and sys.platform == "linux" else ("plain",):
         supervisor = _spawn(private, how)
         try:
-            if await asyncio.wait_for(asyncio.shield(supervisor.how), _START_LIMIT_S):
-                return supervisor
-        except TimeoutError:
-            pass
+            await asyncio.wait({supervisor.how}, timeout=_START_LIMIT_S)
         except asyncio.CancelledError:
             supervisor.abandon()
             raise
+        if supervisor.how.done() and supervisor.how.result():
+            return supervisor
         why = supervisor.why()
         await supervisor.close()
         if not supervisor.refused:

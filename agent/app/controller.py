@@ -192,7 +192,9 @@ def prompt_blocks(session: Session, context: TurnContext, texts: Sequence[str]) 
     before: list[str] = []
     if opened is None or opened.folder != str(tools.folder) or not session.folded.entries:
         before.append(environment_context(tools.folder, context.clock.now()))
-    before += [announcement(job, tools) for job in command_runner(tools).finished()]
+    ended = tools.jobs.unannounced if tools.jobs is not None else []
+    before += [announcement(job, tools) for job in ended]
+    ended.clear()
     return tuple(map(TextBlock, (*before, *texts)))
 
 

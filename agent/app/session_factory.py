@@ -9,7 +9,7 @@ from pathlib import Path
 from agent.loop.context import TurnContext
 from agent.session.repository import OpenedRecord
 from agent.session.session import Session, name_of, record_opening
-from tools.jobs import close_jobs
+from tools.jobs import command_runner
 
 from .composition import Services
 from .context_building import build_context, compaction_state, request_settings
@@ -96,5 +96,5 @@ class SessionFactory:
 
 async def end_session(session: Session, context: TurnContext) -> None:
     """End what a session runs, and close its record."""
-    await close_jobs(context.tool_context)
+    await command_runner(context.tool_context).close()
     session.close("left")

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from tools.base import ToolCall, ToolContext
 from tools.bash import BashArguments, run_bash
-from tools.jobs import close_jobs, command_runner
+from tools.jobs import command_runner
 
 
 def peak() -> int:
@@ -36,7 +36,7 @@ async def main(folder: Path, mode: str, timeout: int, commands: list[str]) -> No
         result = await run_bash(BashArguments(command=command, timeout=timeout), call)
         line = {"text": result.content[0].text, "about": dict(result.about), "grown": peak() - before}
         print(json.dumps(line), flush=True)
-    await close_jobs(context)
+    await command_runner(context).close()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any
 from tools.base import ToolCall, ToolContext, ToolResult
 from tools.bash import BashArguments, run_bash
 from tools.bash_run import CommandLimits
-from tools.jobs import BackgroundJob, close_jobs, command_runner
+from tools.jobs import BackgroundJob, command_runner
 
 MODES = ("namespace", "subreaper")
 GUARD_S = 30.0  # bounds a wait that takes a fraction of a second; never a measurement
@@ -74,7 +74,7 @@ class BashSession:
         self.runner.run(asyncio.wait_for(self.jobs[job].has_ended.wait(), GUARD_S))
 
     def close(self) -> None:
-        self.runner.run(close_jobs(self.context))
+        self.runner.run(command_runner(self.context).close())
 
     def survivors(self) -> list[str]:
         return survivors(self.mark)

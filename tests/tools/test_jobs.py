@@ -9,7 +9,7 @@ import pytest
 from tools import jobs
 from tools.base import Access, ToolError
 from tools.bash import TOOL, BashArguments, required_access
-from tools.jobs import announcement, close_jobs, command_runner
+from tools.jobs import announcement, command_runner
 from tools.supervisor_client import CommandHandle
 
 from .bash_session import BashSession, text, wait_until
@@ -56,11 +56,10 @@ def test_one_that_ends_is_announced_once_to_each(shell: BashSession) -> None:
     shell.run("echo out; exit 3", run_in_background=True)
     shell.wait_for("b1")
     assert told == ["b1"]
-    (job,) = runner.finished()
+    (job,) = runner.unannounced
     words = announcement(job, shell.context)
     assert words.startswith("Background command b1 (echo out; exit 3) finished, exit code 3, after 0.")
     assert words.endswith("Output: .task_outputs/session-1.0.txt (4 bytes).")
-    assert runner.finished() == []
     assert runner.running == []
 
 
@@ -103,7 +102,7 @@ def test_processes_that_a_command_left_behind_are_announced_in_a_sentence(shell:
     runner = command_runner(shell.context)
     (shell.folder / "go").touch()
     shell.wait_for("b1")
-    (job,) = runner.finished()
+    (job,) = runner.unannounced
     assert " ended, and all of its processes with it, after " in announcement(job, shell.context)
 
 
@@ -122,14 +121,14 @@ def test_one_that_the_model_saw_end_is_not_announced_again(shell: BashSession) -
     result = shell.run(job="b1")
     assert result.error
     assert "[job b1: finished, exit code 3," in text(result)
-    assert runner.finished() == []
+    assert runner.unannounced == []
 
 
 def test_one_that_was_stopped_on_request_is_not_announced(shell: BashSession) -> None:
     runner = command_runner(shell.context)
     shell.run("sleep 300", run_in_background=True)
     shell.run(job="b1", kill=True)
-    assert runner.finished() == []
+    assert runner.unannounced == []
 
 
 def test_all_that_it_wrote_is_there_when_it_is_announced(shell: BashSession) -> None:
@@ -146,7 +145,7 @@ def test_one_that_writes_too_much_is_ended(shell: BashSession) -> None:
     runner = command_runner(shell.context)
     shell.run("yes", run_in_background=True)
     shell.wait_for("b1")
-    (job,) = runner.finished()
+    (job,) = runner.unannounced
     assert "stopped at the limit of its output" in announcement(job, shell.context)
     assert job.spool.path.stat().st_size == 1_000_000
     assert wait_until(lambda: not shell.survivors())
@@ -210,7 +209,7 @@ def test_one_whose_supervisor_was_killed_is_said_to_have_been_killed_with_it(tmp
     shell.run("while [ ! -e go ]; do sleep 0.01; done; kill -9 $PPID; exec sleep 300", run_in_background=True)
     (shell.folder / "go").touch()
     shell.wait_for("b1")
-    (job,) = command_runner(shell.context).finished()
+    (job,) = command_runner(shell.context).unannounced
     assert job.state == "killed together with the process that watches commands"
     assert wait_until(lambda: not shell.survivors())
     shell.close()
@@ -233,7 +232,7 @@ def test_closing_while_the_supervisor_is_being_started_ends_that_too(shell: Bash
     async def both() -> bool:
         started = asyncio.ensure_future(command_runner(shell.context).supervisor())
         await asyncio.sleep(0)
-        await close_jobs(shell.context)
+        await command_runner(shell.context).close()
         return (await started).alive
 
     assert not shell.runner.run(both())
@@ -244,7 +243,7 @@ def test_closing_while_a_command_runs_ends_that_too(shell: BashSession) -> None:
         task = asyncio.ensure_future(shell.arun("touch on; sleep 300"))
         while not (shell.folder / "on").exists():
             await asyncio.sleep(0.005)
-        await close_jobs(shell.context)
+        await command_runner(shell.context).close()
         return text(await task)
 
     assert "was killed" in shell.runner.run(both())
@@ -265,7 +264,7 @@ def test_another_event_loop_gets_a_supervisor_of_its_own(shell: BashSession) -> 
 
     async def in_another_loop() -> str:
         said = text(await shell.arun("echo two"))
-        await close_jobs(shell.context)
+        await command_runner(shell.context).close()
         return said
 
     assert asyncio.run(in_another_loop()) == "two"
