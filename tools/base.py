@@ -209,7 +209,12 @@ def parse_arguments(tool: Tool, given: Mapping[str, Any]) -> Any:
     arguments, problems = _validated(tool, dict(given))
     if not problems:
         return arguments
-    arguments, others = _validated(tool, _with_decoded_strings(given, problems))
+    decoded = dict(given)
+    for name in {str(path[0]) for path, _ in problems if path}:
+        if isinstance(decoded.get(name), str):
+            with suppress(ValueError):
+                decoded[name] = json.loads(decoded[name])
+    arguments, others = _validated(tool, decoded)
     if not others:
         return arguments
     described = (f"{name} (required)" if needed else name for name, needed in _parameters(tool).items())
@@ -229,16 +234,6 @@ _Path = tuple[str | int, ...]  # the name of a parameter, then what is within it
 _Problem = tuple[_Path, str]  # where the input is wrong, and a line about it
 
 
-def _with_decoded_strings(given: Mapping[str, Any], problems: list[_Problem]) -> dict[str, Any]:
-    """The input with those of the wrong parameters decoded that are strings of JSON."""
-    decoded = dict(given)
-    for name in {str(path[0]) for path, _ in problems if path}:
-        if isinstance(decoded.get(name), str):
-            with suppress(ValueError):
-                decoded[name] = json.loads(decoded[name])
-    return decoded
-
-
 def _validated(tool: Tool, given: dict[str, Any]) -> tuple[Any, list[_Problem]]:
     """The arguments, and what is wrong with the input."""
     if isinstance(tool.arguments, Mapping):
@@ -246,9 +241,8 @@ def _validated(tool: Tool, given: dict[str, Any]) -> tuple[Any, list[_Problem]]:
     try:
         return tool.arguments.model_validate(given), []
     except ValidationError as error:
-        return None, [
-            _problem(tool, each["loc"], each["type"], each["input"], each["msg"]) for each in error.errors()
-        ]
+        found = ((each["loc"], each["type"], each["input"], each["msg"]) for each in error.errors())
+        return None, [_problem(tool, *each) for each in found]
 
 
 def _problem(tool: Tool, path: _Path, kind: str, value: Any = None, reason: str = "") -> _Problem:

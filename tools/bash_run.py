@@ -130,7 +130,11 @@ async def run_foreground(
     code, signal = exit_code(command.exited.result() if command.exited.done() else None)
     prompted = why == "timeout" and quiet >= min(limits.quiet_s, limit / 2) and _ends_in_prompt(spool)
     used = free - _free_bytes(runner.context.folder)
-    return CommandEnd(code, signal, why, took, limit, _reported(report), job, left, prompted, used)
+    folder = None
+    with suppress(OSError):  # the shell could not write it: exec, a trap of its own, KILL
+        folder = os.fsdecode(report.read_bytes()).removesuffix("\n") or None
+        report.unlink()
+    return CommandEnd(code, signal, why, took, limit, folder, job, left, prompted, used)
 
 
 async def _either(one: asyncio.Future[Any], other: asyncio.Future[Any], timeout_s: float) -> None:
@@ -170,15 +174,6 @@ def _ends_in_prompt(spool: Spool) -> bool:
     return looks_like_prompt(_decoded(spool.tail(_PROMPT_SAMPLE_BYTES)))
 
 
-def _reported(report: Path) -> str | None:
-    """The folder that the shell wrote; None when it could not (exec, a trap of its own, KILL)."""
-    with suppress(OSError):
-        text = os.fsdecode(report.read_bytes())
-        report.unlink(missing_ok=True)
-        return text.removesuffix("\n") or None
-    return None
-
-
 def _free_bytes(folder: Path) -> int:
     with suppress(OSError):
         return shutil.disk_usage(folder).free
@@ -190,7 +185,7 @@ def command_result(
 ) -> ToolResult:
     """The result of a command that ran in the foreground."""
     spool.flush()
-    text = _output_text(spool, context.folder)
+    text = _output_text(spool, context.folder, growing=end.job is not None)
     notes = list(_end_notes(end, limits, spool))
     if end.job is not None:
         stored = spool.stored(context.folder)
@@ -208,19 +203,22 @@ def command_result(
         text += "\n"
     if end.job is None:
         spool.close()
-        if spool.written and spool.whole and len(_plain(_decoded(spool.tail()))) <= _MAX_UNCUT_CHARS:
-            spool.drop()
+    how = {"timeout": "timed out", "output": "too much output", "editor": "waits for keys", "lost": "lost"}
+    word = how.get(end.why) or (f"killed by {end.signal}" if end.signal else f"exit {end.code}")
     return text_result(
         (text + "\n".join(notes)) or "[no output]",
         error=bool(end.why) or (end.code != 0 and not is_answer(line, end.code or 0)),
-        human={"text": escaped(_screen_text(spool)), "note": _short_note(end)},
+        human={"text": _screen_text(spool), "note": f"{word}, {end.took_s:.1f} s"},
         about={"exit": end.code, **({"signal": end.signal} if end.signal else {})},
         stored=spool.stored(context.folder) if end.job is None else None,
     )
 
 
-def _output_text(spool: Spool, folder: Path) -> str:
-    """The output as the model gets it. What does not fit is kept in a file, which the text names."""
+def _output_text(spool: Spool, folder: Path, growing: bool) -> str:
+    """The output as the model gets it. What does not fit is kept in a file, which the text names.
+
+    Where all of it fits, no file stays, unless a command in the background goes on writing (`growing`).
+    """
     head, tail = _decoded(spool.head()), _decoded(spool.tail())
     if _is_binary(head):
         if spool.total > _MAX_UNCUT_CHARS:
@@ -231,6 +229,8 @@ def _output_text(spool: Spool, folder: Path) -> str:
     if spool.whole:
         text = _plain(tail)
         if len(text) <= _MAX_UNCUT_CHARS:
+            if not growing:
+                spool.drop()
             return text.rstrip("\n")
         spool.keep()
         head = tail
@@ -295,13 +295,8 @@ def _advice(end: CommandEnd, line: str, text: str) -> str | None:
 
 
 def _screen_text(spool: Spool) -> str:
-    return _decoded(spool.tail(4 * _MAX_SCREEN_CHARS)).replace("\r\n", "\n")[-_MAX_SCREEN_CHARS:]
-
-
-def _short_note(end: CommandEnd) -> str:
-    how = {"timeout": "timed out", "output": "too much output", "editor": "waits for keys", "lost": "lost"}
-    word = how.get(end.why) or (f"killed by {end.signal}" if end.signal else f"exit {end.code}")
-    return f"{word}, {end.took_s:.1f} s"
+    text = _decoded(spool.tail(4 * _MAX_SCREEN_CHARS)).replace("\r\n", "\n")
+    return escaped(text[-_MAX_SCREEN_CHARS:])
 
 
 def job_result(job: BackgroundJob, context: ToolContext, now: float, limits: CommandLimits) -> ToolResult:
@@ -329,6 +324,6 @@ def job_result(job: BackgroundJob, context: ToolContext, now: float, limits: Com
             "[hint: it seems to wait for an answer that nobody can give; stop it and use an option instead]"
         )
     failed = job.ended is not None and job.stopped != "asked" and not job.left_over and job.status != 0
-    human = {"text": escaped(_screen_text(job.spool)), "note": f"{job.id} {job.state}"}
+    human = {"text": _screen_text(job.spool), "note": f"{job.id} {job.state}"}
     body = "\n".join(part for part in (shown, *notes) if part)
     return text_result(body, error=failed, human=human, about={"job": job.id})

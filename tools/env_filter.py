@@ -9,6 +9,8 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 
+from .text_encoding import word_set
+
 # What names a credential, at the end of a word of the name: MYTOKEN, GH_TOKENS, not TOKENIZERS_PARALLELISM.
 _SECRET_NAME = re.compile(
     r"^(?:ANTHROPIC|AWS|AZURE|OPENAI)_"
@@ -24,9 +26,7 @@ _SECRET_VALUE = re.compile(
 _OWN_PREFIX = "ANTHROPIC_"  # of the names of our own settings
 _MIN_SECRET_CHARS = 8  # a shorter value would also be found in innocent variables
 # Start-up files and options that would change what a command line means, or where it runs.
-_SHELL_STEERING = frozenset(
-    ("BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "CDPATH", "GLOBIGNORE", "POSIXLY_CORRECT")
-)
+_SHELL_STEERING = word_set("BASH_ENV ENV SHELLOPTS BASHOPTS CDPATH GLOBIGNORE POSIXLY_CORRECT")
 _PR_SET_DUMPABLE = 4  # linux/prctl.h
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _QUIETING: Mapping[str, str] = {
@@ -56,13 +56,9 @@ def filter_environment(environ: Mapping[str, str], pass_env: Iterable[str] = ())
     Where one of our own credentials also stands under another, innocent name, that is left out too.
     """
     passed = frozenset(pass_env)
-    own = {
-        value
-        for name, value in environ.items()
-        if name.startswith(_OWN_PREFIX)
-        and is_secret(name.removeprefix(_OWN_PREFIX), value)
-        and len(value) >= _MIN_SECRET_CHARS
-    }
+    settings = ((name, value) for name, value in environ.items() if name.startswith(_OWN_PREFIX))
+    keys = {value for name, value in settings if is_secret(name.removeprefix(_OWN_PREFIX), value)}
+    own = {value for value in keys if len(value) >= _MIN_SECRET_CHARS}
     kept = {
         name: value
         for name, value in environ.items()

@@ -13,7 +13,7 @@ import os
 import threading
 from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from time import monotonic
 
@@ -58,11 +58,8 @@ def cut_text(text: str, form: TextForm, wanted: tuple[int, int], sha256: str | N
     total = len(lines)
     first = max(1, total + offset + 1 if offset < 0 else offset)
     shown = lines[first - 1 : first - 1 + limit]
-    if (
-        len(flat) > MAX_WINDOW_BYTES
-        or not flat.isascii()
-        or max(map(len, shown), default=0) > MAX_WIDTH_CHARS
-    ):
+    small = len(flat) <= MAX_WINDOW_BYTES and flat.isascii()
+    if not small or max(map(len, shown), default=0) > MAX_WIDTH_CHARS:
         shown = _shown(shown)
     return LineWindow(first, shown, total, first + len(shown) <= total, form, sha256)
 
@@ -160,12 +157,9 @@ def _last_lines(descriptor: int, size: int, form: TextForm, wanted: tuple[int, i
     start = len(form.mark) + (size - len(form.mark) - _END_BYTES) // form.unit * form.unit
     data = os.pread(descriptor, _END_BYTES, start)
     text = data.decode(form.codec, "replace" if form.errors == "strict" else form.errors)
-    lines = unify_newlines(text).split("\n")[1:]  # the first one began before
-    if lines and not lines[-1]:
-        lines.pop()
-    count = min(-wanted[0], len(lines))
-    shown = _shown(lines[len(lines) - count :][: wanted[1]])
-    return LineWindow(-count, shown, None, len(shown) < count, form)
+    text = unify_newlines(text).partition("\n")[2]  # the first line began before
+    window = cut_text(text, form, wanted)
+    return replace(window, first=window.first - (window.total or 0) - 1, total=None)
 
 
 def _form_of(sample: bytes) -> TextForm | None:

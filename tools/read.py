@@ -141,7 +141,11 @@ def _text_page(path: str, window: LineWindow, shown: SeenFile | None) -> ToolRes
         if shown and now and (shown.sha256, shown.lines) == (now.sha256, now.lines):
             return text_result(_UNCHANGED, human={"note": "unchanged"}, about={**about, "unchanged": True})
     if not window.lines:
-        return text_result(_past_the_end(window), human={"note": "past the end"}, about=about)
+        past = f"[line {window.first} was not reached: the file is too large; use bash (sed, tail)]"
+        if window.total is not None:
+            size = pluralize(window.total, "line")
+            past = f"[offset {window.first} is past the end: the file has {size}]"
+        return text_result(past, human={"note": "past the end"}, about=about)
     text = mark_stray_bytes(number_lines(window))
     notes = list(_notes(window, text))
     body = "\n".join([without_tags(text), *notes]) if notes else text
@@ -169,12 +173,6 @@ def _range(window: LineWindow) -> str:
     if window.first < 0:
         return f"{window.first} to {window.last}, counted from the end"
     return f"{window.first}-{window.last} of {'more' if window.total is None else window.total}"
-
-
-def _past_the_end(window: LineWindow) -> str:
-    if window.total is None:
-        return f"[line {window.first} was not reached: the file is too large; use bash (sed, tail)]"
-    return f"[offset {window.first} is past the end: the file has {pluralize(window.total, 'line')}]"
 
 
 def _image_page(path: str, data: bytes, kind: str) -> ToolResult:

@@ -11,16 +11,14 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema
 
 from . import BUILTIN
-from .base import Tool
+from .base import Arguments, Tool
 
 
 class BuiltinTools:
     """The source of the tools in BUILTIN, in that order. Their modules are loaded by `open`."""
 
     name = "makeroom"
-
-    def __init__(self) -> None:
-        self._tools: tuple[Tool, ...] = ()
+    _tools: tuple[Tool, ...] = ()
 
     async def open(self, folder: Path, environ: Mapping[str, str]) -> None:
         self._tools = await asyncio.to_thread(load_builtin_tools)
@@ -58,20 +56,16 @@ def definitions(tools: Iterable[Tool]) -> tuple[dict[str, Any], ...]:
     Byte-stable: keys in a fixed order, without the titles that the schema generator adds.
     """
     return tuple(
-        {
-            "name": tool.name,
-            "description": tool.description,
-            "input_schema": _input_schema(tool),
-            "kind": tool.kind,
-        }
+        {"name": tool.name, "description": tool.description, "input_schema": schema, "kind": tool.kind}
         for tool in tools
+        for schema in (_input_schema(tool.arguments),)
     )
 
 
-def _input_schema(tool: Tool) -> dict[str, Any]:
-    if isinstance(tool.arguments, Mapping):
-        return dict(tool.arguments)
-    schema = tool.arguments.model_json_schema(schema_generator=_UntitledSchema)
+def _input_schema(arguments: type[Arguments] | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(arguments, Mapping):
+        return dict(arguments)
+    schema = arguments.model_json_schema(schema_generator=_UntitledSchema)
     return {key: value for key, value in schema.items() if key not in ("title", "description")}
 
 

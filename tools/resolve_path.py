@@ -5,7 +5,7 @@ act; safe_open.py then opens exactly that path and follows no link on the way.
 """
 
 # A Path would drop the dots and slashes that have to be judged.
-# ruff: noqa: PTH111, PTH112, PTH113, PTH115, PTH118, PTH120
+# ruff: noqa: PTH111, PTH112, PTH113, PTH115, PTH118, PTH120, PTH122
 
 from __future__ import annotations
 
@@ -81,12 +81,8 @@ class FileArguments(Arguments):
     def access(self, context: ToolContext) -> tuple[Access, ...]:
         """What using the path means; the path is kept. Raises ToolError where the text is no usable path."""
         path = self._path = resolve_path(context, self.file_path, self.creates)
-        protected = is_protected(path, self.USE)
-        if self.USE == "write" and not protected:
-            home = Path(context.environ.get("HOME") or Path.home())
-            protected = _is_ours(context, path) or _is_link_to_guarded(path, (context.folder, home))
-        outside = not is_inside(path, str(context.folder))
-        return (Access(self.USE, path, outside, protected),)
+        protected = is_protected(path, self.USE) or (self.USE == "write" and _is_guarded(path, context))
+        return (Access(self.USE, path, not is_inside(path, str(context.folder)), protected),)
 
     def real_path(self, context: ToolContext) -> str:
         """The real path that was judged, or is judged now. Raises ToolError as `access` does."""
@@ -221,19 +217,17 @@ def _plain_name(name: str) -> str:
     return seen.rstrip(". ") or name
 
 
-def _is_ours(context: ToolContext, path: str) -> bool:
-    """Whether the path is in the program's settings or its stored outputs, wherever these were put."""
+def _is_guarded(path: str, context: ToolContext) -> bool:
+    """Whether the path is in the program's settings or stored outputs, or by a hard link a guarded file."""
     settings = context.environ.get("XDG_CONFIG_HOME")
     ours = [str(context.outputs)] + ([canonical_path(f"{settings}/makeroom")] if settings else [])
-    return any(is_inside(path, folder) for folder in ours)
-
-
-def _is_link_to_guarded(path: str, roots: tuple[Path, ...]) -> bool:
-    """Whether the file is, by a hard link, also a guarded file below one of the roots."""
+    if any(is_inside(path, folder) for folder in ours):
+        return True
     try:
         found = os.lstat(path)
     except OSError:
         return False
+    roots = (context.folder, Path(context.environ.get("HOME") or Path.home()))
     guarded = (each for root in roots for each in _guarded_files(root))
     return found.st_nlink > 1 and any(os.path.samestat(found, each) for each in guarded)
 
@@ -275,7 +269,8 @@ def suggestions(path: str, root: Path) -> list[str]:
     for each in _names_in(folder):
         by_folded.setdefault(each.casefold(), each)
     wanted = name.casefold()
-    same_stem = [folded for folded in by_folded if _stem(folded) == _stem(wanted)]
+    stem = os.path.splitext(wanted)[0]
+    same_stem = [folded for folded in by_folded if os.path.splitext(folded)[0] == stem]
     near = [*same_stem[:2], *get_close_matches(wanted, by_folded, 3, 0.6)]
     found = [os.path.join(folder, by_folded[folded]) for folded in near]
     parts = path.split("/")
@@ -284,10 +279,6 @@ def suggestions(path: str, root: Path) -> list[str]:
         if guess != path and os.path.isfile(guess):
             found.append(guess)
     return list(dict.fromkeys(found))[:3]
-
-
-def _stem(name: str) -> str:
-    return name.rpartition(".")[0] or name
 
 
 def _names_in(folder: str) -> list[str]:

@@ -18,11 +18,8 @@ from transcripts.stored_outputs import make_outputs_folder
 
 MAX_OUTPUT_BYTES = 50 * 1024 * 1024  # of one command; one that writes more is ended
 MAX_UNFILED_BYTES = 128 * 1024  # up to which there is no file before the end
-_HEAD_BYTES = (
-    64 * 1024
-)  # of the beginning; the 4,000 characters that are shown of it are at most 16,000 bytes
+_HEAD_BYTES = 64 * 1024  # of the beginning; the 4,000 characters shown of it are at most 16,000 bytes
 _TAIL_BYTES = 256 * 1024  # of the end, up to twice as many for a moment; 25,000 characters and their colours
-_MAX_NAMES = 1000  # tried for a file where others have the same name
 
 
 class StreamRedactor:
@@ -32,12 +29,8 @@ class StreamRedactor:
     """
 
     def __init__(self, masks: SecretMasks) -> None:
-        values = {
-            value.encode("utf-8", "surrogateescape")
-            for value in masks.values
-            if len(value) >= MIN_SECRET_CHARS
-        }
-        self._values = sorted(values, key=len, reverse=True)
+        values = {value for value in masks.values if len(value) >= MIN_SECRET_CHARS}
+        self._values = [os.fsencode(value) for value in sorted(values, key=len, reverse=True)]
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
@@ -135,14 +128,14 @@ class Spool:
         self._write(bytes(self._tail))
 
     def _create_file(self) -> BinaryIO:
-        wanted = self.path
-        for number in range(2, _MAX_NAMES):
+        wanted, number = self.path, 1
+        while True:
             try:
                 fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
                 return os.fdopen(fd, "wb", buffering=0)
             except FileExistsError:
+                number += 1
                 self.path = wanted.with_stem(f"{wanted.stem}-{number}")
-        raise FileExistsError(17, "too many files of that name", str(wanted))
 
     def _write(self, data: bytes) -> None:
         if self._file is None:

@@ -83,21 +83,15 @@ def recover(folder: Path) -> list[str]:
     A file that is neither whole nor partly overwritten was changed by another program: it is left alone.
     """
     restored: list[str] = []
-    for each in list(folder.glob("*.undo")):
-        with suppress(OSError):
-            restored += _settle(each)
+    for file in list(folder.glob("*.undo")):
+        with suppress(OSError), opened_path(str(file), os.O_RDONLY | os.O_NONBLOCK) as descriptor:
+            if not try_lock(descriptor):
+                continue  # its writer is at work
+            entry = _parsed(read_at_most(descriptor, _MAX_JOURNAL_BYTES))
+            if entry is not None and _restore(*entry):
+                restored.append(entry[0])
+            file.unlink()
     return restored
-
-
-def _settle(file: Path) -> list[str]:
-    """Restore what the journal is about, if that is needed, and remove it; returns the path restored."""
-    with opened_path(str(file), os.O_RDONLY | os.O_NONBLOCK) as descriptor:
-        if not try_lock(descriptor):
-            return []  # its writer is at work
-        entry = _parsed(read_at_most(descriptor, _MAX_JOURNAL_BYTES))
-        restored = [entry[0]] if entry is not None and _restore(*entry) else []
-        file.unlink()
-        return restored
 
 
 def _parsed(data: bytes) -> tuple[str, bytes, bytes] | None:

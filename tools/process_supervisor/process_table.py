@@ -9,7 +9,6 @@ import errno
 import os
 from contextlib import suppress
 
-CROWD_PROCESSES = 1000  # to walk over more takes seconds, while they go on forking
 CALL_VARIABLE = "MAKEROOM_CALL"  # in the environment of a command's processes: the command's number
 
 
@@ -31,10 +30,6 @@ def descendants(root: int, known: dict[int, tuple[int, int]]) -> set[int]:
     while layer := {pid for pid, (parent, _) in known.items() if parent in layer} - found:
         found |= layer
     return found
-
-
-def is_crowded() -> bool:
-    return len(os.listdir("/proc")) > CROWD_PROCESSES
 
 
 def has_proc() -> bool:
@@ -60,10 +55,8 @@ def group_lives(group: int) -> bool:
 def command_number_of(pid: int) -> int | None:
     """The command's number in the environment of a process; None where that cannot be read or was wiped."""
     with suppress(OSError, ValueError), open(f"/proc/{pid}/environ", "rb") as file:
-        for line in file.read().split(b"\0"):
-            name, _, value = line.partition(b"=")
-            if name == CALL_VARIABLE.encode():
-                return int(value)
+        value = (b"\0" + file.read()).partition(f"\0{CALL_VARIABLE}=".encode())[2]
+        return int(value.partition(b"\0")[0])
     return None
 
 
