@@ -245,19 +245,17 @@ def _write_in_place(request: WriteRequest, state: os.stat_result) -> None:
             for folder in (request.journals, *request.journals.parents[:3]):  # all of them may be new
                 _sync_folder(str(folder))
             request.check("synced")
-            _overwrite(descriptor, request)
+            _overwrite(descriptor, request.old.data, request.data, lambda: request.check("placed"))
         mode = stat.S_IMODE(state.st_mode)
         if mode & 0o6000:
             os.fchmod(descriptor, mode & 0o1777)
 
 
-def _overwrite(descriptor: int, request: WriteRequest) -> None:
+def _overwrite(descriptor: int, old: bytes, new: bytes, written: Callable[[], None]) -> None:
     """What makes the file longer is written first: on a full disk the old content is still untouched then."""
-    assert request.old is not None
-    old, new = request.old.data, request.data
     try:
-        write_all(descriptor, new[len(old) :], len(old), lambda: request.check("placed"))
-        write_all(descriptor, new[: len(old)], 0, lambda: request.check("placed"))
+        write_all(descriptor, new[len(old) :], len(old), written)
+        write_all(descriptor, new[: len(old)], 0, written)
         os.ftruncate(descriptor, len(new))
         os.fsync(descriptor)
     except OSError:

@@ -75,7 +75,14 @@ def decode_text(data: bytes) -> tuple[str, TextForm] | None:
     """The text without its byte order mark, and its form; None where the bytes are binary."""
     for mark, codec, errors in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
-            return _decode_marked(data, TextForm(codec, errors, mark))
+            form = TextForm(codec, errors, mark)
+            try:
+                text = form.decode(form.body(data))
+            except UnicodeDecodeError:
+                return None
+            strays = len(_STRAY_BYTE.findall(text)) if codec == "utf-8" else 0
+            form = TextForm(codec, errors, mark, common_newline(text), strays)
+            return None if codec == "utf-8" and "\0" in text else (text, form)
     if b"\0" in data:
         return None
     try:
@@ -109,18 +116,6 @@ def mark_stray_bytes(text: str) -> str:
 def has_surrogate(text: str) -> bool:
     """Whether the text holds half of a surrogate pair, which neither a file nor a request can carry."""
     return not text.isascii() and _LONE_SURROGATE.search(text) is not None
-
-
-def _decode_marked(data: bytes, form: TextForm) -> tuple[str, TextForm] | None:
-    body = form.body(data)
-    if form.codec == "utf-8" and b"\0" in body:
-        return None
-    try:
-        text = form.decode(body)
-    except UnicodeDecodeError:
-        return None
-    strays = len(_STRAY_BYTE.findall(text)) if form.codec == "utf-8" and not text.isascii() else 0
-    return text, TextForm(form.codec, form.errors, form.mark, common_newline(text), strays)
 
 
 def _guess(data: bytes) -> tuple[str, TextForm]:

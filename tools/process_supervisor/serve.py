@@ -33,8 +33,7 @@ class RunningCommand:
     def __init__(self, number: int, pid: int) -> None:
         self.number, self.pid = number, pid
         self.status: int | None = None  # the shell's raw wait status, once it ended
-        self.ending: float | None = None  # when its end was asked for, in monotonic seconds
-        self.termed = False  # whether it was sent TERM
+        self.ending: float | None = None  # when it was sent TERM, in monotonic seconds
 
 
 class Supervisor:
@@ -91,6 +90,8 @@ class Supervisor:
             self.send({"n": number, "left": [[pid, process_table.command_line_of(pid)] for pid in found]})
         elif command.ending is None:
             command.ending = time.monotonic()
+            self.signal_tree(command, signal.SIGTERM)
+            self.signal_tree(command, signal.SIGCONT)  # a stopped process acts on TERM when it goes on
 
     def run(self, number: int, request: dict[str, Any]) -> None:
         out = self.fds.pop(0)
@@ -125,20 +126,17 @@ class Supervisor:
                 self.send({"n": command.number, "over": True})
 
     def advance_endings(self) -> None:
-        """Take every command that is to end one step further: TERM, KILL, KILL to the whole namespace."""
-        now = time.monotonic()
-        ending = [command for command in self.commands.values() if command.ending is not None]
-        for command in ending:
-            waited = now - (command.ending or now)
+        """Send KILL to every command that did not end on TERM in time, then to the whole namespace."""
+        ending = [
+            (command, command.ending) for command in self.commands.values() if command.ending is not None
+        ]
+        for command, since in ending:
+            waited = time.monotonic() - since
             crowded = self.enclosed and len(os.listdir("/proc")) > CROWD_PROCESSES
             if crowded or (self.enclosed and waited > TERM_GRACE_S + KILL_GRACE_S):
                 os.kill(-1, signal.SIGKILL)
             elif waited > TERM_GRACE_S:
                 self.signal_tree(command, signal.SIGKILL)
-            elif not command.termed:
-                command.termed = True
-                self.signal_tree(command, signal.SIGTERM)
-                self.signal_tree(command, signal.SIGCONT)  # a stopped process acts on TERM when it goes on
         if ending:
             self.reap()
 
