@@ -7,11 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from tools.base import ToolResult
 from tools.jobs import command_runner
 
 from .bash_session import GUARD_S, MODES, BashSession, survivors, text, wait_until
@@ -70,11 +73,15 @@ HIDING = [
 ]
 
 
-@pytest.mark.parametrize("command", HIDING)
-def test_a_timeout_ends_the_whole_tree_and_returns_what_came(shell: BashSession, command: str) -> None:
-    result = shell.run(f"echo so far; {command}", timeout=300)
-    assert result.error
-    assert text(result).startswith("so far\n[timed out after 0.3 s;")
+def test_a_timeout_ends_the_whole_tree_and_returns_what_came(shell: BashSession) -> None:
+    async def all_at_once() -> list[ToolResult]:
+        return await asyncio.gather(
+            *(shell.arun(f"echo so far; {command}", timeout=500) for command in HIDING)
+        )
+
+    for command, result in zip(HIDING, shell.runner.run(all_at_once()), strict=True):
+        assert result.error, command
+        assert text(result).startswith("so far\n[timed out after 0.5 s;"), command
     assert not shell.survivors()
 
 
@@ -155,16 +162,17 @@ DETACHED = [
 ]
 
 
-@pytest.mark.parametrize("command", DETACHED)
-def test_setsid_nohup_and_double_forks_die_with_the_session(tmp_path: Path, command: str) -> None:
-    for mode in MODES:
-        shell = BashSession(tmp_path.resolve(), mode)
-        if shell.how() == mode:
+@pytest.mark.parametrize("mode", MODES)
+def test_setsid_nohup_and_double_forks_die_with_the_session(tmp_path: Path, mode: str) -> None:
+    shell = BashSession(tmp_path.resolve(), mode)
+    if shell.how() == mode:
+        for command in DETACHED:
+            before = len(shell.survivors())
             shell.run(command)
-            assert shell.survivors()
-        shell.close()
-        assert not shell.survivors()
-        shell.runner.close()
+            assert len(shell.survivors()) > before, command
+    shell.close()
+    assert not shell.survivors()
+    shell.runner.close()
 
 
 def test_what_an_ended_command_detached_does_not_take_its_neighbour_along(shell: BashSession) -> None:
@@ -322,22 +330,30 @@ def test_a_stopped_command_is_ended_too(shell: BashSession) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL, signal.SIGINT])
-def test_when_the_agent_is_killed_everything_goes_with_it(tmp_path: Path, mode: str, sign: int) -> None:
-    """All that the command starts holds a pipe open, whose end is waited for: /proc need not be polled."""
-    shell = BashSession(tmp_path.resolve())  # for its mark only
-    os.mkfifo(shell.folder / "held")
+def test_when_the_agent_is_killed_everything_goes_with_it(tmp_path: Path, mode: str) -> None:
+    """All that the command starts holds a pipe open, whose end is waited for: /proc need not be polled.
+
+    One agent for each signal; all of them end at the same time.
+    """
     hiding = "exec 9>held; trap '' TERM HUP; setsid -f sleep 300; echo on >&9; sleep 300; sleep 300"
-    environ = {**os.environ, "TEST_MARK": shell.mark}
-    agent = drive(shell.folder, mode, 60_000, hiding, env=environ, stderr=subprocess.DEVNULL)
-    with (shell.folder / "held").open("rb", buffering=0) as held:
-        assert held.read(3) == b"on\n"
-        assert shell.survivors()
-        agent.send_signal(sign)
-        agent.communicate()
-        assert held.read(1) == b""
-    assert not survivors(shell.mark)
-    shell.runner.close()
+    with ExitStack() as stack:
+        agents = []
+        for sign in (signal.SIGTERM, signal.SIGHUP, signal.SIGKILL, signal.SIGINT):
+            folder, mark = tmp_path.resolve() / sign.name, f"mark-{uuid.uuid4().hex}"
+            folder.mkdir()
+            os.mkfifo(folder / "held")
+            environ = {**os.environ, "TEST_MARK": mark}
+            agent = drive(folder, mode, 60_000, hiding, env=environ, stderr=subprocess.DEVNULL)
+            held = stack.enter_context((folder / "held").open("rb", buffering=0))
+            assert held.read(3) == b"on\n"
+            assert survivors(mark)
+            agents.append((sign, agent, held, mark))
+        for sign, agent, _, _ in agents:
+            agent.send_signal(sign)
+        for sign, agent, held, mark in agents:
+            agent.communicate()
+            assert held.read(1) == b"", sign
+            assert not survivors(mark), sign
 
 
 def test_an_agent_that_was_stopped_finds_its_command_done_when_it_goes_on(tmp_path: Path) -> None:
@@ -359,8 +375,14 @@ def test_a_clock_that_jumps_changes_no_time_limit(
     """The wall's clock as this process sees it: the machine's own cannot be turned in a test."""
     true = time.time
     monkeypatch.setattr(time, "time", lambda: true() + jump)
-    assert shell.say("sleep 0.3; echo whole", timeout=20_000) == "whole"
-    assert "timed out after 0.2 s" in shell.say("sleep 300", timeout=200)
+
+    async def both() -> list[str]:
+        calls = (shell.arun("sleep 0.3; echo whole", timeout=20_000), shell.arun("sleep 300", timeout=200))
+        return [text(result) for result in await asyncio.gather(*calls)]
+
+    whole, late = shell.runner.run(both())
+    assert whole == "whole"
+    assert "timed out after 0.2 s" in late
 
 
 def test_of_three_at_once_one_may_time_out(shell: BashSession) -> None:
