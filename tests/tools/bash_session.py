@@ -33,9 +33,9 @@ class BashSession:
     limits: CommandLimits = field(default_factory=CommandLimits)
     mark: str = field(default_factory=lambda: f"mark-{uuid.uuid4().hex}")
     shown: list[str] = field(default_factory=list)
+    runner: asyncio.Runner = field(default_factory=asyncio.Runner)
 
     def __post_init__(self) -> None:
-        self.runner = asyncio.Runner()
         self.count = 0
         environ = {**os.environ, "TEST_MARK": self.mark}
         environ["MAKEROOM_NAMESPACE"] = "on" if self.mode == "namespace" else "off"

@@ -181,25 +181,27 @@ def test_looking_at_a_job_needs_no_permission_and_starting_one_does(shell: BashS
     assert TOOL.title(started) == "make"
 
 
-def test_closing_a_session_twice_or_before_its_first_command_is_fine(shell: BashSession) -> None:
-    shell.close()
-    shell.run("sleep 300", run_in_background=True)
-    shell.close()
-    assert not shell.survivors()
-    shell.close()
-    assert shell.say("echo again") == "again"
+def test_closing_a_session_twice_or_before_its_first_command_is_fine(new_shell: BashSession) -> None:
+    new_shell.close()
+    new_shell.run("sleep 300", run_in_background=True)
+    new_shell.close()
+    assert not new_shell.survivors()
+    new_shell.close()
+    assert new_shell.say("echo again") == "again"
 
 
-def test_one_that_the_session_ended_is_not_said_to_have_an_exit_code(shell: BashSession) -> None:
+def test_one_that_the_session_ended_is_not_said_to_have_an_exit_code(new_shell: BashSession) -> None:
     told: list[str] = []
-    shell.say("echo up; sleep 300", run_in_background=True)
-    command_runner(shell.context).on_finish = lambda job: told.append(announcement(job, shell.context))
-    assert wait_until(lambda: "up" in shell.say(job="b1"))
-    shell.close()
+    new_shell.say("echo up; sleep 300", run_in_background=True)
+    command_runner(new_shell.context).on_finish = lambda job: told.append(
+        announcement(job, new_shell.context)
+    )
+    assert wait_until(lambda: "up" in new_shell.say(job="b1"))
+    new_shell.close()
     (line,) = told
     assert line.startswith("Background command b1 (echo up; sleep 300) ended with the session, after ")
     assert line.endswith(" (3 bytes).")
-    assert "[job b1: ended with the session, " in shell.say(job="b1")
+    assert "[job b1: ended with the session, " in new_shell.say(job="b1")
 
 
 def test_one_whose_supervisor_was_killed_is_said_to_have_been_killed_with_it(tmp_path: Path) -> None:
@@ -217,54 +219,54 @@ def test_one_whose_supervisor_was_killed_is_said_to_have_been_killed_with_it(tmp
 
 
 def test_one_that_cannot_be_ended_alone_takes_the_others_along_which_is_said(
-    shell: BashSession, monkeypatch: pytest.MonkeyPatch
+    new_shell: BashSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The request never arrives: the supervisor could answer even before a limit of 0 s is over.
     monkeypatch.setattr(CommandHandle, "end", lambda command: None)
     monkeypatch.setattr(jobs, "_END_LIMIT_S", 0.0)
     for _ in range(2):
-        shell.run("sleep 300", run_in_background=True)
-    assert shell.say(job="b1", kill=True).startswith("[job b1: stopped, ")
-    assert shell.jobs["b2"].state == "ended with all commands, as one of them could not be ended alone"
+        new_shell.run("sleep 300", run_in_background=True)
+    assert new_shell.say(job="b1", kill=True).startswith("[job b1: stopped, ")
+    assert new_shell.jobs["b2"].state == "ended with all commands, as one of them could not be ended alone"
 
 
-def test_closing_while_the_supervisor_is_being_started_ends_that_too(shell: BashSession) -> None:
+def test_closing_while_the_supervisor_is_being_started_ends_that_too(new_shell: BashSession) -> None:
     async def both() -> bool:
-        started = asyncio.ensure_future(command_runner(shell.context).supervisor())
+        started = asyncio.ensure_future(command_runner(new_shell.context).supervisor())
         await asyncio.sleep(0)
-        await command_runner(shell.context).close()
+        await command_runner(new_shell.context).close()
         return (await started).alive
 
-    assert not shell.runner.run(both())
+    assert not new_shell.runner.run(both())
 
 
-def test_closing_while_a_command_runs_ends_that_too(shell: BashSession) -> None:
+def test_closing_while_a_command_runs_ends_that_too(new_shell: BashSession) -> None:
     async def both() -> str:
-        task = asyncio.ensure_future(shell.arun("touch on; sleep 300"))
-        while not (shell.folder / "on").exists():
+        task = asyncio.ensure_future(new_shell.arun("touch on; sleep 300"))
+        while not (new_shell.folder / "on").exists():
             await asyncio.sleep(0.005)
-        await command_runner(shell.context).close()
+        await command_runner(new_shell.context).close()
         return text(await task)
 
-    assert "was killed" in shell.runner.run(both())
-    assert not shell.survivors()
+    assert "was killed" in new_shell.runner.run(both())
+    assert not new_shell.survivors()
 
 
-def test_warming_up_starts_what_runs_commands_and_no_more(shell: BashSession) -> None:
-    shell.runner.run(command_runner(shell.context).supervisor())
-    supervisor = command_runner(shell.context)._supervisor
+def test_warming_up_starts_what_runs_commands_and_no_more(new_shell: BashSession) -> None:
+    new_shell.runner.run(command_runner(new_shell.context).supervisor())
+    supervisor = command_runner(new_shell.context)._supervisor
     assert supervisor is not None
     assert supervisor.alive
-    assert shell.say("echo hi") == "hi"
-    assert command_runner(shell.context)._supervisor is supervisor
+    assert new_shell.say("echo hi") == "hi"
+    assert command_runner(new_shell.context)._supervisor is supervisor
 
 
-def test_another_event_loop_gets_a_supervisor_of_its_own(shell: BashSession) -> None:
-    assert shell.say("echo one") == "one"
+def test_another_event_loop_gets_a_supervisor_of_its_own(new_shell: BashSession) -> None:
+    assert new_shell.say("echo one") == "one"
 
     async def in_another_loop() -> str:
-        said = text(await shell.arun("echo two"))
-        await command_runner(shell.context).close()
+        said = text(await new_shell.arun("echo two"))
+        await command_runner(new_shell.context).close()
         return said
 
     assert asyncio.run(in_another_loop()) == "two"
