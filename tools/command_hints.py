@@ -35,32 +35,29 @@ _PROMPT = re.compile(
     re.IGNORECASE,
 )
 _MAX_PROMPT_CHARS = 400
-_OUTPUT_HINTS = tuple(
-    (re.compile(pattern, re.IGNORECASE), hint)
-    for pattern, hint in (
-        (
-            r"Input is not from a terminal|must be run (?:in|from) a terminal|input device is not a TTY"
-            r"|not a (?:tty|terminal)\b|Error opening terminal|no tty present",
-            "this program wants a terminal and commands have none: use batch options, or ask the person to "
-            "run it with `!` in front",
-        ),
-        (
-            r"sudo: (?:a terminal is required|a password is required|.* must be owned by uid 0"
-            r"|effective uid is not 0|The \"no new privileges\")",
-            "sudo cannot ask for a password here, and has no rights in a user namespace: ask the person to "
-            "run the command with `!` in front, or to start makeroom with MAKEROOM_NAMESPACE=off",
-        ),
-        (
-            r"could not read (?:Username|Password)|terminal prompts disabled|Host key verification failed"
-            r"|Permission denied \(publickey",
-            "git and ssh cannot ask here: a stored credential, an SSH agent or a known host key is needed. "
-            "Tell the person which",
-        ),
-        (
-            r"Aborting commit due to empty commit message",
-            "no editor opens here: give the message with `git commit -m` or `-F`",
-        ),
-    )
+_OUTPUT_HINTS = (  # a pattern, in any letter case, and what to do about it
+    (
+        r"Input is not from a terminal|must be run (?:in|from) a terminal|input device is not a TTY"
+        r"|not a (?:tty|terminal)\b|Error opening terminal|no tty present",
+        "this program wants a terminal and commands have none: use batch options, or ask the person to "
+        "run it with `!` in front",
+    ),
+    (
+        r"sudo: (?:a terminal is required|a password is required|.* must be owned by uid 0"
+        r"|effective uid is not 0|The \"no new privileges\")",
+        "sudo cannot ask for a password here, and has no rights in a user namespace: ask the person to "
+        "run the command with `!` in front, or to start makeroom with MAKEROOM_NAMESPACE=off",
+    ),
+    (
+        r"could not read (?:Username|Password)|terminal prompts disabled|Host key verification failed"
+        r"|Permission denied \(publickey",
+        "git and ssh cannot ask here: a stored credential, an SSH agent or a known host key is needed. "
+        "Tell the person which",
+    ),
+    (
+        r"Aborting commit due to empty commit message",
+        "no editor opens here: give the message with `git commit -m` or `-F`",
+    ),
 )
 
 
@@ -117,7 +114,7 @@ def looks_like_prompt(text: str) -> bool:
 def hint(line: str, output: str) -> str | None:
     """What to do about a command that wanted a person; None where nothing points to that."""
     for pattern, advice in _OUTPUT_HINTS:
-        if pattern.search(output):
+        if re.search(pattern, output, re.IGNORECASE):
             return advice
     if output.strip():
         return None

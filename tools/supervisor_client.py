@@ -33,6 +33,10 @@ class SupervisorLost(Exception):
     """Commands cannot be started, or the process that watched them is gone; the text says why."""
 
 
+def _future() -> asyncio.Future[Any]:
+    return asyncio.get_running_loop().create_future()
+
+
 @dataclass(slots=True, eq=False)
 class CommandHandle:
     """A command under way.
@@ -46,11 +50,11 @@ class CommandHandle:
     number: int
     take: Callable[[bytes], object]  # gets the output as it comes
     fd: int
-    pid: asyncio.Future[int | OSError] = field(default_factory=lambda: _future())
-    exited: asyncio.Future[int | None] = field(default_factory=lambda: _future())
-    closed: asyncio.Future[None] = field(default_factory=lambda: _future())
-    over: asyncio.Future[None] = field(default_factory=lambda: _future())
-    left: asyncio.Future[list[tuple[int, str]]] = field(default_factory=lambda: _future())
+    pid: asyncio.Future[int | OSError] = field(default_factory=_future)
+    exited: asyncio.Future[int | None] = field(default_factory=_future)
+    closed: asyncio.Future[None] = field(default_factory=_future)
+    over: asyncio.Future[None] = field(default_factory=_future)
+    left: asyncio.Future[list[tuple[int, str]]] = field(default_factory=_future)
     strays: int = 0  # how many of its processes were alive when the shell ended
 
     def read(self) -> None:
@@ -91,10 +95,6 @@ class CommandHandle:
         self.left = _future()
         self.send({"op": "left", "n": self.number})
         return await self.left
-
-
-def _future() -> asyncio.Future[Any]:
-    return asyncio.get_running_loop().create_future()
 
 
 def _settle(future: asyncio.Future[Any], value: Any) -> None:

@@ -169,11 +169,11 @@ class Supervisor:
 
 def end_all(enclosed: bool, groups: list[int]) -> None:
     """TERM to everything below this process, after half a second KILL. `groups` matter without /proc."""
-    start = time.monotonic()
     _signal_all(enclosed, groups, signal.SIGTERM)
     _signal_all(enclosed, groups, signal.SIGCONT)
-    while time.monotonic() < start + TERM_GRACE_S + END_LIMIT_S and _collect(groups):
-        if time.monotonic() > start + TERM_GRACE_S:
+    kill_from = time.monotonic() + TERM_GRACE_S
+    while time.monotonic() < kill_from + END_LIMIT_S and _collect(groups):
+        if time.monotonic() > kill_from:
             _signal_all(enclosed, groups, signal.SIGKILL)
         time.sleep(POLL_S)
 
