@@ -33,7 +33,8 @@ class RunningCommand:
     def __init__(self, number: int, pid: int) -> None:
         self.number, self.pid = number, pid
         self.status: int | None = None  # the shell's raw wait status, once it ended
-        self.ending: float | None = None  # when it was sent TERM, in monotonic seconds
+        self.ending: float | None = None  # when its end was asked for, in monotonic seconds
+        self.termed = False  # whether it was sent TERM
 
 
 class Supervisor:
@@ -90,8 +91,6 @@ class Supervisor:
             self.send({"n": number, "left": [[pid, process_table.command_line_of(pid)] for pid in found]})
         elif command.ending is None:
             command.ending = time.monotonic()
-            self.signal_tree(command, signal.SIGTERM)
-            self.signal_tree(command, signal.SIGCONT)  # a stopped process acts on TERM when it goes on
 
     def run(self, number: int, request: dict[str, Any]) -> None:
         out = self.fds.pop(0)
@@ -126,17 +125,20 @@ class Supervisor:
                 self.send({"n": command.number, "over": True})
 
     def advance_endings(self) -> None:
-        """Send KILL to every command that did not end on TERM in time, then to the whole namespace."""
-        ending = [
-            (command, command.ending) for command in self.commands.values() if command.ending is not None
-        ]
-        for command, since in ending:
-            waited = time.monotonic() - since
+        """Take every command that is to end one step further: TERM, KILL, KILL to the whole namespace."""
+        now = time.monotonic()
+        ending = [command for command in self.commands.values() if command.ending is not None]
+        for command in ending:
+            waited = now - (command.ending or now)
             crowded = self.enclosed and len(os.listdir("/proc")) > CROWD_PROCESSES
             if crowded or (self.enclosed and waited > TERM_GRACE_S + KILL_GRACE_S):
                 os.kill(-1, signal.SIGKILL)
             elif waited > TERM_GRACE_S:
                 self.signal_tree(command, signal.SIGKILL)
+            elif not command.termed:
+                command.termed = True
+                self.signal_tree(command, signal.SIGTERM)
+                self.signal_tree(command, signal.SIGCONT)  # a stopped process acts on TERM when it goes on
         if ending:
             self.reap()
 
@@ -169,11 +171,11 @@ class Supervisor:
 
 def end_all(enclosed: bool, groups: list[int]) -> None:
     """TERM to everything below this process, after half a second KILL. `groups` matter without /proc."""
+    start = time.monotonic()
     _signal_all(enclosed, groups, signal.SIGTERM)
     _signal_all(enclosed, groups, signal.SIGCONT)
-    kill_from = time.monotonic() + TERM_GRACE_S
-    while time.monotonic() < kill_from + END_LIMIT_S and _collect(groups):
-        if time.monotonic() > kill_from:
+    while time.monotonic() < start + TERM_GRACE_S + END_LIMIT_S and _collect(groups):
+        if time.monotonic() > start + TERM_GRACE_S:
             _signal_all(enclosed, groups, signal.SIGKILL)
         time.sleep(POLL_S)
 
