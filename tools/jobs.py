@@ -116,7 +116,7 @@ class BackgroundJob:
 class CommandRunner:
     """Runs the commands of a session. `on_finish` is called when a background command ends.
 
-    It is then `unannounced` until the model was told, with the next prompt or as it looked at the command.
+    It then stays in `unannounced` until the model is told: with the next prompt, or when it looks at the job.
     """
 
     def __init__(self, context: ToolContext) -> None:
