@@ -11,7 +11,7 @@ from .controller_run import READ_ALL, ControllerRun, files, run_controller
 
 
 def test_compact_says_what_it_would_do_then_does_it_and_can_be_undone(tmp_path: Path) -> None:
-    files(tmp_path, 30)
+    files(tmp_path, 20)
 
     async def work(run: ControllerRun) -> None:
         await run.do(READ_ALL)

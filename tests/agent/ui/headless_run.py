@@ -13,13 +13,18 @@ from tests.strict_api.server import Server
 RUN_DEADLINE_S = 60  # a guard against hangs
 
 
+def credentials(folder: Path, server: Server | None) -> dict[str, str]:
+    """The variables that lead to the server, and to a home of the test's own."""
+    found = {"HOME": str(folder / "home")}
+    if server is not None:
+        found |= {"ANTHROPIC_BASE_URL": server.base_url, "ANTHROPIC_API_KEY": "test-key-123456"}
+    return found
+
+
 def environment(folder: Path, server: Server | None, **more: str) -> dict[str, str]:
     """The environment of the tests with the server's credentials in place of the user's."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("ANTHROPIC_")}
-    environ["HOME"] = str(folder / "home")
-    if server is not None:
-        environ |= {"ANTHROPIC_BASE_URL": server.base_url, "ANTHROPIC_API_KEY": "test-key-123456"}
-    return environ | more
+    return environ | credentials(folder, server) | more
 
 
 def run_headless(

@@ -36,22 +36,23 @@ def listening(terminal):
     return terminal.again("\x1b[B", lambda: "❯ 2 Yes" in terminal.text)
 
 
-@pytest.mark.parametrize(
-    ("keys", "expected"),
-    [
-        ("y", "scope='once'"),
-        ("a\r", "scope='session'"),
-        ("p\r", "scope='always'"),
-        ("1", "scope='once'"),
-        ("2\r", "scope='session'"),
-        ("4\r", "scope='always'"),
-        ("\r", "scope='session'"),
-        ("\x1b", "stop=True"),
-    ],
-)
-def test_each_key_is_its_answer(terminal, keys, expected):
-    listening(ask(terminal)).type(keys).logged(expected)
-    terminal.misses("Allow bash?")
+ANSWERS = {
+    "y": "scope='once'",
+    "a\r": "scope='session'",
+    "p\r": "scope='always'",
+    "1": "scope='once'",
+    "2\r": "scope='session'",
+    "4\r": "scope='always'",
+    "\r": "scope='session'",
+    "\x1b": "stop=True",
+}
+
+
+def test_each_key_is_its_answer(terminal):
+    for count, (keys, expected) in enumerate(ANSWERS.items(), 1):
+        listening(ask(terminal)).type(keys).misses("Allow bash?")
+        answers = [line for line in terminal.log.splitlines() if line.startswith("answer")]
+        assert len(answers) == count and expected in answers[-1], keys
 
 
 def test_no_takes_a_reason_that_reaches_the_agent(terminal):

@@ -22,13 +22,19 @@ def test_a_prompt_is_echoed_answered_and_the_status_line_stays(terminal):
     assert terminal.everything.count("❯ say hello there") == 1
 
 
-@pytest.mark.parametrize(
-    "newline",
-    [b"\n", b"\x1b\r", b"\\\r", b"\x1b[13;2u", b"\x1b[27;2;13~"],
-    ids=["Ctrl-J", "Alt-Enter", "backslash", "Shift-Enter CSI-u", "Shift-Enter modifyOtherKeys"],
-)
-def test_every_newline_key_makes_a_new_line(terminal, newline):
-    terminal.type(b"one" + newline + b"two").sees("❯ one\n  two").type("\r").logged(r"prompt 'one\ntwo'")
+NEWLINES = {
+    "Ctrl-J": "\n",
+    "Alt-Enter": "\x1b\r",
+    "backslash": "\\\r",
+    "Shift-Enter CSI-u": "\x1b[13;2u",
+    "Shift-Enter modifyOtherKeys": "\x1b[27;2;13~",
+}
+
+
+def test_every_newline_key_makes_a_new_line(terminal):
+    for name, newline in NEWLINES.items():
+        terminal.type(f"{name}{newline}two").sees(f"❯ {name}\n  two").type("\r")
+        terminal.logged(rf"prompt '{name}\ntwo'")
 
 
 def test_ctrl_c_clears_what_is_written_and_up_brings_it_back(terminal):

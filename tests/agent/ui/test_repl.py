@@ -28,7 +28,7 @@ def assert_restored(terminal):
 )
 @pytest.mark.parametrize("busy", [False, True], ids=["idle", "in a turn"])
 def test_the_terminal_is_restored(tmp_path, ending, code, busy):
-    with PtyTerminal(tmp_path, argv=scripted(tmp_path)) as terminal:
+    with PtyTerminal(tmp_path, argv=scripted(tmp_path) if busy else None) as terminal:
         terminal.ready()
         if busy:
             terminal.type("say x;run never\r").sees("compiling")
@@ -78,23 +78,23 @@ def test_suspending_gives_the_terminal_back_and_fg_takes_it_again(tmp_path):
 
 
 def test_the_screen_is_left_with_the_text_and_how_to_go_on(tmp_path):
-    with PtyTerminal(tmp_path, argv=scripted(tmp_path)) as terminal:
+    with PtyTerminal(tmp_path) as terminal:
         terminal.ready().type("say the answer\r").sees("\nthe answer").type("\x04").ends()
         assert terminal.text.endswith("the answer\n\nGo on with: makeroom --resume s42")
 
 
 def test_a_draft_survives_a_kill_and_is_offered_once(tmp_path):
-    with PtyTerminal(tmp_path, argv=scripted(tmp_path)) as terminal:
+    with PtyTerminal(tmp_path) as terminal:
         terminal.ready().type("wait never\r").sees("Ctrl-C to interrupt").type("queued one\r").sees(
             "1 queued"
         )
         terminal.type("half a thou").until(lambda: "half a thou" in drafts(tmp_path), "the draft on disk")
         os.kill(terminal.child, signal.SIGKILL)
         terminal.ends()
-    with PtyTerminal(tmp_path, argv=scripted(tmp_path)) as terminal:
+    with PtyTerminal(tmp_path) as terminal:
         terminal.ready().sees("Restored what you had not sent", "❯ queued one\n  half a thou")
         terminal.type("\x03\x04").ends()
-    with PtyTerminal(tmp_path, argv=scripted(tmp_path)) as terminal:
+    with PtyTerminal(tmp_path) as terminal:
         terminal.ready().type("x").sees("❯ x")
         assert "half" not in terminal.text
         terminal.type("\x03\x04").ends()
@@ -102,7 +102,7 @@ def test_a_draft_survives_a_kill_and_is_offered_once(tmp_path):
 
 
 def test_a_draft_survives_sigterm_too(tmp_path):
-    with PtyTerminal(tmp_path, argv=scripted(tmp_path)) as terminal:
+    with PtyTerminal(tmp_path) as terminal:
         terminal.ready().type("unsent words").sees("❯ unsent words").signal(signal.SIGTERM)
         assert terminal.ends() == 143
     assert "unsent words" in drafts(tmp_path)
@@ -110,7 +110,7 @@ def test_a_draft_survives_sigterm_too(tmp_path):
 
 def test_a_state_folder_that_cannot_be_written_is_told_and_nothing_breaks(tmp_path):
     (tmp_path / "state").write_text("a file is in the way")
-    with PtyTerminal(tmp_path, argv=scripted(tmp_path)) as terminal:
+    with PtyTerminal(tmp_path) as terminal:
         terminal.ready().type("say fine\r").sees("\nfine").type("\x04")
         assert terminal.ends() == 0
         assert "the history is not kept" in terminal.everything
