@@ -5,6 +5,7 @@ A session that another process has open is not waited for: the user may look at 
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -82,7 +83,7 @@ def _choose(menu: Menu, options: Options) -> MenuRow | None:
     if at_screen(options.plain):
         from agent.ui.picker import run_picker  # 110 ms of prompt_toolkit that --continue saves
 
-        return run_picker(menu, options.color)
+        return asyncio.run(run_picker(menu, options.color))
     lines = [one_line(menu.title), *(f"  {one_line(line)}" for line in menu.keyed_lines()[:MAX_LISTED_ROWS])]
     sys.stdout.write("\n".join(lines) + "\n")
     while True:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from agent.app.controller import Controller
@@ -158,21 +160,13 @@ async def _give_to_clipboard(text: str, environ: Mapping[str, str]) -> str | Non
     """The name of the clipboard program that took the text; None where none did."""
     if (command := clipboard_command(environ)) is None:
         return None
-    quiet = asyncio.subprocess.DEVNULL  # xclip stays behind and would hold a pipe
+    quiet = dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL)  # xclip stays and would hold a pipe
+    give = partial(subprocess.run, command, env=environ, timeout=CLIPBOARD_TIMEOUT_S, check=True, **quiet)
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.PIPE, stdout=quiet, stderr=quiet, env=dict(environ)
-        )
-    except OSError:
+        await asyncio.to_thread(give, input=text.encode())
+    except (OSError, subprocess.SubprocessError):
         return None
-    try:
-        async with asyncio.timeout(CLIPBOARD_TIMEOUT_S):
-            await process.communicate(text.encode())
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        return None
-    return Path(command[0]).name if process.returncode == 0 else None
+    return Path(command[0]).name
 
 
 def _secret_masks(controller: Controller) -> SecretMasks:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from agent.app.controller import Controller
 from agent.app.setup import RunSetup
 from agent.errors import AgentError, UsageError
-from agent.events import Emit, Event, TurnFinished
+from agent.events import Emit, TurnFinished
 from agent.ports import Approver, Deny, PermissionQuestion
 from transcripts.record_errors import StoreError
 
@@ -64,19 +64,12 @@ async def _run(setup: RunSetup, make_controller: MakeController, prompt: str) ->
 
 
 async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str, signalled: list[int]) -> int:
-    output: RunOutput | None = None
-    early: list[Event] = []  # events from before the session is known, which the first line names
-
-    def emit(event: Event) -> None:
-        (output.show if output else early.append)(event)
-
-    controller = make_controller(emit, DenyAll())
+    output = RunOutput(setup.options.output_format, setup.masks.text)
+    controller = make_controller(output.show, DenyAll())
     code, error = 1, "the run was cut short"
     try:
         await controller.ready()
-        output = _run_output(setup, controller)
-        for event in early:
-            output.show(event)
+        output.begin(controller.status, tuple(controller.in_use[1].tools))
         ended = await controller.prompt(prompt)
         code, error = _exit_code(controller, ended), ended.error
     except (AgentError, StoreError) as failure:
@@ -88,14 +81,9 @@ async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str,
         error = f"a fault within makeroom: {type(failure).__name__}: {failure}"
     finally:
         await controller.close()
-    output = output or _run_output(setup, controller)
+    output.begin(controller.status)  # where `ready` failed
     written = output.finish(signalled[0] if signalled else code, error)
     return signalled[0] if signalled else written or code
-
-
-def _run_output(setup: RunSetup, controller: Controller) -> RunOutput:
-    tools = tuple(controller.context.tools) if controller.context else ()
-    return RunOutput(setup.options.output_format, controller.status, tools, setup.masks.text)
 
 
 def _exit_code(controller: Controller, ended: TurnFinished) -> int:

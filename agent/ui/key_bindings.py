@@ -7,6 +7,8 @@ from prompt_toolkit.filters import Condition, is_searching
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
+from tools.text_encoding import pluralize
+
 from .approval import full_question
 from .input_editor import EXIT_WORDS
 from .picker import add_picker_keys
@@ -175,7 +177,8 @@ def _interrupt(state: ReplState) -> bool:
         state.status_hint.show("stuck", "Still ending; press again to leave", REPEAT_S)
         return True
     live_view.interrupting = state.queue.interrupt()
-    state.editor.put_back(*(item.text for item in state.queue.take_all()))
+    state.editor.put_back(*(item.text for item in state.queue.queued))
+    state.queue.queued.clear()
     state.refresh()
     state.terminal.invalidate()
     return True
@@ -184,8 +187,8 @@ def _interrupt(state: ReplState) -> bool:
 def _leave_unless_jobs(state: ReplState) -> None:
     """Ctrl-D on an empty line: leave; with background jobs only the second time."""
     jobs = state.driver.status().jobs if state.driver else 0
-    commands = "1 background command" if jobs == 1 else f"{jobs} background commands"
     if jobs and not state.status_hint.shows("jobs"):
+        commands = pluralize(jobs, "background command")
         state.status_hint.show("jobs", f"{commands} would end; Ctrl-D again leaves", REPEAT_S)
     else:
         state.leave(0)

@@ -12,12 +12,11 @@ from collections.abc import Callable
 from itertools import accumulate
 from typing import TextIO
 
-from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.formatted_text.utils import fragment_list_len
+from prompt_toolkit.formatted_text import StyleAndTextTuples, fragment_list_len
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.input.vt100_parser import Vt100Parser
-from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 

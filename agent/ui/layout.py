@@ -7,10 +7,17 @@ import time
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition, is_searching
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.layout.containers import ConditionalContainer, HSplit, VerticalAlign, Window
-from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl, SearchBufferControl
-from prompt_toolkit.layout.dimension import Dimension
-from prompt_toolkit.layout.layout import Layout
+from prompt_toolkit.layout import (
+    BufferControl,
+    ConditionalContainer,
+    Dimension,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    SearchBufferControl,
+    VerticalAlign,
+    Window,
+)
 from prompt_toolkit.layout.processors import BeforeInput, HighlightIncrementalSearchProcessor
 
 from agent.formatting import format_count

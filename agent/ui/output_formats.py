@@ -63,7 +63,7 @@ class PipeWriter:
 
 
 class OutputFormat:
-    """What a run prints. Made once with the run's output, before the first event."""
+    """What a run prints. Made once, when the run's session is known, before the first event."""
 
     def __init__(self, run: RunOutput) -> None:
         self.run = run
@@ -74,34 +74,45 @@ class OutputFormat:
 
 
 class RunOutput:
-    """The output of one run: `show` for each event, `finish` at the end, on every path.
+    """The output of one run: `show` for each event, `begin` once, `finish` at the end, on every path.
 
     The format named `form` writes to `out`; what is told beside it goes to `err`. What the result says is
     summed up here: usage, times, denials and `answer`; of the replies only the last is kept. `started` is the
-    status at the beginning.
+    status at the beginning, `tools` are the names of the tools.
     """
 
-    def __init__(
-        self,
-        form: str,
-        status: Callable[[], Status],
-        tools: Sequence[str] = (),
-        mask: Callable[[str], str] = str,
-    ) -> None:
+    started: Status
+    tools: Sequence[str]
+    _status: Callable[[], Status]
+    _began_at: float
+
+    def __init__(self, form: str, mask: Callable[[str], str] = str) -> None:
         self.out, self.err = PipeWriter(sys.stdout, mask), PipeWriter(sys.stderr, mask)
-        self.started, self.tools, self.answer = status(), tools, ""
-        self._status = status
-        self._began_at = time.monotonic()
+        self.answer = ""
+        self._form = form
+        self._format: OutputFormat | None = None
+        self._early: list[events.Event] = []  # from before `begin`
         self._requested_at: float | None = None
         self._api_seconds = 0.0
         self._usage = Usage()
         self._last: Reply | None = None
         self._denials: list[dict[str, Any]] = []
         self._code: int | None = None
-        self._format: OutputFormat = pkgutil.resolve_name(OUTPUT_FORMATS[form])(self)
+
+    def begin(self, status: Callable[[], Status], tools: Sequence[str] = ()) -> None:
+        """The session is known, which the first line names; only the first call counts."""
+        if self._format is None:
+            self.started, self.tools, self._status = status(), tools, status
+            self._began_at = time.monotonic()
+            self._format = pkgutil.resolve_name(OUTPUT_FORMATS[self._form])(self)
+            for event in self._early:
+                self.show(event)
 
     def show(self, event: events.Event) -> None:
         """Write what an event brings; quick, never raises. A second TurnFinished is left out."""
+        if self._format is None:
+            self._early.append(event)
+            return
         if isinstance(event, events.TurnFinished):
             if self._code is not None:
                 return
@@ -246,14 +257,12 @@ def stderr_line(event: events.Event) -> str:
     match event:
         case events.Notice(text, level):
             return escape_prose(text) if level == "info" else f"{level}: {escape_prose(text)}"
-        case events.ContextCompacted(notice):
-            return escape_prose(notice)
+        case events.ContextCompacted(text) | events.CommandOutput(text):
+            return escape_prose(text)
         case events.Retrying():
             return retrying_message(event)
         case events.TurnFinished(error=error) if error:
             return f"error: {escape_strict(error)}"
-        case events.CommandOutput(text):
-            return escape_prose(text)
         case _:
             return ""
 

@@ -13,20 +13,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from prompt_toolkit.data_structures import Point
 from prompt_toolkit.filters import Condition, FilterOrBool
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
-from prompt_toolkit.layout.containers import HSplit, Window
-from prompt_toolkit.layout.layout import Layout
+from prompt_toolkit.layout import HSplit, Layout, Window
+
+from agent.menus import Menu, MenuRow
 
 from .terminal import Terminal, exit_on_signals, lines_window
 from .terminal_text import RenderContext, cell_width, clip, clip_painted, hang, longest_end, one_line, wrap
-
-if TYPE_CHECKING:
-    from agent.menus import Menu, MenuRow
 
 MARKER = "❯ "
 SEARCH_LABEL = "search: "
@@ -71,21 +68,16 @@ class DrawnPicker:
 NOT_DRAWN = DrawnPicker([], (0, 0), 1)
 
 
-def open_menu(menu: Menu) -> PickerState:
-    """The state of a menu that was just opened: everything is there, the first row is marked."""
-    return PickerState(menu, tuple(range(len(menu.rows))))
+def search_menu(menu: Menu, words: str = "") -> PickerState:
+    """Show the rows that hold all of the words, in any case; the first of them is marked."""
+    wanted = words.casefold().split()
+    found = (place for place, row in enumerate(menu.rows) if _holds(row, wanted))
+    return PickerState(menu, tuple(found), words)
 
 
 def move_mark(state: PickerState, by: int) -> PickerState:
     """Mark another row; beyond the ends is at the ends."""
     return replace(state, at=max(0, min(state.at + by, len(state.found) - 1)))
-
-
-def search_menu(state: PickerState, words: str) -> PickerState:
-    """Show the rows that hold all of the words, in any case; mark the first."""
-    wanted = words.casefold().split()
-    found = [place for place, row in enumerate(state.menu.rows) if _holds(row, wanted)]
-    return PickerState(state.menu, tuple(found), words)
 
 
 def _holds(row: MenuRow, wanted: list[str]) -> bool:
@@ -185,7 +177,7 @@ class Picker:
         """Show the menu and wait; cancelling takes it off the screen."""
         async with self._one_at_a_time:
             self._answer = asyncio.get_running_loop().create_future()
-            self.state, self._opened_at = open_menu(menu), time.monotonic()
+            self.state, self._opened_at = search_menu(menu), time.monotonic()
             self.on_change()
             try:
                 return await self._answer
@@ -212,14 +204,14 @@ class Picker:
         if state is None:
             return
         if state.menu.filters:
-            self._set_state(search_menu(state, state.words + " ".join(text.split("\n"))))
+            self._set_state(search_menu(state.menu, state.words + " ".join(text.split("\n"))))
         elif (row := state.menu.row_for_key(text)) is not None:
             self._take(row)
 
     def erase(self, kept: Callable[[str], str]) -> None:
         """Take something off the words of the search."""
         if self.state is not None and self.state.words:
-            self._set_state(search_menu(self.state, kept(self.state.words)))
+            self._set_state(search_menu(self.state.menu, kept(self.state.words)))
 
     def enter(self) -> None:
         """Choose the marked row."""
@@ -274,12 +266,8 @@ def picker_window(picker: Picker) -> Window:
     return lines_window(lambda: picker.drawn.lines, focusable=True, get_cursor_position=cursor)
 
 
-def run_picker(menu: Menu, color: str) -> MenuRow | None:
+async def run_picker(menu: Menu, color: str) -> MenuRow | None:
     """Show a menu while no session has the screen. Raises SystemExit when a signal ends it."""
-    return asyncio.run(_run_picker(menu, color))
-
-
-async def _run_picker(menu: Menu, color: str) -> MenuRow | None:
     terminal = Terminal(color)
     picker = Picker(terminal.invalidate)
     keys = KeyBindings()

@@ -89,10 +89,10 @@ class PlainView:
         if text:
             self._out.line(text)
 
-    def prompt_for(self, text: str) -> None:
-        """Print a prompt, without an end of line."""
-        sys.stdout.write(text)
-        sys.stdout.flush()
+    async def answer_to(self, prompt: str) -> str | None:
+        """Print a prompt, without an end of line, and read a line; None at the end of input."""
+        _write_now(prompt)
+        return await self._lines.next()
 
     async def ask(self, question: PermissionQuestion) -> Allow | Deny:
         """Ask with lettered answers; the end of input refuses and stops."""
@@ -103,8 +103,7 @@ class PlainView:
         for choice in choices:
             self._out.line(f"  {choice.letter}: {choice.text if choice.answer else REASON_HINT}")
         while True:
-            self.prompt_for("Answer: ")
-            line = await self._lines.next()
+            line = await self.answer_to("Answer: ")
             if line is None:
                 return Deny("", stop=True)
             key, _, reason = line.strip().partition(" ")
@@ -118,8 +117,7 @@ class PlainView:
         for row in menu.keyed_lines():
             self._out.line(f"  {one_line(row)}")
         while True:
-            self.prompt_for("Which? (a number, or Enter to leave) ")
-            line = await self._lines.next()
+            line = await self.answer_to("Which? (a number, or Enter to leave) ")
             if line is None or not line.strip():
                 return None
             if (chosen := menu.row_for_key(line.strip())) is not None:
@@ -128,15 +126,19 @@ class PlainView:
     def _copy(self, event: events.ClipboardCopy) -> events.Notice:
         if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
             return events.Notice("there is no clipboard here", "warning")
-        self.prompt_for(clipboard_sequence(event.text))
+        _write_now(clipboard_sequence(event.text))
         return events.Notice(event.words)
 
     async def _refusal(self, reason: str) -> Deny:
         if reason:
             return Deny(reason)
-        self.prompt_for("Why? (Enter for no reason) ")
-        line = await self._lines.next()
+        line = await self.answer_to("Why? (Enter for no reason) ")
         return Deny("", stop=True) if line is None else Deny(line.strip())
+
+
+def _write_now(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 def plain_text(event: events.Event, ctx: RenderContext) -> str:
@@ -171,8 +173,7 @@ class PlainRepl:
     """One session: a line is read and run, then the next."""
 
     def __init__(self, make_driver: Factory, mask: Callable[[str], str]) -> None:
-        self._lines = LineReader()
-        view = self._view = PlainView(self._lines, mask)
+        view = self._view = PlainView(LineReader(), mask)
         self._driver = make_driver(view.emit, view, view if at_terminal() else None)
         self._running: asyncio.Task[bool] | None = None
 
@@ -202,15 +203,11 @@ class PlainRepl:
 
     async def _run_lines(self, prompt: str) -> None:
         await self._driver.ready()
-        line: str | None = prompt or await self._next_line()
+        line: str | None = prompt or await self._view.answer_to(LINE_PROMPT)
         while line is not None and line.strip() not in EXIT_WORDS:
             if line.strip() and not await self._run_line(line):
                 return
-            line = await self._next_line()
-
-    async def _next_line(self) -> str | None:
-        self._view.prompt_for(LINE_PROMPT)
-        return await self._lines.next()
+            line = await self._view.answer_to(LINE_PROMPT)
 
     async def _run_line(self, line: str) -> bool:
         """Run a line in a task of its own, which can be interrupted. False when it ends the session."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from agent.app.setup import RunSetup
 from agent.ports import Factory
 
 from .key_bindings import build_key_bindings
@@ -18,9 +19,6 @@ from .plain_repl import PlainRepl
 from .repl_state import QueuedInput, ReplState
 from .terminal import exit_on_signals
 from .terminal_text import at_screen
-
-if TYPE_CHECKING:
-    from agent.app.setup import RunSetup
 
 LOAD_DELAY_S = 0.05  # after the first paint, for the first keys, before loading competes with them
 

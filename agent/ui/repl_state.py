@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from agent.app.setup import RunSetup
 from agent.ports import Driver
 
 from .approval import ApprovalDialog
@@ -19,8 +20,6 @@ from .picker import Picker
 from .terminal import Terminal
 
 if TYPE_CHECKING:
-    from agent.app.setup import RunSetup
-
     from .transcript_view import TranscriptView
 
 
@@ -66,11 +65,6 @@ class InputQueue:
     def add_command(self, line: str) -> None:
         """Queue a command that a key stands for."""
         self.add(QueuedInput("", line, line))
-
-    def take_all(self) -> list[QueuedInput]:
-        """Take all waiting items out, oldest first."""
-        taken, self.queued = list(self.queued), deque()
-        return taken
 
     def interrupt(self) -> bool:
         """Cancel what runs. False when nothing does."""

@@ -19,12 +19,8 @@ from typing import Any
 from prompt_toolkit.application import Application
 from prompt_toolkit.data_structures import Point, Size
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
-from prompt_toolkit.key_binding import KeyBindings
-from prompt_toolkit.key_binding.key_processor import KeyPress
-from prompt_toolkit.layout.containers import Window
-from prompt_toolkit.layout.controls import FormattedTextControl
-from prompt_toolkit.layout.dimension import Dimension
-from prompt_toolkit.layout.layout import Layout
+from prompt_toolkit.key_binding import KeyBindings, KeyPress
+from prompt_toolkit.layout import Dimension, FormattedTextControl, Layout, Window
 from prompt_toolkit.layout.screen import Screen
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output

@@ -24,7 +24,8 @@ class Run:
     def __init__(self, form):
         self.out, self.err = io.StringIO(), io.StringIO()
         with redirect_stdout(self.out), redirect_stderr(self.err):
-            self.output = RunOutput(form, lambda: STATUS, ("bash", "read"))
+            self.output = RunOutput(form)
+            self.output.begin(lambda: STATUS, ("bash", "read"))
 
     def show(self, *shown):
         for event in shown:
@@ -162,7 +163,8 @@ def test_a_reader_that_goes_away_is_noticed_quietly():
     reading, writing = os.pipe()
     with os.fdopen(writing, "w") as out:
         with redirect_stdout(out), redirect_stderr(io.StringIO()):
-            output = RunOutput("stream-json", lambda: STATUS)
+            output = RunOutput("stream-json")
+            output.begin(lambda: STATUS)
         os.close(reading)
         for event in TURN:
             output.show(event)

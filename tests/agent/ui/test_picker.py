@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from wcwidth import wcswidth
 
 from agent.menus import Menu, MenuRow, question_menu
-from agent.ui.picker import draw_picker, move_mark, open_menu, search_menu
+from agent.ui.picker import draw_picker, move_mark, search_menu
 from agent.ui.terminal_text import RenderContext, Theme
 
 from .pty_terminal import PtyTerminal
@@ -100,7 +100,7 @@ def test_nothing_is_wider_than_the_screen_and_nothing_steers_it(columns, filters
     menu = Menu(SAMPLES[9], tuple(MenuRow("v", sample, (sample, sample)) for sample in SAMPLES), filters)
     for at in range(len(SAMPLES)):
         for words in ("", SAMPLES[at]):
-            state = move_mark(search_menu(open_menu(menu), words), at)
+            state = move_mark(search_menu(menu, words), at)
             drawn = draw_picker(state, RenderContext(columns, Theme()), 20)
             text = "\n".join(drawn.lines)
             assert too_wide(text, columns) == []
@@ -110,7 +110,7 @@ def test_nothing_is_wider_than_the_screen_and_nothing_steers_it(columns, filters
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.text(max_size=60), max_size=9), st.integers(-3, 9), st.integers(2, 30), st.integers(4, 90))
 def test_the_marked_row_is_on_any_screen(titles, by, rows, columns):
-    state = move_mark(open_menu(Menu("Which?", tuple(MenuRow(text, text, FACTS) for text in titles))), by)
+    state = move_mark(search_menu(Menu("Which?", tuple(MenuRow(text, text, FACTS) for text in titles))), by)
     drawn = draw_picker(state, RenderContext(columns, Theme(False)), rows)
     assert len(drawn.lines) <= rows
     line, at = drawn.cursor
@@ -120,14 +120,14 @@ def test_the_marked_row_is_on_any_screen(titles, by, rows, columns):
 
 @pytest.mark.parametrize("columns", [30, 40, 80, 120])
 def test_each_row_tells_when_and_the_marked_one_all_of_its_facts(columns):
-    lines = bare_lines(draw_picker(open_menu(SESSIONS), RenderContext(columns, Theme()), 20))
+    lines = bare_lines(draw_picker(search_menu(SESSIONS), RenderContext(columns, Theme()), 20))
     text = "\n".join(lines)
     assert all(fact in text for fact in FACTS)
     assert text.count("yesterday 14:02") == len([line for line in lines if "session " in line]) >= 4
 
 
 def test_a_short_screen_shows_titles_alone_and_the_smallest_one_the_marked_row():
-    state = move_mark(open_menu(SESSIONS), 7)
+    state = move_mark(search_menu(SESSIONS), 7)
     assert "  session 6\n❯ session 7\n  session 8" in "\n".join(
         bare_lines(draw_picker(state, RenderContext(40, Theme()), 6))
     )
@@ -135,28 +135,28 @@ def test_a_short_screen_shows_titles_alone_and_the_smallest_one_the_marked_row()
 
 
 def test_moving_stops_at_the_ends():
-    state = open_menu(SESSIONS)
+    state = search_menu(SESSIONS)
     assert move_mark(state, -1).at == 0
     assert move_mark(state, 1 << 30).marked.value == "id39"
     assert move_mark(move_mark(state, 1 << 30), 1).at == 39
-    assert move_mark(search_menu(state, "nowhere"), 5).marked is None
+    assert move_mark(search_menu(SESSIONS, "nowhere"), 5).marked is None
 
 
 def test_the_search_takes_all_words_in_any_case_and_marks_the_first():
-    state = search_menu(move_mark(open_menu(SESSIONS), 20), "SESSION über id3 ")
+    state = search_menu(SESSIONS, "SESSION über id3 ")
     assert state.marked.value == "id3" and len(state.found) == 11
-    assert search_menu(state, "id17").marked.value == "id17"
-    assert search_menu(state, "").found == open_menu(SESSIONS).found
+    assert search_menu(SESSIONS, "id17").marked.value == "id17"
+    assert search_menu(SESSIONS, "").found == search_menu(SESSIONS).found
 
 
 def test_a_page_is_what_was_shown():
-    drawn = draw_picker(open_menu(SESSIONS), RenderContext(80, Theme()), 23)
+    drawn = draw_picker(search_menu(SESSIONS), RenderContext(80, Theme()), 23)
     assert drawn.page == len([line for line in bare_lines(drawn) if "session" in line]) == 10
 
 
 def test_a_question_shows_its_keys_and_all_of_its_words():
     menu = question_menu("Are you quite sure about it?", yes="Yes, with some more words than fit", no="No")
-    lines = bare_lines(draw_picker(open_menu(menu), RenderContext(20, Theme()), 20))
+    lines = bare_lines(draw_picker(search_menu(menu), RenderContext(20, Theme()), 20))
     assert lines[:5] == [
         "Are you quite sure",
         "about it?",
@@ -164,7 +164,7 @@ def test_a_question_shows_its_keys_and_all_of_its_words():
         "  more words than",
         "  fit",
     ]
-    assert bare_lines(draw_picker(open_menu(menu), RenderContext(20, Theme()), 2))[1].startswith("❯ 1 Yes")
+    assert bare_lines(draw_picker(search_menu(menu), RenderContext(20, Theme()), 2))[1].startswith("❯ 1 Yes")
     assert menu.row_for_key("2").value == "no" and menu.row_for_key("3") is None
 
 
@@ -176,17 +176,17 @@ def test_a_menu_line_by_line_has_keys_that_are_understood():
 
 def test_a_row_that_is_known_by_a_number_shows_it_and_is_found_by_it():
     menu = Menu("Which?", (MenuRow("b", "second", key="12"), MenuRow("a", "first", key="3")))
-    assert bare_lines(draw_picker(open_menu(menu), RenderContext(40, Theme()), 9))[2:4] == [
+    assert bare_lines(draw_picker(search_menu(menu), RenderContext(40, Theme()), 9))[2:4] == [
         "❯ #12  second",
         "  #3  first",
     ]
-    assert search_menu(open_menu(menu), "#3").marked.value == "a"
+    assert search_menu(menu, "#3").marked.value == "a"
 
 
 def test_the_cursor_stands_behind_the_words():
-    drawn = draw_picker(search_menu(open_menu(SESSIONS), "sess "), RenderContext(40, Theme()), 20)
+    drawn = draw_picker(search_menu(SESSIONS, "sess "), RenderContext(40, Theme()), 20)
     line, at = drawn.cursor
     assert bare_lines(drawn)[line][:at] == "search: sess "
-    wide = draw_picker(search_menu(open_menu(SESSIONS), "日本語" * 30), RenderContext(30, Theme()), 20)
+    wide = draw_picker(search_menu(SESSIONS, "日本語" * 30), RenderContext(30, Theme()), 20)
     line, at = wide.cursor
     assert wcswidth(bare_lines(wide)[line]) <= 30 and bare_lines(wide)[line][:at].endswith("日本語")
