@@ -76,7 +76,7 @@ class ApprovalPanel:
 class ApprovalDialog:
     """Implements ports.Approver. `panel` is the question on the screen, or None.
 
-    `on_change` is called when a question comes, goes or looks different.
+    `on_change` is called when a question comes, goes or wants a reason; after a key it is drawn anyway.
     """
 
     def __init__(
@@ -111,7 +111,6 @@ class ApprovalDialog:
             now = self._monotonic()
             self.panel.listens_at, self.panel.word_until = now + LISTEN_DELAY_S, now + WORD_PAUSE_S
             self.panel.typing = True
-            self.on_change()
 
     def press(self, key: str) -> str:
         """A character typed while the question listens; returns what belongs into the draft after all."""
@@ -129,7 +128,6 @@ class ApprovalDialog:
         if chosen.lasting:
             panel.marked = panel.choices.index(chosen)
             panel.word_until = self._monotonic() + WORD_PAUSE_S
-            self.on_change()
         else:
             alone = DIGIT_ALONE_S if key == chosen.digit else LETTER_ALONE_S
             panel.word_until = self._monotonic() + alone

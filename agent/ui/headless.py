@@ -17,6 +17,7 @@ from agent.app.setup import RunSetup
 from agent.errors import AgentError, UsageError
 from agent.events import Emit, TurnFinished
 from agent.ports import Approver, Deny, PermissionQuestion
+from transcripts.entries import Exchange
 from transcripts.record_errors import StoreError
 
 from .output_formats import RunOutput
@@ -91,9 +92,9 @@ def _exit_code(controller: Controller, ended: TurnFinished) -> int:
     session, context = controller.in_use
     if ended.code or not context.permissions.denied:
         return ended.code
-    calls = [entry for entry in session.folded.entries if getattr(entry, "uses", None)]
+    calls = [entry for entry in session.folded.entries if isinstance(entry, Exchange) and entry.uses]
     refused = {call["tool_use_id"] for call in context.permissions.denied}
-    last = calls[-1].uses.values() if calls else ()  # type: ignore[union-attr]
+    last = calls[-1].uses.values() if calls else ()
     return 4 if any(use.id in refused for use in last) else 0
 
 

@@ -114,8 +114,7 @@ class InputEditor:
         state = self.buffer.complete_state
         marked = state.current_completion if state else None
         text = self.buffer.text
-        if state is not None:
-            self.buffer.complete_state = None
+        self.buffer.complete_state = None
         if marked is not None and not marked.text.startswith("/"):
             return True
         if is_command(text) and " " not in text and text[1:] not in names:

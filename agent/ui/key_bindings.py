@@ -34,16 +34,6 @@ def _add_editing_keys(bindings: KeyBindings, state: ReplState) -> None:
     editor = state.editor
     writing = Condition(lambda: get_app().current_buffer is editor.buffer)
 
-    @bindings.add("enter", filter=writing & ~is_searching)
-    def _(event: KeyPressEvent) -> None:
-        if not editor.newline_after_backslash() and not editor.accept_menu(state.command_names()):
-            _submit(state)
-
-    @bindings.add("up", filter=writing & ~is_searching)
-    def _(event: KeyPressEvent) -> None:
-        if editor.buffer.text or not _recall_queued(state):
-            editor.buffer.auto_up()
-
     @bindings.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
         if event.current_buffer is editor.buffer:
@@ -57,6 +47,8 @@ def _add_editing_keys(bindings: KeyBindings, state: ReplState) -> None:
         editor.expand_chips()
         editor.buffer.open_in_editor(validate_and_handle=False)
 
+    bindings.add("enter", filter=writing & ~is_searching)(lambda event: _enter(state))
+    bindings.add("up", filter=writing & ~is_searching)(lambda event: _up(state))
     bindings.add("c-j", filter=writing)(lambda event: editor.buffer.insert_text("\n"))
     bindings.add("escape", "enter", filter=writing)(lambda event: editor.buffer.insert_text("\n"))
     bindings.add("tab", filter=writing)(lambda event: editor.complete(state.command_names()))
@@ -67,18 +59,6 @@ def _add_session_keys(bindings: KeyBindings, state: ReplState) -> None:
     buffer = state.editor.buffer
     idle = Condition(lambda: get_app().current_buffer is buffer) & ~is_searching
 
-    @bindings.add("c-d", filter=idle)
-    def _(event: KeyPressEvent) -> None:
-        if buffer.text:
-            buffer.delete()
-        else:
-            _leave_unless_jobs(state)
-
-    @bindings.add("escape", filter=idle)
-    def _(event: KeyPressEvent) -> None:
-        if not state.editor.close_menu():
-            _escape(state)
-
     @bindings.add("s-tab")
     def _(event: KeyPressEvent) -> None:
         if buffer.complete_state is not None:
@@ -86,6 +66,8 @@ def _add_session_keys(bindings: KeyBindings, state: ReplState) -> None:
         elif state.driver is not None:
             state.driver.cycle_mode()
 
+    bindings.add("c-d", filter=idle)(lambda event: _delete_or_leave(state))
+    bindings.add("escape", filter=idle)(lambda event: _escape(state))
     bindings.add("c-c", filter=~is_searching)(lambda event: _interrupt_or_clear(state))
     bindings.add("<sigint>")(lambda event: _interrupt_or_clear(state))
     bindings.add("c-t", filter=idle)(lambda event: state.queue.add_command("/tasks"))
@@ -122,9 +104,11 @@ def _add_question_keys(bindings: KeyBindings, state: ReplState) -> None:
     bindings.add("escape", filter=reasoning)(lambda event: approval.ask_again())
 
 
-def _submit(state: ReplState) -> None:
-    """Enter: send what is written, or queue it."""
+def _enter(state: ReplState) -> None:
+    """Enter: end a line with a backslash, take a completion, else send what is written, or queue it."""
     editor = state.editor
+    if editor.newline_after_backslash() or editor.accept_menu(state.command_names()):
+        return
     expanded = editor.text
     if not expanded.strip():
         return
@@ -153,8 +137,8 @@ def _interrupt_or_clear(state: ReplState) -> None:
 
 
 def _escape(state: ReplState) -> None:
-    """Esc: end what runs; twice clears what is written, or goes back in the conversation."""
-    if _interrupt(state):
+    """Esc: close the completions, end what runs; twice clears what is written, or goes back."""
+    if state.editor.close_menu() or _interrupt(state):
         return
     written = bool(state.editor.buffer.text)
     if not state.status_hint.shows("escape"):
@@ -180,14 +164,15 @@ def _interrupt(state: ReplState) -> bool:
     state.editor.put_back(*(item.text for item in state.queue.queued))
     state.queue.queued.clear()
     state.refresh()
-    state.terminal.invalidate()
     return True
 
 
-def _leave_unless_jobs(state: ReplState) -> None:
-    """Ctrl-D on an empty line: leave; with background jobs only the second time."""
+def _delete_or_leave(state: ReplState) -> None:
+    """Ctrl-D: delete forward; on an empty line leave, with background jobs only the second time."""
     jobs = state.driver.status().jobs if state.driver else 0
-    if jobs and not state.status_hint.shows("jobs"):
+    if state.editor.buffer.text:
+        state.editor.buffer.delete()
+    elif jobs and not state.status_hint.shows("jobs"):
         commands = pluralize(jobs, "background command")
         state.status_hint.show("jobs", f"{commands} would end; Ctrl-D again leaves", REPEAT_S)
     else:
@@ -215,13 +200,13 @@ def _stash(state: ReplState) -> None:
     state.status_hint.show("stash", hint, REPEAT_S)
 
 
-def _recall_queued(state: ReplState) -> bool:
-    """Up on an empty line: take the newest queued line back. False when there is none."""
-    if not state.queue.queued:
-        return False
-    state.editor.put_back(state.queue.queued.pop().text)
-    state.refresh()
-    return True
+def _up(state: ReplState) -> None:
+    """Up: go up in the text, or back in the history; on an empty line take the newest queued one back."""
+    if state.editor.buffer.text or not state.queue.queued:
+        state.editor.buffer.auto_up()
+    else:
+        state.editor.put_back(state.queue.queued.pop().text)
+        state.refresh()
 
 
 def _print_question(state: ReplState) -> None:

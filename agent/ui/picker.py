@@ -69,7 +69,7 @@ NOT_DRAWN = DrawnPicker([], (0, 0), 1)
 
 
 def search_menu(menu: Menu, words: str = "") -> PickerState:
-    """Show the rows that hold all of the words, in any case; the first of them is marked."""
+    """The state of a menu that shows the rows with all of the words, in any case; the first is marked."""
     wanted = words.casefold().split()
     found = (place for place, row in enumerate(menu.rows) if _holds(row, wanted))
     return PickerState(menu, tuple(found), words)
@@ -163,7 +163,10 @@ def _joined(facts: list[str], room: int) -> Iterator[str]:
 
 
 class Picker:
-    """Implements ports.Chooser. `state` is the menu on the screen, or None; `drawn` is its last drawing."""
+    """Implements ports.Chooser. `state` is the menu on the screen, or None; `drawn` is its last drawing.
+
+    `on_change` is called when a menu comes or goes; after a key the screen is drawn anyway.
+    """
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self.state: PickerState | None = None
@@ -192,7 +195,7 @@ class Picker:
     def move(self, by: int) -> None:
         """Mark another row."""
         if self.state is not None:
-            self._set_state(move_mark(self.state, by))
+            self.state = move_mark(self.state, by)
 
     def page(self, by: int) -> None:
         """Mark the row so many pages on."""
@@ -204,14 +207,14 @@ class Picker:
         if state is None:
             return
         if state.menu.filters:
-            self._set_state(search_menu(state.menu, state.words + " ".join(text.split("\n"))))
+            self.state = search_menu(state.menu, state.words + " ".join(text.split("\n")))
         elif (row := state.menu.row_for_key(text)) is not None:
             self._take(row)
 
     def erase(self, kept: Callable[[str], str]) -> None:
         """Take something off the words of the search."""
         if self.state is not None and self.state.words:
-            self._set_state(search_menu(self.state.menu, kept(self.state.words)))
+            self.state = search_menu(self.state.menu, kept(self.state.words))
 
     def enter(self) -> None:
         """Choose the marked row."""
@@ -227,10 +230,6 @@ class Picker:
         settled = time.monotonic() - self._opened_at >= ANSWER_DELAY_S
         if settled or (self.state is not None and self.state.menu.filters):
             self.end(row)
-
-    def _set_state(self, state: PickerState) -> None:
-        self.state = state
-        self.on_change()
 
 
 def add_picker_keys(bindings: KeyBindings, picker: Picker, active: FilterOrBool) -> None:

@@ -44,7 +44,6 @@ class InputQueue:
         self.queued: deque[QueuedInput] = deque()  # waiting, oldest first
         self._added = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._beside: set[asyncio.Task[None]] = set()
 
     @property
     def running(self) -> bool:
@@ -54,9 +53,7 @@ class InputQueue:
         """Queue an item; a command that only looks runs at once beside what runs."""
         driver = self._state.driver
         if self.running and item.is_command and driver and driver.beside(item.expanded.strip()):
-            task = asyncio.ensure_future(run_input(self._state, item))
-            self._beside.add(task)
-            task.add_done_callback(self._beside.discard)
+            self._state.terminal.app.create_background_task(run_input(self._state, item))
             return
         self.queued.append(item)
         self._added.set()
@@ -101,11 +98,10 @@ class StatusHint:
         self._until = 0.0
 
     def show(self, name: str, text: str, seconds: float) -> None:
-        """Show the text for so long; `name` is for `shows`."""
+        """Show the text for so long; `name` is for `shows`. Called by keys, after which all is drawn."""
         loop = asyncio.get_running_loop()
         self._name, self._text, self._until = name, text, loop.time() + seconds
         loop.call_later(seconds + 0.01, self._on_change)
-        self._on_change()
 
     def shows(self, name: str) -> bool:
         """Whether the hint of that name is still shown: its key was pressed twice."""
