@@ -184,15 +184,11 @@ class CompletionSource(Completer):
         self, document: Document, complete_event: CompleteEvent
     ) -> AsyncGenerator[Completion, None]:
         before = document.text_before_cursor
-        for completion in self.get_completions(document, complete_event):
-            yield completion
-        mention = _MENTION.search(before)
-        if mention is not None:
-            found = await self._mentioned(mention[1])
+        found = list(self.get_completions(document, complete_event))
+        if mention := _MENTION.search(before):
+            found += await self._mentioned(mention[1])
         elif complete_event.completion_requested:
-            found = await asyncio.to_thread(self._paths, before)
-        else:
-            return
+            found += await asyncio.to_thread(self._paths, before)
         for completion in found:
             yield completion
 

@@ -103,9 +103,8 @@ class LiveView:
 def draw_live_view(live_view: LiveView, ctx: RenderContext, rows: int, now: float) -> list[str]:
     """The running calls, the thinking, the spinner and the queue, in at most `rows` lines."""
     foot = [*_spinner(live_view, ctx, now), *_queue(live_view, ctx)]
-    middle: list[str] = []
-    for call in live_view.calls.values():
-        middle += _running_call(call, ctx, live_view.question_since or now)
+    then = live_view.question_since or now
+    middle = [row for call in live_view.calls.values() for row in _running_call(call, ctx, then)]
     if live_view.thinking_since is not None and live_view.thought:
         end = escape_output(live_view.thought[-(ctx.columns * THOUGHT_LINES * 2 + 200) :])
         middle += ctx.wrapped("thinking", end.rstrip("\n"))[-THOUGHT_LINES:]

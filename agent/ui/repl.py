@@ -64,7 +64,7 @@ async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
     state.terminal.invalidate()
     await driver.ready()
     state.terminal.invalidate()
-    await state.queue.work_off()
+    await state.queue.work_off(driver)
 
 
 def _restore_draft(state: ReplState) -> None:

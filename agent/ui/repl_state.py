@@ -53,7 +53,7 @@ class InputQueue:
         """Queue an item; a command that only looks runs at once beside what runs."""
         driver = self._state.driver
         if self.running and item.is_command and driver and driver.beside(item.expanded.strip()):
-            self._state.terminal.app.create_background_task(run_input(self._state, item))
+            self._state.terminal.app.create_background_task(run_input(self._state, driver, item))
             return
         self.queued.append(item)
         self._added.set()
@@ -67,16 +67,16 @@ class InputQueue:
         """Cancel what runs. False when nothing does."""
         return self._task is not None and self._task.cancel()
 
-    async def work_off(self) -> None:
+    async def work_off(self, driver: Driver) -> None:
         """Run items, one at a time, until cancelled."""
         while True:
             while not self.queued:
                 self._added.clear()
                 await self._added.wait()
-            await self._run_one(self.queued.popleft())
+            await self._run_one(driver, self.queued.popleft())
 
-    async def _run_one(self, item: QueuedInput) -> None:
-        self._task = asyncio.ensure_future(run_input(self._state, item))
+    async def _run_one(self, driver: Driver, item: QueuedInput) -> None:
+        self._task = asyncio.ensure_future(run_input(self._state, driver, item))
         try:
             await asyncio.wait([self._task])
             if not self._task.cancelled():
@@ -185,11 +185,9 @@ class ReplState:
         return "\n".join(text for text in texts if text)
 
 
-async def run_input(state: ReplState, item: QueuedInput) -> None:
+async def run_input(state: ReplState, driver: Driver, item: QueuedInput) -> None:
     """Run a prompt or a command to its end. Being cancelled is an interruption: shown, not raised."""
-    view, driver = state.view, state.driver
-    if driver is None:
-        return
+    view = state.view
     if view.live_view.started_at is not None:  # beside another
         view.print_prompt(item.shown)
         await _run_command(state, driver, item)

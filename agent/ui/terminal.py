@@ -144,10 +144,6 @@ class LiveScreen:
         else:
             self.app.invalidate()
 
-    def redraw(self) -> None:
-        """Draw the live part from nothing, where it stands."""
-        self._redraw(self.app.renderer._cursor_pos.y)
-
     def resize(self) -> None:
         """Draw the live part anew after the terminal changed its size.
 
@@ -159,7 +155,7 @@ class LiveScreen:
         up = at.y
         if screen and reflows_rows(os.environ.get("TERM", ""), os.environ.get("XTERM_VERSION", "")):
             up = _rows_above(screen, at, self._output.get_size().columns)
-        self._redraw(up)
+        self.redraw("", up)
 
     def _print_soon(self) -> None:
         if self._print_timer is None and self.app.is_running:
@@ -172,16 +168,20 @@ class LiveScreen:
         self._print_timer = None
         self._printed_at = asyncio.get_running_loop().time()
         if self._waiting and self.app.is_running and not self.app._running_in_terminal:
-            self._redraw(self.app.renderer._cursor_pos.y, self._take())
+            self.redraw(self._take())
 
     def _take(self) -> str:
         text = "".join(piece + "\n" for piece in self._waiting)
         self._waiting.clear()
         return text.replace("\n", "\r\n")
 
-    def _redraw(self, up: int, above: str = "") -> None:
-        """Erase the live part, in which the cursor is `up` rows down, write `above`, and draw it again."""
+    def redraw(self, above: str = "", up: int | None = None) -> None:
+        """Erase the live part, write `above` where it stood, and draw it again from nothing.
+
+        The cursor is `up` rows down in it: as many as when it was drawn, unless the terminal moved it.
+        """
         renderer, output = self.app.renderer, self._output
+        up = renderer._cursor_pos.y if up is None else up
         with output.frame():
             self._blank_rows(up)
             output.write_raw("\r")

@@ -146,10 +146,8 @@ def clip_painted(line: str, room: int) -> str:
 
 def wrap(text: str, room: int) -> list[str]:
     """Lines of at most `room` cells, broken at spaces where that is possible. Tabs count as four."""
-    lines: list[str] = []
-    for line in text.expandtabs(4).split("\n"):
-        lines.extend(_wrap_line(line, max(room, 2)))
-    return lines
+    lines = text.expandtabs(4).split("\n")
+    return [row for line in lines for row in _wrap_line(line, max(room, 2))]
 
 
 def longest_end(text: str, room: int) -> str:

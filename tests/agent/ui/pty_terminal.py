@@ -41,8 +41,8 @@ def makeroom(words: str) -> list[str]:
 class PtyTerminal:
     """Runs a command line in `folder`, by default the scripted REPL in a fork of this process.
 
-    The fork saves the imports, half a second each time; what ends the program, or reads lines without a
-    screen, is better tested with a process of its own. `raw` is every byte that came.
+    The fork saves the imports, half a second each time; how the interpreter ends with the program, and lines
+    read without a screen, are tested with a process of its own. `raw` is every byte that came.
     """
 
     def __init__(
