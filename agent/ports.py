@@ -43,27 +43,27 @@ class Allow:
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """No; the reason is for the model. `stop` ends the turn as well (the person pressed Esc).
+    """No; the reason is for the model. `stop` ends the turn as well (the user pressed Esc).
 
-    `nobody` tells that no person was there to ask.
+    `unattended` tells that there was no user to ask.
     """
 
     reason: str = ""
     stop: bool = False
-    nobody: bool = False
+    unattended: bool = False
 
 
 class Approver(Protocol):
-    """Whoever answers for the person. One question at a time; cancelling the wait withdraws it."""
+    """Answers permission questions for the user. One question at a time; cancelling the wait withdraws it."""
 
     async def ask(self, question: PermissionQuestion) -> Allow | Deny: ...
 
 
 class Chooser(Protocol):
-    """Lets the person choose. One menu at a time; cancelling the wait withdraws it."""
+    """Lets the user choose. One menu at a time; cancelling the wait withdraws it."""
 
     async def choose(self, menu: Menu) -> MenuRow | None:
-        """The row that was chosen; None when the person wants none."""
+        """The row that was chosen; None when the user wants none."""
 
 
 class HookEvent(StrEnum):
@@ -114,7 +114,7 @@ class ToolSource(Protocol):
 
 
 class CheckpointRecorder(Protocol):
-    """Whoever keeps files as they were before they are changed. Raises no OSError."""
+    """Keeps files as they were before they are changed. Raises no OSError."""
 
     async def before(self, path: Path) -> None:
         """A file is about to be changed."""
@@ -170,12 +170,12 @@ class Driver(Protocol):
         """Returns when prompts can be taken; until then they are queued."""
 
     async def prompt(self, text: str) -> TurnFinished:
-        """Run one turn on the person's words. Cancelling interrupts it: the record stays sound."""
+        """Run one turn on the user's words. Cancelling interrupts it: the record stays valid."""
 
     async def command(self, line: str) -> bool:
-        """Run a slash command (or an unknown one, told with a suggestion). False: the person leaves."""
+        """Run a slash command (or an unknown one, answered with a suggestion). False: the user leaves."""
 
-    def beside(self, line: str) -> bool:
+    def may_run_during_turn(self, line: str) -> bool:
         """Whether a command line only looks, and so may run while a turn runs."""
 
     def commands(self) -> Sequence[tuple[str, str]]:

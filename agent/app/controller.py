@@ -147,7 +147,7 @@ class Controller:
         await self._command_table.run_command(self, line)
         return not self.ended
 
-    def beside(self, line: str) -> bool:
+    def may_run_during_turn(self, line: str) -> bool:
         """See ports.Driver."""
         return self._command_table.may_run_during_turn(line)
 

@@ -77,9 +77,9 @@ def _question(context: TurnContext, call: ParsedCall, verdict: Verdict) -> Permi
 
 
 def _refused(answer: Deny) -> Permission:
-    start = "Permission denied" if answer.nobody else "The user refused this call"
+    start = "Permission denied" if answer.unattended else "The user refused this call"
     text = f"{start}: {answer.reason}" if answer.reason else f"{start}."
-    hint = HINT_AFTER_REASON if answer.reason and not answer.nobody else HINT
+    hint = HINT_AFTER_REASON if answer.reason and not answer.unattended else HINT
     return Permission(text, hint, stop=answer.stop)
 
 

@@ -33,7 +33,7 @@ class DenyAll:
     async def ask(self, question: PermissionQuestion) -> Deny:
         rule = question.prefix or question.tool
         reason = f"{question.why}, and nobody is there to ask; --allowedTools '{rule}' would allow it"
-        return Deny(reason, nobody=True)
+        return Deny(reason, unattended=True)
 
 
 MakeController = Callable[[Emit, Approver], Controller]

@@ -52,7 +52,7 @@ class InputQueue:
     def add(self, item: QueuedInput) -> None:
         """Queue an item; a command that only looks runs at once beside what runs."""
         driver = self._state.driver
-        if self.running and item.is_command and driver and driver.beside(item.expanded.strip()):
+        if self.running and item.is_command and driver and driver.may_run_during_turn(item.expanded.strip()):
             self._state.terminal.app.create_background_task(run_input(self._state, driver, item))
             return
         self.queued.append(item)

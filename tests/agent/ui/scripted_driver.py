@@ -124,7 +124,7 @@ class ScriptedDriver:
             self.emit(events.Notice(f"Unknown command {line.split()[0]}", "warning"))
         return True
 
-    def beside(self, line: str) -> bool:
+    def may_run_during_turn(self, line: str) -> bool:
         return line.split()[0] in ("/help", "/context", "/cost", "/exit")
 
     def commands(self) -> Sequence[tuple[str, str]]:
