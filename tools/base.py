@@ -12,13 +12,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from transcripts.facts import StoredOutput
 from transcripts.masking import SecretMasks
 from transcripts.messages import Block, TextBlock, empty_mapping
+from transcripts.originals import Originals
 from transcripts.tool_kinds import TOOL_KINDS, ToolKind
 
 _TOOL_NAME = re.compile(r"[\w-]+", re.ASCII)
@@ -83,16 +84,6 @@ class SeenFile:
     result: int | None = None  # seq of the result that shows it, once that is recorded
 
 
-class RecordLookup(Protocol):
-    """Search in the session's record, for the recall tool."""
-
-    def original(self, id: str) -> str:
-        """The original text of a recall id. Raises KeyError with similar ids as its arguments."""
-
-    def find(self, words: str) -> list[tuple[str, str]]:
-        """(id, excerpt) of the facts that hold the words, best first."""
-
-
 @dataclass(frozen=True, slots=True)
 class SpawnRequest:
     """A nested session to run: its first prompt, and what it may use."""
@@ -136,7 +127,7 @@ class ToolContext:
     session: str = "session"  # the session's id; names the files in `outputs`
     seen: dict[str, SeenFile] = field(default_factory=dict)  # by real path; a file is read before a change
     in_view: Callable[[int], bool] = lambda seq: False
-    lookup: RecordLookup | None = None  # None outside a session
+    lookup: Callable[[], Originals] | None = None  # the record as it is now; None outside a session
     compact: Callable[[str], None] = lambda focus: None
     environ: Mapping[str, str] = field(default_factory=dict)  # of commands, with the credentials
     pass_env: frozenset[str] = frozenset()  # variables that commands get although they look like credentials

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pydantic import Field
 
 from transcripts.messages import TextBlock
+from transcripts.originals import Originals
 
-from .base import Arguments, RecordLookup, Tool, ToolCall, ToolError, ToolResult, no_access, text_result
+from .base import Arguments, Tool, ToolCall, ToolError, ToolResult, no_access, text_result
 
 MAX_PAGE_CHARS = 30_000  # as much as a result of the bash tool
 _MAX_HITS = 10  # of a search that are shown at once
@@ -24,19 +25,19 @@ class RecallArguments(Arguments):
 
 
 async def recall_original(arguments: RecallArguments, call: ToolCall) -> ToolResult:
-    lookup = call.context.lookup
-    if lookup is None:
+    if call.context.lookup is None:
         raise ToolError("There is no record to recall from.\nRead the files, or run the command again.")
+    record = call.context.lookup()
     if arguments.id is not None and arguments.id.strip():
-        return _original(lookup, arguments.id.strip().strip("[]"), arguments)
+        return _original(record, arguments.id.strip().strip("[]"), arguments)
     if arguments.query is not None and arguments.query.strip():
-        return _search(lookup, arguments.query.strip(), arguments.offset)
+        return _search(record, arguments.query.strip(), arguments.offset)
     raise ToolError("Neither `id` nor `query` was given.\nGive the id of a placeholder, or words.")
 
 
-def _original(lookup: RecordLookup, id: str, arguments: RecallArguments) -> ToolResult:
+def _original(record: Originals, id: str, arguments: RecallArguments) -> ToolResult:
     try:
-        text = lookup.original(id)
+        text = record.original(id)
     except KeyError as error:
         near = ", ".join(str(each) for each in error.args if str(each) != id)
         hint = f"Ids near it: {near}." if near else "Look for it with `query`."
@@ -55,8 +56,8 @@ def _original(lookup: RecordLookup, id: str, arguments: RecallArguments) -> Tool
     return ToolResult((page, TextBlock(f"[{where}]")), human={"note": where})
 
 
-def _search(lookup: RecordLookup, words: str, offset: int) -> ToolResult:
-    hits = lookup.find(words)
+def _search(record: Originals, words: str, offset: int) -> ToolResult:
+    hits = record.find(words)
     if not hits:
         return text_result(f"Nothing in this session holds: {words}", human={"note": "nothing found"})
     shown = hits[offset : offset + _MAX_HITS]

@@ -93,12 +93,15 @@ def make_services(setup: RunSetup, emit: Emit, approver: Approver) -> Services:
         raise ConfigError(f"there is no provider {provider!r}; there are {', '.join(PROVIDERS)}")
     model = PROVIDERS[provider](setup)
     cache = None if offline else ModelFactsCache(setup.config.cache_dir / "models.json")
+    selection = ModelSelection(model, setup.model_name, setup.clock.now, cache)
+    sources = tuple(make() for make in TOOL_SOURCES)
+    counter = load_counter()
     repository = SessionRepository(
         setup.folder,
         keep=not setup.options.no_session,
         tell=lambda text: emit(Notice(text, "warning")),
+        counter=counter,
+        now=setup.clock.now,
         masks=setup.masks,
     )
-    selection = ModelSelection(model, setup.model_name, setup.clock.now, cache)
-    sources = tuple(make() for make in TOOL_SOURCES)
-    return Services(setup, emit, approver, selection, repository, load_counter(), sources)
+    return Services(setup, emit, approver, selection, repository, counter, sources)

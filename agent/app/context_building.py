@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 from agent.events import Notice
@@ -12,7 +13,6 @@ from agent.loop.context import CompactionState, TurnContext
 from agent.model_port import ModelFacts, RequestSettings
 from agent.permissions.permission_store import PermissionStore, permissions_path, stored_rules
 from agent.permissions.rules import PermissionRules, Rule, parse_rules
-from agent.session.repository import SessionLookup
 from agent.session.session import Session
 from agent.session.system_prompt import memory_paths, read_memory, system_prompt
 from compact.prices import prices_for
@@ -71,7 +71,7 @@ def tool_context_of(services: Services, session: Session) -> ToolContext:
         outputs=outputs,
         journals=setup.config.state_dir.resolve() / "journals",
         in_view=lambda seq: shows(session.folded, seq),
-        lookup=SessionLookup(session, outputs),
+        lookup=partial(services.repository.originals, session),
         environ=setup.environ,
         session=session.sid,
         pass_env=frozenset(setup.config.pass_env),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from agent.events import Event, Notice
 from agent.loop.context import TurnContext
 from agent.loop.turn import run_turn
 from agent.session.environment_context import environment_context
-from agent.session.repository import SessionLookup
 from agent.session.session import Session, text_of_reply
 from tools.base import SpawnRequest, SpawnResult, Tool, ToolError
 from tools.registry import definitions
@@ -29,8 +29,7 @@ async def spawn(
 
     Raises ToolError where a tool is named that the parent does not have.
     """
-    record = services.repository.new(context.clock.now())
-    session = Session(record.sid, record.store, record.folded, services.counter, context.clock.now)
+    session = services.repository.new()
     nested = _nested_context(services, (parent, context), session, request)
     settings = nested.settings
     session.open(
@@ -80,7 +79,7 @@ def _nested_context(
         cwd=context.tool_context.folder,
         seen={},
         in_view=lambda seq: shows(session.folded, seq),
-        lookup=SessionLookup(session, context.tool_context.outputs),
+        lookup=partial(services.repository.originals, session),
         compact=lambda focus: setattr(state, "requested_focus", focus),
         spawn=None,
     )

@@ -7,8 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from agent.loop.context import TurnContext
-from agent.session.repository import OpenedRecord
-from agent.session.session import Session, name_of, record_opening
+from agent.session.session import Session, record_opening
 from tools.jobs import command_runner
 
 from .composition import Services
@@ -31,44 +30,28 @@ class SessionFactory:
         return self.fork_of(options.resume) if options.fork_session else self.resume(options.resume)
 
     def new(self) -> ActiveSession:
-        return self._start(self._repository.new(self._now()))
+        return self._start(self._repository.new())
 
     def resume(self, wanted: str) -> ActiveSession:
         """A session by id, name, or the file of another agent's recording. Raises StoreError, UsageError."""
         if self._repository.is_recording(wanted):
-            path = Path(wanted).expanduser()
-            return self._start(self._repository.adopt(path, self._now(), self.services.counter))
+            return self._start(self._repository.adopt(Path(wanted).expanduser()))
         return self._start(self._repository.reopen(self._repository.named(wanted)))
 
     def fork(self, session: Session) -> ActiveSession:
         """A copy of a session in use."""
-        record = self._repository.copy(session.folded, self._now(), session.deferred)
-        self._repository.inherit(session.sid, record.sid)
-        return self._copied(record)
+        return self._start(self._repository.copy(session))
 
     def fork_of(self, wanted: str) -> ActiveSession:
         """A copy of a recorded session, in use or not; otherwise like `resume`."""
         if self._repository.is_recording(wanted):
             return self.resume(wanted)  # which makes a copy anyway
-        return self._copied(self._repository.fork(self._repository.named(wanted), self._now()))
+        return self._start(self._repository.fork(self._repository.named(wanted)))
 
-    def _copied(self, record: OpenedRecord) -> ActiveSession:
-        """A copy in use, under a name that still tells it from its original."""
-        session, context = self._start(record)
-        if name := name_of(session.folded.metadata):
-            session.add_metadata("name", {"name": self._repository.copy_name(name)})
-        return session, context
-
-    def _start(self, record: OpenedRecord) -> ActiveSession:
-        setup = self.services.setup
-        session = Session(record.sid, record.store, record.folded, self.services.counter, setup.clock.now)
-        session.deferred = record.deferred
+    def _start(self, session: Session) -> ActiveSession:
         context = build_context(self.services, session)
         context.tool_context.spawn = partial(spawn, self.services, session, context)
         return session, context
-
-    def _now(self) -> float:
-        return self.services.setup.clock.now()
 
     async def change_model(self, session: Session, context: TurnContext, name: str) -> None:
         """Use another model from now on; the thinking so far was bound to the old one."""

@@ -150,9 +150,9 @@ what left."""
     if lookup is None:
         return Notice("there is no record to recall from", "warning")
     try:
-        return CommandOutput(lookup.original(argument))
+        return CommandOutput(lookup().original(argument))
     except KeyError:
-        lines = [f"{id}  {excerpt}" for id, excerpt in lookup.find(argument)]
+        lines = [f"{id}  {excerpt}" for id, excerpt in lookup().find(argument)]
         return CommandOutput("\n".join(lines)) if lines else Notice(f"nothing holds {argument!r}")
 
 

@@ -9,7 +9,8 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -17,117 +18,107 @@ from pathlib import Path
 from agent.checkpoints.change_log import copy_log
 from agent.checkpoints.recorder import Checkpoints
 from agent.errors import UsageError
+from compact.tokens import TokenCounter, load_counter
 from transcripts.codec import FORMAT_VERSION, BadLine
 from transcripts.facts import Fact
-from transcripts.fold import Folded, fold
+from transcripts.fold import fold
 from transcripts.importers import import_session
 from transcripts.listing import SessionSummary, find_session, newest_session, recorded_sessions
-from transcripts.load import LazyResults, LoadedRecord, fetch_everything, read_record
+from transcripts.load import LazyResults, fetch_everything, read_record
 from transcripts.masking import SecretMasks
 from transcripts.originals import Originals
 from transcripts.record_errors import RecordTooNew, StoreError
 from transcripts.session_lock import RECORDS_FOLDER, new_sid
-from transcripts.store import Store, create_store, resume_store
+from transcripts.store import create_store, resume_store
 
-from .session import BlockCounter, Session
+from .session import Session, name_of
 
 OUTPUTS_FOLDER = Path(".task_outputs") / "tool-results"
 RECORDING_SUFFIXES = (".jsonl", ".traj", ".json")
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedRecord:
-    """A record that can be appended to, what its facts come to, and the results left in its file."""
-
-    sid: str
-    store: Store
-    folded: Folded = field(default_factory=Folded)
-    deferred: LazyResults = field(default_factory=LazyResults)
 
 
 @dataclass(slots=True)
 class SessionRepository:
     """The records of a project. `tell` takes one line when something is wrong with the disk.
 
-    `masks` are values that no record may hold.
+    `now` gives seconds since the epoch; `masks` are values that no record may hold.
     """
 
     project: Path
     keep: bool
     tell: Callable[[str], None]
+    counter: TokenCounter = field(default_factory=load_counter)
+    now: Callable[[], float] = time.time
     masks: SecretMasks = field(default_factory=SecretMasks)
-    _temporary: list[Path] = field(default_factory=list)
+    home: Path = field(init=False)  # the folder that holds .transcripts and .task_outputs
 
-    @property
-    def home(self) -> Path:
-        """The folder that holds .transcripts and .task_outputs."""
-        if self.keep:
-            return self.project
-        if not self._temporary:
-            self._temporary.append(Path(tempfile.mkdtemp(prefix="makeroom-")).resolve())
-        return self._temporary[0]
+    def __post_init__(self) -> None:
+        self.home = self.project if self.keep else Path(tempfile.mkdtemp(prefix="makeroom-")).resolve()
 
     @property
     def outputs(self) -> Path:
         return self.home / OUTPUTS_FOLDER
 
-    def new(self, now: float) -> OpenedRecord:
+    def new(self) -> Session:
         """A session with no facts yet; its file is made with the first fact."""
-        sid = new_sid(now, secrets.token_hex(2))
-        store = create_store(self.home, sid, self.tell)
-        store.hide(self.masks)
-        return OpenedRecord(sid, store)
+        return self._with_facts(())
 
-    def reopen(self, path: Path) -> OpenedRecord:
+    def reopen(self, path: Path) -> Session:
         """A recorded session, to be continued. Raises StoreError."""
         store, loaded = resume_store(path, self.tell)
+        if torn := loaded.torn_size:
+            self.tell(f"the last record was cut off ({torn} bytes): kept aside in {loaded.sid}.torn")
+        if bad := loaded.damaged:
+            self.tell(f"{len(bad)} damaged records are skipped; the first is line {bad[0].line}")
         store.hide(self.masks)
-        self._tell_damage(loaded)
-        return OpenedRecord(loaded.sid, store, fold(loaded.facts), loaded.lazy_results)
+        session = Session(store.sid, store, fold(loaded.facts), self.counter, self.now)
+        session.deferred = loaded.lazy_results
+        return session
 
-    def fork(self, path: Path, now: float) -> OpenedRecord:
-        """A new session that begins with the facts of a recorded one, which another process may be writing.
-
-        Raises StoreError.
-        """
+    def fork(self, path: Path) -> Session:
+        """A copy of a recorded session, which another process may be writing. Raises StoreError."""
         loaded = read_record(path)
         if loaded.version > FORMAT_VERSION:
             raise RecordTooNew(loaded.sid, loaded.version)
-        record = self._with_facts(loaded.facts, now)
-        self.inherit(loaded.sid, record.sid)
-        return record
+        return self._copy(loaded.sid, loaded.facts)
 
-    def copy(self, folded: Folded, now: float, deferred: LazyResults) -> OpenedRecord:
-        """A new session that begins with the facts of another."""
-        return self._with_facts(with_deferred_results(folded, deferred).facts, now)
+    def copy(self, session: Session) -> Session:
+        """A copy of a session in use. Raises StoreError."""
+        load_deferred(session)
+        return self._copy(session.sid, session.folded.facts)
 
-    def adopt(self, path: Path, now: float, count: BlockCounter) -> OpenedRecord:
+    def adopt(self, path: Path) -> Session:
         """A new session that begins with a recording: of another agent, or of ours in another place.
 
         Raises UsageError.
         """
         try:
-            imported = import_session(path.read_bytes(), count.blocks)
+            imported = import_session(path.read_bytes(), self.counter.blocks)
         except (OSError, ValueError) as error:
             raise UsageError(f"cannot go on with {path}: {error}") from error
-        return self._with_facts(fold(imported.facts).facts, now)
+        return self._with_facts(fold(imported.facts).facts)
 
-    def _with_facts(self, facts: list[Fact], now: float) -> OpenedRecord:
-        record = self.new(now)
-        for fact in facts:
-            record.store.append(fact)
-            record.folded.apply(fact)
-        record.store.sync()
-        return record
-
-    def inherit(self, original: str, copy: str) -> None:
-        """Give a copy the checkpoints of its original, so that rewinding reaches the files as well."""
-        if not self.keep:
-            return
+    def _copy(self, original: str, facts: Sequence[Fact]) -> Session:
+        """A session with these facts and the checkpoints of its original, so that rewinding reaches the
+        files as well; its name still tells it from the original.
+        """
+        session = self._with_facts(facts)
         try:
-            copy_log(self.project, original, copy)
+            if self.keep:
+                copy_log(self.project, original, session.sid)
         except OSError as error:
             self.tell(f"the copy cannot take files back to before it was made: {error}")
+        if name := name_of(session.folded.metadata):
+            session.add_metadata("name", {"name": self.copy_name(name)})
+        return session
+
+    def _with_facts(self, facts: Sequence[Fact]) -> Session:
+        store = create_store(self.home, new_sid(self.now(), secrets.token_hex(2)), self.tell)
+        store.hide(self.masks)
+        for fact in facts:
+            store.append(fact)
+        store.sync()
+        return Session(store.sid, store, fold(facts), self.counter, self.now)
 
     def newest(self) -> Path:
         """The newest session of this folder with a prompt in it. Raises UsageError."""
@@ -176,6 +167,10 @@ class SessionRepository:
         is_own = path.suffix == ".jsonl" and real.is_file() and path.exists() and path.samefile(real)
         return real if is_own else None
 
+    def originals(self, session: Session) -> Originals:
+        """The record of a session in use as it is now, for the recall tool."""
+        return Originals(session.folded, self.outputs, session.deferred)
+
     def checkpoints(self, session: Session) -> Checkpoints | None:
         """The recorder of file checkpoints for a session; None without a record."""
         if not self.keep:
@@ -183,48 +178,19 @@ class SessionRepository:
         return Checkpoints(self.project, session.sid, lambda: session.folded.last_seq)
 
     def close(self) -> None:
-        for folder in self._temporary:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    def _tell_damage(self, loaded: LoadedRecord) -> None:
-        if torn := loaded.torn_size:
-            self.tell(f"the last record was cut off ({torn} bytes): kept aside in {loaded.sid}.torn")
-        if bad := loaded.damaged:
-            self.tell(f"{len(bad)} damaged records are skipped; the first is line {bad[0].line}")
+        """Remove the temporary folder, where there is one."""
+        if not self.keep:
+            shutil.rmtree(self.home, ignore_errors=True)
 
 
 def load_deferred(session: Session) -> None:
-    """Put the results that were left in the file back in their places: needed before edits are undone."""
-    if session.deferred:
-        session.folded = with_deferred_results(session.folded, session.deferred)
-        session.deferred = LazyResults()
+    """Put the results that were left in the file back in their places: needed before edits are undone.
 
-
-def with_deferred_results(folded: Folded, deferred: LazyResults) -> Folded:
-    """The session with every result in place. Raises StoreError where the record has changed meanwhile."""
+    Raises StoreError where the record has changed meanwhile.
+    """
     try:
-        return fetch_everything(folded, deferred)
+        session.folded = fetch_everything(session.folded, session.deferred)
     except (OSError, BadLine) as error:
-        raise StoreError(
-            f"{deferred.path} was changed since it was read ({error}): resume it anew"
-        ) from error
-
-
-@dataclass(frozen=True, slots=True)
-class SessionLookup:
-    """The record of a session in use, for the recall tool: whatever it holds at the moment of asking."""
-
-    session: Session
-    outputs: Path
-
-    def original(self, id: str) -> str:
-        """See tools.base.RecordLookup."""
-        return self._originals.original(id)
-
-    def find(self, words: str) -> list[tuple[str, str]]:
-        """See tools.base.RecordLookup."""
-        return self._originals.find(words)
-
-    @property
-    def _originals(self) -> Originals:
-        return Originals(self.session.folded, self.outputs, self.session.deferred)
+        where = session.deferred.path
+        raise StoreError(f"{where} was changed since it was read ({error}): resume it anew") from error
+    session.deferred = LazyResults()

@@ -109,7 +109,7 @@ def test_complaint_18_every_removal_can_be_listed_and_brought_back(tmp_path: Pat
             for edit in each.edits:
                 seq = getattr(edit, "seq", None)
                 if seq is not None and context.tool_context.lookup is not None:
-                    assert context.tool_context.lookup.original(f"r{seq}")
+                    assert context.tool_context.lookup().original(f"r{seq}")
 
     run_controller(tmp_path, work, window=40_000)
 

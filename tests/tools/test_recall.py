@@ -35,7 +35,7 @@ class Originals:
 
 
 async def asked(originals: Originals | None, **given: Any) -> ToolResult:
-    context = ToolContext(Path("/"), Path("/"), NOWHERE, NOWHERE, lookup=originals)
+    context = ToolContext(Path("/"), Path("/"), NOWHERE, NOWHERE, lookup=originals and (lambda: originals))
     return await recall.TOOL.run(parse_arguments(recall.TOOL, given), ToolCall(context))
 
 
