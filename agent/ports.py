@@ -113,19 +113,6 @@ class ToolSource(Protocol):
     async def close(self) -> None: ...
 
 
-class CheckpointRecorder(Protocol):
-    """Keeps files as they were before they are changed. Raises no OSError."""
-
-    async def before(self, path: Path) -> None:
-        """A file is about to be changed."""
-
-    def begin(self) -> None:
-        """A command is about to run that may change anything. Blocks on the disk: call it in a thread."""
-
-    def finish(self) -> None:
-        """What was announced is done. Blocks on the disk."""
-
-
 class Clock(Protocol):
     def now(self) -> float:
         """Seconds since the epoch, for people and the cache clock."""

@@ -142,13 +142,13 @@ class ToolCall:
     """One call that is being run.
 
     `progress` takes the newest output of long work as raw text; it is quick and never raises. `checkpoint` is
-    to be awaited with the real path before a file is changed; None without checkpoints.
+    to be called with the real path before a file is changed; None without checkpoints.
     """
 
     context: ToolContext
     ident: str = "0.0"  # "<seq of the reply>.<block>": unique in the session, free for naming files
     progress: Callable[[str], None] = lambda text: None
-    checkpoint: Callable[[Path], Awaitable[None]] | None = None
+    checkpoint: Callable[[Path], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

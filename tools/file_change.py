@@ -142,7 +142,7 @@ async def _apply(
 async def _written(change: PlannedChange, call: ToolCall, path: str) -> str:
     """The note of the write. Raises FileChanged, ToolError."""
     if call.checkpoint is not None:
-        await call.checkpoint(Path(path))
+        call.checkpoint(Path(path))
 
     def write(abandoned: threading.Event) -> str:
         def check(stage: str) -> None:

@@ -25,11 +25,12 @@ MAX_INCOMPLETE_SCANS = 3  # scans that ran into a limit; after these, commands a
 
 @dataclass(slots=True)
 class Checkpoints:
-    """The checkpoints of one session in the project `root`, a real path; see ports.CheckpointRecorder.
+    """The checkpoints of one session in the project `root`, a real path.
 
-    `seq` gives the newest number of the session's record. The methods block on the disk, `begin` and
-    `finish` up to `limits.max_seconds`, so call those in a thread, one call at a time. A session that runs
-    within a call of this one may share the object: its changes are then recorded under this session's seq.
+    `seq` gives the newest number of the session's record. The methods raise no OSError and block on the disk,
+    `begin` and `finish` up to `limits.max_seconds`, so call those in a thread, one call at a time. A session
+    that runs within a call of this one may share the object: its changes are then recorded under this
+    session's seq.
     """
 
     root: Path
@@ -52,12 +53,11 @@ class Checkpoints:
         self._before = self.log.load_snapshot()
         self._crashed = self._before is not None
 
-    async def before(self, path: Path) -> None:
-        """Record a file, because it is about to be changed. `path` is a real path."""
-        self.announce(path)
-
     def announce(self, path: Path) -> None:
-        """The same without a coroutine. Records the folders that will be made on the way as well."""
+        """Record a file that is about to be changed, and the folders that will be made on the way.
+
+        `path` is a real path.
+        """
         name = _covered_name(self.root, path)
         if name is None:
             self._gaps.add(f"{path} lies outside the project")

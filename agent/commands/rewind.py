@@ -79,8 +79,7 @@ def rewind_points(folded: Folded) -> list[RewindPoint]:
 
 def checkpoints_of(controller: Controller) -> Checkpoints | None:
     """The checkpoints of the session in use; None without a record."""
-    checkpoints = controller.in_use[1].checkpoints
-    return checkpoints if isinstance(checkpoints, Checkpoints) else None
+    return controller.in_use[1].checkpoints
 
 
 async def _choose(controller: Controller, points: list[RewindPoint], chooser: Chooser) -> str | None:

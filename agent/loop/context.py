@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from agent.checkpoints.recorder import Checkpoints
 from agent.model_port import Model, RequestSettings
 from agent.permissions.permission_store import PermissionStore
-from agent.ports import Approver, CheckpointRecorder, Clock, Hooks
+from agent.ports import Approver, Clock, Hooks
 from compact.pipeline import quiet_below
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
@@ -72,4 +73,4 @@ class TurnContext:
     max_turns: int | None = None
     max_cost: float | None = None
     jitter: Callable[[], float] = lambda: 0.5
-    checkpoints: CheckpointRecorder | None = None
+    checkpoints: Checkpoints | None = None

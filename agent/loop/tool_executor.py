@@ -13,9 +13,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
+from agent.checkpoints.recorder import Checkpoints
 from agent.events import Emit, ToolCallFinished, ToolCallProgress, ToolCallStarted
 from agent.permissions.read_only import is_read_only
-from agent.ports import CheckpointRecorder, HookEvent
+from agent.ports import HookEvent
 from agent.session.session import Session, calls_of
 from tools.base import Tool, ToolCall, ToolError, ToolResult, parse_arguments, text_result
 from transcripts.facts import Reply
@@ -191,8 +192,8 @@ async def _call_tool(batch: CallBatch, call: PreparedCall, parsed: ParsedCall) -
         batch.emit(ToolCallProgress(batch.reply, call.index, text))
 
     context = batch.context
-    before = context.checkpoints.before if context.checkpoints else None
-    running = ToolCall(context.tool_context, f"{batch.reply}.{call.index}", progress, before)
+    announce = context.checkpoints.announce if context.checkpoints else None
+    running = ToolCall(context.tool_context, f"{batch.reply}.{call.index}", progress, announce)
     try:
         if context.checkpoints is None or parsed.tool.parallel:
             return await parsed.tool.run(parsed.arguments, running)
@@ -210,7 +211,7 @@ async def _call_tool(batch: CallBatch, call: PreparedCall, parsed: ParsedCall) -
 
 
 @asynccontextmanager
-async def _checkpointed(checkpoints: CheckpointRecorder, parsed: ParsedCall) -> AsyncIterator[None]:
+async def _checkpointed(checkpoints: Checkpoints, parsed: ParsedCall) -> AsyncIterator[None]:
     """Record what a call changes; a command may change anything, so the project is looked through."""
     if any(each.kind == "run" and not is_read_only(each.target) for each in parsed.access):
         await asyncio.to_thread(checkpoints.begin)

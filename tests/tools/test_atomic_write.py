@@ -513,7 +513,7 @@ def test_a_cancelled_write_that_waits_for_a_lock_is_called_off(
     assert files.litter() == []
 
 
-def test_the_checkpoint_is_awaited_before_the_file_changes(files: FileSession):
+def test_the_checkpoint_is_made_before_the_file_changes(files: FileSession):
     from tools.base import ToolCall, parse_arguments
 
     from .file_session import TOOLS
@@ -521,7 +521,7 @@ def test_the_checkpoint_is_awaited_before_the_file_changes(files: FileSession):
     path = files.seen("f", b"old\n")
     kept: list[bytes] = []
 
-    async def keep(real: Path) -> None:
+    def keep(real: Path) -> None:
         assert real == path
         kept.append(real.read_bytes())
 
