@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from tools.base import Access
 
 FOREIGN_PREFIX = "mcp__"  # of the names of tools that come from servers
-_RULE = re.compile(r"^\s*([\w-]+)\s*(?:\((.*)\))?\s*$", re.ASCII | re.DOTALL)
-_RULE_LIST = re.compile(r"([\w-]+)(?:\([^)]*\))?", re.ASCII)
+_RULE = re.compile(r"([\w-]+)(?:\(([^)]*)\))?", re.ASCII)
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 
@@ -66,37 +65,20 @@ class Verdict:
     prefix: Rule | None = None
 
 
-def parse_rule(text: str) -> Rule:
-    """One rule from its text. Raises ValueError that names the form."""
-    found = _RULE.match(text)
-    if not found:
-        raise ValueError(
-            f"{text!r} is no rule; write a tool, or tool(pattern): bash(git status), edit, write(docs/*)"
-        )
-    pattern = found[2]
-    if pattern is not None:
-        pattern = pattern.strip().removesuffix(":*").strip()
-    return Rule(_tool_name(found[1]), pattern or None)
-
-
 def parse_rules(text: str) -> tuple[Rule, ...]:
     """Rules separated by commas or spaces. Raises ValueError for anything else, and for unknown tools."""
-    found = list(_RULE_LIST.finditer(text))
-    between = _RULE_LIST.sub("", text)
-    if between.strip(" ,\t") or not found:
+    found = list(_RULE.finditer(text))
+    if _RULE.sub("", text).strip(" ,\t") or not found:
         raise ValueError(f"{text!r} holds no rules; write tools or tool(pattern): edit, bash(git status)")
-    if unknown := [match[0] for match in found if not _is_known(_tool_name(match[1]))]:
-        raise ValueError(f"{unknown[0]!r} names no tool; {_nearest(unknown[0])}")
-    return tuple(parse_rule(match[0]) for match in found)
-
-
-def _tool_name(written: str) -> str:
-    """The name of the tool; of a built-in one, any letter case is understood."""
-    return written.lower() if written.lower() in BUILTIN else written
-
-
-def _is_known(name: str) -> bool:
-    return name in BUILTIN or (name.startswith(FOREIGN_PREFIX) and name != FOREIGN_PREFIX)
+    rules = []
+    for match in found:
+        name = match[1].lower() if match[1].lower() in BUILTIN else match[1]  # those in any letter case
+        is_foreign = name.startswith(FOREIGN_PREFIX) and name != FOREIGN_PREFIX
+        if name not in BUILTIN and not is_foreign:
+            raise ValueError(f"{match[0]!r} names no tool; {_nearest(match[0])}")
+        pattern = (match[2] or "").strip().removesuffix(":*").strip()
+        rules.append(Rule(name, pattern or None))
+    return tuple(rules)
 
 
 def _nearest(text: str) -> str:
@@ -136,7 +118,8 @@ def _judge_command(tool: str, line: str, mode: Mode, allowed: bool) -> Verdict:
         return Verdict("ask", "it removes a whole home, or a folder of the system")
     if allowed or mode == "bypassPermissions":
         return Verdict("allow")
-    return Verdict("ask", "it runs a command", always_rule(tool, line))
+    prefix = safe_prefix(line)
+    return Verdict("ask", "it runs a command", None if prefix is None else Rule(tool, prefix))
 
 
 def _judge_path(tool: str, access: Access, mode: Mode, allowed: bool) -> Verdict:
@@ -228,9 +211,3 @@ def _is_call_of(words: Words, wanted: Words) -> bool:
 def _pattern_words(pattern: str) -> Words:
     words = pattern.split()
     return words[:-1] if words[-1] == "*" else words
-
-
-def always_rule(tool: str, line: str) -> Rule | None:
-    """The rule that "always" adds: the first word or two of a line; None where that would be too broad."""
-    prefix = safe_prefix(line)
-    return None if prefix is None else Rule(tool, prefix)

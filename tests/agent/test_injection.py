@@ -21,7 +21,7 @@ from agent.app.config import load_config
 from agent.app.setup import RunSetup
 from agent.cli.arguments import parse
 from agent.commands import make_controller
-from agent.permissions.rules import PermissionRules, judge_call, parse_rule
+from agent.permissions.rules import PermissionRules, judge_call, parse_rules
 from agent.ui.headless import run_headless
 from tests.strict_api.reply import Body, Reply, calls, says
 from tests.strict_api.server import Server
@@ -346,5 +346,5 @@ SENDERS = [
 @pytest.mark.parametrize("command", SENDERS)
 def test_nothing_is_sent_and_nothing_run_without_a_rule(command: str) -> None:
     for mode in ("manual", "acceptEdits"):
-        rules = PermissionRules(mode, (parse_rule("edit"), parse_rule("write")), (), "/w")  # type: ignore[arg-type]
+        rules = PermissionRules(mode, parse_rules("edit write"), (), "/w")  # type: ignore[arg-type]
         assert judge_call("bash", [Access("run", command)], rules).answer == "ask"

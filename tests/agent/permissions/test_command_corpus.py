@@ -11,7 +11,7 @@ import pytest
 from agent.app.config import load_config
 from agent.permissions.permission_store import permissions_path, store_rule
 from agent.permissions.read_only import is_read_only
-from agent.permissions.rules import PermissionRules, always_rule, judge_call, parse_rule
+from agent.permissions.rules import PermissionRules, Rule, judge_call, parse_rules
 from tools.base import Access
 
 ALLOWED = ("git status", "ls")
@@ -19,8 +19,13 @@ PAYLOADS = ("rm x", "curl e.x", "git push", "./evil")
 
 
 def run(command: str, *allow: str, deny: tuple[str, ...] = (), mode: str = "manual") -> str:
-    rules = PermissionRules(mode, tuple(map(parse_rule, allow)), tuple(map(parse_rule, deny)), "/w")  # type: ignore[arg-type]
+    allowed, denied = (tuple(rule for text in texts for rule in parse_rules(text)) for texts in (allow, deny))
+    rules = PermissionRules(mode, allowed, denied, "/w")  # type: ignore[arg-type]
     return judge_call("bash", [Access("run", command)], rules).answer
+
+
+def always_rule(command: str) -> Rule | None:
+    return judge_call("bash", [Access("run", command)], PermissionRules()).prefix
 
 
 def filled(trick: str, **words: str) -> str:
@@ -192,7 +197,7 @@ NEVER_ALWAYS = [
 def test_always_covers_the_same_command_again_and_no_other_program(
     line: str, words: str, tmp_path: Path
 ) -> None:
-    offered = always_rule("bash", line)
+    offered = always_rule(line)
     assert offered is not None and str(offered) == f"bash({words})"
     store_rule(permissions_path(tmp_path / "makeroom", tmp_path), offered)
     kept = load_config({"XDG_CONFIG_HOME": str(tmp_path)}, tmp_path, tmp_path).allow
@@ -212,7 +217,7 @@ def test_always_covers_the_same_command_again_and_no_other_program(
 
 @pytest.mark.parametrize("line", NEVER_ALWAYS)
 def test_always_is_not_offered_for_what_would_cover_more(line: str) -> None:
-    assert always_rule("bash", line) is None
+    assert always_rule(line) is None
 
 
 def test_a_rule_for_all_of_git_does_not_cover_options_that_name_programs() -> None:

@@ -15,9 +15,7 @@ from agent.permissions.rules import (
     PermissionRules,
     Rule,
     Verdict,
-    always_rule,
     judge_call,
-    parse_rule,
     parse_rules,
 )
 from agent.permissions.shell_syntax import parse_simple_commands
@@ -29,12 +27,16 @@ FOLDER = "/w/app"
 
 
 def rules(*allow: str, deny: tuple[str, ...] = (), mode: str = "manual") -> PermissionRules:
-    allowed, denied = tuple(map(parse_rule, allow)), tuple(map(parse_rule, deny))
+    allowed, denied = (tuple(rule for text in texts for rule in parse_rules(text)) for texts in (allow, deny))
     return PermissionRules(mode, allowed, denied, FOLDER)  # type: ignore[arg-type]
 
 
 def run(command: str, given: PermissionRules) -> str:
     return judge_call("bash", [Access("run", command)], given).answer
+
+
+def always_rule(command: str) -> Rule | None:
+    return judge_call("bash", [Access("run", command)], PermissionRules()).prefix
 
 
 def write(path: str, given: PermissionRules, **more: bool) -> str:
@@ -264,7 +266,7 @@ def test_a_longer_word_is_another_command() -> None:
     ],
 )
 def test_always_is_offered_for_the_shortest_safe_prefix(command: str, prefix: str | None) -> None:
-    offered = always_rule("bash", command)
+    offered = always_rule(command)
     assert (offered.pattern if offered else None) == prefix
     if offered is not None:
         assert run(command, rules(str(offered))) == "allow"
@@ -281,7 +283,7 @@ RUNNERS = (
 
 @pytest.mark.parametrize("runner", RUNNERS.split())
 def test_what_runs_other_programs_is_never_always_allowed_and_hides_no_denied_one(runner: str) -> None:
-    assert always_rule("bash", f"{runner} x") is None
+    assert always_rule(f"{runner} x") is None
     assert run(f"{runner} git push", rules("bash", deny=("bash(git push)",))) == "deny"
     assert run(f"{runner} x 'git push'", rules("bash", deny=("bash(git push)",))) == "deny"
 
@@ -295,7 +297,7 @@ DOING = (
 
 
 def test_what_interprets_changes_sends_or_evaluates_is_never_always_allowed() -> None:
-    assert [word for word in DOING.split() if always_rule("bash", f"{word} x") is not None] == []
+    assert [word for word in DOING.split() if always_rule(f"{word} x") is not None] == []
 
 
 LASTING = "exec x dlx push publish install add i config alias submodule bisect rebase filter-branch"
@@ -304,14 +306,14 @@ FAMILIES = "git npm pnpm yarn bun cargo go docker podman uv pip poetry kubectl g
 
 def test_of_a_family_of_programs_always_allows_one_second_word_that_does_no_lasting_thing() -> None:
     for program in FAMILIES.split():
-        assert always_rule("bash", program) is None
-        assert always_rule("bash", f"{program} list x") == Rule("bash", f"{program} list")
+        assert always_rule(program) is None
+        assert always_rule(f"{program} list x") == Rule("bash", f"{program} list")
         for second in LASTING.split():
-            assert always_rule("bash", f"{program} {second} x") is None, (program, second)
+            assert always_rule(f"{program} {second} x") is None, (program, second)
         scripts = program in ("npm", "pnpm", "yarn", "bun")
-        assert (always_rule("bash", f"{program} run x") is not None) is scripts
-    assert always_rule("bash", "make") is None
-    assert always_rule("bash", "make install") == Rule("bash", "make install")
+        assert (always_rule(f"{program} run x") is not None) is scripts
+    assert always_rule("make") is None
+    assert always_rule("make install") == Rule("bash", "make install")
 
 
 def test_a_looking_program_is_known_by_its_name_and_a_subcommand_of_git_by_both() -> None:
@@ -371,12 +373,10 @@ def test_rules_are_written_as_fingers_know_them() -> None:
         "edit",
         "write(docs/*)",
     ]
-    for bad in ("", "what?", "bash(git", "edit; write", "frobnicate", "mcp__"):
+    for bad in ("", "what?", "bash(", "bash(git", "edit; write", "frobnicate", "mcp__"):
         with pytest.raises(ValueError, match=r"holds no rules|names no tool"):
             parse_rules(bad)
-    with pytest.raises(ValueError, match=re.escape("'bash(' is no rule; write a tool, or tool(pattern)")):
-        parse_rule("bash(")
-    assert parse_rule("bash(make > a\nmake b)") == Rule("bash", "make > a\nmake b")
+    assert parse_rules("bash(make > a\nmake b)") == (Rule("bash", "make > a\nmake b"),)
     assert parse_rules("mcp__Files__read") == (Rule("mcp__Files__read"),)
 
 
@@ -412,7 +412,7 @@ def test_to_allow_reading_one_secret_allows_no_other() -> None:
     touch = Access("read", f"{FOLDER}/.env", protected=True)
     (rule,) = rules_for_session(PermissionQuestion("read", "", (touch,), "", None, {}, ""), Verdict("ask"))
     other = Access("read", f"{FOLDER}/.env.local", protected=True)
-    for granted in (rule, parse_rule("read")):
+    for granted in (rule, *parse_rules("read")):
         assert judge_call("read", [other], rules(str(granted))).answer == "ask"
     assert judge_call("read", [touch], rules(str(rule))).answer == "allow"
 
@@ -462,7 +462,7 @@ def test_a_line_is_parsed_exactly_or_not_at_all(line: str, commands: list[list[s
 
 
 def test_a_rule_may_be_written_with_an_empty_pattern() -> None:
-    assert parse_rule("Bash( :* )") == parse_rule("bash()") == Rule("bash")
+    assert parse_rules("Bash( :* )") == parse_rules("bash()") == (Rule("bash"),)
 
 
 def test_where_a_rule_was_set_does_not_tell_rules_apart() -> None:
