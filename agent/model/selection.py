@@ -11,7 +11,7 @@ from typing import Any
 
 from agent.errors import ModelError, ModelNotFound, UsageError
 from agent.model_port import Model, ModelFacts
-from transcripts.disk import make_private_folders
+from transcripts.disk import make_private_folders, replace_file
 from transcripts.masking import mask
 
 DESCRIBE_TIMEOUT_S = 5.0  # the catalog is good enough to go on without an answer
@@ -40,9 +40,7 @@ class ModelFactsCache:
         entries[_key(server, facts.id)] = {"at": now, "facts": asdict(facts)}
         try:
             make_private_folders(self.path.parent)
-            fresh = self.path.with_suffix(".tmp")
-            fresh.write_text(json.dumps(entries), "utf-8")
-            fresh.replace(self.path)
+            replace_file(self.path, json.dumps(entries).encode())
         except OSError:
             return
 
@@ -83,7 +81,9 @@ class ModelSelection:
         try:
             facts = await asyncio.wait_for(self.model.describe(model), DESCRIBE_TIMEOUT_S)
         except ModelNotFound as error:
-            raise UsageError(self._unknown(model)) from error
+            near, aliases = self.model.catalog.suggest(model), ", ".join(self.model.catalog.aliases)
+            hint = f"did you mean {near}?" if near else f"give a whole id, or {aliases}"
+            raise UsageError(f"the service has no model {model!r}; {hint}") from error
         except (ModelError, TimeoutError):
             return self.model.known_facts(model)
         self._remember(facts)
@@ -97,12 +97,3 @@ class ModelSelection:
     def _remember(self, facts: ModelFacts) -> None:
         if self._cache is not None:
             self._cache.put(self.model.server, facts, self._now())
-
-    def _unknown(self, name: str) -> str:
-        near = self.model.catalog.suggest(name)
-        hint = (
-            f"did you mean {near}?"
-            if near
-            else f"give a whole id, or {', '.join(self.model.catalog.aliases)}"
-        )
-        return f"the service has no model {name!r}; {hint}"

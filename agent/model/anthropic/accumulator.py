@@ -26,11 +26,10 @@ _DELTAS: dict[str, tuple[str, Literal["text", "thinking", "tool input"]]] = {
 
 
 @dataclass(slots=True)
-class _OpenBlock:
-    """A content block under way: the object of its first event, and what its deltas brought."""
+class _OpenBlock(PendingBlock):
+    """With the object of its first event, the pieces of its signature, and the size of its input so far."""
 
-    raw: dict[str, Any]
-    pending: PendingBlock
+    raw: dict[str, Any] = field(default_factory=dict)
     signature: list[str] = field(default_factory=list)
     size: int = 0
 
@@ -83,12 +82,12 @@ class MessageAccumulator:
 
     def _start_block(self, index: int, raw: Mapping[str, Any]) -> Event | None:
         kinds: Mapping[str, Any] = {"text": "text", "thinking": "thinking", "tool_use": "tool input"}
-        pending = self.reply.pending[index] = PendingBlock(kinds.get(str(raw["type"]), "other"))
-        self._open[index] = _OpenBlock(dict(raw), pending)
+        block = _OpenBlock(kinds.get(str(raw["type"]), "other"), raw=dict(raw))
+        self._open[index] = self.reply.pending[index] = block
         if raw["type"] == "tool_use":
             return ToolCallDelta(str(raw.get("name")), 0)
         if isinstance(text := raw.get("text"), str) and text:
-            pending.pieces.append(text)
+            block.pieces.append(text)
             return TextDelta(text)
         return None
 
@@ -102,7 +101,7 @@ class MessageAccumulator:
         piece = delta.get(name)
         if not isinstance(piece, str):
             return None
-        block.pending.pieces.append(piece)
+        block.pieces.append(piece)
         block.size += len(piece)
         if kind == "tool input":
             return ToolCallDelta(str(block.raw.get("name")), block.size)
@@ -110,7 +109,7 @@ class MessageAccumulator:
 
 
 def _finished(block: _OpenBlock) -> Block:
-    raw, text = block.raw, "".join(block.pending.pieces)
+    raw, text = block.raw, "".join(block.pieces)
     match raw["type"]:
         case "text":
             raw["text"] = text

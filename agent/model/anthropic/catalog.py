@@ -70,18 +70,13 @@ def facts_from_endpoint(model: str, answer: Mapping[str, Any], official: bool) -
     capabilities = answer.get("capabilities")
     if not isinstance(capabilities, Mapping):
         return facts
-    adaptive = _nested(capabilities, "thinking", "types", "adaptive").get("supported") is True
-    efforts = [
-        _nested(capabilities, "effort"),
-        *(_nested(capabilities, "effort", e) for e in ("low", "high")),
-    ]
-    effort = any(each.get("supported") is True for each in efforts)
+    adaptive = _supports(capabilities, "thinking", "types", "adaptive")
+    effort = any(_supports(capabilities, "effort", *level) for level in ((), ("low",), ("high",)))
     return replace(facts, thinking=adaptive, effort=effort, cache=True, eager=official)
 
 
-def _nested(raw: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
-    """The object at a path of keys; empty where there is none."""
-    for name in path:
-        found = raw.get(name)
-        raw = found if isinstance(found, Mapping) else {}
-    return raw
+def _supports(raw: Any, *path: str) -> bool:
+    """Whether the capability at a path of keys is there and supported."""
+    for name in (*path, "supported"):
+        raw = raw.get(name) if isinstance(raw, Mapping) else None
+    return raw is True

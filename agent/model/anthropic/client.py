@@ -22,8 +22,7 @@ from transcripts.masking import mask
 
 from .accumulator import MessageAccumulator
 from .catalog import CATALOG, facts_from_catalog, facts_from_endpoint
-from .error_mapping import map_error
-from .error_summary import map_connection_error, summarize_error
+from .error_mapping import map_connection_error, map_error, summarize_error
 from .request import encode_request
 from .sdk_import import import_sdk
 

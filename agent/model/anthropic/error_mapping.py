@@ -1,14 +1,15 @@
-"""Map an error answer of the Messages API to a ModelError. Pure: status, body and headers in.
+"""Map an error answer of the Messages API, or an exception of its client, to a ModelError. Pure.
 
-Decides by `error.type` and status; by the message only where nothing else tells (prompt too long, thinking,
-optional fields), with the texts as the service words them.
+An answer is judged by `error.type` and status; by the message only where nothing else tells (prompt too
+long, thinking, optional fields), with the texts as the service words them.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+import ssl
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from agent.errors import (
@@ -47,6 +48,9 @@ _FIELD_NAMES["output_config"] = re.compile(r"\boutput_config\b|\beffort paramete
 _TRANSIENT_TYPES = {"rate_limit_error", "overloaded_error", "api_error", "timeout_error", "conflict_error"}
 _TRANSIENT_STATUSES = {408, 409, 425, 429}
 _SPEND_LIMIT_CODES = {"enforced_spend_limit_reached", "contract_spend_limit_reached"}
+_PROXY_HINT = "wants credentials: HTTPS_PROXY=http://name:password@host"
+LOCAL = ("localhost", "127.0.0.1", "::1")
+LOCAL_TRIES = 3  # a machine of one's own that refuses is not going to come up by itself
 
 
 def map_error(status: int, body: str, headers: Mapping[str, str], now: float) -> ModelError:
@@ -56,9 +60,7 @@ def map_error(status: int, body: str, headers: Mapping[str, str], now: float) ->
     if status == 413 or kind == "request_too_large":
         return PromptTooLong(text)
     if status == 407:
-        return AuthenticationError(
-            f"{text} (the proxy wants credentials: HTTPS_PROXY=http://name:password@host)"
-        )
+        return AuthenticationError(f"{text} (the proxy {_PROXY_HINT})")
     if status in (401, 402, 403) or kind in ("authentication_error", "permission_error", "billing_error"):
         return AuthenticationError(f"{text} (check ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL)")
     if status == 404:
@@ -118,3 +120,40 @@ def _line(status: int, kind: str, text: str) -> str:
     first = re.sub(r"<[^>]*>|\s+", " ", text).strip()[:300] or "no text"
     name = kind or ("captive portal or proxy?" if status == 200 else "")
     return f"{status} {name}: {first}" if name else f"{status}: {first}"
+
+
+def summarize_error(error: BaseException) -> str:
+    """The first words that the exception or one of its causes has, else its kind; one line."""
+    return _first_words(_chain(error))[:300] or type(error).__name__
+
+
+def map_connection_error(place: str, host: str, error: BaseException) -> ModelError:
+    """What it means that a connection to `place` (a URL at `host`) did not come about or did not last."""
+    causes = list(_chain(error))
+    untrusted = next((cause for cause in causes if isinstance(cause, ssl.SSLCertVerificationError)), None)
+    if untrusted is not None:
+        return RequestRejected(
+            f"no trust in the certificate of {place}: {summarize_error(untrusted)}"
+            " (SSL_CERT_FILE may name another authority)"
+        )
+    why = summarize_error(causes[-1])
+    if any(type(cause).__name__ == "ProxyError" for cause in causes):
+        if "407" in why:
+            return AuthenticationError(f"the proxy on the way to {place} {_PROXY_HINT}")
+        return TransientError(f"no connection to {place} through the proxy: {why}")
+    tries = LOCAL_TRIES if host in LOCAL else None
+    if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
+        return TransientError(f"no connection to {place}: nothing listens there", tries=tries)
+    said = _first_words(causes[1:] or causes) or why  # the client's own words are always the same
+    return TransientError(f"no connection to {place}: {said}", tries=tries)
+
+
+def _first_words(errors: Iterable[BaseException]) -> str:
+    said = (" ".join(str(each).split()) for each in errors)
+    return next(filter(None, said), "")
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
