@@ -20,13 +20,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words in (["--version"], ["-v"]):
         sys.stdout.write(f"makeroom {__version__}\n")
         return 0
-    code: int
     if words and words[0] in SUBCOMMANDS:
-        code = import_module(SUBCOMMANDS[words[0]]).main(words[1:])
-        return code
+        return int(import_module(SUBCOMMANDS[words[0]]).main(words[1:]))
     options = import_module("agent.cli.arguments").parse(words)  # by itself: --help needs nothing else
-    code = import_module("agent.cli.launch").run(options)
-    return code
+    return int(import_module("agent.cli.launch").run(options))
 
 
 if __name__ == "__main__":

@@ -61,21 +61,15 @@ class Services:
 
     async def warm(self) -> None:
         """Everything slow: the tools, the client, the tokenizer's table, the model's facts."""
-        await self._open_sources()
-        await asyncio.to_thread(self._load)
-        await self.selection.choose(self.setup.model_name)
-
-    async def _open_sources(self) -> None:
         for source in self.sources:
             await source.open(self.setup.folder, self.setup.environ)
         try:
             self.tools = join_tools((source.name, source.tools()) for source in self.sources)
         except ValueError as error:
             raise ConfigError(str(error)) from error
-
-    def _load(self) -> None:
-        self.selection.model.connect()
-        self.counter.warm()
+        await asyncio.to_thread(self.selection.model.connect)
+        await asyncio.to_thread(self.counter.warm)
+        await self.selection.choose(self.setup.model_name)
 
     async def close(self) -> None:
         """End what is left; nothing that we started outlives this."""
