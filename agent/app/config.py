@@ -11,6 +11,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -64,10 +65,9 @@ class Config:
     def secrets(self) -> tuple[str, ...]:
         """The exact values that must not stand in any record: keys, and what signs requests besides."""
         headers = [value for name, value in self.custom_headers.items() if _SECRET_HEADER.search(name)]
-        found = [self.key, self.token, *headers, *(value.partition(" ")[2] for value in headers)]
-        if self.base_url:
-            found.append(unquote(urlsplit(self.base_url).password or ""))
-            found.append(urlsplit(self.base_url).password)
+        password = urlsplit(self.base_url or "").password or ""
+        tokens = (value.partition(" ")[2] for value in headers)
+        found = (self.key, self.token, *headers, *tokens, unquote(password), password)
         return tuple(dict.fromkeys(value for value in found if value and len(value) >= MIN_SECRET_CHARS))
 
 
@@ -102,17 +102,17 @@ def _with_file(config: Config, path: Path, allowed: Sequence[str] = ()) -> Confi
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: {error}; correct it or move it away") from error
     values, problems = _checked(entries)
-    for name in filter(problems.get, entries):
-        config = _with_warning(config, path, name, _judged(path, name, problems[name], entries[name]))
-    for name, value in values.items():
-        if allowed and name not in allowed:
-            config = _with_warning(
-                config, path, name, "is only read from your own settings, not from a project's"
-            )
-        elif name == "permission_mode" and allowed and value not in PROJECT_MODES:
-            config = _with_warning(config, path, name, f"takes one of {', '.join(PROJECT_MODES)}")
+    for name, entry in entries.items():
+        if name in problems:
+            problem = _judged(path, name, problems[name], entry)
+        elif allowed and name not in allowed:
+            problem = "is only read from your own settings, not from a project's"
+        elif name == "permission_mode" and allowed and values[name] not in PROJECT_MODES:
+            problem = f"takes one of {', '.join(PROJECT_MODES)}"
         else:
-            config = _with_value(config, str(path), name, value)
+            config = _with_value(config, str(path), name, values[name])
+            continue
+        config = replace(config, warnings=(*config.warnings, f"{path}: {name} {problem}; ignored"))
     return config
 
 
@@ -139,20 +139,18 @@ def _judged(path: Path, name: str, problem: str, value: Any) -> str:
 def _with_value(config: Config, origin: str, name: str, value: Any) -> Config:
     if name == "compact":
         value, renamed = current_names(value)
-        warnings = (*config.warnings, *(f"{origin}: {warning}" for warning in renamed))
-        config = replace(config, warnings=warnings)
-        origins = {**config.origins, **{f"compact.{key}": origin for key in value}}
-        return replace(config, compact={**config.compact, **value}, origins=origins)
+        return replace(
+            config,
+            compact={**config.compact, **value},
+            origins={**config.origins, **{f"compact.{key}": origin for key in value}},
+            warnings=(*config.warnings, *(f"{origin}: {warning}" for warning in renamed)),
+        )
     if name in MERGED_SETTINGS:
         if name != "pass_env":
             value = tuple(replace(rule, origin=origin) for rule in value)
         value = (*getattr(config, name), *value)
         origin = f"{config.origins[name]}, {origin}" if name in config.origins else origin
     return replace(config, origins={**config.origins, name: origin}, **{name: value})
-
-
-def _with_warning(config: Config, path: Path, name: str, problem: str) -> Config:
-    return replace(config, warnings=(*config.warnings, f"{path}: {name} {problem}; ignored"))
 
 
 def _value(environ: Mapping[str, str], name: str) -> str | None:
@@ -162,6 +160,8 @@ def _value(environ: Mapping[str, str], name: str) -> str | None:
 
 # variable -> the setting that it sets; later ones win
 SETTING_VARIABLES = {
+    "ANTHROPIC_API_KEY": "key",
+    "ANTHROPIC_AUTH_TOKEN": "token",
     "ANTHROPIC_MODEL": "model",
     "MAKEROOM_MODEL": "model",
     "MAKEROOM_PROVIDER": "provider",
@@ -172,15 +172,9 @@ SETTING_VARIABLES = {
     "ANTHROPIC_BASE_URL": "base_url",
     "API_TIMEOUT_MS": "timeout",  # milliseconds
 }
-CREDENTIAL_VARIABLES = {"ANTHROPIC_API_KEY": "key", "ANTHROPIC_AUTH_TOKEN": "token"}
 
 
 def _with_environment(config: Config, environ: Mapping[str, str]) -> Config:
-    for variable, name in CREDENTIAL_VARIABLES.items():
-        if (text := _value(environ, variable)) is not None:
-            if not text.isascii() or not text.isprintable():
-                raise ConfigError(f"{variable}: it holds characters that no key has: copy it again")
-            config = _with_value(config, variable, name, text)
     for variable, name in SETTING_VARIABLES.items():
         if (text := _value(environ, variable)) is not None:
             config = _with_value(config, variable, name, _variable(variable, name, text))
@@ -200,24 +194,20 @@ def _with_environment(config: Config, environ: Mapping[str, str]) -> Config:
 
 
 def _variable(variable: str, name: str, text: str) -> Any:
-    """The checked value of a variable. Raises ConfigError."""
-    if variable == "API_TIMEOUT_MS":
-        try:
-            return _milliseconds(text)
-        except ValueError:
-            raise ConfigError(f"{variable}={text!r}: it takes milliseconds, at least 1000") from None
+    """The value that a variable holds for a setting. Raises ConfigError."""
+    if name in ("key", "token"):
+        if not text.isascii() or not text.isprintable():
+            raise ConfigError(f"{variable}: it holds characters that no key has: copy it again")
+        return text
+    if name == "timeout":
+        with suppress(ValueError):
+            if 1e3 <= (milliseconds := float(text.replace("_", ""))) < 1e9:  # up to eleven days
+                return milliseconds / 1000
+        raise ConfigError(f"{variable}={text!r}: it takes milliseconds, at least 1000")
     values, problems = _checked({name: text})
     if problems:
         raise ConfigError(f"{variable}={text!r}: it {problems[name].partition(', not ')[0]}")
     return values[name]
-
-
-def _milliseconds(text: str) -> float:
-    """Seconds. Raises ValueError for what is no time from one second to eleven days."""
-    number = float(text.replace("_", ""))
-    if not 1e3 <= number < 1e9:
-        raise ValueError(text)
-    return number / 1000
 
 
 def has_credentials(config: Config, environ: Mapping[str, str], home: Path) -> bool:

@@ -50,33 +50,25 @@ MAX_MEMORY_CHARS = 60_000  # shown of one memory file; the prompt says how much 
 
 def memory_paths(folder: Path, user_dir: Path) -> list[Path]:
     """The memory files that apply: the user's, then from the top of the repository down to the folder."""
-    places = [user_dir, *reversed([folder, *_parents_in_repository(folder)])]
-    return [path for place in places if (path := _memory_in(place)) is not None]
+    above = [folder, *folder.parents]
+    top = _repository(folder)
+    within = above[: above.index(top) + 1] if top else [folder]
+    found = (
+        next(filter(Path.is_file, (place / name for name in MEMORY_NAMES)), None)
+        for place in (user_dir, *reversed(within))
+    )
+    return [path for path in found if path is not None]
 
 
-def _memory_in(place: Path) -> Path | None:
-    return next((place / name for name in MEMORY_NAMES if (place / name).is_file()), None)
-
-
-def _parents_in_repository(folder: Path) -> list[Path]:
-    """The folders above, up to the one that holds .git; none where there is no repository."""
-    above: list[Path] = []
-    for place in [folder, *folder.parents]:
-        if place != folder:
-            above.append(place)
-        if (place / ".git").exists():
-            return above
-    return []
+def _repository(folder: Path) -> Path | None:
+    """The folder or the nearest one above that holds .git."""
+    return next((place for place in (folder, *folder.parents) if (place / ".git").exists()), None)
 
 
 def system_prompt(memory: Sequence[tuple[Path, str]], extra: str = "") -> tuple[str, ...]:
     """The texts of the system prompt; `memory` are the memory files with what they say."""
-    texts = [IDENTITY]
-    for path, text in memory:
-        texts.append(f"{MEMORY_HEAD}{path}:\n\n{_shown(text)}")
-    if extra:
-        texts.append(extra)
-    return tuple(texts)
+    files = (f"{MEMORY_HEAD}{path}:\n\n{_shown(text)}" for path, text in memory)
+    return (IDENTITY, *files, *([extra] if extra else []))
 
 
 def memory_of(system: Sequence[str]) -> dict[str, str]:
@@ -88,10 +80,8 @@ def memory_of(system: Sequence[str]) -> dict[str, str]:
 def _shown(text: str) -> str:
     """A memory file as an editor would show it, with a note of what an editor would not show."""
     shown = printable(text[:MAX_MEMORY_CHARS])
-    if len(text) > MAX_MEMORY_CHARS:
-        shown += (
-            f"\n[{len(text) - MAX_MEMORY_CHARS:,} more characters are left out; read the file for the rest]"
-        )
+    if (left := len(text) - MAX_MEMORY_CHARS) > 0:
+        shown += f"\n[{left:,} more characters are left out; read the file for the rest]"
     if hidden := count_invisible(text[:MAX_MEMORY_CHARS]):
         shown += f"\n[{hidden:,} invisible characters were taken out]"
     return shown.strip()
@@ -119,6 +109,5 @@ def read_memory(paths: Sequence[Path], user_dir: Path) -> list[tuple[Path, str]]
 
 def _leads_away(path: Path) -> bool:
     """Whether a link leads out of the repository, or to a secret."""
-    real = path.resolve()
-    top = next((place for place in path.parents if (place / ".git").exists()), path.parent)
+    real, top = path.resolve(), _repository(path.parent) or path.parent
     return is_protected(str(real), "read") or not is_inside(str(real), str(top))
