@@ -22,7 +22,7 @@ class PermissionQuestion:
     """May this call go ahead? `why` says which rule asks; `prefix` is what "always" would allow.
 
     `preview` is plain data as in a tool's `human` ({"diff": ...} or {"text": ...}), shown with control
-    characters escaped. `key` binds the answer to exactly this call.
+    characters escaped.
     """
 
     tool: str
@@ -31,7 +31,6 @@ class PermissionQuestion:
     why: str
     prefix: str | None
     preview: Mapping[str, Any]
-    key: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from agent.errors import ConfigError
+from agent.permissions.modes import Mode
 from agent.permissions.permission_store import permissions_path
 from agent.permissions.rules import Rule
 from compact.settings import current_names
@@ -25,7 +26,6 @@ from transcripts.masking import MIN_SECRET_CHARS
 
 OFFICIAL_SERVER = "https://api.anthropic.com"
 SWITCHED_OFF = ("0", "false", "no", "off")  # what switches a variable of the environment off
-EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|pass|sign", re.IGNORECASE)
 
 
@@ -38,12 +38,12 @@ class Config:
     effort: str | None = None
     max_tokens: int = 32_000
     context_window: int | None = None
-    cache: str = "5m"
+    cache: Literal["5m", "1h"] = "5m"
     base_url: str | None = None
     key: str | None = None
     token: str | None = None
     timeout: float | None = None  # seconds without a byte of an answer; None chooses by the server
-    permission_mode: str = "manual"
+    permission_mode: Mode = "manual"
     allow: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
     pass_env: tuple[str, ...] = ()

@@ -6,7 +6,6 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import cast
 
 from agent.events import Notice
 from agent.loop.context import CompactionState, TurnContext
@@ -98,7 +97,7 @@ def request_settings(
         tools=definitions(tools.values()),
         thinking=facts.thinking,
         effort=(setup.options.effort or setup.config.effort) if facts.effort else None,
-        cache=cast("None", setup.config.cache) if facts.cache else None,
+        cache=setup.config.cache if facts.cache else None,
         eager=facts.eager,
     )
 

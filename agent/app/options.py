@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
+from agent.permissions.modes import Mode
+
+Effort = Literal["low", "medium", "high", "xhigh", "max"]
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
 # What --output-format may name -> where its class is, which only a run that uses it imports.
 OUTPUT_FORMATS: Mapping[str, str] = {
     "text": "agent.ui.output_formats:TextFormat",
@@ -25,7 +29,7 @@ class Options(NamedTuple):
     model: str | None = None
     max_turns: int | None = None
     max_budget_usd: float | None = None
-    permission_mode: str | None = None
+    permission_mode: Mode | None = None
     allowed_tools: tuple[str, ...] = ()
     disallowed_tools: tuple[str, ...] = ()
     policy: str | None = None

@@ -13,9 +13,12 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from agent.permissions.modes import MODES, Mode
 from agent.permissions.rules import Rule, parse_rules
 from agent.ports import HookEvent
 from compact.settings import settings_from
+
+from .options import EFFORTS, Effort
 
 
 def _number(value: object) -> float:
@@ -69,17 +72,13 @@ class FileSettings(BaseModel):
 
     provider: _Text | None = Field(None, description="a text")
     model: _Text | None = Field(None, description="a text")
-    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = Field(
-        None, description="one of low, medium, high, xhigh, max"
-    )
+    effort: Effort | None = Field(None, description=f"one of {', '.join(EFFORTS)}")
     max_tokens: _Whole | None = Field(None, description=_WHOLE)
     context_window: _Whole | None = Field(None, description=_WHOLE)
     cache: Literal["5m", "1h"] | None = Field(None, description="one of 5m, 1h")
     base_url: Annotated[_Text, AfterValidator(_url)] | None = Field(None, description="a URL")
     timeout: _Seconds | None = Field(None, description="seconds, at least 1")
-    permission_mode: Literal["manual", "acceptEdits", "dontAsk", "bypassPermissions"] | None = Field(
-        None, description="one of manual, acceptEdits, dontAsk, bypassPermissions"
-    )
+    permission_mode: Mode | None = Field(None, description=f"one of {', '.join(MODES)}")
     allow: _RuleList | None = Field(None, description=_RULES)
     deny: _RuleList | None = Field(None, description=_RULES)
     pass_env: tuple[_Text, ...] | None = Field(None, description="a list of texts")

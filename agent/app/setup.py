@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from agent.errors import ConfigError
 from agent.permissions.modes import Mode
@@ -40,7 +39,7 @@ class RunSetup:
 
     @property
     def mode(self) -> Mode:
-        return cast("Mode", self.options.permission_mode or self.config.permission_mode)
+        return self.options.permission_mode or self.config.permission_mode
 
     def compact_settings(self) -> CompactSettings:
         """The pipeline's settings: the [compact] tables, then the flags. Raises ConfigError."""

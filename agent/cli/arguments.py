@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from agent.app.options import OUTPUT_FORMATS, Options
+from agent.app.options import EFFORTS, OUTPUT_FORMATS, Options
 from agent.permissions.modes import MODES
 from agent.permissions.rules import parse_rules
 from agent.version import __version__
@@ -54,7 +54,7 @@ def _add_run(group: argparse._ArgumentGroup) -> None:
     add("--max-budget-usd", type=_dollars, metavar="X", help="stop before a request when X dollars are spent")
     add("--policy", choices=("thrifty", "classic", "off"), help="how room is made (default: thrifty)")
     add("--context-window", type=_count, metavar="N", help="take the window to be N tokens")
-    add("--effort", choices=("low", "medium", "high", "xhigh", "max"), help="how hard to think")
+    add("--effort", choices=EFFORTS, help="how hard to think")
     add("--append-system-prompt", default="", metavar="TEXT", help="more for the system prompt")
     add("-C", "--cd", dest="folder", metavar="DIR", help="work in DIR")
     add("--offline", action="store_true", help="use the built-in rule-based demo model")

@@ -51,23 +51,18 @@ def run(options: Options) -> int:
 
 
 def _setup(options: Options) -> RunSetup:
-    folder = _folder(options)
+    try:
+        folder = Path(options.folder or "").resolve()
+        os.chdir(folder)
+    except OSError as error:
+        where = options.folder or "the current folder"
+        raise UsageError(f"cannot work in {where}: {error.strerror}; name another with -C") from error
     setup = RunSetup(options, load_config(os.environ, folder, Path.home()), folder, dict(os.environ))
     if options.debug_file:
         debug_log.begin(options.debug_file, setup.masks, os.environ)
     else:
         logging.getLogger().addHandler(logging.NullHandler())
     return setup
-
-
-def _folder(options: Options) -> Path:
-    try:
-        folder = Path(options.folder).resolve() if options.folder else Path.cwd()
-        os.chdir(folder)
-    except OSError as error:
-        where = options.folder or "the current folder"
-        raise UsageError(f"cannot work in {where}: {error.strerror}; name another with -C") from error
-    return folder.resolve()
 
 
 def _run(setup: RunSetup) -> int:

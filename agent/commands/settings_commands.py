@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from agent.app.config import EFFORTS
 from agent.app.controller import Controller
+from agent.app.options import EFFORTS
 from agent.events import CommandOutput, Event, Notice
 from agent.formatting import shorten
 from agent.permissions.modes import MODES

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from glob import escape
 from typing import Any
@@ -70,10 +69,8 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
 def _question(context: TurnContext, call: ParsedCall, verdict: Verdict) -> PermissionQuestion:
     tool, preview = call.tool, call.tool.preview
     shown = preview(call.arguments, context.tool_context) if preview is not None else {"text": call.title}
-    identity = repr((tool.name, call.use.input, call.access))
-    key = hashlib.sha256(identity.encode("utf-8", "replace")).hexdigest()
     prefix = str(verdict.prefix) if verdict.prefix is not None else None
-    return PermissionQuestion(tool.name, call.title, call.access, verdict.why, prefix, shown, key)
+    return PermissionQuestion(tool.name, call.title, call.access, verdict.why, prefix, shown)
 
 
 def _refused(answer: Deny) -> Permission:

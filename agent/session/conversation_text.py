@@ -17,7 +17,7 @@ from transcripts.importers import detect_format, import_session
 from transcripts.listing import find_session
 from transcripts.load import read_record
 from transcripts.masking import SecretMasks
-from transcripts.messages import Block, TextBlock, ToolUseBlock, without_injected
+from transcripts.messages import TextBlock, ToolUseBlock, without_injected
 from transcripts.render_text import block_text, content_text, speaker_of
 
 from .session import Session, text_of_reply
@@ -53,9 +53,11 @@ def _passages(folded: Folded) -> Iterator[str]:
                 if prompt := content_text(without_injected(fact.blocks)):
                     yield f"> {prompt}".replace("\n", "\n> ")
             case Reply():
-                yield from (
-                    _passage(each) for each in fact.blocks if isinstance(each, TextBlock | ToolUseBlock)
-                )
+                for block in fact.blocks:
+                    if isinstance(block, TextBlock):
+                        yield block_text(block)
+                    elif isinstance(block, ToolUseBlock):
+                        yield f"[call] {block_text(block)[:MAX_OUTPUT_CHARS]}"
             case Result():
                 text = content_text(fact.content)
                 left = len(text) - MAX_OUTPUT_CHARS
@@ -63,11 +65,6 @@ def _passages(folded: Folded) -> Iterator[str]:
                 yield f"[{speaker_of(fact)} r{fact.seq}]\n{text[:MAX_OUTPUT_CHARS]}{more}"
             case Compacted():
                 yield f"--- compaction {fact.id} ({fact.label}, {fact.trigger}) ---"
-
-
-def _passage(block: Block) -> str:
-    text = block_text(block)
-    return f"[call] {text[:MAX_OUTPUT_CHARS]}" if isinstance(block, ToolUseBlock) else text
 
 
 def show_briefly(session: Session, emit: Emit) -> None:

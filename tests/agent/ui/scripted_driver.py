@@ -226,7 +226,7 @@ class ScriptedDriver:
         preview = {"diff": DIFF} if rest == "diff" else {"text": command}
         access = (Access("write", "/etc/passwd", outside=True),) if rest == "outside" else ()
         tool, title = ("edit", "src/calc.py") if rest == "diff" else ("bash", command)
-        question = PermissionQuestion(tool, title, access, "not allowed by a rule", "make", preview, "k")
+        question = PermissionQuestion(tool, title, access, "not allowed by a rule", "make", preview)
         answer = await self.approver.ask(question)
         self.note("answer", repr(answer))
         if isinstance(answer, Deny) and answer.stop:

@@ -213,7 +213,6 @@ def question(**fields):
         "why": "",
         "prefix": None,
         "preview": {},
-        "key": "k",
     }
     return PermissionQuestion(**(given | fields))
 

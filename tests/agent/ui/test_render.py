@@ -63,7 +63,7 @@ def everything(sample, ctx):
     yield "\n".join(render_diff(DIFF, ctx))
     yield status_line(Status(sample, 5, 100, "WARNING", 1.5, "manual", "s", "/w", 2, sample), 3, ctx)
     asked = PermissionQuestion(
-        "bash", sample, (Access("write", sample, outside=True),), sample, sample, {"text": sample}, "k"
+        "bash", sample, (Access("write", sample, outside=True),), sample, sample, {"text": sample}
     )
     panel = ApprovalPanel(asked, approval_choices(asked), None, 0.0)  # type: ignore[arg-type]
     yield "\n".join(draw_approval(panel, ctx, 20))
