@@ -1,8 +1,8 @@
 """Everything that can go wrong on our side of a port, and what it means for the turn.
 
-AgentError                       a clear line for the person; ends the program or the turn
+AgentError                       a clear line for the user; ends the program or the turn
 ├── UsageError                   bad flag, unknown session                            exit 2
-├── ChoiceCancelled              the person was asked and chose nothing               exit 130
+├── ChoiceCancelled              the user was asked and chose nothing                 exit 130
 ├── ConfigError                  a settings file or variable that cannot be used      exit 6
 └── ModelError                   a request that did not get its answer
     ├── TransientError           may succeed later: 429, 5xx, connection, stream      exit 75
@@ -26,7 +26,7 @@ Feature = Literal["thinking", "effort", "cache", "eager tool input"]
 
 
 class AgentError(Exception):
-    """The text is one line for the person, and names the fix where there is one."""
+    """The text is one line for the user, and names the fix where there is one."""
 
     code = 1
 

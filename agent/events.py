@@ -1,4 +1,4 @@
-"""Events: what happens, told to whoever watches. Plain data, a closed union; questions go through ports.
+"""Events: what happens, told to those who watch. Plain data, a closed union; questions go through ports.
 
 Order within a turn: TurnStarted, then for each request RequestStarted, deltas, ReplyFinished or StreamAborted
 (with Retrying between tries), then ToolCallStarted, ToolCallProgress, ToolCallFinished for each call, and at
@@ -86,7 +86,7 @@ class ToolCallStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallProgress:
-    """The newest output of a running call, raw: whoever shows it escapes control characters."""
+    """The newest output of a running call, raw: control characters are escaped where it is shown."""
 
     of: int
     block: int
@@ -118,7 +118,7 @@ class ContextCompacted:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One line for the person, never for the model."""
+    """One line for the user, never for the model."""
 
     text: str
     level: Level = "info"
@@ -143,7 +143,7 @@ class ContextChart:
 
 @dataclass(frozen=True, slots=True)
 class ClipboardCopy:
-    """A text for the clipboard of the person's terminal; `words` are told once the terminal has it."""
+    """A text for the clipboard of the user's terminal; `words` are told once the terminal has it."""
 
     text: str
     words: str

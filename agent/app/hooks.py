@@ -43,21 +43,19 @@ class CommandHooks:
         try:
             code, out, err = await self._call(command, {"moment": event, **about})
         except TimeoutError:  # an OSError too
-            return self._unanswered(event, f"took longer than {self.timeout:g} s")
+            fault = f"took longer than {self.timeout:g} s"
         except OSError as error:
-            return self._unanswered(event, f"could not be started: {error}")
-        if code == VETO_EXIT_CODE:
-            return HookAnswer(veto=err.strip() or out.strip() or "no reason given")
-        if code in NOT_STARTED_EXIT_CODES:
-            return self._unanswered(event, f"could not be started: {_failure(code, err)}")
-        if code != 0:
-            self.tell(f"the hook {event} failed: {_failure(code, err)}")
-            return HookAnswer()
-        return _parse(out)
-
-    def _unanswered(self, event: HookEvent, what: str) -> HookAnswer:
-        """A hook that gave no answer is reported, and is a veto where it guards."""
-        words = f"the hook {event} ({self.commands[event]}) {what}"
+            fault = f"could not be started: {error}"
+        else:
+            if code == 0:
+                return _parse(out)
+            if code == VETO_EXIT_CODE:
+                return HookAnswer(veto=err.strip() or out.strip() or "no reason given")
+            if code not in NOT_STARTED_EXIT_CODES:
+                self.tell(f"the hook {event} failed: {_failure(code, err)}")
+                return HookAnswer()
+            fault = f"could not be started: {_failure(code, err)}"
+        words = f"the hook {event} ({command}) {fault}"
         if event in GUARDS:
             return HookAnswer(veto=words)
         self.tell(words)

@@ -109,7 +109,7 @@ def _step(checkpoints: Checkpoints, target: PathState, last: FileChange) -> Rest
     now, get = checkpoints.scanner.state(last.path), checkpoints.scanner.store.get
     if now == target:
         return None
-    changed_since = now != last.after  # also where nobody knows, because the run ended within the change
+    changed_since = now != last.after  # also where that is unknown, because the run ended within the change
     new = get(target.value) if target.kind == "file" else b""
     if not target.restorable or new is None:
         return RestoreStep(last.path, "lost", 0, 0, changed_since, target)

@@ -39,14 +39,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("prompt", nargs="*", help="what to do; with -p also read from standard input")
     made.add_argument("-v", "--version", action="version", version=f"makeroom {__version__}")
-    _add_run(made.add_argument_group("running"))
-    _add_session(made.add_argument_group("sessions"))
-    _add_rights(made.add_argument_group("permissions"))
-    return made
-
-
-def _add_run(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
+    add = made.add_argument_group("running").add_argument
     add("-p", "--print", dest="headless", action="store_true", help="answer once and leave")
     add("--output-format", choices=OUTPUT_FORMATS, default="text", help="what -p prints")
     add("-m", "--model", help="a model id, or opus, sonnet, haiku")
@@ -61,20 +54,14 @@ def _add_run(group: argparse._ArgumentGroup) -> None:
     add("--plain", "--screen-reader", action="store_true", help="plain lines, no live screen")
     add("--color", choices=("auto", "always", "never"), default="auto", help="colours")
     add("--debug-file", metavar="FILE", help="write a debug log to FILE")
-
-
-def _add_session(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
+    add = made.add_argument_group("sessions").add_argument
     add("-c", "--continue", dest="continue_", action="store_true", help="go on with the newest")
     resuming = "go on with a session: its id, its name, or a file (also of another agent); bare: choose one"
     add("-r", "--resume", nargs="?", const="", metavar="ID", help=resuming)
     forking = "with -c or -r: go on in a copy, the old one stays as it is"
     add("--fork-session", action="store_true", help=forking)
     add("--no-session", action="store_true", help="keep no record")
-
-
-def _add_rights(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
+    add = made.add_argument_group("permissions").add_argument
     add("--permission-mode", type=_mode, metavar="MODE", help=", ".join(MODES))
     add(
         "--dangerously-skip-permissions", "--yolo", dest="skip", action="store_true", help="bypassPermissions"
@@ -82,6 +69,7 @@ def _add_rights(group: argparse._ArgumentGroup) -> None:
     for name, verb in (("allowed", "allow"), ("disallowed", "deny")):
         flags, told = (f"--{name}Tools", f"--{name}-tools"), f"{verb}: edit, bash(git *)"
         add(*flags, dest=f"{name}_tools", nargs="+", default=[], metavar="RULE", help=told)
+    return made
 
 
 def parse(argv: Sequence[str]) -> Options:

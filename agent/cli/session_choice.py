@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 from agent.app.options import Options
 from agent.app.setup import RunSetup
@@ -35,16 +34,13 @@ def with_session(setup: RunSetup) -> RunSetup | None:
     repository = SessionRepository(setup.folder, keep=True, tell=lambda text: None)
     if options.resume and repository.is_recording(options.resume):
         return setup
-    path = _path(repository, setup)
+    if options.continue_:
+        path = repository.newest()
+    else:
+        path = repository.named(options.resume or _pick(repository, setup))
     chosen = replace(setup, options=options._replace(continue_=False, resume=path.stem))
     pid = None if options.fork_session else lock_holder(path)
     return chosen if pid is None else _resolve_in_use(chosen, SessionInUse(path.stem, pid or None))
-
-
-def _path(repository: SessionRepository, setup: RunSetup) -> Path:
-    if setup.options.continue_:
-        return repository.newest()
-    return repository.named(setup.options.resume or _pick(repository, setup))
 
 
 def _pick(repository: SessionRepository, setup: RunSetup) -> str:

@@ -1,6 +1,6 @@
 """Whether a command line would remove a whole home, the system, or the folders above the project.
 
-Asked about in every mode. It is meant against mistakes, not against attacks: whoever may run any command can
+Asked about in every mode. It is meant against mistakes, not against attacks: who may run any command can
 hide any.
 """
 

@@ -91,7 +91,7 @@ def show_briefly(session: Session, emit: Emit) -> None:
 
 
 def prompt_texts(entry: Prompt) -> list[str]:
-    """What the person wrote in a prompt, without the text that the program put before it."""
+    """What the user wrote in a prompt, without the text that the program put before it."""
     if entry.fact.source != "user":
         return []
     return [block.text for block in without_injected(entry.fact.blocks) if isinstance(block, TextBlock)]

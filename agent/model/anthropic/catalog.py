@@ -49,14 +49,12 @@ _DATE_SUFFIX = re.compile(r"-\d{8}$")
 def facts_from_catalog(model: str, official: bool) -> ModelFacts:
     """What is known without asking; `official` tells that the base URL is the service's own."""
     undated = _DATE_SUFFIX.sub("", model)
-    for facts in CATALOG.models:
-        if facts.id == undated:
-            return (
-                facts if official else replace(facts, effort=False, thinking=False, cache=False, eager=False)
-            )
-    if official:
-        return replace(_claude(model, 200_000, 32_000), known=False)
-    return ModelFacts(model, known=False)
+    known = next((facts for facts in CATALOG.models if facts.id == undated), None)
+    if known is not None:
+        return known if official else replace(known, effort=False, thinking=False, cache=False, eager=False)
+    return (
+        replace(_claude(model, 200_000, 32_000), known=False) if official else ModelFacts(model, known=False)
+    )
 
 
 def facts_from_endpoint(model: str, answer: Mapping[str, Any], official: bool) -> ModelFacts:
