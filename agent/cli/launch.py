@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,11 +67,6 @@ def _setup(options: Options) -> RunSetup:
 
 
 def _run(setup: RunSetup) -> int:
-    def make(emit: Emit, approver: Approver, chooser: Chooser | None = None) -> Controller:
-        from agent.commands import make_controller  # 150 ms that the first paint saves
-
-        return make_controller(setup, emit, approver, chooser)
-
     headless = setup.options.headless
     if not setup.options.offline and not has_credentials(setup.config, os.environ, Path.home()):
         interactive = sys.stdin.isatty() and sys.stdout.isatty() and not headless
@@ -79,7 +75,15 @@ def _run(setup: RunSetup) -> int:
     if headless:
         from agent.ui.headless import run_headless  # 60 ms that the REPL's first paint saves
 
-        return run_headless(setup, make)
+        return run_headless(setup, partial(_make_controller, setup))
     from agent.ui.repl import run_repl  # 110 ms of prompt_toolkit that headless runs save
 
-    return asyncio.run(run_repl(make, setup))
+    return asyncio.run(run_repl(partial(_make_controller, setup), setup))
+
+
+def _make_controller(
+    setup: RunSetup, emit: Emit, approver: Approver, chooser: Chooser | None = None
+) -> Controller:
+    from agent.commands import make_controller  # 150 ms that the first paint saves
+
+    return make_controller(setup, emit, approver, chooser)
