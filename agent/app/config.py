@@ -18,9 +18,8 @@ from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from agent.errors import ConfigError
-from agent.permissions.modes import Mode
 from agent.permissions.permission_store import permissions_path
-from agent.permissions.rules import Rule
+from agent.permissions.rules import Mode, Rule
 from compact.settings import current_names
 from transcripts.masking import MIN_SECRET_CHARS
 

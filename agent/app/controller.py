@@ -15,7 +15,7 @@ from agent.events import Emit, Notice, TurnFinished, TurnStarted
 from agent.loop.context import TurnContext
 from agent.loop.model_call import prompt_tokens
 from agent.loop.turn import run_turn
-from agent.permissions.modes import Mode
+from agent.permissions.rules import Mode
 from agent.ports import Approver, Chooser, Status
 from agent.session.conversation_text import show_briefly
 from agent.session.environment_context import environment_context

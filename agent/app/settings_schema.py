@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from agent.permissions.modes import MODES, Mode
-from agent.permissions.rules import Rule, parse_rules
+from agent.permissions.rules import MODES, Mode, Rule, parse_rules
 from agent.ports import HookEvent
 from compact.settings import settings_from
 

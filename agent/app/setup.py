@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.errors import ConfigError
-from agent.permissions.modes import Mode
+from agent.permissions.rules import Mode
 from agent.ports import Clock, SystemClock
 from compact.settings import CompactSettings, settings_from
 from transcripts.masking import SecretMasks

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.app.options import EFFORTS, OUTPUT_FORMATS, Options
-from agent.permissions.modes import MODES
-from agent.permissions.rules import parse_rules
+from agent.permissions.rules import MODES, parse_rules
 from agent.version import __version__
 
 EXIT_CODES = """\

@@ -10,9 +10,8 @@ from agent.app.controller import Controller
 from agent.app.options import EFFORTS
 from agent.events import CommandOutput, Event, Notice
 from agent.formatting import shorten
-from agent.permissions.modes import MODES
 from agent.permissions.permission_store import SESSION_ORIGIN, PermissionStore
-from agent.permissions.rules import Rule, parse_rules
+from agent.permissions.rules import MODES, Rule, parse_rules
 from agent.ports import HookEvent
 from transcripts.masking import mask
 

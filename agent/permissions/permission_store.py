@@ -12,8 +12,7 @@ from pathlib import Path
 from agent.errors import ConfigError
 from transcripts.disk import make_private_folders, replace_file
 
-from .modes import Mode
-from .rules import PermissionRules, Rule, parse_rules
+from .rules import Mode, PermissionRules, Rule, parse_rules
 
 SESSION_ORIGIN = "this session"
 

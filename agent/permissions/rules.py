@@ -12,18 +12,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from tools import BUILTIN
 
 from .always_allow import RUNNERS, safe_prefix
 from .destructive import is_destructive
-from .modes import Mode
 from .shell_syntax import Words, find_possible_commands, parse_simple_commands
 
 if TYPE_CHECKING:
     from tools.base import Access
 
+Mode = Literal["manual", "acceptEdits", "dontAsk", "bypassPermissions"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 FOREIGN_PREFIX = "mcp__"  # of the names of tools that come from servers
 _RULE = re.compile(r"([\w-]+)(?:\(([^)]*)\))?", re.ASCII)
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}

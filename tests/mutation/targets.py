@@ -23,7 +23,6 @@ _RULES = _in("agent/permissions", "permissions", "command_corpus")
 TARGETS = (
     Target("agent/permissions/always_allow.py", _RULES),
     Target("agent/permissions/destructive.py", _RULES),
-    Target("agent/permissions/modes.py", _RULES),
     Target("agent/permissions/permission_store.py", _in("agent/permissions", "permission_store")),
     Target("agent/permissions/read_only.py", _RULES),
     Target("agent/permissions/rules.py", _RULES),

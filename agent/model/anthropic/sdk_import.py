@@ -21,7 +21,7 @@ from typing import Any
 log = logging.getLogger(__name__)
 SDK = "anthropic"
 KNOWN_VERSIONS = ("2.11.", "2.12.")  # on which the slim import was tried
-_LEFT_OUT = tuple(
+_UNUSED_PARTS = tuple(
     f"{SDK}.{name}"
     for name in (
         "types",
@@ -63,7 +63,7 @@ class _EmptyModules(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if any(fullname == name or fullname.startswith(f"{name}.") for name in _LEFT_OUT):
+        if any(fullname == name or fullname.startswith(f"{name}.") for name in _UNUSED_PARTS):
             return ModuleSpec(fullname, self, is_package=True)
         return None
 

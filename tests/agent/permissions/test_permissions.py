@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from agent.cli.arguments import parse
 from agent.loop.call_permission import rules_for_session
-from agent.permissions.modes import MODES
 from agent.permissions.read_only import is_read_only
 from agent.permissions.rules import (
+    MODES,
     PermissionRules,
     Rule,
     Verdict,
