@@ -12,42 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agent.model.anthropic.request import markable_part
-from transcripts.messages import block_to_json
+from transcripts.messages import Usage, block_to_json
 from transcripts.view import MESSAGE_TOKENS, Message, to_json_bytes
 
 LOOK_BACK_POSITIONS = 20
 MAX_BREAKPOINTS = 4
 FIVE_MINUTES_S = 300.0
 _JOINED_TYPES = ("tool_use", "tool_result")  # blocks of which a run is one position
-
-
-@dataclass(frozen=True, slots=True)
-class ServedPrompt:
-    """How the tokens of one prompt were served. `plain` ones were neither read nor written.
-
-    `broke`: less was read than the request before had left in the cache, and not because it had expired.
-    """
-
-    read: int
-    written: int
-    plain: int
-    broke: bool = False
-
-    @property
-    def prompt(self) -> int:
-        return self.read + self.written + self.plain
-
-
-@dataclass(frozen=True, slots=True)
-class _MessagePositions:
-    """The positions of one message, and the index among them that a breakpoint on the message stands on.
-
-    A position is a key that equal content shares, and its tokens.
-    """
-
-    message: Message
-    positions: list[tuple[int, int]]
-    breakpoint: int | None
 
 
 @dataclass(slots=True)
@@ -58,10 +29,10 @@ class PromptLayout:
     """
 
     overhead: int
-    _rows: list[_MessagePositions] = field(default_factory=list)
+    # Each message, the position that it begins at, and the one that a breakpoint on it stands on.
+    _rows: list[tuple[Message, int, int | None]] = field(default_factory=list)
     _keys: list[int] = field(default_factory=lambda: [hash("system and tools")])  # of each prefix
     _sums: list[int] = field(init=False)  # tokens of each prefix
-    _starts: list[int] = field(default_factory=list)  # the position that each message begins at
 
     def __post_init__(self) -> None:
         self._sums = [self.overhead]
@@ -69,21 +40,21 @@ class PromptLayout:
     def update(self, messages: Sequence[Message]) -> int:
         """Take the messages of the next request. Returns the index of the first that has changed."""
         same = 0
-        for row, message in zip(self._rows, messages, strict=False):
-            if row.message is not message:
+        for (laid_out, _, _), message in zip(self._rows, messages, strict=False):
+            if laid_out is not message:
                 break
             same += 1
         if same < len(self._rows):
-            at = self._starts[same]
-            del self._rows[same:], self._starts[same:], self._keys[at:], self._sums[at:]
+            at = self._rows[same][1]
+            del self._rows[same:], self._keys[at:], self._sums[at:]
         for message in messages[same:]:
-            self._append(_positions_of(message))
+            self._append(message)
         return same
 
-    def _append(self, row: _MessagePositions) -> None:
-        self._rows.append(row)
-        self._starts.append(len(self._keys))
-        for key, tokens in row.positions:
+    def _append(self, message: Message) -> None:
+        start, (positions, offset) = len(self._keys), _positions_of(message)
+        self._rows.append((message, start, None if offset is None else start + offset))
+        for key, tokens in positions:
             self._keys.append(hash((self._keys[-1], key)))
             self._sums.append(self._sums[-1] + tokens)
 
@@ -94,12 +65,8 @@ class PromptLayout:
 
     def breakpoints(self, messages: Sequence[int]) -> list[int]:
         """The positions of the breakpoints on these messages and on system and tools, in order."""
-        places = {0}
-        for index in messages:
-            offset = self._rows[index].breakpoint
-            if offset is not None:
-                places.add(self._starts[index] + offset)
-        return sorted(places)
+        places = {self._rows[index][2] for index in messages}
+        return sorted({0, *(place for place in places if place is not None)})
 
     def prefix(self, position: int) -> tuple[int, int]:
         """The key of the prefix that ends at `position`, and its tokens."""
@@ -108,13 +75,17 @@ class PromptLayout:
 
 @dataclass(slots=True)
 class SimulatedCache:
-    """Live entries by the key of their prefix, with the time of their last use."""
+    """Live entries by the key of their prefix, with the time of their last use.
+
+    `broke`: the newest request read less than the one before had left, and not because that had expired.
+    """
 
     ttl: float = FIVE_MINUTES_S
+    broke: bool = False
     _entries: dict[int, float] = field(default_factory=dict)
     _left: tuple[int, float] = (0, float("-inf"))  # tokens that the last request left in the cache, and when
 
-    def send(self, layout: PromptLayout, messages: Sequence[int], now: float) -> ServedPrompt:
+    def send(self, layout: PromptLayout, messages: Sequence[int], now: float) -> Usage:
         """One request at `now` seconds, with breakpoints on system and tools and on these messages.
 
         Raises ValueError for more breakpoints than the API takes.
@@ -131,10 +102,10 @@ class SimulatedCache:
             self._entries[layout.prefix(place)[0]] = now
         end = layout.prefix(places[-1])[1]
         left, when = self._left
-        broke = read < left and now - when <= self.ttl
+        self.broke = read < left and now - when <= self.ttl
         self._left = (max(end, read), now)
         written = max(0, end - read)
-        return ServedPrompt(read, written, layout.tokens - read - written, broke)
+        return Usage(layout.tokens - read - written, cache_read=read, cache_written=written)
 
     def _find(self, layout: PromptLayout, place: int, now: float) -> int:
         """The position of the longest live entry within the look-back of a breakpoint, or -1."""
@@ -145,7 +116,11 @@ class SimulatedCache:
         return -1
 
 
-def _positions_of(message: Message) -> _MessagePositions:
+def _positions_of(message: Message) -> tuple[list[tuple[int, int]], int | None]:
+    """The positions of one message, and the index among them that a breakpoint on it stands on.
+
+    A position is a key that equal content shares, and its tokens.
+    """
     positions: list[tuple[int, int]] = []
     ends: list[int] = []  # the position of each part
     before, framing = "", MESSAGE_TOKENS
@@ -160,4 +135,4 @@ def _positions_of(message: Message) -> _MessagePositions:
         before, framing = kind, 0
         ends.append(len(positions) - 1)
     place = markable_part(message)
-    return _MessagePositions(message, positions, None if place is None else ends[place])
+    return positions, None if place is None else ends[place]

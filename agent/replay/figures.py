@@ -15,16 +15,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from compact.prices import Prices
-
-from .cache_simulation import ServedPrompt
-
 OUTPUT_PRICE = 5.0  # of an output token in input tokens, on every model that we know
-
-
-def input_cost(served: ServedPrompt, prices: Prices) -> float:
-    """What the input of one request costs."""
-    return served.read * prices.read + served.written * prices.write + served.plain
 
 
 @dataclass(frozen=True, slots=True)

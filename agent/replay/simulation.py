@@ -26,8 +26,8 @@ from transcripts.fold import Folded
 from transcripts.messages import TextBlock, Usage
 from transcripts.view import Message, Part, PartKind, sendable
 
-from .cache_simulation import PromptLayout, ServedPrompt, SimulatedCache
-from .figures import OUTPUT_PRICE, ReplayedRequest, Run, Totals, input_cost
+from .cache_simulation import PromptLayout, SimulatedCache
+from .figures import OUTPUT_PRICE, ReplayedRequest, Run, Totals
 from .policies import ReplaySetup, canned_summary
 from .references import Reference, ReferenceState, Replacements, judge_reference, references, replacements_in
 
@@ -61,14 +61,15 @@ def baseline(recorded: Recording, setup: ReplaySetup) -> float:
         if isinstance(fact, Reply) and (view := sendable(folded.view)):
             layout.update(view)
             places = _with_last(cache_breakpoints(folded), view)
-            cost += input_cost(cache.send(layout, places, _now(folded)), setup.prices)
+            cost += setup.prices.plain(cache.send(layout, places, _now(folded)))
         folded.apply(fact)
     return cost
 
 
 def replay(recorded: Recording, policy: str, setup: ReplaySetup, sink: Sink | None = None) -> Run:
     """One session under one policy; `policy` only names it in the report."""
-    state = _Replay(recorded, setup, sink)
+    cache = SimulatedCache(setup.settings.cache_ttl_s)
+    state = _Replay(recorded, setup, sink, PromptLayout(setup.overhead), cache)
     for fact in recorded.facts:
         if isinstance(fact, Reply):
             state.call(fact)
@@ -85,18 +86,14 @@ class _Replay:
     recorded: Recording
     setup: ReplaySetup
     sink: Sink | None
+    layout: PromptLayout
+    cache: SimulatedCache
     folded: Folded = field(default_factory=Folded)
     totals: Totals = field(default_factory=Totals)
     requests: list[ReplayedRequest] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     numbers: dict[int, int] = field(default_factory=dict)
     shown: Replacements = field(default_factory=Replacements)
-    layout: PromptLayout = field(init=False)
-    cache: SimulatedCache = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.layout = PromptLayout(self.setup.overhead)
-        self.cache = SimulatedCache(self.setup.settings.cache_ttl_s)
 
     def take(self, fact: Fact) -> None:
         """Apply a recorded fact under its number here."""
@@ -122,12 +119,14 @@ class _Replay:
             self.shown = replacements_in(view)
         self._judge(reply)
         number, freed = len(self.requests), tuple(edits)
-        self.requests.append(ReplayedRequest(number, served.prompt, served.read, served.written, freed))
+        self.requests.append(
+            ReplayedRequest(number, served.prompt, served.cache_read, served.cache_written, freed)
+        )
         seq = self.folded.last_seq + 1
         self.folded.apply(RequestSent(seq, _now(self.folded), "turn", served.prompt, served.prompt))
-        self.take(replace(reply, usage=_usage(served, sum(reply.tokens)), asked=seq))
+        self.take(replace(reply, usage=replace(served, output=sum(reply.tokens)), asked=seq))
 
-    def _send(self, view: Sequence[Message]) -> ServedPrompt:
+    def _send(self, view: Sequence[Message]) -> Usage:
         self.layout.update(view)
         places = _with_last(cache_breakpoints(self.folded), view)
         if found := problems(view):
@@ -136,9 +135,9 @@ class _Replay:
         if self.sink is not None:
             self.sink(view, places[:-1], "")
         served = self.cache.send(self.layout, places, _now(self.folded))
-        self.totals.cost += input_cost(served, self.setup.prices)
+        self.totals.cost += self.setup.prices.plain(served)
         self.totals.calls += 1
-        self.totals.breaks += served.broke
+        self.totals.breaks += self.cache.broke
         self.totals.peak = max(self.totals.peak, served.prompt)
         return served
 
@@ -200,18 +199,14 @@ class _Replay:
         text = canned_summary(self.folded, count)
         output = count(text)
         self.totals.summaries += 1
-        self.totals.cost += input_cost(served, self.setup.prices) + OUTPUT_PRICE * output
-        return SummaryReply(text, None, _usage(served, output), "end_turn")
+        self.totals.cost += self.setup.prices.plain(served) + OUTPUT_PRICE * output
+        return SummaryReply(text, None, replace(served, output=output), "end_turn")
 
 
 def _with_last(inner: Sequence[int], view: Sequence[Message]) -> list[int]:
     """The messages that carry a breakpoint, in order: those within the history, and the last."""
     last = len(view) - 1
     return [*(index for index in inner if index < last), last]
-
-
-def _usage(served: ServedPrompt, output: int) -> Usage:
-    return Usage(served.plain, output, served.read, served.written)
 
 
 def _now(folded: Folded) -> float:

@@ -254,7 +254,7 @@ def test_every_request_reaches_the_sink_with_marks_that_the_simulation_used():
     for view, marks, ask in sent:
         layout.update(view)
         served = cache.send(layout, [*marks, len(view) - 1], 0.0)
-        assert served.plain == 0 or ask
+        assert served.input == 0 or ask
 
 
 def test_totals_are_sums_over_sums_and_the_mean_of_ratios_weighs_sessions_alike():
