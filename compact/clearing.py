@@ -8,9 +8,8 @@ may copy them, so write and edit refuse text of this form; it must not change li
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from transcripts.facts import Clear, Reply, Result, User
 from transcripts.fold import Folded
@@ -180,19 +179,14 @@ def head_and_tail(text: str, characters: int, ident: str) -> str:
 
 
 def call_label(use: ToolUseBlock) -> str:
-    """A call on one line: its name and its main argument."""
-    argument = _main_argument(use.input)
-    return f"{use.name} {argument}".strip() if argument else use.name
-
-
-def _main_argument(arguments: Mapping[str, Any]) -> str:
+    """A call on one line: its name and its main argument, or all arguments where none is known."""
     for name in _MAIN_ARGUMENTS:
-        value = arguments.get(name)
+        value = use.input.get(name)
         if isinstance(value, str) and value and not is_placeholder(value):
-            return _on_one_line(value) if "path" in name else _shortened(value)
-    if not arguments:
-        return ""
-    return _shortened(json.dumps(dict(arguments), ensure_ascii=False, default=str))
+            shown = _on_one_line(value) if "path" in name else _shortened(value)
+            return f"{use.name} {shown}".strip()
+    every = json.dumps(dict(use.input), ensure_ascii=False, default=str)
+    return f"{use.name} {_shortened(every)}".strip() if use.input else use.name
 
 
 def _on_one_line(text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from transcripts.fold import Folded
 from transcripts.messages import TextBlock, ToolResultBlock
@@ -52,19 +52,15 @@ _ANALYSIS = re.compile(r"<analysis>.*?(?:</analysis>|(?=<summary>)|\Z)", re.DOTA
 _SUMMARY = re.compile(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryAnswer:
-    """The summary and its tokens, or why there is none."""
-
-    text: str = ""
-    failure: str = ""
-    tokens: int = 0
+class SummaryFailed(Exception):
+    """There is no summary; the text says why."""
 
 
-def request_summary(
-    situation: Situation, focus: str = ""
-) -> Generator[SummaryRequest, SummaryReply, SummaryAnswer]:
-    """Ask for a summary, leaving out more of the oldest exchanges each time that the request is too long."""
+def request_summary(situation: Situation, focus: str) -> Generator[SummaryRequest, SummaryReply, str]:
+    """Ask for a summary, leaving out more of the oldest exchanges each time that the request is too long.
+
+    Raises SummaryFailed.
+    """
     settings, window = situation.settings, situation.window.size
     output = min(settings.summary_max_output_tokens, situation.window.max_output)
     instructions = INSTRUCTIONS + (FOCUS.format(focus=focus) if focus else "") + REMINDER
@@ -73,14 +69,13 @@ def request_summary(
     reason = ""
     for _ in range(max(1, settings.summary_max_requests)):
         reply = yield SummaryRequest(instructions, leave_out, output, situation.lasting)
-        answer = _checked(situation, reply)
-        if not answer.failure.startswith(TOO_LONG):
-            return answer
-        reason = answer.failure
+        reason = reply.failure or ""
+        if not reason.startswith(TOO_LONG):
+            return _summary_in(reply, situation)
         over = max(over, 0) + window // SHORTENING_SHARE
         leave_out = max(leave_out + 1, _oldest_exchanges(situation, over))
     asked = f"asked {settings.summary_max_requests} times, leaving out more each time"
-    return SummaryAnswer(failure=f"{reason}; {asked}")
+    raise SummaryFailed(f"{reason}; {asked}")
 
 
 def _oldest_exchanges(situation: Situation, tokens: int) -> int:
@@ -126,20 +121,19 @@ def _without_oldest(view: Sequence[Message], exchanges: int) -> Sequence[Message
     return shown
 
 
-def _checked(situation: Situation, reply: SummaryReply) -> SummaryAnswer:
-    """The summary of a reply, or what is wrong with it."""
+def _summary_in(reply: SummaryReply, situation: Situation) -> str:
+    """The summary of a reply. Raises SummaryFailed, saying what is wrong with it."""
     if reply.failure is not None:
-        return SummaryAnswer(failure=reply.failure)
+        raise SummaryFailed(reply.failure)
     if reply.stop == "tool_use":
-        return SummaryAnswer(failure="the answer called a tool")
+        raise SummaryFailed("the answer called a tool")
     if reply.stop in ("max_tokens", "model_context_window_exceeded"):
-        return SummaryAnswer(failure=f"the answer broke off ({reply.stop})")
+        raise SummaryFailed(f"the answer broke off ({reply.stop})")
     without_analysis = _ANALYSIS.sub("", reply.text or "", count=1)
     found = _SUMMARY.search(without_analysis)
     text = (found.group(1) if found else without_analysis).strip()
     if not text:
-        return SummaryAnswer(failure="the answer was empty")
-    tokens = situation.counter.text(text)
-    if tokens >= situation.view.tokens:
-        return SummaryAnswer(failure="the summary is larger than what it replaces")
-    return SummaryAnswer(text, tokens=tokens)
+        raise SummaryFailed("the answer was empty")
+    if situation.counter.text(text) >= situation.view.tokens:
+        raise SummaryFailed("the summary is larger than what it replaces")
+    return text

@@ -13,7 +13,7 @@ import hashlib
 import json
 import struct
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from math import prod
@@ -98,15 +98,13 @@ class TokenCounter:
                 return self.text(name) + self.value(block.input) + BLOCK_FRAME_TOKENS
             case ToolResultBlock(content=content):
                 return sum(self.blocks(content)) + BLOCK_FRAME_TOKENS
-            case ImageBlock():
-                return _image_tokens(block)
+            case ImageBlock(data=data):
+                return min(MAX_IMAGE_TOKENS, max(1, _pixels(data) // PIXELS_PER_TOKEN))
             case UnknownBlock():
                 return self.value(block.raw) + BLOCK_FRAME_TOKENS
 
     def value(self, value: Any) -> int:
         """Tokens of a JSON value, written compactly."""
-        if isinstance(value, Mapping):
-            value = dict(value)
         return self.text(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=dict))
 
 
@@ -148,20 +146,13 @@ def _encoding(table: Path) -> Any:
     return made
 
 
-def _image_tokens(image: ImageBlock) -> int:
-    """Tokens of an image by its size in pixels; the maximum where the size cannot be read."""
-    pixels = _pixels(image.data)
-    if pixels is None:
-        return MAX_IMAGE_TOKENS
-    return min(MAX_IMAGE_TOKENS, max(1, pixels // PIXELS_PER_TOKEN))
-
-
-def _pixels(data: str) -> int | None:
-    """Width times height of a base64 png, gif or jpeg, from its first bytes."""
+def _pixels(data: str) -> int:
+    """Width times height of a base64 png, gif or jpeg, from its first bytes; a huge one if unknown."""
+    unknown = MAX_IMAGE_TOKENS * PIXELS_PER_TOKEN
     try:
         head = b64decode(data[:IMAGE_HEAD_CHARS])
     except ValueError:
-        return None
+        return unknown
     if head[:8] == b"\x89PNG\r\n\x1a\n" and len(head) >= 24:
         return int(prod(struct.unpack_from(">II", head, 16)))
     if head[:4] == b"GIF8" and len(head) >= 10:
@@ -171,7 +162,7 @@ def _pixels(data: str) -> int | None:
         if 0xC0 <= head[at + 1] <= 0xCF and head[at + 1] not in (0xC4, 0xC8, 0xCC):
             return int(prod(struct.unpack_from(">HH", head, at + 5)))
         at += 2 + int.from_bytes(head[at + 2 : at + 4], "big")
-    return None
+    return unknown
 
 
 @dataclass(frozen=True, slots=True)

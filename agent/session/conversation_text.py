@@ -32,7 +32,7 @@ def load_conversation(wanted: str, folder: Path) -> tuple[str, Folded]:
     path = Path(wanted).expanduser()
     if path.is_file() and ("/" in wanted or path.suffix):
         recording = path.read_bytes()
-        if detect_format(recording)[0].name != "makeroom":
+        if detect_format(recording)[0] != "makeroom":
             return path.stem, fold(import_session(recording, lambda blocks: ()).facts)
     else:
         path = find_session(folder, wanted)

@@ -17,7 +17,7 @@ from compact.ledger import coverage
 from compact.plan import CompactionPlan, Flow, Layer, Proposal, Situation, Trigger
 from compact.report import fits, largest_blocks_sentence, propose
 from compact.settings import CompactSettings, ContextWindow, trigger_of
-from compact.summary_prompt import SummaryAnswer, request_summary
+from compact.summary_prompt import SummaryFailed, request_summary
 from compact.summary_record import FoldLimits, ledger_before
 from compact.uncompact import exemptions
 from transcripts.facts import Reply, User
@@ -105,16 +105,17 @@ def summarize_on_request(situation: Situation, trigger: Trigger, focus: str) -> 
 
 def summarize(situation: Situation, trigger: Trigger, focus: str) -> Flow:
     """Ask for a summary, unless even an empty one would free too little, and propose the fold with it."""
-    if _fold_with(situation, trigger, SummaryAnswer()) is None:
+    if _fold_with(situation, trigger, "") is None:
         if not fits(situation):
             return _without_model(situation, trigger, TOO_LITTLE)
         return CompactionPlan(note=TOO_LITTLE if trigger != "auto" else "")
-    answer = yield from request_summary(situation, focus)
-    if not answer.failure:
-        proposal = _fold_with(situation, trigger, answer)
-        if proposal is not None:
+    reason = TOO_LITTLE
+    try:
+        summary = yield from request_summary(situation, focus)
+        if (proposal := _fold_with(situation, trigger, summary)) is not None:
             return CompactionPlan((proposal,))
-    reason = answer.failure or TOO_LITTLE
+    except SummaryFailed as failed:
+        reason = str(failed)
     failures = (("summary", reason),)
     if trigger != "reactive" and fits(situation):
         return CompactionPlan((), failures, f"the history is as it was: {reason}")
@@ -128,11 +129,11 @@ def _without_model(situation: Situation, trigger: Trigger, why: str) -> Compacti
     return CompactionPlan(note=f"{why}; nothing more can be left out. {named}")
 
 
-def _fold_with(situation: Situation, trigger: Trigger, answer: SummaryAnswer) -> Proposal | None:
+def _fold_with(situation: Situation, trigger: Trigger, summary: str) -> Proposal | None:
     """The fold that shows a summary, cut as one of usual size needs it, or harder for a larger one."""
     best: Proposal | None = None
     for attempt in ATTEMPTS[_usual_attempt(situation, trigger) :]:
-        proposal = _attempt(situation, attempt, trigger, answer)
+        proposal = _attempt(situation, attempt, trigger, summary)
         if proposal is not None and is_acceptable(situation, proposal):
             best = proposal
             if proposal.report["after"] <= target_tokens(situation):
@@ -142,7 +143,7 @@ def _fold_with(situation: Situation, trigger: Trigger, answer: SummaryAnswer) ->
 
 def _usual_attempt(situation: Situation, trigger: Trigger) -> int:
     """Index of the attempt that a summary of usual size needs, so that a preview shows the real cut."""
-    usual = SummaryAnswer(dummy_summary(situation))
+    usual = dummy_summary(situation)
     for number, attempt in enumerate(ATTEMPTS):
         proposal = _attempt(situation, attempt, trigger, usual)
         if proposal is not None and proposal.report["after"] <= target_tokens(situation):
@@ -155,18 +156,17 @@ def dummy_summary(situation: Situation) -> str:
     return "summary " * min(USUAL_SUMMARY_TOKENS, max(1, situation.view.tokens // 10))
 
 
-def _attempt(
-    situation: Situation, limits: FoldLimits, trigger: Trigger, answer: SummaryAnswer
-) -> Proposal | None:
-    folding = fold_history(situation, replace(limits, trigger=trigger, summary=answer.text))
+def _attempt(situation: Situation, limits: FoldLimits, trigger: Trigger, summary: str) -> Proposal | None:
+    folding = fold_history(situation, replace(limits, trigger=trigger, summary=summary))
     if folding is None:
         return None
     ledger = ledger_before(situation, len(situation.folded.entries) - len(folding.tail))
-    covered = coverage(ledger, answer.text, joined_text(folding.fold.blocks))
-    about: dict[str, Any] = {"summary_tokens": answer.tokens, "coverage": covered}
-    return propose(
-        situation, "summary", trigger, (folding.fold,), why="summary", restored=folding.restored, **about
-    )
+    about: dict[str, Any] = {
+        "restored": folding.restored,
+        "summary_tokens": situation.counter.text(summary),
+        "coverage": coverage(ledger, summary, joined_text(folding.fold.blocks)),
+    }
+    return propose(situation, "summary", trigger, (folding.fold,), why="summary", **about)
 
 
 SUMMARY_LAYER = Layer(_plan, _min_tokens, replaces_history=True)

@@ -4,7 +4,7 @@ import pytest
 
 from agent.model.anthropic.request import encode_message
 from compact.plan import SummaryReply, SummaryRequest
-from compact.summary_prompt import INSTRUCTIONS, request_summary, summary_messages
+from compact.summary_prompt import INSTRUCTIONS, SummaryFailed, request_summary, summary_messages
 from transcripts.facts import Clear, Compacted
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
 from transcripts.view import PartKind
@@ -21,7 +21,7 @@ def session(calls=6, **more):
 
 
 def ask(world, *replies, focus=""):
-    """(the requests, the answer): each request is answered in turn."""
+    """(the requests, the summary or the failure): each request is answered in turn."""
     flow, requests, given = request_summary(world.situation, focus), [], list(replies)
     try:
         requests.append(next(flow))
@@ -29,6 +29,8 @@ def ask(world, *replies, focus=""):
             requests.append(flow.send(given.pop(0)))
     except StopIteration as stop:
         return requests, stop.value
+    except SummaryFailed as failure:
+        return requests, failure
 
 
 def test_the_instructions_come_first_and_last_and_the_focus_between():
@@ -63,8 +65,8 @@ def test_the_answer_may_be_as_long_as_is_set_and_the_model_writes(window, output
     ],
 )
 def test_an_answer_that_is_none_is_a_failure(reply, failure):
-    requests, answer = ask(session(), reply)
-    assert len(requests) == 1 and answer.failure.startswith(failure) and answer.text == ""
+    requests, failed = ask(session(), reply)
+    assert len(requests) == 1 and isinstance(failed, SummaryFailed) and str(failed).startswith(failure)
 
 
 @pytest.mark.parametrize(
@@ -77,16 +79,16 @@ def test_an_answer_that_is_none_is_a_failure(reply, failure):
     ],
 )
 def test_the_summary_is_taken_without_analysis_and_tags(text):
-    _, answer = ask(session(), answered(text))
-    assert (answer.text, answer.tokens) == ("this", 1)
+    assert ask(session(), answered(text))[1] == "this"
 
 
 def test_a_request_that_is_too_long_is_asked_again_with_less():
-    requests, answer = ask(session(20), *[failed("too long: 9 > 8")] * 3)
+    requests, failure = ask(session(20), *[failed("too long: 9 > 8")] * 3)
     assert [request.leave_out for request in requests] == [0, 20 - 1, 20]
-    assert answer.failure == "too long: 9 > 8; asked 3 times, leaving out more each time"
-    requests, answer = ask(session(20, window=100_000), failed("too long"), answered())
-    assert requests[1].leave_out == 20 - 1 and not answer.failure
+    assert isinstance(failure, SummaryFailed)
+    assert str(failure) == "too long: 9 > 8; asked 3 times, leaving out more each time"
+    requests, summary = ask(session(20, window=100_000), failed("too long"), answered())
+    assert requests[1].leave_out == 20 - 1 and isinstance(summary, str)
 
 
 def test_as_much_is_left_out_as_instructions_and_answer_need():

@@ -300,4 +300,4 @@ def test_a_recording_without_any_reply_is_refused():
 
 
 def test_each_format_has_a_name_of_its_own():
-    assert len({known.name for known in IMPORT_FORMATS}) == len(IMPORT_FORMATS) == 5
+    assert len({what for what, _ in IMPORT_FORMATS.values()}) == len(IMPORT_FORMATS) == 5
