@@ -12,8 +12,8 @@ from transcripts.facts import Edit
 from transcripts.messages import TextBlock
 
 from .clearing import head_and_tail
-from .folding import FoldPlan, ShrinkStep, fold_before, fold_history, shrink_blocks
-from .plan import Proposal, Situation, Trigger
+from .folding import fold_before, fold_history, shrink_blocks
+from .plan import File, Proposal, Situation, Trigger
 from .report import fits, propose
 from .summary_record import FoldLimits, record_limit, summary_in
 
@@ -49,7 +49,8 @@ def ledger_first(situation: Situation, cleared: Situation) -> Proposal | None:
     if not 0 < at < len(entries):
         return None
     folding = fold_before(situation, FoldLimits("auto", _earlier_summary(situation)), at)
-    proposal = _propose_ledger(situation, "auto", folding, ShrinkStep(), "ledger first")
+    edits, why = (folding.fold,), "ledger first"
+    proposal = propose(situation, "ledger", "auto", edits, why=why, restored=folding.restored)
     most = situation.settings.ledger_first_max_share * situation.trigger_tokens
     return proposal if is_acceptable(situation, proposal) and proposal.report["after"] <= most else None
 
@@ -69,26 +70,21 @@ def is_acceptable(situation: Situation, proposal: Proposal) -> bool:
 
 def _attempt(situation: Situation, limits: FoldLimits, unseen: bool, why: str) -> Proposal | None:
     folding = fold_history(situation, limits)
-    now = situation if folding is None else situation.with_edits((folding.fold,))
-    target, shrunk = target_tokens(situation), ShrinkStep()
+    edits: tuple[Edit, ...] = () if folding is None else (folding.fold,)
+    files: tuple[File, ...] = ()
+    now, target = situation.with_edits(edits), target_tokens(situation)
     if now.tokens > target:
         first = folding.tail[0].seq if folding is not None and folding.tail else 0
         before = now.view.tokens_before(now.view.index_of(first))
         room = situation.unscaled(target) - situation.overhead - before
-        shrunk = shrink_blocks(now, first, max(0, room), unseen)
-    if folding is None and not shrunk.edits:
+        shrunk, files = shrink_blocks(now, first, max(0, room), unseen)
+        edits += shrunk
+    if not edits:
         return None
-    proposal = _propose_ledger(situation, limits.trigger, folding, shrunk, why)
+    restored = [] if folding is None else folding.restored
+    proposal = propose(situation, "ledger", limits.trigger, edits, files, why=why, restored=restored)
     too_much = proposal.report["after"] > target
     return None if too_much and not unseen and limits.trigger != "auto" else proposal
-
-
-def _propose_ledger(
-    situation: Situation, trigger: Trigger, folding: FoldPlan | None, shrunk: ShrinkStep, why: str
-) -> Proposal:
-    edits: tuple[Edit, ...] = shrunk.edits if folding is None else (folding.fold, *shrunk.edits)
-    restored = [] if folding is None else folding.restored
-    return propose(situation, "ledger", trigger, edits, shrunk.files, why=why, restored=restored)
 
 
 def _earlier_summary(situation: Situation) -> str:

@@ -184,19 +184,14 @@ def entry_tokens(folded: Folded, entry: Entry) -> int:
     return sum(sum(tokens) for _, tokens, _ in facts) - sum(saved)
 
 
-@dataclass(frozen=True, slots=True)
-class ShrinkStep:
-    """Edits that shrink single blocks, and the files that they name."""
-
-    edits: tuple[Clear, ...] = ()
-    files: tuple[File, ...] = ()
-
-
-def shrink_blocks(situation: Situation, first: int, room: int, unseen: bool) -> ShrinkStep:
+def shrink_blocks(
+    situation: Situation, first: int, room: int, unseen: bool
+) -> tuple[tuple[Clear, ...], tuple[File, ...]]:
     """What brings the blocks shown from fact `first` on under `room` tokens (our count), largest first.
 
-    Results that the model has seen become placeholders. With `unseen`, the others become previews, and long
-    blocks of the user are shown by head and tail.
+    Returns edits that shrink single blocks, and the files that they name. Results that the model has seen
+    become placeholders. With `unseen`, the others become previews, and long blocks of the user are shown by
+    head and tail.
     """
     folded = situation.folded
     parts = [p for message in situation.view for p in message.parts if p.seq >= first]
@@ -216,7 +211,7 @@ def shrink_blocks(situation: Situation, first: int, room: int, unseen: bool) -> 
             total -= edit.saves - (before.saves if before is not None else 0)
             edits[key] = edit
             files.update(stored)
-    return ShrinkStep(tuple(edits[key] for key in sorted(edits)), tuple(files.items()))
+    return tuple(edits[key] for key in sorted(edits)), tuple(files.items())
 
 
 def _shrunk(

@@ -23,8 +23,8 @@ from transcripts.facts import Fold
 
 from .clearing import clear_candidates, placeholder_edit
 from .fallback_summary import fallback_summary, is_acceptable, target_tokens
-from .folding import ShrinkStep, shrink_blocks
-from .plan import CompactionPlan, Flow, Layer, Proposal, Situation, SummaryReply, Trigger, finish_plan
+from .folding import shrink_blocks
+from .plan import CompactionPlan, File, Flow, Layer, Proposal, Situation, SummaryReply, Trigger, finish_plan
 from .report import largest_blocks, largest_blocks_sentence, propose
 from .settings import CompactSettings, ContextWindow
 
@@ -116,25 +116,26 @@ def _clear_all(situation: Situation) -> Proposal | None:
     found = clear_candidates(folded, 0, len(situation.view))
     made = (placeholder_edit(folded, each.part, each.field, counter) for each in found)
     edits = tuple(edit for edit in made if edit is not None)
-    now, more = situation.with_edits(edits), ShrinkStep()
+    files: tuple[File, ...] = ()
+    now = situation.with_edits(edits)
     if now.tokens > target:
         room = situation.unscaled(target) - situation.overhead
-        more = shrink_blocks(now, 0, max(0, room), unseen=True)
-        by_place = {(edit.seq, edit.block, edit.field): edit for edit in (*edits, *more.edits)}
+        more, files = shrink_blocks(now, 0, max(0, room), unseen=True)
+        by_place = {(edit.seq, edit.block, edit.field): edit for edit in (*edits, *more)}
         edits = tuple(by_place[place] for place in sorted(by_place))  # of one place the later edit
     if not edits:
         return None
-    return propose(situation, "reactive", "reactive", edits, more.files, why="rung 1", rung=1)
+    return propose(situation, "reactive", "reactive", edits, files, why="rung 1", rung=1)
 
 
 def _shrink_newest(situation: Situation) -> Proposal | None:
     view, kept = situation.view, max(1, situation.settings.keep_recent_messages)
     if not view:
         return None
-    more = shrink_blocks(situation, view[max(0, len(view) - kept)].first, 0, unseen=True)
-    if not more.edits:
+    edits, files = shrink_blocks(situation, view[max(0, len(view) - kept)].first, 0, unseen=True)
+    if not edits:
         return None
-    return propose(situation, "reactive", "reactive", more.edits, more.files, why="rung 3", rung=3)
+    return propose(situation, "reactive", "reactive", edits, files, why="rung 3", rung=3)
 
 
 def dry_run(situation: Situation, trigger: Trigger, focus: str = "") -> CompactionPlan:

@@ -36,16 +36,11 @@ REFERENCE_PRICES = Prices()  # for which the settings' sizes are made
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """What to clear, in order, and why: "price", "cold cache" or "window"."""
-
-    edits: tuple[Clear, ...]
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class BatchRange:
-    """The messages first..last-1 may be cleared if that frees `least` tokens of our count."""
+    """The messages first..last-1 may be cleared if that frees `least` tokens of our count.
+
+    `why` is "price", "cold cache" or "window".
+    """
 
     first: int
     last: int
@@ -53,8 +48,8 @@ class BatchRange:
     why: str
 
 
-def choose_batch(situation: Situation) -> Batch | None:
-    """The batch to clear before this call, or None, which is the usual answer."""
+def choose_batch(situation: Situation) -> tuple[tuple[Clear, ...], str] | None:
+    """What to clear before this call, in order, and why (see BatchRange); mostly None."""
     within = _batch_range(situation)
     if within is None:
         return None
@@ -69,7 +64,7 @@ def choose_batch(situation: Situation) -> Batch | None:
     if within.why == "price" and not _pays(situation, within.first, freed):
         return None
     edits = (placeholder_edit(folded, each.part, each.field, situation.counter) for each in chosen)
-    return Batch(tuple(edit for edit in edits if edit is not None), within.why)
+    return tuple(edit for edit in edits if edit is not None), within.why
 
 
 def min_batch_tokens(settings: CompactSettings) -> int:

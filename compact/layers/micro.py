@@ -23,8 +23,7 @@ def _plan(situation: Situation) -> tuple[Proposal, ...]:
     if situation.settings.policy == "classic":
         edits, why = _all_but_newest(situation), "count"
     else:
-        batch = choose_batch(situation)
-        edits, why = (batch.edits, batch.why) if batch is not None else ((), "")
+        edits, why = choose_batch(situation) or ((), "")
     return (propose(situation, "micro", "auto", edits, why=why),) if edits else ()
 
 

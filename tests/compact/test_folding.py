@@ -173,8 +173,8 @@ def test_a_file_that_was_changed_or_stands_in_the_tail_is_not_restored():
 
 
 def shrunk(world, first, room, unseen=True):
-    made = shrink_blocks(world.situation, first, room, unseen)
-    return {(edit.seq, edit.field): edit.text for edit in made.edits}, dict(made.files)
+    edits, files = shrink_blocks(world.situation, first, room, unseen)
+    return {(edit.seq, edit.field): edit.text for edit in edits}, dict(files)
 
 
 def test_the_largest_blocks_are_shrunk_first_until_the_rest_fits():

@@ -38,7 +38,7 @@ def cold(world):
 
 
 def cleared(batch):
-    return [edit.seq for edit in batch.edits] if batch is not None else []
+    return [edit.seq for edit in batch[0]] if batch is not None else []
 
 
 def results(world):
@@ -52,7 +52,7 @@ def test_where_the_cache_is_cold_a_batch_has_to_free_half_as_much(count, due):
     batch = cold(world)
     assert (batch is not None) is due
     if batch is not None:
-        assert batch.why == "cold cache" and cleared(batch) == results(world)[:-1]
+        assert batch[1] == "cold cache" and cleared(batch) == results(world)[:-1]
 
 
 def test_the_cache_is_cold_only_after_its_time():
@@ -60,21 +60,21 @@ def test_the_cache_is_cold_only_after_its_time():
     world.now += world.settings.cache_ttl_s
     assert choose_batch(world.situation) is None
     world.now += 1
-    assert choose_batch(world.situation).why == "cold cache"
+    assert choose_batch(world.situation)[1] == "cold cache"
 
 
 @pytest.mark.parametrize(("count", "due"), [(8, False), (9, True)])
 def test_where_the_window_forces_it_a_batch_has_to_free_a_quarter_as_much(count, due):
     batch = choose_batch(outputs(count, trigger=500).situation)
     assert (batch is not None) is due
-    assert batch is None or batch.why == "window"
+    assert batch is None or batch[1] == "window"
 
 
 def first_price_batch(**more):
     """The number of outputs after which the first batch is made for its price."""
     for count in range(2, 80):
         if (batch := choose_batch(outputs(count, **more).situation)) is not None:
-            assert batch.why == "price"
+            assert batch[1] == "price"
             return count
     return None
 
@@ -96,7 +96,7 @@ def test_in_a_small_session_the_first_batch_has_to_pay_at_once():
     for at in range(12):  # large results: a call rewrites little beside what it frees
         world.call("bash", "word " * 800, command=f"make {at}")
         batch = batch or choose_batch(world.situation)
-    assert batch is not None and batch.why == "price"
+    assert batch is not None and batch[1] == "price"
 
 
 def test_a_batch_soon_after_another_has_to_free_more_in_proportion():
@@ -223,7 +223,7 @@ def chosen_after(layer, **report):
         given = {**report, "calls": report["calls"] or world.folded.conversation.reply_count}
         world.add(Compacted, layer, "auto", (edit,), report=given)
         if (batch := choose_batch(world.situation)) is not None:
-            return batch.why
+            return batch[1]
     return None
 
 
