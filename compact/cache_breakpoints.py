@@ -5,8 +5,6 @@ at the end of the request; the other two stand where the two newest batches of e
 begins behind the newest one: what stands in front of it is then read from its entry and not written again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from transcripts.facts import Compacted

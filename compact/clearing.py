@@ -5,8 +5,6 @@ made. A placeholder says what was there, its size, and the id that recalls it. M
 may copy them, so write and edit refuse text of this form; it must not change lightly.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

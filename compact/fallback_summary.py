@@ -4,8 +4,6 @@ Deterministic, and from any state it ends in a request that can be sent: where f
 gets shorter, and at last the newest blocks are shrunk to previews, unseen ones included.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from transcripts.facts import Edit

@@ -5,8 +5,6 @@ are shown again beside the record. What the model has not seen yet stays unfolde
 for the window, single blocks are shrunk.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 

@@ -6,8 +6,6 @@
   upper case; or 7 to 40 hexadecimal digits with both a letter and a digit among them (a commit, an id).
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

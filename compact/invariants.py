@@ -9,8 +9,6 @@ The fold takes care of pairing, order and empty messages. What edits have to tak
 Thinking that is already hidden counts as well, because undoing a compaction may bring it back.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator

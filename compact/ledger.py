@@ -6,8 +6,6 @@ of a fold, and stands alone where there is no summary. The weights and limits we
 sessions, by how many of the names that the next 20 tool calls use are in the record.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field

@@ -10,8 +10,6 @@ tests run the same code. After a refusal for the prompt's length there are three
 A rung that cannot make the request fit gives way to the next at once.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from dataclasses import replace

@@ -8,8 +8,6 @@ Stale reads go with the first batch. The newest read of a file stays as long as 
 below were chosen by replaying recorded sessions (agent/replay) at several price tiers.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from dataclasses import dataclass
 from math import sqrt

@@ -4,8 +4,6 @@ Everything behind a change is written to the prompt cache anew, where it would h
 the price or less; what the change freed is not read any more, on every later call.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil

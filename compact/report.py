@@ -1,7 +1,5 @@
 """What a compaction frees and costs: the report recorded with it, and the lines that show it to the user."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The limits of the compaction pipeline: settings, reading them from a [compact] table, and the window."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

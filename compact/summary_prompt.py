@@ -5,8 +5,6 @@ calls a tool, breaks off, or is larger than what it replaces is a failure, and t
 is.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Generator, Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ user's messages verbatim. It is marked as a record, so that nothing in it is tak
 newest request comes last, and is called open only while its turn goes on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ table is at hand. It is not the model's own tokenizer, so `calibrate` learns fro
 the two relate. Nothing here waits for the table or uses the network.
 """
 
-from __future__ import annotations
-
 import binascii
 import gzip
 import hashlib

@@ -5,8 +5,6 @@ view is then what it would be without it, less the thinking produced while it wa
 bound to what was shown then.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

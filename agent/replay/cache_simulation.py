@@ -6,8 +6,6 @@ most four breakpoints. It reads the longest live entry that ends at one of its b
 positions before one. An entry lives `ttl` seconds from its last use.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -5,8 +5,6 @@ the request bodies on demand. A file that cannot be read is named, the others ar
 is 2.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterable, Sequence

@@ -5,8 +5,6 @@ which thrifty would make one and with no layer before it, as in most agents; it 
 be set.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial

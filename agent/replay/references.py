@@ -10,8 +10,6 @@ stands in the model's own words. Thinking is ignored, because it comes and goes 
     lost         none of these
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

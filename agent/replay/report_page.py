@@ -4,8 +4,6 @@ Its frame and style are in report_page.html. It loads nothing, follows the light
 and fits the width of a phone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from html import escape
 from itertools import cycle

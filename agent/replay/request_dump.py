@@ -5,8 +5,6 @@ both together have the tokens that replay counts for them: a tool for every name
 a text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -10,8 +10,6 @@ models; a re-read is one more call (the whole prompt, read) and the tokens of th
 each reference that is not in context.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """A replay in the terminal: the policies side by side, and a small chart of the context over the calls."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import shutil

@@ -4,8 +4,6 @@ A preview stays in view. Only the newest message is looked at: the older ones we
 Tools that page by themselves are exempt: those that read files or recall, and those that the settings name.
 """
 
-from __future__ import annotations
-
 from operator import attrgetter, itemgetter
 
 from compact.clearing import is_replaced, preview_edit

@@ -4,8 +4,6 @@ Off unless the user turns it on; while it is on, no automatic summary is made. E
 its own, so that `/uncompact ID` expands it alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from compact.folding import entry_tokens, unseen_entries

@@ -4,8 +4,6 @@ classic counts: of the results that the model has seen, all but the newest few a
 thrifty clears in batches, long tool inputs too, when compact/policy.py finds that a batch is due.
 """
 
-from __future__ import annotations
-
 from compact.clearing import is_one_line, placeholder_edit, shown_text
 from compact.plan import Layer, Proposal, Situation
 from compact.policy import choose_batch, min_batch_tokens

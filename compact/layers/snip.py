@@ -4,8 +4,6 @@ Cuts stand between exchanges, so a call is never parted from its results. A wide
 one, because of several folds over the same facts the widest counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ it is; only where the request could not be sent at all, or where summaries have 
 takes over.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Exports a session as markdown, JSON, JSONL or one HTML page, with secrets masked in each of them."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping

@@ -5,8 +5,6 @@ the context over time with a mark for each compaction; words can be searched for
 session is in page.html, page.css and page.js.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -3,8 +3,6 @@
 Pure: bytes in, facts out. Each format is a module with `recognizes(file)` and `read_session(file, session)`.
 """
 
-from __future__ import annotations
-
 from transcripts.facts import Reply
 
 from . import api_messages, claude_code, makeroom_record, pi, swe_agent

@@ -1,7 +1,5 @@
 """Reads Messages API messages: one object a line or a list of them, {"role", "content", "timestamp"?}."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ Left out are side chains (subagents have a context of their own), lines marked a
 replaced history (a replay has the history itself), and what a second prompt on the same parent rewound.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

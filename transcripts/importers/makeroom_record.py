@@ -4,8 +4,6 @@ The facts are folded first, so that rewound stretches are gone; compactions, req
 out, for a replay makes its own.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from transcripts.codec import BadLine, decode_line

@@ -4,8 +4,6 @@ Newer files are trees: each entry has `id` and `parentId`, and the conversation 
 entry to the root. Summaries are left out: a replay has the history itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 What cannot be parsed or paired is counted and left out, never guessed at.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

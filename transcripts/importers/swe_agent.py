@@ -4,8 +4,6 @@ Calls that the model made through the API are taken as they are. An action that 
 call of `bash`, and the observation after it the result.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
