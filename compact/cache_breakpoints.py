@@ -7,7 +7,6 @@ begins behind the newest one: what stands in front of it is then read from its e
 
 from collections.abc import Iterator
 
-from transcripts.facts import Compacted
 from transcripts.fold import Folded
 
 from .invariants import changed_span
@@ -41,10 +40,9 @@ def first_unedited(folded: Folded) -> int:
 def _batch_spans(folded: Folded) -> Iterator[tuple[int, int]]:
     """(first, last) seq of what each compaction in force changed of what was sent, the newest first."""
     for made in reversed(folded.compactions):
-        if counts_as_batch(made) and made.id not in folded.undone and (span := changed_span(made.edits)):
+        if (
+            made.layer not in UNCACHED_LAYERS
+            and made.id not in folded.undone
+            and (span := changed_span(made.edits))
+        ):
             yield span
-
-
-def counts_as_batch(made: Compacted) -> bool:
-    """Whether a compaction changed what had been sent before."""
-    return made.layer not in UNCACHED_LAYERS

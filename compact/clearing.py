@@ -107,9 +107,13 @@ def preview_edit(situation: Situation, part: Part, characters: int) -> tuple[Cle
     fact = fact_at(situation.folded, part.seq)
     if not isinstance(fact, Result):
         return None, ()
-    text = joined_text(fact.content)
+    text, ident = joined_text(fact.content), recall_id(part)
     path = fact.stored.path if fact.stored else f"{situation.outputs}r{part.seq}.txt"
-    shown = preview_text(part, text, path, characters)
+    shown = (
+        f'{PREVIEW_START} path="{path}" characters="{len(text)}" recall="{ident}">\n'
+        f"Preview (the first {min(characters, len(text)):,} of {len(text):,} characters; "
+        f"recall {ident} pages through all of it):\n{text[:characters]}\n</persisted-output>"
+    )
     edit = _shorter(part, "content", shown, sum(fact.tokens), situation.counter)
     return edit, () if fact.stored or edit is None else ((path.rpartition("/")[2], text),)
 
@@ -154,16 +158,6 @@ def recall_id(part: Part) -> str:
 def placeholder(part: Part, what: str, tokens: int) -> str:
     """What is shown instead of (a field of) a part that has so many tokens."""
     return f"{PLACEHOLDER_START} {what}, {tokens:,} tokens; recall {recall_id(part)} shows it]"
-
-
-def preview_text(part: Part, text: str, path: str, characters: int) -> str:
-    """What is shown instead of a result that is stored at `path`: its first `characters` characters."""
-    ident = recall_id(part)
-    return (
-        f'{PREVIEW_START} path="{path}" characters="{len(text)}" recall="{ident}">\n'
-        f"Preview (the first {min(characters, len(text)):,} of {len(text):,} characters; "
-        f"recall {ident} pages through all of it):\n{text[:characters]}\n</persisted-output>"
-    )
 
 
 def head_and_tail(text: str, characters: int, ident: str) -> str:

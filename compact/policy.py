@@ -17,7 +17,7 @@ from transcripts.facts import Clear
 from transcripts.fold import Folded
 from transcripts.view import PartKind, View
 
-from .cache_breakpoints import counts_as_batch, first_unedited
+from .cache_breakpoints import UNCACHED_LAYERS, first_unedited
 from .clearing import ClearCandidate, clear_candidates, placeholder_edit
 from .identifiers import file_path_of
 from .plan import Situation
@@ -105,7 +105,7 @@ def _haste(situation: Situation) -> float:
     """How many times larger a batch has to be because the last one was only a few calls ago; at least 1."""
     folded = situation.folded
     for made in reversed(folded.compactions):
-        if counts_as_batch(made) and "calls" in made.report:
+        if made.layer not in UNCACHED_LAYERS and "calls" in made.report:
             since = max(1, folded.conversation.reply_count - int(made.report["calls"]))
             return max(1.0, situation.settings.batch_interval_calls / since)
     return 1.0

@@ -13,6 +13,7 @@ from transcripts.fold import Folded
 from transcripts.messages import ImageBlock, TextBlock, is_injected
 
 from .clearing import head_and_tail
+from .invariants import open_turn
 from .ledger import Ledger, build_ledger, ledger_text, missing_names, pins_of
 from .plan import Situation, Trigger
 
@@ -156,11 +157,11 @@ def _user_blocks(situation: Situation, entry: Entry) -> Iterator[tuple[str, str,
 
 def request_within(situation: Situation, first: int, last: int) -> str | None:
     """The user's newest prompt, with its id, if it is among the facts first..last; else None."""
-    for entry in reversed(situation.folded.entries):
-        if isinstance(entry, Prompt) and entry.fact.source == "user":
-            inside = first <= entry.seq <= last
-            return "\n".join(shown for _, shown, _ in _user_blocks(situation, entry)) if inside else None
-    return None
+    newest, conversation = open_turn(situation.folded), situation.folded.conversation
+    if not first <= newest <= last:
+        return None
+    prompt = conversation.entries[conversation.index_of(newest)]
+    return "\n".join(shown for _, shown, _ in _user_blocks(situation, prompt))
 
 
 def summary_in(record: str) -> str:

@@ -58,12 +58,7 @@ def plan_undo(situation: Situation, id: str) -> UndoPlan | CannotUndo:
     if target is None:
         listed = ", ".join(made.id for made in known[-NAMED_COMPACTIONS:]) or "none"
         return CannotUndo(f"there is no compaction {id} in force; there are: {listed}")
-    return _undo(situation, target)
-
-
-def _undo(situation: Situation, target: Compacted) -> UndoPlan | CannotUndo:
-    folded, before = situation.folded, situation.tokens
-    wider = _wider(folded, target)
+    before, wider = situation.tokens, _wider(folded, target)
     edits = dropped_by_undo(folded, target, situation.binds, wider.seq if wider is not None else None)
     then = folded.with_edits(edits, without=target.seq)
     after = before + situation.scaled(then.view.tokens - folded.view.tokens)

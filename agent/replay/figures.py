@@ -137,10 +137,10 @@ def as_json(runs: Sequence[Run]) -> str:
     """`results`, one for each file and policy, and `totals`, one for each policy."""
     results = []
     for run in runs:
-        requests = [asdict(request) for request in run.requests]
-        for request in requests:
-            edits = [{"layer": layer, "freed_tokens": freed} for layer, freed in request["edits"]]
-            request["edits"] = edits
+        requests = [
+            {**asdict(one), "edits": [{"layer": layer, "freed_tokens": freed} for layer, freed in one.edits]}
+            for one in run.requests
+        ]
         named = {"policy": run.policy, "file": run.file, "requests": requests}
         results.append({**named, **asdict(run.figures)})
     totals = [{"policy": policy, **asdict(figures)} for policy, figures in figures_by_policy(runs).items()]

@@ -154,8 +154,19 @@ class _Replay:
 
     def _compact(self, trigger: Trigger, rung: int = 0) -> list[tuple[str, int]]:
         """Plan and apply. Returns (layer, tokens freed) of every compaction."""
-        planned = finish_plan(self.setup.planner(self._situation(), trigger, "", rung), self._summarize)
-        now, freed = _now(self.folded), []
+        setup, now, freed = self.setup, _now(self.folded), []
+        situation = Situation(
+            folded=self.folded,
+            settings=setup.settings,
+            window=setup.window,
+            prices=setup.prices,
+            now=now,
+            overhead=setup.overhead,
+            calibration=Calibration(),  # exact: the usage here is our own count
+            binds=True,
+            counter=setup.counter,
+        )
+        planned = finish_plan(setup.planner(situation, trigger, "", rung), self._summarize)
         for what, reason in planned.failures:
             self.folded.apply(Failed(self.folded.last_seq + 1, now, what, reason))
         for proposal in planned.proposals:
@@ -164,20 +175,6 @@ class _Replay:
             self.folded.apply(fact)
             freed.append((proposal.layer, before - self.folded.view.tokens))
         return freed
-
-    def _situation(self) -> Situation:
-        setup, folded = self.setup, self.folded
-        return Situation(
-            folded=folded,
-            settings=setup.settings,
-            window=setup.window,
-            prices=setup.prices,
-            now=_now(folded),
-            overhead=setup.overhead,
-            calibration=Calibration(),  # exact: the usage here is our own count
-            binds=True,
-            counter=setup.counter,
-        )
 
     def _summarize(self, request: SummaryRequest) -> SummaryReply:
         """The canned answer to a summary request, which is charged like any other."""
