@@ -98,10 +98,8 @@ def changed_span(edits: Iterable[Edit]) -> tuple[int, int] | None:
 
 def open_turn(folded: Folded) -> int:
     """seq of the user's newest prompt, which the newest turn answers; 0 without one."""
-    for entry in reversed(folded.entries):
-        if isinstance(entry, Prompt) and entry.fact.source == "user":
-            return entry.seq
-    return 0
+    prompts = (entry.fact for entry in reversed(folded.entries) if isinstance(entry, Prompt))
+    return next((prompt.seq for prompt in prompts if prompt.source == "user"), 0)
 
 
 def newest_reply(folded: Folded) -> int:

@@ -23,43 +23,30 @@ OUTPUTS_PREFIX = ".task_outputs/tool-results/"
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The conversation and its circumstances at one moment; of no use once another fact was applied.
-
-    now        seconds since the epoch, by which the age of the cache is judged
-    overhead   our count of system prompt and tools, in tokens
-    binds      whether the model binds thinking to its prefix
-    live       state beside the conversation (permission mode, background commands), a line each
-    outputs    what the paths of stored outputs begin with: the folder and the session's own prefix
-    reported   the server's count of the request that it has just refused as too long; 0 where there is none
-    uncleared  this situation without the clearing of this pass, which a summary would make needless
-    lasting    the edits of this pass that stay even if a summary follows; the summary is asked on them too
-    focus      what an automatic summary has to pay attention to
-    vetoed     whether a hook forbade the automatic summary, and the ledger in its place
-    view       the conversation as the model sees it
-    slope      the model's tokens for each token of our count
-    tokens     the model's tokens of the next prompt
-    ledgers    of the first so many entries, as far as they were built
-    """
+    """The conversation and its circumstances at one moment; of no use once another fact was applied."""
 
     folded: Folded
     settings: CompactSettings
     window: ContextWindow
     prices: Prices
-    now: float
-    overhead: int
+    now: float  # seconds since the epoch, by which the age of the cache is judged
+    overhead: int  # our count of system prompt and tools, in tokens
     calibration: Calibration
-    binds: bool
+    binds: bool  # whether the model binds thinking to its prefix
     counter: TokenCounter
-    live: tuple[str, ...] = ()
-    outputs: str = OUTPUTS_PREFIX
-    reported: int = 0
-    uncleared: Situation | None = None
-    lasting: tuple[Edit, ...] = ()
-    focus: str = ""
-    vetoed: bool = False
-    view: View = field(init=False, compare=False)
-    slope: float = field(init=False, compare=False)
-    tokens: int = field(init=False, compare=False)
+    live: tuple[str, ...] = ()  # state beside the conversation (permission mode, ...), a line each
+    outputs: str = OUTPUTS_PREFIX  # of the paths of stored outputs: the folder and the session's own prefix
+    reported: int = 0  # the server's count of the request that it has just refused as too long
+    uncleared: Situation | None = None  # without the clearing of this pass, which a summary makes needless
+    lasting: tuple[
+        Edit, ...
+    ] = ()  # those of this pass that stay if a summary follows, and that it is asked on
+    focus: str = ""  # what an automatic summary has to pay attention to
+    vetoed: bool = False  # a hook forbade the automatic summary, and the ledger in its place
+    view: View = field(init=False, compare=False)  # the conversation as the model sees it
+    slope: float = field(init=False, compare=False)  # the model's tokens for each token of our count
+    tokens: int = field(init=False, compare=False)  # the model's tokens of the next prompt
+    # Of the first so many entries, as far as they were built.
     ledgers: dict[int, Ledger] = field(init=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -136,29 +123,23 @@ class SummaryReply:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """One compaction to be recorded. Its `files` must be on the disk before the record names them.
-
-    `report` holds at least before, after and freed, in the model's tokens of the whole prompt.
-    """
+    """One compaction to be recorded. Its `files` must be on the disk before the record names them."""
 
     layer: str
     trigger: Trigger
     edits: tuple[Edit, ...]
-    report: Mapping[str, Any]
+    report: Mapping[str, Any]  # at least before, after and freed: the model's tokens of the whole prompt
     files: tuple[File, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """What is to be done, in order. `failures` are (what, reason) for the record, `note` is for the user.
-
-    `goes` and `stays` are the lines of a preview.
-    """
+    """What is to be done, in order."""
 
     proposals: tuple[Proposal, ...] = ()
-    failures: tuple[tuple[str, str], ...] = ()
-    note: str = ""
-    goes: tuple[str, ...] = ()
+    failures: tuple[tuple[str, str], ...] = ()  # (what, reason) for the record
+    note: str = ""  # for the user
+    goes: tuple[str, ...] = ()  # a line of a preview each, as in `stays`
     stays: tuple[str, ...] = ()
 
 
@@ -179,17 +160,11 @@ def finish_plan(flow: Flow, answer: Callable[[SummaryRequest], SummaryReply]) ->
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One step of the automatic pipeline, which names its proposals by itself.
+    """One step of the automatic pipeline, which names its proposals by itself."""
 
-    plan              what to do now, mostly nothing; a Flow where the model may be asked
-    min_tokens        the size, in the model's tokens, below which it never acts; None where it is off
-    messages_only     that size is of the messages, without system prompt and tools
-    lasting           its edits stay in force even if a later layer replaces the history in the same pass
-    replaces_history  its proposals make the clearing of this pass needless: only lasting edits are kept
-    """
-
-    plan: Callable[[Situation], tuple[Proposal, ...] | Flow]
+    plan: Callable[[Situation], tuple[Proposal, ...] | Flow]  # mostly nothing; a Flow may ask the model
+    # The size, in the model's tokens, below which it never acts; None where it is off.
     min_tokens: Callable[[CompactSettings, ContextWindow], int | None] = lambda settings, window: 0
-    messages_only: bool = False
-    lasting: bool = False
-    replaces_history: bool = False
+    messages_only: bool = False  # that size is of the messages, without system prompt and tools
+    lasting: bool = False  # its edits stay in force even if a later layer replaces the history in this pass
+    replaces_history: bool = False  # so that the clearing of this pass is needless: lasting edits are kept

@@ -15,7 +15,7 @@ from math import sqrt
 from transcripts.entries import Exchange
 from transcripts.facts import Clear
 from transcripts.fold import Folded
-from transcripts.view import PartKind, View
+from transcripts.view import PartKind
 
 from .cache_breakpoints import UNCACHED_LAYERS, first_unedited
 from .clearing import ClearCandidate, clear_candidates, placeholder_edit
@@ -35,15 +35,12 @@ REFERENCE_PRICES = Prices()  # for which the settings' sizes are made
 
 @dataclass(frozen=True, slots=True)
 class BatchRange:
-    """The messages first..last-1 may be cleared if that frees `least` tokens of our count.
-
-    `why` is "price", "cold cache" or "window".
-    """
+    """The messages first..last-1 may be cleared if that frees `least` tokens of our count."""
 
     first: int
     last: int
     least: int
-    why: str
+    why: str  # "price", "cold cache" or "window"
 
 
 def choose_batch(situation: Situation) -> tuple[tuple[Clear, ...], str] | None:
@@ -80,7 +77,7 @@ def _batch_range(situation: Situation) -> BatchRange | None:
     else:
         why, least = "price", round(settings.batch_min_tokens * _haste(situation))
         first = first_unedited(situation.folded)
-    last = _protected_from(situation.view, situation.unscaled(_protected_tokens(situation)))
+    last = _protected_from(situation)
     most, least = _clearable(situation, first, last), max(1, situation.unscaled(least))
     if most < least:
         return None
@@ -111,19 +108,14 @@ def _haste(situation: Situation) -> float:
     return 1.0
 
 
-def _protected_tokens(situation: Situation) -> int:
-    """Tokens at the end that stay: at most a quarter of the trigger, and less the cheaper reading is.
+def _protected_from(situation: Situation) -> int:
+    """Index of the first message of the end that stays: at most a quarter of the trigger.
 
-    The cheaper it is to read the tail, the more it costs in comparison to write it anew.
+    The cheaper it is to read, the less stays: in comparison it costs more to write it anew.
     """
-    cheapness = min(1.0, situation.prices.read / REFERENCE_PRICES.read)
+    view, cheapness = situation.view, min(1.0, situation.prices.read / REFERENCE_PRICES.read)
     tokens = min(situation.settings.protected_tail_tokens, situation.trigger_tokens // 4)
-    return round(tokens * sqrt(cheapness))
-
-
-def _protected_from(view: View, tokens: int) -> int:
-    """Index of the first of the newest messages that hold `tokens` together."""
-    limit = view.tokens - tokens
+    limit = view.tokens - situation.unscaled(round(tokens * sqrt(cheapness)))
     if limit <= 0:
         return 0
     return bisect_left(range(len(view)), limit, key=lambda index: view.tokens_before(index + 1))

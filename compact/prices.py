@@ -67,16 +67,11 @@ def prices_for(model: str) -> Prices:
 
 @dataclass(frozen=True, slots=True)
 class RewriteBill:
-    """What one change of the history costs and frees, in the model's tokens.
+    """What one change of the history costs and frees, in the model's tokens."""
 
-    kept      in front of the change: still read from the cache
-    rewritten behind the change: written anew
-    freed     no longer in the prompt
-    """
-
-    kept: int
-    rewritten: int
-    freed: int
+    kept: int  # in front of the change: still read from the cache
+    rewritten: int  # behind the change: written anew
+    freed: int  # no longer in the prompt
 
     def extra(self, prices: Prices) -> float:
         """What the next call costs more than without the change, in full-price tokens (warm cache)."""

@@ -38,14 +38,11 @@ TAIL_RESERVE_TOKENS = 2_000  # that the user's messages leave for the newest exc
 
 @dataclass(frozen=True, slots=True)
 class FoldLimits:
-    """How to fold: the summary to show, the tokens (our count) of the tail, whether files are restored.
-
-    A `tail` of None stands for the settings' limits.
-    """
+    """How to fold: the summary to show, the tokens (our count) of the tail, whether files are restored."""
 
     trigger: Trigger
     summary: str = ""
-    tail: int | None = None
+    tail: int | None = None  # None: the settings' limits
     restoring: bool = True
 
 
@@ -158,7 +155,7 @@ def _user_blocks(situation: Situation, entry: Entry) -> Iterator[tuple[str, str,
 def request_within(situation: Situation, first: int, last: int) -> str | None:
     """The user's newest prompt, with its id, if it is among the facts first..last; else None."""
     newest, conversation = open_turn(situation.folded), situation.folded.conversation
-    if not first <= newest <= last:
+    if not newest or not first <= newest <= last:
         return None
     prompt = conversation.entries[conversation.index_of(newest)]
     return "\n".join(shown for _, shown, _ in _user_blocks(situation, prompt))

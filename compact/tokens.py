@@ -14,6 +14,7 @@ from base64 import b64decode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import combinations
 from math import prod
 from pathlib import Path
 from statistics import median
@@ -122,10 +123,7 @@ def load_counter() -> TokenCounter:
 
 
 def _encoding(table: Path) -> Any:
-    """The encoding of a gzipped table, or None where the file is not the genuine one.
-
-    It is read line by line to keep memory low.
-    """
+    """The encoding of a gzipped table, read by lines to keep memory low; None where it is not genuine."""
     digest, ranks = hashlib.sha256(), dict[bytes, int]()
     try:
         with gzip.open(table, "rb") as file:
@@ -177,26 +175,16 @@ class Calibration:
 
 def calibrate(measures: Sequence[tuple[int, int]]) -> Calibration:
     """The line through (our count, the usage's prompt tokens), robust against outliers (Theil-Sen)."""
-    points = [(raw, actual) for raw, actual in measures if raw > 0 and actual > 0]
+    points = sorted((raw, actual) for raw, actual in measures if raw > 0 and actual > 0)
     if not points:
         return Calibration()
-    low, high = min(raw for raw, _ in points), max(raw for raw, _ in points)
+    low, high = points[0][0], points[-1][0]
     if high < low * MIN_SPREAD:
         return Calibration(0.0, _bounded(median(actual / raw for raw, actual in points)))
-    slope = _bounded(median(_slopes(points)))
+    apart = (high - low) / 4  # pairs nearer to each other tell little; there is always one
+    pairs = ((one, other) for one, other in combinations(points, 2) if other[0] - one[0] >= apart)
+    slope = _bounded(median((y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in pairs))
     return Calibration(median(actual - slope * raw for raw, actual in points), slope)
-
-
-def _slopes(points: list[tuple[int, int]]) -> list[float]:
-    """Slopes of all pairs at least a quarter of the spread apart; there is always one."""
-    points.sort()
-    apart = (points[-1][0] - points[0][0]) / 4
-    return [
-        (y2 - y1) / (x2 - x1)
-        for at, (x1, y1) in enumerate(points)
-        for x2, y2 in points[at + 1 :]
-        if x2 - x1 >= apart
-    ]
 
 
 def _bounded(slope: float) -> float:

@@ -88,13 +88,10 @@ def _wider(folded: Folded, target: Compacted) -> Compacted | None:
 
 @dataclass(frozen=True, slots=True)
 class Exemptions:
-    """What the user brought back: automatic layers leave it alone until the window forces them.
+    """What the user brought back: automatic layers leave it alone until the window forces them."""
 
-    clears  (seq, block, field) of single blocks and fields; ranges (first, last) of facts that were folded
-    """
-
-    clears: frozenset[tuple[int, int, str]] = frozenset()
-    ranges: tuple[tuple[int, int], ...] = ()
+    clears: frozenset[tuple[int, int, str]] = frozenset()  # (seq, block, field)
+    ranges: tuple[tuple[int, int], ...] = ()  # (first, last) of facts that were folded
 
     def holds(self, seq: int, block: int, field: str) -> bool:
         """Whether a block or field is exempt."""

@@ -73,13 +73,10 @@ class PromptLayout:
 
 @dataclass(slots=True)
 class SimulatedCache:
-    """Live entries by the key of their prefix, with the time of their last use.
-
-    `broke`: the newest request read less than the one before had left, and not because that had expired.
-    """
+    """Live entries by the key of their prefix, with the time of their last use."""
 
     ttl: float = FIVE_MINUTES_S
-    broke: bool = False
+    broke: bool = False  # the newest request read less than the one before it left, which had not expired
     _entries: dict[int, float] = field(default_factory=dict)
     _left: tuple[int, float] = (0, float("-inf"))  # tokens that the last request left in the cache, and when
 

@@ -47,14 +47,11 @@ Planner = Callable[[Situation, Trigger, str, int], Flow]
 
 @dataclass(frozen=True, slots=True)
 class ReplaySetup:
-    """Under what a session is replayed.
-
-    `prices` are what the pipeline knows and what requests are charged.
-    """
+    """Under what a session is replayed."""
 
     settings: CompactSettings
     window: ContextWindow
-    prices: Prices
+    prices: Prices  # that the pipeline knows, and that requests are charged
     counter: TokenCounter
     overhead: int = OVERHEAD_TOKENS
     planner: Planner = plan

@@ -68,14 +68,11 @@ def _names_in(blocks: Iterable[Block]) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Replacements:
-    """What a view shows in place of history: its text, and the ids that it names.
-
-    `facts` are (first, last) of the seqs that a recall id leads to, `compactions` the seqs of compactions.
-    """
+    """What a view shows in place of history: its text, and the ids that it names."""
 
     text: str = ""
-    facts: tuple[tuple[int, int], ...] = ()
-    compactions: frozenset[int] = frozenset()
+    facts: tuple[tuple[int, int], ...] = ()  # (first, last) of the seqs that a recall id leads to
+    compactions: frozenset[int] = frozenset()  # their seqs
 
     def lead_to(self, seq: int, folded: Folded) -> bool:
         """Whether a visible id leads to what fact `seq` said."""

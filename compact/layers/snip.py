@@ -6,6 +6,7 @@ one, because of several folds over the same facts the widest counts.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
 from compact.folding import message_count
 from compact.plan import Layer, Proposal, Situation
@@ -41,8 +42,9 @@ def _plan(situation: Situation) -> tuple[Proposal, ...]:
     shown = sum(span.messages for span in spans if not span.snipped)
     if shown <= settings.snip_max_messages:
         return ()
-    total = sum(span.messages for span in spans)
-    inside = _between(spans, settings.snip_head_messages, total - settings.snip_tail_messages)
+    ends = list(accumulate(span.messages for span in spans))  # messages up to the end of each span
+    head, end = settings.snip_head_messages, ends[-1] - settings.snip_tail_messages
+    inside = [s for s, last in zip(spans, ends, strict=True) if last - s.messages >= head and last <= end]
     if not inside or all(span.snipped for span in inside):
         return ()
     first, last = inside[0].first, inside[-1].last
@@ -81,16 +83,6 @@ def _spans(folded: Folded) -> Iterator[SnippedSpan]:
             yield SnippedSpan(fold.first, fold.last, 1)
         elif messages := message_count(entry):
             yield SnippedSpan(entry.seq, entry.last, messages, fold is not None)
-
-
-def _between(spans: list[SnippedSpan], head: int, end: int) -> list[SnippedSpan]:
-    """The spans that begin after `head` messages and end at or before `end` messages."""
-    count, inside = 0, []
-    for span in spans:
-        if count >= head and count + span.messages <= end:
-            inside.append(span)
-        count += span.messages
-    return inside
 
 
 SNIP_LAYER = Layer(_plan, _min_tokens)

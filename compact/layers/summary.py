@@ -72,10 +72,7 @@ def _breaker_open(folded: Folded, settings: CompactSettings) -> bool:
 
 
 def _thrashing(folded: Folded, settings: CompactSettings) -> bool:
-    """Whether summaries follow each other so closely that another would not help.
-
-    Holds until the user's next message.
-    """
+    """Whether summaries follow each other too closely for another to help, until the user's next message."""
     summaries = [made.seq for made in folded.compactions if made.layer == "summary"]
     if len(summaries) < settings.thrash_summaries:
         return False

@@ -32,17 +32,12 @@ class UnreadableRecording(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """A file as text and parsed.
-
-    whole    the one JSON value that the file is, None where it is none
-    objects  the objects that have a line of their own
-    damaged  how many lines hold no object, blank ones not counted; 0 where there is a whole
-    """
+    """A file as text and parsed."""
 
     text: str
-    whole: Any
-    objects: list[dict[str, Any]]
-    damaged: int
+    whole: Any  # the one JSON value that the file is, None where it is none
+    objects: list[dict[str, Any]]  # those that have a line of their own
+    damaged: int  # how many lines hold no object, blank ones not counted; 0 where there is a whole
 
 
 def parse_file(raw: bytes) -> ParsedFile:
@@ -75,18 +70,12 @@ def parse_time(stamp: Any) -> float | None:
 
 @dataclass(slots=True)
 class ImportedSession:
-    """A recording as facts, which its reader adds message by message, in order.
+    """A recording as facts, which its reader adds message by message, in order."""
 
-    format   the name of the format
-    count    counts the tokens of the facts
-    facts    numbered from 1; `ts` never falls, and is 0 where a recording has no times
-    damaged  lines or messages that could not be read or paired
-    """
-
-    format: str
-    count: Count
-    facts: list[Fact] = field(default_factory=list)
-    damaged: int = 0
+    format: str  # its name
+    count: Count  # of the tokens of the facts
+    facts: list[Fact] = field(default_factory=list)  # numbered from 1; `ts` never falls, and is 0 if unknown
+    damaged: int = 0  # lines or messages that could not be read or paired
     _calls: dict[str, tuple[int, int]] = field(default_factory=dict)  # tool id -> (reply, block), unanswered
     _clock: float = 0.0
 
