@@ -182,8 +182,8 @@ def calibrate(measures: Sequence[tuple[int, int]]) -> Calibration:
     if high < low * MIN_SPREAD:
         return Calibration(0.0, _bounded(median(actual / raw for raw, actual in points)))
     apart = (high - low) / 4  # pairs nearer to each other tell little; there is always one
-    pairs = ((one, other) for one, other in combinations(points, 2) if other[0] - one[0] >= apart)
-    slope = _bounded(median((y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in pairs))
+    slopes = [(y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in combinations(points, 2) if x2 - x1 >= apart]
+    slope = _bounded(median(slopes))
     return Calibration(median(actual - slope * raw for raw, actual in points), slope)
 
 

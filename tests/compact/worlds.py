@@ -156,15 +156,20 @@ class Judge:
     def __init__(self, binds):
         self.binds = binds
         self.made = {}  # (seq, index) of a thinking block -> the digest of what stood before it, its place
+        self.judged = []  # the messages that were found sound
         self.read = {}  # id of a message -> the message, which never changes, and how `read_message` reads it
 
     def after(self, folded, fact):
+        view = list(folded.view)
+        if view == self.judged and not isinstance(fact, Reply):
+            return  # what is sent is as it was
         bodies = [self.body(message) for message in folded.view]
         stands = standing(folded.view, bodies)
         if isinstance(fact, Reply):
             self.made.update((key, place) for key, place in stands.items() if key[0] == fact.seq)
         messages = [body for body, _ in bodies]
         assert grammar(folded.view, messages) + self.moved(stands, turns(messages)) == []
+        self.judged = view
 
     def body(self, message):
         if id(message) not in self.read:
