@@ -1,4 +1,4 @@
-"""The agent as a face sees it: prompts and commands in, events out.
+"""The controller: the agent as a face sees it, prompts and commands in, events out.
 
 Holds the session in use and its context; which session that is may change (/clear, /resume, /fork). What to
 do with words is decided here, how it is done elsewhere: turns in loop/, slash commands in the table handed

@@ -1,4 +1,4 @@
-"""Notice a call that is made again and again and always comes out the same: a word may end it."""
+"""Notice a call that is repeated and has the same result each time, and tell the model so."""
 
 from __future__ import annotations
 
