@@ -14,6 +14,7 @@ from transcripts.codec import encode_fact, seal
 from transcripts.disk import Disk
 from transcripts.facts import Closed, Metadata, Opened, User
 from transcripts.load import read_record
+from transcripts.masking import SecretMasks
 from transcripts.messages import TextBlock
 from transcripts.record_errors import NoSuchSession, RecordTooNew, RecordUnreadable, SessionInUse
 from transcripts.session_lock import RECORDS_FOLDER, lock_holder, new_sid, path_of
@@ -668,3 +669,11 @@ def test_nothing_is_appended_behind_a_half_record_that_could_not_be_cut_off(tmp_
     append_all(store, turn()[4:])
     store.close()
     assert read_record(store.path).facts == TURN and read_record(store.path).damaged == ()
+
+
+def test_no_line_holds_a_value_that_is_to_be_hidden(tmp_path):
+    store = create_store(tmp_path, SID, ToldLines())
+    store.hide(SecretMasks(("hidden-value-1", "hidden-value-2")))
+    store.append(User(1, 1.0, (TextBlock("it is hidden-value-2"),), (1,)))
+    store.close()
+    assert b"it is ****" in store.path.read_bytes() and b"hidden" not in store.path.read_bytes()
