@@ -80,6 +80,7 @@ ACTING_MODULES = {
 BORDERS = {
     "agent/loop/tool_executor.py",
     "agent/model/anthropic/client.py",
+    "agent/model/anthropic/sdk_import.py",
     "agent/ui/headless.py",
     "agent/ui/repl_state.py",
     "tools/safe_open.py",

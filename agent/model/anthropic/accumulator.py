@@ -73,10 +73,10 @@ class MessageAccumulator:
             if count is not None:
                 known[name] = count
         self.reply.usage = Usage(
-            int(known.get("input_tokens", 0)),
-            int(known.get("output_tokens", 0)),
-            int(known.get("cache_read_input_tokens", 0)),
-            int(known.get("cache_creation_input_tokens", 0)),
+            int(known.get("input_tokens") or 0),
+            int(known.get("output_tokens") or 0),
+            int(known.get("cache_read_input_tokens") or 0),
+            int(known.get("cache_creation_input_tokens") or 0),
             int(known.get("cache_creation", {}).get("ephemeral_1h_input_tokens") or 0),
         )
 

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -76,7 +78,8 @@ class _EmptyModules(MetaPathFinder, Loader):
 
 def import_sdk() -> ModuleType:
     """The SDK, slim where that is known to work. Raises ImportError where it is not installed."""
-    if SDK in sys.modules or os.environ.get("MAKEROOM_FULL_SDK", "") not in ("", "0"):
+    is_whole_wanted = os.environ.get("MAKEROOM_FULL_SDK", "") not in ("", "0")
+    if SDK in sys.modules or is_whole_wanted or not _is_known_version():
         return import_module(SDK)
     finder = _EmptyModules()
     sys.meta_path.insert(0, finder)  # and it stays there: the SDK imports some of them when it needs them
@@ -84,7 +87,7 @@ def import_sdk() -> ModuleType:
         sdk = import_module(SDK)
         if _is_usable(sdk):
             return sdk
-    except ImportError:
+    except Exception:  # border: an empty module may fail the SDK in any way, and the whole one is there
         log.info("the slim import of the SDK failed", exc_info=True)
     sys.meta_path.remove(finder)
     for name in [name for name in sys.modules if name == SDK or name.startswith(f"{SDK}.")]:
@@ -92,8 +95,17 @@ def import_sdk() -> ModuleType:
     return import_module(SDK)
 
 
+def _is_known_version() -> bool:
+    """Whether the installed version was tried. It is read from its file, as importing is what may fail."""
+    spec = find_spec(SDK)
+    folders = spec.submodule_search_locations if spec is not None else None
+    try:
+        text = Path(next(iter(folders or ()), ""), "_version.py").read_text("utf-8")
+    except OSError:
+        return False
+    return any(f'__version__ = "{version}' in text for version in KNOWN_VERSIONS)
+
+
 def _is_usable(sdk: ModuleType) -> bool:
-    """Whether everything used is there, and the version is one that was tried."""
-    version = str(getattr(sdk, "__version__", ""))
-    used = [getattr(sdk, name, None) for name in _USED]
-    return version.startswith(KNOWN_VERSIONS) and all(isinstance(each, type) for each in used)
+    """Whether everything used is there."""
+    return all(isinstance(getattr(sdk, name, None), type) for name in _USED)

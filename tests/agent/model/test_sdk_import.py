@@ -37,6 +37,7 @@ def test_what_is_never_used_is_left_out() -> None:
         ("sdk_import.KNOWN_VERSIONS = ('1.',); ", {}),
         ("sdk_import._USED = ('NoSuchClass',); ", {}),
         ("sdk_import._UNUSED_PARTS = ('anthropic._client',); ", {}),
+        ("sdk_import._UNUSED_PARTS = ('anthropic._models',); ", {}),  # no ImportError: a class is subscripted
     ],
 )
 def test_the_whole_sdk_is_imported_on_demand_and_where_the_slim_one_might_not_do(
