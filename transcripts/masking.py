@@ -88,10 +88,9 @@ class SecretMasks:
     def line(self, line: bytes) -> bytes:
         """A line of the record with the values masked in every string and key of it.
 
-        Thinking is not changed. `line` ends in a checksum, and so does the line that takes its place.
+        It is decoded, so call this for lines that hold one of `encoded`. Thinking is not changed.
+        Like `line`, what is returned ends in a checksum.
         """
-        if not any(value in line for value in self.encoded()):
-            return line
         raw = json.loads(line)
         del raw[CHECKSUM]
         return seal(self._without_values(raw))

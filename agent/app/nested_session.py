@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from agent.events import Event, Notice
-from agent.loop.context import TurnContext
+from agent.loop.context import ActiveSession, TurnContext
 from agent.loop.turn import run_turn
 from agent.session.environment_context import environment_context
 from agent.session.session import Session, text_of_reply
@@ -18,8 +18,6 @@ from transcripts.messages import TextBlock
 
 from .composition import Services
 from .context_building import overheads, shows
-
-ActiveSession = tuple[Session, TurnContext]
 
 
 async def spawn(

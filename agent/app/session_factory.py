@@ -6,13 +6,13 @@ import dataclasses
 from functools import partial
 from pathlib import Path
 
-from agent.loop.context import TurnContext
+from agent.loop.context import ActiveSession, TurnContext
 from agent.session.session import Session, record_opening
 from tools.jobs import command_runner
 
 from .composition import Services
 from .context_building import build_context, compaction_state, request_settings
-from .nested_session import ActiveSession, spawn
+from .nested_session import spawn
 
 
 class SessionFactory:

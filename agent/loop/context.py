@@ -9,6 +9,7 @@ from agent.checkpoints.recorder import Checkpoints
 from agent.model_port import Model, RequestSettings
 from agent.permissions.permission_store import PermissionStore
 from agent.ports import Approver, Clock, Hooks
+from agent.session.session import Session
 from compact.pipeline import quiet_below
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
@@ -74,3 +75,7 @@ class TurnContext:
     max_cost: float | None = None
     jitter: Callable[[], float] = lambda: 0.5
     checkpoints: Checkpoints | None = None
+
+
+ActiveSession = tuple[Session, TurnContext]
+"""A session and what its turns work with."""

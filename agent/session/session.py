@@ -7,6 +7,7 @@ request. The caller syncs for all but the first.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Protocol, TypeVar
@@ -115,11 +116,11 @@ class Session:
         """Count the usage of a request, also of one that is no part of the conversation (a summary)."""
         asked = self.folded.opened.model if self.folded.opened else ""
         model = asked or answered
-        self.spending[model] = self.spending.get(model, Usage()) + usage
+        self.spending[model] += usage
 
     def charge_nested(self, sid: str, model: str, usage: Usage) -> None:
         """Count and record the usage of a nested session, which has a record of its own."""
-        self.spending[model] = self.spending.get(model, Usage()) + usage
+        self.spending[model] += usage
         self.add_metadata(NESTED_TOPIC, {"session": sid, "model": model, "usage": asdict(usage)})
 
     def started(self, of: int, block: int) -> Started:
@@ -228,17 +229,15 @@ def text_of_reply(reply: Reply) -> str:
     return "".join(block.text for block in reply.blocks if isinstance(block, TextBlock))
 
 
-def spent(folded: Folded) -> dict[str, Usage]:
+def spent(folded: Folded) -> defaultdict[str, Usage]:
     """The usage of all replies of the session and of its nested sessions, by the model that was asked."""
-    total: dict[str, Usage] = {}
+    total = defaultdict[str, Usage](Usage)
     model = ""
     for fact in folded.facts:
         if isinstance(fact, Opened):
             model = fact.model
         elif isinstance(fact, Reply):
-            asked = model or fact.model
-            total[asked] = total.get(asked, Usage()) + fact.usage
+            total[model or fact.model] += fact.usage
         elif isinstance(fact, Metadata) and fact.topic == NESTED_TOPIC:
-            asked, usage = str(fact.about["model"]), Usage(**fact.about["usage"])
-            total[asked] = total.get(asked, Usage()) + usage
+            total[str(fact.about["model"])] += Usage(**fact.about["usage"])
     return total
