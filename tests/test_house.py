@@ -60,6 +60,8 @@ PURE = (
     "agent/model/anthropic/request.py",
     "agent/model/retry.py",
     "agent/model_port.py",
+    "agent/permissions/deny_rules.py",
+    "agent/permissions/rule_syntax.py",
     "agent/permissions/rules.py",
     "agent/permissions/shell_syntax.py",
     "compact/",
@@ -91,7 +93,7 @@ MAX_CLASS_LINES = 150
 MAX_BROAD_EXCEPTS = 6
 MAX_SHARED_CLASS_NAMES = 3
 MAX_HIDDEN_IMPORTS = 8
-MAX_MODULES = 180
+MAX_MODULES = 240  # 180 for the loop, the record and the pipeline; the rest for walls, clients and extensions
 MAX_UI_MODULES = 18
 VAGUE_ENDINGS = ("Manager", "Handler", "Helper", "Util", "Mixin", "Data", "Info")
 

@@ -22,6 +22,8 @@ from transcripts.messages import Block, TextBlock, empty_mapping
 from transcripts.originals import Originals
 from transcripts.tool_kinds import TOOL_KINDS, ToolKind
 
+from .wall import LeaveAnswer, WallRefusal
+
 _TOOL_NAME = re.compile(r"[\w-]+", re.ASCII)
 
 
@@ -41,13 +43,15 @@ class Access:
 
     kind "read", "write": `target` is the canonical real path. "run": `target` is the command line.
     "network": `target` is the host name. "none": the call needs no permission. `outside` marks a path
-    outside the project, `protected` one that is always asked about (see resolve_path.py).
+    outside the project, `protected` one that is always asked about (see resolve_path.py). `cwd` is the folder
+    that a command would run in.
     """
 
     kind: Literal["read", "write", "run", "network", "none"]
     target: str = ""
     outside: bool = False
     protected: bool = False
+    cwd: str = ""
 
 
 def no_access(arguments: Any, context: ToolContext) -> tuple[Access, ...]:
@@ -142,13 +146,17 @@ class ToolCall:
     """One call that is being run.
 
     `progress` takes the newest output of long work as raw text; it is quick and never raises. `checkpoint` is
-    to be called with the real path before a file is changed; None without checkpoints.
+    to be called with the real path before a file is changed; None without checkpoints. `walled` tells whether
+    a command is to run within the wall; `ask_to_leave` then asks the person about what the wall refused, None
+    where nobody can be asked.
     """
 
     context: ToolContext
     ident: str = "0.0"  # "<seq of the reply>.<block>": unique in the session, free for naming files
     progress: Callable[[str], None] = lambda text: None
     checkpoint: Callable[[Path], None] | None = None
+    walled: bool = False
+    ask_to_leave: Callable[[WallRefusal], Awaitable[LeaveAnswer]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,8 @@ def _title(arguments: BashArguments) -> str:
 def required_access(arguments: BashArguments, context: ToolContext) -> tuple[Access, ...]:
     if arguments.job is not None or not arguments.command.strip():
         return (Access("none"),)
-    return (Access("run", _normal_line(arguments.command)),)
+    cwd = context.folder if arguments.restart else context.cwd
+    return (Access("run", _normal_line(arguments.command), cwd=str(cwd)),)
 
 
 def _normal_line(command: str) -> str:

@@ -19,7 +19,8 @@ from urllib.parse import unquote, urlsplit
 
 from agent.errors import ConfigError
 from agent.permissions.permission_store import permissions_path
-from agent.permissions.rules import Mode, Rule
+from agent.permissions.rule_syntax import Rule
+from agent.permissions.rules import Mode
 from compact.settings import current_names
 from transcripts.masking import MIN_SECRET_CHARS
 

@@ -11,7 +11,8 @@ from agent.events import Notice
 from agent.loop.context import CompactionState, TurnContext
 from agent.model_port import ModelFacts, RequestSettings
 from agent.permissions.permission_store import PermissionStore, permissions_path, stored_rules
-from agent.permissions.rules import PermissionRules, Rule, parse_rules
+from agent.permissions.rule_syntax import Rule, parse_rules
+from agent.permissions.rules import PermissionRules
 from agent.session.session import Session
 from agent.session.system_prompt import memory_paths, read_memory, system_prompt
 from compact.prices import prices_for

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from agent.permissions.rules import MODES, Mode, Rule, parse_rules
+from agent.permissions.rule_syntax import Rule, parse_rules
+from agent.permissions.rules import MODES, Mode
 from agent.ports import HookEvent
 from compact.settings import settings_from
 

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.app.options import EFFORTS, OUTPUT_FORMATS, Options
-from agent.permissions.rules import MODES, parse_rules
+from agent.permissions.rule_syntax import parse_rules
+from agent.permissions.rules import MODES
 from agent.version import __version__
 
 EXIT_CODES = """\

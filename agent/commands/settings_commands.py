@@ -11,7 +11,8 @@ from agent.app.options import EFFORTS
 from agent.events import CommandOutput, Event, Notice
 from agent.formatting import shorten
 from agent.permissions.permission_store import SESSION_ORIGIN, PermissionStore
-from agent.permissions.rules import MODES, Rule, parse_rules
+from agent.permissions.rule_syntax import Rule, parse_rules
+from agent.permissions.rules import MODES
 from agent.ports import HookEvent
 from transcripts.masking import mask
 

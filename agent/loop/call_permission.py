@@ -8,7 +8,8 @@ from typing import Any
 
 from agent.errors import AgentError
 from agent.events import Emit, Notice
-from agent.permissions.rules import Rule, Verdict, judge_call
+from agent.permissions.rule_syntax import Rule
+from agent.permissions.rules import Verdict, judge_call
 from agent.ports import Allow, Deny, HookEvent, PermissionQuestion
 from tools.base import Access, Tool
 from transcripts.messages import ToolUseBlock

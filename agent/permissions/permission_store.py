@@ -12,7 +12,8 @@ from pathlib import Path
 from agent.errors import ConfigError
 from transcripts.disk import make_private_folders, replace_file
 
-from .rules import Mode, PermissionRules, Rule, parse_rules
+from .rule_syntax import Rule, parse_rules
+from .rules import Mode, PermissionRules
 
 SESSION_ORIGIN = "this session"
 

@@ -26,6 +26,8 @@ TARGETS = (
     Target("agent/permissions/permission_store.py", _in("agent/permissions", "permission_store")),
     Target("agent/permissions/read_only.py", _RULES),
     Target("agent/permissions/rules.py", _RULES),
+    Target("agent/permissions/deny_rules.py", _RULES),
+    Target("agent/permissions/rule_syntax.py", _RULES),
     Target("agent/permissions/shell_syntax.py", _RULES),
     Target("transcripts/fold.py", _in("transcripts", "fold", "tool_kinds", "fold_thinking")),
     Target("transcripts/edits.py", _in("transcripts", "edits", "fold")),

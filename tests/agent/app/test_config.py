@@ -9,7 +9,7 @@ import pytest
 from agent.app.config import Config, has_credentials, load_config
 from agent.errors import ConfigError
 from agent.permissions.permission_store import permissions_path, store_rule
-from agent.permissions.rules import Rule
+from agent.permissions.rule_syntax import Rule
 
 
 class Home:

@@ -12,7 +12,7 @@ from agent.errors import UsageError
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.selection import ModelSelection
 from agent.permissions.permission_store import permissions_path, store_rule
-from agent.permissions.rules import Rule
+from agent.permissions.rule_syntax import Rule
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.server import Server
 

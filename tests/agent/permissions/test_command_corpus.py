@@ -11,7 +11,8 @@ import pytest
 from agent.app.config import load_config
 from agent.permissions.permission_store import permissions_path, store_rule
 from agent.permissions.read_only import is_read_only
-from agent.permissions.rules import PermissionRules, Rule, judge_call, parse_rules
+from agent.permissions.rule_syntax import Rule, parse_rules
+from agent.permissions.rules import PermissionRules, judge_call
 from tools.base import Access
 
 ALLOWED = ("git status", "ls")

@@ -13,7 +13,8 @@ from agent.permissions.permission_store import (
     store_rule,
     stored_rules,
 )
-from agent.permissions.rules import PermissionRules, Rule, parse_rules
+from agent.permissions.rule_syntax import Rule, parse_rules
+from agent.permissions.rules import PermissionRules
 
 LOG, PUSH = Rule("bash", "git log", "a flag"), Rule("bash", "git push", "a flag")
 

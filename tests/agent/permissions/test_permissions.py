@@ -10,14 +10,8 @@ from hypothesis import strategies as st
 from agent.cli.arguments import parse
 from agent.loop.call_permission import rules_for_session
 from agent.permissions.read_only import is_read_only
-from agent.permissions.rules import (
-    MODES,
-    PermissionRules,
-    Rule,
-    Verdict,
-    judge_call,
-    parse_rules,
-)
+from agent.permissions.rule_syntax import Rule, parse_rules
+from agent.permissions.rules import MODES, PermissionRules, Verdict, judge_call
 from agent.permissions.shell_syntax import parse_simple_commands
 from agent.ports import PermissionQuestion
 from agent.ui.approval import approval_choices
