@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from .always_allow import RUNNERS
-from .rule_syntax import Rule, pattern_words
+from .rule_syntax import Rule, is_exactly, pattern_words
 from .shell_syntax import Words, find_possible_commands, parse_simple_commands
 
 
@@ -14,8 +14,10 @@ def forbids(rule: Rule, line: str) -> bool:
 
     What cannot be parsed, and what is passed to a program that runs it, is searched from every word on.
     """
-    if rule.pattern is None or rule.pattern == line.strip():
+    if rule.pattern is None or is_exactly(rule, line):
         return True
+    if rule.exact:
+        return False
     wanted = pattern_words(rule.pattern)
     commands = parse_simple_commands(line)
     if commands is not None and not any(map(_runs_others, commands)):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from .always_allow import safe_prefix
 from .deny_rules import forbids
 from .destructive import is_destructive
-from .rule_syntax import Rule, pattern_words
+from .rule_syntax import Rule, is_exactly, pattern_words
 from .shell_syntax import Words, parse_simple_commands
 
 if TYPE_CHECKING:
@@ -126,9 +126,9 @@ def _covers(rule: Rule, line: str) -> bool:
     """Whether an allow rule covers a command line: every simple command in it, or exactly this line."""
     if rule.pattern is None:
         return True
-    commands = parse_simple_commands(line)
+    commands = None if rule.exact else parse_simple_commands(line)
     if commands is None:
-        return rule.pattern == line.strip()
+        return is_exactly(rule, line)
     wanted = pattern_words(rule.pattern)
     return all(_starts_with(words, wanted) for words in commands)
 
