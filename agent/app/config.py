@@ -73,7 +73,7 @@ class Config:
 
 # A project's file comes with the checkout: it can only tune and tighten.
 PROJECT_SETTINGS = ("effort", "max_tokens", "context_window", "permission_mode", "deny", "compact")
-PROJECT_MODES = ("manual", "dontAsk")
+PROJECT_MODES = ("manual", "plan", "dontAsk")
 GUARDING_SETTINGS = ("deny", "hooks", "compact")  # a mistake is an error: what it was to guard would be open
 MERGED_SETTINGS = ("allow", "deny", "pass_env")  # those of several files add up
 

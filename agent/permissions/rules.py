@@ -1,6 +1,7 @@
 """Whether a call may go ahead: what it accesses, the mode and the rules give a verdict. Pure.
 
-Deny beats ask, ask beats allow. What cannot be parsed is asked about.
+Deny beats ask, ask beats allow. The order: deny rules, the destructive commands, rules that allow, the wall,
+a question. Within the wall a command needs no question; without one what cannot be parsed is asked about.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from .shell_syntax import Words, parse_simple_commands
 if TYPE_CHECKING:
     from tools.base import Access
 
-Mode = Literal["manual", "acceptEdits", "dontAsk", "bypassPermissions"]
+Mode = Literal["manual", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+OPENING = "open"  # what a rule is called that lets a command line out of the wall
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 
@@ -28,7 +30,7 @@ _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 class PermissionRules:
     """The mode and the rules in force in the project `folder`, a real path.
 
-    `wall` tells whether commands can be walled in.
+    `wall` tells whether commands are walled in; with `wall_required` none runs without a wall.
     """
 
     mode: Mode = "manual"
@@ -36,6 +38,7 @@ class PermissionRules:
     deny: tuple[Rule, ...] = ()
     folder: str = ""
     wall: bool = False
+    wall_required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class Verdict:
 
     prefix  the rule that "always" would add, or None where the call may only be allowed once
     rule    the rule that decided, where one did
-    walled  whether a command that is allowed is to run within the wall
+    walled  whether a command, once it is allowed, is to run within the wall
     """
 
     answer: Literal["allow", "ask", "deny"]
@@ -59,11 +62,17 @@ def judge_call(tool: str, accesses: Sequence[Access], rules: PermissionRules) ->
     verdict = Verdict("allow")
     for access in accesses:
         found = _judge_access(tool, access, rules)
-        if _STRICTNESS[found.answer] > _STRICTNESS[verdict.answer]:
+        stricter = _STRICTNESS[found.answer] - _STRICTNESS[verdict.answer]
+        if stricter > 0 or (stricter == 0 and found.walled):
             verdict = found
     if verdict.answer == "ask" and rules.mode == "dontAsk":
         return Verdict("deny", f"not allowed, and the mode is dontAsk: {verdict.why}")
     return verdict
+
+
+def may_leave(rules: PermissionRules) -> bool:
+    """Whether the person may be asked to let a command out of the wall."""
+    return rules.mode in ("manual", "acceptEdits")
 
 
 def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
@@ -74,21 +83,38 @@ def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
             return Verdict("deny", f"the rule {rule} denies this")
     allowed = any(rule.tool == tool and _allows(rule, access, rules.folder) for rule in rules.allow)
     if access.kind == "run":
-        return _judge_command(tool, access.target, rules.mode, allowed)
+        return _judge_command(tool, access.target, rules, allowed)
     return _judge_path(tool, access, rules.mode, allowed)
 
 
-def _judge_command(tool: str, line: str, mode: Mode, allowed: bool) -> Verdict:
+def _judge_command(tool: str, line: str, rules: PermissionRules, allowed: bool) -> Verdict:
+    """`allowed` tells that a rule of the tool allows the line: that does not open the wall."""
+    opened = rules.mode == "bypassPermissions" or (rules.mode != "plan" and _opens(rules, line))
+    walled = rules.wall and not opened
     if is_destructive(line):
-        return Verdict("ask", "it removes a whole home, or a folder of the system")
-    if allowed or mode == "bypassPermissions":
+        return Verdict("ask", "it removes a whole home, or a folder of the system", walled=walled)
+    if walled or rules.mode == "bypassPermissions":
+        return Verdict("allow", walled=walled)
+    if rules.wall_required and not rules.wall:
+        return Verdict("deny", "commands have to be walled in, and there is no wall here")
+    if rules.mode == "plan":
+        return Verdict("deny", "the mode is plan: without a wall only what is sure to read only runs")
+    if opened or allowed:
         return Verdict("allow")
     prefix = safe_prefix(line)
     return Verdict("ask", "it runs a command", None if prefix is None else Rule(tool, prefix))
 
 
+def _opens(rules: PermissionRules, line: str) -> bool:
+    """Whether a rule lets exactly this line out of the wall, and none keeps it in."""
+    wanted = Rule(OPENING, line.strip())
+    return wanted in rules.allow and wanted not in rules.deny
+
+
 def _judge_path(tool: str, access: Access, mode: Mode, allowed: bool) -> Verdict:
     """`allowed` tells that a rule allows it, which never holds for writing to a protected place."""
+    if mode == "plan" and access.kind == "write":
+        return Verdict("deny", "the mode is plan, in which nothing is changed")
     inside = not access.outside and not access.protected
     if mode == "bypassPermissions" or (access.kind == "read" and inside):
         return Verdict("allow")

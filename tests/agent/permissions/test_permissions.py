@@ -47,7 +47,7 @@ def test_reading_inside_is_free_and_everything_else_is_asked() -> None:
 
 def test_the_modes_are_chosen_by_these_names() -> None:
     assert PermissionRules().mode == "manual"
-    assert MODES == ("manual", "acceptEdits", "dontAsk", "bypassPermissions")
+    assert MODES == ("manual", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
     for mode in MODES:
         assert parse(["--permission-mode", mode]).permission_mode == mode
 

@@ -1,0 +1,86 @@
+"""The table of modes: what becomes of a command, of an edit, and of leaving the wall."""
+
+import pytest
+
+from agent.permissions.rule_syntax import Rule
+from agent.permissions.rules import MODES, OPENING, Mode, PermissionRules, judge_call, may_leave
+from tools.base import Access
+
+FOLDER = "/w/app"
+COMMAND = Access("run", "make install", cwd=FOLDER)
+DESTRUCTIVE = Access("run", "rm -rf ~", cwd=FOLDER)
+EDIT = Access("write", f"{FOLDER}/a.py")
+PROTECTED_EDIT = Access("write", f"{FOLDER}/.git/config", protected=True)
+ALLOWED, DENIED = (Rule("bash", "make install"),), (Rule("bash", "make"),)
+OPENED = (Rule(OPENING, "make install"),)
+# mode -> a command with the wall, one without; asking to leave; an edit, one of a protected file
+TABLE: dict[Mode, tuple[str, str, bool, str, str]] = {
+    "manual": ("walled", "ask", True, "ask", "ask"),
+    "acceptEdits": ("walled", "ask", True, "allow", "ask"),
+    "plan": ("walled", "deny", False, "deny", "deny"),
+    "dontAsk": ("walled", "deny", False, "deny", "deny"),
+    "bypassPermissions": ("allow", "allow", False, "allow", "allow"),
+}
+
+
+def judged(access: Access, rules: PermissionRules) -> str:
+    verdict = judge_call("bash" if access.kind == "run" else "edit", [access], rules)
+    return "walled" if verdict.answer == "allow" and verdict.walled else verdict.answer
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_each_mode_does_what_the_table_says(mode: Mode) -> None:
+    walled, unwalled, leaving, edit, protected = TABLE[mode]
+    inside, outside = (PermissionRules(mode, folder=FOLDER, wall=wall) for wall in (True, False))
+    assert judged(COMMAND, inside) == walled
+    assert judged(COMMAND, outside) == unwalled
+    assert may_leave(inside) is leaving
+    for rules in (inside, outside):
+        assert judged(EDIT, rules) == edit
+        assert judged(PROTECTED_EDIT, rules) == protected
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("wall", [True, False])
+def test_denied_and_destructive_commands_stay_so_in_every_mode(mode: Mode, wall: bool) -> None:
+    rules = PermissionRules(mode, deny=DENIED, folder=FOLDER, wall=wall)
+    assert judged(COMMAND, rules) == "deny"
+    assert judged(DESTRUCTIVE, rules) == ("deny" if mode == "dontAsk" else "ask")
+    if mode not in ("dontAsk", "bypassPermissions"):
+        assert judge_call("bash", [DESTRUCTIVE], rules).walled is wall  # also once a person allowed it
+
+
+@pytest.mark.parametrize(
+    ("mode", "walled", "unwalled"),
+    [
+        ("manual", "walled", "allow"),
+        ("acceptEdits", "walled", "allow"),
+        ("plan", "walled", "deny"),
+        ("dontAsk", "walled", "allow"),
+        ("bypassPermissions", "allow", "allow"),
+    ],
+)
+def test_a_rule_that_allows_a_command_does_not_open_the_wall(mode: Mode, walled: str, unwalled: str) -> None:
+    assert judged(COMMAND, PermissionRules(mode, ALLOWED, wall=True)) == walled
+    assert judged(COMMAND, PermissionRules(mode, ALLOWED)) == unwalled
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_rule_that_opens_a_line_opens_exactly_this_one(mode: Mode) -> None:
+    rules = PermissionRules(mode, OPENED, wall=True)
+    assert judged(COMMAND, rules) == ("walled" if mode == "plan" else "allow")
+    if mode != "bypassPermissions":
+        assert judged(Access("run", "make install -j8"), rules) == "walled"
+        assert judged(COMMAND, PermissionRules(mode, OPENED, OPENED, wall=True)) == "walled"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_where_the_wall_is_required_and_missing_no_command_runs(mode: Mode) -> None:
+    rules = PermissionRules(mode, (*ALLOWED, *OPENED), wall_required=True)
+    assert judged(COMMAND, rules) == ("allow" if mode == "bypassPermissions" else "deny")
+
+
+def test_a_call_that_does_several_things_is_walled_in_all_the_same() -> None:
+    rules = PermissionRules("acceptEdits", wall=True, folder=FOLDER)
+    assert judge_call("bash", [COMMAND, EDIT], rules).walled
+    assert judge_call("bash", [COMMAND, PROTECTED_EDIT], rules).answer == "ask"
