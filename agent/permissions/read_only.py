@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tools.text_encoding import word_set
 
-from .shell_syntax import Words, parse_simple_commands
+from .shell_syntax import Glob, Words, parse_simple_commands
 
 # Programs that only read, whatever their arguments but those below; and the subcommands of git that do.
 _READ_ONLY_PROGRAMS = word_set(
@@ -29,6 +29,8 @@ def is_read_only(line: str) -> bool:
 
 def _only_reads(words: Words) -> bool:
     program, *arguments = words
+    if any(type(word) is Glob and word[0] in "*?[-" for word in arguments):
+        return False  # a file may be named like an option
     options = _WRITING_OPTIONS.get(program, frozenset())
     if any(word == option or word.startswith(f"{option}=") for word in arguments for option in options):
         return False

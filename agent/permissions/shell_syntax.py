@@ -8,37 +8,146 @@ never to allow.
 from __future__ import annotations
 
 import re
-import shlex
+from dataclasses import dataclass, field
+
+from tools.text_encoding import word_set
 
 Words = list[str]  # of one simple command: the program, then its arguments, unquoted; never empty
-_OPAQUE = re.compile(
-    r"`|\$\(|\$\{|<\(|>\(|<<|\\\n|[(){}]|\$'|\$\"|(?:^|[\s;|&])#|[\x00-\x08\x0b-\x1f\x7f]|[^\x00-\x7f]"
+MAX_PARSED_CHARS = 10_000  # of a line; nobody reads a longer one before allowing it
+# What may stand in a line that is parsed; the first that fits is taken, and no other text fits.
+_TOKEN = re.compile(
+    r"""
+    (?P<blank>[ \t]+)
+    |(?P<joint>&&|\|\||;|\||\n)
+    |(?P<redirect>(?:(?P<output>[12]?)(?:>>?[ \t]*/dev/null|>&[12])|(?:<|&>>?)[ \t]*/dev/null)
+        (?=[ \t\n;|&<>]|\Z))
+    |(?P<reflog>@\{[\w-]+\})            # HEAD@{1}: braces without a comma or dots are no list
+    |(?P<plain>(?:[\w./,:+%^=!\]-]|@(?!\{))+)
+    |'(?P<single>[^']*)'
+    |"(?P<double>(?:[^"\\$`]|\\[^\n])*)"
+    |\\(?P<escaped>[ -~])
+    |(?P<glob>[*?[])
+    |(?P<inner>[~#])                    # only within a word, where they mean nothing
+    """,
+    re.VERBOSE | re.ASCII,
 )
-_HARMLESS_REDIRECT = re.compile(r"(?:[12]?>>?\s*/dev/null|2>&1|1>&2|&>\s*/dev/null)(?=[\s;|&]|$)")
-_OPERATORS = {"&&", "||", ";", "|"}
-_LEADING_ASSIGNMENT = re.compile(r"^\w+=")
+_ESCAPE_IN_QUOTES = re.compile(r"\\([$`\"\\])")
+_GLOB_CHARACTER = re.compile(r"([*?[])")
+_KEYWORDS = word_set(
+    "! [[ ]] case coproc do done elif else esac fi for function if in select then time until while"
+)
 _BLANK_VARIABLE = re.compile(r"\$IFS\b|\$\{IFS\b[^}]*\}")
 _HOME_VARIABLE = re.compile(r"\$HOME\b|\$\{HOME\b[^}]*\}")
 _POSSIBLE_OPERATOR = re.compile(r"[;&|\r\n(){}`]")
 
 
+class Glob(str):
+    """A word with `*`, `?` or `[` outside quotes: the shell may put names of files in its place.
+
+    `pattern` is the word with each of these characters that stood in quotes in brackets: `[*]`.
+    """
+
+    __slots__ = ("pattern",)
+
+    pattern: str
+
+    def __new__(cls, text: str, pattern: str) -> Glob:
+        made = super().__new__(cls, text)
+        made.pattern = pattern
+        return made
+
+
+@dataclass(slots=True)
+class _Line:
+    """What was parsed so far: the finished commands with the joint before each, and the one in progress."""
+
+    commands: list[tuple[str, Words]] = field(default_factory=list)
+    words: Words = field(default_factory=list)
+    word: str | None = None  # None between words
+    pattern: str = ""
+    is_glob: bool = False
+    redirected: bool = False
+    joint: str = ""
+
+    def extend_word(self, text: str, pattern: str | None = None) -> None:
+        self.word = (self.word or "") + text
+        self.pattern += _GLOB_CHARACTER.sub(r"[\1]", text) if pattern is None else pattern
+        self.is_glob = self.is_glob or pattern is not None
+
+    def end_word(self) -> None:
+        if self.word is not None:
+            self.words.append(Glob(self.word, self.pattern) if self.is_glob else self.word)
+        self.word, self.pattern, self.is_glob = None, "", False
+
+    def end_command(self, joint: str) -> bool:
+        """Whether the joint may stand here: behind a command that has a plain first word."""
+        self.end_word()
+        if not self.words:
+            return joint == "\n" and not self.redirected
+        program = self.words[0]
+        if not program or program in _KEYWORDS or "=" in program or "%" in program or type(program) is Glob:
+            return False
+        self.commands.append((self.joint, self.words))
+        self.words, self.redirected, self.joint = [], False, joint
+        return True
+
+
 def parse_simple_commands(line: str) -> list[Words] | None:
     """The simple commands of a line in their order, or None if it holds anything else or may do so.
 
-    Read are plain commands joined by `&&`, `||`, `;`, `|` and newlines; redirections to /dev/null and
-    between the outputs are passed over. Substitutions, other redirections, subshells, here-documents,
-    comments, background jobs, computed command names and leading assignments give None.
+    Read are plain commands joined by `&&`, `||`, `;`, `|` and newlines; redirections to and from /dev/null
+    and between the outputs are passed over. Expansions, other redirections, subshells, braces,
+    here-documents, comments, background jobs, keywords, computed command names, leading assignments, control
+    characters and blanks but space and tab give None; so does a line of more than MAX_PARSED_CHARS. A word
+    that the shell may replace with names of files is a `Glob`.
     """
-    text = _HARMLESS_REDIRECT.sub(" ", line.replace("\r\n", "\n").strip())
-    if not text or _OPAQUE.search(_unquoted(text)):
+    joined = parse_joined_commands(line)
+    return None if joined is None else [words for _, words in joined]
+
+
+def parse_joined_commands(line: str) -> list[tuple[str, Words]] | None:
+    """As `parse_simple_commands`, each command with the joint that stands before it, "" before the first."""
+    if len(line) > MAX_PARSED_CHARS or not line.replace("\n", "").replace("\t", "").isprintable():
         return None
-    try:
-        lexer = shlex.shlex(text.replace("\n", " ; "), posix=True, punctuation_chars=";&|<>")
-        lexer.whitespace_split = True
-        lexer.commenters = ""
-        return _split(list(lexer))
-    except ValueError:
+    parsed, at = _Line(), 0
+    while at < len(line):
+        token = _TOKEN.match(line, at)
+        if token is None or not _take(parsed, token):
+            return None
+        at = token.end()
+    if not parsed.end_command("\n") or parsed.joint not in ("\n", ";"):
         return None
+    return parsed.commands
+
+
+def _take(parsed: _Line, token: re.Match[str]) -> bool:
+    """Add a token to what was parsed; whether it may stand there."""
+    kind, text = token.lastgroup, token[0]
+    if kind == "blank":
+        parsed.end_word()
+    elif kind == "joint":
+        return parsed.end_command(text)
+    elif kind == "redirect":
+        return _take_redirect(parsed, token["output"] or "")
+    elif kind == "inner":
+        if not parsed.word or (text == "~" and parsed.word[-1] in "=:"):
+            return False
+        parsed.extend_word(text)
+    elif kind == "glob":
+        parsed.extend_word(text, text)
+    elif kind == "double":
+        parsed.extend_word(_ESCAPE_IN_QUOTES.sub(r"\1", token["double"]))
+    else:
+        parsed.extend_word(token[kind or 0])
+    return True
+
+
+def _take_redirect(parsed: _Line, output: str) -> bool:
+    """A number belongs to the redirection only where it is all of the word before it."""
+    word = parsed.word
+    parsed.end_word()
+    parsed.redirected = True
+    return word is None or not (output or word.isdigit())
 
 
 def find_possible_commands(line: str) -> list[Words]:
@@ -50,43 +159,3 @@ def find_possible_commands(line: str) -> list[Words]:
     text = _HOME_VARIABLE.sub("~", _BLANK_VARIABLE.sub(" ", re.sub(r"\\\r?\n", "", line)))
     pieces = _POSSIBLE_OPERATOR.split(re.sub(r"[\"'\\]", "", text))
     return [words for piece in pieces if (words := re.split(r"[\s,<>$]+", piece.strip()))[0]]
-
-
-def _split(tokens: list[str]) -> list[Words] | None:
-    if not tokens or tokens[0] in _OPERATORS or tokens[-1] in _OPERATORS - {";"}:
-        return None
-    commands: list[Words] = [[]]
-    for token in tokens:
-        if token in _OPERATORS:
-            commands.append([])
-        elif token and not token.strip(";&|<>"):
-            return None
-        else:
-            commands[-1].append(token)
-    commands = [words for words in commands if words]
-    if not commands or any(_LEADING_ASSIGNMENT.match(words[0]) or "$" in words[0] for words in commands):
-        return None
-    return commands
-
-
-def _unquoted(text: str) -> str:
-    """The text as far as a shell interprets it: nothing in single quotes, only `$` and backquotes, with the
-    character after a `$`, in double quotes.
-
-    An apostrophe within double quotes opens nothing, and a backslash outside quotes takes the next character.
-    """
-    kept: list[str] = []
-    quote, at = "", 0
-    while at < len(text):
-        char = text[at]
-        if char == "\\" and quote != "'":
-            if not quote:
-                kept.append(text[at : at + 2])
-            at += 1
-        elif char in "'\"" and quote in ("", char):
-            kept.append(char)
-            quote = "" if quote else char
-        elif not quote or (quote == '"' and (char in "$`" or kept[-1] == "$")):
-            kept.append(char)
-        at += 1
-    return "".join(kept)

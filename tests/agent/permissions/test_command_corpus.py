@@ -289,7 +289,7 @@ def by_bash(folder: Path, rounds: int, seed: int) -> int:
 
 
 def test_bash_runs_nothing_but_what_the_rule_names(tmp_path: Path) -> None:
-    assert by_bash(tmp_path, 6_000, seed=1) > 100
+    assert by_bash(tmp_path, 8_000, seed=1) > 100
 
 
 @pytest.mark.sweep

@@ -421,40 +421,6 @@ def test_a_path_rule_is_a_glob_within_the_project() -> None:
     assert write("/docs/a.md", at_root) == "allow" and write("/a/docs/a.md", at_root) == "ask"
 
 
-@pytest.mark.parametrize(
-    ("line", "commands"),
-    [
-        ("ls", [["ls"]]),
-        ("ls '' \"a b\"", [["ls", "", "a b"]]),
-        ("a && b|c; d\r\ne;", [["a"], ["b"], ["c"], ["d"], ["e"]]),
-        ('echo "$HOME/x y" >/dev/null 2>&1', [["echo", "$HOME/x y"]]),
-        ("echo 'it is' \\' #'", None),
-        ("X=1 ls", None),
-        ("ls & ls", None),
-        ("ls > f", None),
-        ("$x ls", None),
-        ("&& a", None),
-        ("a &&", None),
-        ("", None),
-        ("ls 'x", None),
-        ("ls '\\' $(rm x) '\\'", None),
-        ("ls 'x' $(rm x)", None),
-        ('ls "x" $(rm x)', None),
-        ("'ls' $(rm x)", None),
-        ("ls \\' $(rm x) \\'", None),
-        ("ls \\\nx", None),
-        ("ls \\a'(b)'", [["ls", "a(b)"]]),
-        ("ls é", None),
-        ("ls 'é'", [["ls", "é"]]),
-        ("a || b", [["a"], ["b"]]),
-        ("ls; X=1 ls", None),
-        ("ls; $x", None),
-    ],
-)
-def test_a_line_is_parsed_exactly_or_not_at_all(line: str, commands: list[list[str]] | None) -> None:
-    assert parse_simple_commands(line) == commands
-
-
 def test_a_rule_may_be_written_with_an_empty_pattern() -> None:
     assert parse_rules("Bash( :* )") == parse_rules("bash()") == (Rule("bash"),)
 

@@ -1,0 +1,101 @@
+"""Command lines as bash reads them: each is parsed exactly, or not at all."""
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import pytest
+
+from agent.permissions.shell_syntax import Glob, parse_joined_commands, parse_simple_commands
+
+PARSED = [
+    ("ls", [["ls"]]),
+    ("ls '' \"a b\"", [["ls", "", "a b"]]),
+    ("a && b|c; d\ne;", [["a"], ["b"], ["c"], ["d"], ["e"]]),
+    ("\n\n a &&\n\n b ||\nc\n\n d |\ne;\n\n", [["a"], ["b"], ["c"], ["d"], ["e"]]),
+    ("a;\n\nb", [["a"], ["b"]]),
+    ("a || b", [["a"], ["b"]]),
+    (r"a\;b \&\& \ c\'", [["a;b", "&&", " c'"]]),
+    (r"find . \( -name 'a b' \) \!", [["find", ".", "(", "-name", "a b", ")", "!"]]),
+    (r"""a "x\"y\\z\$v\`w\n" """, [["a", 'x"y\\z$v`w\\n']]),
+    ("a b'c'\"d\"\\e''", [["a", "bcde"]]),
+    ("a 'b\nc'\t\"d\ne\"", [["a", "b\nc", "d\ne"]]),
+    ("ls \\a'(b)'", [["ls", "a(b)"]]),
+    ("ls 'é'", [["ls", "é"]]),
+    ("git show HEAD~2 HEAD^ @{u} a@{1}", [["git", "show", "HEAD~2", "HEAD^", "@{u}", "a@{1}"]]),
+    ("a b#c b~ x=y a@b", [["a", "b#c", "b~", "x=y", "a@b"]]),
+    ("a 2>&1 >/dev/null", [["a"]]),
+    ("2>/dev/null a >>/dev/null &>/dev/null </dev/null x 1>&2 >&2|b", [["a", "x"], ["b"]]),
+    ("a x2>/dev/null", [["a", "x2"]]),
+    ("a&>/dev/null", [["a"]]),
+]
+REFUSED = [
+    "", " ", "\n", "a\r\nb", "a;;b", "a; ;b", "; a", "a |\n", "a |", "| a", "&& a", "a &&", "a\n&& b",
+    "a && && b", "a & b", "a &", "a |& b", "a ;& b", "ls é", "ls 'x", 'ls "x', "ls \\", "ls \\\nx",
+    'a "x\\\ny"', "ls > f", "ls <f", "ls <<x", "ls <<<x", "a >|/dev/null", "a <>/dev/null", "a >&/dev/null",
+    "a >&3", "a >&-", "a 2>&-", "a 3>/dev/null", "a 12>/dev/null", "a '2'>/dev/null", "a 2&>/dev/null",
+    "a 2>&1x", "a 2>&1&", "a >/dev/nullx", "a >/dev/null/x", "a >/dev/null'x'", ">/dev/null",
+    "a && >/dev/null\nb", ">/dev/null; a", "a && >/dev/null", "X=1 ls", "ls; X=1 ls", "a+=1 ls", "a[0]=1 ls",
+    "a=", ">/dev/null a=b ls", "a'='b", "$x ls", "ls; $x", "a $x", 'a "$x"', 'a "`x`"', "a `x`", "a $'x'",
+    'a $"x"', "ls '\\' $(rm x) '\\'",
+    "ls 'x' $(rm x)", 'ls "x" $(rm x)', "'ls' $(rm x)", "ls \\' $(rm x) \\'",
+    "a ~", "a ~/x", "a x=~/y", "a x:~/y", "a ''~/x", "a {b,c}", "a {1..2}", "a @{a,b}", "a {}", "a #x", "#x",
+    "echo 'it is' \\' #'", "if a", "! a", "a; then b", "time a", "{ a", "[[ x ]]", "coproc a", "(a)", "a (b)",
+    "f() a", "[ x ]", "l* x", "?x", "'' x", "%1",
+    *(f"a{blank}b" for blank in "\v\f\r\0\x1c\x85\xa0\u1680\u2003\u2028\u3000\ufeff\u200b"),
+    *(f"a '{blank}'" for blank in "\v\x1b\x7f\x85\u2028\u202e\ud800"),
+    "a '" + "x" * 10_000 + "'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "commands"), PARSED)
+def test_a_plain_line_is_parsed_as_bash_reads_it(line: str, commands: list[list[str]]) -> None:
+    assert parse_simple_commands(line) == commands
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_any_other_line_is_not_parsed_at_all(line: str) -> None:
+    assert parse_simple_commands(line) is None
+
+
+def test_each_command_stands_with_the_joint_before_it() -> None:
+    joined = parse_joined_commands("a && b ||\n\nc | d; e\n\nf;\n")
+    assert joined == [
+        ("", ["a"]),
+        ("&&", ["b"]),
+        ("||", ["c"]),
+        ("|", ["d"]),
+        (";", ["e"]),
+        ("\n", ["f"]),
+    ]
+
+
+def test_a_word_that_the_shell_may_replace_with_names_of_files_is_marked() -> None:
+    (words,) = parse_simple_commands("a *.py '*.c' x\\?[ab]'[c]'") or [[]]
+    assert words == ["a", "*.py", "*.c", "x?[ab][c]"]
+    patterns = [word.pattern if isinstance(word, Glob) else None for word in words]
+    assert patterns == [None, "*.py", None, "x[?][ab][[]c]"]
+
+
+PIECES = ["((", "`", "$(", "'", '"', "\\", "a ", "2>&1", "&&", ";", "((a ", "a;", "<", "a' ", "*", "é"]
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_the_work_grows_with_the_line_and_a_very_long_one_is_none(piece: str) -> None:
+    def lines_run(line: str) -> int:
+        steps = 0
+
+        def count(frame: FrameType, event: str, argument: object) -> Callable[..., object]:
+            nonlocal steps
+            steps += 1
+            return count
+
+        sys.settrace(count)
+        try:
+            parse_simple_commands(line)
+        finally:
+            sys.settrace(None)
+        return steps
+
+    assert lines_run(piece * (100_000 // len(piece))) < 50
+    assert lines_run(piece * (9_000 // len(piece))) < 12 * lines_run(piece * (900 // len(piece))) + 100
