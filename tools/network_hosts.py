@@ -11,7 +11,7 @@ import re
 
 _MAX_HOST_CHARS = 253  # RFC 1035, 2.3.4
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # as a last part: C libraries read the whole as an address
+_NUMERIC_LABEL = re.compile(r"[0-9]+|0x[0-9a-f]*")  # as a last part: C libraries read the whole as an address
 _SHOWN_CHARS = 80
 # Answered by the host of this machine, though not private everywhere: Azure's WireServer, Oracle's metadata.
 _HOST_NETWORKS = tuple(map(ipaddress.ip_network, ("168.63.129.16/32", "192.0.0.0/24")))
@@ -25,7 +25,7 @@ def host_name(text: str) -> str:
     host = text.lower()
     if "@" in host:
         raise ValueError("a host with a user name is refused")
-    if host.startswith("[") or ":" in host or _NUMBER.fullmatch(host.rpartition(".")[2]):
+    if host.startswith("[") or ":" in host or _NUMERIC_LABEL.fullmatch(host.rpartition(".")[2]):
         raise ValueError("an address is refused, only names are allowed")
     if host.endswith("."):
         raise ValueError("a name that ends in a dot is refused")

@@ -20,7 +20,7 @@ from .client_hello import (
 from .host_connection import HostConnection
 from .network_hosts import shown_host
 
-_READ_BYTES = 65_536
+_RELAY_BYTES = 65_536
 _LINGER_S = 2.0  # for a client that was refused to close its end
 _FLUSH_LIMIT_S = 10.0  # for the last bytes to somebody who may have stopped reading
 # Of one connection only (RFC 9110, 7.6.1), and those that are written anew.
@@ -45,7 +45,7 @@ class ClientEnd:
     writer: asyncio.StreamWriter
     early: bytes = b""
 
-    async def read(self, count: int = _READ_BYTES) -> bytes:
+    async def read(self, count: int = _RELAY_BYTES) -> bytes:
         """At least one byte, none at the end."""
         if not self.early:
             return await self.reader.read(count)
@@ -176,7 +176,7 @@ async def send_last(client: ClientEnd, answer: bytes) -> None:
 
 
 async def _pump(read: Read, writer: asyncio.StreamWriter, touch: Callable[[], None]) -> None:
-    while data := await read(_READ_BYTES):
+    while data := await read(_RELAY_BYTES):
         touch()
         writer.write(data)
         await writer.drain()
