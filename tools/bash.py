@@ -18,9 +18,9 @@ from transcripts.stored_outputs import sync_output
 
 from .base import Access, Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from .bash_run import CommandLimits, ProgressThrottle, command_result, job_result, run_foreground
+from .command_socket import SupervisorLost
 from .jobs import CommandRunner, command_runner
 from .spool import Spool
-from .supervisor_client import SupervisorLost
 
 _DEFAULT_LIMITS = CommandLimits()
 

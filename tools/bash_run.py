@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -19,9 +18,9 @@ from typing import Any, Literal
 
 from .base import ToolContext, ToolResult, text_result
 from .command_hints import hint, is_answer, looks_like_prompt, opens_editor
-from .jobs import DRAIN_LIMIT_S, BackgroundJob, CommandRunner, exit_code
+from .command_socket import CommandHandle
+from .jobs import DRAIN_LIMIT_S, BackgroundJob, CommandRunner, exit_code, last_folder
 from .spool import MAX_OUTPUT_BYTES, Spool
-from .supervisor_client import CommandHandle
 from .text_encoding import pluralize
 from .truncate import count_invisible, cut_at_lines, escaped, printable
 
@@ -130,10 +129,7 @@ async def run_foreground(
     code, signal = exit_code(command.exited.result() if command.exited.done() else None)
     prompted = why == "timeout" and quiet >= min(limits.quiet_s, limit / 2) and _ends_in_prompt(spool)
     used = free - _free_bytes(runner.context.folder)
-    folder = None
-    with suppress(OSError):  # the shell could not write it: exec, a trap of its own, KILL
-        folder = os.fsdecode(report.read_bytes()).removesuffix("\n") or None
-        report.unlink()
+    folder = last_folder(report)
     return CommandEnd(code, signal, why, took, limit, folder, job, left, prompted, used)
 
 

@@ -11,22 +11,28 @@ import os
 import shlex
 import shutil
 import signal
+import stat
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from .base import ToolContext
+from .command_socket import CommandHandle
 from .env_filter import filter_environment, hide_own_environment
 from .spool import Spool
-from .supervisor_client import CommandHandle, SupervisorClient, start_supervisor
+from .supervisor_client import SupervisorClient, start_supervisor
+from .wall import WallLevel, WallProfile
+from .wall_profile import wall_profile
 
 DRAIN_LIMIT_S = 0.3  # for output that is still in the pipe when the shell has ended
 _END_LIMIT_S = 3.0  # for the supervisor to end one command; past it every command is ended
 _LAST_OUTPUT_LIMIT_S = 2.0  # for the output of a command that was ended to be over
 _MAX_ARGUMENT_BYTES = 100_000  # Linux takes at most 131,072 in one argument
 _MAX_ANNOUNCED_CHARS = 200  # of a command line
+_MAX_REPORT_BYTES = 4_096  # of a folder's path: PATH_MAX of Linux
 # Run by bash before the command (BASH_ENV): the shell reports its last folder through a private file, which
 # leaves the command itself, its exit status, its descriptors and its output as they are. When memory runs
 # out, the kernel shall end the command and not the agent.
@@ -52,6 +58,23 @@ def exit_code(status: int | None) -> tuple[int | None, str | None]:
         return code, None
     names = {each.value: each.name for each in signal.Signals}
     return 128 - code, names.get(-code, f"signal {-code}")
+
+
+def last_folder(report: Path) -> str | None:
+    """The real folder that a shell wrote into its report, which is removed; None where it wrote none.
+
+    It could not with `exec`, an EXIT trap of its own, KILL. A walled command may put anything in its place.
+    """
+    try:
+        fd = os.open(report, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(fd, "rb") as file:
+        plain = stat.S_ISREG(os.fstat(fd).st_mode)
+        text = os.fsdecode(file.read(_MAX_REPORT_BYTES) if plain else b"").removesuffix("\n")
+    with suppress(OSError):
+        report.unlink()
+    return os.path.realpath(text) if text.startswith("/") and "\0" not in text else None
 
 
 @dataclass(slots=True, eq=False)
@@ -124,6 +147,7 @@ class CommandRunner:
         self.on_finish: Callable[[BackgroundJob], None] = lambda job: None
         self.jobs: dict[str, BackgroundJob] = {}
         self.unannounced: list[BackgroundJob] = []
+        self.profile: WallProfile | None = None  # of walled commands; made when the supervisor starts
         self._supervisor: SupervisorClient | None = None
         self._starting: asyncio.Task[SupervisorClient] | None = None
         self._private: Path | None = None
@@ -144,31 +168,48 @@ class CommandRunner:
         self._private = private = Path(tempfile.mkdtemp(prefix="makeroom-"))
         (private / "prelude").write_text(_PRELUDE)
         switch = self.context.environ.get("MAKEROOM_NAMESPACE", "").lower()
+        if self.profile is None:
+            home = Path(self.context.environ.get("HOME") or Path.home())
+            self.profile = wall_profile(self.context.folder, home)
         try:
-            self._supervisor = await start_supervisor(
-                private, enclose=switch not in ("off", "0", "no", "false")
-            )
+            enclose = switch not in ("off", "0", "no", "false")
+            self._supervisor = await start_supervisor(private, enclose=enclose, profile=self.profile)
         except BaseException:
             shutil.rmtree(private, ignore_errors=True)
             raise
-        if self._supervisor.how.result() != "namespace":
+        if self._supervisor.how != "namespace":
             hide_own_environment()
         return self._supervisor
 
+    async def wall(self) -> tuple[WallLevel, str]:
+        """What holds walled commands, and why nothing does where that is "none". Raises SupervisorLost."""
+        supervisor = await self.supervisor()
+        await supervisor.wall_ready()
+        return supervisor.wall, supervisor.why_no_wall
+
+    async def use_profile(self, profile: WallProfile) -> None:
+        """Run walled commands within another wall from now on; those under way keep theirs."""
+        self.profile = profile
+        if self._supervisor is not None and self._supervisor.alive:
+            await self._supervisor.use_profile(profile)
+
     async def start(
-        self, line: str, cwd: Path, take: Callable[[bytes], object]
+        self, line: str, cwd: Path, take: Callable[[bytes], object], *, walled: bool = False
     ) -> tuple[CommandHandle, Path]:
         """Start a command line: (the command, the file where its shell will write its last folder).
 
-        `take` gets the output. Raises SupervisorLost, OSError (no bash, no such folder). When cancelled, the
-        command is ended.
+        `take` gets the output. `walled`: it runs within the wall, or not at all (SupervisorLost); what is in
+        the file is then not to be trusted. Raises SupervisorLost, OSError (no bash, no such folder). When
+        cancelled, the command is ended.
         """
         environ = filter_environment(self.context.environ, self.context.pass_env)
         path = shutil.which("bash", path=environ["PATH"]) or "/bin/bash"
         supervisor = await self.supervisor()
         assert self._private is not None
         self._count += 1
-        report = self._private / f"cwd-{self._count}"
+        if walled:
+            await supervisor.wall_ready()
+        report = (supervisor.scratch if walled else self._private) / f"cwd-{self._count}"
         argv = ["bash", "--noprofile", "--norc", "-c", line]
         if len(line.encode()) > _MAX_ARGUMENT_BYTES:
             script = self._private / f"command-{self._count}"
@@ -176,7 +217,7 @@ class CommandRunner:
             argv[3:] = [str(script)]
         environ["BASH_ENV"] = str(self._private / "prelude")
         environ["MAKEROOM_CWD"] = shlex.quote(str(report))
-        command = supervisor.run(take, path=path, argv=argv, env=environ, cwd=str(cwd))
+        command = supervisor.run(take, walled, path=path, argv=argv, env=environ, cwd=str(cwd))
         try:
             pid = await command.pid
         except asyncio.CancelledError:

@@ -27,7 +27,7 @@ def peak() -> int:
 async def main(folder: Path, mode: str, timeout: int, commands: list[str]) -> None:
     environ = {**os.environ, "MAKEROOM_NAMESPACE": "on" if mode == "namespace" else "off"}
     context = ToolContext(folder, folder, folder / ".task_outputs", folder / "journals", environ=environ)
-    how = (await command_runner(context).supervisor()).how.result()
+    how = (await command_runner(context).supervisor()).how
     await run_bash(BashArguments(command="true"), ToolCall(context))
     before = peak()
     print(json.dumps({"ready": how}), flush=True)

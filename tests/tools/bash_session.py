@@ -63,7 +63,7 @@ class BashSession:
         return self.runner.run(self._how())
 
     async def _how(self) -> str:
-        return (await command_runner(self.context).supervisor()).how.result()
+        return (await command_runner(self.context).supervisor()).how
 
     @property
     def jobs(self) -> dict[str, BackgroundJob]:

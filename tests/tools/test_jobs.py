@@ -9,8 +9,8 @@ import pytest
 from tools import jobs
 from tools.base import Access, ToolError
 from tools.bash import TOOL, BashArguments, required_access
+from tools.command_socket import CommandHandle
 from tools.jobs import announcement, command_runner
-from tools.supervisor_client import CommandHandle
 
 from .bash_session import BashSession, text, wait_until
 
@@ -177,7 +177,7 @@ def test_looking_at_a_job_needs_no_permission_and_starting_one_does(shell: BashS
     assert required_access(BashArguments(job="b1", kill=True), shell.context) == (Access("none"),)
     assert required_access(BashArguments(restart=True), shell.context) == (Access("none"),)
     started = BashArguments(command="make", run_in_background=True)
-    assert required_access(started, shell.context) == (Access("run", "make"),)
+    assert required_access(started, shell.context) == (Access("run", "make", cwd=str(shell.folder)),)
     assert TOOL.title(started) == "make"
 
 

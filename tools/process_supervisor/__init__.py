@@ -10,6 +10,9 @@ A message is a line of JSON. To the supervisor: `{"op": "run", "n", "path", "arg
 descriptor for stdout and stderr, `{"op": "end", "n"}`, `{"op": "left", "n"}`. From it: `{"hello": how}`,
 `{"n", "pid"}` or `{"n", "errno"}`, `{"n", "status", "strays"}` when the shell ended, `{"n", "left": [[pid,
 command line]]}`, `{"n", "over": true}` when no process of a command is left.
+
+`{"op": "wall", "profile"}` with a socket has it fork a spawner for walled commands, which serves that socket
+by the same protocol within the wall; its hello is `{"hello": level, "why"}`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """See and signal processes, through /proc where there is one."""
 
-# pathlib would take a third of the time to start
-# ruff: noqa: PTH110, PTH123, PTH208
-
 from __future__ import annotations
 
 import errno

@@ -1,0 +1,172 @@
+"""The commands of one spawner: how each is doing, learned from the spawner's socket.
+
+What a message means is told in process_supervisor/.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from .json_socket import JsonSocket
+
+_PIPE_BYTES = 64 * 1024  # read at once: the size of a pipe
+
+
+class SupervisorLost(Exception):
+    """Commands cannot be started, or the process that watched them is gone; the text says why."""
+
+
+def _future() -> asyncio.Future[Any]:
+    return asyncio.get_running_loop().create_future()
+
+
+@dataclass(slots=True, eq=False)
+class CommandHandle:
+    """A command under way.
+
+    `pid` is that of its shell, or why it could not be started; `exited` its shell's raw wait status, or None
+    where the supervisor was lost. `closed` is done when no process holds its output any more, `over` when no
+    process of it is left.
+    """
+
+    send: Callable[[Mapping[str, Any]], None]  # to the supervisor
+    number: int
+    take: Callable[[bytes], object]  # gets the output as it comes
+    fd: int
+    pid: asyncio.Future[int | OSError] = field(default_factory=_future)
+    exited: asyncio.Future[int | None] = field(default_factory=_future)
+    closed: asyncio.Future[None] = field(default_factory=_future)
+    over: asyncio.Future[None] = field(default_factory=_future)
+    left: asyncio.Future[list[tuple[int, str]]] = field(default_factory=_future)
+    strays: int = 0  # how many of its processes were alive when the shell ended
+
+    def read(self) -> None:
+        """Take one piece of the output; called by the event loop when there is some."""
+        try:
+            data = os.read(self.fd, _PIPE_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            self.take(data)
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """Take no more output."""
+        if self.fd >= 0:
+            self.closed.get_loop().remove_reader(self.fd)
+            os.close(self.fd)
+            self.fd = -1
+        _settle(self.closed, None)
+
+    def end(self) -> None:
+        """TERM to all that the command started, KILL after half a second; `over` is done afterwards."""
+        if not self.over.done():
+            self.send({"op": "end", "n": self.number})
+
+    def drop(self) -> None:
+        """Take no more output, and end the command without waiting for it."""
+        self.close()
+        self.end()
+
+    async def what_is_left(self) -> list[tuple[int, str]]:
+        """(pid, command line) of what the command left running."""
+        if self.over.done():
+            return []
+        self.left = _future()
+        self.send({"op": "left", "n": self.number})
+        return await self.left
+
+
+def _settle(future: asyncio.Future[Any], value: Any) -> None:
+    if not future.done() and not future.get_loop().is_closed():
+        future.set_result(value)
+
+
+class CommandSocket:
+    """Starts commands with one spawner and follows them. Belongs to the running event loop.
+
+    `hello` is its first message, {} where it ended before that. `take_along` makes it close once no command
+    is left.
+    """
+
+    def __init__(self, end: socket.socket) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.hello: asyncio.Future[Mapping[str, Any]] = self.loop.create_future()
+        self.commands: dict[int, CommandHandle] = {}
+        self.socket = JsonSocket(end, self._received, self._closed)
+        self._count = 0
+        self._retired = False
+
+    def run(self, take: Callable[[bytes], object], **start: Any) -> CommandHandle:
+        """Start a command without waiting: it runs once `pid` is known. `take` gets its output.
+
+        `start` is what to start: the `path` of the program's file, its `argv` with its name first, its `env`
+        and its folder `cwd`. Raises SupervisorLost.
+        """
+        if not self.socket.open:
+            raise SupervisorLost("the process that runs commands is gone")
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        self._count += 1
+        command = CommandHandle(self.socket.send, self._count, take, reader)
+        self.commands[command.number] = command
+        self.loop.add_reader(reader, command.read)
+        self.socket.send({"op": "run", "n": command.number, **start}, writer)
+        return command
+
+    def retire(self) -> None:
+        """Start no more commands; let the spawner end when those under way are over."""
+        self._retired = True
+        if not self.commands:
+            self.socket.close()
+
+    def _closed(self) -> None:
+        """The socket is closed, by us or by the spawner's end: settle what waits for an answer."""
+        enclosed = self.hello.done() and self.hello.result().get("hello") in ("namespace", "namespaces")
+        for command in self.commands.values():
+            pid = command.pid.result() if command.pid.done() and not command.pid.cancelled() else None
+            if isinstance(pid, int) and not enclosed and not command.exited.done():
+                with suppress(OSError):  # the kernel does not end it: kill what is known
+                    os.killpg(pid, signal.SIGKILL)
+            _settle(command.pid, OSError(0, "the process that runs commands is gone"))
+            _settle(command.left, [])
+            _settle(command.exited, None)
+            _settle(command.over, None)
+            command.close()
+        self.commands.clear()
+        _settle(self.hello, {})
+
+    def _received(self, message: Mapping[str, Any]) -> None:
+        if "hello" in message:
+            _settle(self.hello, message)
+            return
+        command = self.commands.get(message["n"])
+        if command is None:
+            return
+        if "pid" in message:
+            _settle(command.pid, message["pid"])
+        if "errno" in message:
+            code = message["errno"]
+            _settle(command.pid, OSError(code, os.strerror(code)))
+            command.close()
+        if "status" in message:
+            command.strays = message["strays"]
+            _settle(command.exited, message["status"])
+        if "left" in message:
+            _settle(command.left, [(pid, line) for pid, line in message["left"]])
+        if "over" in message or "errno" in message or message.get("strays") == 0:
+            _settle(command.exited, None)
+            _settle(command.over, None)
+            self.commands.pop(command.number, None)
+            if self._retired and not self.commands:
+                self.socket.close()

@@ -1,0 +1,82 @@
+"""JSON messages over a socket pair, and descriptors with them, within the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+class JsonSocket:
+    """One end of a socket pair: JSON messages, and descriptors with them, without ever blocking.
+
+    `received` is called with every message, `closed` once. Belongs to the running event loop.
+    """
+
+    def __init__(
+        self, end: socket.socket, received: Callable[[Any], None], closed: Callable[[], None]
+    ) -> None:
+        self._socket, self._received, self._closed = end, received, closed
+        self._loop = asyncio.get_running_loop()
+        self._outbox: deque[tuple[bytes, int | None]] = deque()
+        self._inbox = b""
+        end.setblocking(False)
+        self._loop.add_reader(end, self._receive)
+
+    @property
+    def open(self) -> bool:
+        return self._socket.fileno() >= 0
+
+    def send(self, message: Mapping[str, Any], fd: int | None = None) -> None:
+        """Send a message as soon as the socket takes it. `fd` goes with it, and is closed here."""
+        self._outbox.append((json.dumps(message).encode() + b"\n", fd))
+        self._send_outbox()
+
+    def close(self) -> None:
+        """Close the socket; what was not sent yet is dropped."""
+        if not self.open:
+            return
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        self._socket.close()
+        for _, fd in self._outbox:
+            if fd is not None:
+                os.close(fd)
+        self._outbox.clear()
+        self._closed()
+
+    def _send_outbox(self) -> None:
+        try:
+            while self._outbox:
+                data, fd = self._outbox[0]
+                if fd is None:
+                    sent = self._socket.send(data)
+                else:
+                    sent = socket.send_fds(self._socket, [data], [fd])
+                    os.close(fd)
+                self._outbox[0] = (data[sent:], None)
+                if sent == len(data):
+                    self._outbox.popleft()
+            self._loop.remove_writer(self._socket)
+        except BlockingIOError:
+            self._loop.add_writer(self._socket, self._send_outbox)
+        except OSError:
+            self.close()
+
+    def _receive(self) -> None:
+        try:
+            data = self._socket.recv(1 << 16)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.close()
+        *lines, rest = (self._inbox + data).split(b"\n")
+        self._inbox = rest
+        for line in lines:
+            self._received(json.loads(line))

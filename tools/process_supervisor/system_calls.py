@@ -1,0 +1,90 @@
+"""Call the kernel where Python has no function for it: mounts, namespaces, privileges."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PIDS, NEW_NETWORK = (  # linux/sched.h
+    0x00020000,
+    0x08000000,
+    0x10000000,
+    0x20000000,
+    0x40000000,
+)
+PDEATHSIG, DUMPABLE, SET_NAME, BOUNDING_DROP, SUBREAPER, NO_NEW_PRIVS, AMBIENT = (  # linux/prctl.h
+    1,
+    4,
+    15,
+    24,
+    36,
+    38,
+    47,
+)
+READ_ONLY, NO_SETUID, NO_DEVICES, NO_EXEC = 1, 2, 4, 8  # of mounts: MS_ and MOUNT_ATTR_ alike (linux/mount.h)
+BIND, RECURSIVE, PRIVATE, SLAVE = 0x1000, 0x4000, 1 << 18, 1 << 19
+# System calls that have one number on every architecture; the C library need not know them.
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
+_CAPABILITY_VERSION = 0x20080522  # linux/capability.h: two words of 32 bits each
+
+
+def call(name: str, *values: Any) -> int:
+    """Call a function of the C library that answers -1 with errno where it fails. Raises OSError."""
+    import ctypes
+
+    library = ctypes.CDLL(None, use_errno=True)
+    plain = [ctypes.c_long(value) if isinstance(value, int) else value for value in values]
+    answer: int = getattr(library, name)(*plain)
+    if answer == -1:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{name}: {os.strerror(code)}")
+    return answer
+
+
+def mount(source: str | None, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
+    """mount(2). Raises OSError, which names the target."""
+    words = [None if word is None else os.fsencode(word) for word in (source, target, kind, options)]
+    try:
+        call("mount", words[0], words[1], words[2], flags, words[3])
+    except OSError as error:
+        raise OSError(error.errno, f"mount on {target}: {os.strerror(error.errno or 0)}") from None
+
+
+def clone_mount(path: str) -> int:
+    """A descriptor of a copy of the mounts at and below a path, as they are now. Raises OSError."""
+    flags = 1 | os.O_CLOEXEC | _AT_RECURSIVE
+    return call("syscall", _OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags)
+
+
+def attach_mount(fd: int, path: str) -> None:
+    """Mount what `clone_mount` gave on a path, and close the descriptor. Raises OSError."""
+    try:
+        call("syscall", _MOVE_MOUNT, fd, b"", _AT_FDCWD, os.fsencode(path), 4)
+    finally:
+        os.close(fd)
+
+
+def set_mount(where: str | int, attributes: int, recursive: bool = True) -> None:
+    """Add attributes such as READ_ONLY to the mounts at a path or a descriptor. Raises OSError."""
+    import struct
+
+    fd, path = (_AT_FDCWD, os.fsencode(where)) if isinstance(where, str) else (where, b"")
+    flags = (_AT_RECURSIVE if recursive else 0) | (0 if path else _AT_EMPTY_PATH)
+    wanted = struct.pack("=4Q", attributes, 0, 0, 0)
+    call("syscall", _MOUNT_SETATTR, fd, path, flags, wanted, len(wanted))
+
+
+def drop_capabilities(keep: int = 0) -> None:
+    """Give up every capability but those in the bit mask `keep`, for good. Raises OSError."""
+    import struct
+
+    with open("/proc/sys/kernel/cap_last_cap", "rb") as file:
+        last = int(file.read())
+    for number in range(last + 1):
+        if not keep >> number & 1:
+            call("prctl", BOUNDING_DROP, number, 0, 0, 0)
+    call("prctl", AMBIENT, 4, 0, 0, 0)  # PR_CAP_AMBIENT_CLEAR_ALL
+    low, high = keep & 0xFFFFFFFF, keep >> 32
+    head = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
+    call("capset", head, struct.pack("=6I", low, low, low, high, high, high))

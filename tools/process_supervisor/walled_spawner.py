@@ -1,0 +1,146 @@
+"""Fork the spawner of walled commands: a supervisor of its own, in namespaces of its own.
+
+It is PID 1 of a PID namespace within the supervisor's, so that a walled command sees no other process, and
+all of them end when the supervisor does. It serves a socket of its own by the same protocol. Where the system
+gives no namespaces, the next weaker kind of wall is tried.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from . import CANNOT_ENCLOSE
+from .seccomp import deny_system_calls
+from .spawner import Spawner, serve_spawner
+from .system_calls import (
+    DUMPABLE,
+    NEW_IPC,
+    NEW_MOUNTS,
+    NEW_NETWORK,
+    NEW_PIDS,
+    PDEATHSIG,
+    call,
+    drop_capabilities,
+)
+from .walled_mounts import build_tree
+
+SETUP_LIMIT_S = 5.0  # for a wall, which takes 0.01; a file system that hangs must not hang open commands
+_FILE_CAPABILITIES = 1 << 0 | 1 << 1 | 1 << 3  # CHOWN, DAC_OVERRIDE, FOWNER (linux/capability.h)
+_SET_INTERFACE_FLAGS, _INTERFACE_UP = 0x8914, 1  # linux/sockios.h, linux/if.h
+
+_READY = b"ready"
+
+
+def raise_wall(end: socket.socket, profile: dict[str, Any], enclosed: bool) -> int:
+    """Fork a walled spawner that serves `end`; the pid of what holds it, 0 where no wall can be had.
+
+    Its first message, or ours in its place, tells the level: `{"hello": level, "why": reason}`.
+    """
+    why = "namespaces are refused" if not enclosed else ""
+    for level, enter in (("namespaces", _enter_namespaces),):
+        if level == "namespaces" and not enclosed:
+            continue
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if not pid:
+            os.close(reader)
+            _become_spawner(level, enter, end, profile, writer)
+        os.close(writer)
+        if not (why := _failure(reader, pid)):
+            return pid
+    with suppress(OSError):
+        end.sendall(b'{"hello": "none", "why": %s}\n' % _quoted(why))
+    return 0
+
+
+def _quoted(text: str) -> bytes:
+    import json
+
+    return json.dumps(text).encode()
+
+
+def _failure(reader: int, pid: int) -> str:
+    """Why a forked process could not be set up; "" where it could."""
+    text = b""
+    poller = select.poll()
+    poller.register(reader, select.POLLIN)
+    while poller.poll(SETUP_LIMIT_S * 1000):
+        piece = os.read(reader, 4096)
+        text += piece
+        if not piece:
+            break
+    else:
+        text = b"it took too long to set up"
+        os.kill(pid, signal.SIGKILL)
+    os.close(reader)
+    return "" if text == _READY else text.decode("utf-8", "replace") or "its process ended"
+
+
+def _become_spawner(
+    level: str,
+    enter: Callable[[dict[str, Any]], bool],
+    end: socket.socket,
+    profile: dict[str, Any],
+    writer: int,
+) -> None:
+    """In the forked process: set the wall up, tell how that went through `writer`, serve. Does not return."""
+    status = CANNOT_ENCLOSE
+    try:
+        _close_all_but(end.fileno(), writer)
+        call("prctl", PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        first = enter(profile)
+        deny_system_calls()
+        call("prctl", DUMPABLE, 0, 0, 0, 0)
+        os.write(writer, _READY)
+        os.close(writer)
+        spawner = Spawner(end, first)
+        spawner.environ = {"TMPDIR": "/tmp"}
+        serve_spawner(spawner, {"hello": level, "why": ""})
+        status = 0
+    except OSError as error:
+        with suppress(OSError):
+            os.write(writer, str(error).encode())
+    finally:
+        os._exit(status)
+
+
+def _close_all_but(*kept: int) -> None:
+    low = 2
+    for fd in (*sorted(kept), 1 << 16):
+        os.closerange(low + 1, fd)
+        low = fd
+
+
+def _enter_namespaces(profile: dict[str, Any]) -> bool:
+    """Become PID 1 of new namespaces, with the profile's file tree, without privileges. Raises OSError."""
+    call("unshare", NEW_PIDS | NEW_MOUNTS | NEW_NETWORK | NEW_IPC)
+    _raise_loopback()
+    child = os.fork()
+    if child:
+        os.closerange(3, 1 << 16)
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xFF)
+    call("prctl", PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    build_tree(profile)
+    drop_capabilities(_needed_capabilities(profile["folder"]))
+    return True
+
+
+def _needed_capabilities(folder: str) -> int:
+    """As root, where files of the project have other owners: those to use them as usual; else none."""
+    names = [folder, *(os.path.join(folder, name) for name in os.listdir(folder))]
+    owners = {os.lstat(name).st_uid for name in names}
+    return _FILE_CAPABILITIES if os.geteuid() == 0 and owners - {0} else 0
+
+
+def _raise_loopback() -> None:
+    import fcntl
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, _SET_INTERFACE_FLAGS, struct.pack("16sh22x", b"lo", _INTERFACE_UP))
