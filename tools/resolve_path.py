@@ -15,13 +15,14 @@ import unicodedata
 from collections.abc import Iterator
 from contextlib import suppress
 from difflib import get_close_matches
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import Field, PrivateAttr
 
 from .base import Access, Arguments, ToolContext, ToolError
+from .guarded_names import is_protected
 from .text_encoding import word_set
 from .truncate import escaped
 
@@ -31,27 +32,6 @@ _MAX_SIBLINGS = 5_000  # names of a folder among which a similar one is sought
 _MAX_GUARDED_FILES = 2_000  # files that a hard link is compared with
 _MAGIC_LINK = re.compile(r"/proc/\d+(?:/task/\d+)?/(?:fd|map_files|ns)/")
 _LOOKALIKES = str.maketrans("\u202f\u00a0\u2009\u2018\u2019\u201c\u201d\u2013\u2014", "   ''\"\"--")
-# Always asked about before they are changed: what runs later, what grants rights, what holds secrets. All
-# that is below these folders: hooks and settings of git, of this program, of editors and CI; keys.
-_GUARDED_FOLDERS = word_set(
-    ".git .makeroom .transcripts .task_outputs .claude .vscode .idea .fleet .zed .devcontainer .github"
-    " .gitlab .circleci .husky .buildkite .ssh .aws .gnupg .kube .docker .cargo .direnv"
-)
-_GUARDED_SETTINGS = word_set("makeroom fish git systemd autostart gh nvim pip")  # folders in .config
-_GUARDED_FILES = word_set(
-    ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin"
-    " .zlogout .kshrc .mkshrc .cshrc .tcshrc .login .logout .inputrc .xprofile .xinitrc .xsession"
-    " .pam_environment .gitconfig .gitmodules .git-credentials .npmrc .yarnrc .yarnrc.yml .pypirc .netrc"
-    " .curlrc .wgetrc .envrc .vimrc .exrc .nvimrc .emacs .tmux.conf .screenrc .gdbinit .lldbinit .ripgreprc"
-    " .editorconfig .pre-commit-config.yaml .lefthook.yml lefthook.yml .gitlab-ci.yml .travis.yml jenkinsfile"
-    " .mcp.json azure-pipelines.yml bitbucket-pipelines.yml appveyor.yml .appveyor.yml .drone.yml .cirrus.yml"
-    " authorized_keys crontab sudoers"
-)
-_ENV_FILE = re.compile(r"\.env(?:\.(?!(?:example|sample|template|dist|defaults)\Z).*)?", re.DOTALL)
-# Asked about before they are read: secrets, and other sessions. To read the rest is everyday work.
-_SECRET_FOLDERS = word_set(".makeroom .transcripts .ssh .aws .gnupg .kube .docker")
-_SECRET_SETTINGS = word_set("makeroom")
-_SECRET_FILES = word_set(".netrc .git-credentials .npmrc .pypirc id_rsa id_ed25519 id_ecdsa id_dsa")
 # What a hard link is compared with, in the project and in the home folder.
 _LINKABLE_FILES = word_set(
     ".bashrc .bash_profile .profile .zshrc .zshenv .zprofile .gitconfig .ssh/authorized_keys .env .git/config"
@@ -191,30 +171,6 @@ def one_line_path(path: str | Path, folder: str | Path | None = None) -> str:
     if folder is not None and is_inside(text, str(folder)) and text != str(folder):
         text = text[len(str(folder).rstrip("/")) + 1 :]
     return escaped(text, keep="")
-
-
-def is_protected(path: str, kind: Literal["read", "write"]) -> bool:
-    """Whether a person is always asked before this canonical path is used so.
-
-    Judged by name, in any letter case and any part of the path, so that no alias of the file system escapes.
-    """
-    folders, settings, files = _GUARDED_FOLDERS, _GUARDED_SETTINGS, _GUARDED_FILES
-    if kind == "read":
-        folders, settings, files = _SECRET_FOLDERS, _SECRET_SETTINGS, _SECRET_FILES
-    parts = [_plain_name(part) for part in path.split("/") if part]
-    in_settings = any(above == ".config" and name in settings for above, name in pairwise(parts))
-    if in_settings or not folders.isdisjoint(parts):
-        return True
-    return bool(parts) and (parts[-1] in files or _ENV_FILE.fullmatch(parts[-1]) is not None)
-
-
-def _plain_name(name: str) -> str:
-    """A name as the most tolerant file system takes it: case, width, ignorable characters, trailing dots."""
-    if name.isascii():
-        return name.lower().rstrip(". ") or name
-    folded = unicodedata.normalize("NFKC", name).casefold()
-    seen = "".join(char for char in folded if unicodedata.category(char) != "Cf")
-    return seen.rstrip(". ") or name
 
 
 def _is_guarded(path: str, context: ToolContext) -> bool:

@@ -15,7 +15,8 @@ import pytest
 
 from tools.atomic_write import WriteRequest, atomic_write
 from tools.base import ToolCall, ToolError, parse_arguments
-from tools.resolve_path import _expanded, canonical_path, is_protected
+from tools.guarded_names import is_protected
+from tools.resolve_path import _expanded, canonical_path
 from tools.safe_open import safe_open
 
 from .file_session import NOBODY, TOOLS, FileSession, child
