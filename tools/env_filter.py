@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 
+from .git_environment import hardened_git
 from .text_encoding import word_set
 
 # What names a credential, at the end of a word of the name: MYTOKEN, GH_TOKENS, not TOKENIZERS_PARALLELISM.
@@ -25,8 +26,12 @@ _SECRET_VALUE = re.compile(
 )
 _OWN_PREFIX = "ANTHROPIC_"  # of the names of our own settings
 _MIN_SECRET_CHARS = 8  # a shorter value would also be found in innocent variables
-# Start-up files and options that would change what a command line means, or where it runs.
-_SHELL_STEERING = word_set("BASH_ENV ENV SHELLOPTS BASHOPTS CDPATH GLOBIGNORE POSIXLY_CORRECT")
+# What would change what a command line means or where it runs: start-up files and options of the shell,
+# programs and options that looking programs would take from the environment.
+_STEERING = word_set(
+    "BASH_ENV ENV SHELLOPTS BASHOPTS CDPATH GLOBIGNORE POSIXLY_CORRECT PWD EXECIGNORE FIGNORE"
+    " LESSOPEN LESSCLOSE RIPGREP_CONFIG_PATH GREP_OPTIONS PS_PERSONALITY CMD_ENV GIT_EXTERNAL_DIFF"
+)
 _PR_SET_DUMPABLE = 4  # linux/prctl.h
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _QUIETING: Mapping[str, str] = {
@@ -34,7 +39,6 @@ _QUIETING: Mapping[str, str] = {
     "PAGER": "cat",
     "MANPAGER": "cat",
     "GIT_PAGER": "cat",
-    "GIT_TERMINAL_PROMPT": "0",
     "GIT_EDITOR": "true",
     "EDITOR": "true",
     "VISUAL": "true",
@@ -62,9 +66,9 @@ def filter_environment(environ: Mapping[str, str], pass_env: Iterable[str] = ())
     kept = {
         name: value
         for name, value in environ.items()
-        if name in passed or not (name in _SHELL_STEERING or is_secret(name, value) or value in own)
+        if name in passed or not (name in _STEERING or is_secret(name, value) or value in own)
     }
-    return {"PATH": _DEFAULT_PATH, **kept, **_QUIETING}
+    return {"PATH": _DEFAULT_PATH, **kept, **_QUIETING, **hardened_git(kept)}
 
 
 def hide_own_environment() -> None:
