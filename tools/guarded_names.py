@@ -15,7 +15,7 @@ GUARDED_FOLDERS = word_set(
     ".git .makeroom .transcripts .task_outputs .claude .vscode .idea .fleet .zed .devcontainer .github"
     " .gitlab .circleci .husky .buildkite .ssh .aws .gnupg .kube .docker .cargo .direnv"
 )
-GUARDED_SETTINGS = word_set("makeroom fish git systemd autostart gh nvim pip")  # folders in .config
+GUARDED_CONFIG_FOLDERS = word_set("makeroom fish git systemd autostart gh nvim pip")  # folders in .config
 GUARDED_FILES = word_set(
     ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin"
     " .zlogout .kshrc .mkshrc .cshrc .tcshrc .login .logout .inputrc .xprofile .xinitrc .xsession"
@@ -29,7 +29,7 @@ ENV_FILE = re.compile(r"\.env(?:\.(?!(?:example|sample|template|dist|defaults)\Z
 MEMORY_NAMES = ("AGENTS.md", "CLAUDE.md")  # of memory files, the preferred first: every session reads them
 # Asked about before they are read: secrets, and other sessions. To read the rest is everyday work.
 SECRET_FOLDERS = word_set(".makeroom .transcripts .ssh .aws .gnupg .kube .docker")
-SECRET_SETTINGS = word_set("makeroom")
+SECRET_CONFIG_FOLDERS = word_set("makeroom")
 SECRET_FILES = word_set(".netrc .git-credentials .npmrc .pypirc id_rsa id_ed25519 id_ecdsa id_dsa")
 
 
@@ -38,9 +38,9 @@ def is_protected(path: str, kind: Literal["read", "write"]) -> bool:
 
     Judged by name, in any letter case and any part of the path, so that no alias of the file system escapes.
     """
-    folders, settings, files = GUARDED_FOLDERS, GUARDED_SETTINGS, GUARDED_FILES
+    folders, settings, files = GUARDED_FOLDERS, GUARDED_CONFIG_FOLDERS, GUARDED_FILES
     if kind == "read":
-        folders, settings, files = SECRET_FOLDERS, SECRET_SETTINGS, SECRET_FILES
+        folders, settings, files = SECRET_FOLDERS, SECRET_CONFIG_FOLDERS, SECRET_FILES
     parts = [plain_name(part) for part in path.split("/") if part]
     in_settings = any(above == ".config" and name in settings for above, name in pairwise(parts))
     if in_settings or not folders.isdisjoint(parts):

@@ -10,8 +10,9 @@ from agent.checkpoints.differences import differences
 from agent.events import CommandOutput, Event, Notice
 from agent.formatting import format_duration, shorten
 from agent.loop.tool_executor import text_of
-from agent.session.system_prompt import MEMORY_NAMES, memory_of, memory_paths, read_memory, system_prompt
+from agent.session.system_prompt import memory_of, memory_paths, read_memory, system_prompt
 from tools.base import ToolCall, ToolError, parse_arguments
+from tools.guarded_names import MEMORY_NAMES
 from tools.jobs import BackgroundJob, command_runner
 from tools.text_encoding import pluralize
 
