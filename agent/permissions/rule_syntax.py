@@ -1,8 +1,12 @@
 """How a permission rule is written: `tool`, `tool(pattern)`, or `tool(=line)` for exactly one command line.
 
 For bash the pattern is the start of a simple command, word by word (`bash(git status)`, `bash(npm run *)`,
-also written `npm run:*`); for the other tools a glob over the path, relative to the project. Brackets within
-a pattern come in pairs or behind a backslash; a backslash before a bracket or another one is doubled.
+also written `npm run:*`); what holds more than plain words is one whole line (`bash(make > log)`). For the
+other tools it is a glob over the path, relative to the project. Two more are about the wall: `open(line)`
+lets that command line out of it, `net(host)` lets walled commands reach that host.
+
+Brackets within a pattern come in pairs or behind a backslash; a backslash before a bracket or another one is
+doubled. What could never match is refused.
 """
 
 from __future__ import annotations
@@ -13,9 +17,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tools import BUILTIN
+from tools.text_encoding import word_set
 
 from .shell_syntax import Words
 
+OPENING = "open"  # what a rule is called that lets a command line out of the wall
+REACHING = "net"  # ... that lets walled commands reach a host
 FOREIGN_PREFIX = "mcp__"  # of the names of tools that come from servers
 _BLANKS = " \t\n"  # that a shell passes over; other blanks are parts of words
 _NAME = re.compile(r"[\w-]+", re.ASCII)
@@ -23,6 +30,13 @@ _BLANK = re.compile(r"[ ,\t]*")
 _ESCAPED = re.compile(r"\\([\\()])")
 _TO_ESCAPE = re.compile(r"\\(?=[\\()]|\Z)")
 _BRACKET = re.compile(r"\\.|[()]", re.DOTALL)
+_NAMES = (*BUILTIN, OPENING, REACHING)
+_MORE_THAN_WORDS = re.compile(r"[;&|<>()'\"\\$`\n]|\A\s*\w+\+?=")
+_GLOB = re.compile(r"[*?]")
+_RESERVED_WORDS = word_set(
+    "! [[ { } case coproc do done elif else esac fi for function if in select then until while"
+)
+_WEB_PORT = re.compile(r":(?:80|443)\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +105,66 @@ def _closing_bracket(text: str, start: int) -> int:
 
 
 def _rule(written_name: str, written: str | None) -> Rule:
-    name = written_name.lower() if written_name.lower() in BUILTIN else written_name  # in any letter case
+    name = written_name.lower() if written_name.lower() in _NAMES else written_name  # in any letter case
+    whole = written_name if written is None else f"{written_name}({written})"
     is_foreign = name.startswith(FOREIGN_PREFIX) and name != FOREIGN_PREFIX
-    if name not in BUILTIN and not is_foreign:
-        whole = written_name if written is None else f"{written_name}({written})"
+    if name not in _NAMES and not is_foreign:
         raise ValueError(f"{whole!r} names no tool; {_nearest(whole)}")
-    pattern = (written or "").strip(_BLANKS)
-    exact = pattern.startswith("=")
-    pattern = (pattern[1:] if exact else pattern.removesuffix(":*")).strip(_BLANKS)
-    return Rule(name, _ESCAPED.sub(r"\1", pattern) or None, exact=exact and bool(pattern))
+    try:
+        return _checked_rule(name, written)
+    except ValueError as error:
+        raise ValueError(f"the rule {whole!r} cannot match anything: {error}") from None
+
+
+def _checked_rule(name: str, written: str | None) -> Rule:
+    """Raises ValueError, with the reason and what to write instead, for what could never match."""
+    if written is None:
+        if name in (OPENING, REACHING):
+            raise ValueError(f"{name} takes {'a command line' if name == OPENING else 'a host'} in brackets")
+        return Rule(name)
+    pattern = written.strip(_BLANKS)
+    exact = pattern.startswith("=") and name in ("bash", OPENING)
+    pattern = pattern[1:] if exact else pattern if name == OPENING else pattern.removesuffix(":*")
+    pattern = _ESCAPED.sub(r"\1", pattern).strip(_BLANKS)
+    if not pattern.split() or "\0" in pattern:
+        raise ValueError(f"nothing stands in its brackets; write {name} for all of {name}")
+    if name == "bash":
+        return Rule(name, pattern, exact=exact or _is_whole_line(pattern))
+    if name == REACHING:
+        return Rule(name, _host(pattern))
+    return Rule(name, pattern if name == OPENING or name not in BUILTIN else _path_pattern(pattern))
+
+
+def _is_whole_line(pattern: str) -> bool:
+    """Whether a pattern, as it holds more than a command's words, is a whole line. Raises ValueError."""
+    if (first := pattern.split()[0]) in _RESERVED_WORDS:
+        raise ValueError(f"{first!r} is a word of the shell, no program")
+    if not _MORE_THAN_WORDS.search(pattern):
+        return False
+    if _GLOB.search(pattern):
+        raise ValueError(
+            "it holds more than the words of one command; write those alone, as in bash(git push), or one"
+            " whole line without wildcards, as in bash(make > log)"
+        )
+    return True
+
+
+def _path_pattern(pattern: str) -> str:
+    """The pattern as paths are compared with it: whole, or relative to the project. Raises ValueError."""
+    pattern = pattern.removeprefix("./")
+    if pattern.endswith("/"):
+        raise ValueError(
+            f"no path ends with a slash; write {pattern.rstrip('/')}/* for what is in the folder"
+        )
+    if "//" in pattern or {"..", "."} & set(pattern.split("/")):
+        raise ValueError("no path holds `//`, `.` or `..` when it is judged; write the path that it leads to")
+    return pattern
+
+
+def _host(pattern: str) -> str:
+    from tools.network_hosts import host_name  # 5 ms that a start without such a rule saves
+
+    return host_name(_WEB_PORT.sub("", pattern))
 
 
 def _no_rules(text: str) -> ValueError:
@@ -108,7 +173,7 @@ def _no_rules(text: str) -> ValueError:
 
 def _nearest(text: str) -> str:
     name, bracket, rest = text.partition("(")
-    near = difflib.get_close_matches(name.lower(), sorted(BUILTIN), 1)
+    near = difflib.get_close_matches(name.lower(), sorted(_NAMES), 1)
     if near:
         return f"did you mean {f'{near[0]}{bracket}{rest}'!r}?"
     return f"the tools are {', '.join(sorted(BUILTIN))}"

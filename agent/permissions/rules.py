@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from .always_allow import safe_prefix
 from .deny_rules import forbids
 from .destructive import is_destructive
-from .rule_syntax import Rule, is_exactly, pattern_words
+from .rule_syntax import OPENING, Rule, is_exactly, pattern_words
 from .shell_syntax import Words, parse_simple_commands
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 Mode = Literal["manual", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-OPENING = "open"  # what a rule is called that lets a command line out of the wall
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 
@@ -107,8 +106,8 @@ def _judge_command(tool: str, line: str, rules: PermissionRules, allowed: bool) 
 
 def _opens(rules: PermissionRules, line: str) -> bool:
     """Whether a rule lets exactly this line out of the wall, and none keeps it in."""
-    wanted = Rule(OPENING, line.strip())
-    return wanted in rules.allow and wanted not in rules.deny
+    kept_in = any(rule.tool == OPENING and is_exactly(rule, line) for rule in rules.deny)
+    return not kept_in and any(rule.tool == OPENING and is_exactly(rule, line) for rule in rules.allow)
 
 
 def _judge_path(tool: str, access: Access, mode: Mode, allowed: bool) -> Verdict:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from agent.permissions.rule_syntax import Rule
-from agent.permissions.rules import MODES, OPENING, Mode, PermissionRules, judge_call, may_leave
+from agent.permissions.rule_syntax import OPENING, Rule
+from agent.permissions.rules import MODES, Mode, PermissionRules, judge_call, may_leave
 from tools.base import Access
 
 FOLDER = "/w/app"

@@ -1,5 +1,6 @@
 """How rules are written, stored and read again."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -36,11 +37,10 @@ def test_a_rule_for_one_line_survives_being_stored_and_covers_that_line_alone(
     assert run(f"{line}\nls", kept) == "ask" and run(f"{line}\nls", Rule("bash"), deny=(kept,)) == "allow"
 
 
-@given(st.text(alphabet="ab ()\\=,'\"\n:*[]", min_size=1, max_size=12), st.booleans())
-def test_what_a_rule_is_written_as_is_read_as_the_same_rule(text: str, exact: bool) -> None:
-    pattern = text.strip(" \t\n")
-    if pattern and (exact or not (pattern.startswith("=") or pattern.endswith(":*"))):
-        rule = Rule("bash", pattern, exact=exact)
+@given(st.text(alphabet="ab ()\\=,'\"\n:*[]", min_size=1, max_size=12))
+def test_what_a_rule_is_written_as_is_read_as_the_same_rule(text: str) -> None:
+    if pattern := text.strip(" \t\n"):
+        rule = Rule("bash", pattern, exact=True)
         assert parse_rules(f"edit, {rule} write") == (Rule("edit"), rule, Rule("write"))
 
 
@@ -52,5 +52,69 @@ def test_a_rule_for_one_line_covers_no_longer_one() -> None:
 
 
 def test_rules_with_single_brackets_are_read_as_before() -> None:
-    assert parse_rules("bash(echo (x), edit") == (Rule("bash", "echo (x"), Rule("edit"))
+    assert parse_rules("bash(echo (x), edit") == (Rule("bash", "echo (x", exact=True), Rule("edit"))
     assert parse_rules("write(a\\)") == (Rule("write", "a\\"),)
+
+
+@pytest.mark.parametrize("line", ["make > log", "a && b", "echo 'x'", "X=1 make", "ls | wc -l", "echo $HOME"])
+def test_a_pattern_of_more_than_plain_words_is_one_whole_line(line: str) -> None:
+    assert parse_rules(f"bash({line})") == (Rule("bash", line, exact=True),)
+
+
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [
+        ("bash()", "write bash for all of bash"),
+        ("bash(:*)", "write bash for all of bash"),
+        ("Bash( :* )", "write bash for all of bash"),
+        ("bash(=)", "nothing stands in its brackets"),
+        ("edit()", "write edit for all of edit"),
+        ("mcp__x__y( )", "write mcp__x__y for all"),
+        ("bash(a\0b)", "nothing stands"),
+        ("bash(curl * | sh)", "holds more than the words of one command"),
+        ("bash(X=1 make *)", "holds more than the words of one command"),
+        ('bash(git commit -m "*")', "holds more than the words of one command"),
+        ("bash(while *)", "'while' is a word of the shell"),
+        ("bash(if)", "'if' is a word of the shell"),
+        ("edit(docs/)", "write docs/* for what is in the folder"),
+        ("edit(../x)", "no path holds"),
+        ("write(a//b)", "no path holds"),
+        ("read(a/./b)", "no path holds"),
+        ("open", "open takes a command line in brackets"),
+        ("open()", "nothing stands in its brackets"),
+        ("net", "net takes a host in brackets"),
+        ("net(1.2.3.4)", "an address is refused"),
+        ("net([::1])", "an address is refused"),
+        ("net(::1)", "an address is refused"),
+        ("net(0x7f000001)", "an address is refused"),
+        ("net(me@host.example)", "user name is refused"),
+        ("net(host.example.)", "ends in a dot"),
+        ("net(h\u00f6st.example)", "internationalized"),
+        ("net(xn--hst-sna.example)", "internationalized"),
+        ("net(host.example:22)", "an address is refused"),
+        ("net(*.example)", "not a host name"),
+        ("net(host.example/x)", "not a host name"),
+        ("net(a\0b)", "nothing stands"),
+    ],
+)
+def test_a_rule_that_cannot_match_is_refused_with_the_reason(rule: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(reason)) as refusal:
+        parse_rules(rule)
+    assert str(refusal.value).startswith(f"the rule {rule!r} cannot match anything: ")
+
+
+def test_rules_about_the_wall_name_a_line_or_a_host() -> None:
+    assert parse_rules("open(git push origin $(x) :*)") == (Rule("open", "git push origin $(x) :*"),)
+    assert parse_rules("Open(=git push)") == (Rule("open", "git push"),)
+    assert parse_rules("net(Registry.Example), net(a.example:443) net(localhost)") == (
+        Rule("net", "registry.example"),
+        Rule("net", "a.example"),
+        Rule("net", "localhost"),
+    )
+    with pytest.raises(ValueError, match=re.escape("did you mean 'open(git push)'?")):
+        parse_rules("opn(git push)")
+
+
+def test_a_path_is_written_as_it_is_compared() -> None:
+    assert parse_rules("edit(./docs/*)") == (Rule("edit", "docs/*"),)
+    assert parse_rules("edit(/etc/*) read(.env*)") == (Rule("edit", "/etc/*"), Rule("read", ".env*"))
