@@ -41,6 +41,7 @@ class SupervisorClient:
         self.loop = asyncio.get_running_loop()
         self.open = CommandSocket(end)
         self.walled: CommandSocket | None = None
+        self._profile: WallProfile | None = None
         self._retired: list[CommandSocket] = []
         self._process, self._log, self._private = process, log, private
 
@@ -61,7 +62,7 @@ class SupervisorClient:
 
     @property
     def why_no_wall(self) -> str:
-        """Why there is none; "" where there is one."""
+        """Why there is none, or only a weaker one; "" where it is the strongest."""
         hello = self._wall_hello()
         return str(hello.get("why", "")) if "hello" in hello else "the wall's process ended"
 
@@ -71,8 +72,13 @@ class SupervisorClient:
         return dict(self.walled.hello.result()) if self.walled.hello.done() else {}
 
     async def wall_ready(self) -> None:
-        """Wait until it is known what holds walled commands."""
-        if self.walled is not None:
+        """Wait until it is known what holds walled commands. Raises SupervisorLost.
+
+        A wall that is lost is raised again: a weaker one does not keep its commands from ending its process.
+        """
+        if self.walled is not None and self._profile is not None:
+            if self.wall != "none" and not self.walled.socket.open:
+                self.raise_wall(self._profile)
             await asyncio.wait({self.walled.hello}, timeout=_START_LIMIT_S)
 
     async def use_profile(self, profile: WallProfile) -> None:
@@ -88,7 +94,7 @@ class SupervisorClient:
             self.walled.retire()
             self._retired = [each for each in (*self._retired, self.walled) if each.socket.open]
         ours, theirs = socket.socketpair()
-        self.walled = CommandSocket(ours)
+        self._profile, self.walled = profile, CommandSocket(ours)
         for name in (_SCRATCH, _STAGE):
             (self._private / name).mkdir(exist_ok=True)
         message = {"op": "wall", "profile": _profile_message(profile, self._private)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any
 
 NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PIDS, NEW_NETWORK = (  # linux/sched.h
@@ -76,15 +77,26 @@ def set_mount(where: str | int, attributes: int, recursive: bool = True) -> None
 
 
 def drop_capabilities(keep: int = 0) -> None:
-    """Give up every capability but those in the bit mask `keep`, for good. Raises OSError."""
+    """Give up every capability but those in the bit mask `keep`, where we have them. Raises OSError.
+
+    For good where no new privileges can be had. An ordinary user may not bound what is had, and has none.
+    """
     import struct
 
     with open("/proc/sys/kernel/cap_last_cap", "rb") as file:
         last = int(file.read())
     for number in range(last + 1):
         if not keep >> number & 1:
-            call("prctl", BOUNDING_DROP, number, 0, 0, 0)
+            with suppress(PermissionError):
+                call("prctl", BOUNDING_DROP, number, 0, 0, 0)
     call("prctl", AMBIENT, 4, 0, 0, 0)  # PR_CAP_AMBIENT_CLEAR_ALL
+    keep &= _permitted_capabilities()
     low, high = keep & 0xFFFFFFFF, keep >> 32
     head = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
     call("capset", head, struct.pack("=6I", low, low, low, high, high, high))
+
+
+def _permitted_capabilities() -> int:
+    with open("/proc/self/status", "rb") as file:
+        words = next(line.split() for line in file if line.startswith(b"CapPrm:"))
+    return int(words[1], 16)

@@ -7,6 +7,7 @@ gives no namespaces, the next weaker kind of wall is tried.
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from . import CANNOT_ENCLOSE
+from . import CANNOT_ENCLOSE, landlock
 from .seccomp import deny_system_calls
 from .spawner import Spawner, serve_spawner
 from .system_calls import (
@@ -41,29 +42,24 @@ _READY = b"ready"
 def raise_wall(end: socket.socket, profile: dict[str, Any], enclosed: bool) -> int:
     """Fork a walled spawner that serves `end`; the pid of what holds it, 0 where no wall can be had.
 
-    Its first message, or ours in its place, tells the level: `{"hello": level, "why": reason}`.
+    Its first message, or ours in its place, tells the level, and why it is no stronger one:
+    `{"hello": level, "why": reasons}`.
     """
-    why = "namespaces are refused" if not enclosed else ""
-    for level, enter in (("namespaces", _enter_namespaces),):
-        if level == "namespaces" and not enclosed:
-            continue
+    reasons = [] if enclosed else ["the system gives no namespaces"]
+    for level, enter in _LEVELS.items() if enclosed else [("landlock", _enter_landlock)]:
+        hello = {"hello": level, "why": "; ".join(reasons)}
         reader, writer = os.pipe()
         pid = os.fork()
         if not pid:
             os.close(reader)
-            _become_spawner(level, enter, end, profile, writer)
+            _become_spawner(hello, enter, end, profile, writer)
         os.close(writer)
         if not (why := _failure(reader, pid)):
             return pid
+        reasons.append(why)
     with suppress(OSError):
-        end.sendall(b'{"hello": "none", "why": %s}\n' % _quoted(why))
+        end.sendall(json.dumps({"hello": "none", "why": "; ".join(reasons)}).encode() + b"\n")
     return 0
-
-
-def _quoted(text: str) -> bytes:
-    import json
-
-    return json.dumps(text).encode()
 
 
 def _failure(reader: int, pid: int) -> str:
@@ -84,7 +80,7 @@ def _failure(reader: int, pid: int) -> str:
 
 
 def _become_spawner(
-    level: str,
+    hello: dict[str, str],
     enter: Callable[[dict[str, Any]], bool],
     end: socket.socket,
     profile: dict[str, Any],
@@ -101,8 +97,8 @@ def _become_spawner(
         os.write(writer, _READY)
         os.close(writer)
         spawner = Spawner(end, first)
-        spawner.environ = {"TMPDIR": "/tmp"}
-        serve_spawner(spawner, {"hello": level, "why": ""})
+        spawner.environ = {"TMPDIR": "/tmp"} if first else landlock.private_places(profile)
+        serve_spawner(spawner, hello)
         status = 0
     except OSError as error:
         with suppress(OSError):
@@ -130,6 +126,19 @@ def _enter_namespaces(profile: dict[str, Any]) -> bool:
     build_tree(profile)
     drop_capabilities(_needed_capabilities(profile["folder"]))
     return True
+
+
+def _enter_landlock(profile: dict[str, Any]) -> bool:
+    """Stay in everybody's namespaces. Raises OSError."""
+    landlock.confine(profile)
+    return False
+
+
+# The strongest first; each is tried in a process of its own.
+_LEVELS: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "namespaces": _enter_namespaces,
+    "landlock": _enter_landlock,
+}
 
 
 def _needed_capabilities(folder: str) -> int:
