@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from transcripts.facts import StoredOutput
-from transcripts.masking import MASK_TEXT, MIN_SECRET_CHARS, SecretMasks
+from transcripts.masking import MASK_TEXT, SecretMasks
+from transcripts.secret_forms import MIN_SECRET_CHARS
 from transcripts.stored_outputs import make_outputs_folder
 
 MAX_OUTPUT_BYTES = 50 * 1024 * 1024  # of one command; one that writes more is ended
@@ -50,8 +51,12 @@ class StreamRedactor:
 
 def _begun(text: bytes, value: bytes) -> int:
     """How many bytes at the end of the text are the beginning of the value."""
-    longest = min(len(value) - 1, len(text))
-    return next((size for size in range(longest, 0, -1) if text.endswith(value[:size])), 0)
+    at = text.find(value[:1], max(0, len(text) - len(value) + 1))
+    while at >= 0:
+        if value.startswith(text[at:]):
+            return len(text) - at
+        at = text.find(value[:1], at + 1)
+    return 0
 
 
 class Spool:

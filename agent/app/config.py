@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import unquote, urlsplit
 
 from agent.errors import ConfigError
 from agent.permissions.permission_store import permissions_path
 from agent.permissions.rule_syntax import Rule
 from agent.permissions.rules import Mode
 from compact.settings import current_names
-from transcripts.masking import MIN_SECRET_CHARS
+from transcripts.secret_forms import secret_texts
 
 OFFICIAL_SERVER = "https://api.anthropic.com"
 SWITCHED_OFF = ("0", "false", "no", "off")  # what switches a variable of the environment off
-_SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|pass|sign", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +61,10 @@ class Config:
     @property
     def secrets(self) -> tuple[str, ...]:
         """The exact values that must not stand in any record: keys, and what signs requests besides."""
-        headers = [value for name, value in self.custom_headers.items() if _SECRET_HEADER.search(name)]
-        password = urlsplit(self.base_url or "").password or ""
-        tokens = (value.partition(" ")[2] for value in headers)
-        found = (self.key, self.token, *headers, *tokens, unquote(password), password)
-        return tuple(dict.fromkeys(value for value in found if value and len(value) >= MIN_SECRET_CHARS))
+        headers = "\n".join(f"{name}: {value}" for name, value in self.custom_headers.items())
+        own = {"API_KEY": self.key, "AUTH_TOKEN": self.token, "BASE_URL": self.base_url, "HEADERS": headers}
+        found = (text for name, value in own.items() for text in secret_texts(name, value or ""))
+        return tuple(dict.fromkeys(found))
 
 
 # A project's file comes with the checkout: it can only tune and tighten.

@@ -19,6 +19,7 @@ from compact.prices import prices_for
 from compact.settings import ContextWindow
 from compact.tokens import TokenCounter
 from tools.base import Tool, ToolContext
+from tools.env_filter import filter_environment
 from tools.jobs import announcement, command_runner
 from tools.read import restore_seen
 from tools.registry import definitions
@@ -40,7 +41,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
     """Everything that the turns of a session need. Raises ConfigError for settings that make no sense."""
     setup, facts = services.setup, services.selection.facts
     settings = request_settings(setup, facts, services.tools, session.folded.opened)
-    hooks = setup.config.hooks
+    hooks, environ = setup.config.hooks, filter_environment(setup.environ, setup.config.pass_env)
     budget = setup.options.max_budget_usd
     context = TurnContext(
         model=services.selection.model,
@@ -48,7 +49,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
         tools=services.tools,
         tool_context=tool_context_of(services, session),
         approver=services.approver,
-        hooks=CommandHooks(hooks, setup.folder, services.warn) if hooks else None,
+        hooks=CommandHooks(hooks, setup.folder, services.warn, environ=environ) if hooks else None,
         clock=setup.clock,
         permissions=permission_store(setup),
         compaction=compaction_state(services, settings),

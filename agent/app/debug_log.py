@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
 
 from agent.errors import UsageError
-from transcripts.masking import SecretMasks, secret_values
+from transcripts.masking import SecretMasks
 
 
 class MaskedFormatter(logging.Formatter):
-    """Lines with their time, traceback and all, without the values in `masks` and known shapes of secrets."""
+    """Lines with their time, traceback and all, without the values in `masks` and known forms of secrets."""
 
     def __init__(self, masks: SecretMasks) -> None:
         super().__init__("%(asctime)s %(name)s %(message)s")
@@ -21,12 +20,12 @@ class MaskedFormatter(logging.Formatter):
         return self._masks.all(super().format(record))
 
 
-def begin(path: str, own: SecretMasks, environ: Mapping[str, str]) -> None:
-    """Log to the file from now on; `own` are our credentials. Raises UsageError."""
+def begin(path: str, masks: SecretMasks) -> None:
+    """Log to the file from now on. Raises UsageError."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise UsageError(f"cannot write the debug log {path}: {error.strerror}; name another file") from error
     handler = logging.StreamHandler(os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace"))
-    handler.setFormatter(MaskedFormatter(SecretMasks((*own.values, *secret_values(environ)))))
+    handler.setFormatter(MaskedFormatter(masks))
     logging.basicConfig(level=logging.DEBUG, handlers=[handler])

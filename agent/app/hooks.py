@@ -13,11 +13,12 @@ import json
 import os
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agent.ports import HookAnswer, HookEvent
+from tools.env_filter import filter_environment
 
 HOOK_TIMEOUT_S = 30.0
 VETO_EXIT_CODE = 2
@@ -28,12 +29,16 @@ GUARDS = (HookEvent.PRE_TOOL,)  # nothing goes ahead that these could not be ask
 
 @dataclass(frozen=True, slots=True)
 class CommandHooks:
-    """`commands` by event, run with bash in `folder`; `tell` takes one line about a hook that failed."""
+    """`commands` by event, run with bash in `folder`; `tell` takes one line about a hook that failed.
+
+    `environ` is what they get, without credentials.
+    """
 
     commands: Mapping[str, str]
     folder: Path
     tell: Callable[[str], None]
     timeout: float = HOOK_TIMEOUT_S
+    environ: Mapping[str, str] = field(default_factory=lambda: filter_environment(os.environ))
 
     async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer:
         """See ports.Hooks."""
@@ -67,6 +72,7 @@ class CommandHooks:
             "-c",
             command,
             cwd=self.folder,
+            env=self.environ,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

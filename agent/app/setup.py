@@ -12,6 +12,7 @@ from agent.permissions.rules import Mode
 from agent.ports import Clock, SystemClock
 from compact.settings import CompactSettings, settings_from
 from transcripts.masking import SecretMasks
+from transcripts.secret_forms import secret_values
 
 from .config import Config
 from .options import Options
@@ -29,8 +30,8 @@ class RunSetup:
 
     @property
     def masks(self) -> SecretMasks:
-        """Our own credentials, which no record may hold."""
-        return SecretMasks(self.config.secrets)
+        """Our own credentials and every other secret of the environment, which no record may hold."""
+        return SecretMasks((*self.config.secrets, *secret_values(self.environ)))
 
     @property
     def model_name(self) -> str:

@@ -15,7 +15,9 @@ from agent.app.config import has_credentials, load_config
 from agent.app.options import Options
 from agent.app.setup import RunSetup
 from agent.errors import AgentError, AuthenticationError, UsageError
+from transcripts.masking import SecretMasks
 from transcripts.record_errors import StoreError
+from transcripts.secret_forms import secret_values
 
 if TYPE_CHECKING:
     from agent.app.controller import Controller
@@ -45,7 +47,8 @@ def run(options: Options) -> int:
             setup = chosen
         return _run(setup)
     except (AgentError, StoreError) as error:
-        sys.stderr.write(f"makeroom: {error}\n")
+        masks = SecretMasks(secret_values(os.environ))  # an error may quote a variable or an address
+        sys.stderr.write(f"makeroom: {masks.all(str(error))}\n")
         return error.code if isinstance(error, AgentError) else UsageError.code
     except KeyboardInterrupt:
         return 130
@@ -60,7 +63,7 @@ def _setup(options: Options) -> RunSetup:
         raise UsageError(f"cannot work in {where}: {error.strerror}; name another with -C") from error
     setup = RunSetup(options, load_config(os.environ, folder, Path.home()), folder, dict(os.environ))
     if options.debug_file:
-        debug_log.begin(options.debug_file, setup.masks, os.environ)
+        debug_log.begin(options.debug_file, setup.masks)
     else:
         logging.getLogger().addHandler(logging.NullHandler())
     return setup

@@ -16,7 +16,6 @@ from agent.menus import Menu, MenuRow
 from agent.session.repository import SessionRepository
 from agent.session.session_rows import in_use_menu, session_menu
 from agent.ui.terminal_text import at_screen, at_terminal, one_line
-from transcripts.masking import SecretMasks, secret_values
 from transcripts.record_errors import SessionInUse
 from transcripts.session_lock import lock_holder
 
@@ -50,7 +49,7 @@ def _pick(repository: SessionRepository, setup: RunSetup) -> str:
         raise UsageError("there is no session in this folder to resume")
     if not _can_ask(setup.options):
         raise UsageError("--resume needs an id here; `makeroom sessions` lists them")
-    menu = session_menu(listed, setup.clock.now(), SecretMasks(secret_values(setup.environ)))
+    menu = session_menu(listed, setup.clock.now(), setup.masks)
     row = _choose(menu, setup.options)
     if row is None:
         raise ChoiceCancelled("no session was chosen")

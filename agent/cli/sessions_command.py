@@ -22,10 +22,11 @@ from transcripts.export import export_text, write_private
 from transcripts.facts import Fact, Reply, Result, User
 from transcripts.listing import recorded_sessions
 from transcripts.load import read_record
-from transcripts.masking import SecretMasks, secret_values
+from transcripts.masking import SecretMasks
 from transcripts.messages import without_injected
 from transcripts.record_errors import StoreError
 from transcripts.render_text import content_text, fact_text, speaker_of
+from transcripts.secret_forms import secret_values
 
 MAX_HITS = 50  # of a search
 EXCERPT_CHARS = 100
@@ -109,7 +110,7 @@ ACTIONS: dict[str, Callable[[list[str], Path], int]] = {
 
 
 def _masks() -> SecretMasks:
-    """The values of variables with secret names: they are shown nowhere."""
+    """The secrets of the environment: they are shown nowhere."""
     return SecretMasks(secret_values(os.environ))
 
 

@@ -16,9 +16,9 @@ from agent.formatting import shorten
 from agent.session.conversation_text import conversation_text, show_briefly
 from agent.session.session import name_of, text_of_reply
 from agent.session.session_rows import in_use_menu, session_line, session_menu
+from tools.env_filter import filter_environment
 from transcripts.entries import Exchange
 from transcripts.export import export_text, write_private
-from transcripts.masking import SecretMasks, secret_values
 from transcripts.record_errors import SessionInUse
 
 MAX_LISTED_SESSIONS = 20
@@ -40,7 +40,7 @@ async def new_session(controller: Controller, argument: str) -> Event | None:
 
 async def list_sessions(controller: Controller, argument: str) -> Event:
     """List the sessions of this folder, newest first."""
-    masks, listed = _secret_masks(controller), controller.services.repository.listed
+    masks, listed = controller.setup.masks, controller.services.repository.listed
     lines = [session_line(one, masks) for one in await asyncio.to_thread(listed)]
     older = len(lines) - MAX_LISTED_SESSIONS
     more = [f"and {older} older ones: makeroom sessions"] if older > 0 else []
@@ -60,7 +60,7 @@ from a list."""
         others = [one for one in await asyncio.to_thread(records.listed) if one.sid != session.sid]
         if not others:
             return Notice("there is no other session in this folder")
-        row = await chooser.choose(session_menu(others, context.clock.now(), _secret_masks(controller)))
+        row = await chooser.choose(session_menu(others, context.clock.now(), controller.setup.masks))
         if row is None:
             return None
         argument = row.value
@@ -73,7 +73,7 @@ from a list."""
             raise
         row = await chooser.choose(in_use_menu(error, "Stay in this session"))
         if row is not None and row.value == "view":
-            folder, masks = controller.setup.folder, _secret_masks(controller)
+            folder, masks = controller.setup.folder, controller.setup.masks
             text = await asyncio.to_thread(conversation_text, error.sid, folder, masks)
             return CommandOutput(text)
         if row is None or row.value != "fork":
@@ -106,9 +106,9 @@ async def export_session(controller: Controller, argument: str) -> Event | None:
     """Write the session to a file. Its extension chooses the format: .md (the default), .html, .jsonl."""
     session, _ = controller.in_use
     path = controller.setup.folder / Path(argument or f"{session.sid}.md").expanduser()
-    masks = SecretMasks((*controller.setup.masks.values, *secret_values(controller.setup.environ)))
     try:
-        text = export_text(session.folded, session.sid, path.suffix or ".md", session.deferred, masks)
+        masks, suffix = controller.setup.masks, path.suffix or ".md"
+        text = export_text(session.folded, session.sid, suffix, session.deferred, masks)
         write_private(path, text)
     except ValueError as error:
         return Notice(str(error), "warning")
@@ -161,13 +161,10 @@ async def _give_to_clipboard(text: str, environ: Mapping[str, str]) -> str | Non
     if (command := clipboard_command(environ)) is None:
         return None
     quiet = dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL)  # xclip stays and would hold a pipe
-    give = partial(subprocess.run, command, env=environ, timeout=CLIPBOARD_TIMEOUT_S, check=True, **quiet)
+    harmless = filter_environment(environ)
+    give = partial(subprocess.run, command, env=harmless, timeout=CLIPBOARD_TIMEOUT_S, check=True, **quiet)
     try:
         await asyncio.to_thread(give, input=text.encode())
     except (OSError, subprocess.SubprocessError):
         return None
     return Path(command[0]).name
-
-
-def _secret_masks(controller: Controller) -> SecretMasks:
-    return SecretMasks(secret_values(controller.setup.environ))

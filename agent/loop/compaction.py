@@ -193,7 +193,7 @@ def _store_files(proposal: Proposal, context: TurnContext) -> str:
     """Write the files that a proposal names. Returns why that failed, or ""."""
     try:
         for name, text in proposal.files:
-            store_output(context.tool_context.outputs, name, text)
+            store_output(context.tool_context.outputs, name, context.tool_context.masks.text(text))
     except OSError as error:
         return f"{error.strerror or error}, {context.tool_context.outputs}"
     return ""

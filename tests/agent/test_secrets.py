@@ -1,12 +1,15 @@
 """Own credentials are in no file that we write; exports and logs show no secret of known shape or name."""
 
+import json
 import logging
 import os
 import re
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +22,8 @@ from agent.session.session import Session
 from agent.ui.input_editor import PromptHistory, UnsentInput
 from compact.tokens import load_counter
 from tests.agent.loop.world import Memory, TestClock
+from tests.agent.ui.headless_run import run_headless
+from tests.secret_samples import SECRETS, WITHHELD
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls
 from tests.strict_api.scripted_model import ScriptedModel
@@ -28,6 +33,7 @@ from transcripts.fold import Folded
 from transcripts.load import read_record
 from transcripts.masking import SecretMasks
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock
+from transcripts.secret_forms import secret_values
 from transcripts.store import create_store
 
 # Put together here so that no scanner takes this file for a leak.
@@ -35,33 +41,43 @@ KEY = "sk-" + "ant-api03-" + "Ab1_" * 10
 CLOUD = "AKIA" + "ABCDEFGHIJ234567"
 OWN = (KEY, "hunter2-secret", "header-secret-1")
 NAMED = "hush-hush-value"
+# Prints each line in two pieces: no mask may depend on where an output is cut.
+IN_HALVES = """while read -r c; do printf %s "${c:0:9}"; printf '%s\\n' "${c:9}"; done <f.txt"""
+PASSED = SECRETS["DEPLOY_PAT"][0]
+
+
+SHOWN_NOWHERE = (*OWN, NAMED, *(secret for _, secret in SECRETS.values()))
 
 
 def project(folder: Path) -> tuple[Path, dict[str, str]]:
-    """A project with secrets in a file, and the environment to work in it."""
+    """A project with secrets in a file, and the environment to work in it, with secrets of every kind."""
     work = folder / "work"
     work.mkdir()
-    (work / "f.txt").write_text("\n".join([*OWN, CLOUD, NAMED, ""]))
+    (work / "f.txt").write_text("\n".join([*SHOWN_NOWHERE, ""]))
+    (work / "long.txt").write_text("\n".join([*SHOWN_NOWHERE, *map(str, range(4000))]))
+    settings = folder / "home" / ".config" / "makeroom" / "settings.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(
+        'pass_env = ["DEPLOY_PAT"]\n[hooks]\npost_tool = "env >>hooked"\n[compact]\nbudget_chars = 20000\n'
+    )
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTHROPIC_")}
     own = {"HOME": str(folder / "home"), "ANTHROPIC_API_KEY": KEY, "MY_TOKEN": NAMED}
-    return work, {**kept, **own, "ANTHROPIC_CUSTOM_HEADERS": "X-Auth-Token: Bearer header-secret-1"}
+    given = {name: value for name, (value, _) in SECRETS.items() if name != "ANTHROPIC_API_KEY"}
+    return work, {**kept, **given, **own, "ANTHROPIC_CUSTOM_HEADERS": "X-Auth-Token: Bearer header-secret-1"}
 
 
-def test_own_credentials_are_in_no_file_and_on_no_screen_wherever_they_turn_up(tmp_path: Path) -> None:
+def test_no_secret_of_the_environment_is_in_any_file_or_on_any_screen_wherever_it_turns_up(
+    tmp_path: Path,
+) -> None:
     work, environ = project(tmp_path)
     (work / "AGENTS.md").write_text(f"The key is {KEY}.")
     steps = [
-        Answer([calls("read", file_path="f.txt")]),
+        Answer([calls("read", file_path="f.txt"), calls("bash", command="env; cat /proc/*/environ")]),
         Answer([calls("bash", command="cat f.txt; seq 30000; cat f.txt")]),
         Answer([calls("bash", command=f"echo {KEY} >&2; false")]),
-        Answer(
-            [
-                calls(
-                    "bash",
-                    command="for c in $(cat f.txt); do printf '%s' ${c:0:9}; printf '%s\\n' ${c:9}; done",
-                )
-            ]
-        ),
+        Answer([calls("bash", command=IN_HALVES)]),
+        Answer([calls("bash", command="env; cat f.txt", run_in_background=True)]),
+        Answer([calls("read", file_path="long.txt"), calls("read", file_path="long.txt", offset=2)]),
         Answer([calls(f"no-{KEY[:20]}-tool", x=KEY)]),
         Answer([calls("read", file_path=KEY, **{KEY: 1})]),
         f"done, {KEY}",
@@ -79,19 +95,66 @@ def test_own_credentials_are_in_no_file_and_on_no_screen_wherever_they_turn_up(t
             timeout=60,
             check=True,
         )
-        for value in OWN:
-            assert value not in done.stdout + done.stderr
+        results = [str(said) for said in tool_results(server.requests[-1]["messages"])][1:6]  # of bash
+    for secret in SHOWN_NOWHERE:
+        assert secret not in done.stdout + done.stderr
+        assert [result for result in results if secret in result] == []
+    assert "DEPLOY_PAT=****" in results[0] and "SENTRY_DSN" not in results[0]
     files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    holds = {path.name for path, data in files.items() if any(value.encode() in data for value in OWN)}
-    assert holds == {"f.txt", "AGENTS.md"}
+    encoded = [(secret.encode(), json.dumps(secret)[1:-1].encode()) for secret in SHOWN_NOWHERE]
+    holds = {path.name for path, data in files.items() if any(a in data or b in data for a, b in encoded)}
+    assert holds == {"f.txt", "long.txt", "AGENTS.md", "hooked"}
+    assert not any(secret in files[work / "hooked"].decode() for secret in SHOWN_NOWHERE if secret != PASSED)
+    assert len([path for path in files if path.parent.name == "tool-results"]) > 2
     log = files[work / "log"].decode()
     assert "Request options" in log and "HTTP Request" in log
-    assert (
-        CLOUD not in log
-        and NAMED not in log
-        and not re.search("authorization.{0,9}(Bearer|Basic)", log, re.I)
-    )
+    assert not re.search("authorization.{0,9}(Bearer|Basic)", log, re.I)
     assert stat.S_IMODE((work / "log").stat().st_mode) == 0o600
+
+
+def test_what_is_run_and_written_is_never_masked_and_what_is_recorded_is(tmp_path: Path) -> None:
+    for name in ("lmstudio", "t0ken-9f8e", "kept"):
+        (tmp_path / "cache" / name).mkdir(parents=True)
+    text = "backend = lmstudio\ntoken = t0ken-9f8e\n"
+    steps = [
+        Answer([calls("bash", command="rm -rf cache/lmstudio cache/t0ken-9f8e")]),
+        Answer([calls("write", file_path="a.toml", content=text)]),
+        "done",
+    ]
+    environ = {"ANTHROPIC_AUTH_TOKEN": "lmstudio", "MY_TOKEN": "t0ken-9f8e"}
+    with Server(ScriptedModel(steps)) as server:
+        done = run_headless(tmp_path, server, "go", "--allowedTools", "bash", "write", environ=environ)
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["kept"]
+    assert (tmp_path / "a.toml").read_text() == text
+    (record,) = (tmp_path / ".transcripts").glob("*.jsonl")
+    assert "rm -rf cache/lmstudio cache/****" in record.read_text()
+    assert read_record(record).damaged == ()
+
+
+@pytest.mark.parametrize(("name", "value"), WITHHELD)
+def test_a_record_is_whole_whatever_stands_for_a_credential(tmp_path: Path, name: str, value: str) -> None:
+    store = create_store(tmp_path, "20261121-093012-aaaa", pytest.fail)
+    own = load_config({name: value}, tmp_path, tmp_path).secrets
+    store.hide(SecretMasks((*own, *secret_values({name: value}))))
+    session = Session("s", store, Folded(), load_counter(), TestClock().now)
+    session.user((TextBlock(value),))
+    session.compacted("summary", "auto", (), {"reason": value})
+    assert read_record(store.path).facts == session.folded.facts
+    session.close("left")
+
+
+def test_an_error_at_the_start_shows_no_password(tmp_path: Path) -> None:
+    given = {"ANTHROPIC_BASE_URL": "ftp://me:hunter2-secret@example.org"}
+    done = run_headless(tmp_path, None, "go", environ=given)
+    assert done.returncode == 6 and "ANTHROPIC_BASE_URL" in done.stderr
+    assert "hunter2" not in done.stderr
+
+
+def tool_results(messages: list[dict[str, Any]]) -> Iterator[Any]:
+    """What the model was sent as results, in order."""
+    for message in messages:
+        yield from (block["content"] for block in message["content"] if block["type"] == "tool_result")
 
 
 def test_every_kind_of_fact_is_recorded_without_own_credentials_and_stays_as_it_was(tmp_path: Path) -> None:
@@ -188,7 +251,7 @@ def test_the_credentials_that_are_hidden_are_keys_passwords_of_addresses_and_sig
         config: Config = load_config(environ, tmp_path, tmp_path)
         return set(config.secrets)
 
-    assert secrets(ANTHROPIC_API_KEY=KEY, ANTHROPIC_AUTH_TOKEN="token-token") == {KEY, "token-token"}
+    assert secrets(ANTHROPIC_API_KEY=KEY, ANTHROPIC_AUTH_TOKEN="t0ken-t0ken") == {KEY, "t0ken-t0ken"}
     assert secrets(ANTHROPIC_BASE_URL="https://me:p%40ssw0rd@h") == {"p%40ssw0rd", "p@ssw0rd"}
     headers = "Authorization: Bearer header-secret\nX-Team: platform-team\nCookie: a=b; session=c"
     assert secrets(ANTHROPIC_CUSTOM_HEADERS=headers) >= {"Bearer header-secret", "header-secret"}
@@ -207,4 +270,4 @@ def test_a_traceback_in_the_debug_log_is_masked_too(tmp_path: Path) -> None:
 
 def test_a_debug_log_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"debug log .*nowhere"):
-        debug_log.begin(str(tmp_path / "nowhere" / "log"), SecretMasks(), {})
+        debug_log.begin(str(tmp_path / "nowhere" / "log"), SecretMasks())

@@ -88,6 +88,7 @@ def run_controller(folder: Path, work: Callable[[ControllerRun], Awaitable[None]
     home = folder / "home"
     window = options.pop("window", 200_000)
     faults = options.pop("faults", ())
+    environ = {"PATH": "/usr/bin:/bin", **options.pop("environ", {})}
     binds = None if "model" in options else True
     with Server(demo_reply, ServerOptions(window=window, binds_thinking=binds)) as server:
         server.faults.add(*faults)
@@ -102,7 +103,7 @@ def run_controller(folder: Path, work: Callable[[ControllerRun], Awaitable[None]
         given = Options(**{"context_window": window, **options})
 
         async def whole() -> None:
-            async with started(RunSetup(given, config, folder, {"PATH": "/usr/bin:/bin"}), server) as run:
+            async with started(RunSetup(given, config, folder, environ), server) as run:
                 await work(run)
 
         asyncio.run(whole())

@@ -101,3 +101,12 @@ def test_a_command_of_the_users_own_is_shown_to_the_model_unless_it_is_private(t
         assert "for both" in sent and "for me" not in sent
 
     run_controller(tmp_path, work)
+
+
+def test_a_command_of_the_users_own_gets_no_credentials_either(tmp_path: Path) -> None:
+    """Its output goes to the model, and the model's background commands may look at its processes."""
+
+    async def work(run: ControllerRun) -> None:
+        assert "unset ****" in await run.do("!echo ${MY_TOKEN-unset} t0ken-9f8e")
+
+    run_controller(tmp_path, work, environ={"MY_TOKEN": "t0ken-9f8e"})

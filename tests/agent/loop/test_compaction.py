@@ -15,6 +15,7 @@ from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says
 from tools.base import ToolResult, text_result
 from transcripts.facts import Compacted, Failed
+from transcripts.masking import SecretMasks
 
 from .world import World, world
 
@@ -143,6 +144,14 @@ def test_each_session_of_a_folder_stores_its_outputs_under_names_of_its_own(tmp_
         "first-r5.txt",
         "second-r5.txt",
     ]
+
+
+def test_an_output_that_a_compaction_stores_holds_no_secret(tmp_path: Path) -> None:
+    with loud(BUDGET, tmp_path, Answer([calls("echo")]), "done") as w:
+        w.context.tool_context.masks = SecretMasks(("says something",))
+        w.run()
+    (stored,) = (tmp_path / "outputs").glob("*.txt")
+    assert stored.read_text("utf-8").startswith("a sentence that ****. a sentence that ****.")
 
 
 def compactions_of(settings: CompactSettings, folder: Path, *, always_plan: bool) -> list[tuple[int, str]]:

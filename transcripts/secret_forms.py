@@ -1,0 +1,212 @@
+"""What counts as a secret: one table of names, forms and exact values for both of its uses.
+
+tools/env_filter.py withholds from commands every variable that is a secret here; masking.py masks what
+`secret_values` gives, and the forms. A variable is judged by its name, by a form that only secrets have, and
+by whether it repeats another secret.
+
+Withheld is more than what is masked: a value is masked only where that tears no innocent text. So it has at
+least MIN_SECRET_CHARS characters, and is no plain word (letters of one case, also joined by `_`), no number,
+no path, no placeholder such as `no-key-required`, and no part of the person's name or folder.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from urllib.parse import unquote
+
+MIN_SECRET_CHARS = 8  # a shorter value would be found in innocent text
+MIN_RANDOM_CHARS = 12  # of the value of a name that other things have too, such as SORT_KEY
+MIN_MIXED_CHARS = 5  # of a stretch of letters and digits in it: h0rse, not v1 or x2
+MAX_WORD_CHARS = 19  # of a plain word
+MIN_ADDRESS_KEY_CHARS = 16  # of a key in the place of a user's name: https://KEY@host
+
+# Patterns are texts: `re` compiles them when they are first needed, which at the start is not yet so (5 ms).
+_BEGIN, _END = r"(?<![A-Za-z])", r"(?![A-Za-z])"  # of a word of a name: `_`, digits and the like are between
+_SURE_NAME = (
+    r"(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL"
+    r"|(?:ACCESS|ACCOUNT|ADMIN|API|APP|AUTH|CLIENT|CONSUMER|DEPLOY|ENCRYPTION|HMAC|LICENSE|MASTER|PRIVATE|SECRET"
+    rf"|SERVICE|SHARED|SIGNING|SUBSCRIPTION)_?KEY)S?{_END}"
+    rf"|{_BEGIN}(?:JWT|DSN|BEARER|MNEMONIC|CONN(?:ECTION)?_?STR(?:ING)?)S?{_END}"
+    rf"|PW{_END}|(?<=_)PWD{_END}|SSHPASS{_END}|{_BEGIN}PASS_?\d*$"
+)
+# Names that other things have too: their value decides as well.
+_LIKELY_NAME = (
+    rf"{_BEGIN}(?:KEY|PAT|AUTH|COOKIE|OTP|TOTP)S?"
+    r"(?:_?(?:\d+|B(?:ASE)?64|PEM|HEX|DATA|VALUE|CONFIG|OLD|NEW|HEADER))*$"
+)
+# About a secret, but none: where it is, what kind it is, how many there may be.
+_NO_SECRET_NAME = (
+    r"_(?:SOCK|SOCKET|FILE|FILENAME|PATH|DIR|FOLDER|STORE|URI?|URL|ENDPOINT|HOST|PORT|NAME|USER|USERNAME|EMAIL"
+    r"|(?<!ACCESS_KEY_)ID|TYPE|KIND|MODE|METHOD|ALGORITHM|SCOPE|SCOPES|DOMAIN|PREFIX|TTL|EXPIRY|EXPIRES|AGE"
+    r"|TIMEOUT|LENGTH|SIZE|COUNT|LIMIT|BUDGET|ENABLED|DISABLED|REQUIRED|HELPER|COMMAND|PROVIDER|PARALLELISM)$"
+    rf"|{_BEGIN}(?:MAX|MIN|NUM|COUNT|BUDGET)\w*TOKENS?{_END}|{_BEGIN}PUBLI(?:C|SHABLE)_?KEY|^GIT_CONFIG_KEY_"
+)
+# Its address is the secret.
+_WEBHOOK_NAME = rf"{_BEGIN}WEBHOOKS?(?:_?(?:\d+|UR[IL]|ENDPOINT|ADDRESS))*$"
+_HEADERS_NAME = r"HEADERS?(?:_|$)"
+_SECRET_HEADER = (
+    r"(?:^|[\n,])[ \t]*[\w-]*(?:auth|key|token|secret|cookie|pass|sign)[\w-]*[ \t]*[:=][ \t]*([^\n,]+)"
+)
+# Variables of services that lead to a person's account, secret or not, and files of credentials.
+_WITHHELD_NAME = r"^(?:ANTHROPIC|AWS|AZURE|OPENAI)_|^PGPASSFILE$"
+_SWITCHES = frozenset(["0", "1", "true", "false", "yes", "no", "on", "off", "none", "null", "auto"])
+
+# The beginning of a word, also behind an escaped line end or tab, as in JSON and in logs.
+_WORD_START = r"(?:\b|(?<=\\[tnrfv]))"
+
+
+@dataclass(frozen=True, slots=True)
+class SecretForm:
+    """A form that only secrets of this kind have; a text without any of `hints` holds none."""
+
+    kind: str
+    hints: tuple[str, ...]
+    pattern: str
+
+
+def _form(kind: str, hints: str, pattern: str) -> SecretForm:
+    return SecretForm(kind, tuple(hints.split()), pattern)
+
+
+# The forms are those that their issuers document.
+SECRET_FORMS: tuple[SecretForm, ...] = (
+    _form("private key", "-----BEGIN", r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
+          r"(?:[\s\S]{0,20000}?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|(?:[A-Za-z0-9+/=\s]|\\[rn])*)"),
+    _form("Anthropic key", "sk-ant-", _WORD_START + r"sk-ant-[A-Za-z0-9_-]{8,}"),
+    _form("API key", "sk-",
+          _WORD_START + r"sk-(?:(?:proj|svcacct|admin|live|or)-[\w-]{16,}|[A-Za-z0-9]{32,})"),
+    _form("API key", "gsk_ xai- r8_ pplx-", _WORD_START + r"(?:gsk_|xai-|r8_|pplx-)[A-Za-z0-9]{30,}"),
+    _form("AWS key id", "AKIA ASIA", _WORD_START + r"(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+    _form("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", _WORD_START + r"gh[pousr]_[A-Za-z0-9]{20,}"),
+    _form("GitHub token", "github_pat_", _WORD_START + r"github_pat_[A-Za-z0-9_]{20,}"),
+    _form("GitLab token", "gl",
+          _WORD_START + r"gl(?:pat|oas|dt|rtr?|cbt|ptt|ft|imt|agent|soat|ffct)-[\w.-]{16,}"),
+    _form("Slack token", "xox", _WORD_START + r"xox[a-z](?:\.xox[a-z])?-[A-Za-z0-9-]{10,}"),
+    _form("webhook", "hooks.slack.com/ /api/webhooks/",
+          r"(?:hooks\.slack\.com/(?:services|workflows|triggers)|discord(?:app)?\.com/api/webhooks)/[\w/-]{16,}"),
+    _form("Google key", "AIza ya29. GOCSPX-",
+          _WORD_START + r"(?:AIza[A-Za-z0-9_-]{35}|ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,})"),
+    _form("Stripe key", "_live_ _test_ whsec_",
+          _WORD_START + r"(?:[rs]k_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9+/=]{16,})"),
+    _form("Hugging Face token", "hf_", _WORD_START + r"hf_[A-Za-z0-9]{20,}"),
+    _form("package registry token", "npm_ pypi-", _WORD_START + r"(?:npm_[A-Za-z0-9]{36}|pypi-[\w-]{50,})"),
+    _form("SendGrid key", "SG.", _WORD_START + r"SG\.[\w-]{16,}\.[\w-]{16,}"),
+    _form("DigitalOcean token", "_v1_", _WORD_START + r"do[opr]_v1_[a-f0-9]{64}"),
+    _form("Vault token", "hvs. hvb.", _WORD_START + r"hv[sb]\.[\w-]{20,}"),
+    _form("storage key", "AccountKey= SharedAccessKey=",
+          r"(?:AccountKey|SharedAccessKey)=[A-Za-z0-9+/=]{40,}"),
+    _form("web token", "eyJ", _WORD_START + r"eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*"),
+    _form("authorization", "uthorization UTHORIZATION",
+          r"(?i:authorization)[\"']?\s{0,9}[:=]\s{0,9}[\"']?(?i:basic|bearer|token)\s{1,9}[\w+/=.~-]{8,}"),
+    _form("password", "://", r"(?<=://)[^\s/@:\"'<>]{0,200}:[^\s/@\"'<>]{1,400}(?=@)"),
+)  # fmt: skip
+# user and password of an address that is a whole value: the password may hold what it should not, `/` and `@`
+_ADDRESS = r"[A-Za-z][\w+.-]*://([^\s/:@]*)(?::(?!\d{1,5}(?:/|$))(\S*))?@[^\s@]*"
+_PLAIN_PATH = (
+    r"(?:~|\.\.?)/.*"
+    r"|/(?:home|Users|root|etc|usr|var|opt|tmp|run|mnt|srv|private|Library|Volumes|nix|dev)(?:/.*)?"
+)
+_WORD = rf"(?:[A-Z]?[a-z]{{1,{MAX_WORD_CHARS}}}|[A-Z]{{1,{MAX_WORD_CHARS}}})"
+_PLAIN_WORDS = rf"{_WORD}(?:_{_WORD})*|\d{{1,15}}"
+_PLACEHOLDER_WORDS = """
+    a access admin an any anything api app auth aws bar baz changeme cpp default demo dev development dummy
+    empty example fake foo guest here ignore ignored insert is key less lite llama llm lm local localhost me
+    mine minio minioadmin mock model my na needed no none not null ollama openai or password placeholder
+    postgres prod production proxy put real redacted replace replaceme required root sample secret set sk some
+    staging studio test testing the this to todo token unset unused user value vllm with x xx xxx xxxx your
+"""
+_PLACEHOLDERS = frozenset(_PLACEHOLDER_WORDS.split())
+_PERSON = ("HOME", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER", "HOSTNAME")  # in many texts
+
+
+@lru_cache(maxsize=512)
+def is_secret(name: str, value: str = "") -> bool:
+    """Whether a variable holds a secret."""
+    if any(map(str.strip, _parts(name, value))):
+        return True
+    if value.strip().lower() in _SWITCHES:
+        return False
+    if _is_named(_WEBHOOK_NAME, name):
+        return True
+    if _is_named(_NO_SECRET_NAME, name):
+        return False
+    if _is_named(_SURE_NAME, name):
+        return True
+    return _is_named(_LIKELY_NAME, name) and not re.fullmatch(_PLAIN_PATH, value)
+
+
+def is_withheld(name: str, value: str = "") -> bool:
+    """Whether commands do not get a variable: it is a secret, or leads to a person's account."""
+    return is_secret(name, value) or _is_named(_WITHHELD_NAME, name)
+
+
+@lru_cache(maxsize=512)
+def secret_texts(name: str, value: str) -> tuple[str, ...]:
+    """The texts within a variable that are masked wherever they stand; none where it holds no secret."""
+    if not is_secret(name, value):
+        return ()
+    whole = value.strip()
+    is_likely = not (_is_named(_SURE_NAME, name) or _is_named(_WEBHOOK_NAME, name))
+    found = [*_parts(name, value)]
+    if not (is_likely and (found or not _looks_random(whole))):
+        found += [value, whole, json.dumps(whole, ensure_ascii=False)[1:-1]]
+        found += [line for line in whole.splitlines() if "\n" in whole and _looks_random(line)]
+    return tuple(dict.fromkeys(text for text in found if _can_be_masked(text)))
+
+
+def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The texts in the environment that are masked wherever they stand, the longest first."""
+    commonplace = "\n".join(environ.get(name, "") for name in _PERSON)
+    found = {text for name, value in environ.items() for text in secret_texts(name, value)}
+    return tuple(
+        sorted((text for text in found if text not in commonplace), key=lambda text: (-len(text), text))
+    )
+
+
+def _is_named(pattern: str, name: str) -> bool:
+    return re.search(pattern, name, re.IGNORECASE) is not None
+
+
+def _parts(name: str, value: str) -> Iterator[str]:
+    """What within a value is secret by its form, whatever the variable is called."""
+    for form in SECRET_FORMS:
+        if form.kind != "password" and any(hint in value for hint in form.hints):
+            for match in re.finditer(form.pattern, value):
+                yield match[0] if form.kind != "authorization" else match[0].rpartition(" ")[2]
+    if "://" in value and (address := re.fullmatch(_ADDRESS, value.strip())) is not None:
+        user, password = address[1], address[2] or ""
+        if password and password != user and not _is_placeholder(password):
+            yield from (password, unquote(password))
+        elif len(user) >= MIN_ADDRESS_KEY_CHARS and _looks_random(user):
+            yield user
+    if _is_named(_HEADERS_NAME, name):
+        for header in re.findall(_SECRET_HEADER, value, re.IGNORECASE):
+            yield from (header.strip(), header.strip().partition(" ")[2])  # behind "Bearer"
+
+
+def _can_be_masked(text: str) -> bool:
+    if len(text) < MIN_SECRET_CHARS or re.fullmatch(_PLAIN_WORDS, text) or re.fullmatch(_PLAIN_PATH, text):
+        return False
+    return not _is_placeholder(text)
+
+
+def _is_placeholder(text: str) -> bool:
+    """Whether a text stands where a secret would: `dummy-key`, `xxxxxxxx`, `<your token>`."""
+    words = [word for word in re.split(r"[\W_]+", text.lower()) if word]
+    return len(set(text)) < 4 or all(word in _PLACEHOLDERS for word in words)
+
+
+def _looks_random(text: str) -> bool:
+    """Whether a text is no word and no words joined by signs: it has a stretch of letters mixed with digits,
+    or a very long one of both cases.
+    """
+    stretches = re.findall(rf"[A-Za-z0-9]{{{MIN_MIXED_CHARS},}}", text)
+    return len(text) >= MIN_RANDOM_CHARS and any(
+        (re.search("[A-Za-z]", stretch) and re.search("[0-9]", stretch))
+        or (len(stretch) > MAX_WORD_CHARS and not stretch.islower() and not stretch.isupper())
+        for stretch in stretches
+    )
