@@ -194,10 +194,10 @@ def test_automatic_compaction_can_be_switched_off(home: Home) -> None:
 
 def test_a_grant_is_kept_for_this_project_only(home: Home) -> None:
     path = permissions_path(home.user, home.project)
-    store_rule(path, Rule("bash", 'echo "a\\b"'))
+    store_rule(path, Rule("bash", 'echo "a\\b"', exact=True))
     store_rule(path, Rule("bash", "git status"))
     store_rule(path, Rule("bash", "git status"))
-    assert home.load().allow == (Rule("bash", 'echo "a\\b"'), Rule("bash", "git status"))
+    assert home.load().allow == (Rule("bash", 'echo "a\\b"', exact=True), Rule("bash", "git status"))
     assert load_config({}, home.home, home.home).allow == ()
 
 
