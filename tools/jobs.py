@@ -168,9 +168,12 @@ class CommandRunner:
         self._private = private = Path(tempfile.mkdtemp(prefix="makeroom-"))
         (private / "prelude").write_text(_PRELUDE)
         switch = self.context.environ.get("MAKEROOM_NAMESPACE", "").lower()
+        context = self.context
+        with suppress(OSError):  # only a folder that is there can be hidden
+            context.outputs.mkdir(mode=0o700, exist_ok=True)
         if self.profile is None:
-            home = Path(self.context.environ.get("HOME") or Path.home())
-            self.profile = wall_profile(self.context.folder, home)
+            home = Path(context.environ.get("HOME") or Path.home())
+            self.profile = wall_profile(context.folder, home, context.environ, context.outputs)
         try:
             enclose = switch not in ("off", "0", "no", "false")
             self._supervisor = await start_supervisor(private, enclose=enclose, profile=self.profile)
@@ -270,6 +273,8 @@ class CommandRunner:
             job.stopped = job.stopped or why
         if self._supervisor is not None:
             await self._supervisor.close()
+            with suppress(OSError):  # it is empty where no output was too long
+                self.context.outputs.rmdir()
         for job in self.jobs.values():
             job.spool.close()
 

@@ -1,24 +1,85 @@
 """What walled commands of a session may touch, from what is in its project and its home."""
 
+# ruff: noqa: PTH118
+
 from __future__ import annotations
 
+import hashlib
 import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
+from .guarded_paths import RECORD_FOLDERS, guarded_in_project, secrets_of_home
 from .wall import WallProfile
 
-_RECORDS = (".transcripts", ".task_outputs")
-_HIDDEN_FOLDERS = (".ssh", ".aws", ".gnupg", ".kube", ".docker")
+_SYSTEM_SECRETS = ("/run", "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers.d")
+_CACHES = (".cache", ".npm", ".cargo", ".m2", ".gradle", "go")
+_FOLDERS_OF_HOMES = ("home", "homes", "Users", "users")
+_MAX_HOMES = 200  # of other people that are hidden; each costs 0.05 ms
+_MAX_SOCKETS = 200  # that are hidden
 
 
-def wall_profile(folder: Path, home: Path) -> WallProfile:
-    """The profile of a project in its real folder."""
-    hidden = [home / name for name in _HIDDEN_FOLDERS]
-    hidden += [Path("/etc/shadow"), Path("/etc/gshadow"), Path("/run")]
-    git = folder / ".git"
+def wall_profile(
+    folder: Path, home: Path, environ: Mapping[str, str], outputs: Path | None = None
+) -> WallProfile:
+    """The profile of a project in its real folder. `outputs` holds outputs of commands: one of our records.
+
+    What is there now is looked at: it is to be made anew where that may have changed.
+    """
+    fixed, secret = guarded_in_project(str(folder))
+    own = _own_folders(home, environ)
+    hidden: list[str | Path] = [*secret, *secrets_of_home(str(home)), *_SYSTEM_SECRETS, *own]
+    hidden += [*_other_homes(home, environ), *_sockets(folder)]
+    caches: list[str | Path] = [os.path.join(home, name) for name in _CACHES]
+    caches += [environ[name] for name in ("XDG_CACHE_HOME", "CARGO_HOME", "GOPATH") if environ.get(name)]
+    records = {folder / name for name in RECORD_FOLDERS} | ({outputs} if outputs else set())
+    project = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
     return WallProfile(
         folder=folder,
-        read_only=tuple(path for path in (git / "hooks", git / "config") if path.exists()),
-        hidden=tuple(Path(os.path.realpath(path)) for path in hidden if path.exists()),
-        records=tuple(folder / name for name in _RECORDS if (folder / name).is_dir()),
+        read_only=tuple(map(Path, fixed)),
+        hidden=_real(hidden),
+        records=tuple(sorted(path for path in records if path.is_dir())),
+        caches=tuple(path for path in _real(caches) if not path.is_relative_to(folder)),
+        cache_layers=own[1] / "cache_layers" / project,
     )
+
+
+def _own_folders(home: Path, environ: Mapping[str, str]) -> tuple[Path, Path]:
+    """Where our settings are, and our journals."""
+    settings = environ.get("XDG_CONFIG_HOME") or home / ".config"
+    state = environ.get("XDG_STATE_HOME") or home / ".local" / "state"
+    return Path(settings, "makeroom"), Path(state, "makeroom")
+
+
+def _other_homes(home: Path, environ: Mapping[str, str]) -> list[str]:
+    """The homes of other people, but for those that hold programs of the search path."""
+    programs = environ.get("PATH", "").split(":")
+    tops = {"/home", "/Users", str(home.parent) if home.parent.name in _FOLDERS_OF_HOMES else "/home"}
+    found = ["/root"] if str(home) != "/root" else []
+    for top in tops:
+        with suppress(OSError), os.scandir(top) as entries:
+            found += [entry.path for entry in islice(entries, _MAX_HOMES) if entry.path != str(home)]
+    return [path for path in found if not any(program.startswith(path + "/") for program in programs)]
+
+
+def _sockets(folder: Path) -> list[str]:
+    """The sockets that somebody serves outside of the project: an agent's, a desktop's, a database's.
+
+    Those in folders for temporary files and in /run are out of reach anyway.
+    """
+    unreachable = (f"{folder}/", "/run/", "/tmp/", "/var/tmp/")
+    try:
+        lines = Path("/proc/net/unix").read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return []
+    rows = (line.split(None, 7) for line in lines)
+    paths = {row[7] for row in rows if len(row) == 8 and row[7].startswith("/")}
+    return list(islice((path for path in paths if not path.startswith(unreachable)), _MAX_SOCKETS))
+
+
+def _real(paths: Iterable[str | Path]) -> tuple[Path, ...]:
+    """The real paths of those that exist, each once."""
+    found = {os.path.realpath(path) for path in paths if os.path.lexists(path)}
+    return tuple(Path(path) for path in sorted(found))

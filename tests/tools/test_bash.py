@@ -350,8 +350,8 @@ def test_a_project_that_is_gone_is_an_error_that_says_so(tmp_path: Path) -> None
     folder = tmp_path.resolve() / "project"
     folder.mkdir()
     shell = BashSession(folder)
-    said = shell.say("rm -rf $PWD; echo gone")
-    assert said.startswith("gone")
+    shell.run("true")
+    shutil.rmtree(folder)
     with pytest.raises(ToolError, match="bring it back"):
         shell.run("true")
     folder.mkdir()

@@ -12,7 +12,7 @@ from typing import Any
 from . import CANNOT_ENCLOSE
 from .sandbox import contain
 from .spawner import Spawner, serve_spawner
-from .walled_mounts import hide_records
+from .walled_mounts import hide_record
 from .walled_spawner import raise_wall
 
 
@@ -29,7 +29,8 @@ def main(fd: str, folder: str, how: str) -> None:
         os._exit(CANNOT_ENCLOSE)
     end = socket.socket(fileno=int(fd))
     spawner = Spawner(end, enclosed)
-    spawner.raise_wall = lambda profile, wall_fd: _raise_wall(profile, wall_fd, enclosed)
+    hidden: set[str] = set()
+    spawner.raise_wall = lambda profile, wall_fd: _raise_wall(profile, wall_fd, enclosed, hidden)
     try:
         plain = "subreaper" if sys.platform == "linux" else "group"
         serve_spawner(spawner, {"hello": "namespace" if enclosed else plain})
@@ -37,10 +38,15 @@ def main(fd: str, folder: str, how: str) -> None:
         _remove(folder)
 
 
-def _raise_wall(profile: dict[str, Any], fd: int, enclosed: bool) -> int:
-    """Fork a spawner of walled commands, which serves the socket `fd`; its pid, 0 where there is no wall."""
-    if enclosed:
-        hide_records(profile["records"])
+def _raise_wall(profile: dict[str, Any], fd: int, enclosed: bool, hidden: set[str]) -> int:
+    """Fork a spawner of walled commands, which serves the socket `fd`; its pid, 0 where there is no wall.
+
+    Our records are hidden from open commands as well; those of `hidden` are already.
+    """
+    for path in profile["records"] if enclosed else ():
+        if path not in hidden:
+            hide_record(path)
+            hidden.add(path)
     with socket.socket(fileno=fd) as end:
         return raise_wall(end, profile, enclosed)
 

@@ -43,7 +43,7 @@ class Spawner:
 
     def __init__(self, agent: socket.socket, enclosed: bool) -> None:
         self.agent, self.enclosed = agent, enclosed
-        self.environ: Mapping[str, str] = {}  # over that of every command
+        self.environ: Mapping[str, str] = {}  # over that of every command; "" takes a variable away
         self.raise_wall: Callable[[dict[str, Any], int], int] | None = None  # given a profile and a socket
         self.commands: dict[int, RunningCommand] = {}
         self.owners: dict[int, int] = {}  # child -> number of the command that it belongs to
@@ -105,6 +105,7 @@ class Spawner:
             moves = [(os.POSIX_SPAWN_DUP2, self.null, 0)]
             moves += [(os.POSIX_SPAWN_DUP2, out, 1), (os.POSIX_SPAWN_DUP2, out, 2)]
             env = {**request["env"], **self.environ, process_table.CALL_VARIABLE: str(number)}
+            env = {name: value for name, value in env.items() if value or name not in self.environ}
             fresh: dict[str, Any] = {"setsid": True, "setsigmask": (), "setsigdef": _RESET_SIGNALS}
             pid = os.posix_spawn(request["path"], request["argv"], env, file_actions=moves, **fresh)
         except OSError as error:

@@ -1,15 +1,19 @@
 """The file tree that walled commands see: all of it read-only, but for what their profile names.
 
 Everything here happens in a mount namespace of the spawner's own, where nothing is undone any more: what is
-started in it has no capabilities and is denied the system calls.
+started in it has no capabilities and is denied the system calls. What is put over other places comes from the
+stage, a file system in memory to which no path leads and which is the current folder meanwhile.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
+from .cache_layers import mount_caches, mount_overlay, reserve_layer
 from .system_calls import (
     BIND,
     NO_DEVICES,
@@ -25,103 +29,138 @@ from .system_calls import (
 )
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-_KERNEL_SETTINGS = (
-    "sys",
-    "sysrq-trigger",
-    "irq",
-    "bus",
-    "fs",
-    "acpi",
-)  # in /proc: uid 0 writes without capabilities
-_TEMPORARY = ("/tmp", "/var/tmp")
-_MAX_TEMPORARY_BYTES = 4 << 30  # of a tmpfs for temporary files; at most a quarter of the memory
+_DEVICE_LINKS = {
+    "fd": "/proc/self/fd",
+    "stdin": "/proc/self/fd/0",
+    "stdout": "/proc/self/fd/1",
+    "stderr": "/proc/self/fd/2",
+    "ptmx": "pts/ptmx",
+}
+# In /proc: uid 0 may write there without a capability.
+_KERNEL_SETTINGS = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi")
+_KERNEL_SECRETS = ("kcore", "keys", "timer_list", "sched_debug", "kmsg")
+_TEMPORARY = {"/tmp": "tmp", "/var/tmp": "var-tmp"}  # and their places on the stage
+_MAX_TEMPORARY_BYTES = 4 << 30  # of temporary files, which are in memory; at most a quarter of it
+_MAX_SHARED_BYTES = 1 << 30  # of shared memory
 
 
-def build_tree(profile: dict[str, Any]) -> None:
-    """Turn the file tree of this mount namespace into the profile's. Raises OSError where that is refused.
+def build_tree(profile: dict[str, Any]) -> dict[str, str]:
+    """Turn the tree of this mount namespace into the profile's; the environment that goes with it.
 
-    The current folder is an empty file system afterwards, which no path leads to.
+    Raises OSError where the system refuses that.
     """
-    mount(None, "/", None, PRIVATE | RECURSIVE)
-    places = _writable_places(profile)
-    kept = {place: clone_mount(place) for place in places}
+    mount(None, "/", None, PRIVATE | RECURSIVE)  # what the person mounts later does not appear here, writable
+    layer = reserve_layer(profile["cache_layers"])
+    open_places = {place: clone_mount(place) for place in _needed_places(profile)}
     devices = {name: clone_mount(f"/dev/{name}") for name in _DEVICES if os.path.exists(f"/dev/{name}")}
     private = clone_mount(profile["private"])
     set_mount("/", READ_ONLY)
-    _make_stage(profile["stage"])
     set_mount(private, READ_ONLY)
-    for place in _TEMPORARY:
-        _bind("temporary" + place.replace("/", "-"), place)
-    kept = {profile["private"]: private, **kept}
+    if not profile["project_writable"]:
+        set_mount(open_places[profile["folder"]], READ_ONLY)
+    places = {profile["private"]: private, **open_places}
     hidden = _existing(profile["hidden"])
-    for path in [path for path in hidden if any(_inside(place, path) for place in kept)]:
-        _hide_around(path, [place for place in kept if _inside(place, path)], profile)
-    for place, fd in kept.items():
+    around = [path for path in hidden if any(_inside(place, path) for place in places)]
+    _make_stage(profile["stage"], around, list(places), devices)
+    _mount_temporary()
+    environ = {"TMPDIR": "/tmp", **mount_caches(_existing(profile["caches"]), layer)}
+    set_mount(".", READ_ONLY, recursive=False)  # what is taken from the stage now is read-only as well
+    for number, path in enumerate(around):
+        mount(f"around-{number}", path, None, BIND)
+    for place, fd in places.items():
         if not os.path.exists(place):
-            os.makedirs(place, exist_ok=True)
+            os.makedirs(place)
         attach_mount(fd, place)
-    for path in _existing(profile["read_only"]):
-        _protect(path)
-    for path in [path for path in hidden if not any(_inside(place, path) for place in kept)]:
-        _bind("secret" if os.path.isdir(path) else "secret-file", path)
+    read_only = _existing(profile["read_only"])
+    for path in _ways_to(read_only, os.path.join(profile["folder"], ".git")):
+        mount(path, path, None, BIND | RECURSIVE)
+    for path in read_only:
+        with _where_it_is():
+            _protect(path)
+    for path in (path for path in hidden if path not in around):
+        with _where_it_is():
+            mount("secret" if os.path.isdir(path) else "secret-file", path, None, BIND)
     for path in _existing(profile["records"]):
-        _bind("empty", path)
-    _make_devices(devices)
-    _make_proc()
+        mount("empty", path, None, BIND)
+    _mount_devices()
+    _mount_proc()
+    os.chdir("/")
+    return environ
 
 
-def hide_records(paths: list[str]) -> None:
-    """Show nothing in the folders of our records. Raises OSError."""
-    for path in paths:
-        if os.path.isdir(path):
-            flags = NO_SETUID | NO_DEVICES | NO_EXEC | READ_ONLY
-            mount("tmpfs", path, "tmpfs", flags, "mode=0555,size=4k")
+def hide_record(path: str) -> None:
+    """Show nothing in a folder of our records, where the system allows that."""
+    flags = NO_SETUID | NO_DEVICES | NO_EXEC | READ_ONLY
+    with suppress(OSError):
+        mount("tmpfs", path, "tmpfs", flags, "mode=0555,size=4k")
 
 
-def _writable_places(profile: dict[str, Any]) -> list[str]:
-    """Outer ones first: what is mounted later lies above."""
-    places = [*profile["writable"], profile["scratch"]]
-    if profile["project_writable"]:
-        git = os.path.join(profile["folder"], ".git")
-        places += [profile["folder"], git]  # .git is a mount of its own, or it is renamed away from its masks
-    return sorted(path for path in set(places) if os.path.isdir(path) or os.path.isfile(path))
+def _needed_places(profile: dict[str, Any]) -> list[str]:
+    """The project and what else is writable, outer ones first: what is mounted later lies above."""
+    places = {profile["folder"], profile["scratch"], *profile["writable"]}
+    if "/" in places:
+        raise OSError(0, "the root folder cannot be writable")
+    return sorted(place for place in places if os.path.isdir(place) or os.path.isfile(place))
 
 
-def _make_stage(folder: str) -> None:
-    """An unreachable file system with what is put over other places; it becomes the current folder."""
+def _make_stage(folder: str, around: list[str], places: list[str], devices: dict[str, int]) -> None:
+    """Mount the stage, prepare on it what is needed, and make it the current folder."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     size = min(memory // 4, _MAX_TEMPORARY_BYTES)
     mount("tmpfs", folder, "tmpfs", NO_SETUID | NO_DEVICES, f"mode=0700,size={size}")
     os.chdir(folder)
-    for name, mode in {"secret": 0, "empty": 0o555, "devices": 0o755}.items():
+    for name, mode in {"secret": 0, "empty": 0o555, "tmp": 0o1777, "var-tmp": 0o1777}.items():
         os.mkdir(name)
         os.chmod(name, mode)
-    for place in _TEMPORARY:
-        os.mkdir("temporary" + place.replace("/", "-"))
-        os.chmod("temporary" + place.replace("/", "-"), 0o1777)
-    os.close(os.open("secret-file", os.O_CREAT | os.O_WRONLY, 0))
+    _make_file("secret-file", 0)
+    for number, path in enumerate(around):
+        _make_shell(f"around-{number}", [place[len(path) :] for place in places if _inside(place, path)])
+    for name in ("pts", "shm", "mqueue"):
+        os.makedirs(f"devices/{name}")
+    for name, target in _DEVICE_LINKS.items():
+        os.symlink(target, f"devices/{name}")
+    for name, fd in devices.items():
+        _make_file(f"devices/{name}", 0o666)
+        attach_mount(fd, f"devices/{name}")
 
 
-def _bind(name: str, target: str) -> None:
-    """Mount something of the stage on a path, read-only unless it is for temporary files."""
-    if os.path.lexists(target):
-        mount(name, target, None, BIND)
-        if not name.startswith("temporary"):
-            set_mount(target, READ_ONLY)
+def _make_file(path: str, mode: int) -> None:
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, mode))
 
 
-def _hide_around(path: str, places: list[str], profile: dict[str, Any]) -> None:
-    """Hide a folder in which some places are needed: show an empty one, in which they are mounted next."""
-    name = f"around-{len(os.listdir('.'))}"
-    os.mkdir(name, 0o755)
+def _make_shell(name: str, places: list[str]) -> None:
+    """A folder that holds the way to some places and nothing else, to be shown instead of another."""
+    os.mkdir(name)
     for place in places:
-        inner = name + place[len(path) :]
-        if os.path.isdir(place):
-            os.makedirs(inner, exist_ok=True)
-        else:
-            os.makedirs(os.path.dirname(inner), exist_ok=True)
-            os.close(os.open(inner, os.O_CREAT | os.O_WRONLY, 0o600))
-    _bind(name, path)
+        os.makedirs(name + place, exist_ok=True)
+
+
+def _mount_temporary() -> None:
+    """Show what is in the folders for temporary files, and keep what is written there in memory.
+
+    A socket that somebody serves there cannot be reached through an overlay.
+    """
+    for place, name in _TEMPORARY.items():
+        if os.path.isdir(place) and not os.path.islink(place):
+            try:
+                os.makedirs(f"over/{name}/content")
+                os.chmod(f"over/{name}/content", 0o1777)
+                mount_overlay(place, f"over/{name}")
+            except OSError:
+                mount(name, place, None, BIND)
+
+
+def _ways_to(paths: list[str], top: str) -> list[str]:
+    """The folder `top` and those on the ways from it to the paths in it, outer ones first.
+
+    Each becomes a mount: else it could be moved away, with what is protected in it, and be made anew.
+    """
+    ways = {top} if os.path.isdir(top) else set()
+    for path in paths:
+        while path.startswith(top + "/"):
+            path = os.path.dirname(path)
+            ways.add(path)
+    return sorted(ways)
 
 
 def _protect(path: str) -> None:
@@ -129,38 +168,34 @@ def _protect(path: str) -> None:
     set_mount(path, READ_ONLY)
 
 
-def _make_devices(devices: dict[str, int]) -> None:
-    for name, fd in devices.items():
-        os.close(os.open(f"devices/{name}", os.O_CREAT | os.O_WRONLY, 0o666))
-        attach_mount(fd, f"devices/{name}")
-    for name, target in {
-        "fd": "/proc/self/fd",
-        "stdin": "/proc/self/fd/0",
-        "stdout": "/proc/self/fd/1",
-        "stderr": "/proc/self/fd/2",
-        "ptmx": "pts/ptmx",
-    }.items():
-        os.symlink(target, f"devices/{name}")
-    os.mkdir("devices/pts")
-    os.mkdir("devices/shm")
-    os.mkdir("devices/mqueue")
+def _mount_devices() -> None:
     mount("devices", "/dev", None, BIND | RECURSIVE)
-    set_mount("/dev", READ_ONLY, recursive=False)
     mount("devpts", "/dev/pts", "devpts", NO_SETUID | NO_EXEC, "newinstance,ptmxmode=0666,mode=0620")
-    mount("tmpfs", "/dev/shm", "tmpfs", NO_SETUID | NO_DEVICES, f"mode=1777,size={_MAX_TEMPORARY_BYTES // 4}")
+    mount("tmpfs", "/dev/shm", "tmpfs", NO_SETUID | NO_DEVICES, f"mode=1777,size={_MAX_SHARED_BYTES}")
 
 
-def _make_proc() -> None:
+def _mount_proc() -> None:
     mount("proc", "/proc", "proc", NO_SETUID | NO_DEVICES | NO_EXEC)
     for name in _KERNEL_SETTINGS:
         if os.path.exists(f"/proc/{name}"):
             _protect(f"/proc/{name}")
+    for name in _KERNEL_SECRETS:
+        if os.path.exists(f"/proc/{name}"):
+            mount("secret-file", f"/proc/{name}", None, BIND)
+
+
+@contextmanager
+def _where_it_is() -> Iterator[None]:
+    """Pass over a path that is gone by now, or out of reach for us anyway."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.EACCES, errno.ELOOP):
+            raise
 
 
 def _existing(paths: list[str]) -> list[str]:
-    with suppress(OSError):
-        return sorted(path for path in paths if os.path.lexists(path))
-    return []
+    return sorted(path for path in paths if os.path.lexists(path))
 
 
 def _inside(path: str, folder: str) -> bool:

@@ -15,9 +15,11 @@ import socket
 import struct
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from . import CANNOT_ENCLOSE, landlock
+from .relay import open_listener, proxy_environment, wait_for
 from .seccomp import deny_system_calls
 from .spawner import Spawner, serve_spawner
 from .system_calls import (
@@ -36,7 +38,30 @@ SETUP_LIMIT_S = 5.0  # for a wall, which takes 0.01; a file system that hangs mu
 _FILE_CAPABILITIES = 1 << 0 | 1 << 1 | 1 << 3  # CHOWN, DAC_OVERRIDE, FOWNER (linux/capability.h)
 _SET_INTERFACE_FLAGS, _INTERFACE_UP = 0x8914, 1  # linux/sockios.h, linux/if.h
 
+_MAX_LOOKED_AT = 200  # files of a project whose owner is looked at
 _READY = b"ready"
+# Variables that name sockets and displays which the wall hides: programs would try them.
+_LEADING_OUT = [
+    "SSH_AUTH_SOCK",
+    "GPG_AGENT_INFO",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "XDG_RUNTIME_DIR",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+    "DOCKER_HOST",
+    "WSL_INTEROP",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "FTP_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "ftp_proxy",
+]
+
+Enter = Callable[[dict[str, Any]], dict[str, str]]  # raise a kind of wall around this process; environment
 
 
 def raise_wall(end: socket.socket, profile: dict[str, Any], enclosed: bool) -> int:
@@ -80,24 +105,20 @@ def _failure(reader: int, pid: int) -> str:
 
 
 def _become_spawner(
-    hello: dict[str, str],
-    enter: Callable[[dict[str, Any]], bool],
-    end: socket.socket,
-    profile: dict[str, Any],
-    writer: int,
+    hello: dict[str, str], enter: Enter, end: socket.socket, profile: dict[str, Any], writer: int
 ) -> None:
     """In the forked process: set the wall up, tell how that went through `writer`, serve. Does not return."""
     status = CANNOT_ENCLOSE
     try:
         _close_all_but(end.fileno(), writer)
         call("prctl", PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        first = enter(profile)
+        environ = enter(profile)
         deny_system_calls()
         call("prctl", DUMPABLE, 0, 0, 0, 0)
         os.write(writer, _READY)
         os.close(writer)
-        spawner = Spawner(end, first)
-        spawner.environ = {"TMPDIR": "/tmp"} if first else landlock.private_places(profile)
+        spawner = Spawner(end, enclosed=hello["hello"] == "namespaces")
+        spawner.environ = {**dict.fromkeys(_LEADING_OUT, ""), **environ}
         serve_spawner(spawner, hello)
         status = 0
     except OSError as error:
@@ -114,28 +135,39 @@ def _close_all_but(*kept: int) -> None:
         low = fd
 
 
-def _enter_namespaces(profile: dict[str, Any]) -> bool:
-    """Become PID 1 of new namespaces, with the profile's file tree, without privileges. Raises OSError."""
-    call("unshare", NEW_PIDS | NEW_MOUNTS | NEW_NETWORK | NEW_IPC)
+def _enter_namespaces(profile: dict[str, Any]) -> dict[str, str]:
+    """Become PID 1 of new namespaces, with the profile's file tree, without privileges; more environment.
+
+    What this process was waits outside of the new mount and PID namespaces, and relays. Raises OSError.
+    """
+    capabilities = _needed_capabilities(profile["folder"])
+    call("unshare", NEW_PIDS | NEW_NETWORK | NEW_IPC)
     _raise_loopback()
+    proxy = profile["proxy"]
+    listener = open_listener() if proxy else None
     child = os.fork()
     if child:
-        os.closerange(3, 1 << 16)
-        os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xFF)
+        drop_capabilities()
+        _close_all_but(*([listener.fileno()] if listener else []))
+        os._exit(os.waitstatus_to_exitcode(wait_for(child, listener, proxy)) & 0xFF)
     call("prctl", PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    build_tree(profile)
-    drop_capabilities(_needed_capabilities(profile["folder"]))
-    return True
+    call("unshare", NEW_MOUNTS)
+    environ = build_tree(profile)
+    drop_capabilities(capabilities)
+    if listener:
+        environ |= proxy_environment(listener.getsockname()[1])
+        listener.close()
+    return environ
 
 
-def _enter_landlock(profile: dict[str, Any]) -> bool:
-    """Stay in everybody's namespaces. Raises OSError."""
+def _enter_landlock(profile: dict[str, Any]) -> dict[str, str]:
+    """Stay in everybody's namespaces; more environment. Raises OSError."""
     landlock.confine(profile)
-    return False
+    return landlock.private_places(profile)
 
 
 # The strongest first; each is tried in a process of its own.
-_LEVELS: dict[str, Callable[[dict[str, Any]], bool]] = {
+_LEVELS: dict[str, Enter] = {
     "namespaces": _enter_namespaces,
     "landlock": _enter_landlock,
 }
@@ -143,9 +175,11 @@ _LEVELS: dict[str, Callable[[dict[str, Any]], bool]] = {
 
 def _needed_capabilities(folder: str) -> int:
     """As root, where files of the project have other owners: those to use them as usual; else none."""
-    names = [folder, *(os.path.join(folder, name) for name in os.listdir(folder))]
-    owners = {os.lstat(name).st_uid for name in names}
-    return _FILE_CAPABILITIES if os.geteuid() == 0 and owners - {0} else 0
+    if os.geteuid():
+        return 0
+    with os.scandir(folder) as entries:
+        owners = {entry.stat(follow_symlinks=False).st_uid for entry in islice(entries, _MAX_LOOKED_AT)}
+    return _FILE_CAPABILITIES if (owners | {os.stat(folder).st_uid}) - {0} else 0
 
 
 def _raise_loopback() -> None:

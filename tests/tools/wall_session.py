@@ -1,0 +1,72 @@
+"""A session whose commands run within the wall, in a project with a home of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tools.jobs import CommandRunner, command_runner
+
+from .bash_session import BashSession
+
+
+@dataclass
+class WalledSession(BashSession):
+    """A session in a project folder; what its environment names as the home is beside it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.home = self.folder.parent / "home"
+        self.home.mkdir(exist_ok=True)
+        assert isinstance(self.context.environ, dict)
+        self.context.environ["HOME"] = str(self.home)
+        for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "CARGO_HOME", "GOPATH"):
+            self.context.environ.pop(name, None)
+
+    @property
+    def commands(self) -> CommandRunner:
+        return command_runner(self.context)
+
+    def require_wall(self) -> None:
+        """Skip the test where no wall can be had."""
+        level, why = self.runner.run(self.commands.wall())
+        if level == "none":
+            self.end()
+            pytest.skip(f"no wall here: {why}")
+
+    async def output(self, line: str, walled: bool = True) -> str:
+        """What a command line prints, stdout and stderr."""
+        pieces: list[bytes] = []
+        command, _ = await self.commands.start(line, self.folder, pieces.append, walled=walled)
+        await asyncio.wait({command.exited})
+        await asyncio.wait({command.closed}, timeout=0.3)
+        command.close()
+        return b"".join(pieces).decode().strip()
+
+    def prints(self, line: str, walled: bool = True) -> str:
+        return self.runner.run(self.output(line, walled))
+
+    def end(self) -> None:
+        self.close()
+        assert not self.survivors()
+        self.runner.close()
+
+
+def walled_session(folder: Path) -> WalledSession:
+    """A session in a new project within the folder."""
+    project = folder.resolve() / "project"
+    project.mkdir(exist_ok=True)
+    return WalledSession(project)
+
+
+def git(folder: Path, *words: str) -> None:
+    """Run git outside of any wall, as nobody in particular."""
+    environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
+    author = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "protocol.file.allow=always")
+    import subprocess
+
+    subprocess.run(["git", *author, *words], cwd=folder, env=environ, check=True, capture_output=True)

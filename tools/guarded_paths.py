@@ -1,0 +1,161 @@
+"""Find what is guarded in a project and in a home: what steers programs later, and what is secret.
+
+The names are those of guarded_names.py. A project is searched near its root only, as every command waits for
+it: what lies deeper is found by its name when a file tool touches it.
+"""
+
+# A Path for each of thousands of names would take most of the time.
+# ruff: noqa: PTH118
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+
+from .guarded_names import (
+    ENV_FILE,
+    GUARDED_CONFIG_FOLDERS,
+    GUARDED_FILES,
+    GUARDED_FOLDERS,
+    MEMORY_NAMES,
+    SECRET_FILES,
+    SECRET_FOLDERS,
+    plain_name,
+)
+from .text_encoding import word_set
+
+RECORD_FOLDERS = (".transcripts", ".task_outputs")  # our own, in a project
+_MAX_DEPTH = 3  # of folders below a project's root
+_MAX_FOLDERS = 200  # of a project that are listed
+_MAX_NAMES = 2_000  # of one folder
+_MAX_GIT_FOLDERS = 200  # of submodules and worktrees
+_PASSED_OVER = word_set(
+    "node_modules .venv venv env target build dist out vendor __pycache__ .tox .nox .mypy_cache .ruff_cache"
+    " .pytest_cache .gradle .next .nuxt .cache site-packages coverage .eggs .bundle pods deriveddata"
+)
+_ELSEWHERE = {".git", ".makeroom", ".npmrc", *RECORD_FOLDERS}  # judged apart, or needed by its program
+_SECRET = (SECRET_FILES | SECRET_FOLDERS) - _ELSEWHERE
+_FIXED = (GUARDED_FILES | GUARDED_FOLDERS | {name.lower() for name in MEMORY_NAMES} | _ELSEWHERE) - {
+    ".git",
+    *RECORD_FOLDERS,
+}
+# Of a git folder: what names or is a program, or leads git to another configuration.
+_GIT_STEERING = ("hooks", "config", "config.worktree", "info/attributes", "commondir")
+# Of a home, beside the folders in SECRET_FOLDERS.
+_HOME_SECRETS = [
+    ".netrc",
+    ".git-credentials",
+    ".pypirc",
+    ".pgpass",
+    ".my.cnf",
+    ".vault-token",
+    ".s3cfg",
+    ".boto",
+    ".databrickscfg",
+    ".terraform.d",
+    ".azure",
+    ".oci",
+    ".password-store",
+    ".mozilla",
+    ".thunderbird",
+    ".bash_history",
+    ".zsh_history",
+    ".python_history",
+    ".psql_history",
+    ".node_repl_history",
+    ".config/makeroom",
+    ".config/gh",
+    ".config/hub",
+    ".config/glab-cli",
+    ".config/gcloud",
+    ".config/op",
+    ".config/rclone",
+    ".config/doctl",
+    ".config/heroku",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".config/BraveSoftware",
+    ".config/Signal",
+    ".config/containers/auth.json",
+    ".config/composer/auth.json",
+    ".composer/auth.json",
+    ".local/share/keyrings",
+    ".local/share/fish/fish_history",
+    ".local/state/makeroom",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".m2/settings.xml",
+    ".m2/settings-security.xml",
+    ".gradle/gradle.properties",
+    ".gem/credentials",
+    ".cache/huggingface/token",
+    ".huggingface",
+    ".kaggle",
+    ".fly",
+    ".claude",
+    ".codex",
+    ".gemini",
+]
+
+
+def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
+    """(what may not be changed, what may not be read either) of what there is in a project now."""
+    fixed, secret = git_steering(os.path.join(folder, ".git")), []
+    for entry, below_config in _entries_near_root(folder):
+        name = plain_name(entry.name)
+        if name in _SECRET or ENV_FILE.fullmatch(name):
+            secret.append(entry.path)
+        elif name in _FIXED or (below_config and name in GUARDED_CONFIG_FOLDERS):
+            fixed.append(entry.path)
+    return fixed, secret
+
+
+def _entries_near_root(folder: str) -> Iterator[tuple[os.DirEntry[str], bool]]:
+    """(entry, whether it is in a folder `.config`) of the folders near the root, outer ones first."""
+    layer = [folder]
+    listed = 0
+    for _ in range(_MAX_DEPTH):
+        below: list[str] = []
+        for place in layer:
+            listed += 1
+            if listed > _MAX_FOLDERS:
+                return
+            in_config = place.endswith("/.config")
+            for entry in _entries(place):
+                yield entry, in_config
+                name = entry.name.lower()
+                hidden = name.startswith(".") and name != ".config"
+                if entry.is_dir(follow_symlinks=False) and not hidden and name not in _PASSED_OVER:
+                    below.append(entry.path)
+        layer = below
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        return list(islice(entries, _MAX_NAMES))
+    return []
+
+
+def git_steering(git: str) -> list[str]:
+    """What steers git in a repository's folder, and in those of its submodules and worktrees."""
+    found = [os.path.join(git, name) for name in _GIT_STEERING]
+    waiting = [os.path.join(git, name) for name in ("modules", "worktrees")]
+    for _ in range(_MAX_GIT_FOLDERS):
+        if not waiting:
+            break
+        place = waiting.pop()
+        names = {entry.name for entry in _entries(place)}
+        if "HEAD" in names:
+            found += [os.path.join(place, name) for name in _GIT_STEERING]
+            waiting += [os.path.join(place, name) for name in ("modules", "worktrees")]
+        else:  # a submodule's name may hold slashes
+            waiting += [os.path.join(place, name) for name in names]
+    return [path for path in found if os.path.lexists(path)]
+
+
+def secrets_of_home(home: str) -> list[str]:
+    """The secrets that there are in a home."""
+    names = [*SECRET_FOLDERS - _ELSEWHERE, *_HOME_SECRETS]
+    return [path for path in (os.path.join(home, name) for name in names) if os.path.lexists(path)]

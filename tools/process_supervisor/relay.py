@@ -1,0 +1,145 @@
+"""Let walled commands, which have a loopback interface and nothing else, reach the session's network proxy.
+
+The relay stands between: in their network namespace, but outside of their mount and PID namespaces, where no
+command sees it. It listens on a loopback port and joins each connection to the proxy's Unix socket. It looks
+at nothing: what may be reached is for the proxy to say.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+from contextlib import suppress
+
+_PIECE_BYTES = 1 << 16  # read at once
+_MAX_CONNECTIONS = 256  # at the same time; more are closed at once
+_NEVER_PROXIED = "localhost,127.0.0.1,::1"
+
+
+def open_listener() -> socket.socket:
+    """A socket that listens on a free loopback port. Raises OSError."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(64)
+    return listener
+
+
+def proxy_environment(port: int) -> dict[str, str]:
+    """The variables by which programs find a proxy on a loopback port."""
+    address = f"http://127.0.0.1:{port}"
+    wanted = {"HTTP_PROXY": address, "HTTPS_PROXY": address, "ALL_PROXY": address, "NO_PROXY": _NEVER_PROXIED}
+    return {**wanted, **{name.lower(): value for name, value in wanted.items()}, "NODE_USE_ENV_PROXY": "1"}
+
+
+def serve_relay(listener: socket.socket, proxy: str, until: int) -> None:
+    """Join connections of the listener to the socket at the path `proxy` until the descriptor is readable."""
+    relay = _Relay(listener, proxy)
+    relay.poller.register(until, select.POLLIN)
+    relay.poller.register(listener, select.POLLIN)
+    while True:
+        for fd, _ in relay.poller.poll():
+            if fd == until:
+                return
+            if fd == listener.fileno():
+                relay.accept()
+            elif fd in relay.ends:
+                relay.move(relay.ends[fd])
+
+
+class _End:
+    """One end of a joined pair: what is read from it waits in `pending` until the other takes it."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self.socket, self.fd = end, end.fileno()
+        self.other: _End = self
+        self.pending = b""
+        self.over = False  # nothing more comes from it
+        self.told = False  # and the other end was told so
+
+    def wanted(self) -> int:
+        """The events to wait for: it is read only while nothing of it waits."""
+        reading = 0 if self.over or self.pending else select.POLLIN
+        return reading | (select.POLLOUT if self.other.pending else 0)
+
+    def read(self) -> None:
+        if not self.over and not self.pending:
+            with suppress(BlockingIOError):
+                self.pending = self.socket.recv(_PIECE_BYTES)
+                self.over = not self.pending
+
+    def pass_on(self) -> None:
+        with suppress(BlockingIOError):
+            if self.pending:
+                self.pending = self.pending[self.other.socket.send(self.pending) :]
+        if self.over and not self.pending and not self.told:
+            self.told = True
+            with suppress(OSError):  # it went away itself
+                self.other.socket.shutdown(socket.SHUT_WR)
+
+
+class _Relay:
+    """The pairs that are joined now, and what waits for them."""
+
+    def __init__(self, listener: socket.socket, proxy: str) -> None:
+        self.listener, self.proxy = listener, proxy
+        self.poller = select.poll()
+        self.ends: dict[int, _End] = {}
+
+    def accept(self) -> None:
+        with suppress(OSError):
+            inner, _ = self.listener.accept()
+            outer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                if len(self.ends) >= 2 * _MAX_CONNECTIONS:
+                    raise OSError("too many connections")
+                outer.connect(self.proxy)
+            except OSError:
+                inner.close()
+                outer.close()
+                return
+            one, other = _End(inner), _End(outer)
+            one.other, other.other = other, one
+            for end in (one, other):
+                end.socket.setblocking(False)
+                self.ends[end.fd] = end
+                self._watch(end)
+
+    def move(self, end: _End) -> None:
+        """Read what has come, write what waits; forget the pair once both are done."""
+        pair = (end, end.other)
+        try:
+            end.read()
+            for each in pair:
+                each.pass_on()
+            done = all(each.over and not each.pending for each in pair)
+        except OSError:
+            done = True
+        for each in pair:
+            if done:
+                self._forget(each)
+                each.socket.close()
+            else:
+                self._watch(each)
+
+    def _watch(self, end: _End) -> None:
+        if wanted := end.wanted():
+            self.poller.register(end.fd, wanted)
+        else:
+            self._unwatch(end)  # an end that hung up would wake us all the time
+
+    def _forget(self, end: _End) -> None:
+        self._unwatch(end)
+        del self.ends[end.fd]
+
+    def _unwatch(self, end: _End) -> None:
+        with suppress(KeyError):
+            self.poller.unregister(end.fd)
+
+
+def wait_for(child: int, listener: socket.socket | None, proxy: str) -> int:
+    """Relay, where there is something to relay to, until a child ends; its raw wait status."""
+    if listener is not None:
+        with suppress(OSError):
+            serve_relay(listener, proxy, os.pidfd_open(child))
+    return os.waitpid(child, 0)[1]
