@@ -1,0 +1,69 @@
+"""The wall on macOS: the text of a profile for sandbox-exec, from a wall's profile. Pure.
+
+Rules of a profile are read in order, and the last one that matches decides. Written from what is known of
+sandbox-exec; no run on a Mac has confirmed it yet.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+SANDBOX_EXEC = "/usr/bin/sandbox-exec"
+_BASE = """\
+(version 1)
+(deny default)
+(allow process-fork process-exec*)
+(allow process-info* signal (target same-sandbox))
+(allow sysctl-read)
+(deny sysctl-read (sysctl-name-prefix "kern.procargs"))
+(allow ipc-posix-sem)
+(allow mach-lookup (global-name "com.apple.system.opendirectoryd.libinfo"))
+(allow file-read*)
+(deny file-read* (regex #"^/dev/(tty|pty|ptmx|disk|rdisk|mem|kmem)"))
+(allow file-read* file-write* file-ioctl (literal "/dev/tty"))
+(allow file-write-data file-ioctl (literal "/dev/null") (literal "/dev/zero"))
+(allow file-write-data file-ioctl (literal "/dev/dtracehelper"))"""
+
+
+def seatbelt_profile(profile: dict[str, Any], proxy_port: int | None = None) -> str:
+    """The text for sandbox-exec. All paths of the profile are real, as the system compares real paths.
+
+    `proxy_port`: of this machine, the only one that can be connected to. Raises ValueError for a path with
+    characters that a profile cannot hold.
+    """
+    writable = [*profile["writable"], profile["scratch"]]
+    if profile["project_writable"]:
+        writable.append(profile["folder"])
+    hidden = [*profile["hidden"], *profile["records"]]
+    lines = [_BASE, _rule("allow", "file-write*", writable), _rule("allow", "network*", writable)]
+    if proxy_port is not None:
+        lines.append(f'(allow network-outbound (remote ip "localhost:{proxy_port:d}"))')
+    lines.append(_rule("deny", "file-read* file-write*", hidden))
+    lines.append(_rule("deny", "file-write*", profile["read_only"]))
+    ways = sorted({way for path in (*profile["read_only"], *hidden) for way in _ways_to(path, writable)})
+    lines += [f"(deny file-write-unlink (literal {quoted(way)}))" for way in ways]
+    return "\n".join(filter(None, lines)) + "\n"
+
+
+def _rule(verdict: str, operations: str, paths: Iterable[str]) -> str:
+    """A rule for all that is at or below the paths; none for no paths, as it would hold everywhere."""
+    places = [f"(subpath {quoted(path)})" for path in paths]
+    return f"({verdict} {operations} {' '.join(places)})" if places else ""
+
+
+def _ways_to(path: str, writable: list[str]) -> Iterator[str]:
+    """The folders on the way to a path in what is writable: moved away, they would take its rules off it."""
+    while path not in ("/", ""):
+        path = os.path.dirname(path)
+        if any(path == place or path.startswith(f"{place}/") for place in writable):
+            yield path
+
+
+def quoted(path: str) -> str:
+    """A path as a string of the profile's language. Raises ValueError."""
+    if not path.isprintable() or not path.startswith("/"):
+        raise ValueError(f"a profile of sandbox-exec cannot hold the path {path!r}")
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
