@@ -15,7 +15,7 @@ from .guarded_paths import RECORD_FOLDERS, guarded_in_project, secrets_of_home
 from .wall import WallProfile
 
 _SYSTEM_SECRETS = ("/run", "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers.d")
-_CACHES = (".cache", ".npm", ".cargo", ".m2", ".gradle", "go")
+_CACHE_FOLDERS = (".cache", ".npm", ".cargo", ".m2", ".gradle", "go")
 _FOLDERS_OF_HOMES = ("home", "homes", "Users", "users")
 _MAX_HOMES = 200  # of other people that are hidden; each costs 0.05 ms
 _MAX_SOCKETS = 200  # that are hidden
@@ -32,7 +32,7 @@ def wall_profile(
     own = _own_folders(home, environ)
     hidden: list[str | Path] = [*secret, *secrets_of_home(str(home)), *_SYSTEM_SECRETS, *own]
     hidden += [*_other_homes(home, environ), *_sockets(folder)]
-    caches: list[str | Path] = [os.path.join(home, name) for name in _CACHES]
+    caches: list[str | Path] = [os.path.join(home, name) for name in _CACHE_FOLDERS]
     caches += [environ[name] for name in ("XDG_CACHE_HOME", "CARGO_HOME", "GOPATH") if environ.get(name)]
     records = {folder / name for name in RECORD_FOLDERS} | ({outputs} if outputs else set())
     project = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]

@@ -12,7 +12,7 @@ import select
 import socket
 from contextlib import suppress
 
-_PIECE_BYTES = 1 << 16  # read at once
+_RELAYED_BYTES = 1 << 16  # read at once
 _MAX_CONNECTIONS = 256  # at the same time; more are closed at once
 _NEVER_PROXIED = "localhost,127.0.0.1,::1"
 
@@ -65,7 +65,7 @@ class _End:
     def read(self) -> None:
         if not self.over and not self.pending:
             with suppress(BlockingIOError):
-                self.pending = self.socket.recv(_PIECE_BYTES)
+                self.pending = self.socket.recv(_RELAYED_BYTES)
                 self.over = not self.pending
 
     def pass_on(self) -> None:
