@@ -1,0 +1,192 @@
+"""Guarded files of a project are put back where a walled command could change them, and that is told."""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.project_guard import ProjectGuard
+
+Act = Callable[[Path], object]
+
+
+def contents(folder: Path) -> dict[str, object]:
+    """Everything in a folder, with modes."""
+    found: dict[str, object] = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_symlink():
+            found[name] = path.readlink()
+        else:
+            mode = path.stat().st_mode
+            found[name] = (mode, path.read_bytes() if path.is_file() else None)
+    return found
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path.resolve() / "project"
+    for name in (".git/hooks", ".vscode", "src"):
+        (folder / name).mkdir(parents=True)
+    (folder / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    (folder / ".git/config").write_text("[core]\n")
+    (folder / ".git/hooks/pre-commit").write_text("#!/bin/sh\ntrue\n")
+    (folder / ".git/hooks/pre-commit").chmod(0o755)
+    (folder / ".vscode/tasks.json").write_text("{}")
+    (folder / ".envrc").symlink_to("src/envrc")
+    (folder / ".env").write_text("KEY=1")
+    return folder
+
+
+def guard_of(project: Path) -> ProjectGuard:
+    return ProjectGuard(project, project.parent / "kept")
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(main)
+
+
+def bash(line: str) -> Act:
+    return lambda folder: subprocess.run(["bash", "-c", line], cwd=folder, check=True)
+
+
+CHANGES: dict[str, tuple[Act, str]] = {
+    "a hook that was there": (bash("echo evil > .git/hooks/pre-commit"), ".git/hooks/pre-commit: put back"),
+    "a hook that was not": (bash("echo evil > .git/hooks/post-merge"), ".git/hooks/post-merge: removed"),
+    "the same size and time": (
+        bash("touch -r .git/config t; echo '[evil]' > .git/config; touch -r t .git/config; rm t"),
+        ".git/config: put back",
+    ),
+    "written and moved over": (bash("echo evil > x; mv x .git/config"), ".git/config: put back"),
+    "a mode": (bash("chmod 777 .git/hooks/pre-commit"), ".git/hooks/pre-commit: put back"),
+    "a removed file": (bash("rm .vscode/tasks.json"), "removed .vscode/tasks.json: put back"),
+    "a removed folder": (bash("rm -r .vscode"), "removed .vscode: put back"),
+    "a file for a folder": (bash("rm -r .vscode; echo x > .vscode"), ".vscode: put back"),
+    "a folder for a file": (bash("rm .git/config; mkdir -p .git/config/x"), ".git/config: put back"),
+    "a link for a file": (bash("ln -sf ../src/x .git/config"), ".git/config: put back"),
+    "a link to somewhere else": (bash("ln -sf /etc/passwd .envrc"), ".envrc: put back"),
+    "a link for a folder": (bash("mv .git/hooks src/h; ln -s ../src/h .git/hooks"), ".git/hooks: put back"),
+    "a pipe": (bash("rm .git/config; mkfifo .git/config"), ".git/config: put back"),
+    "a secret": (bash("echo KEY=2 > .env"), ".env: put back"),
+    "git moved away and a link in its place": (
+        bash("mv .git .other; ln -s .other .git; echo evil > .git/hooks/pre-commit; rm .other/config"),
+        "replaced .git: put back",
+    ),
+    "git made anew": (
+        bash("cp -r .git new; rm -rf .git; mv new .git; echo evil > .git/config"), ".git/config: put back"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_a_walled_command_changed_is_put_back_and_told(name: str, project: Path) -> None:
+    change, told = CHANGES[name]
+
+    async def main() -> None:
+        guard, before = guard_of(project), contents(project)
+        await guard.begin()
+        change(project)
+        await guard.end()
+        after = {name: value for name, value in contents(project).items() if ".replaced-" not in name}
+        for extra in ("src/h", "src/h/pre-commit"):
+            after.pop(extra, None)
+        assert after == before
+        assert any(told in line for line in guard.take_reports())
+        assert guard.take_reports() == []
+
+    run(main())
+
+
+def test_what_was_put_aside_is_kept(project: Path) -> None:
+    async def main() -> None:
+        guard = guard_of(project)
+        await guard.begin()
+        (project / ".git/hooks/pre-commit").write_text("evil")
+        await guard.end()
+        (line,) = guard.take_reports()
+        kept = Path(line.rpartition(" ")[2].rstrip("]"))
+        assert kept.read_text() == "evil"
+        assert kept.stat().st_mode & 0o777 == 0o600
+
+    run(main())
+
+
+def test_new_places_are_told_and_left(project: Path) -> None:
+    async def main() -> None:
+        guard = guard_of(project)
+        await guard.begin()
+        (project / ".github/workflows").mkdir(parents=True)
+        (project / ".github/workflows/ci.yml").write_text("on: push")
+        await guard.end()
+        assert guard.take_reports() == [
+            "[a walled command made .github, which other programs act on: look at it]"
+        ]
+        assert (project / ".github/workflows/ci.yml").exists()
+
+    run(main())
+
+
+def test_work_that_touches_nothing_guarded_is_not_told(project: Path) -> None:
+    async def main() -> None:
+        guard = guard_of(project)
+        await guard.begin()
+        bash("echo x > src/new; echo y > .git/HEAD; mkdir .git/objects; touch .vscode/tasks.json")(project)
+        bash("cat .git/config > /dev/null; mkdir build; mv src lib")(project)
+        await guard.end()
+        assert guard.reports == []
+
+    run(main())
+
+
+def test_a_walled_command_that_runs_on_is_looked_at_before_an_open_one_starts(project: Path) -> None:
+    async def main() -> None:
+        guard = guard_of(project)
+        await guard.begin()
+        (project / ".git/hooks/pre-commit").write_text("evil")
+        await guard.begin()  # a second one starts: what the first did is not taken for granted
+        await guard.check()
+        assert (project / ".git/hooks/pre-commit").read_text() == "#!/bin/sh\ntrue\n"
+        (project / ".git/config").write_text("evil")
+        await guard.end()
+        assert (project / ".git/config").read_text() == "[core]\n"
+        await guard.end()
+        (project / ".git/config").write_text("[user]\n")  # the person, with no walled command about
+        await guard.check()
+        await guard.begin()
+        await guard.end()
+        assert (project / ".git/config").read_text() == "[user]\n"
+
+    run(main())
+
+
+def test_nothing_outside_is_written_through_a_link(project: Path) -> None:
+    async def main() -> None:
+        outside = project.parent / "outside"
+        outside.mkdir()
+        guard = guard_of(project)
+        await guard.begin()
+        bash(f"rm -r .git .vscode; ln -s {outside} .git; ln -s {outside} .vscode")(project)
+        await guard.end()
+        assert list(outside.iterdir()) == []
+        assert (project / ".vscode/tasks.json").read_text() == "{}"
+        assert any("replaced .git: its folder is gone" in line for line in guard.reports)
+        assert not os.path.lexists(project / ".git")
+
+    run(main())
+
+
+def test_a_file_too_large_to_be_kept_is_told(project: Path) -> None:
+    async def main() -> None:
+        guard = guard_of(project)
+        (project / ".git/hooks/large").write_bytes(b"x" * (2 << 20))
+        await guard.begin()
+        (project / ".git/hooks/large").write_bytes(b"y" * (2 << 20))
+        await guard.end()
+        (line,) = guard.reports
+        assert line == "[a walled command changed .git/hooks/large: too large to be put back]"
+
+    run(main())
