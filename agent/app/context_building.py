@@ -13,6 +13,7 @@ from agent.model_port import ModelFacts, RequestSettings
 from agent.permissions.permission_store import PermissionStore, permissions_path, stored_rules
 from agent.permissions.rule_syntax import Rule, parse_rules
 from agent.permissions.rules import PermissionRules
+from agent.permissions.surroundings import ProjectSurroundings
 from agent.session.session import Session
 from agent.session.system_prompt import memory_paths, read_memory, system_prompt
 from compact.prices import prices_for
@@ -146,7 +147,9 @@ def permission_store(setup: RunSetup) -> PermissionStore:
     configured = [rule for rule in config.allow if rule.origin != str(path)]
     allow = (*configured, *stored_rules(path), *_from_flag("--allowedTools", options.allowed_tools))
     deny = (*config.deny, *_from_flag("--disallowedTools", options.disallowed_tools))
-    return PermissionStore(PermissionRules(setup.mode, allow, deny, str(setup.folder)), path)
+    environ = filter_environment(setup.environ, config.pass_env)
+    reading = ProjectSurroundings(str(setup.folder), environ)
+    return PermissionStore(PermissionRules(setup.mode, allow, deny, str(setup.folder), reading=reading), path)
 
 
 def _from_flag(flag: str, texts: Sequence[str]) -> list[Rule]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from agent.checkpoints.recorder import Checkpoints
 from agent.events import Emit, ToolCallFinished, ToolCallProgress, ToolCallStarted
-from agent.permissions.read_only import is_read_only
+from agent.permissions.rules import only_reads
 from agent.ports import HookEvent
 from agent.session.session import Session, calls_of
 from tools.base import Tool, ToolCall, ToolError, ToolResult, parse_arguments, text_result
@@ -197,7 +197,7 @@ async def _call_tool(batch: CallBatch, call: PreparedCall, parsed: ParsedCall) -
     try:
         if context.checkpoints is None or parsed.tool.parallel:
             return await parsed.tool.run(parsed.arguments, running)
-        async with _checkpointed(context.checkpoints, parsed):
+        async with _checkpointed(context, context.checkpoints, parsed):
             return await parsed.tool.run(parsed.arguments, running)
     except ToolError as error:
         return text_result(str(error), error=True)
@@ -211,9 +211,11 @@ async def _call_tool(batch: CallBatch, call: PreparedCall, parsed: ParsedCall) -
 
 
 @asynccontextmanager
-async def _checkpointed(checkpoints: Checkpoints, parsed: ParsedCall) -> AsyncIterator[None]:
+async def _checkpointed(
+    context: TurnContext, checkpoints: Checkpoints, parsed: ParsedCall
+) -> AsyncIterator[None]:
     """Record what a call changes; a command may change anything, so the project is looked through."""
-    if any(each.kind == "run" and not is_read_only(each.target) for each in parsed.access):
+    if any(each.kind == "run" and not only_reads(each, context.permissions.rules) for each in parsed.access):
         await asyncio.to_thread(checkpoints.begin)
     try:
         yield

@@ -1,40 +1,127 @@
-"""Whether a command line changes no file: only then it runs without a scan of the project around it."""
+"""Whether a command line only reads: every simple command of it is proved to, or it is not known.
+
+What the words tell is decided here; what files and programs they mean is asked of `Surroundings`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
 from tools.text_encoding import word_set
 
-from .shell_syntax import Glob, Words, parse_simple_commands
+from .option_syntax import NotProved
+from .reading_git import reading_of_git
+from .reading_languages import BUILTINS, LANGUAGES
+from .reading_programs import Reading, reading_of_tabled, reading_of_version
+from .shell_syntax import Glob, Words, parse_joined_commands
 
-# Programs that only read, whatever their arguments but those below; and the subcommands of git that do.
-_READ_ONLY_PROGRAMS = word_set(
-    "ls cat head tail grep rg wc pwd echo which file stat du df id whoami uname ps tree diff cmp cut tr"
-    " true false find"
+# What else the shell does by itself, bash(1). Behind one of these words may mean anything.
+_OTHER_BUILTINS = word_set(
+    ". alias bg bind break builtin caller compgen complete compopt continue declare dirs disown enable"
+    " eval exec exit export fc fg getopts hash help history jobs kill let local logout mapfile popd pushd"
+    " read readarray readonly return shift shopt source suspend test times trap typeset ulimit umask"
+    " unalias unset wait cd"
 )
-_READ_ONLY_GIT_COMMANDS = word_set("status diff log show blame rev-parse ls-files grep describe shortlog")
-_WRITING_OPTIONS = {
-    "find": word_set("-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls"),
-    "git": word_set("--output --open-files-in-pager -O --ext-diff"),
-    "tree": word_set("-o --output"),
-    "file": word_set("-C --compile"),
-    "rg": word_set("--pre"),
-}
+_MAX_POSSIBLE_FOLDERS = 8  # in which a command may be run, after several `cd` that may have failed
 
 
-def is_read_only(line: str) -> bool:
-    """Whether every simple command of the line is known to only read; False where it cannot be parsed."""
-    commands = parse_simple_commands(line)
-    return commands is not None and all(map(_only_reads, commands))
+class Surroundings(Protocol):
+    """What the proof has to know of the system. The methods raise NotProved where a command may do harm."""
+
+    def check(self, reading: Reading, folder: str) -> None:
+        """Whether the command, run in `folder`, runs the program it names and reads what may be read."""
+
+    def folder_below(self, folder: str, path: str) -> str:
+        """Where `cd PATH` leads from `folder`: a real path within the project."""
 
 
-def _only_reads(words: Words) -> bool:
+def prove_line(line: str, folder: str, surroundings: Surroundings) -> list[tuple[Words, str]] | None:
+    """Each simple command of a line with the doubt whether it only reads, "" for a proof; None: not parsed.
+
+    A proof holds only where the shell is as it began: behind a builtin that is not known every command is in
+    doubt, and each folder that a `cd` before may have led to has to do. Beside a command that is in doubt new
+    files may be there, named like options.
+    """
+    joined = parse_joined_commands(line)
+    if joined is None:
+        return None
+    for alone in (True, False):
+        shell = _Shell(surroundings, {folder}, {folder}, alone)
+        found = [(words, shell.doubt_about(joint, words)) for joint, words in joined]
+        if not any(doubt for _, doubt in found):
+            break
+    return found
+
+
+@dataclass(slots=True)
+class _Shell:
+    """Where the shell may be: `here` for the next command, `all` after a `cd` that may have failed.
+
+    `alone` tells that nothing else runs than what only reads,
+    `changed` names a builtin behind which words may mean anything; `certain` tells that each command of the
+    list so far was joined by `&&`.
+    """
+
+    surroundings: Surroundings
+    here: set[str]
+    all: set[str]
+    alone: bool
+    certain: bool = True
+    changed: str = ""
+
+    def doubt_about(self, joint: str, words: Words) -> str:
+        """Why the next command is not known to only read; "" if it is."""
+        if joint in ("", ";", "\n"):
+            self.certain = True
+        elif joint != "&&":
+            self.certain = False
+        if joint != "&&" or not self.certain:
+            self.here = set(self.all)
+        if self.changed:
+            return f"behind {self.changed} it may mean anything"
+        try:
+            self._prove(words)
+        except NotProved as doubt:
+            self.changed = words[0] if words[0] in _OTHER_BUILTINS or words[0] in BUILTINS else ""
+            return str(doubt)
+        return ""
+
+    def _prove(self, words: Words) -> None:
+        if words[0] == "cd":
+            self._change_folder(words[1:])
+            return
+        before_end = words[: words.index("--")] if "--" in words else words
+        if not self.alone and any(isinstance(w, Glob) and w.startswith(("*", "?", "[")) for w in before_end):
+            raise NotProved("a file may come that is named like an option")
+        reading = reading_of(words)
+        for folder in self.here:
+            self.surroundings.check(reading, folder)
+
+    def _change_folder(self, arguments: Sequence[str]) -> None:
+        operands = list(arguments[1:] if arguments[:1] == ["--"] else arguments)
+        if len(operands) != 1 or operands[0].startswith("-") or isinstance(operands[0], Glob):
+            raise NotProved("cd is not known to stay in the project")
+        for folder in self.here:
+            self.surroundings.check(Reading("cd", builtin=True), folder)
+        there = {self.surroundings.folder_below(folder, operands[0]) for folder in self.here}
+        self.all |= there
+        if len(self.all) > _MAX_POSSIBLE_FOLDERS:
+            raise NotProved("there are too many folders it may be run in")
+        self.here = there
+
+
+def reading_of(words: Words) -> Reading:
+    """What a simple command reads. Raises NotProved where it may do anything else."""
     program, *arguments = words
-    if any(type(word) is Glob and word[0] in "*?[-" for word in arguments):
-        return False  # a file may be named like an option
-    options = _WRITING_OPTIONS.get(program, frozenset())
-    if any(word == option or word.startswith(f"{option}=") for word in arguments for option in options):
-        return False
+    if program in BUILTINS:
+        return replace(BUILTINS[program](arguments), program=program, builtin=True)
+    if program in LANGUAGES and arguments not in (["--version"], ["--help"]):
+        return LANGUAGES[program](arguments)
     if program == "git":
-        opens_pager = any(word.startswith("-O") for word in arguments)
-        return bool(arguments) and arguments[0] in _READ_ONLY_GIT_COMMANDS and not opens_pager
-    return program in _READ_ONLY_PROGRAMS
+        return reading_of_git(arguments)
+    reading = reading_of_version(program, arguments) or reading_of_tabled(program, arguments)
+    if reading is None:
+        raise NotProved(f"{program} is not known to only read")
+    return reading

@@ -7,15 +7,15 @@ a question. Within the wall a command needs no question; without one what cannot
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal, get_args
 
+from .allow_rules import ReadingJudge, coverage
 from .always_allow import safe_prefix
 from .deny_rules import forbids
 from .destructive import is_destructive
-from .rule_syntax import OPENING, Rule, is_exactly, pattern_words
-from .shell_syntax import Words, parse_simple_commands
+from .rule_syntax import OPENING, Rule, is_exactly
 
 if TYPE_CHECKING:
     from tools.base import Access
@@ -29,7 +29,8 @@ _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 class PermissionRules:
     """The mode and the rules in force in the project `folder`, a real path.
 
-    `wall` tells whether commands are walled in; with `wall_required` none runs without a wall.
+    `wall` tells whether commands are walled in; with `wall_required` none runs without a wall. Without
+    `reading` no command is known to only read.
     """
 
     mode: Mode = "manual"
@@ -38,6 +39,7 @@ class PermissionRules:
     folder: str = ""
     wall: bool = False
     wall_required: bool = False
+    reading: ReadingJudge | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +76,26 @@ def may_leave(rules: PermissionRules) -> bool:
     return rules.mode in ("manual", "acceptEdits")
 
 
+def only_reads(access: Access, rules: PermissionRules) -> bool:
+    """Whether a command is proved to change nothing, whatever the rules allow."""
+    return not coverage(access.target, access.cwd or rules.folder, (), rules.reading).doubt
+
+
 def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
     if access.kind == "none":
         return Verdict("allow")
     for rule in rules.deny:
         if rule.tool == tool and _denies(rule, access, rules.folder):
             return Verdict("deny", f"the rule {rule} denies this")
-    allowed = any(rule.tool == tool and _allows(rule, access, rules.folder) for rule in rules.allow)
     if access.kind == "run":
-        return _judge_command(tool, access.target, rules, allowed)
+        return _judge_command(tool, access, rules)
+    allowed = any(rule.tool == tool and _allows(rule, access, rules.folder) for rule in rules.allow)
     return _judge_path(tool, access, rules.mode, allowed)
 
 
-def _judge_command(tool: str, line: str, rules: PermissionRules, allowed: bool) -> Verdict:
-    """`allowed` tells that a rule of the tool allows the line: that does not open the wall."""
+def _judge_command(tool: str, access: Access, rules: PermissionRules) -> Verdict:
+    """A rule of the tool that allows the line does not open the wall."""
+    line = access.target
     opened = rules.mode == "bypassPermissions" or (rules.mode != "plan" and _opens(rules, line))
     walled = rules.wall and not opened
     if is_destructive(line):
@@ -96,10 +104,12 @@ def _judge_command(tool: str, line: str, rules: PermissionRules, allowed: bool) 
         return Verdict("allow", walled=walled)
     if rules.wall_required and not rules.wall:
         return Verdict("deny", "commands have to be walled in, and there is no wall here")
+    allow = () if rules.mode == "plan" else [rule for rule in rules.allow if rule.tool == tool]
+    covered = coverage(line, access.cwd or rules.folder, allow, rules.reading)
+    if opened or not covered.doubt:
+        return Verdict("allow", rule=covered.rule)
     if rules.mode == "plan":
         return Verdict("deny", "the mode is plan: without a wall only what is sure to read only runs")
-    if opened or allowed:
-        return Verdict("allow")
     prefix = safe_prefix(line)
     return Verdict("ask", "it runs a command", None if prefix is None else Rule(tool, prefix))
 
@@ -135,8 +145,6 @@ def _denies(rule: Rule, access: Access, folder: str) -> bool:
 
 
 def _allows(rule: Rule, access: Access, folder: str) -> bool:
-    if access.kind == "run":
-        return _covers(rule, access.target)
     if rule.pattern is None:
         return not (access.outside or access.protected)
     return _path_matches(rule.pattern, access.target, folder)
@@ -145,20 +153,3 @@ def _allows(rule: Rule, access: Access, folder: str) -> bool:
 def _path_matches(pattern: str, path: str, folder: str) -> bool:
     relative = path.removeprefix(folder.rstrip("/") + "/")
     return fnmatchcase(path, pattern) or fnmatchcase(relative, pattern)
-
-
-def _covers(rule: Rule, line: str) -> bool:
-    """Whether an allow rule covers a command line: every simple command in it, or exactly this line."""
-    if rule.pattern is None:
-        return True
-    commands = None if rule.exact else parse_simple_commands(line)
-    if commands is None:
-        return is_exactly(rule, line)
-    wanted = pattern_words(rule.pattern)
-    return all(_starts_with(words, wanted) for words in commands)
-
-
-def _starts_with(words: Words, wanted: Words) -> bool:
-    if wanted == ["git"] and words[1:] and words[1].startswith("-"):
-        return False  # git -c, --exec-path and their like name programs to run
-    return len(words) >= len(wanted) and all(fnmatchcase(w, p) for w, p in zip(words, wanted, strict=False))

@@ -1,0 +1,193 @@
+"""Whether a repository's settings could make git run a program while it only looks.
+
+No variable keeps git from running textconv programs, filters and programs that check signatures. So their
+settings are searched for: in the files of the person and the system, of every repository that a folder may
+belong to, of its submodules, and in what those include. Anything like such a setting counts, wherever in the
+file it stands.
+"""
+
+from __future__ import annotations
+
+# Settings are found as git finds them.
+# ruff: noqa: PTH112, PTH113, PTH118, PTH120, PTH123, PTH208
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tools.base import ToolError
+from tools.resolve_path import canonical_path, is_inside
+
+from .option_syntax import NotProved
+
+_MAX_SETTINGS_BYTES = 1_000_000  # of one file; people's have some thousand
+_MAX_INDEX_BYTES = 64_000_000
+_MAX_FILES = 60  # of settings, read for one verdict
+# Variables that steer git are not known to be harmless but for these.
+_HARMLESS_VARIABLES = re.compile(
+    r"GIT_(?:(?:AUTHOR|COMMITTER|MERGE|PS1|PROMPT|SSL|HTTP|CURL|LFS|PREVIOUS)_\w+|BRANCH|COMMIT|URL|EDITOR"
+    r"|SEQUENCE_EDITOR|PAGER|TERMINAL_PROMPT|ASKPASS|SSH|SSH_COMMAND|OPTIONAL_LOCKS|NO_LAZY_FETCH|CONFIG_(?:COUNT|NOSYSTEM|GLOBAL|SYSTEM)"
+    r"|CONFIG_(?:KEY|VALUE)_\d+|CEILING_DIRECTORIES|DISCOVERY_ACROSS_FILESYSTEM)"
+)
+# Settings that are dangerous whatever is shown; and those that are for a look into contents. An fsmonitor
+# that is no truth value is a program (git before 2.31 does not hear that it must not run).
+_ALWAYS = re.compile(
+    r"\bshowsignature\b|%G|\bpromisor\b|\bpartialclone\b"
+    r"|\bfsmonitor\s*=\s*+(?!(?:true|false|yes|no|on|off|[01])\s*$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_FOR_CONTENTS = re.compile(
+    r"\b(?:textconv|clean|smudge|process|command|external)\s*=|\bsubmodule\s*=\s*\"?diff|\bsubmodulesummary\b",
+    re.IGNORECASE,
+)
+_LARGE_FILES = re.compile(
+    r"^\s*(?:clean\s*=\s*git-lfs clean -- %f|smudge\s*=\s*git-lfs smudge -- %f"
+    r"|process\s*=\s*git-lfs filter-process)[ \t]*$",
+    re.MULTILINE,
+)
+_PATH = re.compile(r"\bpath\s*=[ \t]*(.*)", re.IGNORECASE)
+_WORK_TREE = re.compile(r"\bworktree\s*=[ \t]*(.*)", re.IGNORECASE)
+_PLAIN_VALUE = re.compile(r'"?([^"\\;#]+?)"?[ \t\r]*')
+_SUBMODULE_MODE = b"\x00\x00\xe0\x00"  # of an entry of the index
+_NAME_OFFSETS = (38, 40, 50, 52)  # from the mode to the name: SHA-1 or SHA-256, without or with more flags
+
+
+class GitSettings:
+    """The settings that git would read in a folder; each file is read once."""
+
+    def __init__(self, environ: Mapping[str, str], project: str, contents: bool) -> None:
+        self.environ = environ
+        self.project = project
+        self.contents = contents
+        self._read: set[str] = set()
+        self._repositories: set[str] = set()
+
+    def check(self, folder: str) -> None:
+        """Raises NotProved where a setting names a program that could run, or may do so."""
+        for name in self.environ:
+            if name.startswith("GIT_") and not _HARMLESS_VARIABLES.fullmatch(name):
+                raise NotProved(f"{name} steers git")
+        for at in range(100):
+            key = self.environ.get(f"GIT_CONFIG_KEY_{at}")
+            if key is None:
+                break
+            self._check_text(f"{key.rpartition('.')[2]} = {self.environ.get(f'GIT_CONFIG_VALUE_{at}')}", "")
+        for path in self._of_person():
+            self._check_file(path)
+        for above in (Path(folder), *Path(folder).parents):
+            self._check_repository(str(above))
+
+    def _of_person(self) -> Iterator[str]:
+        home = self.environ.get("HOME", "")
+        settings = self.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+        yield self.environ.get("GIT_CONFIG_SYSTEM") or "/etc/gitconfig"
+        yield "/usr/local/etc/gitconfig"
+        yield "/opt/homebrew/etc/gitconfig"
+        if given := self.environ.get("GIT_CONFIG_GLOBAL"):
+            yield given
+        yield f"{settings}/git/config"
+        yield f"{home}/.gitconfig"
+
+    def _check_repository(self, folder: str) -> None:
+        """The repository whose working folder this is, if it is one; a bare one is none that is known."""
+        if os.path.lexists(f"{folder}/HEAD") and (
+            os.path.lexists(f"{folder}/objects") or os.path.lexists(f"{folder}/commondir")
+        ):
+            raise NotProved(f"{folder} looks like a bare repository")
+        if folder in self._repositories or not os.path.lexists(f"{folder}/.git"):
+            return
+        self._repositories.add(folder)
+        git_dir = self._git_dir(folder)
+        common = _first_line(f"{git_dir}/commondir")
+        shared = os.path.join(git_dir, common) if common else git_dir
+        for path in (f"{shared}/config", f"{shared}/config.worktree", f"{git_dir}/config.worktree"):
+            self._check_file(path)
+        if self.contents:
+            for below in _submodules(git_dir):
+                self._check_repository(f"{folder}/{below}")
+
+    def _git_dir(self, folder: str) -> str:
+        path = f"{folder}/.git"
+        if os.path.isdir(path):
+            return path
+        line = _first_line(path)
+        return os.path.join(folder, line.removeprefix("gitdir:").strip())
+
+    def _check_file(self, path: str) -> None:
+        if path in self._read:
+            return
+        self._read.add(path)
+        if len(self._read) > _MAX_FILES:
+            raise NotProved("git has too many files of settings")
+        self._check_text(_text(path), path)
+
+    def _check_text(self, text: str, path: str) -> None:
+        for pattern in (_ALWAYS, _FOR_CONTENTS) if self.contents else (_ALWAYS,):
+            if found := pattern.search(_LARGE_FILES.sub("", text)):
+                raise NotProved(f"git could run a program: {path} has {found[0].strip()}")
+        for match in _WORK_TREE.finditer(text):
+            if not is_inside(_canonical(self._path(match[1], path)), self.project):
+                raise NotProved(f"{path} moves the working folder")
+        for match in _PATH.finditer(text):
+            self._check_file(self._path(match[1], path))
+
+    def _path(self, value: str, path: str) -> str:
+        """The path that a value in the file `path` names."""
+        plain = _PLAIN_VALUE.fullmatch(value)
+        if plain is None or (plain[1].startswith(("%", "~")) and not plain[1].startswith("~/")):
+            raise NotProved(f"{path} has a path of a form that is not known")
+        if plain[1].startswith("~/"):
+            return self.environ.get("HOME", "") + plain[1][1:]
+        return os.path.join(os.path.dirname(path), plain[1])
+
+
+def _canonical(path: str) -> str:
+    try:
+        return canonical_path(path)
+    except ToolError as error:
+        raise NotProved(str(error)) from error
+
+
+def _text(path: str) -> str:
+    return _bytes(path, _MAX_SETTINGS_BYTES).decode("latin-1")
+
+
+def _bytes(path: str, limit: int) -> bytes:
+    """What stands in a regular file; nothing where there is none."""
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return b""
+    except (OSError, ValueError) as error:
+        raise NotProved(f"{path} cannot be read") from error
+    with open(opened, "rb") as file:
+        found = os.fstat(opened)
+        if not os.path.isfile(path) or found.st_size > limit:
+            raise NotProved(f"{path} is no file of settings")
+        return file.read(limit)
+
+
+def _first_line(path: str) -> str:
+    return _text(path).partition("\n")[0].strip() if os.path.isfile(path) else ""
+
+
+def _submodules(git_dir: str) -> Iterator[str]:
+    """Folders, relative to the working one, that the index names as repositories, and perhaps others.
+
+    Raises NotProved where the index shortens names.
+    """
+    try:
+        names = [name for name in os.listdir(git_dir) if name == "index" or name.startswith("sharedindex.")]
+    except OSError:
+        names = []
+    for name in names:
+        data = _bytes(f"{git_dir}/{name}", _MAX_INDEX_BYTES)
+        at = data.find(_SUBMODULE_MODE)
+        while at >= 0:
+            if data[4:8] == b"\x00\x00\x00\x04":
+                raise NotProved("the index of the repository shortens names")
+            for offset in _NAME_OFFSETS:
+                path = data[at + offset : data.find(b"\x00", at + offset)]
+                if 0 < len(path) < 4096:
+                    yield os.fsdecode(path)
+            at = data.find(_SUBMODULE_MODE, at + 1)

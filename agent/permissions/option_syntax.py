@@ -1,0 +1,133 @@
+"""Splits the arguments of a program by a list of the options that it may have. Pure.
+
+What is not on the list may do anything: an unknown option, an abbreviated one, any letter of a bundle.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from .shell_syntax import Glob
+
+_NUMBER_OPTION = re.compile(r"-\d+", re.ASCII)
+_NAMES_OF_FILES = frozenset({"include", "exclude", "exclude-dir", "glob", "iglob", "ignore", "hide"})
+
+
+class NotProved(Exception):
+    """A command is not known to only read. The text is for people: the word, and why."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options that a program may have, "--" apart.
+
+    flags     letters without a value
+    valued    letters with a value, in the same word or the next
+    attached  letters that may have a value, in the same word only
+    words     long options: `name`, `name=` with a value, `name=?` with one that is never the next word
+    numbers   whether `-5` is an option
+    """
+
+    flags: str = ""
+    valued: str = ""
+    attached: str = ""
+    words: str = ""
+    numbers: bool = False
+
+    @cached_property
+    def long(self) -> Mapping[str, str]:
+        """The names of the long options, each with how it takes a value: "", "=" or "=?"."""
+        return {word.rstrip("=?"): word[len(word.rstrip("=?")) :] for word in self.words.split()}
+
+    def __or__(self, other: Options) -> Options:
+        return Options(
+            self.flags + other.flags,
+            self.valued + other.valued,
+            self.attached + other.attached,
+            f"{self.words} {other.words}",
+            self.numbers or other.numbers,
+        )
+
+
+@dataclass(slots=True)
+class SplitArguments:
+    """Options by name with their values ("" where there is none), and the other words in their order."""
+
+    options: dict[str, list[str]] = field(default_factory=dict)
+    operands: list[str] = field(default_factory=list)
+
+    def has(self, *names: str) -> bool:
+        return not self.options.keys().isdisjoint(names)
+
+    def values(self, *names: str) -> list[str]:
+        return [value for name in names for value in self.options.get(name, ())]
+
+
+def split_arguments(arguments: Sequence[str], allowed: Options) -> SplitArguments:
+    """Raises NotProved for an option that is not allowed."""
+    split = SplitArguments()
+    waiting = list(reversed(arguments))
+    while waiting:
+        word = waiting.pop()
+        if word == "--":
+            split.operands += reversed(waiting)
+            break
+        if isinstance(word, Glob) and word.startswith("-"):
+            _take_glob(split, word, allowed)
+        elif word == "-" or not word.startswith("-"):
+            split.operands.append(word)
+        elif word.startswith("--"):
+            _take_long(split, word, allowed, waiting)
+        else:
+            _take_letters(split, word, allowed, waiting)
+    return split
+
+
+def _take_glob(split: SplitArguments, word: Glob, allowed: Options) -> None:
+    """A file may be named like any option; behind `--name=` only like this one."""
+    name, _, value = word.pattern.removeprefix("--").partition("=")
+    if name not in _NAMES_OF_FILES or name not in allowed.long:
+        raise NotProved(f"a file may be named like an option and match {word}")
+    split.options.setdefault(name, []).append(value)
+
+
+def _take_long(split: SplitArguments, word: str, allowed: Options, waiting: list[str]) -> None:
+    name, equals, value = word[2:].partition("=")
+    kind = allowed.long.get(name)
+    if kind is None or (equals and not kind):
+        raise NotProved(f"{word.partition('=')[0]} is not known to only read")
+    if kind == "=" and not equals:
+        value = _next_word(word, waiting)
+    split.options.setdefault(name, []).append(value)
+
+
+def _take_letters(split: SplitArguments, word: str, allowed: Options, waiting: list[str]) -> None:
+    if allowed.numbers and _NUMBER_OPTION.fullmatch(word):
+        split.options.setdefault("number", []).append(word[1:])
+        return
+    for at, letter in enumerate(word[1:], 1):
+        if letter in allowed.flags and not (letter in allowed.attached and word[at + 1 :]):
+            split.options.setdefault(letter, []).append("")
+            continue
+        if letter in allowed.attached:
+            split.options.setdefault(letter, []).append(word[at + 1 :])
+        elif letter in allowed.valued:
+            split.options.setdefault(letter, []).append(word[at + 1 :] or _next_word(f"-{letter}", waiting))
+        else:
+            raise NotProved(f"-{letter} is not known to only read")
+        return
+
+
+def _next_word(option: str, waiting: list[str]) -> str:
+    """The value of an option. One like an option is none: another edition of the program may have it so."""
+    if not waiting:
+        raise NotProved(f"{option} has no value")
+    value = waiting.pop()
+    if isinstance(value, Glob) or (
+        value.startswith("-") and value != "-" and not _NUMBER_OPTION.fullmatch(value)
+    ):
+        raise NotProved(f"{value} is an odd value of {option}")
+    return value

@@ -1,0 +1,229 @@
+"""What the proof that a command only reads has to know of the system: programs, files, settings of git."""
+
+from __future__ import annotations
+
+# The proof follows links itself; a Path would drop the dots that have to be judged.
+# ruff: noqa: PTH113, PTH118, PTH119, PTH120, PTH123
+import os
+import re
+from collections import deque
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from tools.base import ToolError
+from tools.guarded_names import is_protected
+from tools.resolve_path import canonical_path, is_inside
+from tools.text_encoding import word_set
+
+from .git_settings import GitSettings
+from .option_syntax import NotProved
+from .read_only import prove_line
+from .reading_programs import Reading
+from .shell_syntax import Glob, Words
+
+_ALSO_READABLE = "/usr"
+_NEVER_READABLE = ("/proc", "/sys", "/dev")  # even where all of the system is the project
+# A character that stood in quotes, one that is special, text.
+_EDITIONS = re.compile(r"\s*(?:[A-Za-z0-9][\w.+-]*\s*)*", re.ASCII)
+_MAX_EDITIONS_BYTES = 4_096
+_QUOTED_CHARACTER = re.compile(r"\[([*?[])\]")
+_GLOB_PARTS = re.compile(r"\[([*?[])\]|([*?[])|([^*?[]+)")
+_MAX_MATCHES = 5_000  # names compared with one glob
+# Of the entries of a folder that is searched, the ones nearest to it: there lie the files that hold secrets.
+# Reading more takes longer than a verdict may.
+_MAX_SEARCHED = 1_500
+# Names that are asked about where a command names them, but not where it passes by: what tools keep settings
+# in that are mostly no secrets, and what this program wrote itself.
+_PASSED_BY = word_set(".makeroom .transcripts .task_outputs .docker .npmrc .pypirc")
+_UNSEARCHED = word_set(".git .transcripts .task_outputs")
+
+
+class ProjectSurroundings:
+    """Commands run in the project `folder`, a real path, with the environment `environ`."""
+
+    def __init__(self, folder: str, environ: Mapping[str, str]) -> None:
+        self.folder = folder
+        self.environ = environ
+
+    def doubts(self, line: str, folder: str) -> list[tuple[Words, str]] | None:
+        """See allow_rules.ReadingJudge."""
+        return prove_line(line, folder, self)
+
+    def check(self, reading: Reading, folder: str) -> None:
+        """Raises NotProved where the command, run in `folder`, may run or read something else."""
+        self._check_program(reading, folder)
+        for word in reading.paths:
+            for path in _matches(word, folder):
+                self._check_path(path, word)
+        for word in reading.revisions:
+            self._check_revision(word, folder)
+        for word in reading.trees:
+            for path in _matches(word, folder):
+                self._check_tree(_canonical(path), reading)
+        if reading.git:
+            GitSettings(self.environ, self.folder, reading.git == "contents").check(folder)
+
+    def folder_below(self, folder: str, path: str) -> str:
+        """Where `cd` leads. Raises NotProved outside the project, and where a link is on the way."""
+        there = _canonical(os.path.join(folder, path))
+        if not is_inside(there, self.folder):
+            raise NotProved(f"{path} is outside the project")
+        if there != os.path.normpath(os.path.join(folder, path)):
+            raise NotProved(f"{path} leads through a link")
+        return there
+
+    def _check_program(self, reading: Reading, folder: str) -> None:
+        name = reading.program
+        if f"BASH_FUNC_{name}%%" in self.environ:
+            raise NotProved(f"{name} is a function of the environment")
+        if reading.builtin:
+            return
+        found = self._program(name, folder)
+        if found is None:
+            raise NotProved(f"{name} was not found on PATH")
+        real = _canonical(found)
+        if is_inside(real, self.folder) or is_inside(_canonical(os.path.dirname(found)), self.folder):
+            raise NotProved(f"{name} is a program of the project")
+        if reading.version and not _is_program_itself(name, real):
+            self._check_shim(name, real, folder)
+
+    def _check_shim(self, name: str, real: str, folder: str) -> None:
+        """pyenv runs the edition that a file of the project names: a name, and no path of something else."""
+        above = (folder, *map(str, Path(folder).parents))
+        chosen = [_first_text(f"{place}/.python-version") for place in above]
+        is_shim = name.startswith("python") and "/shims/" in real and "pyenv" in real
+        if not is_shim or not all(map(_EDITIONS.fullmatch, chosen)):
+            raise NotProved(f"{name} may choose what it runs")
+        self._check_program(Reading("bash"), folder)
+
+    def _program(self, name: str, folder: str) -> str | None:
+        """The file that the shell would run."""
+        for entry in self.environ.get("PATH", "").split(":"):
+            path = os.path.join(folder, entry, name)
+            if os.path.isfile(path) and os.access(path, os.X_OK):
+                return path
+        return None
+
+    def _check_path(self, path: str, word: str) -> None:
+        real = _canonical(path)
+        if real == "/dev/null":
+            return
+        inside = is_inside(real, self.folder) or is_inside(real, _ALSO_READABLE)
+        if not inside or any(is_inside(real, place) for place in _NEVER_READABLE):
+            raise NotProved(f"{word} is outside the project")
+        if is_protected(real, "read"):
+            raise NotProved(f"{word} may hold secrets")
+
+    def _check_revision(self, word: str, folder: str) -> None:
+        """An operand of git: a path where it looks like one or is one, else the name of an object."""
+        steps = word.split("/")
+        for path in _matches(word, folder):
+            if word.startswith("/") or ".." in steps or isinstance(word, Glob) or os.path.lexists(path):
+                self._check_path(path, word)
+        if is_protected("/" + word.rpartition(":")[2], "read"):
+            raise NotProved(f"{word} may hold secrets")
+
+    def _check_tree(self, root: str, reading: Reading) -> None:
+        """The names below a folder, those nearest first. Where links are followed none may be left unseen."""
+        waiting, seen, count = deque([root]), {root}, 0
+        while waiting:
+            for entry in _entries(waiting.popleft()):
+                count += 1
+                if count > _MAX_SEARCHED:
+                    if reading.follows:
+                        raise NotProved("there are too many files to look where links among them lead")
+                    return
+                if reading.visible and entry.name.startswith("."):
+                    continue
+                if entry.is_symlink():
+                    if not reading.follows:
+                        continue
+                    self._check_path(entry.path, entry.path)
+                self._check_name(entry.name, reading)
+                path = _canonical(entry.path) if entry.is_symlink() else entry.path
+                if entry.is_dir() and entry.name not in _UNSEARCHED and path not in seen:
+                    seen.add(path)
+                    waiting.append(path)
+
+    def _check_name(self, name: str, reading: Reading) -> None:
+        if name[0] not in ".iI" or name.lower() in _PASSED_BY or not is_protected(f"/{name}", "read"):
+            return
+        if any(fnmatchcase(name, pattern) for pattern in reading.left_out):
+            return
+        if not reading.names or any(fnmatchcase(name, pattern) for pattern in reading.names):
+            raise NotProved(f"it would read {name}, which may hold secrets")
+
+
+def _canonical(path: str) -> str:
+    try:
+        return canonical_path(path)
+    except ToolError as error:
+        raise NotProved(str(error).partition("\n")[0]) from error
+
+
+def _is_program_itself(name: str, real: str) -> bool:
+    """Whether a real path is the program of this name, and no script or other program that chooses one."""
+    try:
+        with open(real, "rb") as file:
+            start = file.read(2)
+    except OSError:
+        return False
+    return start != b"#!" and os.path.basename(real).startswith(name.rstrip("0123456789."))
+
+
+def _first_text(path: str) -> str:
+    """The beginning of a file, "" where there is none."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            return file.read(_MAX_EDITIONS_BYTES).decode("latin-1")
+    except OSError:
+        return ""
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except OSError:
+        return []
+
+
+def _matches(word: str, folder: str) -> list[str]:
+    """The paths that the shell may put in place of a word; more rather than fewer."""
+    as_it_stands = os.path.join(folder, word)
+    if not isinstance(word, Glob):
+        return [as_it_stands]
+    found, compared = ["/" if word.pattern.startswith("/") else folder], 0
+    for step in word.pattern.split("/"):
+        if not any(special for _, special, _ in _GLOB_PARTS.findall(step)):
+            literal = _QUOTED_CHARACTER.sub(r"\1", step)
+            found = [f"{path}/{literal}" for path in found]
+            continue
+        pattern = re.compile(_step_pattern(step), re.DOTALL)
+        names = [(path, name) for path in found for name in _names(path)]
+        compared += len(names)
+        if compared > _MAX_MATCHES:
+            raise NotProved(f"{word} may be too many files to look at")
+        names = [(path, name) for path, name in names if pattern.fullmatch(name)]
+        if word.startswith(step) and any(name.startswith("-") for _, name in names):
+            raise NotProved(f"a file is named like an option and may match {word}")
+        found = [f"{path}/{name}" for path, name in names]
+    return [*found, as_it_stands]
+
+
+def _names(folder: str) -> list[str]:
+    return [".", "..", *(entry.name for entry in _entries(folder))]
+
+
+def _step_pattern(step: str) -> str:
+    """A regular expression for a part of a glob; from a list of characters on anything may come.
+
+    A name that starts with a dot is only meant by a part that does.
+    """
+    found = "" if step.startswith(".") else r"(?!\.)"
+    for quoted, special, plain in _GLOB_PARTS.findall(step):
+        if special == "[":
+            return found + ".*"
+        found += {"*": ".*", "?": "."}.get(special, re.escape(quoted or plain))
+    return found

@@ -1,0 +1,183 @@
+"""A repository whose settings name programs: what could run them is asked about, and git is the judge."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tools.env_filter import filter_environment
+
+from .reading_project import ReadingProject
+
+LOOKS = [
+    "git status", "git diff", "git diff --stat", "git diff HEAD", "git show", "git log -p", "git log",
+    "git log -1",
+    "git blame a.py", "git stash list", "git grep x", "git ls-files -m", "git branch", "git rev-parse HEAD",
+    "git log --stat", "git diff --cached", "git show HEAD:a.py", "git describe --always", "git log --oneline",
+    "git reflog", "git shortlog HEAD", "git tag -l", "git cat-file -p HEAD:a.py", "git log -S x",
+]  # fmt: skip
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> ReadingProject:
+    made = ReadingProject(tmp_path)
+    made.commit()
+    sign(made)
+    (made.root / "evil").write_text(f"#!/bin/sh\necho ran >>{tmp_path}/ran\ncat\n")
+    (made.root / "evil").chmod(0o755)
+    (made.root / "a.py").write_text("changed\n")
+    return made
+
+
+def sign(project: ReadingProject) -> None:
+    """Let the newest commit have a signature, which nobody made."""
+    head, blank, message = project.git("cat-file", "commit", "HEAD").partition("\n\n")
+    lines = ("gpgsig -----BEGIN PGP SIGNATURE-----", " ", " x", " -----END PGP SIGNATURE-----")
+    (project.place / "commit").write_text("\n".join((head, *lines)) + blank + message)
+    signed = project.git("hash-object", "-t", "commit", "-w", str(project.place / "commit"))
+    project.git("update-ref", "HEAD", signed.strip())
+
+
+def fired(project: ReadingProject, line: str, folder: str = "") -> bool:
+    """Whether git ran the program when the line was run as a command is."""
+    ran = project.place / "ran"
+    ran.unlink(missing_ok=True)
+    (project.root / "a.py").touch()
+    subprocess.run(
+        ["/bin/bash", "--norc", "-c", line],
+        cwd=project.root / folder,
+        env=filter_environment(project.environ),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=30,
+    )
+    return ran.exists()
+
+
+def settings(project: ReadingProject, text: str, attributes: str = "* diff=x filter=x\n") -> None:
+    with (project.root / ".git/config").open("a") as file:
+        file.write(text)
+    (project.root / ".gitattributes").write_text(attributes)
+
+
+HOSTILE = {
+    "textconv": '[diff "x"]\n\ttextconv = ./evil\n',
+    "on one line": '[diff "x"]TextConv=./evil\n',
+    "command": '[diff "x"]\n\tcommand = ./evil\n',
+    "clean": '[filter "x"]\n\tclean = ./evil\n',
+    "process": '[filter "x"]\n\tprocess = ./evil\n\trequired = true\n',
+    "external": "[diff]\n\texternal = ./evil\n",
+    "signature": "[log]\n\tshowSignature\n[gpg]\n\tprogram = ./evil\n",
+    "pretty": "[format]\n\tpretty = %G?\n[gpg]\n\tprogram = ./evil\n",
+    "fsmonitor": "[core]\n\tfsmonitor = ./evil\n",
+    "behind a comment": "[core]\n\tfsmonitor = ./evil # true\n",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_where_a_setting_names_a_program_no_look_runs_it_unasked(project: ReadingProject, name: str) -> None:
+    settings(project, HOSTILE[name])
+    unasked = [line for line in LOOKS if project.runs(line)]
+    assert [line for line in unasked if fired(project, line)] == []
+    asked = [line for line in LOOKS if line not in unasked]
+    assert asked and ("fsmonitor" in HOSTILE[name] or any(fired(project, line) for line in asked))
+
+
+def test_what_cannot_fire_a_driver_stays_free(project: ReadingProject) -> None:
+    settings(project, HOSTILE["textconv"] + HOSTILE["clean"])
+    for line in ("git log --oneline", "git branch", "git rev-parse HEAD", "git stash list", "git remote -v"):
+        assert project.runs(line), line
+    assert not project.runs("git diff") and not project.runs("git log -p") and not project.runs("git status")
+
+
+def test_hooks_pagers_aliases_and_large_file_filters_need_no_question(project: ReadingProject) -> None:
+    text = "[core]\n\thooksPath = .husky\n\tpager = ./evil\n\tfsmonitor = true\n[alias]\n\tlog = !./evil\n"
+    large = "".join(f"\t{name} = git-lfs {name} -- %f\n" for name in ("clean", "smudge"))
+    settings(
+        project, f'{text}[filter "lfs"]\n{large}\tprocess = git-lfs filter-process\n', "*.bin filter=lfs\n"
+    )
+    hooks = project.root / ".git/hooks"
+    hooks.mkdir(exist_ok=True)
+    for place in (hooks, project.root / ".husky"):
+        place.mkdir(exist_ok=True)
+        for name in ("post-index-change", "post-checkout", "pre-commit", "fsmonitor-watchman"):
+            (place / name).symlink_to(project.root / "evil")
+    for line in LOOKS:
+        assert project.runs(line), line
+        assert not fired(project, line), line
+
+
+def test_settings_are_found_where_git_finds_them(project: ReadingProject) -> None:
+    (project.root / "more").write_text(HOSTILE["textconv"])
+    home = project.place / "home"
+    place_of: dict[Path, str] = {
+        project.root / ".git/config": '[include]\n\tpath = "../more"\n',
+        home / ".gitconfig": f'[includeIf "gitdir:{project.root}/"]\n\tpath={project.root}/more\n',
+        home / ".config/git/config": HOSTILE["textconv"],
+        project.root / ".git/config.worktree": HOSTILE["textconv"],
+    }
+    settings(project, "")
+    for path, text in place_of.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        before = path.read_text() if path.exists() else None
+        path.write_text((before or "") + text)
+        assert not project.runs("git diff"), path
+        path.unlink() if before is None else path.write_text(before)
+        assert project.runs("git diff"), path
+    project.environ |= {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "diff.x.textconv",
+        "GIT_CONFIG_VALUE_0": "./evil",
+    }
+    assert not project.runs("git diff")
+
+
+def test_a_repository_within_is_judged_by_its_own_settings(project: ReadingProject) -> None:
+    project.git("init", "-q", "inner")
+    (project.root / "inner/a.py").write_text("x\n")
+    project.git("add", ".", folder="inner")
+    project.git("commit", "-qm", "x", folder="inner")
+    project.git("add", "inner")
+    assert project.runs("git status") and project.runs("git diff")
+    with (project.root / "inner/.git/config").open("a") as file:
+        file.write('[filter "x"]\n\tclean = "./../evil"\n')
+    (project.root / "inner/.gitattributes").write_text("* filter=x\n")
+    (project.root / "inner/a.py").write_text("y\n")
+    assert not project.runs("git status") and not project.runs("git diff")
+    assert not project.runs("cd inner && git diff") and not project.runs("git diff", folder="inner")
+    project.git("config", "index.version", "4")
+    project.git("update-index", "--index-version", "4")
+    assert not project.runs("git status")
+
+
+def test_a_bare_repository_or_one_elsewhere_is_asked_about(project: ReadingProject) -> None:
+    project.git("init", "-q", "--bare", "bare")
+    assert not project.runs("git log", folder="bare") and not project.runs("cd bare && git status")
+    (project.root / "sub").mkdir()
+    (project.root / "sub/.git").write_text("gitdir: ../bare\n")
+    assert project.runs("git log --oneline", folder="sub")
+    with (project.root / "bare/config").open("a") as file:
+        file.write(HOSTILE["external"])
+    assert not project.runs("git diff", folder="sub")
+    project.environ["GIT_DIR"] = str(project.root / "bare")
+    assert not project.runs("git log --oneline")
+
+
+def test_a_working_folder_elsewhere_and_a_partial_clone_are_asked_about(project: ReadingProject) -> None:
+    for text in ("[core]\n\tworktree = /etc\n", '[remote "o"]\n\tpromisor = true\n'):
+        before = (project.root / ".git/config").read_text()
+        settings(project, text, "")
+        assert not project.runs("git status")
+        (project.root / ".git/config").write_text(before)
+    assert project.runs("git status")
+    settings(project, "[core]\n\tworktree = ..\n", "")
+    assert project.runs("git status")
+
+
+def test_settings_that_are_no_file_are_asked_about(project: ReadingProject) -> None:
+    (project.root / ".git/config").unlink()
+    os.mkfifo(project.root / ".git/config")
+    assert not project.runs("git log")

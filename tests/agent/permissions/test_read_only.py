@@ -1,0 +1,135 @@
+"""What only reads runs without a question, in every mode; what may do anything else does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.permissions.rule_syntax import parse_rules
+from agent.permissions.rules import MODES
+
+from .reading_project import ReadingProject, lines_of
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> ReadingProject:
+    """A project that is only looked at."""
+    made = ReadingProject(tmp_path_factory.mktemp("reading"))
+    made.commit()
+    (made.root / "link").symlink_to(made.place / "other/notes")
+    (made.root / "folder_link").symlink_to(made.place / "other")
+    return made
+
+
+@pytest.fixture
+def changing(tmp_path: Path) -> ReadingProject:
+    """A project of its own for one test."""
+    made = ReadingProject(tmp_path)
+    made.commit()
+    return made
+
+
+@pytest.mark.parametrize("line", lines_of("lines_that_read.txt"))
+def test_what_only_reads_the_project_runs_unasked(project: ReadingProject, line: str) -> None:
+    verdict = project.verdict(line)
+    assert verdict.answer == "allow", verdict
+
+
+@pytest.mark.parametrize("line", lines_of("lines_in_doubt.txt"))
+def test_what_may_do_more_or_reads_elsewhere_is_asked_about(project: ReadingProject, line: str) -> None:
+    assert not project.runs(line)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_reading_is_free_in_every_mode_but_not_against_a_deny_rule(
+    project: ReadingProject, mode: str
+) -> None:
+    line = "grep -rn x src | head"
+    assert project.verdict(line, mode=mode).answer == "allow"
+    assert project.verdict(line, mode=mode, deny=parse_rules("bash(grep)")).answer == "deny"
+
+
+def test_a_search_through_folders_is_asked_about_where_files_with_secrets_lie(
+    changing: ReadingProject,
+) -> None:
+    assert changing.runs("grep -r x .") and changing.runs("grep -r x src") and changing.runs("rg x")
+    (changing.root / "src/.env").write_text("KEY=1\n")
+    for line in (
+        "grep -r x .",
+        "grep -rn x src",
+        "grep -R x src",
+        "rg -uu x",
+        "rg --hidden x",
+        "diff -r src .",
+    ):
+        assert not changing.runs(line), line
+    left_out = ("grep -r --exclude='.env*' x .", "grep -r --include='*.py' x .", "grep -rn x src/deep")
+    for line in ("rg x", "rg -u x", "git grep x", "find . -name x", "ls -R", *left_out):
+        assert changing.runs(line), line
+    assert (
+        not changing.runs("ls src/.e*") and not changing.runs("cat src/.[e]nv") and changing.runs("cat src/*")
+    )
+    (changing.root / "src/.env").rename(changing.root / "src/.env.example")
+    assert changing.runs("grep -r x .")
+
+
+def test_a_search_that_follows_links_is_asked_about_where_they_lead_out(changing: ReadingProject) -> None:
+    assert changing.runs("grep -R x src")
+    (changing.root / "src/inside").symlink_to("../a.py")
+    assert changing.runs("grep -R x src")
+    (changing.root / "src/out").symlink_to(changing.place / "other")
+    assert changing.runs("grep -r x src")
+    assert not changing.runs("grep -R x src") and not changing.runs("diff -r src .")
+
+
+def test_a_file_named_like_an_option_makes_a_glob_one(changing: ReadingProject) -> None:
+    assert changing.runs("rg x *") and changing.runs("cat -- *")
+    assert not changing.runs("touch y; rg x *", "touch")
+    assert changing.runs("touch y; rg x ./*", "touch")
+    (changing.root / "--pre=sh").touch()
+    assert not changing.runs("rg x *") and not changing.runs("rg x -*")
+    assert changing.runs("rg x ./*")
+
+
+def test_a_program_of_the_project_is_not_taken_for_one_of_the_system(changing: ReadingProject) -> None:
+    own = changing.root / "bin/ls"
+    own.parent.mkdir()
+    own.write_text("#!/bin/sh\n")
+    system = changing.environ["PATH"]
+    for before in (str(own.parent), "bin", f"{changing.root}/src/../bin"):
+        changing.environ["PATH"] = f"{before}:{system}"
+        assert changing.runs("ls"), "not executable yet"
+        own.chmod(0o755)
+        assert not changing.runs("ls") and changing.runs("cat a.py")
+        own.chmod(0o644)
+    own.chmod(0o755)
+    beside = changing.place / "tools"
+    beside.mkdir()
+    (beside / "ls").symlink_to(own)
+    changing.environ["PATH"] = f"{beside}:{system}"
+    assert not changing.runs("ls")
+    changing.environ["PATH"] = f":{system}"
+    assert changing.runs("ls") and not changing.runs("cd bin && ls")
+
+
+def test_a_function_of_the_environment_is_no_program(changing: ReadingProject) -> None:
+    for name in ("ls", "echo", "cd"):
+        changing.environ[f"BASH_FUNC_{name}%%"] = "() { rm -r .; }"
+    assert not any(map(changing.runs, ("ls", "echo x", "cd src && pwd"))) and changing.runs("cat a.py")
+
+
+def test_a_version_is_asked_of_the_program_itself(changing: ReadingProject) -> None:
+    shims = changing.place / "home/.pyenv/shims"
+    shims.mkdir(parents=True)
+    for name in ("python3", "node"):
+        (shims / name).write_text("#!/bin/sh\n")
+        (shims / name).chmod(0o755)
+    assert changing.runs("git --version") and changing.runs("bash --version")
+    changing.environ["PATH"] = f"{shims}:{changing.environ['PATH']}"
+    assert not changing.runs("node --version")
+    assert changing.runs("python3 --version") and not changing.runs("python3 --version x")
+    (changing.root / ".python-version").write_text("3.12.1\nsystem\n")
+    assert changing.runs("python3 --version", folder="src")
+    (changing.root / ".python-version").write_text("../../project\n")
+    assert not changing.runs("python3 --version", folder="src")
