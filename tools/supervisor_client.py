@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from .command_socket import CommandHandle, CommandSocket, SupervisorLost
-from .process_supervisor import BOOT, CANNOT_ENCLOSE
+from .process_supervisor import CANNOT_ENCLOSE, boot
 from .wall import WallLevel, WallProfile
 
 _START_LIMIT_S = 10.0  # for a supervisor's first message; it takes 0.05
@@ -171,7 +171,7 @@ async def start_supervisor(
     With `enclose` a PID namespace is tried first (0.03 s more where that is denied). With a `profile`, a wall
     is being raised when this returns.
     """
-    for how in ("enclose", "plain") if enclose and sys.platform == "linux" else ("plain",):
+    for how in ("enclose", "refused") if enclose and sys.platform == "linux" else ("plain",):
         supervisor = _spawn(private, how)
         if profile is not None:
             supervisor.raise_wall(profile)
@@ -194,7 +194,7 @@ def _spawn(private: Path, how: str) -> SupervisorClient:
     ours, theirs = socket.socketpair()
     log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the supervisor
     utf8 = int(sys.getfilesystemencoding() == "utf-8")  # paths are encoded there as they are here
-    argv = [sys.executable, "-I", "-S", "-X", f"utf8={utf8}", "-c", BOOT]
+    argv = [sys.executable, "-I", "-S", "-X", f"utf8={utf8}", "-c", boot("serve", "main")]
     argv += [str(Path(__file__).parent), str(theirs.fileno()), str(private), how]
     needed = ("LC_ALL", "LC_CTYPE", "LANG", "LD_LIBRARY_PATH", "PYTHONHOME")  # by the interpreter
     environ = {name: os.environ[name] for name in needed if name in os.environ}

@@ -1,6 +1,6 @@
 """The process that starts commands for the agent, knows everything that they leave behind, and ends it.
 
-One runs for each session, started by BOOT, with nothing of ours imported but this package. Where the system
+One runs for each session, started by `boot`, with nothing of ours imported but this package. Where the system
 allows it, it is the first process (PID 1) of a PID namespace, with a /proc and pseudo-terminals of its own:
 commands neither see the agent nor can signal it, and the kernel ends them all when the supervisor ends.
 Elsewhere it is a subreaper, which inherits every orphan. It ends when the agent's end of the socket closes,
@@ -17,7 +17,10 @@ by the same protocol within the wall; its hello is `{"hello": level, "why"}`.
 
 from __future__ import annotations
 
-CANNOT_ENCLOSE = 77  # exit status: the system gives no namespaces, start it again with "plain"
-BOOT = (
-    "import sys; sys.path.append(sys.argv[1]); from process_supervisor.serve import main; main(*sys.argv[2:])"
-)
+CANNOT_ENCLOSE = 77  # exit status: the system gives no namespaces, start it again with "refused"
+
+
+def boot(module: str, function: str) -> str:
+    """The program that calls a function of this package, given the folder that the package is in and more."""
+    begin = "import sys; sys.path.append(sys.argv[1])"
+    return f"{begin}; from process_supervisor.{module} import {function} as main; main(*sys.argv[2:])"

@@ -27,7 +27,7 @@ MAX_PROCESSES = 4096  # of all commands together, where the kernel can count the
 
 
 def contain(how: str) -> bool:
-    """Become PID 1 of a namespace (`how` is "enclose": True) or subreaper ("plain": False).
+    """Become PID 1 of a namespace (`how` is "enclose": True) or subreaper ("plain", "refused": False).
 
     Only the process that shall serve returns. Raises OSError where the system gives no namespaces.
     """

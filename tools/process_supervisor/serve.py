@@ -12,12 +12,12 @@ from typing import Any
 from . import CANNOT_ENCLOSE
 from .sandbox import contain
 from .spawner import Spawner, serve_spawner
+from .wall_levels import raise_wall
 from .walled_mounts import hide_record
-from .walled_spawner import raise_wall
 
 
 def main(fd: str, folder: str, how: str) -> None:
-    """Serve the socket `fd` until it closes; remove `folder` then. `how` is "enclose" or "plain"."""
+    """Serve the socket `fd` until it closes; remove `folder` then. `how` is as in `contain`."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP):
         signal.signal(number, signal.SIG_IGN)
     os.set_inheritable(int(fd), False)
@@ -30,7 +30,7 @@ def main(fd: str, folder: str, how: str) -> None:
     end = socket.socket(fileno=int(fd))
     spawner = Spawner(end, enclosed)
     hidden: set[str] = set()
-    spawner.raise_wall = lambda profile, wall_fd: _raise_wall(profile, wall_fd, enclosed, hidden)
+    spawner.raise_wall = lambda profile, wall_fd: _raise_wall(profile, wall_fd, how, hidden)
     try:
         plain = "subreaper" if sys.platform == "linux" else "group"
         serve_spawner(spawner, {"hello": "namespace" if enclosed else plain})
@@ -38,17 +38,17 @@ def main(fd: str, folder: str, how: str) -> None:
         _remove(folder)
 
 
-def _raise_wall(profile: dict[str, Any], fd: int, enclosed: bool, hidden: set[str]) -> int:
+def _raise_wall(profile: dict[str, Any], fd: int, how: str, hidden: set[str]) -> int:
     """Fork a spawner of walled commands, which serves the socket `fd`; its pid, 0 where there is no wall.
 
     Our records are hidden from open commands as well; those of `hidden` are already.
     """
-    for path in profile["records"] if enclosed else ():
+    for path in profile["records"] if how == "enclose" else ():
         if path not in hidden:
             hide_record(path)
             hidden.add(path)
     with socket.socket(fileno=fd) as end:
-        return raise_wall(end, profile, enclosed)
+        return raise_wall(end, profile, how)
 
 
 def _remove(folder: str) -> None:

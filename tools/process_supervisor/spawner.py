@@ -44,6 +44,7 @@ class Spawner:
     def __init__(self, agent: socket.socket, enclosed: bool) -> None:
         self.agent, self.enclosed = agent, enclosed
         self.environ: Mapping[str, str] = {}  # over that of every command; "" takes a variable away
+        self.prefix: tuple[str, ...] = ()  # a program with options that starts every command
         self.raise_wall: Callable[[dict[str, Any], int], int] | None = None  # given a profile and a socket
         self.commands: dict[int, RunningCommand] = {}
         self.owners: dict[int, int] = {}  # child -> number of the command that it belongs to
@@ -107,7 +108,10 @@ class Spawner:
             env = {**request["env"], **self.environ, process_table.CALL_VARIABLE: str(number)}
             env = {name: value for name, value in env.items() if value or name not in self.environ}
             fresh: dict[str, Any] = {"setsid": True, "setsigmask": (), "setsigdef": _RESET_SIGNALS}
-            pid = os.posix_spawn(request["path"], request["argv"], env, file_actions=moves, **fresh)
+            path, argv = request["path"], request["argv"]
+            if self.prefix:
+                path, argv = self.prefix[0], [*self.prefix, path, *argv[1:]]
+            pid = os.posix_spawn(path, argv, env, file_actions=moves, **fresh)
         except OSError as error:
             self.send({"n": number, "errno": error.errno or errno.EIO})
         else:

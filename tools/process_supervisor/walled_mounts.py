@@ -37,10 +37,10 @@ _DEVICE_LINKS = {
     "ptmx": "pts/ptmx",
 }
 # In /proc: uid 0 may write there without a capability.
-_KERNEL_SETTINGS = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi")
-_KERNEL_SECRETS = ("kcore", "keys", "timer_list", "sched_debug", "kmsg")
+KERNEL_SETTINGS = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi")
+KERNEL_SECRETS = ("kcore", "keys", "timer_list", "sched_debug", "kmsg")
 _TEMPORARY = {"/tmp": "tmp", "/var/tmp": "var-tmp"}  # and their places on the stage
-_MAX_TEMPORARY_BYTES = 4 << 30  # of temporary files, which are in memory; at most a quarter of it
+MAX_TEMPORARY_BYTES = 4 << 30  # of temporary files, which are in memory; at most a quarter of it
 _MAX_SHARED_BYTES = 1 << 30  # of shared memory
 
 
@@ -60,7 +60,7 @@ def build_tree(profile: dict[str, Any]) -> dict[str, str]:
         set_mount(open_places[profile["folder"]], READ_ONLY)
     places = {profile["private"]: private, **open_places}
     hidden = _existing(profile["hidden"])
-    around = [path for path in hidden if any(_inside(place, path) for place in places)]
+    around = [path for path in hidden if any(inside(place, path) for place in places)]
     _make_stage(profile["stage"], around, list(places), devices)
     _mount_temporary()
     environ = {"TMPDIR": "/tmp", **mount_caches(_existing(profile["caches"]), layer)}
@@ -72,7 +72,7 @@ def build_tree(profile: dict[str, Any]) -> dict[str, str]:
             os.makedirs(place)
         attach_mount(fd, place)
     read_only = _existing(profile["read_only"])
-    for path in _ways_to(read_only, os.path.join(profile["folder"], ".git")):
+    for path in ways_to(read_only, os.path.join(profile["folder"], ".git")):
         mount(path, path, None, BIND | RECURSIVE)
     for path in read_only:
         with _where_it_is():
@@ -106,7 +106,7 @@ def _needed_places(profile: dict[str, Any]) -> list[str]:
 def _make_stage(folder: str, around: list[str], places: list[str], devices: dict[str, int]) -> None:
     """Mount the stage, prepare on it what is needed, and make it the current folder."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    size = min(memory // 4, _MAX_TEMPORARY_BYTES)
+    size = min(memory // 4, MAX_TEMPORARY_BYTES)
     mount("tmpfs", folder, "tmpfs", NO_SETUID | NO_DEVICES, f"mode=0700,size={size}")
     os.chdir(folder)
     for name, mode in {"secret": 0, "empty": 0o555, "tmp": 0o1777, "var-tmp": 0o1777}.items():
@@ -114,7 +114,7 @@ def _make_stage(folder: str, around: list[str], places: list[str], devices: dict
         os.chmod(name, mode)
     _make_file("secret-file", 0)
     for number, path in enumerate(around):
-        _make_shell(f"around-{number}", [place[len(path) :] for place in places if _inside(place, path)])
+        _make_shell(f"around-{number}", [place[len(path) :] for place in places if inside(place, path)])
     for name in ("pts", "shm", "mqueue"):
         os.makedirs(f"devices/{name}")
     for name, target in _DEVICE_LINKS.items():
@@ -150,7 +150,7 @@ def _mount_temporary() -> None:
                 mount(name, place, None, BIND)
 
 
-def _ways_to(paths: list[str], top: str) -> list[str]:
+def ways_to(paths: list[str], top: str) -> list[str]:
     """The folder `top` and those on the ways from it to the paths in it, outer ones first.
 
     Each becomes a mount: else it could be moved away, with what is protected in it, and be made anew.
@@ -176,10 +176,10 @@ def _mount_devices() -> None:
 
 def _mount_proc() -> None:
     mount("proc", "/proc", "proc", NO_SETUID | NO_DEVICES | NO_EXEC)
-    for name in _KERNEL_SETTINGS:
+    for name in KERNEL_SETTINGS:
         if os.path.exists(f"/proc/{name}"):
             _protect(f"/proc/{name}")
-    for name in _KERNEL_SECRETS:
+    for name in KERNEL_SECRETS:
         if os.path.exists(f"/proc/{name}"):
             mount("secret-file", f"/proc/{name}", None, BIND)
 
@@ -198,5 +198,5 @@ def _existing(paths: list[str]) -> list[str]:
     return sorted(path for path in paths if os.path.lexists(path))
 
 
-def _inside(path: str, folder: str) -> bool:
+def inside(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -1,0 +1,138 @@
+"""Where the system refuses us namespaces, commands are still walled in: through bwrap, or by Landlock."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.process_supervisor.bwrap_wall import bwrap_arguments
+from tools.process_supervisor.landlock import LEAST_ABI, landlock_abi
+
+LINUX = sys.platform == "linux" and os.uname().machine in ("x86_64", "aarch64")
+pytestmark = pytest.mark.skipif(not LINUX, reason="these are systems of Linux, on machines that we know")
+SECRET = Path("/etc/shadow")
+
+
+def session(folder: Path, kind: str, *lines: str) -> tuple[list[str], list[tuple[str, int]]]:
+    """What the wall is, and what walled commands write and exit with, on a system of that kind."""
+    process = [sys.executable, str(Path(__file__).with_name("restricted_process.py")), str(folder), kind]
+    ran = subprocess.run([*process, *lines], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads(ran.stdout)
+    return told["wall"], [(output, code) for output, code in told["told"]]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path.resolve() / "project"
+    (folder / ".git/hooks").mkdir(parents=True)
+    (folder / ".git/config").write_text("[core]\n")
+    (folder / ".env").write_text("KEY=1")
+    (folder / ".transcripts").mkdir()
+    (folder / ".transcripts/s.jsonl").write_text("record")
+    return folder
+
+
+@pytest.mark.skipif(landlock_abi() < LEAST_ABI, reason="Landlock is too old here")
+def test_in_a_container_of_docker_the_wall_is_landlock(project: Path) -> None:
+    (level, why), told = session(
+        project,
+        "docker",
+        "echo x > new && cat new",
+        f"echo x > {project.parent}/out",
+        "unshare -Ur true; id -u",
+    )
+    assert level == "landlock"
+    assert why.startswith("the system gives no namespaces; bwrap")
+    assert told[0] == ("x\n", 0)
+    assert told[1] == (f"bash: line 1: {project.parent}/out: Permission denied\n", 1)
+    assert "Operation not permitted" in told[2][0]
+
+
+BWRAP = shutil.which("bwrap") is not None and (
+    subprocess.run(["bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"], capture_output=True).returncode
+    == 0
+)
+
+
+@pytest.mark.skipif(not BWRAP, reason="bwrap is not installed, or may make no namespaces either")
+def test_where_only_bwrap_may_make_namespaces_it_builds_the_wall(project: Path) -> None:
+    refused = {
+        f"echo x > {project.parent}/out; echo private": "private",  # /tmp is its own
+        "echo x > /etc/out": "Read-only file system",
+        "echo evil > .git/config": "Read-only file system",
+        "echo evil > .git/hooks/pre-commit": "Read-only file system",
+        "mv .git other": "busy",
+        "cat .env": "Permission denied",
+        "rm -r .env": "busy",
+        "cat .transcripts/s.jsonl": "No such file",
+        "ls /run": "Permission denied",
+        "echo core > /proc/sys/kernel/core_pattern": "Read-only file system",
+        "cat /proc/1/environ": "Permission denied",
+        "mount -t tmpfs x /mnt": "denied|must be superuser",
+        "unshare -Ur true": "Operation not permitted",
+        "kill -9 1 && kill -0 1 && echo not permitted": "not permitted",
+        "exec 3<> /dev/tcp/192.0.2.1/80": "unreachable",
+    }  # fmt: skip
+    work = [
+        "echo x > new && cat new && mkdir a && mv new a && rm -r a",
+        "t=$(mktemp) && echo $t > /tmp/x && cat /tmp/x && touch /var/tmp/x /dev/shm/x",
+        "ps ax | wc -l; grep CapEff /proc/self/status",
+        "setsid -f sleep 300 >/dev/null 2>&1; exec 3<> /dev/tcp/127.0.0.1/9",
+        'script -qc "echo terminal" /dev/null',
+    ]
+    (level, why), told = session(project, "apparmor", *refused, *work)
+    assert (level, why) == ("namespaces", "the system gives no namespaces")
+    wrong = {
+        line: output
+        for (line, words), (output, _) in zip(refused.items(), told, strict=False)
+        if not any(word in output for word in words.split("|"))
+    }
+    assert wrong == {}
+    files, temporary, seen, loopback, terminal = (output for output, _ in told[len(refused) :])
+    assert files == "x\n"
+    assert temporary.startswith("/tmp/")
+    assert int(seen.split()[0]) < 9  # its title, PID 1, bash, ps, wc and one more bash
+    assert seen.split()[-1] == "0000000000000000"
+    assert "Connection refused" in loopback
+    assert terminal == "terminal\r\n"
+    assert not (project.parent / "out").exists()
+    assert (project / ".git/config").read_text() == "[core]\n"
+    assert (project / ".transcripts/s.jsonl").read_text() == "record"
+
+
+def test_the_options_for_bwrap_are_in_an_order_in_which_the_last_one_lies_above(project: Path) -> None:
+    home = project.parent / "home"
+    (home / ".ssh").mkdir(parents=True)
+    profile: dict[str, Any] = {
+        "folder": str(project), "private": str(home), "scratch": str(home), "writable": [], "proxy": None,
+        "hidden": [str(home / ".ssh"), str(project / ".env"), str(project.parent), str(project / "gone")],
+        "read_only": [str(project / ".git/config")], "records": [str(project / ".transcripts")],
+        "project_writable": True,
+    }  # fmt: skip
+    words = bwrap_arguments(profile, "/secret")
+
+    def at(*wanted: str) -> int:
+        places = range(len(words) - len(wanted) + 1)
+        return next(place for place in places if words[place : place + len(wanted)] == list(wanted))
+
+    above = str(project.parent)
+    order = [
+        at("--ro-bind", "/", "/"),
+        at("--perms", "0755", "--tmpfs", above),
+        at("--bind", str(project), str(project)),
+        at("--bind", f"{project}/.git", f"{project}/.git"),
+        at("--ro-bind", f"{project}/.git/config", f"{project}/.git/config"),
+        at("--ro-bind", "/secret", f"{project}/.env"),
+        at("--perms", "0555", "--tmpfs", f"{project}/.transcripts"),
+        at("--remount-ro", above),
+    ]
+    assert order == sorted(order)
+    assert not any("gone" in word for word in words)
+    fixed = bwrap_arguments({**profile, "project_writable": False}, "/secret")
+    assert f"--bind {project}" not in " ".join(fixed)
