@@ -13,6 +13,8 @@ import pytest
 from tools.process_supervisor.bwrap_wall import bwrap_arguments
 from tools.process_supervisor.landlock import LEAST_ABI, landlock_abi
 
+from .wall_escapes import ESCAPES
+
 LINUX = sys.platform == "linux" and os.uname().machine in ("x86_64", "aarch64")
 pytestmark = pytest.mark.skipif(not LINUX, reason="these are systems of Linux, on machines that we know")
 SECRET = Path("/etc/shadow")
@@ -104,6 +106,21 @@ def test_where_only_bwrap_may_make_namespaces_it_builds_the_wall(project: Path) 
     assert not (project.parent / "out").exists()
     assert (project / ".git/config").read_text() == "[core]\n"
     assert (project / ".transcripts/s.jsonl").read_text() == "record"
+
+
+@pytest.mark.sweep
+@pytest.mark.skipif(not BWRAP, reason="bwrap is not installed, or may make no namespaces either")
+@pytest.mark.parametrize("who", ["root", "ordinary"])
+def test_every_way_out_of_the_wall_of_bwrap_is_refused(who: str) -> None:
+    argv = [sys.executable, str(Path(__file__).with_name("wall_process.py")), who, "apparmor"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    if done.returncode == 77:
+        pytest.skip(f"no wall can be tried here as {who}: {done.stderr.strip()}")
+    met, found = map(json.loads, done.stdout.splitlines())
+    got_out = {name: met[name] for name, (right, _) in ESCAPES.items() if met[name] not in right.split("|")}
+    # Without layers over caches there is nothing in one to be led astray.
+    assert {name for name, how in got_out.items() if "layer" not in name or how != "EROFS"} == set()
+    assert found == {"alive": "alive", "unchanged": True, "cache": "oldbuilt", "record": "record"}
 
 
 def test_the_options_for_bwrap_are_in_an_order_in_which_the_last_one_lies_above(project: Path) -> None:

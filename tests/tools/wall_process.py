@@ -1,9 +1,10 @@
 """A session on a small machine of its own, whose walled commands try to get out of their project.
 
-`wall_process.py root|ordinary` lays out a home, a project and a folder outside of both in a file system in
-memory, which no other process sees, and prints two lines of JSON: what each attempt of wall_escapes.py met,
-and what was found afterwards. An exit with 77 says on stderr why it cannot be tried here. Started by root,
-an ordinary user is `nobody`.
+`wall_process.py root|ordinary [KIND]` lays out a home, a project and a folder outside of both in a file
+system in memory, which no other process sees, and prints two lines of JSON: what each attempt of
+wall_escapes.py met, and what was found afterwards. An exit with 77 says on stderr why it cannot be tried
+here. Started by root, an ordinary user is `nobody`. With a KIND of restricted_process.py the system refuses
+what it says there.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
+from tests.tools.restricted_process import restrict
 from tools.base import ToolContext
 from tools.jobs import DRAIN_LIMIT_S, command_runner
 from tools.process_supervisor.system_calls import NEW_MOUNTS, NEW_USER, PRIVATE, RECURSIVE, call, mount
@@ -112,9 +114,11 @@ async def output(runner: Any, line: str, folder: Path) -> str:
     return b"".join(pieces).decode("utf-8", "replace")
 
 
-async def main(who: str) -> None:
+async def main(who: str, kind: str = "") -> None:
     """Try everything in one session."""
     become(who)
+    if kind:
+        restrict(kind)
     home, project = PLACE / "home", PLACE / "project"
     os.environ["HOME"] = str(home)
     for name in [name for name in os.environ if name.startswith(("XDG_", "GIT_"))]:
@@ -154,8 +158,10 @@ async def main(who: str) -> None:
         "disks": [path.name for path in Path("/sys/block").iterdir()],
     }
     (project / "at.json").write_text(json.dumps(at))
+    escapes = PLACE / ESCAPES.name  # where it can be read in any case
+    escapes.write_bytes(ESCAPES.read_bytes())
     before = sorted((path, path.lstat().st_mtime_ns) for path in (PLACE / "outside").rglob("*"))
-    said = await output(runner, f'exec {sys.executable} -I -S {ESCAPES} "$(cat at.json)"', project)
+    said = await output(runner, f'exec {sys.executable} -I -S {escapes} "$(cat at.json)"', project)
     await output(runner, "kill -9 -1; kill -9 1", project)
     alive = await output(runner, "echo alive; setsid -f sh -c 'setsid -f sleep 300' 2>&1 >/dev/null", project)
     after = sorted((path, path.lstat().st_mtime_ns) for path in (PLACE / "outside").rglob("*"))
@@ -178,7 +184,7 @@ async def main(who: str) -> None:
 
 if __name__ == "__main__":
     try:
-        asyncio.run(main(sys.argv[1]))
+        asyncio.run(main(*sys.argv[1:]))
     except OSError as error:
         print(error, file=sys.stderr)
         sys.exit(CANNOT)

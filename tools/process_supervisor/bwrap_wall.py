@@ -15,10 +15,21 @@ from typing import Any, NoReturn
 
 from . import boot
 from .cache_layers import private_caches
-from .walled_mounts import KERNEL_SECRETS, KERNEL_SETTINGS, MAX_TEMPORARY_BYTES, inside, ways_to
+from .walled_mounts import (
+    KERNEL_SECRETS,
+    KERNEL_SETTINGS,
+    MAX_SHARED_BYTES,
+    MAX_TEMPORARY_BYTES,
+    inside,
+    ways_to,
+)
 
 _PLACES = ("/usr/bin/bwrap", "/bin/bwrap")  # where only root installs programs
-_TEMPORARY_PLACES = ("/tmp", "/var/tmp")
+_TEMPORARY_PLACES = {  # and how many bytes they may take
+    "/tmp": MAX_TEMPORARY_BYTES,
+    "/var/tmp": MAX_TEMPORARY_BYTES,
+    "/dev/shm": MAX_SHARED_BYTES,
+}
 _SECRET_FILE = "secret-file"  # in the private folder: empty, and nobody may read it
 _STDERR = 2
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
@@ -75,9 +86,9 @@ def bwrap_arguments(profile: dict[str, Any], secret: str) -> list[str]:
         arguments += ["--ro-bind", place, place] if os.path.exists(place) else []
     for place in (f"/proc/{name}" for name in KERNEL_SECRETS):
         arguments += ["--ro-bind", secret, place] if os.path.exists(place) else []
-    for place in _TEMPORARY_PLACES:
+    for place, size in _TEMPORARY_PLACES.items():
         if os.path.isdir(place) and not os.path.islink(place):
-            arguments += ["--perms", "1777", "--size", str(MAX_TEMPORARY_BYTES), "--tmpfs", place]
+            arguments += ["--perms", "1777", "--size", str(size), "--tmpfs", place]
     project = "--bind" if profile["project_writable"] else "--ro-bind"
     needed = (profile["private"], _PACKAGE)
     shown = [word for place in needed for word in ("--ro-bind", place, place)]

@@ -41,7 +41,7 @@ KERNEL_SETTINGS = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi")
 KERNEL_SECRETS = ("kcore", "keys", "timer_list", "sched_debug", "kmsg")
 _TEMPORARY = {"/tmp": "tmp", "/var/tmp": "var-tmp"}  # and their places on the stage
 MAX_TEMPORARY_BYTES = 4 << 30  # of temporary files, which are in memory; at most a quarter of it
-_MAX_SHARED_BYTES = 1 << 30  # of shared memory
+MAX_SHARED_BYTES = 1 << 30  # of shared memory
 
 
 def build_tree(profile: dict[str, Any]) -> dict[str, str]:
@@ -171,7 +171,7 @@ def _protect(path: str) -> None:
 def _mount_devices() -> None:
     mount("devices", "/dev", None, BIND | RECURSIVE)
     mount("devpts", "/dev/pts", "devpts", NO_SETUID | NO_EXEC, "newinstance,ptmxmode=0666,mode=0620")
-    mount("tmpfs", "/dev/shm", "tmpfs", NO_SETUID | NO_DEVICES, f"mode=1777,size={_MAX_SHARED_BYTES}")
+    mount("tmpfs", "/dev/shm", "tmpfs", NO_SETUID | NO_DEVICES, f"mode=1777,size={MAX_SHARED_BYTES}")
 
 
 def _mount_proc() -> None:
