@@ -18,7 +18,7 @@ MIN_PATH_CHARS = 6
 _CANDIDATE = re.compile(
     # Bounded and possessive: otherwise a long unbroken run, such as base64, takes quadratic time. No file
     # system takes a part of a path of more than 255 characters.
-    r"""(?:~?/)?(?:[\w.@+-]{1,255}+/)+[\w.@+-]{0,255}\w                     # a path
+    r"""(?:~?/)?(?:[\w.@+-]{1,255}+/)++[\w.@+-]{0,255}+                    # a path, and what ends a sentence
       | \b[\w-]{1,255}+(?:\.[\w-]{1,255}+){0,20}\.[A-Za-z]\w{0,4}\b        # a file name
       | \b[A-Za-z_]\w{5,}\b                                               # a word that may be an identifier
       | \b[0-9a-f]{7,40}\b""",
@@ -36,7 +36,7 @@ def names(text: str) -> set[str]:
 
 def name_counts(text: str) -> Counter[str]:
     """Every path and identifier in a text, with the number of its occurrences."""
-    found = Counter(_CANDIDATE.findall(text))
+    found = Counter(name.rstrip("/.@+-") for name in _CANDIDATE.findall(text))
     return Counter({name: times for name, times in found.items() if _is_name(name)})
 
 

@@ -44,6 +44,7 @@ SPLIT_PATTERN = (
     r"""|\s++$|\s*[\r\n]|\s+(?!\S)|\s"""
 )  # of tiktoken_ext.openai_public.cl100k_base, which itself would download the table
 ENCODED_AT_ONCE_CHARS = 50_000  # bounds the list of tokens and the regular expression's stack
+MAX_COUNTED_CHARS = 1_000_000  # 0.3 s at worst; no prompt of a session is as long
 BLOCK_FRAME_TOKENS = 4  # of a block that is more than text
 PIXELS_PER_TOKEN = 750  # of an image, by the API's documentation
 IMAGE_HEAD_CHARS = 64_000  # of base64, in which the size of an image is looked for
@@ -73,12 +74,16 @@ class TokenCounter:
                 self._table = None
 
     def text(self, text: str) -> int:
-        """Tokens of a text."""
+        """Tokens of a text; beyond MAX_COUNTED_CHARS by samples from all of it."""
         encoding = self._encoding
         if encoding is None:
             return _tokens_by_characters(text)
-        step = ENCODED_AT_ONCE_CHARS
-        return sum(len(encoding.encode_ordinary(text[at : at + step])) for at in range(0, len(text), step))
+        step, size = ENCODED_AT_ONCE_CHARS, len(text)
+        if size <= MAX_COUNTED_CHARS:
+            return sum(len(encoding.encode_ordinary(text[at : at + step])) for at in range(0, size, step))
+        starts = range(0, size - step, (size - step) // (MAX_COUNTED_CHARS // step - 1))
+        counted = [len(encoding.encode_ordinary(text[at : at + step])) for at in starts]
+        return round(sum(counted) / (len(counted) * step) * size)
 
     def blocks(self, blocks: tuple[Block, ...]) -> tuple[int, ...]:
         """Tokens of each block."""

@@ -43,7 +43,7 @@ _OUTPUT_HINTS = (  # a pattern, in any letter case, and what to do about it
         "run it with `!` in front",
     ),
     (
-        r"sudo: (?:a terminal is required|a password is required|.* must be owned by uid 0"
+        r"sudo: (?:a terminal is required|a password is required|.{1,200} must be owned by uid 0"
         r"|effective uid is not 0|The \"no new privileges\")",
         "sudo cannot ask for a password here, and has no rights in a user namespace: ask the person to "
         "run the command with `!` in front, or to start makeroom with MAKEROOM_NAMESPACE=off",

@@ -19,7 +19,9 @@ _CONTEXT_LINES = 3  # shown around a change in a diff, as in diff -u
 _MAX_COMPARED_LINES = 1_500  # of both sides; more of them are shown as one change
 _SNIPPET_LINES = 24
 _SNIPPET_WIDTH_CHARS = 2_000
-_PLACEHOLDER = re.compile(r"\[(?:cleared|snipped|folded|persisted)\b[^\]\n]*\br\d+(?:\.\d+)?\b[^\]\n]*\]")
+_BRACKETED = re.compile(r"\[(?:cleared|snipped|folded|persisted)\b[^\[\]\n]*+\]")
+_SHOWN_RECALL_ID = re.compile(r"\br\d{1,15}(?:\.\d{1,9})?\b")
+_OVERLAPPING_MATCHES = 10  # counted beyond those that can stand side by side
 _STORED_OUTPUT_TAG = "<persisted-output"
 
 
@@ -63,10 +65,11 @@ def source_text(data: bytes, text: str, form: TextForm) -> SourceText:
 
 
 def find_all(flat: str, piece: str) -> list[int]:
-    """Every place where the piece begins, overlapping ones too."""
-    found = []
+    """Every place where the piece begins, overlapping ones too; of many that overlap only some."""
+    found: list[int] = []
+    most = len(flat) // len(piece) + _OVERLAPPING_MATCHES
     place = flat.find(piece)
-    while place >= 0:
+    while place >= 0 and len(found) < most:
         found.append(place)
         place = flat.find(piece, place + 1)
     return found
@@ -152,7 +155,8 @@ def holds_placeholder(text: str) -> bool:
     Such as "[cleared: read src/a.py, 3,412 tokens; recall r57 shows it]". A model that sees it in its own
     earlier calls may copy it into a file.
     """
-    return _STORED_OUTPUT_TAG in text or _PLACEHOLDER.search(text) is not None
+    placeholders = (found[0] for found in _BRACKETED.finditer(text))
+    return _STORED_OUTPUT_TAG in text or any(map(_SHOWN_RECALL_ID.search, placeholders))
 
 
 def snippet(flat: str, start: int, end: int) -> str:

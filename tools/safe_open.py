@@ -6,9 +6,7 @@ appears in the path afterwards is an error.
 
 from __future__ import annotations
 
-import asyncio
 import errno
-import functools
 import hashlib
 import os
 import stat
@@ -17,10 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
 from typing import TypeVar
 
 from .base import ToolError
+from .daemon_threads import FileSystemSilent, in_daemon_thread
 from .resolve_path import one_line_path, suggestions
 
 FILE_TIMEOUT_S = 10.0  # a file system that takes longer to answer is given up
@@ -75,55 +73,14 @@ class FileContent:
 
 
 async def in_thread(timeout_s: float, work: Callable[[threading.Event], T]) -> T:
-    """Do blocking work in a daemon thread. It gets an event that is set when its result is no longer wanted.
-
-    Raises ToolError after `timeout_s`. A thread that hangs in a dead mount delays neither the session nor
-    the end of the program.
-    """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-    abandoned = threading.Event()
-
-    def act() -> None:
-        try:
-            settle = functools.partial(done.set_result, work(abandoned))
-        except BaseException as error:  # noqa: BLE001 - raised again where the future is awaited
-            settle = functools.partial(done.set_exception, error)
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(lambda: done.done() or settle())
-
-    _submit(act)
+    """As `in_daemon_thread`, but raises ToolError after `timeout_s`."""
     try:
-        async with asyncio.timeout(timeout_s):
-            return await done
-    except TimeoutError:
+        return await in_daemon_thread(timeout_s, work)
+    except FileSystemSilent:
         raise ToolError(
             f"The file system did not answer within {timeout_s:g} s.\n"
             "It may be a dead network mount, or a file that never ends; tell the person, or go on without it."
         ) from None
-    finally:
-        abandoned.set()
-
-
-# Threads without work take the next piece. An executor of the standard library would wait at the end of the
-# program for one that hangs.
-_idle_threads: list[SimpleQueue[Callable[[], None]]] = []
-os.register_at_fork(after_in_child=_idle_threads.clear)
-
-
-def _submit(work: Callable[[], None]) -> None:
-    try:
-        inbox = _idle_threads.pop()
-    except IndexError:
-        inbox = SimpleQueue()
-        threading.Thread(target=_serve, args=(inbox,), name="makeroom-files", daemon=True).start()
-    inbox.put(work)
-
-
-def _serve(inbox: SimpleQueue[Callable[[], None]]) -> None:
-    while True:
-        inbox.get()()
-        _idle_threads.append(inbox)
 
 
 @contextmanager

@@ -28,6 +28,7 @@ _INVISIBLE_CHAR = re.compile(f"[{INVISIBLE}]")
 # An emoji's joiner and its single variation selector are everyday text and not worth a warning.
 _SUSPICIOUS = re.compile(f"(?![\u200d\ufe0e\ufe0f])[{INVISIBLE}]|[\ufe00-\ufe0f]{{2,}}")
 _UNSAFE_CHAR = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{INVISIBLE}]")
+_UNSAFE_IN_NAME = re.compile(f"(?![{JOINERS}]){_UNSAFE_CHAR.pattern}")
 
 
 def cut_at_lines(head: str, tail: str) -> tuple[str, str]:
@@ -68,6 +69,11 @@ def count_invisible(text: str) -> int:
     emoji's joiner and its single selector.
     """
     return 0 if text.isascii() else sum(len(found[0]) for found in _SUSPICIOUS.finditer(text))
+
+
+def is_plain(text: str) -> bool:
+    """Whether people see every character of a name: none that a terminal would obey, hide or cannot show."""
+    return (text.isascii() and text.isprintable()) or _UNSAFE_IN_NAME.search(text) is None
 
 
 def escaped(text: str, keep: str = "\n\t") -> str:

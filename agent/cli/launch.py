@@ -15,6 +15,7 @@ from agent.app.config import has_credentials, load_config
 from agent.app.options import Options
 from agent.app.setup import RunSetup
 from agent.errors import AgentError, AuthenticationError, UsageError
+from tools.truncate import escaped
 from transcripts.masking import SecretMasks
 from transcripts.record_errors import StoreError
 from transcripts.secret_forms import secret_values
@@ -48,7 +49,7 @@ def run(options: Options) -> int:
         return _run(setup)
     except (AgentError, StoreError) as error:
         masks = SecretMasks(secret_values(os.environ))  # an error may quote a variable or an address
-        sys.stderr.write(f"makeroom: {masks.all(str(error))}\n")
+        sys.stderr.write(f"makeroom: {escaped(masks.all(str(error)))}\n")
         return error.code if isinstance(error, AgentError) else UsageError.code
     except KeyboardInterrupt:
         return 130

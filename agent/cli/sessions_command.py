@@ -89,7 +89,7 @@ def export_session(words: list[str], folder: Path) -> int:
     sid, folded = load_conversation(words[0], folder)
     target = words[1] if len(words) == 2 else f"{sid}.md"
     if target == "-":
-        return _print(export_text(folded, sid, ".md", masks=_masks()), raw=True)
+        return _print(export_text(folded, sid, ".md", masks=_masks()), raw=not sys.stdout.isatty())
     path = folder / Path(target).expanduser()
     text = export_text(folded, sid, path.suffix or ".md", masks=_masks())
     try:

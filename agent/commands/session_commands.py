@@ -151,7 +151,8 @@ def clipboard_command(environ: Mapping[str, str]) -> tuple[str, ...] | None:
         (environ.get("DISPLAY"), "xsel", "--clipboard", "--input"),
     )
     for usable, name, *options in known:
-        if usable and (path := shutil.which(name, path=environ.get("PATH", ""))):
+        path = shutil.which(name, path=environ.get("PATH", "")) if usable else None
+        if path is not None and path.startswith("/"):  # not a program of the folder that we stand in
             return (path, *options)
     return None
 

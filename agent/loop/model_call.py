@@ -22,7 +22,7 @@ from agent.errors import (
     TransientError,
 )
 from agent.events import Emit, Notice, ReplyFinished, RequestStarted, Retrying, StreamAborted
-from agent.model.retry import MAX_TRIES, wait_before
+from agent.model.retry import MAX_TRIES, UNREADABLE_TRIES, wait_before
 from agent.model_port import IncomingReply, ModelRequest
 from agent.session.session import Session
 from compact.cache_breakpoints import cache_breakpoints
@@ -68,7 +68,7 @@ async def call_model(session: Session, context: TurnContext, emit: Emit) -> Repl
         try:
             await context.model.stream(_request(session, context), reply, emit)
             if not reply.complete:
-                raise TransientError(STREAM_ENDED_EARLY)
+                raise TransientError(STREAM_ENDED_EARLY, tries=UNREADABLE_TRIES)
         except asyncio.CancelledError:
             _keep_partial(session, reply, sent)
             raise
@@ -201,7 +201,7 @@ async def call_summarizer(
             await context.model.stream(_summary_request(session, context, wanted), reply, lambda event: None)
             if reply.complete:
                 return _summary_reply(reply)
-            raise TransientError(STREAM_ENDED_EARLY)
+            raise TransientError(STREAM_ENDED_EARLY, tries=UNREADABLE_TRIES)
         except PromptTooLong as error:
             return SummaryReply(None, f"too long: {error}", reply.usage)
         except TransientError as error:

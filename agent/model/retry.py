@@ -12,9 +12,11 @@ from email.utils import parsedate_to_datetime
 from agent.errors import ModelError, TransientError
 
 MAX_TRIES = 10
+UNREADABLE_TRIES = 3  # for an answer that makes no sense: it hardly makes more the tenth time
 FIRST_WAIT_S = 0.5
 MAX_WAIT_S = 60.0
 MAX_RETRY_AFTER_S = 600.0
+MAX_HEADER_CHARS = 100  # of a header with a number or a date
 MAX_JITTER = 0.25  # share of a wait that may be taken off
 
 
@@ -41,7 +43,7 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     if (seconds := _number(headers.get("retry-after-ms"))) is not None:
         seconds /= 1000
     else:
-        header = headers.get("retry-after")
+        header = (headers.get("retry-after") or "")[:MAX_HEADER_CHARS]
         seconds = _number(header)
         if seconds is None and (until := _date(header)) is not None:
             seconds = max(0.0, until - (_date(headers.get("date")) or now))
@@ -57,6 +59,6 @@ def _number(header: str | None) -> float | None:
 
 def _date(header: str | None) -> float | None:
     try:
-        return parsedate_to_datetime(header or "").timestamp()
-    except (ValueError, OverflowError):
+        return parsedate_to_datetime((header or "")[:MAX_HEADER_CHARS]).timestamp()
+    except (ValueError, OverflowError, TypeError, IndexError, OSError):
         return None

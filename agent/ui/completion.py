@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
-import subprocess
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
+from tools.daemon_threads import FileSystemSilent, in_daemon_thread
+from tools.project_files import list_project
+from tools.truncate import is_plain
+
 from .terminal_text import one_line
 
-MAX_INDEXED_FILES = 50_000
+log = logging.getLogger(__name__)
 MAX_OFFERED_FILES = 50  # after an @
 MAX_OFFERED_PATHS = 200  # of one folder, on Tab
 MAX_INDEX_AGE_S = 10.0  # after which the files are listed anew
-GIT_TIMEOUT_S = 5.0
+MAX_LISTING_S = 3.0  # then the list ends with what was found
+LISTING_TIMEOUT_S = 5.0  # a file system that does not answer is given up
+MAX_SEEN_IN_FOLDER = 20_000  # of which those that fit are offered, on Tab
+MAX_TYPED_PATH_CHARS = 4_096  # PATH_MAX: a longer word before the cursor is no path
 _MENTION = re.compile(r"(?:^|\s)@([^\s@]*)$")
 _WORD_AT_CURSOR = re.compile(r"(?:[^\s\\]|\\.)*\\?$")
-_SKIPPED_FOLDERS = {
-    ".git", "node_modules", "__pycache__", ".venv", ".mypy_cache", ".transcripts", ".task_outputs"
-}  # fmt: skip
 
 
 def is_command(text: str, exists: Callable[[str], bool] = os.path.lexists) -> bool:
@@ -66,7 +70,7 @@ def _score(typed: str, name: str) -> tuple[int, int] | None:
 
 def word_before_cursor(text: str) -> str:
     """The last word of a line, with escaped spaces in it; a leading `!` is not part of it."""
-    found = _WORD_AT_CURSOR.search(text)
+    found = _WORD_AT_CURSOR.search(text[-MAX_TYPED_PATH_CHARS:])
     word = found[0] if found else ""
     return word.lstrip("!") if text.lstrip().startswith("!") and word == text.lstrip() else word
 
@@ -83,8 +87,9 @@ def matching_paths(word: str, folder: Path, shell: bool) -> list[str]:
         with os.scandir(parent) as entries:
             names = [
                 f"{entry.name}/" if entry.is_dir() else entry.name
-                for entry in entries
+                for entry in islice(entries, MAX_SEEN_IN_FOLDER)
                 if entry.name.startswith(base) and (base.startswith(".") or not entry.name.startswith("."))
+                if is_plain(entry.name)
             ]
     except (OSError, ValueError):
         return []
@@ -93,7 +98,7 @@ def matching_paths(word: str, folder: Path, shell: bool) -> list[str]:
 
 
 class FileIndex:
-    """The files of a folder, listed in the background: by git where it is a work tree, else by walking."""
+    """The files of a project folder, listed in the background."""
 
     def __init__(self, folder: Path, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.folder = folder
@@ -115,49 +120,17 @@ class FileIndex:
         return self._names
 
     async def _list(self) -> None:
-        self._names = await asyncio.to_thread(_list_files, self.folder)
+        end = self._monotonic() + MAX_LISTING_S
+        try:
+            self._names = await in_daemon_thread(
+                LISTING_TIMEOUT_S,
+                lambda unwanted: list_project(
+                    self.folder, lambda: unwanted.is_set() or self._monotonic() > end
+                ),
+            )
+        except FileSystemSilent as error:  # a dead mount: the names known so far stay
+            log.info("no list of files: %s", error)
         self._listed_at = self._monotonic()
-
-
-def _list_files(folder: Path) -> list[str]:
-    found = _git_files(folder)
-    if found is None:
-        found = list(islice(_walk(folder), MAX_INDEXED_FILES))
-    folders = {f"{parent}/" for name in found for parent in _parents(name)}
-    by_depth = sorted([*folders, *found], key=lambda name: (name.rstrip("/").count("/"), name))
-    return by_depth[:MAX_INDEXED_FILES]
-
-
-def _git_files(folder: Path) -> list[str] | None:
-    """What git tracks or does not ignore; None where git cannot tell."""
-    try:
-        done = subprocess.run(
-            ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"),
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            timeout=GIT_TIMEOUT_S,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return [os.fsdecode(name) for name in done.stdout.split(b"\0")[:MAX_INDEXED_FILES] if name]
-
-
-def _walk(folder: Path) -> Iterator[str]:
-    for root, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS)
-        for name in sorted(names):
-            yield os.path.relpath(os.path.join(root, name), folder)  # noqa: PTH118  50,000 Paths are slow
-
-
-def _parents(name: str) -> Iterator[str]:
-    at = name.rfind("/")
-    while at > 0:
-        yield name[:at]
-        at = name.rfind("/", 0, at)
 
 
 class CompletionSource(Completer):

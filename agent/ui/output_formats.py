@@ -30,8 +30,9 @@ from .terminal_text import escape_prose, escape_strict, one_line, write_fully
 
 BROKEN_PIPE_CODE = 141  # 128 + SIGPIPE
 _SUBTYPES: Mapping[str, str] = {"done": "success", "max_turns": "error_max_turns"}
-# Line separators of Unicode: legal within JSON, but many readers would break the line there.
-_ESCAPED_BREAKS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+# Line separators of Unicode are legal within JSON, but many readers would break the line there; DEL and the
+# C1 controls (NEL among them) are legal too, and terminals obey them.
+_ESCAPED_IN_JSON = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
 
 
 class PipeWriter:
@@ -45,6 +46,11 @@ class PipeWriter:
         self._stream = stream
         self._mask = mask
         self.gone = False
+
+    @property
+    def at_terminal(self) -> bool:
+        """Whether a terminal shows what is written, and would obey what stands in it."""
+        return self._stream.isatty()
 
     def line(self, text: str) -> None:
         """Write the text and a newline."""
@@ -195,9 +201,10 @@ class TextFormat(OutputFormat):
     def show(self, event: events.Event) -> None:
         match event:
             case events.ToolCallFinished(_, _, name, title, result):
-                self.run.err.line(f"● {name}  {one_line(title)}" + ("  (failed)" if result.error else ""))
-            case events.TurnFinished() if self.run.answer:
-                self.run.out.line(self.run.answer)
+                told = f"● {one_line(name)}  {one_line(title)}"
+                self.run.err.line(told + ("  (failed)" if result.error else ""))
+            case events.TurnFinished() if answer := self.run.answer:
+                self.run.out.line(escape_prose(answer) if self.run.out.at_terminal else answer)
 
 
 class JsonFormat(OutputFormat):
@@ -268,9 +275,9 @@ def stderr_line(event: events.Event) -> str:
 
 
 def json_line(value: Any) -> str:
-    """JSON on one line for every reader: no raw line separators of any kind."""
+    """JSON on one line for every reader: no raw line separators of any kind, nothing a terminal obeys."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    return text.translate(_ESCAPED_BREAKS)
+    return text.translate(_ESCAPED_IN_JSON)
 
 
 def usage_fields(usage: Usage) -> dict[str, int]:

@@ -26,6 +26,7 @@ _UNSAFE_PROSE = re.compile(f"(?![{JOINERS}]){_UNSAFE_CHARS.pattern}")
 _EMOJI_SELECTOR = "\ufe0f"  # may make the character before it one cell wider
 _SGR_CODES = re.compile(r"(\x1b\[[0-9;]*m)")
 
+MIN_ROW_CHARS = 1_000  # that are looked at for one row of a wrapped line, however few cells it has
 # Role -> (attributes that stay without colour, colours), as SGR numbers. Only the terminal's sixteen colours
 # are used, so that its own palette decides how they look on a light or a dark background.
 ROLES: Mapping[str, tuple[str, str]] = {
@@ -163,18 +164,26 @@ def hang(lines: Sequence[str], first: str, others: str) -> list[str]:
 
 
 def _wrap_line(line: str, room: int) -> Iterator[str]:
-    while cell_width(line) > room:
-        head = _longest_start(line, room) or line[: _fitting_chars(line, room)] or line[:1]
+    at, size = 0, max(MIN_ROW_CHARS, 4 * room)
+    while True:
+        rest = line[at : at + size]  # what one row can hold at most; characters that draw nothing are cut too
+        head = _longest_start(rest, room)
+        if len(head) == len(rest):
+            yield head
+            at += len(head)
+            if at >= len(line):
+                return
+            continue
+        head = head or rest[: _fitting_chars(rest, room)] or rest[:1]
         cut = head.rfind(" ")
-        if line[len(head) : len(head) + 1] == " ":
+        if rest[len(head)] == " ":
             cut = len(head)
         if cut <= 0 or not head[:cut].strip():
             yield head
-            line = line[len(head) :]
+            at += len(head)
         else:
-            yield line[:cut]
-            line = line[cut + 1 :]
-    yield line
+            yield head[:cut]
+            at += cut + 1
 
 
 def _longest_start(text: str, room: int) -> str:

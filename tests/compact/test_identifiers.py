@@ -12,6 +12,7 @@ from compact.identifiers import name_counts, names, strings
         ("~/.config/x.toml and /etc/hosts", {"~/.config/x.toml", "/etc/hosts"}),
         ("1/2 3/4 a/b 12/34/56", set()),
         ("a/b/cd", {"a/b/cd"}),
+        ("in src/app.py/, a/b/cd/. or my_module/", {"src/app.py", "a/b/cd", "my_module"}),
         ("README.md v1.2 3.14 e.g. it.x", {"README.md", "e.g", "it.x"}),
         ("--out.py", {"out.py"}),
         ("some_name someName SomeName some-name ordinary words", {"some_name", "someName", "SomeName"}),
@@ -30,7 +31,7 @@ def test_names_are_counted():
 
 
 @pytest.mark.timeout(20)  # a pattern that goes back takes minutes
-@pytest.mark.parametrize("piece", ["0001", "x1-", "1.", "a--", ".", "-", "a/", "ab+/"])
+@pytest.mark.parametrize("piece", ["0001", "x1-", "1.", "a--", ".", "-", "a/", "ab+/", "./", "../", "~/."])
 def test_a_long_unbroken_text_takes_no_longer_than_another(piece):
     text = piece * (60_000 // len(piece))
     assert len(names(f"{text} some_name")) <= 2 and "some_name" in names(f"{text} some_name")

@@ -9,14 +9,24 @@ ends, and keeps finished and unfinished blocks apart: no tool may run from a blo
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from agent.errors import RequestRejected
 from agent.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
 from agent.model_port import IncomingReply, PendingBlock
 from transcripts.messages import INVALID_JSON, Block, Usage, block_from_json, replace_surrogates_in_json
 
+# More than any model writes: 128,000 tokens are half a million characters. They bound what every later step
+# (record, token count, screen) has to do.
+MAX_BLOCKS = 2_000  # of a reply
+MAX_REPLY_CHARS = 4 * 1024 * 1024  # of all its blocks, inputs of tool calls as they came
+MAX_INPUT_VALUES = 50_000  # in the input of one tool call, keys not counted
+MAX_INPUT_DEPTH = 100  # of lists and objects within each other
+MAX_CALL_NAME_CHARS = 200  # of a tool's name or id; the API takes 128 and 64
+MAX_REPLY_LABEL_CHARS = 100  # kept of a model's name and a stop reason
+MAX_USAGE_TOKENS = 10**9  # of one figure of usage
 # delta type -> (the field that holds its text, the kind of block that it belongs to)
 _DELTAS: dict[str, tuple[str, Literal["text", "thinking", "tool input"]]] = {
     "text_delta": ("text", "text"),
@@ -40,16 +50,18 @@ class MessageAccumulator:
 
     reply: IncomingReply = field(default_factory=IncomingReply)
     _open: dict[int, _OpenBlock] = field(default_factory=dict)
-    _usage: dict[str, Any] = field(default_factory=dict)
+    _usage: dict[str, int] = field(default_factory=dict)
+    _size: int = 0  # characters of all blocks
 
     def feed(self, event: Mapping[str, Any]) -> Event | None:
         """Take in one raw event; returns what a watcher should see of it. Unknown events are ignored.
 
-        Raises KeyError, TypeError or ValueError where the event is not what the API sends.
+        Raises KeyError, TypeError, ValueError or AttributeError where the event is not what the API sends,
+        RequestRejected for a reply beyond the limits above.
         """
         match event["type"]:
             case "message_start":
-                self.reply.model = str(event["message"].get("model") or "unknown")
+                self.reply.model = str(event["message"].get("model") or "unknown")[:MAX_REPLY_LABEL_CHARS]
                 self._count(event["message"].get("usage"))
             case "content_block_start":
                 return self._start_block(int(event["index"]), event["content_block"])
@@ -60,31 +72,45 @@ class MessageAccumulator:
                 self.reply.blocks.append(_finished(self._open.pop(index)))
                 del self.reply.pending[index]
             case "message_delta":
-                self.reply.stop = event["delta"].get("stop_reason") or self.reply.stop
+                stop = event["delta"].get("stop_reason")
+                self.reply.stop = str(stop)[:MAX_REPLY_LABEL_CHARS] if stop else self.reply.stop
                 self._count(event.get("usage"))
             case "message_stop":
                 self.reply.complete = self.reply.stop is not None and not self._open
         return None
 
-    def _count(self, usage: Mapping[str, Any] | None) -> None:
-        """Usage is cumulative: later figures replace earlier ones, absent ones stay."""
+    def _count(self, usage: Any) -> None:
+        """Usage is cumulative: later figures replace earlier ones; absent ones and nonsense change none."""
         known = self._usage
-        for name, count in (usage or {}).items():
-            if count is not None:
-                known[name] = count
+        for name, count in _figures(usage):
+            known[name] = count
         self.reply.usage = Usage(
-            int(known.get("input_tokens") or 0),
-            int(known.get("output_tokens") or 0),
-            int(known.get("cache_read_input_tokens") or 0),
-            int(known.get("cache_creation_input_tokens") or 0),
-            int(known.get("cache_creation", {}).get("ephemeral_1h_input_tokens") or 0),
+            known.get("input_tokens", 0),
+            known.get("output_tokens", 0),
+            known.get("cache_read_input_tokens", 0),
+            known.get("cache_creation_input_tokens", 0),
+            known.get("ephemeral_1h_input_tokens", 0),
         )
+
+    def _grow(self, chars: int) -> None:
+        """Count characters of the reply. Raises RequestRejected where it becomes too large."""
+        self._size += chars
+        if self._size > MAX_REPLY_CHARS:
+            raise _too_large(f"more than {MAX_REPLY_CHARS:,} characters")
 
     def _start_block(self, index: int, raw: Mapping[str, Any]) -> Event | None:
         kinds: Mapping[str, Any] = {"text": "text", "thinking": "thinking", "tool_use": "tool input"}
+        if len(self.reply.blocks) + len(self._open) >= MAX_BLOCKS:
+            raise _too_large(f"more than {MAX_BLOCKS:,} blocks")
+        self._grow(len(json.dumps(raw)))
+        _check_shape(raw)
         block = _OpenBlock(kinds.get(str(raw["type"]), "other"), raw=dict(raw))
         self._open[index] = self.reply.pending[index] = block
         if raw["type"] == "tool_use":
+            if max(len(str(raw.get("name"))), len(str(raw.get("id")))) > MAX_CALL_NAME_CHARS:
+                raise ValueError(
+                    f"the name or id of a tool call has more than {MAX_CALL_NAME_CHARS} characters"
+                )
             return ToolCallDelta(str(raw.get("name")), 0)
         if isinstance(text := raw.get("text"), str) and text:
             block.pieces.append(text)
@@ -93,7 +119,9 @@ class MessageAccumulator:
 
     def _extend_block(self, block: _OpenBlock, delta: Mapping[str, Any]) -> Event | None:
         if delta["type"] == "signature_delta":
-            block.signature.append(str(delta["signature"]))
+            signature = str(delta["signature"])
+            self._grow(len(signature))
+            block.signature.append(signature)
             return None
         if delta["type"] not in _DELTAS:
             return None
@@ -101,6 +129,7 @@ class MessageAccumulator:
         piece = delta.get(name)
         if not isinstance(piece, str):
             return None
+        self._grow(len(piece))
         block.pieces.append(piece)
         block.size += len(piece)
         if kind == "tool input":
@@ -126,6 +155,34 @@ def _parsed_input(text: str, initial: Any) -> Mapping[str, Any]:
         return initial if isinstance(initial, dict) else {}
     try:
         value = json.loads(text)
-    except ValueError:
+        _check_shape(value)
+    except (ValueError, RecursionError):
         return {INVALID_JSON: text}
     return value if isinstance(value, dict) else {INVALID_JSON: text}
+
+
+def _check_shape(value: Any) -> None:
+    """Raise ValueError for a JSON value with too many parts, or nested too deeply for all who handle it."""
+    level, seen = [value], 0
+    for _ in range(MAX_INPUT_DEPTH):
+        inner = [each for each in level if isinstance(each, dict | list)]
+        level = [part for each in inner for part in (each.values() if isinstance(each, dict) else each)]
+        seen += len(level)
+        if not inner:
+            return
+        if seen > MAX_INPUT_VALUES:
+            raise ValueError(f"it has more than {MAX_INPUT_VALUES:,} values")
+    raise ValueError(f"it is nested more than {MAX_INPUT_DEPTH} deep")
+
+
+def _figures(usage: Any) -> Iterator[tuple[str, int]]:
+    """(name, tokens) of each figure of usage that makes sense, those of cache writes by their own names."""
+    for name, count in usage.items() if isinstance(usage, dict) else ():
+        if name == "cache_creation":
+            yield from _figures(count)
+        elif isinstance(count, int | float) and 0 <= count <= MAX_USAGE_TOKENS:
+            yield name, int(count)
+
+
+def _too_large(what: str) -> RequestRejected:
+    return RequestRejected(f"the reply was given up, it is more than any model writes: {what}")

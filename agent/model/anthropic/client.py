@@ -13,16 +13,19 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from agent.errors import AuthenticationError, ModelError, ModelNotFound, TransientError
-from agent.events import Emit
+from agent.events import Emit, Event
+from agent.model.retry import UNREADABLE_TRIES
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
 from transcripts.masking import mask
 
 from .accumulator import MessageAccumulator
+from .answer_reader import AnswerRefused, EventStream, beginning, refuse_failures
 from .catalog import CATALOG, facts_from_catalog, facts_from_endpoint
-from .error_mapping import map_connection_error, map_error, summarize_error
+from .error_mapping import map_connection_error, map_error, quote, summarize_error
 from .request import encode_request
 from .sdk_import import import_sdk
 
@@ -82,12 +85,17 @@ class AnthropicModel:
         credentials: dict[str, Any] = {"api_key": self.key} if self.key else {}
         if self.token and not self.key:
             credentials["auth_token"] = self.token
+        timeout = httpx2.Timeout(self.stall, connect=CONNECT_TIMEOUT_S)
+        hooks = {"response": [partial(refuse_failures, httpx2.HTTPError)]}
         try:
             self.client = anthropic.AsyncAnthropic(
                 base_url=self.base_url,
                 max_retries=0,
-                timeout=httpx2.Timeout(self.stall, connect=CONNECT_TIMEOUT_S),
+                timeout=timeout,
                 default_headers=dict(self.headers) or None,
+                http_client=anthropic.DefaultAsyncHttpxClient(
+                    timeout=timeout, follow_redirects=False, event_hooks=hooks
+                ),
                 **credentials,
             )
         except anthropic.AnthropicError as error:
@@ -113,8 +121,10 @@ class AnthropicModel:
         known = self.known_facts(model)
         try:
             with _errors_mapped(self):
-                response = await self.client.get(f"/v1/models/{model}", cast_to=self.http.Response)
-                answer = json.loads(response.content)
+                response = await self.client.get(
+                    f"/v1/models/{model}", cast_to=self.http.Response, stream=True
+                )
+                answer = json.loads(await beginning(response, self.http.HTTPError))
         except ModelNotFound:
             if self.official and not known.known:
                 raise
@@ -142,24 +152,27 @@ class AnthropicModel:
         """Fill the reply until it is whole. Only content extends the time limit, whatever bytes come."""
         now = asyncio.get_running_loop().time
         accumulator = MessageAccumulator(reply)
-        events = self.sdk.AsyncStream.raw_events(response)
-        async for sse in events:
-            event = json.loads(sse.data) if sse.data else {"type": "ping"}
-            kind = "ping" if sse.event == "ping" else event["type"]
-            if kind == "ping":
+        stream = EventStream(response.aiter_bytes())
+        events = stream.events()
+        async for name, data in events:
+            event = _parsed_event(name, data)
+            if event["type"] == "ping":
                 continue
-            if kind == "error":
-                raise map_error(200, sse.data, {}, time.time())
+            if event["type"] == "error":
+                raise map_error(200, data, {}, time.time())
             limit.reschedule(now() + self.silence)
-            delta = accumulator.feed(event)
-            if delta is not None:
+            if delta := _fed(accumulator, event, data):
                 emit(delta)
             if reply.complete:
                 await self._drain(events)
                 return
         if not reply.started:
-            content = response.headers.get("content-type", "no content type")
-            raise TransientError(f"an empty answer ({content}): a captive portal or a proxy?")
+            content = response.headers.get("content-type", "no content type").rpartition(", ")[2]
+            said = stream.beginning.decode("utf-8", "replace")
+            raise TransientError(
+                f"no reply, but {quote(content, 60)} (a captive portal or a proxy?): {quote(said)}",
+                tries=UNREADABLE_TRIES,
+            )
 
     async def _drain(self, events: AsyncIterator[Any]) -> None:
         """Read to the end, so that the connection can serve the next request; the reply is whole anyway."""
@@ -190,11 +203,41 @@ def _body_of(error: Any) -> str:
         return json.dumps(error.body)
 
 
+def _parsed_event(name: str, data: str) -> Mapping[str, Any]:
+    """The object of an event. Raises TransientError where it is none with a type."""
+    if name == "ping" or not data:
+        return {"type": "ping"}
+    try:
+        event = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise _unreadable(error, data) from error
+    if not isinstance(event, dict) or not isinstance(event.get("type"), str):
+        raise _unreadable(ValueError("an event without a type"), data)
+    return event
+
+
+def _fed(accumulator: MessageAccumulator, event: Mapping[str, Any], data: str) -> Event | None:
+    try:
+        return accumulator.feed(event)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise _unreadable(error, data) from error
+
+
+def _unreadable(error: Exception, data: str) -> TransientError:
+    """What the server sent makes no sense; its own words are quoted."""
+    why = f"{type(error).__name__}: {summarize_error(error)}"
+    return TransientError(
+        f"the stream made no sense: {quote(data)} ({quote(why, 100)})", tries=UNREADABLE_TRIES
+    )
+
+
 def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:
     """What an exception of the model's client means."""
     sdk, http, client = model.sdk, model.http, model.client
     server = mask(str(client.base_url)).rstrip("/")
     match error:
+        case sdk.APIConnectionError() if isinstance(refused := error.__cause__, AnswerRefused):
+            return map_error(refused.status, refused.body, refused.headers, time.time())
         case sdk.APIStatusError():
             return map_error(error.status_code, _body_of(error), error.response.headers, time.time())
         case sdk.APITimeoutError() if isinstance(error.__cause__, http.ConnectTimeout):
@@ -209,6 +252,8 @@ def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:
             return AuthenticationError("no credentials: set ANTHROPIC_API_KEY, or try --offline")
         case TimeoutError():
             return TransientError(f"the server sent signs of life, but no content for {model.silence:.0f} s")
+        case http.DecodingError():
+            return _unreadable(error, "")
         case http.HTTPError() | http.StreamError() | OSError():
             return TransientError(f"the connection broke: {summarize_error(error)}")
-    return TransientError(f"the stream made no sense: {type(error).__name__}: {summarize_error(error)}")
+    return _unreadable(error, "")

@@ -39,7 +39,7 @@ _UNUSED_PARTS = tuple(
 # What the client module uses of the SDK.
 _USED = (
     "AsyncAnthropic",
-    "AsyncStream",
+    "DefaultAsyncHttpxClient",
     "AnthropicError",
     "APIStatusError",
     "APITimeoutError",

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.errors import RequestRejected
 from agent.events import TextDelta, ThinkingDelta, ToolCallDelta
 from agent.model.anthropic.accumulator import MessageAccumulator
 from agent.model_port import IncomingReply
@@ -197,3 +198,95 @@ def test_joining_a_long_input_costs_no_more_than_its_length() -> None:
     use = reply.blocks[0]
     assert isinstance(use, ToolUseBlock)
     assert len(use.input["content"]) == 200_000
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        *("many", [1], 5, None, {"input_tokens": "many"}, {"input_tokens": -5}, {"output_tokens": 10**400}),
+        *(
+            {"input_tokens": float("nan")},
+            {"input_tokens": 1e400},
+            {"cache_creation": 5},
+            {"input_tokens": [9]},
+        ),
+    ],
+    ids=str,
+)
+def test_usage_that_makes_no_sense_does_not_cost_the_reply(usage: Any) -> None:
+    events = [start(), *block(0, {"type": "text", "text": "hi"}), *end()]
+    reply = fed([*events[:-2], events[-2] | {"usage": usage}, events[-1]])
+    assert reply.complete and reply.text == "hi"
+    assert reply.usage == Usage(3)
+
+
+def test_figures_of_usage_may_be_whole_floats_and_lie_in_an_inner_object() -> None:
+    usage = {
+        "input_tokens": 12.0,
+        "cache_creation": {"ephemeral_1h_input_tokens": 4},
+        "other": {"input_tokens": 9},
+    }
+    assert fed([start(usage)]).usage == Usage(12, cache_written_hour=4)
+
+
+def nested(depth: int) -> str:
+    return '{"a":' + "[" * depth + "]" * depth + "}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        nested(100),
+        nested(900),
+        nested(100_000),
+        '{"a":[' + "0," * 50_000 + "0]}",
+        '{"n":' + "9" * 5_000 + "}",
+    ],
+    ids=["deep", "deeper", "deepest", "wide", "digits"],
+)
+def test_an_input_that_nobody_could_handle_is_no_valid_json(text: str) -> None:
+    (use,) = fed([start(), *block(0, TOOL, *json_deltas(text, 10_000)), *end("tool_use")]).blocks
+    assert isinstance(use, ToolUseBlock) and use.input == {INVALID_JSON: text}
+
+
+def test_an_input_of_usual_depth_and_width_is_read() -> None:
+    text = json.dumps(
+        {"edits": [{"line": n, "text": "[" * 200} for n in range(5_000)], "deep": json.loads(nested(60))}
+    )
+    (use,) = fed([start(), *block(0, TOOL, *json_deltas(text, 10_000)), *end("tool_use")]).blocks
+    assert isinstance(use, ToolUseBlock) and len(use.input["edits"]) == 5_000
+
+
+@pytest.mark.parametrize(
+    ("events", "words"),
+    [
+        ([each for at in range(2_001) for each in block(at, {"type": "text", "text": ""})], "2,000 blocks"),
+        (block(0, {"type": "text", "text": ""}, *text_deltas(*["y" * 2**20] * 5)), "4,194,304 characters"),
+        (block(0, TOOL, *json_deltas("y" * 5 * 2**20, 2**20)), "4,194,304 characters"),
+        (block(0, {"type": "odd", "data": "y" * 5 * 2**20}), "4,194,304 characters"),
+        (
+            block(
+                0,
+                {"type": "thinking", "thinking": ""},
+                *[{"type": "signature_delta", "signature": "s" * 2**20}] * 5,
+            ),
+            "4,194,304 characters",
+        ),
+    ],
+    ids=["blocks", "text", "input", "unknown block", "signature"],
+)
+def test_more_than_any_model_writes_is_given_up(events: list[dict[str, Any]], words: str) -> None:
+    with pytest.raises(RequestRejected, match=words):
+        fed([start(), *events])
+
+
+def test_names_and_ids_of_calls_have_a_length_that_makes_sense() -> None:
+    for field in ("id", "name"):
+        with pytest.raises(ValueError, match="more than 200 characters"):
+            fed([start(), *block(0, TOOL | {field: "x" * 201})])
+
+
+def test_the_words_about_a_reply_are_cut() -> None:
+    reply = fed([{"type": "message_start", "message": {"model": "m" * 9_999}}, *end("s" * 9_999)])
+    assert (reply.model, reply.stop) == ("m" * 100, "s" * 100)
+    assert fed([start(), *end({"a": 1})]).stop == "{'a': 1}"  # type: ignore[arg-type]

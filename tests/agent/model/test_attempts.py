@@ -78,8 +78,6 @@ NONSENSE = [
     ("message_start", "[DONE]"),
     ("message_start", "{}"),
     ("message_start", '{"type":"message_start","message":null}'),
-    ("message_start", '{"type":"message_start","message":{"usage":[1]}}'),
-    ("message_start", '{"type":"message_start","message":{"usage":{"input_tokens":1e400}}}'),
     ("message_start", "[" * 100_000),
     ("content_block_start", '{"type":"content_block_start","index":"x","content_block":{}}'),
     ("content_block_start", '{"type":"content_block_start","index":0,"content_block":null}'),
@@ -89,7 +87,6 @@ NONSENSE = [
     ),
     ("content_block_delta", '{"type":"content_block_delta","index":0,"delta":null}'),
     ("message_delta", '{"type":"message_delta","delta":null}'),
-    ("message_delta", '{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":"many"}'),
 ]
 
 

@@ -1,12 +1,20 @@
 """Commands and files are completed, and words that begin with a path are no command."""
 
 import subprocess
+import time
 
 import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from agent.ui.completion import CompletionSource, FileIndex, is_command, matching_paths, rank
+from agent.ui.completion import (
+    CompletionSource,
+    FileIndex,
+    is_command,
+    matching_paths,
+    rank,
+    word_before_cursor,
+)
 
 COMMANDS = [
     ("help", "Show help"),
@@ -63,19 +71,46 @@ def test_an_empty_slash_lists_commands_without_their_other_names(tmp_path):
     assert completed(words, "say /") == []
 
 
-@pytest.mark.parametrize("git", [True, False])
-def test_files_are_listed_with_folders_and_without_ignored_ones(tmp_path, git):
+def test_files_are_listed_with_folders_and_without_ignored_ones(tmp_path):
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.py").touch()
     (tmp_path / "node_modules").mkdir()
     (tmp_path / "node_modules" / "junk.js").touch()
     (tmp_path / "über maß.txt").touch()
-    if git:
-        subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-        (tmp_path / ".gitignore").write_text("node_modules\n")
     found = run(FileIndex(tmp_path).names())
     assert {"src/", "src/a.py", "über maß.txt"} <= set(found)
     assert not any("junk" in name for name in found)
+
+
+def test_a_mention_runs_nothing_that_the_project_names(tmp_path):
+    repository = tmp_path / "repository"
+    subprocess.run(["git", "init", "-q", str(repository)], check=True)
+    (repository / "a.py").touch()
+    spy = tmp_path / "spy"
+    spy.write_text(f"#!/bin/sh\nenv > {tmp_path}/stolen\n")
+    spy.chmod(0o755)
+    with (repository / ".git" / "config").open("a") as config:
+        config.write(f"[core]\n\tfsmonitor = {spy}\n")
+    words = CompletionSource(lambda: COMMANDS, FileIndex(repository))
+
+    async def complete():
+        return [item.text async for item in words.get_completions_async(Document("see @a"), CompleteEvent())]
+
+    assert run(complete()) == ["a.py "]
+    assert not (tmp_path / "stolen").exists()
+
+
+def test_names_that_people_cannot_see_are_not_offered(tmp_path):
+    for name in ("note\n.txt", "no\x1b[31m.txt", "no\u202etxt.exe", "nose.txt"):
+        (tmp_path / name).touch()
+    assert [*run(FileIndex(tmp_path).names())] == ["nose.txt"]
+    assert matching_paths("no", tmp_path, True) == ["nose.txt"]
+
+
+def test_tab_behind_a_long_line_answers_at_once(tmp_path):
+    began = time.process_time()
+    assert word_before_cursor("a" * 200_000 + " no") == "no"
+    assert time.process_time() - began < 1  # 40 s where each letter is tried as the first of the word
 
 
 def test_the_list_is_kept_for_a_while_and_then_made_anew(tmp_path):

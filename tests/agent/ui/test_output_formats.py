@@ -21,8 +21,8 @@ STATUS = Status("claude-x", None, 200_000, "NORMAL", 0.25, "manual", "s1", "/w")
 class Run:
     """An output format that writes to memory, fed with the events of a small turn."""
 
-    def __init__(self, form):
-        self.out, self.err = io.StringIO(), io.StringIO()
+    def __init__(self, form, out=None):
+        self.out, self.err = out or io.StringIO(), io.StringIO()
         with redirect_stdout(self.out), redirect_stderr(self.err):
             self.output = RunOutput(form)
             self.output.begin(lambda: STATUS, ("bash", "read"))
@@ -62,6 +62,50 @@ def test_text_puts_only_the_final_answer_on_stdout():
     assert run.out.getvalue() == "Two files\u2028here ?.\n"
     assert run.err.getvalue() == "warning: careful\n● bash  ls\n"
     assert run.output.finish() == 0
+
+
+EVIL = "\x1b]52;c;ZXZpbA==\x07\x9b31m\u202e"
+
+
+def test_nothing_that_a_terminal_obeys_is_told_on_stderr():
+    use = Reply(3, 0.0, (ToolUseBlock("toolu_1", EVIL, {}),), stop="tool_use")
+    result = Result(4, 0.0, 3, 0, (TextBlock(EVIL),), error=True)
+    run = Run("text").show(
+        events.Notice(EVIL),
+        events.ReplyFinished(use),
+        events.ToolCallFinished(3, 0, EVIL, EVIL, result, 0.1),
+        events.Retrying(EVIL, 1, 1, 3),
+        events.CommandOutput(EVIL),
+        events.TurnFinished("failed", 1, EVIL, 1),
+    )
+    told = run.err.getvalue().replace("\n", "")
+    assert told.isprintable() and told.count("␛]52;c;ZXZpbA==␇<U+009B>31m<U+202E>") == 6
+
+
+@pytest.mark.parametrize("form", ["json", "stream-json"])
+def test_json_holds_no_raw_control_characters(form):
+    run = Run(form).show(
+        events.ReplyFinished(Reply(3, 0.0, (TextBlock(EVIL),))), events.TurnFinished("done", 1)
+    )
+    assert not any(0x7F <= ord(char) < 0xA0 or char < " " for char in run.out.getvalue().replace("\n", ""))
+    assert run.objects()[-1]["result"] == EVIL
+
+
+class TerminalInMemory(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_the_answer_is_escaped_for_a_terminal_alone():
+    answer = (
+        events.ReplyFinished(Reply(3, 0.0, (TextBlock(EVIL + "\n\tyes"),))),
+        events.TurnFinished("done", 1),
+    )
+    assert Run("text").show(*answer).out.getvalue() == f"{EVIL}\n\tyes\n"
+    assert (
+        Run("text", TerminalInMemory()).show(*answer).out.getvalue()
+        == "␛]52;c;ZXZpbA==␇<U+009B>31m<U+202E>\n\tyes\n"
+    )
 
 
 def test_json_is_one_object_with_all_the_fields():

@@ -1,0 +1,212 @@
+"""What a server sends is taken apart in bounded memory and time, and no redirect is followed."""
+
+import asyncio
+import gzip
+import json
+import select
+import socket
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from agent.errors import AuthenticationError, ModelError, ModelNotFound, RequestRejected, TransientError
+from agent.model.anthropic.answer_reader import MAX_ANSWER_BYTES, MAX_EVENT_BYTES, EventStream
+from agent.model.anthropic.client import AnthropicModel
+from agent.model_port import IncomingReply, ModelRequest, RequestSettings
+
+from .raw_server import HEAD, raw
+from .test_attempts import BLOCK, START, failure
+
+MEGABYTE = 1 << 20
+
+
+def events(text: bytes, size: int) -> list[tuple[str, str]]:
+    """The events of an answer that comes in pieces of one size."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for at in range(0, len(text), size):
+            yield text[at : at + size]
+
+    async def collect() -> list[tuple[str, str]]:
+        return [event async for event in EventStream(pieces()).events()]
+
+    return asyncio.run(collect())
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=repr)
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+def test_events_are_the_same_with_any_line_ends_in_any_pieces(end: bytes, size: int) -> None:
+    text = ": hello|event: one|data: {|data:}|id: 3|||data||event:x||data: é"
+    found = events(text.encode().replace(b"|", end), size)
+    assert found == [("one", "{\n}"), ("", ""), ("x", ""), ("", "é")]
+
+
+def test_time_grows_with_the_size_of_an_event_alone() -> None:
+    def spent(text: bytes) -> float:
+        began = time.process_time()
+        events(text, 4_096)
+        return time.process_time() - began
+
+    for piece in (b"data:\n", b"x", b"data: " + b"x" * 1000 + b"\r", b":\n"):
+        small, large = (max(spent(piece * (size // len(piece))), 0.01) for size in (100_000, 400_000))
+        assert large / small < 12, piece  # the decoder of the SDK: 16 to 60 times as long
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        HEAD + b"data: " + b"x" * (MAX_EVENT_BYTES + MEGABYTE),
+        HEAD + b": %b\n" % (b"alive " * 1_000) * (MAX_EVENT_BYTES // 5_000),
+        HEAD.replace(b"\r\n\r\n", b"\r\ncontent-encoding: gzip\r\n\r\n")
+        + gzip.compress(b"x" * 80 * MEGABYTE, 1),
+    ],
+    ids=["line", "comments", "bomb"],
+)
+def test_an_event_beyond_all_sense_ends_the_attempt_at_once(answer: bytes) -> None:
+    with raw(answer) as url:
+        found = failure(url)
+    assert isinstance(found, RequestRejected) and "6 MB" in str(found) and "ANTHROPIC_BASE_URL" in str(found)
+
+
+def page(status: str, body: bytes, **headers: str) -> bytes:
+    lines = [f"HTTP/1.1 {status}", "connection: close", *(f"{n}: {v}" for n, v in headers.items()), "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+def test_an_error_page_is_read_as_far_as_it_is_of_use() -> None:
+    sent: list[int] = []
+
+    def endless(connection: socket.socket) -> None:
+        connection.sendall(page("400 Bad", b"<p>no such thing</p>"))
+        while True:
+            sent.append(connection.send(b"<" * MEGABYTE))
+
+    with raw(endless) as url:
+        began = time.process_time()
+        found = failure(url)
+    assert isinstance(found, RequestRejected) and str(found).startswith("400: no such thing <<<")
+    assert sum(sent) < 200 * MAX_ANSWER_BYTES and time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"<" * 3 * MEGABYTE, "400: <<<<"),
+        (json.dumps({"error": {"type": "x", "message": "<" * MEGABYTE}}).encode(), "400"),
+        (b'{"error":' * 100_000, '400: {"error"'),
+        (b'{"error":{"message":"prompt is too long: %b tokens > 5 maximum"}}' % (b"9" * 5_000), "too long"),
+        (b"messages.%b.content.1: bad" % (b"1" * 5_000), "400: messages.1"),
+        (b"\x1b]52;c;ZXZpbA==\x07no \x1b[31mway\x9b", "400: no way"),
+        (b"\xff\xfe\x00", "400: "),
+        (b"", "400: no text"),
+    ],
+    ids=["tags", "message", "nested", "numbers", "path", "escapes", "no text", "nothing"],
+)
+def test_an_error_is_one_line_of_words_whatever_stands_in_it(body: bytes, words: str) -> None:
+    with raw(page("400 Bad", body)) as url:
+        found = failure(url)
+    assert words in str(found) and str(found).isprintable()
+
+
+def test_an_error_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.model.anthropic.answer_reader.ANSWER_TIMEOUT_S", 0.2)
+
+    def drip(connection: socket.socket) -> None:
+        connection.sendall(page("401 No", b"who are you?"))
+        while not select.select([connection], [], [], 0.05)[0]:  # until it is closed
+            connection.sendall(b".")
+
+    with raw(drip) as url:
+        found = failure(url)
+    assert isinstance(found, AuthenticationError) and "who are you?" in str(found)
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_takes_no_secret_along_and_says_where_it_leads(status: int) -> None:
+    reached: list[bytes] = []
+
+    def thief(connection: socket.socket) -> None:
+        reached.append(b"")
+
+    secrets = {"x-gateway-token": "s3cret", "Cookie": "c=1"}
+    with (
+        raw(thief) as elsewhere,
+        raw(page(f"{status} Moved", b"", location=f"{elsewhere}/v1/messages")) as url,
+    ):
+        found = failure(url, headers=secrets)
+    assert isinstance(found, RequestRejected)
+    assert f"{status}: the server sends requests on to" in str(found) and elsewhere in str(found)
+    assert reached == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (page("200 OK", b"<h1>Sign in to HotelNet</h1>", **{"content-type": "text/html"}), "HotelNet"),
+        (page("200 OK", b'{"type":"message"}', **{"content-type": "application/json"}), '{"type":"message"}'),
+        (HEAD + b"data: not json at all\n\n", "not json at all"),
+        (HEAD + b'data: {"what":"ever"}\n\n', '{"what":"ever"}'),
+        (HEAD + b"data: " + b"[" * 100_000 + b"\n\n", "[[[["),
+        (HEAD + b"data: \xff\n\n", "UnicodeDecodeError"),
+        (
+            HEAD.replace(b"\r\n\r\n", b"\r\ncontent-encoding: gzip\r\n\r\n") + b"nothing packed",
+            "header check",
+        ),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello!", "does not speak HTTP"),
+    ],
+    ids=["page", "json", "words", "object", "nested", "bytes", "gzip", "lengths"],
+)
+def test_what_makes_no_sense_is_told_in_its_own_words_after_few_tries(answer: bytes, words: str) -> None:
+    with raw(answer) as url:
+        found = failure(url)
+    assert isinstance(found, TransientError) and found.tries == 3
+    assert words in str(found) and str(found).isprintable()
+
+
+def describe(url: str) -> Any:
+    async def ask() -> Any:
+        api = AnthropicModel(url, "key", assume_official=True)
+        try:
+            return await api.describe("claude-sonnet-5-5")
+        finally:
+            await api.close()
+
+    return asyncio.run(ask())
+
+
+def test_facts_about_a_model_are_read_in_bounded_memory_too() -> None:
+    with raw(page("200 OK", b'{"max_input_tokens": 123456}')) as url:
+        assert describe(url).window == 123_456
+    for body in (b" " * 3 * MEGABYTE, b"[" * MEGABYTE):
+        with raw(page("200 OK", body)) as url, pytest.raises(ModelError):
+            describe(url)
+    with raw(page("404 No", b"")) as url:
+        assert describe(url).known
+    with raw(page("404 No", b"")) as url, pytest.raises(ModelNotFound):
+        asyncio.run(AnthropicModel(url, "key", assume_official=True).describe("claude-unheard-of"))
+
+
+def reply_to(answer: bytes) -> tuple[IncomingReply, ModelError | None]:
+    async def ask() -> tuple[IncomingReply, ModelError | None]:
+        api, reply = AnthropicModel(url, "key"), IncomingReply()
+        try:
+            await api.stream(ModelRequest(RequestSettings("m", 1), ()), reply, lambda event: None)
+        except ModelError as error:
+            return reply, error
+        finally:
+            await api.close()
+        return reply, None
+
+    with raw(answer) as url:
+        return asyncio.run(ask())
+
+
+def test_a_reply_that_grows_beyond_all_sense_is_given_up_with_what_came() -> None:
+    start = b"".join(f"event: {name}\ndata: {data}\n\n".encode() for name, data in (START, BLOCK))
+    delta = {"type": "text_delta", "text": "y" * 9_999}
+    piece = json.dumps({"type": "content_block_delta", "index": 0, "delta": delta})
+    reply, error = reply_to(HEAD + start + f"data: {piece}\n\n".encode() * 500)
+    assert isinstance(error, RequestRejected) and "4,194,304 characters" in str(error)
+    assert 4_000_000 < len(reply.text) <= 4_194_304

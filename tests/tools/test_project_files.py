@@ -1,0 +1,91 @@
+"""The files of a project are listed as git would, without running it."""
+
+import os
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tools.project_files import list_project
+
+WORDS = ("a", "b", "build", "a.py", "b.py", "x.log")
+PATTERNS = (
+    *("a", "*.py", "!*.py", "/a", "a/", "/build/", "build/*", "!build/a", "**/b", "a/**", "a/**/b", "*.l?g"),
+    *("[ab]", "[!a]", "# a", "", "  ", "b  ", "\\#a", "!a/", "a/b", "/*", "!/a/", "**", "a**b", "x.[a-l]og"),
+)
+
+
+def in_git(folder: Path) -> set[str]:
+    """What git itself lists."""
+    words = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    environ = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+    done = subprocess.run(words, cwd=folder, env=environ, capture_output=True, check=True)
+    return {os.fsdecode(name) for name in done.stdout.split(b"\0") if name}
+
+
+def listed(folder: Path) -> set[str]:
+    return {name for name in list_project(folder) if not name.endswith("/")}
+
+
+def plant(folder: Path, chance: random.Random, depth: int = 0) -> None:
+    """Files, folders and files of patterns, by chance."""
+    folder.mkdir(exist_ok=True)
+    if chance.random() < 0.6:
+        lines = chance.choices(PATTERNS, k=chance.randint(1, 4))
+        (folder / ".gitignore").write_text("\n".join(lines))
+    for word in chance.sample(WORDS, k=4):
+        if depth < 3 and chance.random() < 0.5:
+            plant(folder / word, chance, depth + 1)
+        else:
+            (folder / word).touch()
+
+
+def compare(folder: Path, seeds: range) -> None:
+    for seed in seeds:
+        root = folder / str(seed)
+        plant(root, random.Random(seed))
+        subprocess.run(["git", "init", "-q", str(root)], check=True)
+        if seed % 2:
+            (root / ".git" / "info" / "exclude").write_text("x.log\n")
+        inner = next(iter(path for path in root.iterdir() if path.is_dir() and path.name != ".git"), root)
+        for place in (root, inner) if in_git(inner) else (root,):
+            assert listed(place) == in_git(place), (seed, place)
+
+
+def test_patterns_mean_what_they_mean_to_git(tmp_path: Path) -> None:
+    compare(tmp_path, range(25))
+
+
+@pytest.mark.sweep
+def test_patterns_mean_what_they_mean_to_git_in_many_projects(tmp_path: Path) -> None:
+    compare(tmp_path, range(25, 1_500))
+
+
+def test_a_hostile_project_is_listed_in_bounded_time(tmp_path: Path) -> None:
+    stars = "*a" * 100 + "b"
+    (tmp_path / ".gitignore").write_text(
+        "\n".join([stars] * 500 + ["**/" * 300 + "x", "/".join(["*a"] * 99)])
+    )
+    for number in range(20):
+        (tmp_path / f"{'a' * 200}{number}").touch()
+    (tmp_path / "loop").symlink_to(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    deep = tmp_path / "deep"
+    deep.mkdir()
+    os.mkfifo(deep / ".gitignore")
+    for _ in range(40):
+        deep /= "d" * 50
+    deep.mkdir(parents=True)
+    (deep / "end").touch()
+    found = list_project(tmp_path)
+    assert sum("a" * 200 in name for name in found) == 20
+    assert {"loop", "pipe"} <= set(found) and found[-1].endswith("/end")
+
+
+def test_a_list_that_nobody_wants_any_more_ends(tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "f").touch()
+    looks = iter((False, False, True))
+    assert list_project(tmp_path, lambda: next(looks)) == ["a/", "a/f"]

@@ -1,0 +1,216 @@
+"""List the files of a project for people to choose from, without git: asking it runs what the project names.
+
+Folders that hold no work are left out, and what .gitignore files and .git/info/exclude name, read as git
+reads them. What is tracked although it is ignored is left out too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fnmatch import translate
+from pathlib import Path
+
+from .text_encoding import word_set
+from .truncate import is_plain
+
+MAX_LISTED_FILES = 50_000
+MAX_SEEN_ENTRIES = 400_000  # looked at, ignored ones too
+MAX_IGNORE_BYTES = 65_536  # read of one file of patterns
+MAX_IGNORE_PATTERNS = 1_000  # of one file
+_IDLE_FOLDERS = word_set(
+    ".git .hg .svn .jj node_modules __pycache__ .venv .tox .nox .mypy_cache .pytest_cache .ruff_cache"
+    " .hypothesis .gradle .terraform .direnv .transcripts .task_outputs"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreRule:
+    """Patterns of one kind that stand together in a file.
+
+    kept      they take back what was ignored before
+    folders   they name folders alone
+    name      matches the last part of a path; None where the patterns have a slash
+    parts     one pattern for each part of the path, None for `**`
+    """
+
+    kept: bool
+    folders: bool
+    name: re.Pattern[str] | None = None
+    parts: tuple[re.Pattern[str] | None, ...] = ()
+
+    def matches(self, path: Sequence[str], is_folder: bool) -> bool:
+        if self.folders and not is_folder:
+            return False
+        return bool(self.name.match(path[-1])) if self.name else _fits(self.parts, path)
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreFile:
+    """The rules of one file; `depth` is how many parts the path of its folder has."""
+
+    depth: int
+    rules: tuple[IgnoreRule, ...]
+
+    def verdict(self, path: Sequence[str], is_folder: bool) -> bool | None:
+        """Whether the path is ignored; None where no rule is about it. The last rule counts."""
+        below = path[self.depth :]
+        found = next((rule for rule in reversed(self.rules) if rule.matches(below, is_folder)), None)
+        return None if found is None else not found.kept
+
+
+def list_project(folder: Path, stopped: Callable[[], bool] = lambda: False) -> list[str]:
+    """The files below a real folder and the folders that hold them, shallow ones first, folders with a slash.
+
+    Links are listed, not followed. Names with characters that cannot be seen are left out. Blocks on the
+    disk until it is done, has found MAX_LISTED_FILES, or `stopped` says so.
+    """
+    names: list[str] = []
+    for name in _walk(folder, stopped):
+        names.append(name)
+        if len(names) >= MAX_LISTED_FILES:
+            break
+    folders = {f"{parent}/" for name in names for parent in _folders_above(name)}
+    by_depth = sorted([*folders, *names], key=lambda name: (name.rstrip("/").count("/"), name))
+    return by_depth[:MAX_LISTED_FILES]
+
+
+def ignore_rules(text: str) -> tuple[IgnoreRule, ...]:
+    """The rules of a .gitignore file, in its order."""
+    rules: list[IgnoreRule] = []
+    run: list[str] = []  # patterns for names that follow each other and are of one kind
+    kind = (False, False)
+    for line in text.split("\n")[:MAX_IGNORE_PATTERNS]:
+        pattern = re.sub(r"(?<!\\) {1,99}\Z", "", line.rstrip("\r\n"))
+        if not pattern or pattern.startswith("#"):
+            continue
+        kept, pattern = pattern.startswith("!"), pattern.removeprefix("!")
+        of_folders, pattern = pattern.endswith("/"), pattern.rstrip("/")
+        if "/" not in pattern and (kept, of_folders) == kind:
+            run += [_glob(pattern)] if pattern else []
+            continue
+        rules += _name_rule(kind, run)
+        run, kind = [], (kept, of_folders)
+        if "/" not in pattern:
+            run += [_glob(pattern)] if pattern else []
+        else:
+            rules.append(IgnoreRule(kept, of_folders, parts=_path_pattern(pattern)))
+    return (*rules, *_name_rule(kind, run))
+
+
+def _name_rule(kind: tuple[bool, bool], run: Sequence[str]) -> list[IgnoreRule]:
+    return [IgnoreRule(*kind, re.compile("|".join(run)))] if run else []
+
+
+def _path_pattern(pattern: str) -> tuple[re.Pattern[str] | None, ...]:
+    """The patterns of the parts of a path. Several `**` in a row are one, which at the end takes one part."""
+    parts: list[re.Pattern[str] | None] = []
+    for part in pattern.strip("/").split("/"):
+        if part != "**":
+            parts.append(re.compile(_glob(part)))
+        elif parts[-1:] != [None]:
+            parts.append(None)
+    return (*parts, re.compile("")) if parts[-1:] == [None] else tuple(parts)
+
+
+def _glob(pattern: str) -> str:
+    """A glob as a regular expression that does not go back at its stars; with a backslash it has no stars."""
+    if "\\" in pattern:
+        return re.escape(re.sub(r"\\(.)", r"\1", pattern)) + r"\Z"
+    return f"(?:{translate(pattern)})"
+
+
+def _fits(parts: Sequence[re.Pattern[str] | None], path: Sequence[str]) -> bool:
+    """Whether the parts of a path match those of a pattern; a `**` may stand for any number of them."""
+    reached = {0}  # how many parts of the pattern are used up
+    for name in path:
+        after: set[int] = set()
+        for at in _past_stars(parts, reached):
+            if at < len(parts):
+                pattern = parts[at]
+                if pattern is None:
+                    after.add(at)
+                elif pattern.match(name):
+                    after.add(at + 1)
+        reached = after
+    return len(parts) in reached
+
+
+def _past_stars(parts: Sequence[re.Pattern[str] | None], reached: set[int]) -> set[int]:
+    return reached | {at + 1 for at in reached if at < len(parts) and parts[at] is None}
+
+
+def _walk(folder: Path, stopped: Callable[[], bool]) -> Iterator[str]:
+    """The names of the files, level by level, those of a folder in their order."""
+    files = _ignore_files_above(folder)
+    depth = len(folder.parts)
+    waiting = deque([(str(folder), list(folder.parts), files)])
+    seen = 0
+    while waiting and seen < MAX_SEEN_ENTRIES and not stopped():
+        path, parts, files = waiting.popleft()
+        entries = _entries(path, MAX_SEEN_ENTRIES - seen)
+        seen += len(entries)
+        if own := _ignore_file(Path(path, ".gitignore"), len(parts)):
+            files = [*files, own]
+        for name, is_folder in entries:
+            here = [*parts, name]
+            if not is_plain(name) or (is_folder and name in _IDLE_FOLDERS):
+                continue
+            if _is_ignored(files, here, is_folder):
+                continue
+            if is_folder:
+                waiting.append((f"{path.rstrip('/')}/{name}", here, files))
+            else:
+                yield "/".join(here[depth:])
+
+
+def _entries(path: str, limit: int) -> list[tuple[str, bool]]:
+    """(name, whether it is a folder) of what a folder holds; links are none."""
+    found: list[tuple[str, bool]] = []
+    with suppress(OSError), os.scandir(path) as entries:
+        for entry in entries:
+            found.append((entry.name, entry.is_dir(follow_symlinks=False)))
+            if len(found) >= limit:
+                break
+    return sorted(found)
+
+
+def _is_ignored(files: Sequence[IgnoreFile], path: Sequence[str], is_folder: bool) -> bool:
+    """The nearest file that has a rule about the path decides."""
+    verdicts = (file.verdict(path, is_folder) for file in reversed(files))
+    return next((verdict for verdict in verdicts if verdict is not None), False)
+
+
+def _ignore_files_above(folder: Path) -> list[IgnoreFile]:
+    """The files of patterns of the repository that the folder is in, but for the folder's own."""
+    above = (folder, *folder.parents)
+    top = next((place for place in above if (place / ".git").is_dir()), folder)
+    found = [_ignore_file(top / ".git" / "info" / "exclude", len(top.parts))]
+    within = reversed(above[1 : above.index(top) + 1])
+    found += [_ignore_file(place / ".gitignore", len(place.parts)) for place in within]
+    return [file for file in found if file is not None]
+
+
+def _ignore_file(path: Path, depth: int) -> IgnoreFile | None:
+    """The rules in a file; None where there is no such regular file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        text = file.read(MAX_IGNORE_BYTES).decode("utf-8", "surrogateescape")
+    return IgnoreFile(depth, ignore_rules(text))
+
+
+def _folders_above(name: str) -> Iterator[str]:
+    at = name.rfind("/")
+    while at > 0:
+        yield name[:at]
+        at = name.rfind("/", 0, at)
