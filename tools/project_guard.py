@@ -1,20 +1,24 @@
-"""Put guarded files of a project back that walled commands changed, where the wall cannot keep them from it.
+"""Tell which guarded files of a project walled commands made, and put back what they changed.
 
-A command that runs in the background could plant a hook that an open command would run: so it is looked at
-what became of guarded files when a walled command is over, and before any open one starts. Who changed a file
-meanwhile cannot be told: what was put aside is kept, and the report says where.
+A wall of namespaces keeps commands from changing guarded files that are there, but not from making new ones;
+a weaker wall keeps them from neither. A command that runs in the background could plant a hook that an open
+command would run: so it is looked at what became of guarded files when a walled command is over, and before
+any open one starts. Who changed a file meanwhile cannot be told: what was put aside is kept, and the report
+says where.
 """
 
 # ruff: noqa: PTH119, PTH120
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from .guarded_state import (
@@ -35,21 +39,29 @@ _MAX_REPORTS = 20  # told one by one
 class ProjectGuard:
     """Watches over the guarded files of `folder`; what it put aside is kept below `kept`.
 
-    `reports` holds lines for the model and the person until somebody takes them.
+    `restores`: whether changed ones are put back. Where the wall itself keeps them, a change is somebody
+    else's. `reports` holds lines for the model and the person until somebody takes them.
     """
 
     folder: Path
     kept: Path
+    restores: bool = True
     reports: list[str] = field(default_factory=list)
     _before: GuardedState | None = None
+    _told: set[str] = field(default_factory=set)  # new places since then
     _running: int = 0  # walled commands
+    _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def begin(self) -> None:
         """To be awaited before a walled command starts. Raises ToolError where the disk does not answer."""
-        self._running += 1
-        if self._running == 1:
+        async with self._looking:
             known = self._before
-            self._before = await in_thread(FILE_TIMEOUT_S, lambda _: guarded_state(str(self.folder), known))
+            if not self._running:
+                self._told.clear()
+                self._before = await in_thread(
+                    FILE_TIMEOUT_S, lambda _: guarded_state(str(self.folder), known)
+                )
+            self._running += 1
 
     async def end(self) -> None:
         """To be awaited when a walled command is over, or could not be started."""
@@ -60,11 +72,13 @@ class ProjectGuard:
 
     async def check(self) -> None:
         """Put back what walled commands changed; to be awaited before an open command starts."""
-        before = self._before
-        if self._running and before is not None:
-            self.reports += await in_thread(
-                FILE_TIMEOUT_S, lambda _: _put_back(self.folder, before, self.kept)
-            )
+        async with self._looking:
+            before = self._before
+            if self._running and before is not None:
+                look = partial(_find_new, self.folder, before, self._told)
+                if self.restores:
+                    look = partial(_put_back, self.folder, before, self._told, self.kept)
+                self.reports += await in_thread(FILE_TIMEOUT_S, lambda _: look())
 
     def take_reports(self) -> list[str]:
         """The reports so far, which are forgotten here."""
@@ -72,21 +86,48 @@ class ProjectGuard:
         return taken
 
 
-def _put_back(folder: Path, before: GuardedState, kept: Path) -> list[str]:
+def _find_new(folder: Path, before: GuardedState, told: set[str]) -> list[str]:
+    """A line for each new place that was not told yet. Blocks."""
+    changes = changes_since(before, guarded_state(str(folder), before))
+    return _shortened(_tell_new((change.path for change in changes if change.what == "new"), told))
+
+
+def _tell_new(paths: Iterable[str], told: set[str]) -> list[str]:
+    """Lines for paths that are new, but for those in a folder that is new too."""
+    lines = []
+    for path in paths:
+        if path not in told and os.path.dirname(path) not in told:
+            lines.append(_new_line(path))
+        told.add(path)
+    return lines
+
+
+def _new_line(path: str) -> str:
+    return f"[a walled command made {one_line_path(path)}, which other programs act on: look at it]"
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    more = len(lines) - _MAX_REPORTS
+    return lines if more <= 0 else [*lines[:_MAX_REPORTS], f"[and {more} more guarded files]"]
+
+
+def _put_back(folder: Path, before: GuardedState, told: set[str], kept: Path) -> list[str]:
     """Undo what became of guarded files; what was done, a line each. Blocks."""
     with closing(os.open(folder, FOLDER_FLAGS)) as root:
         lines = list(_mend_ways(root, before))
         now = guarded_state(str(folder), before)
         undo = _Undo(root, before, now, kept)
-        told: set[str] = set()
+        undone: set[str] = set()
         for change in changes_since(before, now):
-            if os.path.dirname(change.path) not in told:  # its folder was told about
-                lines.append(undo(change))
-            elif change.what != "new":
-                undo(change)
-            told.add(change.path)
-    more = len(lines) - _MAX_REPORTS
-    return lines if more <= 0 else [*lines[:_MAX_REPORTS], f"[and {more} more guarded files]"]
+            if change.what == "new" and not change.within:
+                lines += _tell_new([change.path], told)
+                continue
+            below = os.path.dirname(change.path) in undone
+            if not (below and change.what == "new"):  # that is gone with its folder
+                line = undo(change)
+                lines += [] if below else [line]
+            undone.add(change.path)
+    return _shortened(lines)
 
 
 def _mend_ways(root: int, before: GuardedState) -> Iterator[str]:
@@ -124,8 +165,6 @@ class _Undo:
     def __call__(self, change: GuardedChange) -> str:
         name = one_line_path(change.path)
         old, new = self.before.entries.get(change.path), self.now.entries.get(change.path)
-        if change.what == "new" and not change.within:
-            return f"[a walled command made {name}, which other programs act on: look at it]"
         try:
             kept = self._keep(change.path, new) if new is not None else ""
             undone = self._at(change.path, lambda above, last: _write(above, last, old))

@@ -130,6 +130,44 @@ def test_new_places_are_told_and_left(project: Path) -> None:
     run(main())
 
 
+def test_a_new_place_is_told_once_and_can_be_filled(project: Path) -> None:
+    async def main() -> None:
+        guard = guard_of(project)
+        await guard.begin()
+        (project / ".github").mkdir()
+        await guard.check()
+        assert len(guard.take_reports()) == 1
+        (project / ".github/ci.yml").write_text("on: push")
+        await guard.end()
+        assert guard.take_reports() == []
+        assert (project / ".github/ci.yml").exists()
+        await guard.begin()
+        (project / ".github/ci.yml").write_text("on: pull_request")
+        await guard.end()
+        assert (project / ".github/ci.yml").read_text() == "on: push", "it is guarded from now on"
+
+    run(main())
+
+
+def test_where_the_wall_keeps_guarded_files_only_new_ones_are_told(project: Path) -> None:
+    async def main() -> None:
+        guard = guard_of(project)
+        guard.restores = False
+        await guard.begin()
+        (project / ".env").write_text("KEY=2")  # by the person, meanwhile
+        (project / ".git/config").unlink()
+        (project / ".idea").mkdir()
+        (project / ".idea/x.xml").write_text("")
+        await guard.end()
+        assert guard.take_reports() == [
+            "[a walled command made .idea, which other programs act on: look at it]"
+        ]
+        assert (project / ".env").read_text() == "KEY=2"
+        assert not (project / ".git/config").exists()
+
+    run(main())
+
+
 def test_work_that_touches_nothing_guarded_is_not_told(project: Path) -> None:
     async def main() -> None:
         guard = guard_of(project)
