@@ -61,7 +61,7 @@ class GuardedState:
 
 @dataclass(frozen=True, slots=True)
 class GuardedChange:
-    """What has become of a guarded entry; `within`: it is new in a folder that was guarded before."""
+    """What has become of a guarded entry; `within`: it is new in what was guarded before."""
 
     path: str
     what: Literal["new", "changed", "removed"]
@@ -89,11 +89,13 @@ def guarded_state(folder: str, before: GuardedState | None = None) -> GuardedSta
 def changes_since(before: GuardedState, now: GuardedState) -> list[GuardedChange]:
     """What is different now, folders before what is in them."""
     found = []
+    guarded = set(before.entries)
     for path in sorted(before.entries.keys() | now.entries.keys()):
         old, new = before.entries.get(path), now.entries.get(path)
         if old is None:
-            above = before.entries.get(os.path.dirname(path))
-            found.append(GuardedChange(path, "new", above is not None and above.kind == "folder"))
+            within = os.path.dirname(path) in guarded
+            guarded |= {path} if within else set()
+            found.append(GuardedChange(path, "new", within))
         elif new is None:
             found.append(GuardedChange(path, "removed"))
         elif not old.same(new):

@@ -117,16 +117,17 @@ def _put_back(folder: Path, before: GuardedState, told: set[str], kept: Path) ->
         lines = list(_mend_ways(root, before))
         now = guarded_state(str(folder), before)
         undo = _Undo(root, before, now, kept)
-        undone: set[str] = set()
+        whole: set[str] = set()  # folders that came or went: what is in them is not told apart
         for change in changes_since(before, now):
+            path = change.path
             if change.what == "new" and not change.within:
-                lines += _tell_new([change.path], told)
+                lines += _tell_new([path], told)
                 continue
-            below = os.path.dirname(change.path) in undone
-            if not (below and change.what == "new"):  # that is gone with its folder
-                line = undo(change)
-                lines += [] if below else [line]
-            undone.add(change.path)
+            line = undo(change)
+            if os.path.dirname(path) not in whole:
+                lines.append(line)
+            if change.what != "changed" or before.entries[path].kind != now.entries[path].kind:
+                whole.add(path)
     return _shortened(lines)
 
 

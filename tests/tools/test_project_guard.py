@@ -56,6 +56,12 @@ def bash(line: str) -> Act:
 
 CHANGES: dict[str, tuple[Act, str]] = {
     "a hook that was there": (bash("echo evil > .git/hooks/pre-commit"), ".git/hooks/pre-commit: put back"),
+    "a hook in a folder whose mode changed": (
+        bash("chmod 777 .git/hooks; echo evil > .git/hooks/pre-push"), ".git/hooks/pre-push: removed"
+    ),
+    "a folder in a guarded one": (
+        bash("mkdir -p .vscode/a/b; echo evil > .vscode/a/b/c"), "made .vscode/a: removed"
+    ),
     "a hook that was not": (bash("echo evil > .git/hooks/post-merge"), ".git/hooks/post-merge: removed"),
     "the same size and time": (
         bash("touch -r .git/config t; echo '[evil]' > .git/config; touch -r t .git/config; rm t"),
@@ -95,7 +101,9 @@ def test_what_a_walled_command_changed_is_put_back_and_told(name: str, project: 
         for extra in ("src/h", "src/h/pre-commit"):
             after.pop(extra, None)
         assert after == before
-        assert any(told in line for line in guard.take_reports())
+        lines = guard.take_reports()
+        assert any(told in line for line in lines)
+        assert not any("look at it" in line for line in lines)
         assert guard.take_reports() == []
 
     run(main())
