@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import ipaddress
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -17,13 +18,17 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import h11
 
 from .base import ToolError
-from .network_hosts import is_public_address
 from .safe_open import in_thread
 
 _RESOLVE_LIMIT_S = 10.0
 _CONNECT_LIMIT_S = 15.0  # for all addresses of a host, and for what a proxy answers
 _MAX_ADDRESSES = 8  # of a host that are tried
 _MAX_ANSWER_BYTES = 16_384  # of a proxy's answer
+# Answered by the host of this machine, though not private everywhere: Azure's WireServer, Oracle's metadata.
+_HOST_NETWORKS = tuple(map(ipaddress.ip_network, ("168.63.129.16/32", "192.0.0.0/24")))
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")  # RFC 6052: an IPv4 address in its last 32 bits
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 Resolver = Callable[[str, int], Sequence[str]]
 
@@ -47,6 +52,26 @@ class HostConnection:
     writer: asyncio.StreamWriter
     absolute: bool = False
     authorization: bytes = b""
+
+
+def is_public_address(text: str) -> bool:
+    """Whether an address belongs to the public network: not to this machine, its own network or its host."""
+    try:
+        address = _embedded(ipaddress.ip_address(text.partition("%")[0]))
+    except ValueError:
+        return False
+    local = address.is_multicast or address.is_unspecified or address.is_reserved or address.is_link_local
+    return address.is_global and not local and not any(address in network for network in _HOST_NETWORKS)
+
+
+def _embedded(address: Address) -> Address:
+    """The IPv4 address that an IPv6 address leads to; other addresses as they are."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    inner = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
+    if inner is None and address in _NAT64:
+        inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return inner or address
 
 
 def resolve(host: str, port: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Host names that walled commands may reach: what counts as one, and which addresses are never reached. Pure.
+"""Host names that walled commands may reach: what counts as one. Pure.
 
 A rule `net(registry.example)` names one whole host. Hosts are compared as lower-case text, so everything that
 two programs could read differently is refused: addresses in any form, a dot at the end, non-ASCII names.
@@ -6,18 +6,12 @@ two programs could read differently is refused: addresses in any form, a dot at 
 
 from __future__ import annotations
 
-import ipaddress
 import re
 
 _MAX_HOST_CHARS = 253  # RFC 1035, 2.3.4
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMERIC_LABEL = re.compile(r"[0-9]+|0x[0-9a-f]*")  # as a last part: C libraries read the whole as an address
 _SHOWN_CHARS = 80
-# Answered by the host of this machine, though not private everywhere: Azure's WireServer, Oracle's metadata.
-_HOST_NETWORKS = tuple(map(ipaddress.ip_network, ("168.63.129.16/32", "192.0.0.0/24")))
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")  # RFC 6052: an IPv4 address in its last 32 bits
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def host_name(text: str) -> str:
@@ -39,23 +33,3 @@ def host_name(text: str) -> str:
 def shown_host(text: str) -> str:
     """A host as a client wrote it, fit for a line that people read."""
     return text[:_SHOWN_CHARS].encode("unicode_escape").decode("ascii")
-
-
-def is_public_address(text: str) -> bool:
-    """Whether an address belongs to the public network: not to this machine, its own network or its host."""
-    try:
-        address = _embedded(ipaddress.ip_address(text.partition("%")[0]))
-    except ValueError:
-        return False
-    local = address.is_multicast or address.is_unspecified or address.is_reserved or address.is_link_local
-    return address.is_global and not local and not any(address in network for network in _HOST_NETWORKS)
-
-
-def _embedded(address: Address) -> Address:
-    """The IPv4 address that an IPv6 address leads to; other addresses as they are."""
-    if isinstance(address, ipaddress.IPv4Address):
-        return address
-    inner = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
-    if inner is None and address in _NAT64:
-        inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return inner or address

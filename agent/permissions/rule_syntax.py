@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tools import BUILTIN
+from tools.network_hosts import host_name
 from tools.text_encoding import word_set
 
 from .shell_syntax import Words
@@ -131,7 +132,7 @@ def _checked_rule(name: str, written: str | None) -> Rule:
     if name == "bash":
         return Rule(name, pattern, exact=exact or _is_whole_line(pattern))
     if name == REACHING:
-        return Rule(name, _host(pattern))
+        return Rule(name, host_name(_WEB_PORT.sub("", pattern)))
     return Rule(name, pattern if name == OPENING or name not in BUILTIN else _path_pattern(pattern))
 
 
@@ -159,12 +160,6 @@ def _path_pattern(pattern: str) -> str:
     if "//" in pattern or {"..", "."} & set(pattern.split("/")):
         raise ValueError("no path holds `//`, `.` or `..` when it is judged; write the path that it leads to")
     return pattern
-
-
-def _host(pattern: str) -> str:
-    from tools.network_hosts import host_name  # 5 ms that a start without such a rule saves
-
-    return host_name(_WEB_PORT.sub("", pattern))
 
 
 def _no_rules(text: str) -> ValueError:

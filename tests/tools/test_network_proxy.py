@@ -18,9 +18,10 @@ from tools.host_connection import (
     HostNotPublic,
     HostUnreachable,
     connect_to_host,
+    is_public_address,
     proxy_for,
 )
-from tools.network_hosts import host_name, is_public_address
+from tools.network_hosts import host_name
 from tools.network_proxy import NetworkProxy, ProxyLimits, start_proxy
 from tools.text_encoding import word_set
 
