@@ -27,6 +27,7 @@ BIND, RECURSIVE, PRIVATE, SLAVE = 0x1000, 0x4000, 1 << 18, 1 << 19
 # System calls that have one number on every architecture; the C library need not know them.
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 _AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
+_LIBRARY: list[Any] = []  # the C library, once it was needed
 _CAPABILITY_VERSION = 0x20080522  # linux/capability.h: two words of 32 bits each
 
 
@@ -34,9 +35,10 @@ def call(name: str, *values: Any) -> int:
     """Call a function of the C library that answers -1 with errno where it fails. Raises OSError."""
     import ctypes
 
-    library = ctypes.CDLL(None, use_errno=True)
+    if not _LIBRARY:
+        _LIBRARY.append(ctypes.CDLL(None, use_errno=True))
     plain = [ctypes.c_long(value) if isinstance(value, int) else value for value in values]
-    answer: int = getattr(library, name)(*plain)
+    answer: int = getattr(_LIBRARY[0], name)(*plain)
     if answer == -1:
         code = ctypes.get_errno()
         raise OSError(code, f"{name}: {os.strerror(code)}")
