@@ -35,15 +35,19 @@ def wall_profile(
     caches: list[str | Path] = [os.path.join(home, name) for name in _CACHE_FOLDERS]
     caches += [environ[name] for name in ("XDG_CACHE_HOME", "CARGO_HOME", "GOPATH") if environ.get(name)]
     records = {folder / name for name in RECORD_FOLDERS} | ({outputs} if outputs else set())
-    project = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
     return WallProfile(
         folder=folder,
         read_only=tuple(map(Path, fixed)),
         hidden=_real(hidden),
         records=tuple(sorted(path for path in records if path.is_dir())),
         caches=tuple(path for path in _real(caches) if not path.is_relative_to(folder)),
-        cache_layers=own[1] / "cache_layers" / project,
+        cache_layers=own[1] / "cache_layers" / project_key(folder),
     )
+
+
+def project_key(folder: Path) -> str:
+    """The name of a project's folder among those that we keep for projects."""
+    return hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
 
 
 def _own_folders(home: Path, environ: Mapping[str, str]) -> tuple[Path, Path]:

@@ -1,0 +1,102 @@
+"""A repository that a command emptied is put back: references, index and objects."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tools.git_backup import GitBackup
+
+from .wall_session import git
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    (folder / "file").write_text("one\n")
+    git(folder, "add", "file")
+    git(folder, "commit", "-qm", "one")
+    git(folder, "branch", "other/topic")
+    (folder / "file").write_text("two\n")
+    git(folder, "add", "file")
+    return folder
+
+
+def backup_of(project: Path) -> GitBackup:
+    return GitBackup(project / ".git", project.parent / "kept")
+
+
+def state(project: Path) -> str:
+    """What git tells of branches, of the index, and of faults."""
+    looks = ("log --all --format=%s%d", "status --porcelain", "fsck --full", "diff --cached")
+    done = (
+        subprocess.run(["git", *look.split()], cwd=project, capture_output=True, text=True) for look in looks
+    )
+    return "".join(each.stdout + each.stderr for each in done)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_emptied_repository_is_put_back_whole(project: Path, packed: bool) -> None:
+    if packed:
+        git(project, "gc", "-q")
+    before, backup = state(project), backup_of(project)
+    backup.keep()
+    for entry in list((project / ".git").iterdir()):
+        if entry.name not in ("config", "hooks"):  # the wall keeps them
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    (line,) = backup.restore()
+    assert line.startswith("[a walled command emptied .git: HEAD, index, objects, ")
+    assert state(project) == before
+
+
+def test_what_changed_since_is_kept_as_it_was_last(project: Path) -> None:
+    backup = backup_of(project)
+    backup.keep()
+    git(project, "commit", "-qm", "two")
+    git(project, "branch", "-D", "other/topic")
+    backup.keep()
+    before = state(project)
+    for name in ("objects", "refs"):
+        shutil.rmtree(project / ".git" / name)
+    (project / ".git/HEAD").unlink()
+    assert backup.restore()
+    assert state(project) == before
+    assert "topic" not in before
+
+
+def test_a_sound_repository_is_left_alone(project: Path) -> None:
+    backup = backup_of(project)
+    backup.keep()
+    git(project, "commit", "-qm", "two")
+    git(project, "gc", "-q", "--prune=now")
+    after = state(project)
+    assert backup.restore() == []
+    assert state(project) == after
+
+
+def test_nothing_is_put_back_through_a_link(project: Path, tmp_path: Path) -> None:
+    backup = backup_of(project)
+    backup.keep()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    shutil.rmtree(project / ".git/refs")
+    (project / ".git/refs").symlink_to(elsewhere)
+    (project / ".git/HEAD").unlink()
+    backup.restore()
+    assert list(elsewhere.iterdir()) == []
+    shutil.rmtree(project / ".git")
+    (project / ".git").symlink_to(elsewhere)
+    assert "could not be put back" in backup.restore()[0]
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_folder_that_is_no_repository_costs_nothing(tmp_path: Path) -> None:
+    (tmp_path / ".git").write_text("gitdir: /elsewhere\n")
+    backup = GitBackup(tmp_path / ".git", tmp_path / "kept")
+    backup.keep()
+    (tmp_path / ".git").unlink()
+    assert backup.restore() == []
+    assert not (tmp_path / "kept").exists()
