@@ -12,6 +12,7 @@ import errno
 import os
 import re
 import stat
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -216,19 +217,27 @@ def _copy_metadata(descriptor: int, old: int, state: os.stat_result) -> None:
         except OSError as error:
             raise CannotWriteAtomically("its owner and group") from error
     os.fchmod(descriptor, stat.S_IMODE(state.st_mode) & 0o1777)
-    if not hasattr(os, "listxattr"):
-        return
-    with suppress(OSError):
-        for name in set(os.listxattr(descriptor)) - set(os.listxattr(old)):
-            os.removexattr(descriptor, name)  # from the folder's default access list, which does not apply
-    attributes = []
-    with suppress(OSError):  # a file system without attributes
-        attributes = [name for name in os.listxattr(old) if name not in _DROPPED_ATTRIBUTES]
-    for name in attributes:
-        try:
-            os.setxattr(descriptor, name, os.getxattr(old, name))
-        except OSError as error:
-            raise CannotWriteAtomically(f"its attribute {name}") from error
+    if sys.platform == "linux":
+        _copy_attributes(descriptor, old)
+
+
+if sys.platform == "linux":
+
+    def _copy_attributes(descriptor: int, old: int) -> None:
+        """Raises CannotWriteAtomically."""
+        with suppress(OSError):
+            for name in set(os.listxattr(descriptor)) - set(os.listxattr(old)):
+                os.removexattr(
+                    descriptor, name
+                )  # from the folder's default access list, which does not apply
+        attributes = []
+        with suppress(OSError):  # a file system without attributes
+            attributes = [name for name in os.listxattr(old) if name not in _DROPPED_ATTRIBUTES]
+        for name in attributes:
+            try:
+                os.setxattr(descriptor, name, os.getxattr(old, name))
+            except OSError as error:
+                raise CannotWriteAtomically(f"its attribute {name}") from error
 
 
 def _write_in_place(request: WriteRequest, state: os.stat_result) -> None:

@@ -209,7 +209,8 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
     profile = {
         "folder": f"{base}/project", "private": f"{base}/private", "scratch": f"{base}/private/walled",
-        "hidden": [f"{base}/home/.ssh", "/etc/shadow"], "writable": [], "project_writable": True,
+        "hidden": [f"{base}/home/.ssh", "/etc/shadow"], "writable": [], "caches": [],
+        "project_writable": True,
     }  # fmt: skip
     tries = {name: expression for name, (expression, _) in (WORK | ESCAPES).items()}
     asked = {"profile": profile, "uid": NOBODY if other else None, "tries": tries}

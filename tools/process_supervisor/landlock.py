@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
+from .cache_layers import private_caches
 from .shared_calls import deny_shared_calls
 from .system_calls import NO_NEW_PRIVS, SUBREAPER, call, drop_capabilities
 
@@ -35,9 +36,6 @@ _FILE_ONLY = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV  # wha
 _OPEN_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _SHARED_MEMORY = "/dev/shm"  # without it Python's multiprocessing fails; other programs of the user share it
 _ALWAYS_HIDDEN = ("/dev",)  # terminals hold what the person types, disks hold every file
-# Of tools that fail where their cache cannot be written. A cache that open commands use as well is never
-# written: what is planted there would run outside of the wall.
-_CACHE_VARIABLES = ("GOCACHE", "UV_CACHE_DIR", "PIP_CACHE_DIR", "npm_config_cache")
 _MAX_NEIGHBOURS = 20_000  # allowed one by one; those that come after stay hidden
 _OOM_SCORE = "800"  # when memory runs out, the kernel shall end a command and not the agent
 _USE_FILES_OF_OTHERS = 1 << 1  # CAP_DAC_OVERRIDE; not CHOWN and FOWNER, which reach beyond the project
@@ -74,8 +72,7 @@ def _refuse_secrets_within(writable: list[str], hidden: list[str]) -> None:
 def private_places(profile: dict[str, Any]) -> dict[str, str]:
     """Variables for commands, which find the usual places read-only: for temporary files and caches."""
     scratch = profile["scratch"]
-    caches = {name: os.path.join(scratch, "caches", name.lower()) for name in _CACHE_VARIABLES}
-    return {"TMPDIR": scratch, **caches}
+    return {"TMPDIR": scratch, **private_caches(profile["caches"], [], f"{scratch}/caches")}
 
 
 def landlock_abi() -> int:
@@ -137,7 +134,7 @@ def _within_any(path: str, places: set[str]) -> bool:
 def _allow(ruleset: int, path: str, rights: int) -> None:
     """Add a rule for a path, if it exists. Raises OSError."""
     try:
-        place = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        place = os.open(path, getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return  # it went away, or may not even be passed through
     try:

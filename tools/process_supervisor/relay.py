@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import select
 import socket
+import sys
 from contextlib import suppress
 
 _RELAYED_BYTES = 1 << 16  # read at once
@@ -139,7 +140,7 @@ class _Relay:
 
 def wait_for(child: int, listener: socket.socket | None, proxy: str) -> int:
     """Relay, where there is something to relay to, until a child ends; its raw wait status."""
-    if listener is not None:
+    if listener is not None and sys.platform == "linux":
         with suppress(OSError):
             serve_relay(listener, proxy, os.pidfd_open(child))
     return os.waitpid(child, 0)[1]

@@ -79,5 +79,6 @@ def limit_processes() -> None:
     wanted = MAX_PROCESSES if soft == resource.RLIM_INFINITY else min(soft, MAX_PROCESSES)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NPROC, (wanted, hard))
-    with suppress(OSError, AttributeError):  # what is started runs at the usual priority
-        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    if sys.platform == "linux":
+        with suppress(OSError):  # what is started runs at the usual priority
+            os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
