@@ -20,6 +20,14 @@ LeaveAnswer = Literal["once", "allow", "no"]
 
 
 @dataclass(frozen=True, slots=True)
+class LeaveDecision:
+    """What became of the question whether a command may leave the wall; `words` tell the model why not."""
+
+    answer: LeaveAnswer
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class WallProfile:
     """What walled commands of a session may touch. All paths are real; those that do not exist are left out.
 
@@ -54,4 +62,11 @@ class WallRefusal:
 
     def __str__(self) -> str:
         """One line, such as `walled off: write ~/.cargo/registry (make)`."""
-        return f"walled off: {self.action} {self.target}{f' ({self.program})' if self.program else ''}"
+        program = f" ({self.program})" if self.program else ""
+        return f"walled off: {self.action} {short_path(self.target)}{program}"
+
+
+def short_path(path: str) -> str:
+    """A path with `~` for the home."""
+    home = str(Path.home())
+    return f"~{path.removeprefix(home)}" if path == home or path.startswith(f"{home}/") else path

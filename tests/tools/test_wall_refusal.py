@@ -1,0 +1,206 @@
+"""What the wall refused is told from what else may fail, in the words of many programs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tools.wall import WallProfile, WallRefusal
+from tools.wall_refusal import NO_HOST, WalledRun, find_refusal, forbidden_action
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> WalledRun:
+    """A command in a project beside a home with a secret."""
+    project, home = tmp_path / "project", tmp_path / "home"
+    for folder in (project / ".git" / "hooks", home / ".ssh", home / ".cargo", tmp_path / "tmp"):
+        folder.mkdir(parents=True)
+    for file in (home / ".ssh" / "id", project / ".env", project / ".git" / "config", home / "notes"):
+        file.write_text("x")
+    profile = WallProfile(
+        folder=project,
+        read_only=(project / ".git" / "hooks", project / ".git" / "config"),
+        hidden=(home / ".ssh", project / ".env"),
+    )
+    return WalledRun("make install", project, "", profile, tmp_path / "tmp")
+
+
+def found(run: WalledRun, output: str) -> WallRefusal | None:
+    """What is found in an output, in which {out}, {home} and {project} stand for the places."""
+    root = run.cwd.parent
+    return find_refusal(replace(run, output=output.format(out=root, home=root / "home", project=run.cwd)))
+
+
+@pytest.mark.parametrize(
+    ("output", "action", "target", "program"),
+    [
+        ("touch: cannot touch '{home}/new': Read-only file system", "write", "home/new", "touch"),
+        ("mkdir: cannot create directory ‘{home}/a b’: Read-only file system", "write", "home/a b", "mkdir"),
+        ("cp: cannot create regular file '{home}/x': Permission denied", "write", "home/x", "cp"),
+        ("bash: line 1: {home}/x: Read-only file system", "write", "home/x", "bash"),
+        ("sh: 1: cannot create {home}/x: Read-only file system", "write", "home/x", "sh"),
+        ("tee: ../home/x: Read-only file system", "write", "home/x", "tee"),
+        ("cat: {home}/.ssh/id: Permission denied", "read", "home/.ssh/id", "cat"),
+        ("cat: .env: Permission denied", "read", "project/.env", "cat"),
+        (
+            "error: could not write config file .git/config: Read-only file system",
+            "write",
+            "project/.git/config",
+            "make",
+        ),
+        (
+            "fatal: cannot create directory at '{home}/repo': Read-only file system",
+            "write",
+            "home/repo",
+            "make",
+        ),
+        (
+            "PermissionError: [Errno 13] Permission denied: '{home}/.ssh/id'",
+            "read",
+            "home/.ssh/id",
+            "make",
+        ),
+        ("OSError: [Errno 30] Read-only file system: '{home}/x'", "write", "home/x", "make"),
+        ("Error: EROFS: read-only file system, open '{home}/x'", "write", "home/x", "make"),
+        (
+            "npm ERR! code EROFS\nnpm ERR! syscall mkdir\nnpm ERR! path {home}/lib",
+            "write",
+            "home/lib",
+            "make",
+        ),
+        ("open {home}/go/x: read-only file system", "write", "home/go/x", "make"),
+        (
+            "error: failed to create directory `{home}/.cargo/r`\n\nCaused by:\n"
+            "  Read-only file system (os error 30)",
+            "write",
+            "home/.cargo/r",
+            "make",
+        ),
+        (
+            "java.io.FileNotFoundException: {home}/x (Read-only file system)",
+            "write",
+            "home/x",
+            "make",
+        ),
+        ("Errno::EROFS: Read-only file system @ rb_sysopen - {home}/x", "write", "home/x", "make"),
+        (
+            "/usr/bin/ld: cannot open output file {home}/x: Read-only file system",
+            "write",
+            "home/x",
+            "ld",
+        ),
+        ("mv: cannot move '.git' to 'old': Device or resource busy", "write", "project/.git", "mv"),
+        (
+            "mv: inter-device move failed: 'a' to '{home}/a': Invalid cross-device link",
+            "write",
+            "home/a",
+            "mv",
+        ),
+        (
+            "lots\nof\nlines\nrm: cannot remove '{home}/notes': Read-only file system\nmake: *** Error",
+            "write",
+            "home/notes",
+            "rm",
+        ),
+    ],
+)
+def test_a_path_beyond_the_wall_is_recognised(
+    run: WalledRun, output: str, action: str, target: str, program: str
+) -> None:
+    place = str(run.cwd.parent / target)
+    assert found(run, output) == WallRefusal(action, place, program)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "bash: line 1: ./script.sh: Permission denied",
+        "bash: line 1: {project}/script.sh: Permission denied",
+        "touch: cannot touch '/dev/full': Permission denied",
+        "cat: /proc/1/environ: Permission denied",
+        "bash: line 1: {out}/tmp/a: Permission denied",
+        "assertion failed: expected 'read-only file system' in the message",
+        "remote: Permission denied to user for repository",
+        "cat: {home}/.ssh/absent: No such file or directory",
+        "cat: {home}/.ssh/absent: Permission denied",
+        "cat: {home}/notes: No such file or directory",
+        "FAILED tests/test_a.py - assert 1 == 2",
+        "",
+    ],
+)
+def test_other_failures_are_the_commands_own(run: WalledRun, output: str) -> None:
+    assert found(run, output) is None
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_what_the_agent_could_not_write_either_was_not_refused_by_the_wall(run: WalledRun) -> None:
+    (run.cwd.parent / "home" / "closed").mkdir(mode=0o500)
+    assert found(run, "touch: cannot touch '{home}/closed/x': Permission denied") is None
+
+
+@pytest.mark.parametrize(
+    ("output", "host"),
+    [
+        ("curl: (6) Could not resolve host: crates.example", "crates.example"),
+        ("fatal: unable to access 'https://git.example/a/b.git/': Could not resolve host", "git.example"),
+        ("npm ERR! getaddrinfo EAI_AGAIN registry.example\nnpm ERR! network", "registry.example"),
+        ("Error: getaddrinfo ENOTFOUND api.example", "api.example"),
+        ("dial tcp: lookup proxy.golang.example: no such host", "proxy.golang.example"),
+        ("ssh: Could not resolve hostname git.example: Temporary failure", "git.example"),
+        ("HTTPSConnectionPool(host='pypi.example', port=443): Failed to resolve", "pypi.example"),
+        ("ping: www.example.org: Temporary failure in name resolution", "www.example.org"),
+        ("curl: CONNECT tunnel failed, response 403 for https://Files.Example/x", "files.example"),
+        ("error: failed to lookup address information for index.example: Name or", "index.example"),
+        ("connect: Network is unreachable", NO_HOST),
+    ],
+)
+def test_a_host_beyond_the_wall_is_recognised(run: WalledRun, output: str, host: str) -> None:
+    refusal = found(run, output)
+    assert refusal is not None and (refusal.action, refusal.target) == ("reach", host)
+
+
+def test_what_the_proxy_refused_is_known_whatever_the_command_wrote(run: WalledRun) -> None:
+    refused = replace(run, hosts=("index.example",), output="it did not work", line="cd x && cargo build")
+    assert find_refusal(refused) == WallRefusal("reach", "index.example", "cargo")
+
+
+def test_a_host_that_only_the_command_line_names_is_found_there(run: WalledRun) -> None:
+    line = "wget -q https://files.example/a.tgz"
+    refusal = find_refusal(replace(run, line=line, output="wget: Network is unreachable"))
+    assert refusal == WallRefusal("reach", "files.example", "wget")
+
+
+def test_the_own_machine_is_within_the_wall(run: WalledRun) -> None:
+    assert found(run, "getaddrinfo failed for http://localhost:8080/") is None
+    assert found(run, "curl: (7) Failed to connect to localhost port 80: Connection refused") is None
+
+
+def test_a_project_that_is_read_only_refuses_its_files_too(run: WalledRun) -> None:
+    closed = replace(run, profile=replace(run.profile, project_writable=False))
+    refusal = found(closed, "touch: cannot touch 'new file': Read-only file system")
+    assert refusal == WallRefusal("write", str(run.cwd / "new file"), "touch")
+    assert found(run, "touch: cannot touch 'new file': Read-only file system") is None
+
+
+def test_a_search_that_meets_a_secret_on_its_way_is_no_reason_to_ask(run: WalledRun) -> None:
+    output = "grep: {home}/.ssh: Permission denied"
+    assert found(replace(run, line="grep -r token ~"), output) is None
+    assert found(replace(run, line="grep token ~/.ssh/id"), output) is not None
+
+
+def test_a_place_that_the_person_let_through_is_not_forbidden(run: WalledRun) -> None:
+    home = run.cwd.parent / "home"
+    wider = replace(run.profile, writable=(home / ".cargo",), hidden=())
+    assert forbidden_action(run.profile, home / ".cargo" / "x") == "write"
+    assert forbidden_action(wider, home / ".cargo" / "x") is None
+    assert forbidden_action(run.profile, home / ".ssh") == "read"
+    assert forbidden_action(wider, home / ".ssh") == "write"
+
+
+def test_an_endless_output_is_judged_by_its_end_and_at_once(run: WalledRun) -> None:
+    noise = "'" * 3_000_000 + "\n" + "permission denied: '" * 100_000
+    assert found(run, noise) is None
+    assert found(run, noise + "\ntouch: cannot touch '{home}/x': Read-only file system") is not None

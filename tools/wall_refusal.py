@@ -1,0 +1,182 @@
+"""Recognise what the wall refused, from what a failed command wrote.
+
+A command cannot tell a wall from a broken system: it reports that a file system is read-only, that permission
+is denied, that a name cannot be resolved. That counts as a refusal where the wall forbids the path or host
+that the message names and the agent itself could have had it: any other failure is the command's own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from .wall import WallProfile, WallRefusal
+
+MAX_SCANNED_CHARS = 64_000  # of an output, from its end
+MAX_SCANNED_LINE_CHARS = 2_000
+MAX_MESSAGES = 50  # that are looked at in one output
+_LINES_BEFORE, _LINES_AFTER = 4, 3  # of a message without a path, in which the path may stand
+NO_HOST = "the network"  # as a target: the message names no host
+_KERNEL_PLACES = tuple(map(Path, ("/dev", "/proc", "/sys")))  # never to be had by leaving the wall
+
+_REFUSED = re.compile(
+    r"read-only file system|permission denied|access ?denied|operation not permitted|cross-device link"
+    r"|device or resource busy|resource busy or locked|\b(?:EROFS|EACCES|EPERM|EXDEV|EBUSY)\b"
+    r"|\((?:os error|errno) (?:30|13|1|18|16)\)",
+    re.IGNORECASE,
+)
+_MOVED = re.compile(r"cross-device|busy|EXDEV|EBUSY|error (?:18|16)\)", re.IGNORECASE)
+_QUOTED_NAME = re.compile(r"'([^'\n]+)'|\"([^\"\n]+)\"|`([^`'\n]+)[`']|\u2018([^\u2019\n]+)\u2019")
+_BARE = re.compile(r"(?:(?<=[\s:=(,@\[])|^)((?:~|\.{1,2})?/[^\s:;,()'\"`\u2018\u2019]+)")
+_PROGRAM = re.compile(r"(?:[^\s:]*/)?([\w.+-]+)(?:\[\d+\])?: ")
+_NO_PROGRAMS = re.compile(r"[\w.]*(?:Error|Exception)|E[A-Z]+|error|fatal|warning|ERROR|Errno", re.ASCII)
+_COMMAND_WORD = re.compile(r"(?:\s*(?:cd\s[^;&|]*(?:&&|;)|\w+=\S*\s))*\s*(?:[^\s;&|]*/)?([\w.+-]+)")
+
+# Programs that look into every folder: what they may not is part of the answer, unless it was named.
+_SEARCHING = frozenset(
+    ["find", "fd", "fdfind", "grep", "egrep", "fgrep", "rg", "ag", "ack", "ls", "du", "tree"]
+)
+
+_UNREACHED = re.compile(
+    r"network is unreachable|no route to host|could not resolve|couldn't resolve|name or service not known"
+    r"|temporary failure in name resolution|no such host|nodename nor servname|failed to lookup address"
+    r"|getaddrinfo|failed to resolve|name resolution|\b(?:ENETUNREACH|ENOTFOUND|EAI_AGAIN)\b"
+    r"|\b403\b.{0,40}\bproxy|proxy.{0,60}\b403\b|tunnel failed|tunnel connection failed",
+    re.IGNORECASE,
+)
+_HOST = r"((?:[A-Za-z\d][A-Za-z\d-]*\.)+[A-Za-z\d-]*[A-Za-z\d])"
+_NAMED_HOST = re.compile(
+    rf"\b(?:https?|git|ssh|ftp)://(?:[^@/\s]*@)?(?:{_HOST}|(localhost)\b)"
+    rf"|\b(?:host|hostname|lookup|ENOTFOUND|EAI_AGAIN|for|resolve)[:=]?\s*['\"(]*{_HOST}(?=[\s'\"):,;]|$)"
+    rf"|(?:^|\s){_HOST}: (?:name or|temporary)"
+    rf"|\w@{_HOST}:",
+    re.IGNORECASE,
+)
+_LOCAL_HOST = re.compile(r"localhost(?:\.localdomain)?|127\.[\d.]+|0\.0\.0\.0", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class WalledRun:
+    """A command that ran within the wall and failed.
+
+    line     its command line, run in the folder `cwd`
+    output   the end of what it wrote
+    private  where its temporary files may be written
+    hosts    those that the network proxy refused meanwhile
+    """
+
+    line: str
+    cwd: Path
+    output: str
+    profile: WallProfile
+    private: Path | None = None
+    hosts: Sequence[str] = ()
+
+
+def find_refusal(run: WalledRun) -> WallRefusal | None:
+    """The first thing that the wall refused to a command; None where it failed for another reason."""
+    text = run.output[-MAX_SCANNED_CHARS:]
+    lines = [line[:MAX_SCANNED_LINE_CHARS] for line in text.splitlines()]
+    return _refused_path(run, lines) or _refused_host(run, lines)
+
+
+def forbidden_action(profile: WallProfile, path: Path, private: Path | None = None) -> str | None:
+    """What the wall forbids at a real path: "read", "write" (only), or None where it forbids nothing."""
+    if _is_within(path, (*profile.hidden, *profile.records)):
+        return "read"
+    if _is_within(path, profile.read_only):
+        return "write"
+    own = (profile.folder,) if profile.project_writable else ()
+    writable = (*own, *profile.writable, *profile.caches, *([private] if private else []))
+    return None if _is_within(path, (*writable, *_KERNEL_PLACES)) else "write"
+
+
+def _is_within(path: Path, places: Sequence[Path]) -> bool:
+    return any(path == place or path.is_relative_to(place) for place in places)
+
+
+def _refused_path(run: WalledRun, lines: Sequence[str]) -> WallRefusal | None:
+    found = [at for at, line in enumerate(lines) if _REFUSED.search(line)]
+    for at in found[:MAX_MESSAGES]:
+        for name in _named_paths(lines, at):
+            path = _real_path(name, run.cwd)
+            moved = bool(_MOVED.search(lines[at]))
+            action = _refused_action(run, path, moved) if path is not None else None
+            if path is not None and action is not None:
+                program = _program(lines[at], run.line)
+                if action == "read" and program in _SEARCHING and path.name not in run.line:
+                    continue
+                return WallRefusal("read" if action == "read" else "write", str(path), program)
+    return None
+
+
+def _named_paths(lines: Sequence[str], at: int) -> Iterator[str]:
+    """What may be the path of the message in a line, the likeliest first."""
+    line = lines[at]
+    match = _REFUSED.search(line)
+    if match is None:
+        return
+    before, after = line[: match.start()].rstrip(), line[match.end() :]
+    chunk = before.removesuffix(":").rpartition(": ")[2].strip() if before.endswith(":") else ""
+    named = [] if re.search(r"['\"`\u2018]", chunk) else chunk.split()[-1:]
+    named += [*_quoted(after), *reversed(_quoted(before))]
+    named += [*_BARE.findall(after), *reversed(_BARE.findall(before))]
+    yield from named
+    if not any("/" in name for name in named):
+        above, below = lines[max(0, at - _LINES_BEFORE) : at], lines[at + 1 : at + 1 + _LINES_AFTER]
+        for other in (*reversed(above), *below):
+            yield from (*_quoted(other), *_BARE.findall(other))
+
+
+def _quoted(text: str) -> list[str]:
+    return [next(filter(None, groups)) for groups in _QUOTED_NAME.findall(text)]
+
+
+def _real_path(name: str, cwd: Path) -> Path | None:
+    with suppress(OSError, ValueError, RuntimeError):  # no such user, a NUL, a circle of links
+        return Path(os.path.realpath(cwd / Path(name.strip()).expanduser()))
+    return None
+
+
+def _refused_action(run: WalledRun, path: Path, moved: bool) -> str | None:
+    """What the wall forbids there that the agent itself could do. `moved`: the place itself was to move."""
+    profile = run.profile
+    action = forbidden_action(profile, path, run.private)
+    if action is None and moved:
+        kept = (*profile.read_only, *profile.hidden, *profile.records)
+        action = "write" if any(place.is_relative_to(path) for place in kept) else None
+    if action == "read":
+        return action if os.access(path, os.R_OK) else None
+    there = next((place for place in (path, *path.parents) if place.exists()), path)
+    return action if action is not None and os.access(there, os.W_OK) else None
+
+
+def _program(message: str, line: str) -> str:
+    """Who was refused, as its message says, else the first program of the command line."""
+    match = _PROGRAM.match(message.strip())
+    if match is not None and not _NO_PROGRAMS.fullmatch(match[1]):
+        return match[1]
+    word = _COMMAND_WORD.match(line)
+    return word[1] if word is not None else ""
+
+
+def _refused_host(run: WalledRun, lines: Sequence[str]) -> WallRefusal | None:
+    found = [at for at, line in enumerate(lines) if _UNREACHED.search(line)]
+    message = lines[found[0]] if found else ""
+    if run.hosts:
+        return WallRefusal("reach", run.hosts[0], _program(message, run.line))
+    if not found:
+        return None
+    above = lines[max(0, found[0] - _LINES_BEFORE) : found[0]]
+    hosts = [host for text in (message, *reversed(above), run.line) for host in _named_hosts(text)]
+    if hosts and _LOCAL_HOST.fullmatch(hosts[0]):
+        return None
+    return WallRefusal("reach", hosts[0].lower() if hosts else NO_HOST, _program(message, run.line))
+
+
+def _named_hosts(text: str) -> list[str]:
+    return [next(filter(None, groups)) for groups in _NAMED_HOST.findall(text[:MAX_SCANNED_LINE_CHARS])]
