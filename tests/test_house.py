@@ -63,6 +63,7 @@ PURE = (
     "agent/permissions/deny_rules.py",
     "agent/permissions/rule_syntax.py",
     "agent/permissions/rules.py",
+    "agent/permissions/sandbox_settings.py",
     "agent/permissions/shell_syntax.py",
     "compact/",
     "transcripts/codec.py",

@@ -19,6 +19,7 @@ from agent.errors import ConfigError
 from agent.permissions.permission_store import permissions_path
 from agent.permissions.rule_syntax import Rule
 from agent.permissions.rules import Mode
+from agent.permissions.sandbox_settings import SandboxSettings, tightened, with_entries
 from compact.settings import current_names
 from transcripts.secret_forms import secret_texts
 
@@ -43,6 +44,7 @@ class Config:
     permission_mode: Mode = "manual"
     allow: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
+    sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     pass_env: tuple[str, ...] = ()
     hooks: Mapping[str, str] = field(default_factory=dict)
     compact: Mapping[str, Any] = field(default_factory=dict)
@@ -68,9 +70,17 @@ class Config:
 
 
 # A project's file comes with the checkout: it can only tune and tighten.
-PROJECT_SETTINGS = ("effort", "max_tokens", "context_window", "permission_mode", "deny", "compact")
+PROJECT_SETTINGS = (
+    "effort", "max_tokens", "context_window", "permission_mode", "deny", "sandbox", "compact",
+)  # fmt: skip
+GRANTED_SETTINGS = ("allow", "sandbox")  # of the file of what was granted for a project
 PROJECT_MODES = ("manual", "plan", "dontAsk")
-GUARDING_SETTINGS = ("deny", "hooks", "compact")  # a mistake is an error: what it was to guard would be open
+GUARDING_SETTINGS = (
+    "deny",
+    "hooks",
+    "sandbox",
+    "compact",
+)  # a mistake is an error: what it was to guard would be open
 MERGED_SETTINGS = ("allow", "deny", "pass_env")  # those of several files add up
 
 
@@ -84,7 +94,7 @@ def load_config(environ: Mapping[str, str], folder: Path, home: Path) -> Config:
     )
     config = _with_file(config, user_dir / "settings.toml")
     config = _with_file(config, folder / ".makeroom" / "settings.toml", PROJECT_SETTINGS)
-    config = _with_file(config, permissions_path(user_dir, folder), ("allow",))
+    config = _with_file(config, permissions_path(user_dir, folder), GRANTED_SETTINGS)
     return _with_environment(config, environ)
 
 
@@ -105,11 +115,28 @@ def _with_file(config: Config, path: Path, allowed: Sequence[str] = ()) -> Confi
             problem = "is only read from your own settings, not from a project's"
         elif name == "permission_mode" and allowed and values[name] not in PROJECT_MODES:
             problem = f"takes one of {', '.join(PROJECT_MODES)}"
+        elif name == "sandbox" and allowed:
+            config, problem = _with_stricter_wall(config, path, values[name], allowed)
+            if not problem:
+                continue
         else:
             config = _with_value(config, str(path), name, values[name])
             continue
         config = replace(config, warnings=(*config.warnings, f"{path}: {name} {problem}; ignored"))
     return config
+
+
+def _with_stricter_wall(
+    config: Config, path: Path, entries: Mapping[str, Any], allowed: Sequence[str]
+) -> tuple[Config, str]:
+    """The config with the sandbox of a file that can only tighten it, and what is wrong with that."""
+    if allowed == GRANTED_SETTINGS:
+        return config, ""  # the permission store reads the places, as they are when a session begins
+    made, refused = tightened(config.sandbox, entries)
+    if made != config.sandbox:
+        origins = {**config.origins, "sandbox": str(path)}
+        config = replace(config, sandbox=made, origins=origins)
+    return config, f"({', '.join(refused)}) can only be tightened by a project" if refused else ""
 
 
 def _checked(entries: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -141,6 +168,8 @@ def _with_value(config: Config, origin: str, name: str, value: Any) -> Config:
             origins={**config.origins, **{f"compact.{key}": origin for key in value}},
             warnings=(*config.warnings, *(f"{origin}: {warning}" for warning in renamed)),
         )
+    if name == "sandbox":
+        value = with_entries(config.sandbox, value)
     if name in MERGED_SETTINGS:
         if name != "pass_env":
             value = tuple(replace(rule, origin=origin) for rule in value)
@@ -165,6 +194,7 @@ SETTING_VARIABLES = {
     "MAKEROOM_MAX_TOKENS": "max_tokens",
     "MAKEROOM_CONTEXT_WINDOW": "context_window",
     "MAKEROOM_PERMISSION_MODE": "permission_mode",
+    "MAKEROOM_SANDBOX": "sandbox",
     "ANTHROPIC_BASE_URL": "base_url",
     "API_TIMEOUT_MS": "timeout",  # milliseconds
 }

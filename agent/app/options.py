@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple, get_args
 
 from agent.permissions.rules import Mode
+from tools.wall import SandboxSetting
 
 Effort = Literal["low", "medium", "high", "xhigh", "max"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
@@ -30,6 +31,7 @@ class Options(NamedTuple):
     max_turns: int | None = None
     max_budget_usd: float | None = None
     permission_mode: Mode | None = None
+    sandbox: SandboxSetting | None = None
     allowed_tools: tuple[str, ...] = ()
     disallowed_tools: tuple[str, ...] = ()
     policy: str | None = None

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from agent.permissions.rule_syntax import Rule, parse_rules
 from agent.permissions.rules import MODES, Mode
+from agent.permissions.sandbox_settings import SANDBOX_MODES, sandbox_entries
 from agent.ports import HookEvent
 from compact.settings import settings_from
 
@@ -81,6 +82,9 @@ class FileSettings(BaseModel):
     permission_mode: Mode | None = Field(None, description=f"one of {', '.join(MODES)}")
     allow: _RuleList | None = Field(None, description=_RULES)
     deny: _RuleList | None = Field(None, description=_RULES)
+    sandbox: Annotated[Any, AfterValidator(sandbox_entries)] = Field(
+        None, description=f"one of {', '.join(SANDBOX_MODES)}, or a table"
+    )
     pass_env: tuple[_Text, ...] | None = Field(None, description="a list of texts")
     hooks: Annotated[dict[str, Any], AfterValidator(_hooks)] | None = Field(
         None, description='a table, such as [hooks] and pre_tool = "check.sh"'

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agent.errors import ConfigError
 from agent.permissions.rules import Mode
+from agent.permissions.sandbox_settings import SandboxSettings
 from agent.ports import Clock, SystemClock
 from compact.settings import CompactSettings, settings_from
 from transcripts.masking import SecretMasks
@@ -41,6 +42,12 @@ class RunSetup:
     @property
     def mode(self) -> Mode:
         return self.options.permission_mode or self.config.permission_mode
+
+    @property
+    def sandbox(self) -> SandboxSettings:
+        """The settings of the wall around commands."""
+        set_, flag = self.config.sandbox, self.options.sandbox
+        return set_ if flag is None else dataclasses.replace(set_, mode=flag)
 
     def compact_settings(self) -> CompactSettings:
         """The pipeline's settings: the [compact] tables, then the flags. Raises ConfigError."""

@@ -12,6 +12,7 @@ from typing import Any
 from agent.app.options import EFFORTS, OUTPUT_FORMATS, Options
 from agent.permissions.rule_syntax import parse_rules
 from agent.permissions.rules import MODES
+from agent.permissions.sandbox_settings import SANDBOX_MODES
 from agent.version import __version__
 
 EXIT_CODES = """\
@@ -66,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--dangerously-skip-permissions", "--yolo", dest="skip", action="store_true", help="bypassPermissions"
     )
+    add("--sandbox", choices=SANDBOX_MODES, help="wall commands in (default: auto)")
     for name, verb in (("allowed", "allow"), ("disallowed", "deny")):
         flags, told = (f"--{name}Tools", f"--{name}-tools"), f"{verb}: edit, bash(git *)"
         add(*flags, dest=f"{name}_tools", nargs="+", default=[], metavar="RULE", help=told)

@@ -1,33 +1,40 @@
-"""The permission rules in force, and those that the user granted permanently for a project, in a file."""
+"""The permission rules in force, and what the user granted permanently for a project, in a file.
+
+The file holds rules, and places that the wall lets commands write or read: {allow = [...], sandbox = {...}}.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import tomllib
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from agent.errors import ConfigError
 from transcripts.disk import make_private_folders, replace_file
 
 from .rule_syntax import Rule, parse_rules
 from .rules import Mode, PermissionRules
+from .sandbox_settings import SandboxSettings, sandbox_entries, with_entries
 
 SESSION_ORIGIN = "this session"
 
 
 @dataclass(slots=True)
 class PermissionStore:
-    """The mode and rules now in force, and the calls that were denied.
+    """The mode, the rules and the setting of the wall now in force, and the calls that were denied.
 
-    `path` is the file of the rules granted permanently, None where there is none.
+    `path` is the file of what was granted permanently, None where there is none.
     """
 
     rules: PermissionRules
     path: Path | None = None
     denied: list[dict[str, object]] = field(default_factory=list)
+    sandbox: SandboxSettings = field(default_factory=SandboxSettings)
 
     def set_mode(self, mode: Mode) -> None:
         self.rules = replace(self.rules, mode=mode)
@@ -56,6 +63,25 @@ class PermissionStore:
         deny = tuple(each for each in self.rules.deny if each is not rule)
         self.rules = replace(self.rules, allow=allow, deny=deny)
 
+    def let_through(self, action: str, place: str) -> None:
+        """Let walled commands "write" or "read" a place, permanently in this project.
+
+        Raises as `store_rule`, after letting it through for this session.
+        """
+        self.sandbox = with_entries(self.sandbox, {action: (place,)})
+        if self.path is not None:
+            change_places(self.path, action, add=(place,))
+
+    def close_again(self, place: str) -> bool:
+        """Let a place through no longer; whether it was let through. Raises as `store_rule`."""
+        found = [name for name in ("write", "read") if place in getattr(self.sandbox, name)]
+        for action in found:
+            left: Any = tuple(each for each in getattr(self.sandbox, action) if each != place)
+            self.sandbox = replace(self.sandbox, **{action: left})
+            if self.path is not None and place in stored_places(self.path).get(action, ()):
+                change_places(self.path, action, drop=(place,))
+        return bool(found)
+
     def is_permanent(self, rule: Rule) -> bool:
         """Whether the user granted the rule permanently in this project."""
         return self.path is not None and rule.origin == str(self.path)
@@ -70,10 +96,17 @@ def permissions_path(user_dir: Path, folder: Path) -> Path:
 def stored_rules(path: Path) -> tuple[Rule, ...]:
     """The rules in the file now. Invalid ones are left out: reading the settings has warned of them."""
     found: list[Rule] = []
-    for text in _read(path):
+    for text in _rules_in(_read(path)):
         with suppress(ValueError):
             found += (replace(rule, origin=str(path)) for rule in parse_rules(text))
     return tuple(found)
+
+
+def stored_places(path: Path) -> dict[str, Any]:
+    """The places in the file now that the wall lets through; none where they are invalid, as with rules."""
+    with suppress(ValueError):
+        return sandbox_entries(_read(path).get("sandbox", {}))
+    return {}
 
 
 def store_rule(path: Path, rule: Rule) -> None:
@@ -81,34 +114,57 @@ def store_rule(path: Path, rule: Rule) -> None:
 
     Raises ConfigError for a file that cannot be read, OSError for one that cannot be written.
     """
-    known = _read(path)
+    granted = _read(path)
+    known = _rules_in(granted)
     if str(rule) not in known:
-        make_private_folders(path.parent)
-        _write(path, [*known, str(rule)])
+        _write(path, {**granted, "allow": [*known, str(rule)]})
 
 
 def drop_rule(path: Path, rule: Rule) -> None:
     """Remove an allow rule from the file; the others stay. Raises as `store_rule`."""
+    granted = _read(path)
     left: list[str] = []
-    for text in _read(path):
+    for text in _rules_in(granted):
         try:
             rules = parse_rules(text)
         except ValueError:
             left.append(text)
         else:
             left += [text] if rule not in rules else [str(each) for each in rules if each != rule]
-    _write(path, left)
+    _write(path, {**granted, "allow": left})
 
 
-def _read(path: Path) -> list[str]:
+def change_places(path: Path, action: str, add: tuple[str, ...] = (), drop: tuple[str, ...] = ()) -> None:
+    """Add and drop places that the wall lets commands "write" or "read". Raises as `store_rule`."""
+    granted = _read(path)
+    places = dict(granted.get("sandbox", {}))
+    left = [place for place in places.get(action, ()) if place not in drop]
+    places[action] = list(dict.fromkeys((*left, *add)))
+    _write(path, {**granted, "sandbox": places})
+
+
+def _rules_in(granted: Mapping[str, Any]) -> list[str]:
+    return [str(text) for text in granted.get("allow", [])]
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
-        return [str(text) for text in tomllib.loads(path.read_text("utf-8")).get("allow", [])]
+        return tomllib.loads(path.read_text("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        return []
+        return {}
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: {error}; correct it or move it away") from error
 
 
-def _write(path: Path, rules: list[str]) -> None:
-    quoted = "".join(f"    {json.dumps(rule, ensure_ascii=False)},\n" for rule in rules)  # as TOML quotes too
-    replace_file(path, f"# Commands that you allowed for this project.\nallow = [\n{quoted}]\n".encode())
+def _write(path: Path, granted: Mapping[str, Any]) -> None:
+    text = f"# What you allowed for this project.\n{_toml_list('allow', _rules_in(granted))}"
+    places = granted.get("sandbox", {})
+    if any(places.values()):
+        text += "\n[sandbox]\n" + "".join(_toml_list(name, texts) for name, texts in places.items())
+    make_private_folders(path.parent)
+    replace_file(path, text.encode())
+
+
+def _toml_list(name: str, texts: Sequence[str]) -> str:
+    quoted = "".join(f"    {json.dumps(text, ensure_ascii=False)},\n" for text in texts)  # as TOML quotes too
+    return f"{name} = [\n{quoted}]\n"
