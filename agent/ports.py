@@ -23,6 +23,10 @@ class PermissionQuestion:
 
     `preview` is plain data as in a tool's `human` ({"diff": ...} or {"text": ...}), shown with control
     characters escaped.
+
+    Where the wall refused something to a call that ran, `refused` says what, and the question is whether the
+    call may run again: outside of the wall, or within it with `through` let through. `remedy` is what would
+    have allowed it where nobody is there to ask.
     """
 
     tool: str
@@ -31,13 +35,19 @@ class PermissionQuestion:
     why: str
     prefix: str | None
     preview: Mapping[str, Any]
+    refused: str = ""
+    through: str = ""
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """Yes: once, for this session, or always for the prefix in this project."""
+    """Yes: once, for this session, or always for the prefix in this project.
 
-    scope: Literal["once", "session", "always"] = "once"
+    "through": what the wall refused is let through from now on in this project.
+    """
+
+    scope: Literal["once", "session", "always", "through"] = "once"
 
 
 @dataclass(frozen=True, slots=True)

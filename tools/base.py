@@ -22,7 +22,7 @@ from transcripts.messages import Block, TextBlock, empty_mapping
 from transcripts.originals import Originals
 from transcripts.tool_kinds import TOOL_KINDS, ToolKind
 
-from .wall import LeaveAnswer, WallRefusal
+from .wall import LeaveDecision, WallRefusal
 
 _TOOL_NAME = re.compile(r"[\w-]+", re.ASCII)
 
@@ -156,7 +156,7 @@ class ToolCall:
     progress: Callable[[str], None] = lambda text: None
     checkpoint: Callable[[Path], None] | None = None
     walled: bool = False
-    ask_to_leave: Callable[[WallRefusal], Awaitable[LeaveAnswer]] | None = None
+    ask_to_leave: Callable[[WallRefusal], Awaitable[LeaveDecision]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ or sets an EXIT trap of its own leaves the folder as it was.
 from __future__ import annotations
 
 import asyncio
-import os
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +16,9 @@ from pydantic import Field
 from transcripts.stored_outputs import sync_output
 
 from .base import Access, Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
-from .bash_run import CommandLimits, ProgressThrottle, command_result, job_result, run_foreground
-from .command_socket import SupervisorLost
-from .jobs import CommandRunner, command_runner
+from .bash_attempts import run_attempts, spool_of, telling_why_not
+from .bash_run import CommandLimits, job_result
+from .jobs import CommandRequest, CommandRunner, command_runner
 from .spool import Spool
 
 _DEFAULT_LIMITS = CommandLimits()
@@ -88,19 +87,12 @@ async def run_bash(
         )
     moved = _return_from_missing_folder(context)
     limits = _limits_of_call(limits, arguments.timeout, context)
-    name = f"{context.session}-{call.ident}.txt".replace(os.sep, "_")
-    spool = Spool(context.outputs / name, max_bytes=limits.output_bytes, masks=context.masks)
-    try:
-        if arguments.run_in_background:
-            return _with_notes(await _start_job(runner, line, spool), moved)
-        end = await run_foreground(runner, line, spool, limits, ProgressThrottle(call.progress))
-    except (asyncio.CancelledError, SupervisorLost, OSError) as error:
-        spool.drop()  # no file of output stays where the command has no result
-        if isinstance(error, asyncio.CancelledError):
-            raise
-        raise ToolError(_cannot_start(error, context)) from error
-    result = command_result(end, line, spool, context, limits)
-    return _with_notes(result, moved, _follow(context, end.folder), await _made_durable(result, spool))
+    request = CommandRequest(line, call.walled)
+    if arguments.run_in_background:
+        return _with_notes(await _start_job(runner, request, call, limits), moved)
+    attempt, told = await run_attempts(call, request, limits)
+    durable = await _made_durable(attempt.result, attempt.spool)
+    return _with_notes(attempt.result, moved, told, _follow(context, attempt.folder), durable)
 
 
 async def _made_durable(result: ToolResult, spool: Spool) -> str | None:
@@ -133,10 +125,13 @@ def _seconds_from(context: ToolContext, variable: str) -> float | None:
     )
 
 
-async def _start_job(runner: CommandRunner, line: str, spool: Spool) -> ToolResult:
-    folder = runner.context.folder
-    command, _ = await runner.start(line, runner.context.cwd, spool.feed)
-    job = runner.add(line, command, spool)
+async def _start_job(
+    runner: CommandRunner, request: CommandRequest, call: ToolCall, limits: CommandLimits
+) -> ToolResult:
+    folder, cwd, spool = runner.context.folder, runner.context.cwd, spool_of(call, limits)
+    with telling_why_not(call.context, spool):
+        command, _ = await runner.start(request.line, cwd, spool.feed, walled=request.walled)
+    job = runner.add(request, command, spool)
     output = spool.path.relative_to(folder) if spool.path.is_relative_to(folder) else spool.path
     text = (
         f"Started in the background as job {job.id} (pid {command.pid.result()}). "
@@ -158,15 +153,6 @@ async def _ask_about_job(
     if arguments.kill:
         await runner.stop(job)
     return job_result(job, runner.context, asyncio.get_running_loop().time(), limits)
-
-
-def _cannot_start(error: Exception, context: ToolContext) -> str:
-    if isinstance(error, FileNotFoundError) and context.cwd.is_dir():
-        return "bash was not found on PATH.\nThe person has to install it, or to put its folder on PATH."
-    if isinstance(error, OSError):
-        what = error.strerror or error
-        return f"The command could not be started: {what}.\nTry a shorter one, or end what runs."
-    return f"{error}.\nTry again; if it stays so, tell the person."
 
 
 def _return_from_missing_folder(context: ToolContext) -> str | None:

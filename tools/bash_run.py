@@ -19,7 +19,7 @@ from typing import Any, Literal
 from .base import ToolContext, ToolResult, text_result
 from .command_hints import hint, is_answer, looks_like_prompt, opens_editor
 from .command_socket import CommandHandle
-from .jobs import DRAIN_LIMIT_S, BackgroundJob, CommandRunner, exit_code, last_folder
+from .jobs import DRAIN_LIMIT_S, BackgroundJob, CommandRequest, CommandRunner, exit_code, last_folder
 from .spool import MAX_OUTPUT_BYTES, Spool
 from .text_encoding import pluralize
 from .truncate import count_invisible, cut_at_lines, escaped, printable
@@ -95,7 +95,11 @@ class ProgressThrottle:
 
 
 async def run_foreground(
-    runner: CommandRunner, line: str, spool: Spool, limits: CommandLimits, progress: ProgressThrottle
+    runner: CommandRunner,
+    request: CommandRequest,
+    spool: Spool,
+    limits: CommandLimits,
+    progress: ProgressThrottle,
 ) -> CommandEnd:
     """Run a command line in the session's folder, for at most `limits.timeout_s`.
 
@@ -114,13 +118,14 @@ async def run_foreground(
             full.set_result(None)
         progress.take(data)
 
-    command, report = await runner.start(line, runner.context.cwd, take)
+    line, walled = request.line, request.walled
+    command, report = await runner.start(line, runner.context.cwd, take, walled=walled)
     try:
         limit = min(limits.timeout_s, limits.editor_s) if opens_editor(line) else limits.timeout_s
         await _either(command.exited, full, limit)
         took, quiet = loop.time() - began, loop.time() - last_output
         why = await _finish(runner, command, full, "editor" if limit < limits.timeout_s else "timeout")
-        job, left = await _keep_strays(runner, line, command, spool)
+        job, left = await _keep_strays(runner, request, command, spool)
     except BaseException:
         command.drop()
         raise
@@ -154,14 +159,14 @@ async def _finish(
 
 
 async def _keep_strays(
-    runner: CommandRunner, line: str, command: CommandHandle, spool: Spool
+    runner: CommandRunner, request: CommandRequest, command: CommandHandle, spool: Spool
 ) -> tuple[BackgroundJob | None, tuple[tuple[int, str], ...]]:
     """What the command left running becomes a command in the background, so that it can be seen and ended."""
     if command.strays and not command.over.done():
         await asyncio.wait({command.over}, timeout=_SETTLE_LIMIT_S)
         left = tuple(await command.what_is_left())
         if left and not command.over.done():
-            return runner.add(line, command, spool, left_over=True), left
+            return runner.add(request, command, spool, left_over=True), left
     command.close()
     return None, ()
 
@@ -313,6 +318,8 @@ def job_result(job: BackgroundJob, context: ToolContext, now: float, limits: Com
     notes = [
         f"[job {job.id}: {job.state}, {took:.1f} s; {'output' + where if where else 'no output so far'}]"
     ]
+    if refusal := job.refusal():
+        notes.append(f"[{refusal}: the wall holds for a command as long as it runs]")
     if job in job.runner.unannounced:
         job.runner.unannounced.remove(job)
     if job.ended is None and now - job.last_output >= limits.quiet_s and _ends_in_prompt(job.spool):

@@ -13,19 +13,21 @@ import shutil
 import signal
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from .base import ToolContext
 from .command_socket import CommandHandle
 from .env_filter import filter_environment, hide_own_environment
+from .project_guard import ProjectGuard
 from .spool import Spool
 from .supervisor_client import SupervisorClient, start_supervisor
-from .wall import WallLevel, WallProfile
+from .wall import WallLevel, WallProfile, WallRefusal
 from .wall_profile import wall_profile
+from .wall_refusal import MAX_SCANNED_CHARS, WalledRun, find_refusal
 
 DRAIN_LIMIT_S = 0.3  # for output that is still in the pipe when the shell has ended
 _END_LIMIT_S = 3.0  # for the supervisor to end one command; past it every command is ended
@@ -77,6 +79,14 @@ def last_folder(report: Path) -> str | None:
     return os.path.realpath(text) if text.startswith("/") and "\0" not in text else None
 
 
+@dataclass(frozen=True, slots=True)
+class CommandRequest:
+    """A command line to run, within the wall or open."""
+
+    line: str
+    walled: bool = False
+
+
 @dataclass(slots=True, eq=False)
 class BackgroundJob:
     """A command in the background. Its times are those of the event loop's clock."""
@@ -88,6 +98,7 @@ class BackgroundJob:
     spool: Spool
     began: float
     left_over: bool = False  # by a command in the foreground: it ends with the last process
+    wall: WallProfile | None = None  # that it runs within
     shown: int = 0  # bytes of its output that the model was shown
     ended: float | None = None  # None while it runs
     last_output: float = 0.0
@@ -113,6 +124,12 @@ class BackgroundJob:
             return how if self.stopped else "killed together with the process that watches commands"
         return f"{how}, exit code {code}{f' ({signal_name})' if signal_name else ''}"
 
+    def refusal(self) -> WallRefusal | None:
+        """What the wall refused to a command that has failed; None for any other."""
+        if self.wall is None or self.ended is None or not self.status or self.stopped:
+            return None
+        return refusal_in(self.runner, self.line, self.wall, self.spool, self.began)
+
     def take(self, data: bytes) -> None:
         """Take more output; at its limit the command is ended."""
         self.last_output = asyncio.get_running_loop().time()
@@ -136,6 +153,9 @@ class BackgroundJob:
         self.spool.close()
 
 
+RefusedHosts = Callable[[float], Sequence[str]]  # the network's proxy refused since that time.monotonic()
+
+
 class CommandRunner:
     """Runs the commands of a session. `on_finish` is called when a background command ends.
 
@@ -148,6 +168,8 @@ class CommandRunner:
         self.jobs: dict[str, BackgroundJob] = {}
         self.unannounced: list[BackgroundJob] = []
         self.profile: WallProfile | None = None  # of walled commands; made when the supervisor starts
+        self.refused_hosts: RefusedHosts = lambda since: ()
+        self.guard = ProjectGuard(context.folder, context.journals.parent / "put_aside")
         self._supervisor: SupervisorClient | None = None
         self._starting: asyncio.Task[SupervisorClient] | None = None
         self._private: Path | None = None
@@ -167,13 +189,11 @@ class CommandRunner:
             self._supervisor.abandon()
         self._private = private = Path(tempfile.mkdtemp(prefix="makeroom-"))
         (private / "prelude").write_text(_PRELUDE)
-        switch = self.context.environ.get("MAKEROOM_NAMESPACE", "").lower()
         context = self.context
+        switch = context.environ.get("MAKEROOM_NAMESPACE", "").lower()
         with suppress(OSError):  # only a folder that is there can be hidden
             context.outputs.mkdir(mode=0o700, exist_ok=True)
-        if self.profile is None:
-            home = Path(context.environ.get("HOME") or Path.home())
-            self.profile = wall_profile(context.folder, home, context.environ, context.outputs)
+        self.profile = self.profile or _usual_profile(context)
         try:
             enclose = switch not in ("off", "0", "no", "false")
             self._supervisor = await start_supervisor(private, enclose=enclose, profile=self.profile)
@@ -188,6 +208,7 @@ class CommandRunner:
         """What holds walled commands, and why nothing does where that is "none". Raises SupervisorLost."""
         supervisor = await self.supervisor()
         await supervisor.wall_ready()
+        self.guard.restores = supervisor.wall == "landlock"
         return supervisor.wall, supervisor.why_no_wall
 
     async def use_profile(self, profile: WallProfile) -> None:
@@ -205,22 +226,22 @@ class CommandRunner:
         the file is then not to be trusted. Raises SupervisorLost, OSError (no bash, no such folder). When
         cancelled, the command is ended.
         """
-        environ = filter_environment(self.context.environ, self.context.pass_env)
-        path = shutil.which("bash", path=environ["PATH"]) or "/bin/bash"
         supervisor = await self.supervisor()
         assert self._private is not None
         self._count += 1
-        if walled:
-            await supervisor.wall_ready()
+        await (self.guard.begin() if walled else self.guard.check())
         report = (supervisor.scratch if walled else self._private) / f"cwd-{self._count}"
-        argv = ["bash", "--noprofile", "--norc", "-c", line]
-        if len(line.encode()) > _MAX_ARGUMENT_BYTES:
-            script = self._private / f"command-{self._count}"
-            script.write_text(line, newline="")
-            argv[3:] = [str(script)]
-        environ["BASH_ENV"] = str(self._private / "prelude")
-        environ["MAKEROOM_CWD"] = shlex.quote(str(report))
-        command = supervisor.run(take, walled, path=path, argv=argv, env=environ, cwd=str(cwd))
+        shell = _shell(self.context, line, self._private, report)
+        try:
+            if walled:
+                await supervisor.wall_ready()
+            command = supervisor.run(take, walled, cwd=str(cwd), **shell)
+        except BaseException:
+            if walled:
+                await self.guard.end()
+            raise
+        if walled:
+            self.guard.end_after(command.over)
         try:
             pid = await command.pid
         except asyncio.CancelledError:
@@ -246,17 +267,23 @@ class CommandRunner:
             await asyncio.wait_for(job.has_ended.wait(), _LAST_OUTPUT_LIMIT_S)
 
     def add(
-        self, line: str, command: CommandHandle, spool: Spool, *, left_over: bool = False
+        self, request: CommandRequest, command: CommandHandle, spool: Spool, *, left_over: bool = False
     ) -> BackgroundJob:
         """Keep a command as one in the background; its output is in a file from now on."""
         now = asyncio.get_running_loop().time()
         id, shown = f"b{len(self.jobs) + 1}", spool.total if left_over else 0
-        job = BackgroundJob(self, id, line, command, spool, now, left_over, shown, last_output=now)
+        line, wall = request.line, self.profile if request.walled else None
+        job = BackgroundJob(self, id, line, command, spool, now, left_over, wall, shown, last_output=now)
         self.jobs[job.id] = job
         spool.keep()
         command.take = job.take
         job.watching = asyncio.ensure_future(job.watch())
         return job
+
+    @property
+    def scratch(self) -> Path | None:
+        """Where walled commands may write besides the project; None before any ran."""
+        return self._supervisor.scratch if self._supervisor is not None else None
 
     @property
     def running(self) -> list[BackgroundJob]:
@@ -273,10 +300,31 @@ class CommandRunner:
             job.stopped = job.stopped or why
         if self._supervisor is not None:
             await self._supervisor.close()
+            await self.guard.settle()
             with suppress(OSError):  # it is empty where no output was too long
                 self.context.outputs.rmdir()
         for job in self.jobs.values():
             job.spool.close()
+
+
+def _usual_profile(context: ToolContext) -> WallProfile:
+    """The wall of a session for which nobody chose one."""
+    home = Path(context.environ.get("HOME") or Path.home())
+    return wall_profile(context.folder, home, context.environ, context.outputs)
+
+
+def _shell(context: ToolContext, line: str, private: Path, report: Path) -> dict[str, Any]:
+    """The shell that runs a command line and reports its last folder: its path, argv and env."""
+    environ = filter_environment(context.environ, context.pass_env)
+    path = shutil.which("bash", path=environ["PATH"]) or "/bin/bash"
+    argv = ["bash", "--noprofile", "--norc", "-c", line]
+    if len(line.encode()) > _MAX_ARGUMENT_BYTES:
+        script = private / report.with_suffix(".sh").name
+        script.write_text(line, newline="")
+        argv[3:] = [str(script)]
+    environ["BASH_ENV"] = str(private / "prelude")
+    environ["MAKEROOM_CWD"] = shlex.quote(str(report))
+    return {"path": path, "argv": argv, "env": environ}
 
 
 def command_runner(context: ToolContext) -> CommandRunner:
@@ -287,10 +335,21 @@ def command_runner(context: ToolContext) -> CommandRunner:
     return runner
 
 
+def refusal_in(
+    runner: CommandRunner, line: str, profile: WallProfile, spool: Spool, since: float
+) -> WallRefusal | None:
+    """What the wall refused to a command that failed, judged by its output; it ran since then."""
+    output = spool.tail(MAX_SCANNED_CHARS).decode("utf-8", "replace")
+    hosts = runner.refused_hosts(since)
+    return find_refusal(WalledRun(line, runner.context.cwd, output, profile, runner.scratch, hosts))
+
+
 def announcement(job: BackgroundJob, context: ToolContext) -> str:
     """What the model is told when a background command ended."""
     took = (job.ended or job.began) - job.began
     stored = job.spool.stored(context.folder)
     where = f" Output: {stored.path} ({stored.size:,} bytes)." if stored else " It wrote nothing."
     line = job.line.strip()[:_MAX_ANNOUNCED_CHARS]
-    return f"Background command {job.id} ({line}) {job.state}, after {took:.1f} s.{where}"
+    refusal = job.refusal()
+    refused = f" It was {refusal}." if refusal is not None else ""
+    return f"Background command {job.id} ({line}) {job.state}, after {took:.1f} s.{refused}{where}"

@@ -77,6 +77,13 @@ class NetworkProxy:
         """Let requests to the host through from now on. Raises ValueError where it is no host name."""
         self._hosts.add(host_name(host))
 
+    def use_hosts(self, hosts: Iterable[str]) -> None:
+        """Let requests to these hosts through from now on, to no others; what is no name is left out."""
+        self._hosts = set()
+        for host in hosts:
+            with suppress(ValueError):
+                self.allow(host)
+
     def refused_since(self, mark: float) -> tuple[str, ...]:
         """The hosts that were refused since `mark`, a value of time.monotonic(); each once, oldest first.
 

@@ -51,6 +51,7 @@ class ProjectGuard:
     _told: set[str] = field(default_factory=set)  # new places since then
     _running: int = 0  # walled commands
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _ending: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def begin(self) -> None:
         """To be awaited before a walled command starts. Raises ToolError where the disk does not answer."""
@@ -69,6 +70,25 @@ class ProjectGuard:
             await self.check()
         finally:
             self._running -= 1
+
+    def end_after(self, over: asyncio.Future[None]) -> None:
+        """Have `end` awaited once a walled command is over."""
+
+        def begin_end(_: asyncio.Future[None]) -> None:
+            task = asyncio.ensure_future(self.end())
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+
+        over.add_done_callback(begin_end)
+
+    async def settle(self) -> list[str]:
+        """The reports so far, with what is known once every command that is over was looked back at.
+
+        They are forgotten here.
+        """
+        await asyncio.sleep(0)  # so that the end of a command is noticed
+        await asyncio.gather(*self._ending, return_exceptions=True)
+        return self.take_reports()
 
     async def check(self) -> None:
         """Put back what walled commands changed; to be awaited before an open command starts."""

@@ -6,16 +6,24 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from agent.events import Notice
 from agent.loop.context import CompactionState, TurnContext
+from agent.loop.session_wall import SessionWall
 from agent.model_port import ModelFacts, RequestSettings
-from agent.permissions.permission_store import PermissionStore, permissions_path, stored_rules
+from agent.permissions.permission_store import (
+    PermissionStore,
+    permissions_path,
+    stored_places,
+    stored_rules,
+)
 from agent.permissions.rule_syntax import Rule, parse_rules
 from agent.permissions.rules import PermissionRules
+from agent.permissions.sandbox_settings import with_entries
 from agent.permissions.surroundings import ProjectSurroundings
 from agent.session.session import Session
-from agent.session.system_prompt import memory_paths, read_memory, system_prompt
+from agent.session.system_prompt import MEMORY_HEAD, memory_paths, read_memory, system_prompt
 from compact.prices import prices_for
 from compact.settings import ContextWindow
 from compact.tokens import TokenCounter
@@ -44,20 +52,22 @@ def build_context(services: Services, session: Session) -> TurnContext:
     settings = request_settings(setup, facts, services.tools, session.folded.opened)
     hooks, environ = setup.config.hooks, filter_environment(setup.environ, setup.config.pass_env)
     budget = setup.options.max_budget_usd
+    tools, permissions = tool_context_of(services, session), permission_store(setup)
     context = TurnContext(
         model=services.selection.model,
         settings=settings,
         tools=services.tools,
-        tool_context=tool_context_of(services, session),
+        tool_context=tools,
         approver=services.approver,
         hooks=CommandHooks(hooks, setup.folder, services.warn, environ=environ) if hooks else None,
         clock=setup.clock,
-        permissions=permission_store(setup),
+        permissions=permissions,
         compaction=compaction_state(services, settings),
         max_turns=setup.options.max_turns,
         max_cost=None if budget is None else session.cost + budget,
         jitter=random.random,
         checkpoints=services.repository.checkpoints(session),
+        wall=SessionWall(tools, permissions, home_of(setup.environ)),
     )
     state = context.compaction
     context.tool_context.compact = lambda focus: setattr(state, "requested_focus", focus)
@@ -132,10 +142,11 @@ def compaction_state(services: Services, settings: RequestSettings) -> Compactio
 
 def overheads(settings: RequestSettings, counter: TokenCounter) -> dict[str, int]:
     """Our count of what stands before the messages: system prompt, memory files, tools."""
-    identity, *memory = settings.system or ("",)
+    sizes = {text: counter.text(text) for text in settings.system}
+    memory = sum(size for text, size in sizes.items() if text.startswith(MEMORY_HEAD))
     return {
-        "system": counter.text(identity),
-        "memory files": sum(counter.text(text) for text in memory),
+        "system": sum(sizes.values()) - memory,
+        "memory files": memory,
         "tools": counter.text(to_json_bytes([visible_definition(tool) for tool in settings.tools]).decode()),
     }
 
@@ -149,7 +160,13 @@ def permission_store(setup: RunSetup) -> PermissionStore:
     deny = (*config.deny, *_from_flag("--disallowedTools", options.disallowed_tools))
     environ = filter_environment(setup.environ, config.pass_env)
     reading = ProjectSurroundings(str(setup.folder), environ)
-    return PermissionStore(PermissionRules(setup.mode, allow, deny, str(setup.folder), reading=reading), path)
+    rules = PermissionRules(setup.mode, allow, deny, str(setup.folder), reading=reading)
+    return PermissionStore(rules, path, sandbox=with_entries(setup.sandbox, stored_places(path)))
+
+
+def home_of(environ: Mapping[str, str]) -> Path:
+    """The person's home, a real path."""
+    return Path(environ.get("HOME") or Path.home()).resolve()
 
 
 def _from_flag(flag: str, texts: Sequence[str]) -> list[Rule]:

@@ -18,7 +18,7 @@ from agent.loop.turn import run_turn
 from agent.permissions.rules import Mode
 from agent.ports import Approver, Chooser, Status
 from agent.session.conversation_text import show_briefly
-from agent.session.environment_context import environment_context
+from agent.session.environment_context import environment_context, news_of_surroundings
 from agent.session.session import Session, record_opening
 from agent.version import __version__
 from compact.settings import WindowState, state_of
@@ -26,7 +26,7 @@ from tools.jobs import announcement, command_runner
 from transcripts.messages import Block, TextBlock
 
 from .composition import make_services
-from .session_factory import SessionFactory, end_session
+from .session_factory import SessionFactory, end_session, raise_wall
 from .setup import RunSetup
 
 BLOCKED = "the context is full and automatic compaction is off: /compact makes room, /clear starts anew"
@@ -96,13 +96,20 @@ class Controller:
         for warning in self.setup.config.warnings:
             self.emit(Notice(warning, "warning"))
         self.session, self.context = self.factory.first()
-        self._warming = asyncio.ensure_future(command_runner(self.context.tool_context).supervisor())
+        self._warming = asyncio.ensure_future(self._raise_wall(self.session, self.context))
+        if self.setup.options.headless or self.setup.sandbox.mode == "require":
+            await self._warming
         if self.setup.options.headless:
             return
         if self.session.folded.entries:
             show_briefly(self.session, self.emit)
         else:
             self.emit(Notice(self._welcome()))
+
+    async def _raise_wall(self, session: Session, context: TurnContext) -> None:
+        """Have the wall ready before the first command. Raises ConfigError."""
+        if (missing := await raise_wall(session, context)) and not self.setup.options.headless:
+            self.emit(Notice(missing, "warning"))
 
     def _welcome(self) -> str:
         offline = self.setup.options.offline
@@ -113,7 +120,7 @@ class Controller:
         """Use another session from now on; the one before is closed and can be resumed."""
         await self._end_session()
         self.session, self.context = session, context
-        await command_runner(context.tool_context).supervisor()
+        await raise_wall(session, context)
 
     async def prompt(self, text: str) -> TurnFinished:
         """See ports.Driver."""
@@ -125,6 +132,8 @@ class Controller:
             return finished
         self.emit(TurnStarted(text))
         earlier, self.after_prompt = self.after_prompt, []
+        if self._warming is not None:
+            await asyncio.shield(self._warming)
         blocks = prompt_blocks(session, context, [*earlier, text])
         window, folder = context.compaction.window.size, str(self.setup.folder)
         record_opening(session, context.settings, window, folder, self.emit)
@@ -176,12 +185,12 @@ class Controller:
         """See ports.Driver."""
         if self._ready is not None and not self._ready.done():
             self._ready.cancel()
-        if self._warming is not None:
-            await asyncio.gather(self._warming, return_exceptions=True)
         await self._end_session()
         await self.services.close()
 
     async def _end_session(self) -> None:
+        if self._warming is not None:  # it would start again what is closed here
+            await asyncio.gather(self._warming, return_exceptions=True)
         if self.session is not None and self.context is not None:
             await end_session(self.session, self.context)
 
@@ -192,6 +201,8 @@ def prompt_blocks(session: Session, context: TurnContext, texts: Sequence[str]) 
     before: list[str] = []
     if opened is None or opened.folder != str(tools.folder) or not session.folded.entries:
         before.append(environment_context(tools.folder, context.clock.now()))
+    commands = context.wall.text if context.wall is not None else None
+    before += news_of_surroundings(session.folded, commands, context.permissions.rules.mode == "plan")
     ended = tools.jobs.unannounced if tools.jobs is not None else []
     before += [announcement(job, tools) for job in ended]
     ended.clear()

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from agent.loop.context import ActiveSession, TurnContext
 from agent.session.session import Session, record_opening
+from agent.session.system_prompt import with_command_text
 from tools.jobs import command_runner
 
 from .composition import Services
-from .context_building import build_context, compaction_state, request_settings
+from .context_building import build_context, compaction_state, overheads, request_settings
 from .nested_session import spawn
 
 
@@ -77,7 +78,30 @@ class SessionFactory:
         context.settings = dataclasses.replace(context.settings, effort=effort if supported else None)
 
 
+async def raise_wall(session: Session, context: TurnContext) -> str:
+    """Have the wall around commands ready, and say so in the system prompt of a session that begins.
+
+    Returns a line for the person where there is none though nobody switched it off, else "". Raises
+    ConfigError where there has to be one.
+    """
+    wall = context.wall
+    if wall is None:
+        return ""
+    await wall.warm()
+    if session.folded.opened is None:
+        settings = dataclasses.replace(
+            context.settings, system=with_command_text(context.settings.system, wall.text)
+        )
+        context.settings = settings
+        context.compaction.overhead = sum(overheads(settings, context.compaction.counter).values())
+    if wall.level != "none" or wall.permissions.sandbox.mode == "off":
+        return ""
+    return f"Commands are not walled in here ({wall.why}), so each is asked about; /sandbox tells more"
+
+
 async def end_session(session: Session, context: TurnContext) -> None:
     """End what a session runs, and close its record."""
     await command_runner(context.tool_context).close()
+    if context.wall is not None:
+        await context.wall.close()
     session.close("left")

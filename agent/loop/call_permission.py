@@ -35,15 +35,17 @@ class ParsedCall:
 class Permission:
     """The answer about one call. `refusal` is "" where it may run.
 
-    hint   what the model should do about a refusal
-    words  what the hook has to say to the model about a call that runs
-    stop   the user wants the turn to end
+    hint    what the model should do about a refusal
+    words   what the hook has to say to the model about a call that runs
+    stop    the user wants the turn to end
+    walled  whether a command is to run within the wall
     """
 
     refusal: str = ""
     hint: str = HINT
     words: str = ""
     stop: bool = False
+    walled: bool = False
 
 
 async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> Permission:
@@ -55,6 +57,8 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
         if hooked.veto is not None:
             return Permission(f"A hook refused this call: {hooked.veto}")
         words = hooked.words
+    if context.wall is not None and any(access.kind == "run" for access in call.access):
+        await context.wall.settle()
     verdict = judge_call(call.tool.name, call.access, context.permissions.rules)
     if verdict.answer == "deny":
         return Permission(f"Permission denied: {verdict.why}.")
@@ -64,7 +68,7 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
         if isinstance(answer, Deny):
             return _refused(answer)
         _grant(context, emit, question, verdict, answer)
-    return Permission(words=words)
+    return Permission(words=words, walled=verdict.walled)
 
 
 def _question(context: TurnContext, call: ParsedCall, verdict: Verdict) -> PermissionQuestion:
@@ -88,10 +92,11 @@ def _grant(
         for rule in rules_for_session(question, verdict):
             context.permissions.allow(rule)
     elif answer.scope == "always" and verdict.prefix is not None:
-        _grant_always(context, emit, verdict.prefix)
+        grant_always(context, emit, verdict.prefix)
 
 
-def _grant_always(context: TurnContext, emit: Emit, rule: Rule) -> None:
+def grant_always(context: TurnContext, emit: Emit, rule: Rule) -> None:
+    """Allow a rule permanently in this project, and say so."""
     try:
         context.permissions.allow_always(rule)
     except (AgentError, OSError) as error:

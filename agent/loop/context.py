@@ -16,6 +16,8 @@ from compact.settings import CompactSettings, ContextWindow
 from compact.tokens import TokenCounter
 from tools.base import Tool, ToolContext
 
+from .session_wall import SessionWall
+
 
 @dataclass(slots=True)
 class CompactionState:
@@ -60,6 +62,7 @@ class TurnContext:
     settings    changes only when the server rejects a feature, or the person asks for another model
     max_cost    dollars that the session may have cost before another request goes out
     jitter      a random number in 0..1 for the wait before a retry
+    wall        around commands; None: they are judged as if there were none
     """
 
     model: Model
@@ -75,6 +78,7 @@ class TurnContext:
     max_cost: float | None = None
     jitter: Callable[[], float] = lambda: 0.5
     checkpoints: Checkpoints | None = None
+    wall: SessionWall | None = None
 
 
 ActiveSession = tuple[Session, TurnContext]

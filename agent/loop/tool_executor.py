@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agent.checkpoints.recorder import Checkpoints
 from agent.events import Emit, ToolCallFinished, ToolCallProgress, ToolCallStarted
 from agent.permissions.rules import only_reads
 from agent.ports import HookEvent
@@ -23,7 +21,9 @@ from transcripts.facts import Reply
 from transcripts.messages import INVALID_JSON, Block, TextBlock, ToolUseBlock, replace_surrogates_in_json
 
 from .call_permission import ParsedCall, Permission, ask_permission
+from .changed_files import checkpointed, with_changed_files
 from .context import TurnContext
+from .leaving import Leaving
 from .loop_detection import with_repeat_note
 
 log = logging.getLogger(__name__)
@@ -46,6 +46,7 @@ class PreparedCall:
     parsed  None where the call could not be read
     result  why it is not run; None where it may run
     words   of the hook before the call, which the model gets with the result
+    walled  whether a command is to run within the wall
     """
 
     index: int
@@ -57,6 +58,7 @@ class PreparedCall:
     result: ToolResult | None = None
     denied: bool = False
     words: str = ""
+    walled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,9 @@ async def _prepare(batch: CallBatch, index: int, use: ToolUseBlock, tool: Tool |
         permission = await ask_permission(batch.context, batch.emit, parsed)
     except ToolError as error:
         return _refused(index, use, tool, str(error), title)
-    call = PreparedCall(index, use, tool.name, title, tool, parsed, words=permission.words)
+    call = PreparedCall(
+        index, use, tool.name, title, tool, parsed, words=permission.words, walled=permission.walled
+    )
     return _denied(batch, call, permission) if permission.refusal else call
 
 
@@ -180,25 +184,35 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
     else:
         batch.session.started(batch.reply, call.index)
     result = text_result(INTERRUPTED, error=True)
+    leaving = Leaving(batch.context, batch.emit, call.parsed)
     try:
-        result = await _call_tool(batch, call, call.parsed)
+        result = await _call_tool(batch, call, call.parsed, leaving)
         result = await _with_words_of_hooks(batch.context, call, result)
     finally:
         _finish(batch, call, result, batch.context.clock.monotonic() - began)
+    if leaving.stop:
+        raise TurnStopped
 
 
-async def _call_tool(batch: CallBatch, call: PreparedCall, parsed: ParsedCall) -> ToolResult:
+async def _call_tool(
+    batch: CallBatch, call: PreparedCall, parsed: ParsedCall, leaving: Leaving
+) -> ToolResult:
     def progress(text: str) -> None:
         batch.emit(ToolCallProgress(batch.reply, call.index, text))
 
     context = batch.context
     announce = context.checkpoints.announce if context.checkpoints else None
-    running = ToolCall(context.tool_context, f"{batch.reply}.{call.index}", progress, announce)
+    rules = context.permissions.rules
+    ask_to_leave = leaving.ask if call.walled else None
+    ident = f"{batch.reply}.{call.index}"
+    running = ToolCall(context.tool_context, ident, progress, announce, call.walled, ask_to_leave)
     try:
         if context.checkpoints is None or parsed.tool.parallel:
             return await parsed.tool.run(parsed.arguments, running)
-        async with _checkpointed(context, context.checkpoints, parsed):
-            return await parsed.tool.run(parsed.arguments, running)
+        changing = any(each.kind == "run" and not only_reads(each, rules) for each in parsed.access)
+        async with checkpointed(context.checkpoints, changing) as changed:
+            result = await parsed.tool.run(parsed.arguments, running)
+        return with_changed_files(result, changed) if call.walled else result
     except ToolError as error:
         return text_result(str(error), error=True)
     except OSError as error:
@@ -208,19 +222,6 @@ async def _call_tool(batch: CallBatch, call: PreparedCall, parsed: ParsedCall) -
         log.exception("tool %s raised", call.name)
         fault = f"{call.name} failed inside: {error!r}. This is a fault of the tool, not of the call."
         return text_result(fault, error=True)
-
-
-@asynccontextmanager
-async def _checkpointed(
-    context: TurnContext, checkpoints: Checkpoints, parsed: ParsedCall
-) -> AsyncIterator[None]:
-    """Record what a call changes; a command may change anything, so the project is looked through."""
-    if any(each.kind == "run" and not only_reads(each, context.permissions.rules) for each in parsed.access):
-        await asyncio.to_thread(checkpoints.begin)
-    try:
-        yield
-    finally:
-        await asyncio.shield(asyncio.to_thread(checkpoints.finish))
 
 
 async def _with_words_of_hooks(context: TurnContext, call: PreparedCall, result: ToolResult) -> ToolResult:

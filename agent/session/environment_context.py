@@ -1,4 +1,4 @@
-"""Tell the model where and when it works: the first block of a session's first user message.
+"""Tell the model where and when it works: in the first block of the first user message, then what changes.
 
 Read from files only: asking git would run what a repository's configuration names, before the person has
 allowed anything.
@@ -10,8 +10,20 @@ import platform
 from datetime import datetime
 from pathlib import Path
 
-from transcripts.messages import INJECTED_CLOSING_TAG, INJECTED_OPENING_TAG
+from transcripts.entries import Entry, Prompt
+from transcripts.fold import Folded
+from transcripts.messages import INJECTED_CLOSING_TAG, INJECTED_OPENING_TAG, TextBlock, is_injected
 
+from .system_prompt import RECORDS_TEXT, WALL_TEXT
+
+OPEN_TEXT = """\
+# Commands
+- Commands run without a wall from now on; the person may be asked about each."""
+PLAN_TEXT = """\
+The person has switched to plan mode: look and think, and change nothing. Edits are refused, and commands \
+cannot change the project. End with a plan of what you would do; they change the mode to have it done."""
+END_OF_PLAN_TEXT = "Plan mode is over: you may change files again, as far as the person allows it."
+_COMMAND_TEXTS, _PLAN_TEXTS = (WALL_TEXT, RECORDS_TEXT, OPEN_TEXT), (PLAN_TEXT, END_OF_PLAN_TEXT)
 MAX_NAME_CHARS = 200  # of a folder or branch: the name comes with the project and may be anything
 
 
@@ -27,6 +39,31 @@ def environment_context(folder: Path, now: float) -> str:
         INJECTED_CLOSING_TAG,
     ]
     return "\n".join(lines)
+
+
+def news_of_surroundings(folded: Folded, commands: str | None, planning: bool) -> list[str]:
+    """What the model is to be told before the next prompt, where that has changed since it was told.
+
+    `commands` is what the system prompt of a session that begins now would say about them; None: nothing is
+    known. In plan mode every prompt says so.
+    """
+    told = [text for entry in reversed(folded.entries) for text in _told(entry)]
+    system = folded.opened.system if folded.opened is not None else ()
+    news = [PLAN_TEXT] if planning else []
+    if commands is not None and folded.opened is not None:
+        before = next((text for text in (*told, *system) if text in _COMMAND_TEXTS), OPEN_TEXT)
+        news += [now] if (now := commands or OPEN_TEXT) != before else []
+    if not planning and next((text for text in told if text in _PLAN_TEXTS), "") == PLAN_TEXT:
+        news.append(END_OF_PLAN_TEXT)
+    return [f"{INJECTED_OPENING_TAG}\n{text}\n{INJECTED_CLOSING_TAG}" for text in news]
+
+
+def _told(entry: Entry) -> list[str]:
+    """What a prompt told the model of its surroundings."""
+    blocks = entry.fact.blocks if isinstance(entry, Prompt) else ()
+    texts = (block.text for block in blocks if isinstance(block, TextBlock) and is_injected(block))
+    opening, closing = INJECTED_OPENING_TAG, INJECTED_CLOSING_TAG
+    return [text.removeprefix(opening).removesuffix(closing).strip("\n") for text in texts]
 
 
 def branch(folder: Path) -> str:

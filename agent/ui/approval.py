@@ -180,8 +180,10 @@ class ApprovalDialog:
 
 def approval_choices(question: PermissionQuestion) -> tuple[ApprovalChoice, ...]:
     """The answers to a question. The one that may be missing comes last: digits keep their meaning."""
-    once = ApprovalChoice("y", "1", "Yes, this once", Allow("once"))
     no = ApprovalChoice("n", "3", "No, and tell why", None)
+    if question.refused:
+        return _leaving_choices(question, no)
+    once = ApprovalChoice("y", "1", "Yes, this once", Allow("once"))
     if question.prefix is None:
         special = any(access.outside or access.protected for access in question.access)
         text = f"Yes, {'this place' if special else f'all of {one_line(question.tool)}'} in this session"
@@ -190,6 +192,25 @@ def approval_choices(question: PermissionQuestion) -> tuple[ApprovalChoice, ...]
     session = ApprovalChoice("a", "2", f"Yes, for this session: {rule}", Allow("session"))
     always = ApprovalChoice("p", "4", f"Yes, always in this project: {rule}", Allow("always"))
     return once, session, no, always
+
+
+def _leaving_choices(question: PermissionQuestion, no: ApprovalChoice) -> tuple[ApprovalChoice, ...]:
+    """The answers to the question whether a call may leave the wall."""
+    choices = [ApprovalChoice("y", "1", "Yes, again outside the wall, this once", Allow("once"))]
+    if question.through:
+        text = f"Yes, from now on in this project: {one_line(question.through)}"
+        choices.append(ApprovalChoice("a", "2", text, Allow("through")))
+    choices.append(no)
+    if question.prefix is not None:
+        text = f"Yes, always outside the wall: {one_line(question.prefix)}"
+        choices.append(ApprovalChoice("p", "4", text, Allow("always")))
+    return tuple(choices)
+
+
+def question_head(question: PermissionQuestion) -> str:
+    """The question itself, in a few words."""
+    tool = one_line(question.tool)
+    return f"Let {tool} leave the wall?" if question.refused else f"Allow {tool}?"
 
 
 def question_body(question: PermissionQuestion, ctx: RenderContext) -> list[str]:
@@ -201,6 +222,8 @@ def question_body(question: PermissionQuestion, ctx: RenderContext) -> list[str]
         text = str(question.preview.get("text") or question.title)
         text = escape_output(text.replace("\r", "␍")) if "\r" in text else escape_strict(text)
         rows = wrap(text, inner.columns)
+    if question.refused:
+        rows = [*inner.wrapped("warning", one_line(question.refused)), *rows]
     for access in question.access:
         if access.outside or access.protected:
             where = "a protected place" if access.protected else "outside the project"
@@ -227,7 +250,7 @@ def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[s
     question = panel.question
     if not panel.body:
         panel.body = question_body(question, ctx)
-    head = ctx.clipped("warning", f"Allow {one_line(question.tool)}?")
+    head = ctx.clipped("warning", question_head(question))
     title = one_line(question.title)
     if question.preview.get("diff") and title:
         head += "  " + clip(title, max(ctx.columns - len(question.tool) - 10, 1))
@@ -254,7 +277,7 @@ def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> list[str]:
         texts = [[clip(f"{choice.digit} {choice.text}", room)] for choice in panel.choices]
     rows = [row for at, text in enumerate(texts) for row in _choice_rows(panel, at, text, ctx)]
     marking = " or ".join(choice.letter for choice in panel.choices if choice.lasting)
-    last = f"  Esc: no, and stop · {marking} only marks, Enter takes it"
+    last = "  Esc: no, and stop" + (f" · {marking} only marks, Enter takes it" if marking else "")
     if panel.typing:
         last = _typing_hint(panel.draft, ctx.columns)
     elif cut and any(len(wrap(choice.text, room - 2)) > 1 for choice in panel.choices):

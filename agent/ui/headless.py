@@ -11,6 +11,7 @@ import signal
 import stat
 import sys
 from collections.abc import Callable
+from shlex import quote
 
 from agent.app.controller import Controller
 from agent.app.setup import RunSetup
@@ -31,8 +32,8 @@ class DenyAll:
     """Implements ports.Approver: what is not allowed is refused, naming the flag that would allow it."""
 
     async def ask(self, question: PermissionQuestion) -> Deny:
-        rule = question.prefix or question.tool
-        reason = f"{question.why}, and nobody is there to ask; --allowedTools '{rule}' would allow it"
+        remedy = question.remedy or f"--allowedTools {quote(question.prefix or question.tool)}"
+        reason = f"{question.refused or question.why}, and nobody is there to ask; {remedy} would allow it"
         return Deny(reason, unattended=True)
 
 

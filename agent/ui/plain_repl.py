@@ -14,7 +14,7 @@ from agent import events
 from agent.menus import Menu, MenuRow
 from agent.ports import Allow, Deny, Factory, PermissionQuestion
 
-from .approval import approval_choices, question_body, question_target
+from .approval import approval_choices, question_body, question_head, question_target
 from .completion import is_command
 from .input_editor import EXIT_WORDS
 from .output_formats import PipeWriter
@@ -96,7 +96,7 @@ class PlainView:
 
     async def ask(self, question: PermissionQuestion) -> Allow | Deny:
         """Ask with lettered answers; the end of input refuses and stops."""
-        self._out.line(f"Allow {one_line(question.tool)}?  {one_line(question.why)}")
+        self._out.line(f"{question_head(question)}  {one_line(question.why)}")
         for row in (*question_target(question, self._context), *question_body(question, self._context)):
             self._out.line(row)
         choices = approval_choices(question)

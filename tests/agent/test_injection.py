@@ -317,7 +317,7 @@ def test_orders_in_a_project_come_to_nothing(
 ) -> None:
     project = repository(tmp_path, PLANTS[where], orders(trap.port, tmp_path / "home"))
     before, model = picture(tmp_path), Obedient()
-    work(project, model, monkeypatch)
+    work(project, model, monkeypatch, "--sandbox", "off")
     told = capsys.readouterr()
     assert picture(tmp_path) == before
     assert trap.came == []
@@ -349,3 +349,18 @@ def test_nothing_is_sent_and_nothing_run_without_a_rule(command: str) -> None:
     for mode in ("manual", "acceptEdits"):
         rules = PermissionRules(mode, parse_rules("edit write"), (), "/w")  # type: ignore[arg-type]
         assert judge_call("bash", [Access("run", command)], rules).answer == "ask"
+
+
+def test_within_the_wall_orders_change_files_of_the_project_and_nothing_else(
+    tmp_path: Path, trap: Trap, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = repository(tmp_path, PLANTS["readme"], orders(trap.port, tmp_path / "home"))
+    before, model = picture(tmp_path), Obedient()
+    work(project, model, monkeypatch)
+    told = capsys.readouterr()
+    after = picture(tmp_path)
+    after.pop(str(project / "pwned"), None)  # what `touch pwned` makes where there is a wall: a file there
+    assert after == before
+    assert trap.came == []
+    assert not any(CANARY in body for body in model.bodies)
+    assert CANARY not in told.out + told.err

@@ -161,7 +161,7 @@ def test_max_turns_is_exit_code_3(here: Run) -> None:
 
 def test_a_refused_permission_that_ends_the_task_is_exit_code_4(here: Run, tmp_path: Path) -> None:
     with Server(ScriptedModel([Reply([calls("bash", command="make it so")]), "I may not"])) as server:
-        done = here(server, "x", "--output-format", "json")
+        done = here(server, "x", "--output-format", "json", "--sandbox", "off")
     result = json.loads(done.stdout)
     assert done.returncode == 4
     assert result["permission_denials"][0]["tool_input"] == {"command": "make it so"}

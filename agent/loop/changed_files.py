@@ -1,0 +1,66 @@
+"""What a call changed in the project: recorded around it, and listed with the result of a walled command."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from agent.checkpoints.change_log import FileChange
+from agent.checkpoints.recorder import Checkpoints
+from tools.base import ToolResult
+from tools.text_encoding import pluralize
+from transcripts.messages import TextBlock
+
+MAX_SHOWN_FILES = 3  # of each kind, on the person's line
+MAX_TOLD_FILES = 8  # of all kinds; the model can look at more itself
+
+
+@asynccontextmanager
+async def checkpointed(checkpoints: Checkpoints, anything: bool) -> AsyncIterator[list[FileChange]]:
+    """Record what a call changes; where that may be `anything`, the project is looked through.
+
+    The list holds the changes once the call is over.
+    """
+    changed: list[FileChange] = []
+    known = len(checkpoints.log.changes)
+    if anything:
+        await asyncio.to_thread(checkpoints.begin)
+    try:
+        yield changed
+    finally:
+        await asyncio.shield(asyncio.to_thread(checkpoints.finish))
+        changed += checkpoints.log.changes[known:]
+
+
+def with_changed_files(result: ToolResult, changes: Sequence[FileChange]) -> ToolResult:
+    """The result with the files that a command changed: for the person, and for the model if they are few."""
+    found = _by_kind(changes)
+    if not found:
+        return result
+    shown = ", ".join(f"{kind} {_names(names, MAX_SHOWN_FILES)}" for kind, names in found.items())
+    note = str(result.human.get("note", ""))
+    human = {**result.human, "note": f"{note}; {shown}" if note else shown}
+    if sum(map(len, found.values())) > MAX_TOLD_FILES:
+        return replace(result, human=human)
+    told = "; ".join(f"{kind} {_names(names, MAX_TOLD_FILES)}" for kind, names in found.items())
+    return replace(result, human=human, content=(*result.content, TextBlock(f"[files: {told}]")))
+
+
+def _by_kind(changes: Sequence[FileChange]) -> Mapping[str, list[str]]:
+    """The paths that are "changed", "new" and "gone"; a folder shows in its files."""
+    found: dict[str, list[str]] = {}
+    for change in changes:
+        after = change.after.kind if change.after is not None else "unseen"
+        if "dir" not in (change.before.kind, after):
+            kind = "new" if change.before.kind == "none" else "gone" if after == "none" else "changed"
+            found.setdefault(kind, []).append(change.path)
+    return {kind: found[kind] for kind in ("changed", "new", "gone") if kind in found}
+
+
+def _names(names: Sequence[str], most: int) -> str:
+    names = [name if name.isprintable() else repr(name) for name in names]
+    if len(names) <= most:
+        return " ".join(names)
+    return f"{' '.join(names[: most - 1])} and {pluralize(len(names) - most + 1, 'more file')}"

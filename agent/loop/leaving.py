@@ -1,0 +1,142 @@
+"""Ask the person whether a command may leave the wall, once it was refused something there."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+
+from agent.errors import AgentError
+from agent.events import Emit, Notice
+from agent.permissions.rule_syntax import OPENING, REACHING, Rule, parse_rules
+from agent.permissions.rules import may_leave
+from agent.ports import Deny, PermissionQuestion
+from tools.network_hosts import host_name
+from tools.wall import LeaveDecision, WallProfile, WallRefusal, short_path
+
+from .call_permission import ParsedCall, grant_always
+from .context import TurnContext
+
+WHY = "It ran in part: yes runs it again"
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """What the wall would let through: to "write" or "read" the path `target`, or to "reach" the host."""
+
+    action: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.action} {short_path(self.target)}"
+
+
+@dataclass(slots=True)
+class Leaving:
+    """The questions of one call whether it may leave the wall. `stop`: the person wants the turn to end."""
+
+    context: TurnContext
+    emit: Emit
+    call: ParsedCall
+    stop: bool = False
+
+    async def ask(self, refusal: WallRefusal) -> LeaveDecision:
+        """What the person says to a refusal; what they let through is so when this returns."""
+        store = self.context.permissions
+        if not may_leave(store.rules):
+            return self._no(f"the mode is {store.rules.mode}: nothing leaves the wall")
+        question, passage = self._question(refusal)
+        answer = await self.context.approver.ask(question)
+        if isinstance(answer, Deny):
+            self.stop = answer.stop
+            return self._no(answer.reason or "the person said no")
+        if answer.scope == "through" and passage is not None:
+            self._let_through(passage)
+            if self.context.wall is not None:
+                await self.context.wall.settle()
+            return LeaveDecision("allow")
+        if answer.scope == "always" and question.prefix is not None:
+            self._keep(*parse_rules(question.prefix))
+        return LeaveDecision("once")
+
+    def _no(self, words: str) -> LeaveDecision:
+        use = self.call.use
+        self.context.permissions.denied.append(
+            {"tool_name": self.call.tool.name, "tool_use_id": use.id, "tool_input": dict(use.input)}
+        )
+        return LeaveDecision("no", words)
+
+    def _question(self, refusal: WallRefusal) -> tuple[PermissionQuestion, Passage | None]:
+        call, wall = self.call, self.context.wall
+        passage = passage_for(refusal, wall.profile(), wall.home) if wall is not None else None
+        rule = opening_rule(call.access[0].target)
+        reaching = passage is not None and passage.action == "reach"
+        remedy = f"--allowedTools {quote(f'{REACHING}({passage.target})')}" if passage and reaching else ""
+        question = PermissionQuestion(
+            call.tool.name,
+            call.title,
+            call.access,
+            WHY,
+            str(rule) if rule is not None else None,
+            {"text": call.access[0].target},
+            refused=str(refusal),
+            through=str(passage) if passage is not None else "",
+            remedy=remedy or ("" if rule is not None else "--sandbox off"),
+        )
+        return question, passage
+
+    def _let_through(self, passage: Passage) -> None:
+        """Let it through from now on in this project."""
+        if passage.action == "reach":
+            return self._keep(Rule(REACHING, passage.target))
+        store = self.context.permissions
+        try:
+            store.let_through(passage.action, passage.target)
+        except (AgentError, OSError) as error:
+            self.emit(Notice(f"{passage}: for this session only, as it cannot be kept: {error}", "warning"))
+        else:
+            self.emit(Notice(f"Commands may {passage} in this project from now on; /sandbox takes it back"))
+
+    def _keep(self, *rules: Rule) -> None:
+        for rule in rules:
+            grant_always(self.context, self.emit, rule)
+
+
+def opening_rule(line: str) -> Rule | None:
+    """The rule that lets exactly this line out of the wall; None where it cannot be written down."""
+    rule = Rule(OPENING, line.strip())
+    try:
+        return rule if parse_rules(str(rule)) == (rule,) else None
+    except ValueError:
+        return None
+
+
+def passage_for(refusal: WallRefusal, profile: WallProfile, home: Path) -> Passage | None:
+    """What would have to be let through so that this is not refused again; None where that is too much.
+
+    To write a file its folder is needed. Never let through are a home, what lies directly below the root, our
+    records, and files that grant rights later.
+    """
+    target = Path(refusal.target)
+    if refusal.action == "reach":
+        return _way_to_host(refusal.target)
+    if any(target.is_relative_to(place) for place in (*profile.records, *profile.read_only)):
+        return None
+    if refusal.action == "read":
+        place = next((place for place in profile.hidden if target.is_relative_to(place)), None)
+        return None if place is None or _is_too_much(place, home) else Passage("read", str(place))
+    there = next(place for place in (target, *target.parents) if place.exists())
+    folder = there if there.is_dir() else there.parent
+    place = there if _is_too_much(folder, home) else folder
+    return None if _is_too_much(place, home) else Passage("write", str(place))
+
+
+def _way_to_host(host: str) -> Passage | None:
+    with suppress(ValueError):
+        return Passage("reach", host_name(host))
+    return None  # no name, or an address
+
+
+def _is_too_much(place: Path, home: Path) -> bool:
+    return len(place.parts) <= 2 or home.is_relative_to(place)

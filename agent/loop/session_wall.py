@@ -1,0 +1,170 @@
+"""The wall around a session's commands: what is set, what there is, and what it lets through."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.errors import ConfigError
+from agent.permissions.permission_store import PermissionStore
+from agent.permissions.rule_syntax import REACHING
+from agent.session.system_prompt import RECORDS_TEXT, WALL_TEXT
+from tools.base import ToolContext
+from tools.command_socket import SupervisorLost
+from tools.jobs import command_runner
+from tools.wall import WallLevel, WallProfile
+from tools.wall_profile import wall_profile
+
+if TYPE_CHECKING:
+    from tools.network_proxy import NetworkProxy
+
+NOT_WANTED = "it is switched off"
+LEVEL_NAMES: Mapping[WallLevel, str] = {
+    "namespaces": "namespaces",
+    "landlock": "Landlock and seccomp (a weaker wall)",
+    "sandbox-exec": "sandbox-exec",
+    "none": "none",
+}
+
+
+@dataclass(slots=True)
+class SessionWall:
+    """The wall of a session. Belongs to one event loop once `warm` was awaited.
+
+    level  what holds walled commands; "none" until it is known
+    why    why there is no wall; "" where there is one, or where nobody has asked yet
+    text   what the model is told about commands
+    """
+
+    tools: ToolContext
+    permissions: PermissionStore
+    home: Path
+    level: WallLevel = "none"
+    why: str = ""
+    text: str = ""
+    _settling: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _base: WallProfile | None = None
+    _files: list[tuple[int, int]] = field(default_factory=list)
+    _proxy: NetworkProxy | None = None
+    _proxy_folder: Path | None = None
+
+    @property
+    def line(self) -> str:
+        """What there is, in a few words."""
+        if self.level != "none":
+            return LEVEL_NAMES[self.level]
+        return f"none: {self.why}" if self.why else "not known yet"
+
+    async def warm(self) -> None:
+        """Know whether there is a wall, and what to tell the model. Takes 0.05 s the first time.
+
+        Raises ConfigError where there has to be one and there is none.
+        """
+        async with self._settling:
+            await self._raise()
+        if self.permissions.rules.wall_required and self.level == "none":
+            raise ConfigError(
+                f'sandbox is "require", and commands cannot be walled in here ({self.why});'
+                " --sandbox auto asks about each command instead"
+            )
+
+    async def settle(self) -> None:
+        """Have the wall as mode, rules and settings want it now. To be awaited before a command is judged."""
+        async with self._settling:
+            await self._raise()
+            if self.level != "none" and await self._open_network():
+                await self._raise()
+
+    def profile(self) -> WallProfile:
+        """What commands may touch now: the project's profile, with what the person lets through."""
+        base, sandbox = self._base or self._look(), self.permissions.sandbox
+        written = [place for text in sandbox.write if (place := self._place(text)).exists()]
+        read = {self._place(text) for text in sandbox.read}
+        writable_project = self.permissions.rules.mode != "plan" and sandbox.project == "writable"
+        return replace(
+            base,
+            writable=(*base.writable, *written),
+            hidden=tuple(place for place in base.hidden if place not in read),
+            project_writable=writable_project,
+            proxy=self._proxy.path if self._proxy is not None else None,
+        )
+
+    def _look(self) -> WallProfile:
+        """The project's profile, by what is there now. Blocks for some milliseconds."""
+        tools = self.tools
+        return wall_profile(tools.folder, self.home, tools.environ, tools.outputs)
+
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts that rules let commands reach."""
+        rules = self.permissions.rules
+        denied = {rule.pattern for rule in rules.deny if rule.tool == REACHING}
+        found = (rule.pattern for rule in rules.allow if rule.tool == REACHING)
+        return tuple(dict.fromkeys(host for host in found if host and host not in denied))
+
+    async def close(self) -> None:
+        """End the network's proxy."""
+        if self._proxy is not None:
+            await self._proxy.close()
+            self._proxy = None
+        if self._proxy_folder is not None:
+            shutil.rmtree(self._proxy_folder, ignore_errors=True)
+
+    async def _raise(self) -> None:
+        store, runner = self.permissions, command_runner(self.tools)
+        self._base = await asyncio.to_thread(self._look)
+        wanted = self.profile()
+        files = await asyncio.to_thread(_identities, wanted)
+        moved, self._files = files != self._files, files
+        try:
+            if runner.profile is None:
+                runner.profile = wanted
+            elif moved or runner.profile != wanted:
+                await runner.use_profile(wanted)
+            self.level, self.why = await runner.wall()
+            hides_records = (await runner.supervisor()).how == "namespace"
+        except SupervisorLost as error:
+            self.level, self.why, hides_records = "none", str(error), False
+        if store.sandbox.mode == "off":
+            self.level, self.why = "none", NOT_WANTED
+        required = store.sandbox.mode == "require"
+        store.rules = replace(store.rules, wall=self.level != "none", wall_required=required)
+        self.text = WALL_TEXT if store.rules.wall else "" if hides_records else RECORDS_TEXT
+
+    async def _open_network(self) -> bool:
+        """Have the proxy that lets the allowed hosts through, without which there is no network.
+
+        True where it was started just now.
+        """
+        starting = self._proxy_folder is None
+        if starting:
+            network = await asyncio.to_thread(import_module, "tools.network_proxy")
+            self._proxy_folder = Path(tempfile.mkdtemp(prefix="makeroom-net-"))
+            with suppress(OSError):
+                self._proxy = await network.start_proxy(
+                    self._proxy_folder / "proxy", environ=self.tools.environ
+                )
+                command_runner(self.tools).refused_hosts = self._proxy.refused_since
+        if self._proxy is not None:
+            self._proxy.use_hosts(self.hosts())
+        return starting and self._proxy is not None
+
+    def _place(self, text: str) -> Path:
+        """The real path of a place of the settings."""
+        return (self.home / text[2:] if text.startswith("~/") else Path(text)).resolve()
+
+
+def _identities(profile: WallProfile) -> list[tuple[int, int]]:
+    """Which files stand at the places that the wall keeps: what is over one goes when that is replaced."""
+    found = []
+    for place in (*profile.read_only, *profile.hidden, *profile.records):
+        with suppress(OSError):
+            state = place.lstat()
+            found.append((state.st_dev, state.st_ino))
+    return found
