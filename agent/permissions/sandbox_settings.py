@@ -17,7 +17,7 @@ from tools.wall import SandboxSetting
 SANDBOX_MODES: tuple[SandboxSetting, ...] = get_args(SandboxSetting)
 ProjectAccess = Literal["writable", "read-only"]
 _STRICTNESS_OF_MODE = {"off": 0, "auto": 1, "require": 2}
-_PLACES = ("write", "read")
+_PLACE_ENTRIES = ("write", "read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class SandboxSettings:
     def __str__(self) -> str:
         project = "" if self.project == "writable" else ", project read-only"
         places = "".join(
-            f", {name} {' '.join(getattr(self, name))}" for name in _PLACES if getattr(self, name)
+            f", {name} {' '.join(getattr(self, name))}" for name in _PLACE_ENTRIES if getattr(self, name)
         )
         return f"{self.mode}{project}{places}"
 
@@ -42,7 +42,7 @@ def sandbox_entries(value: object) -> dict[str, Any]:
     entries = value if isinstance(value, Mapping) else {"mode": value}
     checked: dict[str, Any] = {}
     for name, entry in entries.items():
-        if name in _PLACES:
+        if name in _PLACE_ENTRIES:
             checked[name] = _places(name, entry)
         elif name not in ("mode", "project"):
             raise ValueError(f"{name!r} is no entry; there are mode, project, write, read")
@@ -69,7 +69,7 @@ def _places(name: str, entry: object) -> tuple[str, ...]:
 def with_entries(settings: SandboxSettings, entries: Mapping[str, Any]) -> SandboxSettings:
     """The settings with the entries of a file of the person: places add up, the rest replaces."""
     added: dict[str, Any] = {
-        name: tuple(dict.fromkeys((*getattr(settings, name), *value))) if name in _PLACES else value
+        name: tuple(dict.fromkeys((*getattr(settings, name), *value))) if name in _PLACE_ENTRIES else value
         for name, value in entries.items()
     }
     return replace(settings, **added)
@@ -77,7 +77,7 @@ def with_entries(settings: SandboxSettings, entries: Mapping[str, Any]) -> Sandb
 
 def tightened(settings: SandboxSettings, entries: Mapping[str, Any]) -> tuple[SandboxSettings, list[str]]:
     """The settings with what a project's file makes stricter, and the entries of it that do not count."""
-    refused = [name for name in _PLACES if entries.get(name)]
+    refused = [name for name in _PLACE_ENTRIES if entries.get(name)]
     mode, project = entries.get("mode", settings.mode), entries.get("project", settings.project)
     if _STRICTNESS_OF_MODE[mode] < _STRICTNESS_OF_MODE[settings.mode]:
         mode, refused = settings.mode, ["mode", *refused]
