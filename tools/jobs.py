@@ -234,7 +234,7 @@ class CommandRunner:
         shell = _shell(self.context, line, self._private, report)
         try:
             if walled:
-                await supervisor.wall_ready()
+                await self.wall()
             command = supervisor.run(take, walled, cwd=str(cwd), **shell)
         except BaseException:
             if walled:
@@ -352,4 +352,5 @@ def announcement(job: BackgroundJob, context: ToolContext) -> str:
     line = job.line.strip()[:_MAX_ANNOUNCED_CHARS]
     refusal = job.refusal()
     refused = f" It was {refusal}." if refusal is not None else ""
-    return f"Background command {job.id} ({line}) {job.state}, after {took:.1f} s.{refused}{where}"
+    guarded = "".join(f"\n{line}" for line in job.runner.guard.take_reports())
+    return f"Background command {job.id} ({line}) {job.state}, after {took:.1f} s.{refused}{where}{guarded}"

@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from tools.base import ToolCall
+from tools.bash import BashArguments, run_bash
 from tools.jobs import DRAIN_LIMIT_S, command_runner, exit_code
 from tools.process_supervisor.landlock import LEAST_ABI, confine, landlock_abi, readable_places
 from tools.process_supervisor.shared_calls import shared_calls_program
 
-from .bash_session import GUARD_S, BashSession
+from .bash_session import GUARD_S, BashSession, text, wait_until
 
 ABI = landlock_abi() if sys.platform == "linux" else 0
 NOBODY = 65534
@@ -310,6 +312,25 @@ def test_without_namespaces_the_wall_is_the_weaker_one(walled: WalledSession) ->
     assert walled.run('[ -w "$TMPDIR" ] && touch "$TMPDIR/x" && echo $GOCACHE').startswith("/")
     assert walled.shell.say(f"echo x > {folder.parent}/out && cat {folder.parent}/out") == "x"
     (folder.parent / "out").unlink()
+
+
+def test_a_hook_that_a_walled_command_writes_is_put_back_and_told(walled: WalledSession) -> None:
+    hook = walled.shell.folder / ".git/hooks/pre-commit"
+    hook.parent.mkdir(parents=True)
+    hook.write_text("true")
+
+    def bash(line: str, inside: bool = True, background: bool = False) -> str:
+        call = ToolCall(walled.shell.context, walled=inside)
+        arguments = BashArguments(command=line, run_in_background=background)
+        return text(walled.shell.runner.run(run_bash(arguments, call)))
+
+    assert walled.wall()[0] == "landlock"
+    assert "changed .git/hooks/pre-commit: put back" in bash("echo evil > .git/hooks/pre-commit")
+    assert hook.read_text() == "true"
+    bash("echo evil > .git/hooks/pre-commit; touch on; sleep 300", background=True)
+    assert wait_until((walled.shell.folder / "on").exists)
+    told = bash("cat .git/hooks/pre-commit", inside=False)
+    assert told.startswith("true\n[a walled command changed .git/hooks/pre-commit: put back")
 
 
 def test_a_walled_command_that_detaches_dies_with_the_session(walled: WalledSession) -> None:
