@@ -5,11 +5,13 @@ it: what lies deeper is found by its name when a file tool touches it.
 """
 
 # A Path for each of thousands of names would take most of the time.
-# ruff: noqa: PTH118
+# ruff: noqa: PTH118, PTH120
 
 from __future__ import annotations
 
 import os
+import re
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
@@ -24,6 +26,7 @@ from .guarded_names import (
     SECRET_FOLDERS,
     plain_name,
 )
+from .safe_open import closing
 from .text_encoding import word_set
 
 RECORD_FOLDERS = (".transcripts", ".task_outputs")  # our own, in a project
@@ -41,6 +44,19 @@ _FIXED = (GUARDED_FILES | GUARDED_FOLDERS | {name.lower() for name in MEMORY_NAM
     ".git",
     *RECORD_FOLDERS,
 }
+# Programs need these for more than the tokens that may stand in them: they are secret only where one does.
+_MAYBE_SECRET = (".npmrc", ".yarnrc", ".yarnrc.yml", "pip.conf", ".pip/pip.conf", ".config/pip/pip.conf")
+_HELD_TOKEN = re.compile(
+    rb"(?:_auth\w*|_password|npmAuth\w+)[ \t]*[=:][ \t]*[\"']?(?!\$\{)[^\s\"']|://[^\s/:@$]+:[^\s/@$]+@",
+    re.IGNORECASE,
+)
+_HOOKS_PATH = re.compile(
+    rb"^[ \t]*hookspath[ \t]*=[ \t]*\"?([^\n\"#;]*[^\s\"#;])", re.IGNORECASE | re.MULTILINE
+)
+_INCLUDED_PATH = re.compile(
+    rb"^[ \t]*path[ \t]*=[ \t]*\"?([^\n\"#;]*[^\s\"#;])", re.IGNORECASE | re.MULTILINE
+)
+_MAX_LOOKED_AT_BYTES = 64 * 1024  # of a file of settings that are looked at
 # Of a git folder: what names or is a program, or leads git to another configuration.
 _GIT_STEERING = ("hooks", "config", "config.worktree", "info/attributes", "commondir")
 # Of a home, beside the folders in SECRET_FOLDERS.
@@ -105,7 +121,11 @@ def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
     fixed, secret = git_steering(os.path.join(folder, ".git")), []
     for entry, below_config in _entries_near_root(folder):
         name = plain_name(entry.name)
-        if name in _SECRET or ENV_FILE.fullmatch(name):
+        if (
+            name in _SECRET
+            or ENV_FILE.fullmatch(name)
+            or (name in _MAYBE_SECRET and _holds_token(entry.path))
+        ):
             secret.append(entry.path)
         elif name in _FIXED or (below_config and name in GUARDED_CONFIG_FOLDERS):
             fixed.append(entry.path)
@@ -152,10 +172,38 @@ def git_steering(git: str) -> list[str]:
             waiting += [os.path.join(place, name) for name in ("modules", "worktrees")]
         else:  # a submodule's name may hold slashes
             waiting += [os.path.join(place, name) for name in names]
+    found += _named_in_configuration(git)
     return [path for path in found if os.path.lexists(path)]
+
+
+def _named_in_configuration(git: str) -> list[str]:
+    """Folders of hooks and further configurations that a repository's configuration names, in its project."""
+    project = os.path.dirname(git)
+    text = _beginning(os.path.join(git, "config"))
+    named = [os.path.join(project, os.fsdecode(name)) for name in _HOOKS_PATH.findall(text)]
+    named += [os.path.join(git, os.fsdecode(name)) for name in _INCLUDED_PATH.findall(text)]
+    real = (os.path.normpath(path) for path in named if b"\0" not in os.fsencode(path))
+    return [path for path in real if path.startswith(f"{project}/") and path != git]
 
 
 def secrets_of_home(home: str) -> list[str]:
     """The secrets that there are in a home."""
     names = [*SECRET_FOLDERS - _ELSEWHERE, *_HOME_SECRETS]
-    return [path for path in (os.path.join(home, name) for name in names) if os.path.lexists(path)]
+    found = [path for path in (os.path.join(home, name) for name in names) if os.path.lexists(path)]
+    return found + [
+        path for path in (os.path.join(home, name) for name in _MAYBE_SECRET) if _holds_token(path)
+    ]
+
+
+def _holds_token(path: str) -> bool:
+    """Whether a file of settings holds a credential, and not only the name of a variable with one."""
+    return _HELD_TOKEN.search(_beginning(path)) is not None
+
+
+def _beginning(path: str) -> bytes:
+    """What a file of settings holds, as far as it is looked at; nothing for what is no file."""
+    try:
+        with closing(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
+            return os.read(file, _MAX_LOOKED_AT_BYTES) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+    except OSError:
+        return b""

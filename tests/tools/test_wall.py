@@ -34,7 +34,7 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WalledSession]:
     git(shell.folder, "init", "-q")
     git(shell.folder, "add", ".")
     git(shell.folder, "commit", "-qm", "one")
-    shell.require_wall()
+    shell.require_wall("namespaces")
     yield shell
     shell.end()
 
@@ -116,7 +116,7 @@ def test_secrets_are_refused_and_empty_of_everything(walled: WalledSession) -> N
     secrets = [walled.home / ".ssh/id_rsa", walled.home / ".netrc", walled.folder / ".env"]
     for secret in secrets:
         secret.write_text("private")
-    walled.require_wall()
+    walled.require_wall("namespaces")
     for secret in secrets:
         assert "Permission denied" in walled.prints(f"cat {secret}"), secret
     assert "Permission denied" in walled.prints("ls /run")
@@ -126,7 +126,7 @@ def test_what_is_written_to_a_cache_stays_with_the_project(walled: WalledSession
     cache = walled.home / ".cache"
     cache.mkdir()
     (cache / "built").write_text("old")
-    walled.require_wall()
+    walled.require_wall("namespaces")
     look = "cat ~/.cache/built ~/.cache/more"
     if "PIP_CACHE_DIR=/tmp" in walled.prints("env"):
         pytest.skip("this system gives no overlays")
@@ -139,7 +139,7 @@ def test_what_is_written_to_a_cache_stays_with_the_project(walled: WalledSession
 
 def test_two_walls_of_a_project_share_no_layer(walled: WalledSession) -> None:
     (walled.home / ".cache").mkdir()
-    walled.require_wall()
+    walled.require_wall("namespaces")
 
     async def widened() -> tuple[str, str]:
         job, _ = await walled.commands.start("sleep 300", walled.folder, lambda data: None, walled=True)
@@ -157,7 +157,7 @@ def test_two_walls_of_a_project_share_no_layer(walled: WalledSession) -> None:
 
 
 def test_a_job_keeps_its_wall_when_a_wider_one_is_raised(walled: WalledSession) -> None:
-    walled.require_wall()
+    walled.require_wall("namespaces")
     wait = "touch on; while [ ! -e go ]; do sleep 0.01; done; touch ~/reached; echo done >done"
 
     async def widened() -> None:
@@ -175,7 +175,7 @@ def test_a_job_keeps_its_wall_when_a_wider_one_is_raised(walled: WalledSession) 
 
 
 def test_a_project_may_be_read_only_as_a_whole(walled: WalledSession) -> None:
-    walled.require_wall()
+    walled.require_wall("namespaces")
     profile = walled.commands.profile
     assert profile is not None
     walled.runner.run(walled.commands.use_profile(replace(profile, project_writable=False)))
@@ -187,7 +187,7 @@ def test_a_session_within_its_own_home_keeps_that_one_s_secrets(walled: WalledSe
     walled.context.environ = {**walled.context.environ, "HOME": str(walled.folder)}
     (walled.folder / ".ssh").mkdir()
     (walled.folder / ".bashrc").write_text("")
-    walled.require_wall()
+    walled.require_wall("namespaces")
     assert "Permission denied" in walled.prints("ls .ssh")
     assert "Read-only" in walled.prints("echo evil >>.bashrc")
 
@@ -209,7 +209,7 @@ def test_what_a_walled_command_reaches_goes_through_the_proxy(walled: WalledSess
 
     thread = threading.Thread(target=answer)
     thread.start()
-    walled.require_wall()
+    walled.require_wall("namespaces")
     profile = walled.commands.profile
     assert profile is not None
     walled.runner.run(walled.commands.use_profile(replace(profile, proxy=tmp_path / "proxy")))

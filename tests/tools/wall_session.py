@@ -31,12 +31,11 @@ class WalledSession(BashSession):
     def commands(self) -> CommandRunner:
         return command_runner(self.context)
 
-    def require_wall(self) -> None:
-        """Skip the test where no wall can be had."""
+    def require_wall(self, *levels: str) -> None:
+        """Skip the test where no wall can be had, or none of these levels."""
         level, why = self.runner.run(self.commands.wall())
-        if level == "none":
-            self.end()
-            pytest.skip(f"no wall here: {why}")
+        if level == "none" or (levels and level not in levels):
+            pytest.skip(f"the wall here is {level}: {why}")
 
     async def output(self, line: str, walled: bool = True) -> str:
         """What a command line prints, stdout and stderr."""

@@ -1,0 +1,91 @@
+"""What is found in a project and in a home that a wall is to keep: what steers programs, and secrets."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tools.guarded_paths import guarded_in_project, secrets_of_home
+
+from .wall_session import git
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path.resolve() / "project"
+    folder.mkdir()
+    return folder
+
+
+def found(project: Path, *files: str) -> tuple[set[str], set[str]]:
+    """(what may not be changed, what may not be read) once the project has these files, from its root."""
+    for name in files:
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text("")
+    fixed, secret = guarded_in_project(str(project))
+
+    def names(paths: list[str]) -> set[str]:
+        return {str(Path(path).relative_to(project)) for path in paths}
+
+    return names(fixed), names(secret)
+
+
+def test_what_steers_programs_and_what_is_secret_is_found_near_the_root(project: Path) -> None:
+    files = ("AGENTS.md", ".vscode/tasks.json", ".github/a.yml", ".makeroom/settings.toml", ".npmrc", "a.py")
+    nested = ("packages/a/.npmrc", "packages/a/.env.local", ".env", ".env.example", "deploy/id_rsa")
+    fixed, secret = found(project, *files, *nested)
+    assert fixed == {"AGENTS.md", ".vscode", ".github", ".makeroom", ".npmrc", "packages/a/.npmrc"}
+    assert secret == {".env", "packages/a/.env.local", "deploy/id_rsa"}
+
+
+def test_names_count_in_any_case_and_packages_of_others_do_not(project: Path) -> None:
+    fixed, secret = found(project, "Agents.MD", ".VSCode/a", "node_modules/x/.env", ".venv/.env")
+    assert (fixed, secret) == ({"Agents.MD", ".VSCode"}, set())
+
+
+def test_our_records_are_judged_apart(project: Path) -> None:
+    assert found(project, ".transcripts/1.jsonl", ".task_outputs/a.txt") == found(project)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_secret"),
+    [
+        ("registry=https://registry.example/\n", False),
+        ("//registry.example/:_authToken=${NPM_TOKEN}\n", False),
+        ("//registry.example/:_authToken=npm_abc\n", True),
+        ('npmAuthToken: "abc"\n', True),
+        ("index-url = https://user:word@example.org/simple\n", True),
+        ("index-url = https://${USER}:${WORD}@example.org/simple\n", False),
+    ],
+)
+def test_settings_of_package_managers_are_secret_where_a_token_stands_in_them(
+    project: Path, text: str, is_secret: bool
+) -> None:
+    (project / ".npmrc").write_text(text)
+    (project.parent / ".npmrc").write_text(text)
+    assert bool(found(project)[1]) is is_secret
+    assert secrets_of_home(str(project.parent)) == [str(project.parent / ".npmrc")] * is_secret
+
+
+def test_git_is_steered_from_submodules_worktrees_and_what_its_configuration_names(project: Path) -> None:
+    library = project.parent / "library"
+    library.mkdir()
+    for folder in (library, project):
+        git(folder, "init", "-q")
+        git(folder, "commit", "-qm", "one", "--allow-empty")
+    git(project, "submodule", "--quiet", "add", str(library), "deps/lib")
+    git(project, "worktree", "add", "-q", str(project.parent / "tree"))
+    git(project, "config", "core.hooksPath", ".hooks")
+    git(project, "config", "include.path", "../team.gitconfig")
+    git(project, "config", "--add", "include.path", "/etc/hostname")
+    (project / ".git/worktrees/tree/config.worktree").write_text("")
+    fixed, _ = found(project, ".hooks/pre-commit", "team.gitconfig")
+    steering = {".git/hooks", ".git/config", ".git/modules/deps/lib/hooks", ".git/modules/deps/lib/config"}
+    assert {*steering, ".git/worktrees/tree/config.worktree", ".hooks", "team.gitconfig"} <= fixed
+    assert not any("hostname" in path for path in fixed)
+
+
+def test_a_pipe_or_a_link_to_nowhere_holds_nothing_up(project: Path) -> None:
+    os.mkfifo(project / ".npmrc")
+    (project / "AGENTS.md").symlink_to("nowhere")
+    assert found(project) == ({".npmrc", "AGENTS.md"}, set())

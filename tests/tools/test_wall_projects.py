@@ -1,0 +1,124 @@
+"""Everyday work goes on within the wall: tests, builds, commits, servers, processes of all kinds."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .wall_session import WalledSession, git, walled_session
+
+PROCESSES = """
+import multiprocessing, os, pty, signal, socket, tempfile
+from multiprocessing import shared_memory
+def double(number):
+    return 2 * number
+if __name__ == "__main__":
+    with multiprocessing.Pool(2) as pool:
+        assert pool.map(double, [1, 2]) == [2, 4]
+    memory = shared_memory.SharedMemory(create=True, size=10)
+    memory.close()
+    memory.unlink()
+    os.mkfifo("pipe")
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
+        server.bind("socket")
+        server.listen()
+        client.connect("socket")
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(b"a")
+    child, terminal = pty.fork()
+    if not child:
+        os.execvp("tty", ["tty"])
+    assert b"/dev/pts/" in os.read(terminal, 100)
+    os.waitpid(child, 0)
+    child = os.fork()
+    if not child:
+        signal.pause()
+    os.kill(child, signal.SIGTERM)
+    os.waitpid(child, 0)
+    print("all well")
+"""
+NODE_TEST = """
+const test = require('node:test'), http = require('http')
+test('server', (t, done) => {
+  const server = http.createServer((q, r) => r.end('ok')).listen(0, () =>
+    http.get({port: server.address().port}, r => { r.resume(); server.close(); done() }))
+})
+"""
+GO_TEST = """package x
+import ("net/http"; "net/http/httptest"; "testing")
+func TestServer(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	if _, err := http.Get(server.URL); err != nil { t.Fatal(err) }
+}
+"""
+# Program that is needed -> the files of a project, a command line, and what it says.
+PROJECTS = {
+    "npm": (
+        {"package.json": '{"scripts": {"test": "node --test"}}', "a.test.js": NODE_TEST},
+        "npm test",
+        "pass 1",
+    ),
+    "pytest": (
+        {"test_a.py": "def test_a(tmp_path):\n    (tmp_path / 'a').write_text('a')\n"},
+        "python3 -m pytest -q -p no:cacheprovider -p no:xdist",
+        "1 passed",
+    ),
+    "cargo": (
+        {
+            "Cargo.toml": '[package]\nname = "x"\nversion = "0.1.0"\n',
+            "src/main.rs": '#[test]\nfn one() {}\nfn main() { println!("built") }\n',
+        },
+        "cargo build --offline && cargo test --offline && target/debug/x",
+        "built",
+    ),
+    "go": ({"go.mod": "module x\n\ngo 1.18\n", "a_test.go": GO_TEST}, "go test ./...", "ok"),
+    "make": ({"Makefile": "all:\n\techo made >out\n\tcat out\n"}, "make", "made"),
+}
+
+
+@pytest.fixture
+def walled(tmp_path: Path) -> Iterator[WalledSession]:
+    shell = walled_session(tmp_path)
+    yield shell
+    shell.end()
+
+
+def put(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def test_processes_of_all_kinds_run_within_the_wall(walled: WalledSession) -> None:
+    walled.require_wall("namespaces")
+    put(walled.folder, {"processes.py": PROCESSES})
+    assert walled.prints("python3 processes.py") == "all well"
+
+
+def test_a_repository_is_worked_with_within_the_wall(walled: WalledSession) -> None:
+    git(walled.folder, "init", "-q", "-b", "main")
+    walled.require_wall()
+    work = (
+        "git config --get user.name; export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@example.org"
+        " GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@example.org; echo a >a; git add a; git commit -qm one;"
+        "git checkout -qb topic; echo b >>a; git commit -qam two; git checkout -q main; git merge -q topic;"
+        "echo c >>a; git stash -q; git stash pop -q; git tag v1; git gc -q; git status --short;"
+        "git log --format=%s"
+    )
+    assert walled.prints(work).split() == ["M", "a", "two", "one"]
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("program", PROJECTS)
+def test_real_projects_are_built_and_tested_within_the_wall(walled: WalledSession, program: str) -> None:
+    if not shutil.which(program):
+        pytest.skip(f"there is no {program} here")
+    files, line, said = PROJECTS[program]
+    put(walled.folder, files)
+    assert isinstance(walled.context.environ, dict)
+    walled.context.environ["HOME"] = os.environ.get("HOME", "/")  # where toolchains are
+    walled.require_wall()
+    assert said in walled.prints(line)
