@@ -33,7 +33,7 @@ Seen = tuple[int, int, int]  # of a file that was copied: inode, size, time of c
 
 @dataclass(slots=True)
 class GitBackup:
-    """Copies of the repository `git`, in the folder `kept` of our own. Its functions block."""
+    """Copies of the repository `git`, in the folder `kept` of our own, PROJECT-PID. Its functions block."""
 
     git: Path
     kept: Path
@@ -44,6 +44,8 @@ class GitBackup:
         """Bring the copies up to date; what cannot be copied is not kept."""
         if not _is_repository(self.git):
             return
+        if not self._copied:
+            self._drop_leftovers()
         present = _state_of(self.git)
         for path in present:
             with suppress(OSError):
@@ -72,6 +74,17 @@ class GitBackup:
     def drop(self) -> None:
         """Remove the copies."""
         shutil.rmtree(self.kept, ignore_errors=True)
+
+    def _drop_leftovers(self) -> None:
+        """Remove the copies of sessions that were killed; a folder is named by the process of its session."""
+        project, _, _ = self.kept.name.rpartition("-")
+        for other in self.kept.parent.glob(f"{project}-*"):
+            try:
+                os.kill(int(other.name.rpartition("-")[2]), 0)
+            except (ProcessLookupError, ValueError):
+                shutil.rmtree(other, ignore_errors=True)
+            except PermissionError:
+                continue  # it lives, as somebody else
 
     def _copy(self, path: str) -> None:
         fd = os.open(self.git / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -22,7 +22,7 @@ from typing import Any, Literal
 from .base import ToolContext
 from .command_socket import CommandHandle
 from .env_filter import filter_environment, hide_own_environment
-from .project_guard import ProjectGuard
+from .project_guard import project_guard
 from .spool import Spool
 from .supervisor_client import SupervisorClient, start_supervisor
 from .wall import WallLevel, WallProfile, WallRefusal
@@ -169,7 +169,7 @@ class CommandRunner:
         self.unannounced: list[BackgroundJob] = []
         self.profile: WallProfile | None = None  # of walled commands; made when the supervisor starts
         self.refused_hosts: RefusedHosts = lambda since: ()
-        self.guard = ProjectGuard(context.folder, context.journals.parent / "put_aside")
+        self.guard = project_guard(context.folder, context.journals.parent)
         self._supervisor: SupervisorClient | None = None
         self._starting: asyncio.Task[SupervisorClient] | None = None
         self._private: Path | None = None
@@ -300,7 +300,7 @@ class CommandRunner:
             job.stopped = job.stopped or why
         if self._supervisor is not None:
             await self._supervisor.close()
-            await self.guard.settle()
+            await self.guard.close()
             with suppress(OSError):  # it is empty where no output was too long
                 self.context.outputs.rmdir()
         for job in self.jobs.values():

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from .git_backup import GitBackup
 from .guarded_state import (
     LISTED_FOLDER,
     EntryState,
@@ -31,6 +32,7 @@ from .guarded_state import (
 )
 from .resolve_path import one_line_path
 from .safe_open import FILE_TIMEOUT_S, FOLDER_FLAGS, closing, in_thread, safe_open
+from .wall_profile import project_key
 
 _MAX_REPORTS = 20  # told one by one
 
@@ -40,11 +42,13 @@ class ProjectGuard:
     """Watches over the guarded files of `folder`; what it put aside is kept below `kept`.
 
     `restores`: whether changed ones are put back. Where the wall itself keeps them, a change is somebody
-    else's. `reports` holds lines for the model and the person until somebody takes them.
+    else's. `backup` puts back a repository that was emptied. `reports` holds lines for the model and the
+    person until somebody takes them.
     """
 
     folder: Path
     kept: Path
+    backup: GitBackup
     restores: bool = True
     reports: list[str] = field(default_factory=list)
     _before: GuardedState | None = None
@@ -56,12 +60,15 @@ class ProjectGuard:
     async def begin(self) -> None:
         """To be awaited before a walled command starts. Raises ToolError where the disk does not answer."""
         async with self._looking:
-            known = self._before
-            if not self._running:
+            known, first = self._before, not self._running
+
+            def look() -> GuardedState | None:
+                self.backup.keep()
+                return guarded_state(str(self.folder), known) if first else known
+
+            if first:
                 self._told.clear()
-                self._before = await in_thread(
-                    FILE_TIMEOUT_S, lambda _: guarded_state(str(self.folder), known)
-                )
+            self._before = await in_thread(FILE_TIMEOUT_S, lambda _: look())
             self._running += 1
 
     async def end(self) -> None:
@@ -98,12 +105,23 @@ class ProjectGuard:
                 look = partial(_find_new, self.folder, before, self._told)
                 if self.restores:
                     look = partial(_put_back, self.folder, before, self._told, self.kept)
-                self.reports += await in_thread(FILE_TIMEOUT_S, lambda _: look())
+                self.reports += await in_thread(FILE_TIMEOUT_S, lambda _: [*self.backup.restore(), *look()])
+
+    async def close(self) -> None:
+        """To be awaited when all commands were ended: the copies of the repository go."""
+        await self.settle()
+        await in_thread(FILE_TIMEOUT_S, lambda _: self.backup.drop())
 
     def take_reports(self) -> list[str]:
         """The reports so far, which are forgotten here."""
         taken, self.reports = self.reports, []
         return taken
+
+
+def project_guard(folder: Path, state: Path) -> ProjectGuard:
+    """The guard of a project; what it keeps is in folders of `state`, our own."""
+    copies = state / "git_copies" / f"{project_key(folder)}-{os.getpid()}"
+    return ProjectGuard(folder, state / "put_aside", GitBackup(folder / ".git", copies))
 
 
 def _find_new(folder: Path, before: GuardedState, told: set[str]) -> list[str]:

@@ -1,5 +1,6 @@
 """A repository that a command emptied is put back: references, index and objects."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -26,7 +27,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def backup_of(project: Path) -> GitBackup:
-    return GitBackup(project / ".git", project.parent / "kept")
+    return GitBackup(project / ".git", project.parent / f"kept-{os.getpid()}")
 
 
 def state(project: Path) -> str:
@@ -95,8 +96,19 @@ def test_nothing_is_put_back_through_a_link(project: Path, tmp_path: Path) -> No
 
 def test_a_folder_that_is_no_repository_costs_nothing(tmp_path: Path) -> None:
     (tmp_path / ".git").write_text("gitdir: /elsewhere\n")
-    backup = GitBackup(tmp_path / ".git", tmp_path / "kept")
+    backup = GitBackup(tmp_path / ".git", tmp_path / "kept-1")
     backup.keep()
     (tmp_path / ".git").unlink()
     assert backup.restore() == []
-    assert not (tmp_path / "kept").exists()
+    assert not (tmp_path / "kept-1").exists()
+
+
+def test_copies_of_a_session_that_was_killed_are_removed_by_the_next(project: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    leftover, other = project.parent / f"kept-{ended.pid}", project.parent / "other-1"
+    for folder in (leftover, other):
+        folder.mkdir()
+    backup_of(project).keep()
+    assert not leftover.exists()
+    assert other.exists()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tools.project_guard import ProjectGuard
+from tools.project_guard import ProjectGuard, project_guard
 
 Act = Callable[[Path], object]
 
@@ -43,7 +43,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def guard_of(project: Path) -> ProjectGuard:
-    return ProjectGuard(project, project.parent / "kept")
+    return project_guard(project, project.parent)
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:

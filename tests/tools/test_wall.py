@@ -241,3 +241,26 @@ def test_what_a_walled_shell_reports_is_read_without_waiting_or_following(tmp_pa
     report.write_text(f"{tmp_path}/link\n")
     assert last_folder(report) == str(real)
     assert not report.exists()
+
+
+def test_what_steers_other_programs_is_told_when_it_is_made(walled: WalledSession) -> None:
+    walled.require_wall("namespaces")
+    made = (
+        "git init -q . && mkdir .vscode && echo '{}' >.vscode/tasks.json && echo hook >.git/hooks/pre-commit"
+    )
+    told = walled.told(made)
+    for name in (".git/config", ".git/hooks", ".vscode"):
+        assert f"[a walled command made {name}, which other programs act on: look at it]" in told
+    assert len(told) == 3
+    assert walled.told("true") == []
+
+
+def test_an_emptied_repository_is_put_back(walled: WalledSession) -> None:
+    git(walled.folder, "init", "-q")
+    git(walled.folder, "commit", "-qm", "one", "--allow-empty")
+    walled.require_wall("namespaces")
+    (line,) = walled.told("rm -rf .git")
+    assert line.startswith("[a walled command emptied .git: HEAD, ")
+    assert walled.prints("git log --format=%s; git fsck") == "one"
+    walled.runner.run(walled.commands.close())
+    assert list((walled.folder.parent / "state/git_copies").iterdir()) == []

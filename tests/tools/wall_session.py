@@ -22,6 +22,7 @@ class WalledSession(BashSession):
         super().__post_init__()
         self.home = self.folder.parent / "home"
         self.home.mkdir(exist_ok=True)
+        self.context.journals = self.folder.parent / "state" / "journals"
         assert isinstance(self.context.environ, dict)
         self.context.environ["HOME"] = str(self.home)
         for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "CARGO_HOME", "GOPATH"):
@@ -48,6 +49,16 @@ class WalledSession(BashSession):
 
     def prints(self, line: str, walled: bool = True) -> str:
         return self.runner.run(self.output(line, walled))
+
+    def told(self, line: str) -> list[str]:
+        """What is told of guarded files after a walled command line."""
+
+        async def run() -> list[str]:
+            command, _ = await self.commands.start(line, self.folder, lambda data: None, walled=True)
+            await asyncio.wait({command.over})
+            return await self.commands.guard.settle()
+
+        return self.runner.run(run())
 
     def end(self) -> None:
         self.close()
