@@ -160,7 +160,8 @@ def permission_store(setup: RunSetup) -> PermissionStore:
     deny = (*config.deny, *_from_flag("--disallowedTools", options.disallowed_tools))
     environ = filter_environment(setup.environ, config.pass_env)
     reading = ProjectSurroundings(str(setup.folder), environ)
-    rules = PermissionRules(setup.mode, allow, deny, str(setup.folder), reading=reading)
+    folder, home = str(setup.folder), str(home_of(setup.environ))
+    rules = PermissionRules(setup.mode, allow, deny, folder, home, reading=reading)
     return PermissionStore(rules, path, sandbox=with_entries(setup.sandbox, stored_places(path)))
 
 

@@ -1,45 +1,154 @@
-"""Whether a deny rule means a command line: by whatever means the program is run, with any options."""
+"""What deny rules say about a command line: it is denied, it may be, or they do not mean it.
+
+A rule means its command by whatever means it is run, with any options, by any path. Where the line does not
+tell what it runs, a rule with a pattern may mean it.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
 from fnmatch import fnmatchcase
+from functools import lru_cache
+from posixpath import basename, normpath
 
-from .always_allow import RUNNERS
+from .launches import is_unknown, program_name
+from .line_reading import Invocation, LineReading, read_line
 from .rule_syntax import Rule, is_exactly, pattern_words
-from .shell_syntax import Words, find_possible_commands, parse_simple_commands
+from .shell_syntax import Words
+from .shell_values import CLASS, HOME, MARKS, ONE, SPLIT, STAR, UNSET
+
+_WILDCARD = re.compile(r"[*?[]")
+# Of programs whose other options take none, or take it with `=`.
+_OPTIONS_WITH_VALUES = {"git": frozenset(("-C", "-c", "--git-dir", "--work-tree", "--namespace"))}
 
 
-def forbids(rule: Rule, line: str) -> bool:
-    """Whether any command of the line is meant by a deny rule, by whatever means it is run, with any options.
+class Denial(IntEnum):
+    """How surely a rule means a line."""
 
-    What cannot be parsed, and what is passed to a program that runs it, is searched from every word on.
-    """
+    NO = 0
+    MAYBE = 1
+    YES = 2
+
+
+def denial_of(rules: Sequence[Rule], line: str) -> tuple[Denial, Rule | None]:
+    """What the deny rules of the tool that runs commands say about a line, and the rule that says so."""
+    found: tuple[Denial, Rule | None] = (Denial.NO, None)
+    for rule in rules:
+        said = forbids(rule, line)
+        if said is Denial.YES:
+            return said, rule
+        if said > found[0]:
+            found = (said, rule)
+    return found
+
+
+def forbids(rule: Rule, line: str) -> Denial:
+    """Whether any command of the line is meant by a deny rule."""
     if rule.pattern is None or is_exactly(rule, line):
-        return True
+        return Denial.YES
     if rule.exact:
-        return False
-    wanted = pattern_words(rule.pattern)
-    commands = parse_simple_commands(line)
-    if commands is not None and not any(map(_runs_others, commands)):
-        return any(_is_call_of(words, wanted) for words in commands)
-    tails = (words[at:] for words in find_possible_commands(line) for at in range(len(words)))
-    return any(_is_call_of(tail, wanted) for tail in tails)
-
-
-def _runs_others(words: Words) -> bool:
-    return words[0].rpartition("/")[2] in RUNNERS or "=" in words[0]
-
-
-def _is_call_of(words: Words, wanted: Words) -> bool:
-    """Whether a command is the wanted one: the program by any path, options between the words ignored."""
+        return Denial.NO
+    wanted = [HOME + word[1:] if word.startswith("~/") else word for word in pattern_words(rule.pattern)]
     if not wanted:
-        return True
-    if not (fnmatchcase(words[0], wanted[0]) or fnmatchcase(words[0].rpartition("/")[2], wanted[0])):
-        return False
-    reached = {1}  # where the next wanted word may stand
-    for pattern in wanted[1:]:
-        for at in range(1, len(words)):
-            if at in reached and words[at].startswith("-"):
-                reached |= {at + 1, at + 2}  # an option, with or without a value of its own
-        reached = {at + 1 for at in reached if at < len(words) and fnmatchcase(words[at], pattern)}
-    return bool(reached)
+        return Denial.YES
+    wanted[0] = wanted[0].casefold()
+    reading = read_line(line)
+    found = Denial.MAYBE if reading.opaque or _is_in_code(reading, wanted) else Denial.NO
+    for invocation in reading.invocations:
+        said = _meant(invocation, wanted)
+        if said is Denial.YES:
+            return said
+        found = max(found, said)
+    return found
+
+
+def _is_in_code(reading: LineReading, wanted: Words) -> bool:
+    """Whether code in another language that the line runs holds all words of a rule."""
+    return any(
+        all(re.search(rf"(?<![\w.-]){_as_expression(word)}(?![\w-])", text) for word in wanted)
+        for text in reading.code
+    )
+
+
+@lru_cache(maxsize=256)
+def _as_expression(pattern: str) -> str:
+    return "".join({"*": r"[^\s'\"]*", "?": "."}.get(char, re.escape(char)) for char in pattern)
+
+
+def _meant(invocation: Invocation, wanted: Words) -> Denial:
+    words = list(invocation.words)
+    if not words:
+        return Denial.NO
+    said = _program_is(words[0], wanted[0])
+    if said is not Denial.NO and program_name(words[0]) and len(wanted) > 1:
+        said = min(said, _arguments_are(words, wanted[1:]))
+    return said if invocation.sure else min(said, Denial.MAYBE)
+
+
+def _program_is(word: str, pattern: str) -> Denial:
+    """Whether the program is the wanted one, by any path and in any letter case."""
+    name = program_name(word)
+    if not name:
+        return Denial.MAYBE if word else Denial.NO
+    if name == pattern or (_WILDCARD.search(pattern) and fnmatchcase(name, pattern)):
+        return Denial.YES
+    if "/" not in pattern:
+        return Denial.NO
+    if fnmatchcase(normpath(word).casefold(), normpath(pattern)):
+        return Denial.YES
+    return Denial.MAYBE if fnmatchcase(name, basename(pattern)) else Denial.NO
+
+
+def _arguments_are(words: Words, wanted: Words) -> Denial:
+    """Whether the arguments begin with the wanted ones, options before and between them ignored."""
+    with_values = _OPTIONS_WITH_VALUES.get(program_name(words[0]))
+    reached = [dict[int, Denial]() for _ in range(len(words) + 2)]  # how many were found before each word
+    reached[1][0] = Denial.YES
+    best = Denial.NO
+    for at, word in enumerate(words[1:], 1):
+        for count in range(len(wanted)):
+            if (said := reached[at].get(count, Denial.NO)) is Denial.NO:
+                continue
+            following = words[at + 1] if at + 1 < len(words) else ""
+            for step, more, match in _ways(word, following, wanted[count], with_values):
+                if count + more == len(wanted):
+                    best = max(best, min(said, match))
+                else:
+                    _raise(reached[at + step], count + more, min(said, match))
+        if best is Denial.YES:
+            break
+    return best
+
+
+def _ways(
+    word: str, following: str, pattern: str, with_values: frozenset[str] | None
+) -> Iterator[tuple[int, int, Denial]]:
+    """How a word may be taken: the words and the wanted words that are then passed, and how surely."""
+    if not is_unknown(word):
+        if fnmatchcase(word, pattern):
+            yield 1, 1, Denial.YES
+        if word.startswith("-"):
+            if with_values is None or word not in with_values:
+                yield 1, 0, Denial.YES
+            if with_values is None or word in with_values:
+                yield 2, 0, Denial.YES
+                if SPLIT in following and UNSET not in following:
+                    yield 1, 0, Denial.MAYBE
+        return
+    many = SPLIT in word or STAR in word or ONE in word or CLASS in word
+    if _WILDCARD.search(pattern) or many or re.fullmatch(_as_superset(word), pattern, re.DOTALL):
+        yield 0 if many else 1, 1, Denial.MAYBE
+    if many or word[0] == "-" or MARKS.match(word):
+        yield 1, 0, Denial.MAYBE
+        yield 2, 0, Denial.MAYBE
+
+
+def _as_superset(word: str) -> str:
+    """An expression for everything that a word with marks may stand for."""
+    return "".join(".*" if MARKS.match(char) and char != HOME else re.escape(char) for char in word)
+
+
+def _raise(reached: dict[int, Denial], count: int, said: Denial) -> None:
+    reached[count] = max(said, reached.get(count, Denial.NO))

@@ -1,49 +1,91 @@
-"""Whether a command line would remove a whole home, the system, or the folders above the project.
+"""Whether a command line would do what cannot be made good: it is asked about in every mode.
 
-Asked about in every mode. It is meant against mistakes, not against attacks: who may run any command can
-hide any.
+Removed or moved: the root, a home, a folder of the system, one above the project, the current folder, the
+project, `.git`; devices written to, file systems made, disks wiped, files of the system overwritten; fork
+bombs, all processes killed, the machine shut down, users and crontabs removed. It is meant against mistakes,
+not against attacks: who may run any command can hide any.
 """
 
 from __future__ import annotations
 
-import posixpath
 import re
+from collections.abc import Callable
+from functools import lru_cache
 
-from .shell_syntax import Words, find_possible_commands
-
-_SYSTEM_FOLDERS = (
-    "bin|boot|dev|etc|home|lib\\w*|media|mnt|opt|proc|root|run|sbin|srv|sys|usr|var"
-    "|Users|System|Library|Applications|Volumes"
+from .line_reading import read_line
+from .mass_deletion import (
+    deleted_by_find,
+    deleted_by_pipe,
+    deleted_by_rm,
+    deleted_by_rsync,
+    moved_place,
+    place_with_new_rights,
 )
-_VITAL_PLACE = re.compile(
-    rf"/|//|/(?:{_SYSTEM_FOLDERS})|/[^/]*[*?\[][^/]*|/(?:home|Users)/[^/]+|~[\w-]*|~/\.\..*|\.\.(?:/\.\.)*"
+from .system_damage import (
+    bombs_by_name,
+    damages_disk,
+    kills_all,
+    overwritten,
+    removes_accounts,
+    runs_bomb,
+    shuts_down,
 )
-_ALL_INSIDE = re.compile(r"(?:/(?:\*+|\.|\.\*|))+\Z")  # at the end of a path: everything in the folder before
+from .vital_places import Places
+from .working_folder import Scene, scenes
+
+_MAX_CODE_CHARS = 20_000
+_LITERAL = re.compile(r"\"((?:[^\"\\\n]|\\.){1,400})\"|'((?:[^'\\\n]|\\.){1,400})'")
+_REMOVES_TREE = re.compile(
+    r"rmtree|rm_rf|rm_r\b|rmSync|removeSync|rmdirSync|remove_tree|rimraf|removedirs|deltree"
+)
+_FORKS_FOREVER = re.compile(r"\bfork\b.*\bwhile\b|\b(?:while|loop|for\s*\(;;)\b.*\bfork\b", re.DOTALL)
+_Check = Callable[[Scene], str]
+# By programs: what they would do, in words that follow "it", "" where that is nothing of the kind.
+_CHECKS: tuple[_Check, ...] = (
+    deleted_by_rm,
+    deleted_by_find,
+    deleted_by_pipe,
+    deleted_by_rsync,
+    moved_place,
+    place_with_new_rights,
+    overwritten,
+    damages_disk,
+    kills_all,
+    shuts_down,
+    removes_accounts,
+    runs_bomb,
+)
 
 
-def is_destructive(line: str) -> bool:
-    """Whether the line aims a recursive `rm`, or a `find` that deletes, at such a place."""
-    in_vital_place = False  # a `cd` before led there
-    for words in find_possible_commands(line):
-        names = [posixpath.basename(word) for word in words]
-        if names[0] in ("cd", "pushd"):
-            in_vital_place = _is_vital(words[1] if len(words) > 1 else "~")
-        if "rm" in names and _removes_vital(words[names.index("rm") + 1 :], in_vital_place):
-            return True
-        if "find" in names and {"-delete", "rm"} & set(names) and any(map(_is_vital, words)):
-            return True
-    return False
+@lru_cache(maxsize=32)
+def ruin_by(line: str, places: Places) -> str:
+    """What the line would ruin, in words that follow "it"; "" where it is nothing of the kind."""
+    reading = read_line(line)
+    for scene in scenes(reading.invocations, places):
+        for check in _CHECKS:
+            if found := check(scene):
+                return found
+    if bombs_by_name(line):
+        return "starts processes without end"
+    return next(filter(None, (_ruin_by_code(text, places) for text in reading.code)), "")
 
 
-def _removes_vital(arguments: Words, in_vital_place: bool) -> bool:
-    """Whether `rm` with these arguments removes such a place, or all that is in the current one."""
-    if not any(word == "--recursive" or re.match(r"-\w*[rR]", word) for word in arguments):
-        return False
-    everything = ("*", ".", "./*", ".*") if in_vital_place else ()
-    return any(_is_vital(word) or word in everything for word in arguments)
+def _ruin_by_code(code: str, places: Places) -> str:
+    """As `ruin_by`, for code of another language: its texts are looked at as command lines."""
+    code = code[:_MAX_CODE_CHARS]
+    if _FORKS_FOREVER.search(code):
+        return "starts processes without end"
+    literals = [first or second for first, second in _LITERAL.findall(code)][:50]
+    texts = [text for text in literals if " " in text] + [" ".join(literals)]
+    if _REMOVES_TREE.search(code):
+        texts += [f"rm -r {text}" for text in literals]
+    for text in texts:
+        if found := _ruin_by_text(text, places):
+            return found
+    return ""
 
 
-def _is_vital(word: str) -> bool:
-    folder = _ALL_INSIDE.sub("", word) or ("/" if word.startswith("/") else "")
-    folder = posixpath.normpath(folder) if folder.startswith(("/", "..")) else folder
-    return _VITAL_PLACE.fullmatch(folder) is not None
+def _ruin_by_text(text: str, places: Places) -> str:
+    reading = read_line(text)
+    found = (check(scene) for scene in scenes(reading.invocations, places) for check in _CHECKS)
+    return next(filter(None, found), "")

@@ -22,18 +22,19 @@ from tools.text_encoding import word_set
 
 from .shell_syntax import Words
 
+EDITING = "edit"  # a deny rule about this tool is about every tool that writes files
 OPENING = "open"  # what a rule is called that lets a command line out of the wall
 REACHING = "net"  # ... that lets walled commands reach a host
 FOREIGN_PREFIX = "mcp__"  # of the names of tools that come from servers
 _BLANKS = " \t\n"  # that a shell passes over; other blanks are parts of words
-_NAME = re.compile(r"[\w-]+", re.ASCII)
+_TOOL_WORD = re.compile(r"[\w-]+", re.ASCII)
 _BLANK = re.compile(r"[ ,\t]*")
 _ESCAPED = re.compile(r"\\([\\()])")
 _TO_ESCAPE = re.compile(r"\\(?=[\\()]|\Z)")
 _BRACKET = re.compile(r"\\.|[()]", re.DOTALL)
 _NAMES = (*BUILTIN, OPENING, REACHING)
 _MORE_THAN_WORDS = re.compile(r"[;&|<>()'\"\\$`\n]|\A\s*\w+\+?=")
-_GLOB = re.compile(r"[*?]")
+_PATTERN_WILDCARD = re.compile(r"[*?]")
 _RESERVED_WORDS = word_set(
     "! [[ { } case coproc do done elif else esac fi for function if in select then until while"
 )
@@ -71,6 +72,11 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
     return tuple(_rule(name, pattern) for name, pattern in found)
 
 
+def exact_rule(tool: str, line: str) -> Rule:
+    """The rule for this very command line."""
+    return Rule(tool, line.strip(_BLANKS), exact=True)
+
+
 def is_exactly(rule: Rule, line: str) -> bool:
     """Whether the pattern of a rule is this very command line, the blanks around it apart."""
     return rule.pattern == line.strip(_BLANKS)
@@ -81,7 +87,7 @@ def _written_rules(text: str) -> Iterator[tuple[str, str | None]]:
     blank = _BLANK.match(text)
     at = blank.end() if blank else 0
     while at < len(text):
-        name = _NAME.match(text, at)
+        name = _TOOL_WORD.match(text, at)
         if name is None:
             raise _no_rules(text)
         at, pattern = name.end(), None
@@ -142,7 +148,7 @@ def _is_whole_line(pattern: str) -> bool:
         raise ValueError(f"{first!r} is a word of the shell, no program")
     if not _MORE_THAN_WORDS.search(pattern):
         return False
-    if _GLOB.search(pattern):
+    if _PATTERN_WILDCARD.search(pattern):
         raise ValueError(
             "it holds more than the words of one command; write those alone, as in bash(git push), or one"
             " whole line without wildcards, as in bash(make > log)"

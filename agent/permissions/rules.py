@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from glob import escape
 from typing import TYPE_CHECKING, Literal, get_args
 
 from .allow_rules import ReadingJudge, coverage
 from .always_allow import safe_prefix
-from .deny_rules import forbids
-from .destructive import is_destructive
-from .rule_syntax import OPENING, Rule, is_exactly
+from .deny_rules import Denial, denial_of
+from .destructive import ruin_by
+from .rule_syntax import EDITING, OPENING, Rule, exact_rule, is_exactly
+from .vital_places import Places
 
 if TYPE_CHECKING:
     from tools.base import Access
@@ -27,7 +29,7 @@ _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 @dataclass(frozen=True, slots=True)
 class PermissionRules:
-    """The mode and the rules in force in the project `folder`, a real path.
+    """The mode and the rules in force in the project `folder`; it and `home` are real paths.
 
     `wall` tells whether commands are walled in; with `wall_required` none runs without a wall. Without
     `reading` no command is known to only read.
@@ -37,6 +39,7 @@ class PermissionRules:
     allow: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
     folder: str = ""
+    home: str = ""
     wall: bool = False
     wall_required: bool = False
     reading: ReadingJudge | None = field(default=None, compare=False)
@@ -82,15 +85,37 @@ def only_reads(access: Access, rules: PermissionRules) -> bool:
 
 
 def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
+    said, denying = _denial(tool, access, rules)
+    if said is Denial.YES:
+        return Verdict("deny", f"the rule {denying} denies this", rule=denying)
     if access.kind == "none":
         return Verdict("allow")
-    for rule in rules.deny:
-        if rule.tool == tool and _denies(rule, access, rules.folder):
-            return Verdict("deny", f"the rule {rule} denies this")
+    if access.kind != "run":
+        allowed = any(rule.tool == tool and _allows(rule, access, rules) for rule in rules.allow)
+        return _judge_path(tool, access, rules.mode, allowed)
+    verdict = _judge_command(tool, access, rules)
+    if said is Denial.MAYBE and verdict.answer == "allow" and not _names_line(rules, access.target):
+        why = f"it cannot be told whether it runs what the rule {denying} denies"
+        return Verdict("ask", why, exact_rule(tool, access.target), denying, verdict.walled)
+    return verdict
+
+
+def _denial(tool: str, access: Access, rules: PermissionRules) -> tuple[Denial, Rule | None]:
+    """What the deny rules say about an access. A rule about editing is about every tool that writes."""
+    tools = (tool, EDITING) if access.kind == "write" else (tool,)
+    about = [rule for rule in rules.deny if rule.tool in tools]
     if access.kind == "run":
-        return _judge_command(tool, access, rules)
-    allowed = any(rule.tool == tool and _allows(rule, access, rules.folder) for rule in rules.allow)
-    return _judge_path(tool, access, rules.mode, allowed)
+        return denial_of(about, access.target)
+    for rule in about:
+        named = access.kind != "none" and _path_matches(rule.pattern or "", access.target, rules)
+        if rule.pattern is None or named:
+            return Denial.YES, rule
+    return Denial.NO, None
+
+
+def _names_line(rules: PermissionRules, line: str) -> bool:
+    """Whether a person has allowed exactly this line."""
+    return any((rule.exact or rule.tool == OPENING) and is_exactly(rule, line) for rule in rules.allow)
 
 
 def _judge_command(tool: str, access: Access, rules: PermissionRules) -> Verdict:
@@ -98,8 +123,8 @@ def _judge_command(tool: str, access: Access, rules: PermissionRules) -> Verdict
     line = access.target
     opened = rules.mode == "bypassPermissions" or (rules.mode != "plan" and _opens(rules, line))
     walled = rules.wall and not opened
-    if is_destructive(line):
-        return Verdict("ask", "it removes a whole home, or a folder of the system", walled=walled)
+    if ruin := ruin_by(line, Places(rules.folder, rules.home, access.cwd or rules.folder)):
+        return Verdict("ask", f"it {ruin}", walled=walled)
     if walled or rules.mode == "bypassPermissions":
         return Verdict("allow", walled=walled)
     if rules.wall_required and not rules.wall:
@@ -138,18 +163,15 @@ def _judge_path(tool: str, access: Access, mode: Mode, allowed: bool) -> Verdict
     return Verdict("ask", "outside the project" if access.outside else "a protected place")
 
 
-def _denies(rule: Rule, access: Access, folder: str) -> bool:
-    if access.kind == "run":
-        return forbids(rule, access.target)
-    return rule.pattern is None or _path_matches(rule.pattern, access.target, folder)
-
-
-def _allows(rule: Rule, access: Access, folder: str) -> bool:
+def _allows(rule: Rule, access: Access, rules: PermissionRules) -> bool:
     if rule.pattern is None:
         return not (access.outside or access.protected)
-    return _path_matches(rule.pattern, access.target, folder)
+    return _path_matches(rule.pattern, access.target, rules)
 
 
-def _path_matches(pattern: str, path: str, folder: str) -> bool:
-    relative = path.removeprefix(folder.rstrip("/") + "/")
+def _path_matches(pattern: str, path: str, rules: PermissionRules) -> bool:
+    """Whether a glob matches a path, as a whole or relative to the project; `~/` is the home folder."""
+    if pattern.startswith("~/"):
+        return fnmatchcase(path, f"{escape(rules.home)}{pattern[1:]}")
+    relative = path.removeprefix(rules.folder.rstrip("/") + "/")
     return fnmatchcase(path, pattern) or fnmatchcase(relative, pattern)

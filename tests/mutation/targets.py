@@ -20,14 +20,26 @@ def _in(folder: str, *names: str) -> tuple[str, ...]:
 
 
 _RULES = _in("agent/permissions", "permissions", "command_corpus")
+_DENIED = _in("agent/permissions", "deny_rules", "command_corpus", "permissions")
+_RUIN = _in("agent/permissions", "destructive", "command_corpus", "permissions")
 TARGETS = (
     Target("agent/permissions/always_allow.py", _RULES),
-    Target("agent/permissions/destructive.py", _RULES),
+    Target("agent/permissions/destructive.py", _RUIN),
+    Target("agent/permissions/mass_deletion.py", _RUIN),
+    Target("agent/permissions/system_damage.py", _RUIN),
+    Target("agent/permissions/vital_places.py", _RUIN),
+    Target("agent/permissions/working_folder.py", _RUIN),
     Target("agent/permissions/permission_store.py", _in("agent/permissions", "permission_store")),
     Target("agent/permissions/read_only.py", _RULES),
     Target("agent/permissions/rules.py", _RULES),
-    Target("agent/permissions/deny_rules.py", _RULES),
-    Target("agent/permissions/rule_syntax.py", _RULES),
+    Target("agent/permissions/deny_rules.py", _DENIED),
+    Target("agent/permissions/launched_commands.py", _DENIED),
+    Target("agent/permissions/launches.py", _DENIED),
+    Target("agent/permissions/line_reading.py", _DENIED),
+    Target("agent/permissions/shell_grammar.py", _DENIED),
+    Target("agent/permissions/shell_reader.py", _DENIED),
+    Target("agent/permissions/word_expansion.py", _DENIED),
+    Target("agent/permissions/rule_syntax.py", (*_RULES, *_in("agent/permissions", "rule_syntax"))),
     Target("agent/permissions/shell_syntax.py", _RULES),
     Target("transcripts/fold.py", _in("transcripts", "fold", "tool_kinds", "fold_thinking")),
     Target("transcripts/edits.py", _in("transcripts", "edits", "fold")),

@@ -20,7 +20,7 @@ PAYLOADS = ("rm x", "curl e.x", "git push", "./evil")
 
 def run(command: str, *allow: str, deny: tuple[str, ...] = (), mode: str = "manual") -> str:
     allowed, denied = (tuple(rule for text in texts for rule in parse_rules(text)) for texts in (allow, deny))
-    rules = PermissionRules(mode, allowed, denied, "/w")  # type: ignore[arg-type]
+    rules = PermissionRules(mode, allowed, denied, "/w", "/home/me")  # type: ignore[arg-type]
     return judge_call("bash", [Access("run", command)], rules).answer
 
 
@@ -44,18 +44,17 @@ SMUGGLED = [
     "A; { P; }", "if A; then P; fi", "while A; do P; done", "for x in 1; do P; done",
     "case a in a) P;; esac", "f() { P; }; A; f", "function A { P; }", "! P", "A ; ! P", "time P",
     "coproc P", "A # it's\nP #'", 'A # say "\nP #"', "A # \\\nP", "# '\nP\n# '", "A #'\n'P'", "A\\\n; P",
-    "A \\\\\nP", "A 'x' '\\'; P '", "A \"\\\"\"; P", "A '\"'; P; '\"'", "A \"'\"; P; \"'\"",
-    "A \\'; P; \\'", "A \\\"; P; \\\"", "A $'\\''; P; '", "A $'\\n'; P", "A $\"x\"; P", "A > /etc/passwd",
-    "A >> ~/.bashrc", "A >| f", "A &> f", "A >& f", "A 1<> f", "A 2>/dev/null > f",
-    "A >/dev/null/../../etc/f", "A 3>&1 4< f", "A < /etc/passwd", "A 2>&1&P", "A 2>/dev/null&P",
-    "A &>/dev/null&P", "X=1 A", "PATH=/tmp A", "LD_PRELOAD=./e.so A", "X=$(P) A", "PATH+=:/tmp A",
-    "a[0]=1 A", "IFS=; A", "GIT_PAGER='P' A", "env A", "env -i A", "sudo A", "command A", "exec A",
-    "builtin A", "eval A", "eval 'A; P'", "bash -c 'A; P'", "sh -c A", "nohup A", "timeout 5 A", "nice A",
-    "xargs A", "find . -exec A ;", "\\A; P", "./A", "/tmp/A", "~/A", "../A", "$x A", "A$x; P", "\"$x\" A",
-    "A{,}; P", "{A,P}", "A\u00a0; P", "A\uff1bP\nP", "A \u037e P | P", "\u0391 && A", "A\u200b",
-    "A \x1b[2K; P", "A\x08\x08P; P", "A\x00P", "A\x0b; P", "A\x0c; P", "A\x7f", "A 'x", 'A "x', "A x\\",
-    "A; . ./P", "A; source P", "alias A=P; A", "A;;P", "A;&P", "A |", "| A", "&& A", "A <", "A >", "@(A)",
-    "A && $(<f)", "A ; [[ x ]] ; P", "A ; let 'a[$(P)]' ; P",
+    "A \\\\\nP", "A 'x' '\\'; P '", 'A "\\""; P', "A '\"'; P; '\"'", 'A "\'"; P; "\'"', "A \\'; P; \\'",
+    'A \\"; P; \\"', "A $'\\''; P; '", "A $'\\n'; P", 'A $"x"; P', "A > /etc/passwd", "A >> ~/.bashrc",
+    "A >| f", "A &> f", "A >& f", "A 1<> f", "A 2>/dev/null > f", "A >/dev/null/../../etc/f", "A 3>&1 4< f",
+    "A < /etc/passwd", "A 2>&1&P", "A 2>/dev/null&P", "A &>/dev/null&P", "X=1 A", "PATH=/tmp A",
+    "LD_PRELOAD=./e.so A", "X=$(P) A", "PATH+=:/tmp A", "a[0]=1 A", "IFS=; A", "GIT_PAGER='P' A", "env A",
+    "env -i A", "sudo A", "command A", "exec A", "builtin A", "eval A", "eval 'A; P'", "bash -c 'A; P'",
+    "sh -c A", "nohup A", "timeout 5 A", "nice A", "xargs A", "find . -exec A ;", "\\A; P", "./A", "/tmp/A",
+    "~/A", "../A", "$x A", "A$x; P", '"$x" A', "A{,}; P", "{A,P}", "A\xa0; P", "A；P\nP", "A ; P | P",
+    "Α && A", "A\u200b", "A \x1b[2K; P", "A\x08\x08P; P", "A\x00P", "A\x0b; P", "A\x0c; P", "A\x7f", "A 'x",
+    'A "x', "A x\\", "A; . ./P", "A; source P", "alias A=P; A", "A;;P", "A;&P", "A |", "| A", "&& A", "A <",
+    "A >", "@(A)", "A && $(<f)", "A ; [[ x ]] ; P", "A ; let 'a[$(P)]' ; P",
 ]  # fmt: skip
 SMUGGLES = [
     filled(trick, A=allowed, P=payload)
@@ -73,16 +72,15 @@ def test_a_rule_for_one_program_lets_no_other_in(trick: str) -> None:
 
 # P: what a rule forbids. It beats a rule that allows everything, and bypass.
 FORBIDDEN = [
-    "P", " P",
-    "P ", "P;", "P &", "ls; P", "ls;P", "ls && P", "ls || P", "ls | P", "ls |& P", "ls & P", "ls\nP",
-    "ls\r\nP", "(P)", "{ P; }", "$(P)", "`P`", "echo $(P)", "echo `P`", 'echo "$(P)"', "cat <(P)",
+    "P", " P", "P ", "P;", "P &", "ls; P", "ls;P", "ls && P", "ls || P", "ls | P", "ls |& P", "ls & P",
+    "ls\nP", "ls\r\nP", "(P)", "{ P; }", "$(P)", "`P`", "echo $(P)", "echo `P`", 'echo "$(P)"', "cat <(P)",
     "x >(P)", "! P", "if true; then P; fi", "while P; do :; done", "until P; do :; done",
     "for f in *; do P; done", "time P", "X=1 P", "X=1 Y=2 P", "PATH+=:. P", "sudo P", "sudo -u me P",
     "sudo -n -- P", "doas P", "env P", "env X=1 P", "env -i X=1 P", "nohup P", "nohup P &", "setsid -f P",
     "timeout 5 P", "timeout -k 1 5 P", "nice P", "nice -n 5 P", "ionice -c 3 P", "stdbuf -o0 P", "xargs P",
     "ls | xargs P", "ls | xargs -n 1 P", "find . -exec P {} ;", "find . -name x -exec P {} +",
-    "find . -ok P ;", "command P", "builtin P", "exec P", "eval P", "eval 'P'", 'eval "P"', "bash -c P",
-    "bash -c 'P'", 'bash -c "P"', "sh -c 'ls; P'", "bash -lc 'P'", "bash <<< 'P'", "bash <<E\nP\nE",
+    "find . -ok P ;", "command P", "builtin P", "exec P", "eval P", "eval 'P'", 'eval "P"', "bash -c 'P'",
+    'bash -c "P"', "sh -c 'ls; P'", "bash -lc 'P'", "bash <<< 'P'", "bash <<E\nP\nE",
     "bash <<'E'\nls\nP\nE", "/usr/bin/P", "../bin/P", "~/bin/P", "\\P", "P > f", "P 2>&1", "P </dev/null",
     "f() { P; }; f", "trap 'P' EXIT", "ssh host P", "ssh host 'P'", "watch P", "su -c 'P'", "flock l P",
     "strace -f P", "sudo env X=1 nice timeout 5 P", "sudo bash -c 'cd /; P'", "cd x && P", "P # ls",
@@ -122,10 +120,10 @@ def test_a_deny_rule_hits_nothing_that_only_speaks_of_it(line: str) -> None:
 
 
 WHOLES = [
-    "/", "//", "/.", "/*", "/./*", "~", "~/",
-    "~/*", "~/.", "~root", "$HOME", "$HOME/", "$HOME/*", "${HOME}", '"$HOME"', '"$HOME"/*', "${HOME:?}/*",
-    "/etc", "/usr/", "/usr/*", "/home", "/home/*", "/home/me", "/home/me/", "/home/me/*", "/home/me/..",
-    "/root", "/Users/me", "/var", "..", "../..", "../", "../../*", "~/..", "/[a-z]*",
+    "/", "//", "/.", "/*", "/./*", "~", "~/", "~/*", "~/.", "~root", "$HOME", "$HOME/", "$HOME/*",
+    "${HOME}", '"$HOME"', '"$HOME"/*', "${HOME:?}/*", "/etc", "/usr/", "/usr/*", "/home", "/home/*",
+    "/home/me", "/home/me/", "/home/me/*", "/home/me/..", "/root", "/Users/me", "/var", "..", "../..",
+    "../", "../../*", "~/..", "/[a-z]*",
 ]  # fmt: skip
 REMOVERS = [
     "rm -rf {}", "rm -fr {}", "rm -r -f {}", "rm -R {}", "rm --recursive --force {}", "rm -rfv -- {}",
@@ -141,9 +139,9 @@ RUINS += [
     "pushd / && rm -rf *", "cd / && rm -rf .*", "cd / && rm -rf ./*", "rm -rf ../x/..",
 ]  # fmt: skip
 SMALL = [
-    "rm -rf build", "rm -rf ./build /tmp/x", "rm -rf /home/me/work/build", "rm ~/x", "rm -rf ~/x", "rm -f /",
-    "rm -rf *", "find . -delete", "find / -name x", "git rm -r x", "rm -rf .", "rm -rf node_modules; ls /",
-    "rm -rf ../build", "docker run --rm -it x /", "cd /tmp/x && rm -rf *", "rm -rf /tmp", "rm -rf /work/app",
+    "rm -rf build", "rm -rf ./build /tmp/x", "rm -rf /home/me/work/build", "rm ~/x", "rm -rf ~/x",
+    "rm -f /", "find / -name x", "git rm -r x", "rm -rf node_modules; ls /", "rm -rf ../build",
+    "docker run --rm -it x /", "cd /tmp/x && rm -rf *", "rm -rf /tmp", "rm -rf /work/app",
     "cd ~; ls; cd sub; rm -rf *", "grep -r rm /", "rm -rf -- -x",
 ]  # fmt: skip
 
@@ -189,7 +187,7 @@ NEVER_ALWAYS = [
     "declare x", "export X", "alias x", "trap x", "set x", "if true", "then x", "do x", "for x", "time x",
     "./run.sh", "/bin/ls", "~/x", "*", "l?", "[a]", "a && b", "a; b", "a | b", "a > f", "$(a)", "$x",
     "X=1 a", "a &", "", " ", "'a b' c", "git status # x", "busybox ls", "strace ls", "gdb x", "kill 1",
-    "crontab x", "at now", "'l\u015b'",
+    "crontab x", "at now", "'lś'",
 ]  # fmt: skip
 
 

@@ -87,9 +87,36 @@ def test_the_strictest_verdict_over_all_accesses_counts() -> None:
 
 def test_a_rule_is_about_its_own_tool_alone() -> None:
     assert write(f"{FOLDER}/a", rules("edit")) == "ask"
-    assert write(f"{FOLDER}/a", rules("write", deny=("edit",))) == "allow"
+    assert write(f"{FOLDER}/a", rules("write", deny=("read",))) == "allow"
     assert run("ls", rules("write(ls)")) == "ask"
     assert run("ls", rules("bash(ls)", deny=("edit(ls)",))) == "allow"
+
+
+def test_a_deny_rule_about_editing_is_about_every_tool_that_writes() -> None:
+    for rule in ("edit", "edit(docs/*)", f"edit({FOLDER}/docs/a.md)"):
+        given = rules("write", deny=(rule,), mode="bypassPermissions")
+        assert write(f"{FOLDER}/docs/a.md", given) == "deny"
+        assert judge_call("mcp__x__y", [Access("write", f"{FOLDER}/docs/a.md")], given).answer == "deny"
+        assert judge_call("read", [Access("read", f"{FOLDER}/docs/a.md")], given).answer == "allow"
+        assert write(f"{FOLDER}/b", given) == ("deny" if rule == "edit" else "allow")
+    editing = judge_call("edit", [Access("write", f"{FOLDER}/a")], rules(deny=("write",), mode="acceptEdits"))
+    assert editing.answer == "allow"
+
+
+def test_a_deny_rule_for_a_whole_tool_holds_where_the_call_accesses_nothing() -> None:
+    assert judge_call("recall", [Access("none")], rules(deny=("recall",))).answer == "deny"
+    assert judge_call("recall", [Access("none")], rules(deny=("compact", "bash(x)"))).answer == "allow"
+
+
+def test_a_rule_may_begin_with_the_home_folder() -> None:
+    given = replace(rules("read", deny=("read(~/.ssh/*)",)), home="/home/[me]")
+    for path, answer in (
+        ("/home/[me]/.ssh/id", "deny"),
+        ("/home/me/.ssh/id", "ask"),
+        (f"{FOLDER}/a", "allow"),
+    ):
+        access = Access("read", path, outside=not path.startswith(FOLDER))
+        assert judge_call("read", [access], given).answer == answer
 
 
 def test_a_question_says_what_it_is_about_and_what_always_would_allow() -> None:
@@ -101,7 +128,7 @@ def test_a_question_says_what_it_is_about_and_what_always_would_allow() -> None:
         (Access("read", "/etc/passwd", outside=True), "outside the project", None),
         (Access("read", "/root/.netrc", outside=True, protected=True), "outside the project", None),
         (Access("run", "git status -s"), "it runs a command", Rule("write", "git status")),
-        (Access("run", "rm -rf /"), "it removes a whole home, or a folder of the system", None),
+        (Access("run", "rm -rf /"), "it removes the root folder", None),
     ):
         assert judge_call("write", [access], rules()) == Verdict("ask", why, prefix)
 
@@ -275,10 +302,8 @@ RUNNERS = (
 
 
 @pytest.mark.parametrize("runner", RUNNERS.split())
-def test_what_runs_other_programs_is_never_always_allowed_and_hides_no_denied_one(runner: str) -> None:
+def test_what_runs_other_programs_is_never_always_allowed(runner: str) -> None:
     assert always_rule(f"{runner} x") is None
-    assert run(f"{runner} git push", rules("bash", deny=("bash(git push)",))) == "deny"
-    assert run(f"{runner} x 'git push'", rules("bash", deny=("bash(git push)",))) == "deny"
 
 
 DOING = (

@@ -1,0 +1,305 @@
+"""What a simple command runs besides its own program: commands, scripts, code of other languages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import takewhile
+
+from .launcher_tables import (
+    COMMAND_OPTIONS,
+    ENVIRONMENT_SETTERS,
+    EVALUATORS,
+    FILE_RUNNERS,
+    INTERPRETERS,
+    LAUNCHING_WORDS,
+    QUIET,
+    SCRIPT_EACH,
+    SCRIPT_JOINERS,
+    SCRIPT_OPTIONS,
+    SHELLS,
+    Launcher,
+    launcher_of,
+)
+from .launches import (
+    ENV_ASSIGNMENT,
+    INPUT_FILE,
+    Launch,
+    Script,
+    add_commands,
+    command_starts,
+    is_open,
+    is_unknown,
+    option_values,
+    program_name,
+    quoted,
+    run_input,
+    run_launcher,
+    run_shell,
+    value_commands,
+)
+from .shell_syntax import Words
+from .shell_values import ANY, SPLIT, STAR
+
+_VALUE = re.compile(r"([-\w.:@]+)=(.+)", re.DOTALL)
+# Variables whose values name programs that others run.
+_PROGRAM_VARIABLE = re.compile(
+    r"(?:\w*_)?(?:PAGER|EDITOR|VISUAL|BROWSER|SHELL|COMMAND|CMD|ASKPASS|SSH|RSH|WRAPPER|RUNNER|LAUNCHER|TERMINAL"
+    r"|LESSOPEN|LESSCLOSE|PYTHON|NODE|CC|CXX|CPP|LD|AR|AS|MAKE|RUSTC|GOFLAGS|MAKEFLAGS|PS4|ENV)|GIT_\w+"
+)
+_SPLIT_STRING = re.compile(r"-[iv0]*S(.*)|--s[a-z-]*(?:=(.*))?", re.DOTALL)
+_ENV_ESCAPE = re.compile(r"[\\$]")
+_CODE = re.compile(r"[\s(;|!'\"`]|^EXEC:|^SYSTEM:")
+_SED_EXECUTES = re.compile(r"(?:^|[;{}\n\d$/,!])\s*e(?:\s|$)|[/|,#][gIpwm\d]*e[gIpwm\d]*\s*(?:$|[;}\n])")
+_AWK_EXECUTES = re.compile(r"system|getline|\|")
+
+
+def names_program(variable: str) -> bool:
+    """Whether the value of a variable names a program that others run, as that of PAGER does."""
+    return _PROGRAM_VARIABLE.fullmatch(variable) is not None
+
+
+def is_interpreter(name: str) -> bool:
+    """Whether the program runs code of another language; its name may end with a version."""
+    return name.rstrip("0123456789.") in INTERPRETERS
+
+
+def launched_by(words: Words, stdin: str | None) -> Launch:
+    """What a command runs. `stdin` is its input: None where it has none, ANY where it is not known."""
+    made = Launch()
+    name = program_name(words[0])
+    if handler := _SPECIAL.get(name):
+        handler(made, words, stdin)
+    elif name in SHELLS:
+        run_shell(made, words, stdin)
+    elif launcher := launcher_of(name):
+        run_launcher(made, words, stdin, launcher)
+    for subcommand, operands in LAUNCHING_WORDS.get(name, ()):
+        _run_subcommand(made, words, subcommand, operands)
+    for value in option_values(words, SCRIPT_OPTIONS.get(name, frozenset())):
+        made.scripts.append(Script(value))
+    for value in option_values(words, COMMAND_OPTIONS.get(name, frozenset())):
+        made.possible += value_commands(value)
+    _add_code(made, name, words, stdin)
+    if name not in QUIET:
+        values = [found[2] for word in words[1:] if (found := _VALUE.fullmatch(word))]
+        if name in ENVIRONMENT_SETTERS:
+            values = [
+                found[2]
+                for word in words[1:]
+                if (found := _VALUE.fullmatch(word)) and names_program(found[1])
+            ]
+        made.possible += (
+            words for value in values for words in value_commands(value) if not is_unknown(words[0])
+        )
+    return made
+
+
+def _run_subcommand(made: Launch, words: Words, subcommand: tuple[str, ...], operands: int) -> None:
+    """The command behind `uv run` and its like; options may stand before and behind these words."""
+    for at in range(1, min(len(words), 10)):
+        if tuple(words[at : at + len(subcommand)]) == subcommand:
+            add_commands(
+                made, words, command_starts(words, at + len(subcommand), Launcher(operands=operands))
+            )
+            return
+
+
+def _add_code(made: Launch, name: str, words: Words, stdin: str | None) -> None:
+    if name in EVALUATORS:
+        made.texts += [word for word in (*words[1:], stdin or "") if "$(" in word or "`" in word]
+    if not is_interpreter(name):
+        return
+    language = name.rstrip("0123456789.")
+    if language in FILE_RUNNERS:
+        _run_program_file(made, words)
+    if language in ("sed", "gsed", "awk", "gawk", "mawk", "nawk"):
+        executes = _SED_EXECUTES if language.endswith("sed") else _AWK_EXECUTES
+        made.code += (word for word in words[1:] if executes.search(word))
+        return
+    made.code += (word for word in words[1:] if _CODE.search(word))
+    made.code += [stdin] if stdin is not None and not is_open(stdin) else []
+
+
+def _run_program_file(made: Launch, words: Words) -> None:
+    """The file or module that an interpreter runs, as `python -m module` and `node file` do."""
+    for at, word in enumerate(words[1:], 1):
+        if not word.startswith("-"):
+            made.commands.append(words[at:])
+            return
+        letters = word[1:] if not word.startswith("--") else ""
+        if "c" in letters or "e" in letters:
+            return
+        if word == "-m" and at + 1 < len(words):
+            made.commands.append(words[at + 1 :])
+            return
+
+
+def _run_env(made: Launch, words: Words, stdin: str | None) -> None:
+    launcher = launcher_of("env") or Launcher()
+    for at, word in enumerate(words[1:], 1):
+        if not word.startswith("-") and not ENV_ASSIGNMENT.match(word):
+            break
+        if split := _SPLIT_STRING.fullmatch(word):
+            inline = split[1] or split[2]
+            text = inline or "".join(words[at + 1 : at + 2])
+            rest = words[at + 1 if inline else at + 2 :]
+            made.unsure = made.unsure or _ENV_ESCAPE.search(text) is not None
+            made.scripts.append(Script(" ".join(("env", text, *map(quoted, rest)))))
+            return
+    run_launcher(made, words, stdin, launcher)
+
+
+def _run_command_builtin(made: Launch, words: Words, stdin: str | None) -> None:
+    options = list(takewhile(lambda word: word.startswith("-"), words[1:]))
+    if not any(letter in option for option in options for letter in "vV"):
+        run_launcher(made, words, stdin, launcher_of("command") or Launcher())
+
+
+def _run_xargs(made: Launch, words: Words, stdin: str | None) -> None:
+    """The command with the words that are read from the input, in place of `{}` or behind it."""
+    launcher = launcher_of("xargs") or Launcher()
+    for start in sorted(command_starts(words, 1, launcher)):
+        replaced = _replaced_text(words[1:start])
+        command = words[start:]
+        if not command:
+            continue
+        if replaced is None:
+            made.commands.append([*command, SPLIT])
+        else:
+            made.commands.append([word.replace(replaced, ANY) for word in command])
+
+
+def _replaced_text(options: Words) -> str | None:
+    """What xargs replaces by a line of its input; None where it appends the words."""
+    for at, word in enumerate(options):
+        if word.startswith("-I"):
+            return word[2:] or "".join(options[at + 1 : at + 2]) or "{}"
+        if word.startswith("-i"):
+            return word[2:] or "{}"
+        if word.startswith("--replace"):
+            return word.partition("=")[2] or "{}"
+    return None
+
+
+def _run_find(made: Launch, words: Words, stdin: str | None) -> None:
+    """The commands behind `-exec` and its like, each up to `;` or `+`."""
+    at = 1
+    while at < len(words):
+        if words[at] in ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"):
+            ends = [place for place in range(at + 1, len(words)) if words[place] in (";", "+")]
+            end = ends[0] if ends else len(words)
+            command = [word.replace("{}", ANY) for word in words[at + 1 : end]]
+            made.commands += [command] if command else []
+            at = end
+        elif is_unknown(words[at]) and not words[at].startswith("-") and STAR not in words[at]:
+            follower = "".join(words[at + 1 : at + 2])
+            made.unsure = made.unsure or (
+                follower != "" and not follower.startswith(("-", "(", "!", ".", "/"))
+            )
+        at += 1
+
+
+def _run_joined(made: Launch, words: Words, stdin: str | None) -> None:
+    name = program_name(words[0])
+    starts = {2 if words[1:2] == ["--"] else 1}
+    if name != "eval":
+        starts = command_starts(words, 1, launcher_of(name) or Launcher(), assigns=False)
+    for start in sorted(starts - {len(words)}):
+        text = " ".join(words[start:])
+        if name not in ("eval", "watch"):
+            text = re.sub(r"\{[\d#%./]*\}", ANY, text) + " " + SPLIT
+        made.scripts.append(Script(text))
+
+
+def _run_each(made: Launch, words: Words, stdin: str | None) -> None:
+    made.scripts += (Script(word) for word in words[1:] if not word.startswith("-"))
+
+
+def _run_remote(made: Launch, words: Words, stdin: str | None) -> None:
+    """`ssh host command`: the words behind the host, joined, are one script."""
+    launcher = Launcher(frozenset(f"-{letter}" for letter in "BbcDEeFIiJLlmOopQRSWw"), operands=1)
+    for start in sorted(command_starts(words, 1, launcher, assigns=False)):
+        if start < len(words):
+            made.scripts.append(Script(" ".join(words[start:])))
+        else:
+            run_input(made, stdin)
+
+
+def _run_source(made: Launch, words: Words, stdin: str | None) -> None:
+    rest = [word for word in words[1:] if word != "--"]
+    if rest and is_open(rest[0]):
+        made.unsure = True
+    elif rest and INPUT_FILE.fullmatch(rest[0]):
+        run_input(made, stdin)
+    elif rest:
+        made.files.append(Script(rest[0], tuple(rest)))
+        made.commands.append(rest)
+
+
+def _run_trap(made: Launch, words: Words, stdin: str | None) -> None:
+    operands = [word for word in words[1:] if not (word.startswith("-") and len(word) > 1)]
+    made.scripts += [Script(operands[0])] if len(operands) > 1 else []
+
+
+def _run_callback(made: Launch, words: Words, stdin: str | None) -> None:
+    """`mapfile -C callback`, `compgen -C command`, `complete -C command`."""
+    made.scripts += map(Script, option_values(words, frozenset({"-C"})))
+
+
+def _run_input_later(made: Launch, words: Words, stdin: str | None) -> None:
+    run_input(made, stdin)
+    if launcher := launcher_of(program_name(words[0])):
+        run_launcher(made, words, None, launcher)
+
+
+def _run_behind_option(made: Launch, words: Words, stdin: str | None) -> None:
+    """`nix develop -c command`."""
+    for at, word in enumerate(words):
+        if word in ("-c", "--command") and at + 1 < len(words):
+            made.commands.append(words[at + 1 :])
+
+
+def _define_alias(made: Launch, words: Words, stdin: str | None) -> None:
+    made.possible += (
+        [*words[1:2], *found[1].split()][1:] for word in words[1:] if (found := _VALUE.fullmatch(word))
+    )
+
+
+def _run_submodules(made: Launch, words: Words, stdin: str | None) -> None:
+    """`git submodule foreach script`, `git rebase --exec script`."""
+    if "foreach" in words:
+        rest = [word for word in words[words.index("foreach") + 1 :] if not word.startswith("-")]
+        made.scripts.append(Script(" ".join(rest)))
+
+
+_SPECIAL: dict[str, Callable[[Launch, Words, str | None], None]] = {
+    "env": _run_env,
+    "command": _run_command_builtin,
+    "xargs": _run_xargs,
+    "find": _run_find,
+    "gfind": _run_find,
+    "fd": _run_find,
+    "fdfind": _run_find,
+    "ssh": _run_remote,
+    "mosh": _run_remote,
+    "rsh": _run_remote,
+    "source": _run_source,
+    ".": _run_source,
+    "trap": _run_trap,
+    "mapfile": _run_callback,
+    "readarray": _run_callback,
+    "compgen": _run_callback,
+    "complete": _run_callback,
+    "at": _run_input_later,
+    "batch": _run_input_later,
+    "su": _run_input_later,
+    "runuser": _run_input_later,
+    "script": _run_input_later,
+    "newgrp": _run_input_later,
+    "nix": _run_behind_option,
+    "alias": _define_alias,
+    "git": _run_submodules,
+    **dict.fromkeys(SCRIPT_JOINERS, _run_joined),
+    **dict.fromkeys(SCRIPT_EACH, _run_each),
+}

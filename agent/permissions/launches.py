@@ -1,0 +1,184 @@
+"""What a command launches, and how the arguments of launchers are read up to the command that they run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from .launcher_tables import SHELL_STARTERS, Launcher
+from .shell_syntax import Words
+from .shell_values import HOME, MARKS, SPLIT, UNSET
+
+ENV_ASSIGNMENT = re.compile(r"[^=]*=")  # as env takes them
+INPUT_FILE = re.compile(r"-|/dev/(?:stdin|fd/\d+)|/proc/(?:self|\d+)/fd/\d+")
+
+
+class Script(NamedTuple):
+    """Shell text that is run, with its `$0`, `$1` and so on."""
+
+    text: str
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Launch:
+    """What a command runs. Marks stand in it for what is not known.
+
+    commands  simple commands: the command surely runs one of them
+    possible  simple commands that it may run
+    scripts   shell texts that it runs
+    files     paths of shell scripts that it runs, with their arguments
+    texts     what may be expanded: substitutions in it may be run
+    code      texts of other languages
+    unsure    it runs what is not known
+    """
+
+    commands: list[Words] = field(default_factory=list)
+    possible: list[Words] = field(default_factory=list)
+    scripts: list[Script] = field(default_factory=list)
+    files: list[Script] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    code: list[str] = field(default_factory=list)
+    unsure: bool = False
+
+
+def program_name(word: str) -> str:
+    """The name of a program without its folder, in lower case, as file systems may fold it; "" if unknown."""
+    folder, _, name = word.rpartition("/")
+    may_split = SPLIT in folder.replace(UNSET + SPLIT, "")
+    return "" if may_split or MARKS.search(name) else name.casefold()
+
+
+def is_unknown(word: str) -> bool:
+    """Whether some piece of the word is not known; the home folder is known."""
+    return MARKS.search(word.replace(HOME, "")) is not None
+
+
+def is_open(word: str) -> bool:
+    """Whether a word is nothing but unknown: it may be an option, a script or a file."""
+    return MARKS.sub("", word) == "" != word
+
+
+def quoted(word: str) -> str:
+    return word if MARKS.search(word) else "'" + word.replace("'", "'\\''") + "'"
+
+
+def run_input(made: Launch, stdin: str | None, arguments: tuple[str, ...] = ()) -> None:
+    if stdin is not None and is_open(stdin):
+        made.unsure = True
+    elif stdin:
+        made.scripts.append(Script(stdin, ("sh", *arguments)))
+
+
+def run_launcher(made: Launch, words: Words, stdin: str | None, launcher: Launcher) -> None:
+    name = program_name(words[0])
+    starts = command_starts(words, 1, launcher)
+    add_commands(made, words, starts)
+    if len(words) in starts and name in SHELL_STARTERS:
+        run_input(made, stdin)
+
+
+def add_commands(made: Launch, words: Words, starts: set[int]) -> None:
+    """The commands that begin at these places; one word with blanks is a script to some launchers."""
+    for start in sorted(starts - {len(words)}):
+        made.commands.append(words[start:])
+        if " " in words[start].strip():
+            made.possible += value_commands(words[start])
+            made.scripts.append(Script(words[start], tuple(words[start:])))
+
+
+def command_starts(words: Words, first: int, launcher: Launcher, *, assigns: bool = True) -> set[int]:
+    """Where the command may begin: behind the options and operands of its launcher."""
+    found, seen, waiting = set[int](), set[int](), [first]
+    while waiting:
+        at = waiting.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        word = words[at] if at < len(words) else ""
+        if word.startswith("-") and word not in ("-", "--"):
+            waiting += (at + step for step in _steps(word, launcher))
+        elif word == "-" or (assigns and ENV_ASSIGNMENT.match(word)):
+            waiting.append(at + 1)
+        elif SPLIT in word:
+            found.add(at)
+        else:
+            start = at + launcher.operands + (word == "--")
+            found.add(min(start + (words[start : start + 1] == ["--"]), len(words)))
+            if is_open(word) and launcher.operands:  # it may be an option
+                waiting.append(at + 1)
+    return found
+
+
+def _steps(option: str, launcher: Launcher) -> tuple[int, ...]:
+    """How many words an option may take, its value included."""
+    if option.startswith("--"):
+        name, sign, _ = option.partition("=")
+        if sign:
+            return (1,)
+        with_value = name in launcher.values or any(each.startswith(name) for each in launcher.values)
+        without = name in launcher.flags or any(each.startswith(name) for each in launcher.flags)
+        if with_value is without:
+            return (1, 2)
+        return (2,) if with_value else (1,)
+    if option[1:].lstrip("-").isdigit():  # of nice
+        return (1,)
+    for place, letter in enumerate(option[1:], 2):
+        if f"-{letter}" in launcher.values:
+            return (2,) if place == len(option) else (1,)
+        if f"-{letter}" not in launcher.flags:
+            return (1, 2)
+    return (1,)
+
+
+def option_values(words: Words, options: frozenset[str]) -> Iterator[str]:
+    """The values of options: `-o value`, `-ovalue`, `--long value`, `--long=value`."""
+    if not options:
+        return
+    for at, word in enumerate(words[1:], 1):
+        name, sign, value = word.partition("=")
+        if sign and name in options:
+            yield value
+        elif word in options or (re.fullmatch(r"-[A-Za-z]+", word) and f"-{word[-1]}" in options):
+            yield "".join(words[at + 1 : at + 2])
+        if word[:2] in options and len(word) > 2:
+            yield word[2:]
+
+
+def value_commands(value: str) -> Iterator[Words]:
+    """What the value of an option or a setting may name as a command: `exec=cmd`, `alias.x=!cmd`, `cmd`."""
+    for text in {value, value.rpartition("=")[2], value.partition(":")[2]}:
+        if words := text.lstrip("!|").split():
+            yield words
+
+
+def run_shell(made: Launch, words: Words, stdin: str | None) -> None:
+    at, takes_script, reads_input = 1, False, False
+    while at < len(words):
+        word = words[at]
+        if word.startswith(("--command=", "-C")) and program_name(words[0]) == "fish":
+            made.scripts.append(Script(word.partition("=")[2] or "".join(words[at + 1 : at + 2])))
+        if word in ("-", "--"):
+            at += 1
+            break
+        if word in ("--version", "--help"):
+            return
+        if not word.startswith(("-", "+")) or is_unknown(word):
+            break
+        if not word.startswith("--"):
+            takes_script = takes_script or (word[0] == "-" and "c" in word)
+            reads_input = reads_input or "s" in word
+            at += word.count("o") + word.count("O")
+        at += 2 if word in ("--rcfile", "--init-file") else 1
+    rest = words[at:]
+    if rest and is_open(rest[0]):
+        made.unsure = True
+    elif takes_script:
+        made.scripts += [Script(rest[0], tuple(rest[1:]))] if rest else []
+    elif rest and not reads_input and not INPUT_FILE.fullmatch(rest[0]):
+        made.files.append(Script(rest[0], tuple(rest)))
+        made.commands.append(rest)
+    else:
+        run_input(made, stdin, tuple(rest))

@@ -1,0 +1,321 @@
+"""Every simple command that a line runs, by whatever means: what is forbidden is looked for among these.
+
+Where it cannot be told what runs, the reading says so; it never leaves a command out in silence.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from .launched_commands import is_interpreter, launched_by, names_program
+from .launches import Launch, Script, is_unknown, program_name
+from .shell_grammar import read_shell_text
+from .shell_syntax import find_possible_commands
+from .shell_values import (
+    ANY,
+    MARKS,
+    MAX_STEPS,
+    Assignment,
+    Gathered,
+    RawCommand,
+    UnreadableError,
+)
+from .word_expansion import Values, choices, expand_word, expanded_text, known_values
+
+MAX_LEVELS = 12  # of scripts and launchers within each other
+MAX_COMMANDS = 250  # of one line, those within scripts included
+MAX_FALLBACK_CHARS = 10_000
+_SETTING_BUILTINS = frozenset(
+    ("read", "mapfile", "readarray", "printf", "getopts", "unset", "let", "declare")
+)
+_FILE_COPIERS = frozenset(("cp", "mv", "ln", "install"))
+_POSITIONAL = [Assignment(name, None) for name in ("@", "*", *"0123456789")]
+_TYPING_BUILTINS = frozenset(("declare", "typeset", "local"))
+_EMPTY_INPUT = ("/dev/null", "/dev/zero", "/dev/full")
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A simple command that a line runs. Marks (see word_expansion.py) stand for what is not known.
+
+    redirects  (operator, target)
+    stdin      the text of its input; None where it has none, ANY where that is not known
+    source     the command whose output it reads
+    joint      the operator behind it
+    within     the functions in whose bodies it stands
+    shells     numbers of the subshells and scripts in which it is run, the outermost first
+    sure       False for what is run only under circumstances that cannot be seen
+    level      0 in the line itself; one more for each launcher or script around it
+    """
+
+    words: tuple[str, ...]
+    redirects: tuple[tuple[str, str], ...] = ()
+    stdin: str | None = None
+    source: Invocation | None = None
+    joint: str = ""
+    within: tuple[str, ...] = ()
+    shells: tuple[int, ...] = ()
+    sure: bool = True
+    level: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LineReading:
+    """What a line runs.
+
+    code    texts in other languages that it runs
+    opaque  it may run more, which cannot be told from the line
+    """
+
+    invocations: tuple[Invocation, ...]
+    code: tuple[str, ...] = ()
+    opaque: bool = False
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What was found so far, and what may still be spent.
+
+    written  what the line writes to which file
+    feeds    some command has an input, and so may those within it
+    """
+
+    found: list[Invocation] = field(default_factory=list)
+    code: list[str] = field(default_factory=list)
+    written: dict[str, str] = field(default_factory=dict)
+    scripts: set[tuple[object, ...]] = field(default_factory=set)
+    steps: int = MAX_STEPS
+    feeds: bool = False
+    opaque: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Where a script stands: the variables it knows, and what its commands have in common."""
+
+    values: Values
+    level: int = 0
+    source: Invocation | None = None
+    shells: tuple[int, ...] = ()
+    sure: bool = True
+
+
+@lru_cache(maxsize=32)
+def read_line(line: str) -> LineReading:
+    """Everything that a line runs, as far as that can be told."""
+    progress = _Progress()
+    if MARKS.search(line):
+        progress.opaque = True
+        line = MARKS.sub(" ", line)
+    _read_script(progress, Script(line), _Scope({}))
+    return LineReading(tuple(progress.found), tuple(progress.code), progress.opaque)
+
+
+def _read_script(progress: _Progress, script: Script, scope: _Scope) -> None:
+    """Add what a shell text runs."""
+    key = (script, scope.sure, tuple((name, *known) for name, known in scope.values.items()))
+    if key in progress.scripts:
+        return
+    progress.scripts.add(key)
+    gathered = Gathered(steps=progress.steps)
+    try:
+        read_shell_text(script.text, gathered)
+    except UnreadableError:
+        progress.opaque = True
+        _add_fallback(progress, script.text, scope.level)
+    progress.steps = gathered.steps
+    progress.opaque = progress.opaque or gathered.unsure
+    _add_gathered(progress, gathered, replace(scope, values={**scope.values, **_positional(script)}))
+
+
+def _positional(script: Script) -> Values:
+    """The values of `$0`, `$1` and so on; none where the script is not given any."""
+    if not script.arguments:
+        return {}
+    numbered = {str(number): [text] for number, text in enumerate(script.arguments[:10])}
+    return numbered | {"@": [" ".join(script.arguments[1:])], "*": [" ".join(script.arguments[1:])]}
+
+
+def _add_fallback(progress: _Progress, text: str, level: int) -> None:
+    """What looks like commands in a text that cannot be read."""
+    if len(text) > MAX_FALLBACK_CHARS:
+        return
+    for words in find_possible_commands(text)[:MAX_COMMANDS]:
+        progress.found.append(Invocation(tuple(words), sure=False, level=level))
+
+
+def _add_gathered(progress: _Progress, gathered: Gathered, scope: _Scope) -> None:
+    set_by_builtins = [each for command in gathered.commands for each in _set_by_builtin(command)]
+    if gathered.functions:
+        set_by_builtins += _POSITIONAL
+    values = known_values([*gathered.assigned, *set_by_builtins], scope.values)
+    _add_programs(progress, values, scope)
+    own = (known for name, known in values.items() if name not in scope.values)
+    _add_texts(progress, [text for known in own for text in known], scope.level)
+    scope = replace(scope, values=values)
+    progress.feeds = progress.feeds or any(map(_is_fed, gathered.commands))
+    expanded: dict[int, Invocation] = {}
+    for command in gathered.commands:
+        words = [*command.words, *(target for _, target, _ in command.redirects)]
+        for choice in choices(words, values):
+            invocation = _expanded(command, choice, scope, expanded)
+            expanded.setdefault(id(command), invocation)
+            _add(progress, invocation, scope)
+        if gathered.functions and command.words and command.words[0].source in gathered.functions:
+            _add_texts(progress, list(invocation.words[1:]), scope.level)
+
+
+def _add_programs(progress: _Progress, values: Values, scope: _Scope) -> None:
+    """The programs that variables such as PAGER name."""
+    for name, known in values.items():
+        if name not in scope.values and names_program(name):
+            commands = (text.split() for text in known if text.strip() and not is_unknown(text))
+            progress.found += (
+                Invocation(tuple(words), sure=False, level=scope.level + 1) for words in commands
+            )
+
+
+def _is_fed(command: RawCommand) -> bool:
+    """Whether a command has an input, or gives another one its own."""
+    return command.joint in ("|", "|&") or any("<" in operator for operator, _, _ in command.redirects)
+
+
+def _set_by_builtin(command: RawCommand) -> list[Assignment]:
+    """The variables that `read x` and its like set to what is not known."""
+    sources = [word.source for word in command.words]
+    if sources[:1] in (["set"], ["shift"]):
+        return _POSITIONAL
+    if _TYPING_BUILTINS.intersection(sources[:2]) and any(
+        re.fullmatch(r"-\w*[ni]\w*", word) for word in sources
+    ):
+        return [Assignment(source.partition("=")[0], None) for source in sources[1:]]
+    if not _SETTING_BUILTINS.intersection(sources[:2]):
+        return []
+    return [Assignment(source, None) for source in sources[1:] if source.isidentifier()]
+
+
+def _expanded(command: RawCommand, choice: int, scope: _Scope, expanded: dict[int, Invocation]) -> Invocation:
+    values = scope.values
+    words = tuple(text for word in command.words for text in expand_word(word, values, choice))
+    source = scope.source if command.source is None else expanded.get(id(command.source))
+    redirects: list[tuple[str, str]] = []
+    stdin = _output_of(source) if command.source is not None else None
+    for operator, target, document in command.redirects:
+        if document is not None:
+            stdin = expanded_text(document.body, values, choice) if document.body else ""
+        elif operator == "<<<":
+            stdin = expanded_text(target, values, choice)
+        else:
+            redirects.append((operator, " ".join(expand_word(target, values, choice))))
+            if operator in ("<", "<>", "<&"):
+                stdin = None if redirects[-1][1] in _EMPTY_INPUT else ANY
+    return Invocation(
+        words,
+        tuple(redirects),
+        stdin,
+        source,
+        command.joint,
+        command.within,
+        (*scope.shells, *command.shells),
+        scope.sure,
+        scope.level,
+    )
+
+
+def _output_of(source: Invocation | None) -> str:
+    """What a command writes into a pipe or a file, where that stands in the line."""
+    if source is None or not source.words:
+        return ANY
+    name, *arguments = source.words
+    if name == "tee" or (name == "cat" and not arguments):
+        return ANY if source.stdin is None else source.stdin
+    plain = [word for word in arguments if not re.fullmatch("-[neE]+|--", word)]
+    if name not in ("echo", "printf"):
+        return ANY
+    if name == "printf" and "%" in "".join(plain[:1]):
+        form, *rest = plain
+        if form.replace("%s", "").replace("%%", "").count("%") or form.count("%s") < len(rest):
+            return ANY
+        for word in rest:
+            form = form.replace("%s", word, 1)
+        plain = [form]
+    text = " ".join(plain).replace("\\n", "\n")
+    return f"{text}\n{ANY}" if "\\" in text else text  # which some shells' echo interprets
+
+
+def _add(progress: _Progress, invocation: Invocation, scope: _Scope) -> None:
+    """Add a command, and what it runs."""
+    if len(progress.found) >= MAX_COMMANDS or invocation.level > MAX_LEVELS:
+        progress.opaque = True
+        return
+    progress.found.append(invocation)
+    _note_written(progress, invocation)
+    if not invocation.words:
+        return
+    stdin = ANY if invocation.stdin is None and progress.feeds else invocation.stdin
+    made = launched_by(list(invocation.words), stdin)
+    progress.opaque = progress.opaque or made.unsure
+    progress.code += made.code
+    level = invocation.level + 1
+    _add_texts(progress, made.texts, level)
+    for words in made.commands:
+        _add(progress, replace(invocation, words=tuple(words), redirects=(), level=level), scope)
+    for words in made.possible:
+        progress.found.append(replace(invocation, words=tuple(words), redirects=(), sure=False, level=level))
+    same_shell = invocation.words[0] in ("eval", ".", "source")
+    shells = invocation.shells if same_shell else (*invocation.shells, -len(progress.found))
+    inner = replace(scope, level=level, source=invocation.source, shells=shells, sure=invocation.sure)
+    for script in made.scripts:
+        _read_script(progress, script, inner)
+    _run_files(progress, invocation, made, inner)
+
+
+def _note_written(progress: _Progress, invocation: Invocation) -> None:
+    """Remember what is written to which file, as it may be run later in the line."""
+    targets = [target for operator, target in invocation.redirects if ">" in operator]
+    text = _output_of(invocation)
+    name = program_name(invocation.words[0]) if invocation.words else ""
+    if name == "tee":
+        targets += (word for word in invocation.words[1:] if not word.startswith("-"))
+        text = invocation.stdin or ANY
+    elif name in _FILE_COPIERS and len(invocation.words) > 2:
+        targets.append(invocation.words[-1])
+        text = progress.written.get(_plain_path(invocation.words[-2]), ANY)
+    for target in targets:
+        if not is_unknown(target) and not target.startswith("/dev/"):
+            progress.written[_plain_path(target)] = text
+
+
+def _plain_path(path: str) -> str:
+    return path.removeprefix("./")
+
+
+def _run_files(progress: _Progress, invocation: Invocation, made: Launch, scope: _Scope) -> None:
+    """Add what the line itself writes to the files that a command runs."""
+    files = list(made.files)
+    if "/" in invocation.words[0]:
+        files.append(Script(invocation.words[0], invocation.words))
+    for path, arguments in files:
+        text = progress.written.get(_plain_path(path))
+        if text is not None:
+            progress.opaque = progress.opaque or is_unknown(text)
+            _read_script(progress, Script(text, arguments), scope)
+    if is_interpreter(program_name(invocation.words[0])):
+        known = (progress.written.get(_plain_path(word)) for word in invocation.words[1:])
+        progress.code += (text for text in known if text is not None)
+
+
+def _add_texts(progress: _Progress, texts: list[str], level: int) -> None:
+    """Add the commands of substitutions within texts, which are run only where the text is evaluated."""
+    for text in texts:
+        if "$(" not in text and "`" not in text and "${" not in text:
+            continue
+        gathered = Gathered(steps=progress.steps)
+        try:
+            read_shell_text(text, gathered, substitutions_only=True)
+        except UnreadableError:
+            progress.opaque = True
+        progress.steps = gathered.steps
+        _add_gathered(progress, gathered, _Scope({}, level, sure=False))

@@ -1,0 +1,200 @@
+"""Commands that would remove, move or lock a vital place: by name, by find, through a pipe."""
+
+from __future__ import annotations
+
+import re
+
+from tools.text_encoding import word_set
+
+from .launches import is_open, program_name
+from .line_reading import Invocation
+from .shell_values import MARKS, SPLIT, STAR
+from .working_folder import Scene
+
+_REMOVERS = word_set("rm grm unlink shred srm trash trash-put rmtrash")
+_TREE_REMOVERS = word_set("rm grm srm trash trash-put rmtrash rimraf del rd")
+_MODE_CHANGERS = word_set("chmod chown chgrp setfacl chattr gchmod gchown")
+_FINDERS = word_set("find gfind fd fdfind")
+# Tests that choose among what is found; with none of them, all that is below the folder is taken.
+_CHOOSING_TESTS = word_set(
+    "-name -iname -lname -ilname -path -ipath -wholename -iwholename -regex -iregex -newer -anewer -cnewer"
+    " -mtime -mmin -ctime -cmin -atime -amin -empty -size -inum -user -group -uid -gid -nouser -nogroup -perm"
+    " -samefile -links -newermt -newerct -newerat -used -fstype"
+)
+_PASSING_FILTERS = word_set("cat sort tac uniq tee tr nl rev xargs parallel sudo env")
+_LOCKING_MODE = re.compile(r"0*[0-3][0-7]{2}|0+|(?:[augo]*)-[rwxXst]*[rx][rwxXst]*|[augo]*=")
+_ALL_NAMES = re.compile(f"['\"]?(?:[*.{STAR}]+|)['\"]?")
+
+
+def deleted_by_rm(scene: Scene) -> str:
+    """A vital place that `rm -r` removes."""
+    if scene.program not in _TREE_REMOVERS:
+        return ""
+    recursive = scene.program != "rm" or scene.has_flag("rR", "--recursive")
+    if not recursive:
+        return ""
+    place = next(filter(None, map(scene.vital, scene.operands())), "")
+    return f"removes {place}" if place else ""
+
+
+def deleted_by_find(scene: Scene) -> str:
+    """A vital place in which `find` removes or locks what it finds."""
+    if scene.program not in _FINDERS:
+        return ""
+    deletes, changes = _deletes(scene.arguments), _changes(scene.arguments)
+    if not deletes and not changes:
+        return ""
+    place = _place_found(scene)
+    return f"{'removes' if deletes else 'changes rights below'} {place}" if place else ""
+
+
+def _executed(arguments: tuple[str, ...]) -> list[str]:
+    """The words behind `-exec` and its like, with those within scripts."""
+    starts = [
+        at for at, word in enumerate(arguments) if word in ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X")
+    ]
+    words = arguments[starts[0] + 1 :] if starts else ()
+    return [program_name(part) for word in words for part in word.split()]
+
+
+def _deletes(arguments: tuple[str, ...]) -> bool:
+    return "-delete" in arguments or not _REMOVERS.isdisjoint(_executed(arguments))
+
+
+def _changes(arguments: tuple[str, ...]) -> bool:
+    return not _MODE_CHANGERS.isdisjoint(_executed(arguments))
+
+
+def _place_found(scene: Scene) -> str:
+    """The vital place whose contents `find` finds, all of them, or any of a folder of the system."""
+    at = next(
+        (n for n, word in enumerate(scene.arguments) if word[:1] in ("-", "(", "!")), len(scene.arguments)
+    )
+    roots = scene.arguments[:at] or (".",)
+    chooses = _chooses(list(scene.arguments[at:]))
+    for root in roots:
+        place = scene.vital(root)
+        everywhere = place in ("the root folder", "a folder of the system")
+        if place and (everywhere or not chooses):
+            return place
+    return ""
+
+
+def _chooses(expression: list[str]) -> bool:
+    """Whether a find expression takes only a part of what it finds, on each of its branches."""
+    branches: list[list[str]] = [[]]
+    depth = 0
+    for word in expression:
+        depth += {"(": 1, ")": -1}.get(word, 0)
+        if word in ("-o", "-or", ",") and depth == 0:
+            branches.append([])
+        elif word in ("-o", "-or") and _is_choice(branches[-1]):
+            branches[-1] = ["("]  # within brackets every branch has to choose
+        else:
+            branches[-1].append(word)
+    acting = [
+        branch for branch in branches if {"-delete", "-exec", "-execdir", "-ok", "-okdir"} & set(branch)
+    ]
+    return all(map(_is_choice, acting or branches))
+
+
+def _is_choice(words: list[str]) -> bool:
+    for at, word in enumerate(words):
+        if word in _CHOOSING_TESTS and not (at > 0 and words[at - 1] in ("!", "-not")):
+            value = "".join(words[at + 1 : at + 2])
+            if not _ALL_NAMES.fullmatch(value) or word == "-empty":
+                return True
+    return False
+
+
+def deleted_by_pipe(scene: Scene) -> str:
+    """A vital place all of whose names reach a remover through a pipe or a loop."""
+    if scene.program not in _REMOVERS or not any(map(is_open, scene.operands())):
+        return ""
+    for source in _name_sources(scene):
+        if place := _place_listed(Scene(source, scene.here, scene.places, scene.line)):
+            return f"removes {place}"
+    return ""
+
+
+def _name_sources(scene: Scene) -> list[Invocation]:
+    """The commands whose output names what is removed: through xargs, or through `while read`."""
+    found = [scene.command.source] if scene.command.level > 0 or scene.command.words[-1] == SPLIT else []
+    readers = (
+        each for each in scene.line if each.words and each.words[0] in ("read", "mapfile", "readarray")
+    )
+    found += (each.source for each in readers)
+    return [first for each in found if each is not None and (first := _first_of_pipe(each)) is not None]
+
+
+def _first_of_pipe(command: Invocation) -> Invocation | None:
+    """The first command of a pipe; None where one behind it chooses among the names."""
+    while command.source is not None:
+        if not command.words or program_name(command.words[0]) not in _PASSING_FILTERS:
+            return None
+        command = command.source
+    return command
+
+
+def _place_listed(scene: Scene) -> str:
+    """The vital place all of whose names a command prints."""
+    operands = scene.operands()
+    if scene.program in _FINDERS:
+        return _place_found(scene)
+    if scene.program in ("ls", "dir", "gls"):
+        return next(filter(None, map(scene.vital, operands or ["."])), "")
+    if scene.program in ("echo", "printf"):
+        return next((scene.vital(word) for word in operands if STAR in word and scene.vital(word)), "")
+    if (
+        scene.program == "git"
+        and operands == ["ls-files"]
+        and not scene.has_flag("omd", "--others", "--deleted")
+    ):
+        return "the project"
+    return ""
+
+
+def deleted_by_rsync(scene: Scene) -> str:
+    """A vital place that `rsync --delete` makes like another one."""
+    if scene.program != "rsync" or not any(option.startswith("--del") for option in scene.options()):
+        return ""
+    place = scene.vital((scene.operands() or [""])[-1].rstrip("/") or "/")
+    return f"removes what another folder lacks from {place}" if place else ""
+
+
+def moved_place(scene: Scene) -> str:
+    """A vital place that `mv` moves away."""
+    if scene.program not in ("mv", "gmv"):
+        return ""
+    targets = frozenset(("-t", "--target-directory", "-S", "--suffix"))
+    operands = scene.operands(targets)
+    has_target = any(option.startswith(("-t", "--target-directory")) for option in scene.options())
+    if operands[-1:] == ["/dev/null"]:
+        return "moves files over /dev/null"
+    for word in operands if has_target else operands[:-1]:
+        place = scene.vital(word)
+        contents = MARKS.search(word) is not None  # `mv * there` is everyday work in a project
+        if place and not (contents and place in ("the project", "the current folder")):
+            return f"moves {place}"
+    return ""
+
+
+def place_with_new_rights(scene: Scene) -> str:
+    """A vital place whose rights or owner are changed, with all that is in it."""
+    if scene.program not in _MODE_CHANGERS or not scene.has_flag("R", "--recursive"):
+        return ""
+    operands = scene.operands()
+    reference = any(option.startswith("--reference") for option in scene.options())
+    modes = [word for word in scene.arguments if _LOCKING_MODE.fullmatch(word)]
+    first_is_place = reference or scene.program == "chattr" or any(mode.startswith("-") for mode in modes)
+    words = operands if first_is_place else operands[1:]
+    for word in words:
+        place = scene.vital(word)
+        own = place in ("the project", "the current folder", "the repository's .git")
+        if (
+            place
+            and not (own and not (modes and scene.program == "chmod"))
+            and "/usr/local" not in scene.paths(word)
+        ):
+            return f"changes the rights or the owner of {place}"
+    return ""

@@ -1,0 +1,357 @@
+"""Reads words of shell text as bash reads them: quotes, substitutions, here-documents.
+
+The text is read once from left to right, within a budget of steps. What cannot be read raises
+`UnreadableError`; whoever forbids takes that for "it may be anything".
+"""
+
+from __future__ import annotations
+
+import re
+
+from .shell_values import (
+    Assignment,
+    HereDocument,
+    NoSumError,
+    Part,
+    RawWord,
+    ShellText,
+    UnreadableError,
+)
+
+_UNKNOWN = re.compile("[\ufdd0-\ufdd5\ufdd7-\ufddf]")  # all but HOME
+_PLAIN_TEXT = re.compile(r"[^\\'\"$` \t\n;&|<>()]+")
+_PLAIN_IN_DOUBLE = re.compile(r"[^\\\"$`]+")
+_PLAIN_IN_BODY = re.compile(r"[^\\$`]+")
+_PLAIN_IN_BRACES = re.compile(r"[^\\'\"$`}<>]+")
+_PLAIN_IN_SUM = re.compile(r"[^\\'\"$`()\[\]]+")
+_ANSI_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL)
+_VARIABLE_NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]", re.ASCII)
+_BRACED_NAME = re.compile(r"(\w+(?:\[[@*]\])?|[@*#?$!-])\}", re.ASCII)
+# Expansions in braces that still stand for these variables: none of their operators can make them empty.
+_SPECIAL_BRACED = re.compile(r"(HOME|PWD)(?=:?[?-]|%/\})|(IFS)(?=:[0-2](?::[1-3])?\})")
+_ASSIGNING_BRACED = re.compile(r"(\w{1,64})(?:\[[^]]{0,64}\])?:?=", re.ASCII)
+_BACKQUOTED = re.compile(r"((?:[^`\\]|\\.)*)`", re.DOTALL)
+_SIMPLE_ESCAPES = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_SIMPLE_ESCAPES |= {"v": "\v", "\\": "\\", "'": "'", '"': '"', "?": "?"}
+_ANSI_ESCAPE = re.compile(
+    r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|c(.)|(.))", re.DOTALL
+)
+
+
+def read_word(source: ShellText, *, in_pattern: bool = False) -> RawWord:
+    """The word here, which may be empty. In a pattern, `@(a|b)` and its like are a part of the word."""
+    parts: list[Part] = []
+    start, continued = source.at, False
+    while source.at < len(source.text):
+        source.gathered.spend()
+        if plain := _PLAIN_TEXT.match(source.text, source.at):
+            parts += _text_parts(source, plain[0], quoted=False)
+            source.at, continued = plain.end(), False
+            continue
+        char = source.text[source.at]
+        if char == "(" and in_pattern and source.text[source.at - 1] in "?*+@!" and source.at > start:
+            _skip_pattern_group(source)
+            parts.append(Part("unknown", "", False))
+        elif char in "<>" and source.text.startswith("(", source.at + 1):
+            source.at += 2
+            _read_nested(source, ")")
+            parts.append(Part("unknown", "", True))
+        elif char in " \t\n;&|<>()":
+            break
+        elif char == "\\":
+            continued = source.text.startswith("\\\n", source.at)
+            parts += _escaped_char(source)
+            continue
+        else:
+            parts += _read_quoted(source, char)
+        continued = False
+    if continued and source.peek() in ("<", ">", "("):
+        raise UnreadableError
+    return RawWord(tuple(parts), source.text[start : source.at].replace("\\\n", ""))
+
+
+def _text_parts(source: ShellText, text: str, *, quoted: bool) -> list[Part]:
+    """A literal piece; within a script, what stands for unknown text makes the script unsure."""
+    if not _UNKNOWN.search(text):
+        return [Part("text", text, quoted)]
+    source.gathered.unsure = True
+    return [Part("unknown", "", False)]
+
+
+def _escaped_char(source: ShellText) -> list[Part]:
+    """What a backslash outside of quotes stands for."""
+    char = source.text[source.at + 1 : source.at + 2]
+    source.at += 2
+    if char == "\n":
+        return []
+    return [Part("text", char or "\\", True)]
+
+
+def _read_quoted(source: ShellText, char: str) -> list[Part]:
+    """What begins with a quote, a dollar sign or a backquote here."""
+    if char == "'":
+        end = source.text.find("'", source.at + 1)
+        if end < 0:
+            raise UnreadableError
+        found = _text_parts(source, source.text[source.at + 1 : end], quoted=True)
+        source.at = end + 1
+        return found
+    if char == '"':
+        source.at += 1
+        return _read_double_quoted(source)
+    if char == "`":
+        return [_read_backquoted(source, quoted=False)]
+    return _read_dollar(source, quoted=False)
+
+
+def _read_double_quoted(source: ShellText) -> list[Part]:
+    """The parts up to the closing quote; at least one, as an empty word is a word too."""
+    parts = [Part("text", "", True)]
+    while (char := source.peek()) != '"':
+        source.gathered.spend()
+        if plain := _PLAIN_IN_DOUBLE.match(source.text, source.at):
+            parts += _text_parts(source, plain[0], quoted=True)
+            source.at = plain.end()
+        elif not char:
+            raise UnreadableError
+        else:
+            parts += _read_interpreted(source, char, '$`"\\')
+    source.at += 1
+    return parts
+
+
+def _read_interpreted(source: ShellText, char: str, escapable: str) -> list[Part]:
+    """A backslash, dollar sign or backquote within double quotes or a here-document."""
+    if char == "$":
+        return _read_dollar(source, quoted=True)
+    if char == "`":
+        return [_read_backquoted(source, quoted=True)]
+    follower = source.text[source.at + 1 : source.at + 2]
+    source.at += 2
+    if follower == "\n":
+        return []
+    return [Part("text", follower if follower and follower in escapable else f"\\{follower}", True)]
+
+
+def _read_dollar(source: ShellText, *, quoted: bool) -> list[Part]:
+    start = source.at
+    follower = source.text[start + 1 : start + 2]
+    source.at += 2
+    if follower == "(":
+        return [_read_substitution(source, quoted=quoted)]
+    if follower == "{":
+        return [_read_braced(source, quoted=quoted)]
+    if follower == "[":
+        read_sum(source, "]")
+        return [Part("unknown", "", quoted)]
+    if follower == "'" and not quoted:
+        return [_read_ansi_quoted(source)]
+    if follower == '"' and not quoted:
+        return _read_double_quoted(source)
+    if follower == "\\" and source.peek() == "\n":
+        raise UnreadableError
+    source.at = start + 1
+    if name := _VARIABLE_NAME.match(source.text, source.at):
+        source.at = name.end()
+        return [Part("variable", name[0], quoted)]
+    return [Part("text", "$", True)]
+
+
+def _read_substitution(source: ShellText, *, quoted: bool) -> Part:
+    """`$(commands)` or `$((sum))`; which one it is, only its end tells."""
+    start = source.at
+    if source.peek() == "(":
+        source.at += 1
+        if try_sum(source):
+            return Part("unknown", "", quoted)
+        source.at = start
+    _read_nested(source, ")")
+    return Part("code", source.text[start : source.at - 1], quoted)
+
+
+def try_sum(source: ShellText) -> bool:
+    """Read an arithmetic expression up to `))`; False, and nothing read, where it ends otherwise."""
+    start, depth = source.at, source.depth
+    if source.text.find("))", start) < 0:
+        return False
+    try:
+        read_sum(source, ")")
+    except NoSumError:
+        source.at, source.depth = start, depth
+        return False
+    if source.peek() != ")":
+        source.at = start
+        return False
+    source.at += 1
+    return True
+
+
+def read_sum(source: ShellText, closing: str, *, quotes: bool = False) -> None:
+    """Read over an arithmetic expression or a subscript, up to the bracket that closes it."""
+    opening = {")": "(", "]": "["}[closing]
+    depth = 1
+    source.deeper()
+    while depth:
+        source.gathered.spend()
+        if plain := _PLAIN_IN_SUM.match(source.text, source.at):
+            _text_parts(source, plain[0], quoted=True)
+            source.at = plain.end()
+            continue
+        char = source.peek()
+        if not char:
+            raise NoSumError if closing == ")" else UnreadableError
+        if char in "'\"" and not quotes:  # which of them quote depends on where the expression stands
+            raise UnreadableError
+        if char in "'\"$`":
+            _read_quoted(source, char)
+        else:
+            source.at += 2 if char == "\\" else 1
+            depth += {opening: 1, closing: -1}.get(char, 0)
+    source.depth -= 1
+
+
+def _read_nested(source: ShellText, closing: str) -> None:
+    """Read the commands of a substitution. Its here-documents begin and end within it."""
+    outer = (source.pending, source.nested, source.blocked, source.shells)
+    source.pending, source.nested = [], True
+    source.blocked = outer[2] or bool(outer[0])
+    source.shells = source.subshell()
+    source.deeper()
+    source.read_commands(source, closing)
+    if source.pending:
+        raise UnreadableError
+    source.depth -= 1
+    source.pending, source.nested, source.blocked, source.shells = outer
+
+
+def _read_braced(source: ShellText, *, quoted: bool) -> Part:
+    """`${name}`, or any other expansion in braces, of which only the substitutions within are read."""
+    if simple := _BRACED_NAME.match(source.text, source.at):
+        source.at = simple.end()
+        return Part("variable", simple[1], quoted)
+    if source.peek() in tuple(" \t\n|("):
+        source.at += 1 if source.peek() == "|" else 0
+        _read_nested(source, "}")
+        return Part("unknown", "", quoted)
+    source.deeper()
+    special = _SPECIAL_BRACED.match(source.text, source.at)
+    if assigning := _ASSIGNING_BRACED.match(source.text, source.at):
+        source.gathered.assigned.append(Assignment(assigning[1], None))
+    while (char := source.peek()) != "}":
+        source.gathered.spend()
+        if plain := _PLAIN_IN_BRACES.match(source.text, source.at):
+            _text_parts(source, plain[0], quoted=True)
+            source.at = plain.end()
+        elif (
+            not char or (quoted and source.peek(2) in ("$'", "'")) or (char == "'" and quoted)
+        ):  # what a quote is here depends on the expansion
+            raise UnreadableError
+        elif char in "'\"$`":
+            _read_quoted(source, char)
+        elif char in "<>" and source.text.startswith("(", source.at + 1):
+            source.at += 2
+            _read_nested(source, ")")
+        else:
+            source.at += 2 if char == "\\" else 1
+    source.at += 1
+    source.depth -= 1
+    return Part("variable", special[1] or special[2], quoted) if special else Part("unknown", "", quoted)
+
+
+def _read_backquoted(source: ShellText, *, quoted: bool) -> Part:
+    found = _BACKQUOTED.match(source.text, source.at + 1)
+    if found is None or ((source.blocked or source.pending) and "\n" in found[1]):
+        raise UnreadableError
+    source.at = found.end()
+    code = re.sub(r"\\([$`\\\"])" if quoted else r"\\([$`\\])", r"\1", found[1])
+    source.read_commands(source.inner(code), "")
+    return Part("code", code, quoted)
+
+
+def _read_ansi_quoted(source: ShellText) -> Part:
+    """`$'…'` with its escapes, in one byte each; what follows a NUL is not there."""
+    source.at -= 1
+    found = _ANSI_QUOTED.match(source.text, source.at)
+    if found is None or "\\x{" in found[1]:
+        raise UnreadableError
+    source.at = found.end()
+    text = _ANSI_ESCAPE.sub(_unescaped, found[1]).partition("\0")[0]
+    return _text_parts(source, text, quoted=True)[0]
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    hexadecimal = match[1] or match[2] or match[3]
+    if hexadecimal or match[4]:
+        code = int(hexadecimal, 16) if hexadecimal else int(match[4], 8) & 0xFF
+        return chr(code) if code < 0xD800 else "\N{REPLACEMENT CHARACTER}"
+    if match[5]:
+        return chr(ord(match[5]) & 0x1F)
+    return _SIMPLE_ESCAPES.get(match[6], match[0])
+
+
+def _skip_pattern_group(source: ShellText) -> None:
+    """Read over `(a|b)` of a pattern."""
+    source.deeper()
+    source.at += 1
+    while (char := source.peek()) != ")":
+        if not char:
+            raise UnreadableError
+        if char in " \t\n;&|<>":
+            source.at += 1
+        elif char == "(":
+            _skip_pattern_group(source)
+        else:
+            read_word(source, in_pattern=True)
+    source.at += 1
+    source.depth -= 1
+
+
+def read_here_documents(source: ShellText) -> None:
+    """Read the bodies of the here-documents of the line that ended just before."""
+    if source.blocked:
+        raise UnreadableError
+    for document in source.pending:
+        body = _body_of(source, document)
+        if document.quoted:
+            document.body = RawWord((Part("text", body, True),), body)
+        else:
+            document.body = RawWord(tuple(interpret_body(source.inner(body))), body)
+    source.pending.clear()
+
+
+def _body_of(source: ShellText, document: HereDocument) -> str:
+    lines: list[str] = []
+    while source.at < len(source.text):
+        line = _next_line(source)
+        while (
+            not document.quoted and (len(line) - len(line.rstrip("\\"))) % 2 and source.at < len(source.text)
+        ):
+            line = line[:-1] + _next_line(source)
+        line = line.lstrip("\t") if document.strips_tabs else line
+        if line == document.delimiter:
+            break
+        lines.append(line)
+    else:
+        if source.nested:
+            raise UnreadableError
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _next_line(source: ShellText) -> str:
+    end = source.text.find("\n", source.at)
+    end = len(source.text) if end < 0 else end
+    line, source.at = source.text[source.at : end], end + 1
+    return line
+
+
+def interpret_body(source: ShellText) -> list[Part]:
+    """The parts of a here-document, or of any text in which only `$`, backquotes and backslashes count."""
+    parts: list[Part] = []
+    while char := source.peek():
+        source.gathered.spend()
+        if plain := _PLAIN_IN_BODY.match(source.text, source.at):
+            parts += _text_parts(source, plain[0], quoted=True)
+            source.at = plain.end()
+        else:
+            parts += _read_interpreted(source, char, "$`\\")
+    return parts

@@ -1,0 +1,141 @@
+"""The values that shell text is read into: words before their expansion, commands, and what is not known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+MAX_DEPTH = 30  # of substitutions, subshells and scripts within each other
+MAX_STEPS = 2_000  # pieces of words of one line; recorded sessions have at most 500
+# Stand in resolved text for what is not known: noncharacters of Unicode, which no line may hold.
+ANY, SPLIT, STAR, ONE, CLASS, UNSET, HOME, BLANK = map(chr, range(0xFDD0, 0xFDD8))
+MARKS = re.compile("[\ufdd0-\ufddf]")
+
+
+class UnreadableError(Exception):
+    """The text cannot be read with certainty as bash would read it."""
+
+
+class NoSumError(UnreadableError):
+    """What began like an arithmetic expression does not end like one."""
+
+
+class Part(NamedTuple):
+    """A piece of a word: text, the name of a variable, the code of a substitution, or an unknown piece."""
+
+    kind: Literal["text", "variable", "code", "unknown"]
+    text: str
+    quoted: bool
+
+
+class RawWord(NamedTuple):
+    """A word before its expansion. `source` is its text as written, without line continuations."""
+
+    parts: tuple[Part, ...]
+    source: str
+
+
+class Assignment(NamedTuple):
+    """What a variable may be set to: the value, None where it is not known.
+
+    listed  the word stands in a list, as those of a loop do, and may become several values
+    """
+
+    name: str
+    value: RawWord | None
+    listed: bool = False
+
+
+@dataclass(slots=True)
+class HereDocument:
+    """The lines that follow a command as its input; `body` is read when the command's line ends."""
+
+    delimiter: str
+    quoted: bool
+    strips_tabs: bool
+    body: RawWord | None = None
+
+
+@dataclass(slots=True)
+class RawCommand:
+    """A simple command before expansion: what stands in it, in order.
+
+    redirects    (operator, target, here-document)
+    joint        the operator that follows: `|`, `&`, `;`, `&&`, `||` or ""
+    source       the command whose output it reads through a pipe
+    within       names of the functions in whose bodies it stands
+    shells       numbers of the subshells and substitutions around it
+    """
+
+    words: list[RawWord] = field(default_factory=list)
+    assignments: list[Assignment] = field(default_factory=list)
+    redirects: list[tuple[str, RawWord, HereDocument | None]] = field(default_factory=list)
+    joint: str = ""
+    source: RawCommand | None = None
+    within: tuple[str, ...] = ()
+    shells: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What was found in a line and in its scripts so far, and the steps that may still be spent on it.
+
+    assigned   every value that the line may give to a variable
+    functions  names of those that the line defines
+    unsure     some piece of a script was not known
+    """
+
+    commands: list[RawCommand] = field(default_factory=list)
+    assigned: list[Assignment] = field(default_factory=list)
+    functions: set[str] = field(default_factory=set)
+    steps: int = MAX_STEPS
+    unsure: bool = False
+
+    def spend(self) -> None:
+        self.steps -= 1
+        if self.steps < 0:
+            raise UnreadableError
+
+
+@dataclass(slots=True)
+class ShellText:
+    """A text and how far it is read. `read_commands` reads the commands of a substitution up to its end.
+
+    nested    in a substitution, whose here-documents are its own
+    blocked   in a substitution before which here-documents are pending
+    bodies    the functions in whose bodies this is; "" for braces and brackets of no function
+    defining  the function whose body is to come
+    """
+
+    text: str
+    gathered: Gathered
+    read_commands: Callable[[ShellText, str], None]
+    at: int = 0
+    depth: int = 0
+    nested: bool = False
+    blocked: bool = False
+    pending: list[HereDocument] = field(default_factory=list)
+    bodies: list[str] = field(default_factory=list)
+    defining: str = ""
+    shells: tuple[int, ...] = ()
+
+    def peek(self, length: int = 1) -> str:
+        return self.text[self.at : self.at + length]
+
+    def deeper(self) -> None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise UnreadableError
+
+    def inner(self, text: str) -> ShellText:
+        """The text of a backquoted substitution or of a here-document within this one."""
+        found = ShellText(text, self.gathered, self.read_commands, depth=self.depth, nested=True)
+        found.deeper()
+        found.shells = self.subshell()
+        return found
+
+    def subshell(self) -> tuple[int, ...]:
+        """The numbers of the shells in a new subshell here."""
+        return (*self.shells, self.gathered.steps)  # the steps left are a number of their own

@@ -1,0 +1,249 @@
+"""Commands that would damage the system: its disks, its files, its processes, its users."""
+
+from __future__ import annotations
+
+import re
+
+from tools.text_encoding import word_set
+
+from .launches import is_open, is_unknown, program_name
+from .shell_values import ANY, STAR
+from .vital_places import is_device, is_system_file
+from .working_folder import Scene
+
+_FORMATTERS = re.compile(
+    r"mkfs(?:\..+)?|mke2fs|mkswap|mkdosfs|mkntfs|newfs(?:_.+)?|fdisk|sfdisk|cfdisk|gdisk|sgdisk|cgdisk|parted"
+    r"|partprobe|mkudffs|mkexfatfs|mkreiserfs|bcache-super-show|make-bcache"
+)
+_VOLUME_COMMANDS = {  # program -> what makes it destroy; None: always
+    "pvcreate": None, "pvremove": None, "vgremove": None, "lvremove": None, "vgreduce": None,
+    "mdadm": "--create|-C|--zero-superblock|--stop|-S", "cryptsetup": "luksFormat|luksErase|erase|reencrypt",
+    "zpool": "destroy|labelclear|create", "zfs": "destroy", "wipefs": r"--all|-\w*a\w*|--offset|-\w*o.*",
+    "blkdiscard": None, "shred": None, "srm": None, "scrub": None, "wipe": None, "nwipe": None, "sfill": None,
+    "sswap": None, "sg_format": None, "sdelete": None, "badblocks": r"-\w*[wn]\w*",
+    "hdparm": "--security-erase.*|--trim-sector.*|--dco-restore|--make-bad-sector|--write-sector",
+    "nvme": "format|sanitize|delete-ns|write-zeroes", "mmc": "erase|format",
+    "diskutil": "(?i:erase|secureerase|zero|random|partition|reformat|apfs)\\w*", "asr": "restore",
+    "btrfs": "delete", "dmsetup": "remove|remove_all|wipe_table",
+}  # fmt: skip
+_LISTING_OPTIONS = word_set("-l --list -h --help -V --version --dump -d -p --print print --show-size -J")
+_SHUTDOWNS = word_set("shutdown poweroff halt reboot pm-hibernate pm-suspend")
+_SHUTDOWN_VERBS = word_set(
+    "poweroff reboot halt kexec soft-reboot emergency rescue suspend hibernate hybrid-sleep"
+    " suspend-then-hibernate exit poweroff.target reboot.target halt.target rescue.target emergency.target"
+)
+_ACCOUNT_REMOVERS = word_set("userdel deluser groupdel delgroup rmuser sysadminctl")
+_OUTPUT_OPTIONS = {
+    "curl": frozenset(("-o", "--output")),
+    "wget": frozenset(("-O", "--output-document")),
+    "sort": frozenset(("-o", "--output")),
+}
+_TARGET_LAST = word_set("cp mv install ln gcp gmv ginstall rsync scp")
+_MATCHES_ALL = re.compile(rf"\^?[.*{STAR}]*\$?")
+_BACKGROUND_LOOP = re.compile(
+    r"\b(?:while|until)\s+(?:true|:|false|1|\[\s*1\s*\]|\(\(\s*1\s*\)\))\s*;?\s*do\b[^;\n]*[^&>|\s]\s*&\s*done"
+)
+_SHUTS_BY_SCRIPT = re.compile(r"tell app.*\b(?:shut ?down|restart)\b", re.IGNORECASE)
+
+
+def overwritten(scene: Scene) -> str:
+    """A device, or a file of the system, that is written over."""
+    for operator, target in scene.command.redirects:
+        if ">" in operator and (found := _damage(scene, target, appended=operator.endswith(">>"))):
+            return found
+    return next(filter(None, (_damage(scene, word) for word in _written_words(scene))), "")
+
+
+def _damage(scene: Scene, word: str, *, appended: bool = False) -> str:
+    paths = scene.paths(word) or ([word] if word.startswith("/dev/") else [])
+    for path in paths:
+        if is_device(path) or (path == "/dev" and is_unknown(word)):
+            return f"writes to the device {_shown(path)}"
+        if path == "/proc/sysrq-trigger":
+            return "stops the machine"
+        if is_system_file(path, appended=appended):
+            return f"overwrites a file of the system, {_shown(path)}"
+        if path.startswith(("/var/spool/cron/", "/var/at/")):
+            return "removes or overwrites a crontab"
+    return ""
+
+
+def _shown(path: str) -> str:
+    return path if not is_unknown(path) else path.rpartition("/")[0]
+
+
+def _written_words(scene: Scene) -> list[str]:
+    """The files that a command writes, removes or replaces by its own means."""
+    program, arguments = scene.program, scene.arguments
+    if program == "dd":
+        return [word[3:] for word in arguments if word.startswith("of=")]
+    if program in ("tee", "truncate", "unlink", "rm", "shred", "sponge"):
+        return scene.operands(frozenset(("-s", "--size", "-r")))
+    if program in _TARGET_LAST and not (program == "ln" and not scene.has_flag("f", "--force")):
+        operands = scene.operands(frozenset(("-m", "-o", "-g", "-S", "--mode", "--owner", "--group")))
+        return _copied_to(scene, operands)
+    if program in ("sed", "perl", "ruby", "gsed") and scene.has_flag("i", "--in-place"):
+        return [word for word in scene.operands(frozenset(("-e", "-f"))) if word.startswith("/")]
+    if options := _OUTPUT_OPTIONS.get(program):
+        return [word for at, word in enumerate(arguments) if at and arguments[at - 1] in options]
+    return []
+
+
+def _copied_to(scene: Scene, operands: list[str]) -> list[str]:
+    """Where a copy goes to: the last operand, and each name within it where it is a folder of the system."""
+    if len(operands) > 2 and is_open(operands[-1]):  # as xargs leaves it
+        operands = operands[:-1]
+    if len(operands) < 2:
+        return []
+    target = operands[-1]
+    moved = operands[:-1] if scene.program in ("mv", "gmv") else []
+    within = [f"{target.rstrip('/')}/{word.rpartition('/')[2]}" for word in operands[:-1]]
+    return [target, *moved, *(path for path in within if target.rstrip("/") in _BINARY_FOLDERS)]
+
+
+_BINARY_FOLDERS = word_set("/etc /bin /sbin /usr/bin /usr/sbin /lib /usr/lib /lib64 /usr/lib64 /boot")
+
+
+def damages_disk(scene: Scene) -> str:
+    """Making file systems, partitioning, wiping."""
+    program = scene.program
+    if _FORMATTERS.fullmatch(program):
+        operands = scene.operands(
+            frozenset(("-t", "-L", "-U", "-b", "-N", "-m", "-O", "-E", "-i", "-F", "-n"))
+        )
+        on_device = not operands or any(word.startswith("/dev/") or is_unknown(word) for word in operands)
+        lists = not _LISTING_OPTIONS.isdisjoint(scene.arguments) and not program.startswith(("mk", "newfs"))
+        return "makes a file system or partitions a disk" if on_device and not lists else ""
+    if (
+        program not in _VOLUME_COMMANDS
+        or not scene.arguments
+        or scene.arguments[0] in ("--help", "--version")
+    ):
+        return ""
+    wanted = _VOLUME_COMMANDS[program]
+    if wanted is None or any(re.fullmatch(wanted, word) for word in scene.arguments):
+        return "destroys or wipes a disk, a volume or a file"
+    return ""
+
+
+def kills_all(scene: Scene) -> str:
+    """Ending every process of the machine, or of a person."""
+    program, arguments = scene.program, scene.arguments
+    if program == "killall5":
+        return "kills every process"
+    if program == "kill" and _kills_every_process(scene):
+        return "kills every process"
+    if program in ("pkill", "killall", "skill", "slay"):
+        options = frozenset(
+            ("-u", "-U", "-s", "-g", "-G", "-P", "-t", "-y", "-o", "-n", "--euid", "--uid", "--signal")
+        )
+        names = scene.operands(options)
+        by_user = any(re.match(r"-[uU]|--e?uid|--user", word) for word in arguments)
+        if (
+            any(_MATCHES_ALL.fullmatch(name) for name in names)
+            or (by_user and not names)
+            or program == "slay"
+        ):
+            return "kills every process"
+    return ""
+
+
+def _kills_every_process(scene: Scene) -> bool:
+    words = list(scene.arguments)
+    if words and words[0] in ("-l", "-L", "--list", "--table"):
+        return False
+    targets = scene.operands(frozenset(("-s", "-n", "--signal")))
+    named = [word for word in words[1:] if word == "-1"] if words[0:1] != ["--"] else words
+    if "-1" in named or "1" in targets:
+        return True
+    return any(word in (ANY,) or is_unknown(word) for word in targets) and _names_all_processes(scene)
+
+
+def _names_all_processes(scene: Scene) -> bool:
+    """Whether a command of the line lists all processes, and none behind it chooses among them."""
+    for listing in scene.line:
+        if not listing.words or program_name(listing.words[0]) not in ("ps", "pgrep"):
+            continue
+        if program_name(listing.words[0]) == "pgrep":
+            patterns = [word for word in listing.words[1:] if not word.startswith("-")]
+            if any(_MATCHES_ALL.fullmatch(word) for word in patterns):
+                return True
+        elif any(re.fullmatch(r"-?\w*[eAax]\w*", word) for word in listing.words[1:]):
+            behind = [each for each in scene.line if _comes_from(each, listing)]
+            if not any(_chooses_lines(each.words) for each in behind):
+                return True
+    return False
+
+
+def _comes_from(command: object, source: object) -> bool:
+    while (command := getattr(command, "source", None)) is not None:
+        if command is source:
+            return True
+    return False
+
+
+def _chooses_lines(words: tuple[str, ...]) -> bool:
+    name = program_name(words[0]) if words else ""
+    if name in ("grep", "egrep", "fgrep", "rg", "head", "tail", "fzf", "look"):
+        return True
+    return name in ("awk", "gawk", "mawk", "sed", "perl") and any(
+        re.search(r"/.+/|[=~]=|~", word) for word in words
+    )
+
+
+def shuts_down(scene: Scene) -> str:
+    """Ending the session of everybody: shutting down, restarting."""
+    program, arguments = scene.program, scene.arguments
+    if {"--help", "--version", "-c", "-k", "--show"} & set(arguments[:1]):
+        return ""
+    verbs = frozenset(scene.operands())
+    if program in _SHUTDOWNS:
+        return "shuts the machine down"
+    if program in ("systemctl", "loginctl") and not _SHUTDOWN_VERBS.isdisjoint(verbs):
+        return "shuts the machine down"
+    if program in ("init", "telinit") and not verbs.isdisjoint(("0", "1", "6", "s", "S")):
+        return "shuts the machine down"
+    if program == "kexec" and scene.has_flag("e", "--exec"):
+        return "restarts the machine"
+    if program == "osascript" and any(_SHUTS_BY_SCRIPT.search(word) for word in arguments):
+        return "shuts the machine down"
+    return ""
+
+
+def removes_accounts(scene: Scene) -> str:
+    """Removing users, groups or crontabs."""
+    program, arguments = scene.program, scene.arguments
+    if program == "crontab":
+        operands = scene.operands(frozenset(("-u",)))
+        empty = scene.command.stdin in (None, "") and (
+            operands == ["-"] or (not operands and not scene.options())
+        )
+        empties = empty and any("<" in operator for operator, _ in scene.command.redirects)
+        nothing = (
+            scene.command.stdin is not None and not scene.command.stdin.strip() and operands in (["-"], [])
+        )
+        removes = any(re.fullmatch(r"-[ie]*r[ie]*", word) for word in arguments)
+        return "removes a crontab" if removes or empties or nothing or operands[:1] == ["/dev/null"] else ""
+    if program in _ACCOUNT_REMOVERS and arguments and arguments[0] not in ("--help", "--version", "-h"):
+        adds = program == "sysadminctl" and not any(word.casefold() == "-deleteuser" for word in arguments)
+        return "" if adds else "removes a user or a group"
+    if program == "dscl" and any(word in ("-delete", "delete") for word in arguments):
+        return "removes a user or a group"
+    if program == "pw" and {"userdel", "groupdel"} & set(arguments):
+        return "removes a user or a group"
+    return ""
+
+
+def runs_bomb(scene: Scene) -> str:
+    """A function that starts itself twice, or in the background."""
+    command = scene.command
+    if not command.words or command.words[0] not in command.within:
+        return ""
+    source = command.source
+    doubled = source is not None and source.words[:1] == command.words[:1]
+    return "starts processes without end" if doubled or command.joint == "&" else ""
+
+
+def bombs_by_name(line: str) -> bool:
+    """Whether an endless loop starts processes in the background."""
+    return _BACKGROUND_LOOP.search(line[:10_000]) is not None

@@ -1,0 +1,124 @@
+"""Which places of a machine must not be lost by mistake: what a path in a command line leads to. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from dataclasses import dataclass
+
+from tools.text_encoding import word_set
+
+from .shell_values import ANY, CLASS, HOME, MARKS, ONE, SPLIT, STAR, UNSET
+
+_SYSTEM_FOLDERS = word_set(
+    "bin boot dev etc home lib lib32 lib64 libx32 media mnt opt proc root run sbin srv sys usr var"
+    " Users System Library Applications Volumes private cores nix snap"
+)
+_INNER_FOLDERS = word_set(  # of those, as vital as they are
+    "usr/bin usr/sbin usr/lib usr/lib32 usr/lib64 usr/libexec usr/local usr/share usr/include usr/src"
+    " usr/local/bin usr/local/lib usr/local/share var/lib var/log var/spool var/db var/run"
+    " etc/ssh etc/ssl etc/pam.d etc/systemd etc/init.d lib/modules lib/systemd usr/lib/systemd boot/efi"
+    " boot/grub private/etc private/var System/Library Library/Preferences nix/store var/lib/dpkg var/lib/rpm"
+)
+_PARTS_OF_HOME = word_set(
+    ".ssh .gnupg .config .aws .kube .local .mozilla .thunderbird Documents Desktop Downloads Pictures Music"
+    " Videos Library"
+)
+_PARTS_OF_GIT = word_set("objects refs logs HEAD index config")
+_EVERYTHING = re.compile(rf"[.{STAR}{ONE}]*{STAR}[.{STAR}{ONE}]*")  # a name that fits every one
+_EMPTY_IF_UNSET = re.compile(f"{UNSET}[{ANY}{SPLIT}]")
+_SYSTEM_FILE = re.compile(
+    r"/(?:private/)?etc/(?:(?:pam\.d|sudoers\.d|security|ld\.so\.conf\.d|init\.d|rc\d?\.d)/)?[^/]+"
+    r"|/boot/(?:grub2?/|efi/|EFI/)?[^/]+|(?:/usr)?/s?bin/[^/]+|(?:/usr)?/lib(?:32|64|x32)?/(?:\w+-linux-\w+/)?[^/]+"
+    r"|/System/[^/]+|/proc/sys/kernel/core_pattern"
+)
+_FATAL_FILE = re.compile(
+    r"/(?:private/)?etc/(?:passwd|shadow|group|gshadow|sudoers|sudoers\.d/.+|fstab|crypttab|ld\.so\.preload"
+    r"|ld\.so\.conf|pam\.d/.+|securetty|inittab|master\.passwd)-?|/boot/[^/]+|/proc/sys/kernel/core_pattern"
+)
+_DISK = re.compile(
+    r"/dev/(?:[shv]d[a-z]|xvd[a-z]|nvme\d|mmcblk\d|loop\d|md\d|dm-\d|nbd\d|zd\d|sr\d|sg\d|zram\d|ram\d|pmem\d"
+    r"|mtd|ubi|dasd|r?disk\d|k?mem\Z|port\Z|nvram|mapper/|disk/|block/|bsg/|by-|vg|md/)"
+)
+_DISK_OF_ANY_NAME = re.compile(f"/dev/[shv]?d?[{ANY}{SPLIT}{STAR}{ONE}{CLASS}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The folders that a line is judged by: of the project, the home, the current one; real paths."""
+
+    folder: str
+    home: str
+    cwd: str
+
+
+def paths_of(word: str, places: Places, here: str | None) -> list[str]:
+    """The whole paths that a word may mean, globs as marks; none where it is not known.
+
+    `here` is the folder that it is relative to, None where that is not known. A word that begins with a
+    variable that nothing sets is read with that variable empty.
+    """
+    word = word.replace(HOME, places.home or "/home/user")
+    if _EMPTY_IF_UNSET.search(word):
+        word = _EMPTY_IF_UNSET.sub("", word)
+        if not word.startswith("/") and word != "":
+            return []
+    if ANY in word or SPLIT in word:
+        return []
+    if not word.startswith("/"):
+        if here is None or not word:
+            return []
+        word = f"{here}/{word}"
+    return [posixpath.normpath(re.sub("/+", "/", word))]
+
+
+def vital_place(path: str, places: Places) -> str:
+    """What a path leads to, for people: "the project"; "" where it is nothing vital.
+
+    A path to everything within a folder is one to that folder.
+    """
+    folder, name = path, posixpath.basename(path)
+    while _EVERYTHING.fullmatch(name):
+        folder = posixpath.dirname(folder)
+        name = posixpath.basename(folder)
+    if folder == "/" or (posixpath.dirname(folder) == "/" and MARKS.search(name)):
+        return "the root folder"
+    if folder.startswith(tuple(f"{home}/" for home in ("/home", "/Users"))) and folder.count("/") == 2:
+        return "a home folder"
+    if folder in (places.home, "/root") or _is_part_of_home(folder, places.home):
+        return "a home folder"
+    if folder[1:] in _INNER_FOLDERS or folder[1:] in _SYSTEM_FOLDERS:
+        return "a folder of the system"
+    return _near_place(folder, places)
+
+
+def _near_place(folder: str, places: Places) -> str:
+    """As `vital_place`, for places that depend on the project."""
+    if folder == places.folder:
+        return "the project"
+    if folder == places.cwd:
+        return "the current folder"
+    if any(f"{place}/".startswith(f"{folder}/") for place in (places.folder, places.cwd) if place):
+        return "a folder above the project"
+    for place in (places.folder, places.cwd):
+        inner = folder.casefold().removeprefix(f"{place}/.git".casefold())
+        if inner != folder.casefold() and (inner == "" or inner[1:] in _PARTS_OF_GIT):
+            return "the repository's .git"
+    return ""
+
+
+def _is_part_of_home(folder: str, home: str) -> bool:
+    return home != "" and folder.startswith(f"{home}/") and folder[len(home) + 1 :] in _PARTS_OF_HOME
+
+
+def is_device(path: str) -> bool:
+    """Whether a path is that of a disk or of the memory."""
+    return _DISK.match(path) is not None or _DISK_OF_ANY_NAME.match(path) is not None
+
+
+def is_system_file(path: str, *, appended: bool = False) -> bool:
+    """Whether a path is that of a file without which the system does not start, or lets anybody in.
+
+    What is only appended to harms few of them.
+    """
+    return (_FATAL_FILE if appended else _SYSTEM_FILE).fullmatch(path) is not None

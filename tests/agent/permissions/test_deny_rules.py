@@ -1,0 +1,275 @@
+"""What a deny rule stops: its command in every disguise, what may be it, and nothing else."""
+
+import shlex
+from itertools import product
+
+import pytest
+
+from agent.permissions.deny_rules import Denial, denial_of
+from agent.permissions.line_reading import read_line
+from agent.permissions.rule_syntax import exact_rule, parse_rules
+from agent.permissions.rules import MODES, PermissionRules, judge_call
+from agent.permissions.shell_values import SPLIT
+from tools.base import Access
+
+RULES = parse_rules("bash(curl), bash(git push)")
+
+
+def said(line: str, rules: str = "") -> Denial:
+    return denial_of(parse_rules(rules) if rules else RULES, line)[0]
+
+
+# {} is the denied command.
+BEFORE = [
+    "</dev/null {}", ">/dev/null {}", ">x {}", ">>x {}", ">|x {}", "2>&1 {}", "9<x {}", "0<>x {}", "<>x {}",
+    "{{fd}}>x {}", "{{fd}}<x {}", "&>x {}", "&>>x {}", ">&2 {}", "<&3 {}", "2>x >y </z {}", "> 'a b' {}",
+    "<<<x {}", "<<E {}\nx\nE", "<<'E' {}\n$(\nE", "a=b {}", "a= {}", "a+=b {}", "a[0]=b {}", "a[i+1]=b {}",
+    "a[1 + 2]+=b {}", "a='x y' {}", "a=(b c) {}", "a=b c=d {}", "a=b >x c=d {}", "a=$x {}", "a=$(x) {}",
+    "PATH=/x {}", "\n\n{}", "  \t{}", "# x\n{}", "#'\n{}", ": # it's\n{}", "ls #\\\n{}", "! {}", "! ! {}",
+    "time {}", "time -p -- {}", "coproc {}", "if {}; then :; fi", "if :; then {}; fi",
+    "if :; then :; elif {}; then :; fi", "if :; then :; else {}; fi", "if({}) then :; fi",
+    "while {}; do :; done", "until :; do {}; done", "for i in 1 2; do {}; done", "for i; do {}; done",
+    "for ((i=0; i<1; i++)); do {}; done", "for i in $(seq 2)\ndo\n{}\ndone", "select s in a; do {}; done",
+    "case x in x) {};; esac", "case x in (x|y) :;; *) {}; esac", "case x in x) {} ;& y) :;; esac",
+    "case x in\n  esa*) :;;\n  [a-z]*) {};;\nesac", "f() {{ {}; }}; f", "f () ( {} ); f",
+    "function f {{ {}; }}", "function f()\n{{\n{}\n}}", "f() if :; then {}; fi", "coproc X {{ {}; }}",
+    "( {} )", "(({}) )", "{{ {}; }}", "{{\n{}\n}}", "$( {} )", "echo $({})", 'echo "$({})"',
+    'echo "a $(echo "$({})")"', "echo `{}`", 'echo "`{}`"', "x=$({})", "x=(a $({}))", "echo ${{x:-$({})}}",
+    'echo "${{x:-$({})}}"', "echo ${{x:=`{}`}}", "echo $(( $({}) + 1 ))", "(( x[$({})] ))",
+    "echo $[ $({}) ]", "cat <({})", "tee >({})", "x < <({})", "[[ -n $({}) ]]", "[[ a == <({}) ]]",
+    "echo <<E\n$({})\nE", "cat <<-E\n\t`{}`\n\tE", "cat <<E <<F\n$({})\nE\nF", "cat <<<$({})",
+    "cat > $({})", "x[$({})]=1", "case $({}) in x) ;; esac", "for i in $({}); do :; done", "ls; {}",
+    "ls;{}", "ls && {}", "ls || {}", "ls | {}", "ls |& {}", "ls & {}", "ls&{}", "ls\n{}", "{} &", "{}; ls",
+    "{} | ls", "{} > x", "{} 2>&1 | tee x", "{} <<E\nx\nE", "{} # x", "cd x && {}", "ls 'a\n' ; {}",
+    "ls \\\n && {}", 'ls "\\""; {}', "ls \\'; {}", "ls $'\\''; {}", "ls 'a' \"b\" c\\ d; {}", "[ a ] && {}",
+    "[[ a =~ (b|c)+ ]] && {}", "[[ a < b ]]; {}", "((x = 1)); {}", "(( a > b )) || {}", "let x=1; {}",
+    "ls <<E\nit's\nE\n{}", "ls <<'E'\n$(\nE\n{}", "ls <<\\E\n`\nE\n{}", "ls <<E; {}\nx\nE",
+    "trap '{}' EXIT",
+]  # fmt: skip
+WRAPPERS = [
+    "sudo {}", "sudo -n {}", "sudo -u root {}", "sudo -uroot -H -- {}", "sudo --user=x -E {}",
+    "sudo A=b {}", "doas -u x {}", "env {}", "env -i {}", "env - {}", "env A=b C=d {}", "env -u X {}",
+    "env -iu X {}", "env --unset X {}", "env -C / {}", "/usr/bin/env {}", "env -- {}", "nice {}",
+    "nice -n 5 {}", "nice -5 {}", "nice --adjustment=5 {}", "nohup {}", "setsid {}", "setsid -w {}",
+    "timeout 5 {}", "timeout -k 1 5 {}", "timeout -s KILL 5s {}", "timeout --kill 1 5 {}",
+    "timeout --preserve-status 5 {}", "stdbuf -o0 {}", "stdbuf -oL -e 0 {}", "stdbuf --output=0 {}",
+    "ionice -c 3 {}", "ionice -c3 -n 7 {}", "chrt -o 0 {}", "chrt -f 10 {}", "taskset 1 {}",
+    "taskset -c 0,1 {}", "setpriv --no-new-privs {}", "setpriv --reuid 1 --clear-groups {}",
+    "setarch x86_64 -R {}", "setarch -R {}", "linux32 {}", "chroot / {}", "chroot --userspec=x / {}",
+    "unshare -rn {}", "unshare --net --map-root-user -- {}", "nsenter -t 1 -m {}", "flock x {}",
+    "flock -n x {}", "flock -w 5 x {}", "strace {}", "strace -f -o x {}", "strace -e trace=file {}",
+    "ltrace {}", "\\time -f %e {}", "/usr/bin/time -o x -v {}", "command {}", "command -p {}",
+    "command -- {}", "builtin command {}", "exec {}", "exec -a x {}", "exec -cl {}", "xargs {}",
+    "xargs -n 1 {}", "xargs -0 -P4 {}", "xargs -I{{}} {}", "ls | xargs -r -L1 {}", "xargs -a x {}",
+    "find . -exec {} \\;", "find . -name x -exec {} {{}} +", "find . -ok {} ';'",
+    "find . -type f -execdir {} {{}} \\; -print", "fd x -x {}", "fd -X {}", "busybox {}", "toybox {}",
+    "npx {}", "npx -y {}", "npx --package x {}", "bunx {}", "uvx {}", "uv run {}", "uv run --with x -- {}",
+    "uv --offline run {}", "poetry run {}", "pipenv run {}", "pnpm exec {}", "pnpm dlx {}", "yarn exec {}",
+    "npm exec -- {}", "npm x {}", "bundle exec {}", "mise x -- {}", "direnv exec . {}", "nix run x -c {}",
+    "conda run -n x {}", "docker run --rm x {}", "docker exec -it x {}", "kubectl exec x -- {}",
+    "/lib64/ld-linux-x86-64.so.2 {}", "ld.so --library-path /x {}", "/lib/ld-musl-x86_64.so.1 {}",
+    "proxychains -q {}", "torsocks {}", "firejail {}", "fakeroot {}", "eatmydata {}", "faketime x {}",
+    "rlwrap {}", "unbuffer {}", "numactl -N 0 {}", "valgrind -q {}", "gdb --args {}",
+    "systemd-run --user {}", "systemd-inhibit {}", "dbus-run-session -- {}", "xvfb-run -a {}",
+    "caffeinate -i {}", "prlimit --nofile=5 {}", "choom -n 5 -- {}", "gosu x {}", "su-exec x {}",
+    "setuidgid x {}", "pkexec {}", "run0 {}", "perf stat -e x {}", "rr record {}", "git bisect run {}",
+    "runuser -u x -- {}", "tini -- {}", "dumb-init {}", "ccache {}", "entr {}", "entr -r {}", "watch {}",
+    "watch -n 1 {}", "parallel {}", "ssh host {}", "ssh -p 22 -o A=b me@host {}", "batch <<< '{}'",
+    "aws-vault exec x -- {}", "ip netns exec x {}", "sudo env A=b nice -n 5 timeout 5 {}",
+    "sudo -u x sh -c '{}'", "command sudo command {}", "coproc env {}", "! sudo {}", "screen -dm {}",
+    "xterm -e {}", "tmux new-session -d {}", "script -c '{}'", "hash -r; {}", "alias a=b; {}",
+]  # fmt: skip
+SCRIPTS = [
+    "bash -c {}", "sh -c {}", "dash -ec {}", "zsh -c {}", "ksh -c {}", "fish -c {}", "bash -lc {}",
+    "bash -x -c {} y z", "bash --norc -c {}", "bash -o pipefail -c {}", "bash -c -- {}", "bash +x -ec {}",
+    "/bin/bash -c {}", "bash -O extglob -c {}", "bash <<< {}", "bash -s <<< {}", "bash - <<< {}",
+    "bash /dev/stdin <<< {}", ". /dev/stdin <<< {}", "echo {} | sh", "echo {} | sudo bash -s",
+    "echo {} | bash -", "printf {} | bash", "printf '%s' {} | sh", "echo -n {} | tee x | sh", "eval {}",
+    "eval -- {}", "eval ls ';' {}", 'eval "ls; "{}', "env -S {}", "env -S'A=b '{}", "env -iS {}",
+    "env --split-string={}", "su -c {} x", "su - x -c {}", "runuser -l x -c {}", "script -qc {} /dev/null",
+    "flock x -c {}", "trap {} EXIT", "trap -- {} INT TERM", "ssh host {}", "watch {}", "watch -n1 {}",
+    "parallel {}", "npx -c {}", "npm exec -c {}", "nix-shell -p x --run {}", "sg docker {}", "hyperfine {}",
+    'x={}; eval "$x"', 'x={}; bash -c "$x"', "echo {} > x; sh x", "echo {} > x.sh; . ./x.sh",
+    "echo {} > x; chmod +x x; ./x", "mapfile -C {} -c 1 a", "tmux new-session -d {}", "xargs sh -c {}",
+    "find . -exec sh -c {} \\;", "sudo -u x bash -c {}", "timeout 5 bash -c {}", "git submodule foreach {}",
+    "bash -c 'eval \"$1\"' _ {}", "bash -c 'sh -c \"$0\"' {}", "cat <<< {} | bash", "coproc bash -c {}",
+    "exec bash -c {}", "at now <<< {}",
+]  # fmt: skip
+SPELT = [
+    "c''url x", 'c""url x', "c\\url x", "'curl' x", '"curl" x', "\\curl x", "c\\\nurl x", "$'curl' x",
+    "$'cu\\x72l' x", "CURL x", "$'\\143url' x", "$'\\u0063url'", '$"curl" x', "cur'l' x", "/usr/bin/curl x",
+    "../bin/curl", "./curl", "~/bin/curl x", '"$HOME"/bin/curl', "$HOME/curl", "/usr//bin/./curl",
+    "{curl,x}", "c{url,} x", "curl${IFS}x", "curl$IFS-s", "curl\tx", "x=curl; $x y", 'x=curl; "$x" y',
+    "x=cu; ${x}rl y", "x=cu y=rl; $x$y z", "x='curl y'; $x", 'x=(curl y); "${x[@]}"', "x=ls; x=curl; $x",
+    "for c in ls curl; do $c x; done", "$UNSET/curl", "git p''ush", "git -C x push", "git --no-pager push",
+    "git -c a=b -C x push --force", "git {push,x}", "git $'push'", "x=push; git $x", "git --git-dir=x push",
+    "git pu\\sh", "bash curl", ". ./curl", "python3 ./curl", "python -m curl", "! curl", "f() { curl; }",
+    "curl()\n{ :; }; curl", "curl", "[[ a ]] || curl", "x=y curl", "curl;", "curl&", "curl|x", "(curl)",
+    "$(curl)", "curl>x", "curl<x", "if curl; then :; fi", "echo a;curl", "A=b git push", "git\tpush",
+    "git 2>x push", "<x git >y push",
+]  # fmt: skip
+UNTOLD = [
+    "$x y", '"$x" y', "$(echo curl) x", "`echo curl` x", "${x:-curl} y", "${x} y", "$1 y", '"$@"', "$x$y",
+    "cu$x y", "c${x-}url y", "c$()url", "cu``rl", "/bin/c?rl x", "c*l x", "/usr/bin/[c]url x", "/bin/r? x",
+    "cur? x", "*/curl*", "git $x", "git pu$x", 'git "$x"', "git p*", "x=$(y); git -C $x status", "git $(x)",
+    "sudo $x", "env $x y", "nice $x", "ls | xargs $x", 'eval "$x"', "eval $(x)", 'bash -c "$x"',
+    'bash -c "ls $x"', "bash $x", "bash <(x)", "source <(x)", ". $x", "x | bash", "x | sh -s y",
+    "x | sudo bash", "bash < x", "bash <<< $x", "bash <<E\n$x\nE", "echo x | xargs env",
+    "echo x | xargs -I{} sh -c {}", "xargs sh", "xargs git", "find . -exec {} \\;",
+    "find /usr/bin -name curl -exec {} x \\;", "timeout 5 $x", "x=y; x=$(z); $x", "read x; $x",
+    "read x <<< curl; $x", "printf -v x curl; $x", 'set -- curl x; "$@"', 'f() { "$@"; }; f curl x',
+    "while read c; do $c; done < x", "x+=curl; $x", "IFS=_; x=curl_y; $x", "declare -n x=y; $x",
+    "x='a[$(curl y)]'; ((x))", "[[ -v 'a[$(curl)]' ]]", "test -v 'a[`curl`]'", "printf -v 'a[$(curl)]' x",
+    "PS4='$(curl)'; set -x", "x='$(curl)'; echo ${x@P}", "let 'a[$(curl)]'",
+    "python -c 'import os; os.system(\"curl x\")'", "perl -e 'exec \"curl\"'",
+    "awk 'BEGIN { system(\"curl x\") }'", "python3 <<E\nos.system('git push')\nE",
+    "cat > x.py <<E\ncurl\nE\npython x.py", "vim -c '!curl x'", "tar --checkpoint-action=exec=curl -cf x y",
+    "tar -I 'curl x' -xf y", "rsync -e 'curl x' a b", "nc -e curl", "git -c alias.x='!curl y' x",
+    "git -c core.sshCommand=curl fetch", "GIT_SSH_COMMAND=x make CC=curl", "split --filter='curl x' y",
+    "sort --compress-program=curl x", "ssh -o ProxyCommand='curl x' h", "rg --pre curl x y",
+    "make SHELL=curl", "sed 's/x/curl/e' y", "socat - EXEC:curl", "if x; then curl <<", "ls 'x", 'ls "$(',
+    "x=(a", "curl(", "((", "`", "shopt -s extglob\n@(curl|x) y", "case x in", "cat <<$x\ncurl\n$x",
+    "ls $(cat <<E\nx\nE)", "echo ${x:-'}'} \"${y:-'a'}\"", "x > y; sh y", "curl_=1; x > y; . ./y",
+    "alias x=curl", "compgen -W '$(curl)'", "\ufdd0",
+]  # fmt: skip
+SPOKEN = [
+    "ls", "echo curl", "echo 'git push'", 'echo "curl $x"', "git status", "git log push",
+    "git commit -m 'curl push'", "grep curl x", "man curl", "which curl", "command -v curl", "type curl",
+    "apt install curl", "sudo apt install -y curl", "git log --grep curl", 'git commit -am "$x"',
+    'git add "$x" *.py', 'git -C "$x" status', "git show $x", "cat curl", "ls /usr/bin/curl", "rm curl",
+    "cp curl x", "curlx", "xcurl y", "pycurl", "gitpush", "# curl", "ls # curl", ": curl",
+    "cat <<E\ncurl x\ngit push\nE", "cat <<'E'\n$(curl)\nE", "cat > x <<E\ncurl\nE", "x=curl", "curl=1",
+    "export CURL=x", "a=curl b", "echo a#curl", "echo \\#; ls", "echo $x",
+    'echo "$(date)" $((1+2)) ${y:-z} *', "for i in curl; do echo $i; done", "for curl in a; do ls; done",
+    "case curl in curl) ls;; esac", "[[ $x == curl ]]", '[ "$x" = curl ]', "test curl = x",
+    "f() { ls; }; f curl", "sudo -u x ls curl", "sudo find . -name '*'", "sudo find / -name curl",
+    "find . -name '*' -print", "find . -name curl -exec ls {} +", "xargs -n 1 ls", "ls | xargs rm",
+    "ls *.py | xargs -I{} grep curl {}", "env", "env A=curl ls", "env | grep curl", "timeout 5 make curl",
+    "nice -n 5 make", "bash x.sh curl", "bash -c 'echo curl'", "bash -c 'ls' curl", "bash --version",
+    "python x.py", "python -c 'print(1)'", "python -m pip install pycurl", "pip install x", "npm run curl",
+    "uv run pytest -k curl", "uv run pytest", "awk '/curl/ {print}' x", "sed -n '/curl/p' x",
+    "sed -i 's/wget/curl/' x", "jq '.curl' x", "cd curl && ls", "(cd curl && make)", "make -C curl",
+    "ls | tee curl", "ls > curl", "if [ -f curl ]; then ls; fi", "while read l; do echo $l; done < x",
+    "a=(curl git push)", "arr[curl]=1", "printf '%s' curl", "PY=python3; $PY -m pytest",
+    'd=$(mktemp -d) && cd "$d" && ls', '"$HOME"/bin/x', "$VIRTUAL_ENV/bin/python x", "./x$y/z",
+    "echo `date` | wc", "git diff | cat", "git log --format='%h' | head", "docker ps", "make -j$(nproc)",
+    "time make", "exec 3>x", "trap - EXIT", "ls 2>/dev/null || true", "sleep 1 & wait", "{ ls; pwd; } > x",
+    "cat <(ls) >(wc)", "read -r x", "set -euo pipefail", "bash", "echo x; bash", "git clone https://x/curl",
+    "git config user.name curl", "gh pr create --title curl", "x=$(git log); ls", "echo it\\'s; ls",
+    'ls "it\'s"', "ls 'a\"b'", "echo $'it\\'s'", 'echo "a\\"b"', "ls \\\n -l", "find . -name curl -delete",
+]  # fmt: skip
+
+
+def not_said(answer: Denial, lines: list[str], rules: str = "") -> list[tuple[str, Denial]]:
+    """The lines about which the rules say something else."""
+    found = [(line, said(line, rules)) for line in lines]
+    return [(line, other) for line, other in found if other is not answer]
+
+
+def test_a_denied_command_is_found_behind_every_form() -> None:
+    for payload in ("curl x", "git -C d push o"):
+        lines = [form.format(payload) for form in (*BEFORE, *WRAPPERS)]
+        assert not_said(Denial.YES, lines) == []
+
+
+def test_a_denied_command_is_found_in_every_script() -> None:
+    for payload in ("curl x", "ls; git push o", "</dev/null curl x", "cd x && sudo curl 'y z'"):
+        forms = [form for form in SCRIPTS if "env -" not in form or payload == "curl x"]  # env is no shell
+        lines = [form.format(shlex.quote(payload)) for form in forms]
+        assert not_said(Denial.YES, lines) == []
+
+
+def test_a_denied_command_is_known_in_every_spelling() -> None:
+    assert not_said(Denial.YES, SPELT) == []
+
+
+def test_what_may_be_a_denied_command_is_not_let_through() -> None:
+    assert not_said(Denial.MAYBE, UNTOLD, "bash(curl), bash(git push), bash(rm)") == []
+
+
+def test_what_only_speaks_of_a_denied_command_is_free() -> None:
+    assert not_said(Denial.NO, SPOKEN) == []
+
+
+def test_the_forms_can_be_nested_in_each_other() -> None:
+    for outer, inner in product(BEFORE[::9], (*WRAPPERS[::9], *BEFORE[4::11])):
+        if outer.startswith("<<") and "\n" in inner:
+            continue  # the rest of it is then no command
+        line = outer.format(inner.format("curl x"))
+        assert said(line) is not Denial.NO, line
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_may_be_denied_is_asked_about_in_every_mode_until_that_line_is_allowed(mode: str) -> None:
+    line = "/bin/r? x"
+    (rule,) = denied = parse_rules("bash(rm)")
+    for wall in (False, True):
+        rules = PermissionRules(mode, parse_rules("bash"), denied, "/w", wall=wall)  # type: ignore[arg-type]
+        verdict = judge_call("bash", [Access("run", line)], rules)
+        if mode == "dontAsk" or (mode == "plan" and not wall):
+            assert verdict.answer == "deny"
+            continue
+        assert verdict.answer == "ask" and verdict.rule == rule and verdict.prefix == exact_rule("bash", line)
+        assert verdict.why == "it cannot be told whether it runs what the rule bash(rm) denies"
+        allowed = PermissionRules(mode, (verdict.prefix,), denied, "/w", wall=wall)  # type: ignore[arg-type]
+        assert judge_call("bash", [Access("run", line)], allowed).answer == "allow"
+
+
+def test_a_line_that_is_surely_denied_is_opened_by_no_rule() -> None:
+    for allow in ("bash", "bash(=curl x; ls)", "bash(curl)"):
+        rules = PermissionRules("bypassPermissions", parse_rules(allow), RULES)
+        verdict = judge_call("bash", [Access("run", "curl x; ls")], rules)
+        assert (verdict.answer, verdict.why) == ("deny", "the rule bash(curl) denies this")
+
+
+def test_a_rule_for_one_line_does_not_make_others_doubtful() -> None:
+    assert said("$x", "bash(=curl x)") is Denial.NO
+    assert said(" curl x\n", "bash(=curl x)") is Denial.YES
+
+
+@pytest.mark.parametrize(
+    ("rule", "line", "answer"),
+    [
+        ("bash(./deploy)", "./deploy now", Denial.YES),
+        ("bash(./deploy)", "././x/../deploy", Denial.YES),
+        ("bash(./deploy)", "/w/deploy", Denial.MAYBE),
+        ("bash(./deploy)", "sh ./deploy", Denial.YES),
+        ("bash(~/bin/x)", "~/bin/x y", Denial.YES),
+        ("bash(~/bin/x)", "$HOME/bin/x y", Denial.YES),
+        ("bash(npm run *)", "npm run x", Denial.YES),
+        ("bash(npm run dep*)", "npm run $x", Denial.MAYBE),
+        ("bash(npm run dep*)", "npm --prefix a run deploy", Denial.YES),
+        ("bash(npm run dep*)", "npm run test", Denial.NO),
+        ("bash(rm -rf)", "rm -rf x", Denial.YES),
+        ("bash(rm -rf)", "rm x", Denial.NO),
+        ("bash(rm -rf)", "rm *", Denial.MAYBE),
+        ("bash(*)", "ls", Denial.YES),
+        ("bash(git push origin)", "git push $x", Denial.MAYBE),
+        ("bash(git push origin)", "git push fork", Denial.NO),
+        ("bash(git push --force)", "git push -u --force x", Denial.YES),
+        ("bash(sudo)", "x; sudo ls", Denial.YES),
+        ("bash(sudo rm)", "sudo -u x rm y", Denial.YES),
+        ("bash(time)", "time ls", Denial.YES),
+        ("bash([)", "[ a ]", Denial.YES),
+        ("bash(Make)", "make", Denial.YES),
+    ],
+)
+def test_the_words_of_a_rule_are_compared_one_by_one(rule: str, line: str, answer: Denial) -> None:
+    assert said(line, rule) is answer
+
+
+HUGE = [
+    "((", "(", "$(", "${", "`", "{", "[", "'", "\\", "a;", "a|", "[[ ", "$((1+", "x=$(y);", "a=$b ", "sudo ",
+    "f(){ ", "{a,b}", "~",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", HUGE)
+def test_a_huge_line_is_given_up_soon_and_not_let_through(unit: str) -> None:
+    line = (unit * 100_000)[:100_000]
+    assert len(read_line(line).invocations) <= 300
+    assert said(f"{line}\ncurl x") is not Denial.NO
+
+
+def test_a_text_with_characters_that_stand_for_unknown_words_is_not_let_through() -> None:
+    assert said(f"ls {SPLIT}") is Denial.MAYBE
