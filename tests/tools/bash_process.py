@@ -1,7 +1,7 @@
 """A process that runs command lines with the bash tool, to be killed, stopped and limited from outside.
 
 `bash_process.py <folder> <mode> <timeout ms> <command>...` prints a line of JSON with "ready", then one for
-each result.
+each result. The mode is namespace, subreaper or walled.
 """
 
 import asyncio
@@ -25,14 +25,17 @@ def peak() -> int:
 
 
 async def main(folder: Path, mode: str, timeout: int, commands: list[str]) -> None:
-    environ = {**os.environ, "MAKEROOM_NAMESPACE": "on" if mode == "namespace" else "off"}
+    environ = {**os.environ, "MAKEROOM_NAMESPACE": "off" if mode == "subreaper" else "on"}
     context = ToolContext(folder, folder, folder / ".task_outputs", folder / "journals", environ=environ)
     how = (await command_runner(context).supervisor()).how
-    await run_bash(BashArguments(command="true"), ToolCall(context))
+    walled = mode == "walled"
+    if walled and (await command_runner(context).wall())[0] == "namespaces":
+        how = mode
+    await run_bash(BashArguments(command="true"), ToolCall(context, walled=walled))
     before = peak()
     print(json.dumps({"ready": how}), flush=True)
     for number, command in enumerate(commands):
-        call = ToolCall(context, f"{number}.0")
+        call = ToolCall(context, f"{number}.0", walled=walled)
         result = await run_bash(BashArguments(command=command, timeout=timeout), call)
         line = {"text": result.content[0].text, "about": dict(result.about), "grown": peak() - before}
         print(json.dumps(line), flush=True)

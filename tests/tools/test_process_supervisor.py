@@ -329,7 +329,7 @@ def test_a_stopped_command_is_ended_too(shell: BashSession) -> None:
     assert not shell.survivors()
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", [*MODES, "walled"])
 def test_when_the_agent_is_killed_everything_goes_with_it(tmp_path: Path, mode: str) -> None:
     """All that the command starts holds a pipe open, whose end is waited for: /proc need not be polled.
 

@@ -16,11 +16,13 @@ import socket
 import subprocess
 import sys
 import tempfile
+import uuid
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
+from tests.tools.bash_session import survivors
 from tests.tools.restricted_process import restrict
 from tools.base import ToolContext
 from tools.jobs import DRAIN_LIMIT_S, command_runner
@@ -30,6 +32,7 @@ ESCAPES = Path(__file__).with_name("wall_escapes.py")
 NOBODY = 65534
 PLACE = Path("/mnt")
 CANNOT = 77
+MARK = f"mark-{uuid.uuid4().hex}"
 
 
 def become(who: str) -> None:
@@ -174,6 +177,7 @@ async def main(who: str, kind: str = "") -> None:
                 "unchanged": before == after,
                 "cache": (home / ".cache/built").read_text()
                 + " ".join(path.name for path in (home / ".cache").iterdir()),
+                "survivors": survivors(MARK),
                 "record": (project / ".transcripts/1.jsonl").read_text(),
             }
         )
