@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from . import CANNOT_ENCLOSE
+from .memory_limit import make_memory_group, remove_memory_group
 from .sandbox import contain
 from .spawner import Spawner, serve_spawner
 from .wall_levels import raise_wall
@@ -29,26 +30,38 @@ def main(fd: str, folder: str, how: str) -> None:
         os._exit(CANNOT_ENCLOSE)
     end = socket.socket(fileno=int(fd))
     spawner = Spawner(end, enclosed)
-    hidden: set[str] = set()
-    spawner.raise_wall = lambda profile, wall_fd: _raise_wall(profile, wall_fd, how, hidden)
+    walls = _Walls(how)
+    spawner.raise_wall = walls.add
     try:
         plain = "subreaper" if sys.platform == "linux" else "group"
         serve_spawner(spawner, {"hello": "namespace" if enclosed else plain})
     finally:
+        remove_memory_group(walls.group)
         _remove(folder)
 
 
-def _raise_wall(profile: dict[str, Any], fd: int, how: str, hidden: set[str]) -> int:
-    """Fork a spawner of walled commands, which serves the socket `fd`; its pid, 0 where there is no wall.
+class _Walls:
+    """What the walls of a session have in common: hidden records, and the bound to their memory."""
 
-    Our records are hidden from open commands as well; those of `hidden` are already.
-    """
-    for path in profile["records"] if how == "enclose" else ():
-        if path not in hidden:
-            hide_record(path)
-            hidden.add(path)
-    with socket.socket(fileno=fd) as end:
-        return raise_wall(end, profile, how)
+    def __init__(self, how: str) -> None:
+        self.how = how
+        self.hidden: set[str] = set()
+        self.group: str | None = None
+        self.raised = False
+
+    def add(self, profile: dict[str, Any], fd: int) -> int:
+        """Fork a spawner of walled commands, which serves the socket `fd`; its pid, 0 where there is no wall.
+
+        Our records are hidden from open commands as well.
+        """
+        for path in profile["records"] if self.how == "enclose" else ():
+            if path not in self.hidden:
+                hide_record(path)
+                self.hidden.add(path)
+        if not self.raised and sys.platform == "linux":
+            self.raised, self.group = True, make_memory_group()
+        with socket.socket(fileno=fd) as end:
+            return raise_wall(end, {**profile, "group": self.group}, self.how)
 
 
 def _remove(folder: str) -> None:

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 
 from . import CANNOT_ENCLOSE, landlock
 from .bwrap_wall import exec_bwrap
+from .memory_limit import join_memory_group
 from .relay import open_listener, proxy_environment, wait_for
 from .seatbelt_profile import SANDBOX_EXEC, seatbelt_profile
 from .system_calls import (
@@ -94,6 +95,7 @@ def _become_spawner(enter: Callable[[WallRequest], WalledStart], request: WallRe
     status = CANNOT_ENCLOSE
     try:
         close_all_but(request.end.fileno(), request.writer)
+        join_memory_group(request.profile["group"])
         if sys.platform == "linux":
             call("prctl", PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         serve_walled(request, enter(request))
