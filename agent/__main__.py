@@ -11,7 +11,11 @@ from importlib import import_module  # noqa: E402
 from .version import __version__  # noqa: E402
 
 # Each is a module with `main(words) -> exit code`, imported only when its word comes first.
-SUBCOMMANDS = {"replay": "agent.replay.command", "sessions": "agent.cli.sessions_command"}
+SUBCOMMANDS = {
+    "permissions": "agent.cli.permissions_command",
+    "replay": "agent.replay.command",
+    "sessions": "agent.cli.sessions_command",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

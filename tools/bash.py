@@ -49,8 +49,12 @@ def _title(arguments: BashArguments) -> str:
 def required_access(arguments: BashArguments, context: ToolContext) -> tuple[Access, ...]:
     if arguments.job is not None or not arguments.command.strip():
         return (Access("none"),)
-    cwd = context.folder if arguments.restart else context.cwd
-    return (Access("run", _normal_line(arguments.command), cwd=str(cwd)),)
+    return (command_access(arguments.command, context.folder if arguments.restart else context.cwd),)
+
+
+def command_access(command: str, cwd: Path | str) -> Access:
+    """What a command does, as it is judged. Raises ToolError for what no shell can take."""
+    return Access("run", _normal_line(command), cwd=str(cwd))
 
 
 def _normal_line(command: str) -> str:

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 
 from agent.events import Notice
 from agent.loop.context import CompactionState, TurnContext
 from agent.loop.session_wall import SessionWall
 from agent.model_port import ModelFacts, RequestSettings
-from agent.permissions.permission_store import (
-    PermissionStore,
-    permissions_path,
-    stored_places,
-    stored_rules,
-)
-from agent.permissions.rule_syntax import Rule, parse_rules
-from agent.permissions.rules import PermissionRules
-from agent.permissions.sandbox_settings import with_entries
-from agent.permissions.surroundings import ProjectSurroundings
 from agent.session.session import Session
 from agent.session.system_prompt import MEMORY_HEAD, memory_paths, read_memory, system_prompt
 from compact.prices import prices_for
@@ -40,6 +28,7 @@ from transcripts.view import PartKind, to_json_bytes
 
 from .composition import Services
 from .hooks import CommandHooks
+from .permission_loading import home_of, permission_store
 from .setup import RunSetup
 
 MIN_OUTPUT_TOKENS = 1024  # asked for, however small the window
@@ -149,29 +138,6 @@ def overheads(settings: RequestSettings, counter: TokenCounter) -> dict[str, int
         "memory files": memory,
         "tools": counter.text(to_json_bytes([visible_definition(tool) for tool in settings.tools]).decode()),
     }
-
-
-def permission_store(setup: RunSetup) -> PermissionStore:
-    """The permission mode and rules to begin with; what was allowed for good is read as it is now."""
-    options, config = setup.options, setup.config
-    path = permissions_path(config.user_dir, setup.folder)
-    configured = [rule for rule in config.allow if rule.origin != str(path)]
-    allow = (*configured, *stored_rules(path), *_from_flag("--allowedTools", options.allowed_tools))
-    deny = (*config.deny, *_from_flag("--disallowedTools", options.disallowed_tools))
-    environ = filter_environment(setup.environ, config.pass_env)
-    reading = ProjectSurroundings(str(setup.folder), environ)
-    folder, home = str(setup.folder), str(home_of(setup.environ))
-    rules = PermissionRules(setup.mode, allow, deny, folder, home, reading=reading)
-    return PermissionStore(rules, path, sandbox=with_entries(setup.sandbox, stored_places(path)))
-
-
-def home_of(environ: Mapping[str, str]) -> Path:
-    """The person's home, a real path."""
-    return Path(environ.get("HOME") or Path.home()).resolve()
-
-
-def _from_flag(flag: str, texts: Sequence[str]) -> list[Rule]:
-    return [replace(rule, origin=flag) for text in texts for rule in parse_rules(text)]
 
 
 def shows(folded: Folded, seq: int) -> bool:

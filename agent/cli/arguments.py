@@ -24,6 +24,7 @@ exit codes:
   143 terminated
 
 other commands:
+  makeroom permissions check   how command lines would be judged
   makeroom replay FILE...      what a compaction policy would cost on recorded sessions
   makeroom sessions            list, show, search and export sessions
 """

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,15 +39,13 @@ makeroom needs a model to talk to. One of these will do:
 
 def run(options: Options) -> int:
     """Run the program to its end. Raises nothing; errors are one line on standard error."""
-    try:
-        setup = _setup(options)
-        if options.resume is not None or options.continue_:
-            from .session_choice import with_session  # 60 ms that a new session saves
+    return with_errors_told(partial(_begin, options))
 
-            if (chosen := with_session(setup)) is None:
-                return 0
-            setup = chosen
-        return _run(setup)
+
+def with_errors_told(action: Callable[[], int]) -> int:
+    """The exit code of an action; an error of it is one line on standard error."""
+    try:
+        return action()
     except (AgentError, StoreError) as error:
         masks = SecretMasks(secret_values(os.environ))  # an error may quote a variable or an address
         sys.stderr.write(f"makeroom: {escaped(masks.all(str(error)))}\n")
@@ -55,7 +54,19 @@ def run(options: Options) -> int:
         return 130
 
 
-def _setup(options: Options) -> RunSetup:
+def _begin(options: Options) -> int:
+    setup = run_setup(options)
+    if options.resume is not None or options.continue_:
+        from .session_choice import with_session  # 60 ms that a new session saves
+
+        if (chosen := with_session(setup)) is None:
+            return 0
+        setup = chosen
+    return _run(setup)
+
+
+def run_setup(options: Options) -> RunSetup:
+    """What the options ask for, in the folder that they name. Raises UsageError and ConfigError."""
     try:
         folder = Path(options.folder or "").resolve()
         os.chdir(folder)

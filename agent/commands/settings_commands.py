@@ -10,10 +10,13 @@ from agent.app.controller import Controller
 from agent.app.options import EFFORTS
 from agent.events import CommandOutput, Event, Notice
 from agent.formatting import shorten
+from agent.permissions.explanation import explanation
 from agent.permissions.permission_store import SESSION_ORIGIN, PermissionStore
 from agent.permissions.rule_syntax import Rule, parse_rules
 from agent.permissions.rules import MODES
 from agent.ports import HookEvent
+from tools.base import ToolError
+from tools.bash import command_access
 from transcripts.masking import mask
 
 FLAG_SETTINGS = ("model", "effort", "context_window", "permission_mode")  # that a flag may set as well
@@ -80,14 +83,17 @@ async def set_permissions(controller: Controller, argument: str) -> Event | None
     """Show the permission mode and rules, and where each was set.
 
     `mode NAME` changes the mode, `allow RULE` and `deny RULE` add a rule for this session,
-    `remove RULE` removes one.
+    `remove RULE` removes one, `explain LINE` tells what becomes of a command line, and why.
     """
     store = controller.in_use[1].permissions
     verb, _, rest = argument.partition(" ")
     try:
+        if verb == "explain" and rest.strip():
+            access = command_access(rest.strip(), controller.in_use[1].tool_context.cwd)
+            return CommandOutput("\n".join(explanation("bash", access, store.rules)))
         for text in _change_permissions(store, verb, rest.strip()):
             controller.emit(Notice(text))
-    except ValueError as error:
+    except (ValueError, ToolError) as error:
         return Notice(str(error), "warning")
     return CommandOutput("\n".join(_permission_lines(store)))
 
@@ -105,7 +111,7 @@ def _change_permissions(store: PermissionStore, verb: str, rest: str) -> list[st
     elif verb == "remove":
         return _remove_rules(store, rest)
     elif verb:
-        choices = "`mode NAME`, `allow RULE`, `deny RULE` and `remove RULE`"
+        choices = "`mode NAME`, `allow RULE`, `deny RULE`, `remove RULE` and `explain LINE`"
         raise ValueError(f"/permissions takes {choices}, not {verb!r}")
     return []
 

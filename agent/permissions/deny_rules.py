@@ -48,12 +48,9 @@ def forbids(rule: Rule, line: str) -> Denial:
     """Whether any command of the line is meant by a deny rule."""
     if rule.pattern is None or is_exactly(rule, line):
         return Denial.YES
-    if rule.exact:
-        return Denial.NO
-    wanted = [HOME + word[1:] if word.startswith("~/") else word for word in pattern_words(rule.pattern)]
-    if not wanted:
-        return Denial.YES
-    wanted[0] = wanted[0].casefold()
+    wanted = _wanted_words(rule)
+    if rule.exact or not wanted:
+        return Denial.NO if rule.exact else Denial.YES
     reading = read_line(line)
     found = Denial.MAYBE if reading.opaque or _is_in_code(reading, wanted) else Denial.NO
     for invocation in reading.invocations:
@@ -62,6 +59,20 @@ def forbids(rule: Rule, line: str) -> Denial:
             return said
         found = max(found, said)
     return found
+
+
+def forbids_command(rule: Rule, invocation: Invocation) -> Denial:
+    """Whether one command of a line is meant by a deny rule."""
+    if rule.pattern is None:
+        return Denial.YES
+    wanted = _wanted_words(rule)
+    return Denial.NO if rule.exact else _meant(invocation, wanted) if wanted else Denial.YES
+
+
+def _wanted_words(rule: Rule) -> Words:
+    words = pattern_words(rule.pattern or "*")
+    words = [HOME + word[1:] if word.startswith("~/") else word for word in words]
+    return [words[0].casefold(), *words[1:]] if words else []
 
 
 def _is_in_code(reading: LineReading, wanted: Words) -> bool:

@@ -9,10 +9,10 @@ not against attacks: who may run any command can hide any.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
-from .line_reading import read_line
+from .line_reading import Invocation, LineReading, read_line
 from .mass_deletion import (
     deleted_by_find,
     deleted_by_pipe,
@@ -30,15 +30,15 @@ from .system_damage import (
     runs_bomb,
     shuts_down,
 )
-from .vital_places import Places
-from .working_folder import Scene, scenes
+from .vital_places import Places, Scene, scenes
 
 _MAX_CODE_CHARS = 20_000
 _LITERAL = re.compile(r"\"((?:[^\"\\\n]|\\.){1,400})\"|'((?:[^'\\\n]|\\.){1,400})'")
 _REMOVES_TREE = re.compile(
     r"rmtree|rm_rf|rm_r\b|rmSync|removeSync|rmdirSync|remove_tree|rimraf|removedirs|deltree"
 )
-_FORKS_FOREVER = re.compile(r"\bfork\b.*\bwhile\b|\b(?:while|loop|for\s*\(;;)\b.*\bfork\b", re.DOTALL)
+_FORK = re.compile(r"\bfork\b")
+_ENDLESS = re.compile(r"\b(?:while|loop)\b|\bfor\s*\(;;")
 _Check = Callable[[Scene], str]
 # By programs: what they would do, in words that follow "it", "" where that is nothing of the kind.
 _CHECKS: tuple[_Check, ...] = (
@@ -61,31 +61,29 @@ _CHECKS: tuple[_Check, ...] = (
 def ruin_by(line: str, places: Places) -> str:
     """What the line would ruin, in words that follow "it"; "" where it is nothing of the kind."""
     reading = read_line(line)
-    for scene in scenes(reading.invocations, places):
-        for check in _CHECKS:
-            if found := check(scene):
-                return found
+    for _, found in ruinous_commands(reading, places):
+        return found
     if bombs_by_name(line):
         return "starts processes without end"
     return next(filter(None, (_ruin_by_code(text, places) for text in reading.code)), "")
 
 
+def ruinous_commands(reading: LineReading, places: Places) -> Iterator[tuple[Invocation, str]]:
+    """The commands that would ruin something, each with what it would do."""
+    for scene in scenes(reading.invocations, places):
+        found = next(filter(None, (check(scene) for check in _CHECKS)), "")
+        if found:
+            yield scene.command, found
+
+
 def _ruin_by_code(code: str, places: Places) -> str:
     """As `ruin_by`, for code of another language: its texts are looked at as command lines."""
     code = code[:_MAX_CODE_CHARS]
-    if _FORKS_FOREVER.search(code):
+    if _FORK.search(code) and _ENDLESS.search(code):
         return "starts processes without end"
     literals = [first or second for first, second in _LITERAL.findall(code)][:50]
     texts = [text for text in literals if " " in text] + [" ".join(literals)]
     if _REMOVES_TREE.search(code):
         texts += [f"rm -r {text}" for text in literals]
-    for text in texts:
-        if found := _ruin_by_text(text, places):
-            return found
-    return ""
-
-
-def _ruin_by_text(text: str, places: Places) -> str:
-    reading = read_line(text)
-    found = (check(scene) for scene in scenes(reading.invocations, places) for check in _CHECKS)
-    return next(filter(None, found), "")
+    found = (what for text in texts for _, what in ruinous_commands(read_line(text), places))
+    return next(found, "")

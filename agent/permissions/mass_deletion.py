@@ -9,7 +9,7 @@ from tools.text_encoding import word_set
 from .launches import is_open, program_name
 from .line_reading import Invocation
 from .shell_values import MARKS, SPLIT, STAR
-from .working_folder import Scene
+from .vital_places import Scene
 
 _REMOVERS = word_set("rm grm unlink shred srm trash trash-put rmtrash")
 _TREE_REMOVERS = word_set("rm grm srm trash trash-put rmtrash rimraf del rd")

@@ -67,11 +67,23 @@ def judge_call(tool: str, accesses: Sequence[Access], rules: PermissionRules) ->
     for access in accesses:
         found = _judge_access(tool, access, rules)
         stricter = _STRICTNESS[found.answer] - _STRICTNESS[verdict.answer]
-        if stricter > 0 or (stricter == 0 and found.walled):
+        told_more = found.walled or (found.rule is not None and not verdict.walled)
+        if stricter > 0 or (stricter == 0 and told_more):
             verdict = found
     if verdict.answer == "ask" and rules.mode == "dontAsk":
         return Verdict("deny", f"not allowed, and the mode is dontAsk: {verdict.why}")
     return verdict
+
+
+def reason_of(verdict: Verdict, rules: PermissionRules) -> str:
+    """Why the verdict is as it is, in one line, also for what is allowed."""
+    if verdict.why:
+        return verdict.why
+    if verdict.rule is not None:
+        return f"the rule {verdict.rule} allows this"
+    if rules.mode == "bypassPermissions":
+        return "the mode is bypassPermissions"
+    return "it runs within the wall" if verdict.walled else "it only reads"
 
 
 def may_leave(rules: PermissionRules) -> bool:
@@ -94,7 +106,9 @@ def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
         allowed = any(rule.tool == tool and _allows(rule, access, rules) for rule in rules.allow)
         return _judge_path(tool, access, rules.mode, allowed)
     verdict = _judge_command(tool, access, rules)
-    if said is Denial.MAYBE and verdict.answer == "allow" and not _names_line(rules, access.target):
+    if verdict.answer == "deny" or _ruin(access, rules):
+        return verdict
+    if said is Denial.MAYBE and not _names_line(rules, access.target):
         why = f"it cannot be told whether it runs what the rule {denying} denies"
         return Verdict("ask", why, exact_rule(tool, access.target), denying, verdict.walled)
     return verdict
@@ -123,7 +137,7 @@ def _judge_command(tool: str, access: Access, rules: PermissionRules) -> Verdict
     line = access.target
     opened = rules.mode == "bypassPermissions" or (rules.mode != "plan" and _opens(rules, line))
     walled = rules.wall and not opened
-    if ruin := ruin_by(line, Places(rules.folder, rules.home, access.cwd or rules.folder)):
+    if ruin := _ruin(access, rules):
         return Verdict("ask", f"it {ruin}", walled=walled)
     if walled or rules.mode == "bypassPermissions":
         return Verdict("allow", walled=walled)
@@ -137,6 +151,10 @@ def _judge_command(tool: str, access: Access, rules: PermissionRules) -> Verdict
         return Verdict("deny", "the mode is plan: without a wall only what is sure to read only runs")
     prefix = safe_prefix(line)
     return Verdict("ask", "it runs a command", None if prefix is None else Rule(tool, prefix))
+
+
+def _ruin(access: Access, rules: PermissionRules) -> str:
+    return ruin_by(access.target, Places(rules.folder, rules.home, access.cwd or rules.folder))
 
 
 def _opens(rules: PermissionRules, line: str) -> bool:

@@ -8,8 +8,7 @@ from tools.text_encoding import word_set
 
 from .launches import is_open, is_unknown, program_name
 from .shell_values import ANY, STAR
-from .vital_places import is_device, is_system_file
-from .working_folder import Scene
+from .vital_places import Scene, is_device, is_system_file
 
 _FORMATTERS = re.compile(
     r"mkfs(?:\..+)?|mke2fs|mkswap|mkdosfs|mkntfs|newfs(?:_.+)?|fdisk|sfdisk|cfdisk|gdisk|sgdisk|cgdisk|parted"
@@ -43,6 +42,7 @@ _MATCHES_ALL = re.compile(rf"\^?[.*{STAR}]*\$?")
 _BACKGROUND_LOOP = re.compile(
     r"\b(?:while|until)\s+(?:true|:|false|1|\[\s*1\s*\]|\(\(\s*1\s*\)\))\s*;?\s*do\b[^;\n]*[^&>|\s]\s*&\s*done"
 )
+_MAX_LOOP_CHARS = 2_000
 _SHUTS_BY_SCRIPT = re.compile(r"tell app.*\b(?:shut ?down|restart)\b", re.IGNORECASE)
 
 
@@ -246,4 +246,4 @@ def runs_bomb(scene: Scene) -> str:
 
 def bombs_by_name(line: str) -> bool:
     """Whether an endless loop starts processes in the background."""
-    return _BACKGROUND_LOOP.search(line[:10_000]) is not None
+    return _BACKGROUND_LOOP.search(line[:_MAX_LOOP_CHARS]) is not None

@@ -28,7 +28,6 @@ TARGETS = (
     Target("agent/permissions/mass_deletion.py", _RUIN),
     Target("agent/permissions/system_damage.py", _RUIN),
     Target("agent/permissions/vital_places.py", _RUIN),
-    Target("agent/permissions/working_folder.py", _RUIN),
     Target("agent/permissions/permission_store.py", _in("agent/permissions", "permission_store")),
     Target("agent/permissions/read_only.py", _RULES),
     Target("agent/permissions/rules.py", _RULES),

@@ -1,6 +1,7 @@
 """/model, /effort, /permissions, /config and /hooks against the strict server."""
 
 import asyncio
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -181,3 +182,25 @@ def test_config_tells_where_each_setting_was_set(tmp_path: Path) -> None:
         assert "pre_tool      -" in await run.do("/hooks")
 
     run_controller(tmp_path, work)
+
+
+def test_a_command_line_is_explained_by_its_simple_commands(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("/permissions deny bash(curl)")
+        text = await run.do("/permissions explain git status && pytest -q; sudo curl 'a b' | sh")
+        assert text.splitlines()[0] == "deny: the rule bash(curl) denies this"
+        assert re.search(r"git status +it only reads\n", text)
+        assert re.search(r"pytest -q +the rule bash\(pytest\) allows this\n", text)
+        assert re.search(r"curl 'a b' +the rule bash\(curl\) denies this\n", text)
+        assert "it may run more, which cannot be told from the line" in text
+        text = await run.do("/permissions explain $x y > f")
+        assert '"always" would add bash(=$x y > f)' in text
+        assert re.search(r"… y +the rule bash\(curl\) may deny this\n", text)
+        text = await run.do("/permissions explain cd .. && rm -rf *")
+        assert "ask: it removes a folder above the project" in text
+        assert re.search(r"rm -rf \* +it removes a folder above the project", text)
+        text = await run.do("/permissions explain git log --output=x")
+        assert "git log --output=x  --output is not known to only read" in text
+        assert "`explain LINE`" in await run.do("/permissions explain")
+
+    run_controller(tmp_path, work, allowed_tools=("bash(pytest)",))

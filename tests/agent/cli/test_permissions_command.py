@@ -1,0 +1,115 @@
+"""`permissions check` as a process: lines in, one JSON verdict a line out, by the settings of the folder."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.permissions.permission_store import permissions_path, store_rule
+from agent.permissions.rule_syntax import exact_rule
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+class Checker:
+    """A project and a home of its own; `check` runs the command in the project."""
+
+    def __init__(self, folder: Path) -> None:
+        self.project, self.home = folder / "project", folder / "home"
+        self.project.mkdir()
+        self.home.mkdir()
+
+    def run(self, text: str | bytes, *words: str) -> subprocess.CompletedProcess[bytes]:
+        environ = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
+        environ |= {"HOME": str(self.home), "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"}
+        argv = [sys.executable, "-m", "agent", "permissions", *words]
+        data = text if isinstance(text, bytes) else text.encode()
+        return subprocess.run(
+            argv, input=data, cwd=self.project, env=environ, capture_output=True, timeout=60
+        )
+
+    def check(self, text: str | bytes, *words: str) -> list[dict[str, Any]]:
+        done = self.run(text, "check", *words)
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture
+def checker(tmp_path: Path) -> Checker:
+    return Checker(tmp_path)
+
+
+def test_each_line_gets_one_verdict_with_all_that_is_known_about_it(checker: Checker) -> None:
+    lines = ["ls -la", "git push", "npm test", '"echo a\\nrm -rf ~"', '"no json', "", "echo é\u2028"]
+    found = checker.check("\n".join(lines), "--disallowedTools", "bash(git push)", "--wall", "off")
+    assert [set(each) for each in found] == [{"command", "verdict", "why", "rule", "always"}] * 7
+    assert [each["verdict"] for each in found] == ["allow", "deny", "ask", "ask", "ask", "allow", "ask"]
+    assert [each["command"] for each in found][3:] == ["echo a\nrm -rf ~", '"no json', "", "echo é\u2028"]
+    assert found[1]["rule"] == "bash(git push)" and found[1]["why"] == "the rule bash(git push) denies this"
+    assert found[2]["always"] == "bash(npm test)" and found[2]["rule"] is None
+    assert found[3]["why"] == "it removes a home folder" and found[3]["always"] is None
+
+
+def test_settings_stored_rules_and_flags_count_as_in_a_session(checker: Checker) -> None:
+    settings = checker.project / ".makeroom" / "settings.toml"
+    settings.parent.mkdir()
+    settings.write_text('deny = ["bash(curl)"]\npermission_mode = "dontAsk"\nallow = ["bash"]\n')
+    store_rule(
+        permissions_path(checker.home / ".config" / "makeroom", checker.project), exact_rule("bash", "a > b")
+    )
+    done = checker.run("sudo curl x\na > b\nmake x\nmake y\n", "check", "--allowedTools", "bash(make x)")
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each["verdict"] for each in found] == ["deny", "allow", "allow", "deny"]
+    assert [each["rule"] for each in found] == ["bash(curl)", "bash(=a > b)", "bash(make x)", None]
+    assert "allow is only read from your own settings" in done.stderr.decode()
+    (bypassed,) = checker.check("make y", "--yolo")
+    assert (bypassed["verdict"], bypassed["why"]) == ("allow", "the mode is bypassPermissions")
+
+
+def test_within_the_wall_nothing_is_asked_but_what_is_ruinous_or_denied(checker: Checker) -> None:
+    lines = "make\nrm -rf .git\ncurl x\n$x\n"
+    found = checker.check(lines, "--wall", "on", "--disallowedTools", "bash(curl)")
+    assert [each["verdict"] for each in found] == ["allow", "ask", "deny", "ask"]
+    assert found[0]["why"] == "it runs within the wall"
+    assert found[3]["always"] == "bash(=$x)" and found[3]["rule"] == "bash(curl)"
+    found = checker.check(lines, "--wall=off", "--permission-mode", "plan")
+    assert [each["verdict"] for each in found] == ["deny", "ask", "deny", "deny"]
+
+
+def test_what_no_shell_can_take_is_denied_and_any_bytes_are_answered(checker: Checker) -> None:
+    found = checker.check(b'"a\\u0000b"\n"\\ud800"\nls \xff\nls\r\n17\n')
+    assert [each["verdict"] for each in found] == ["deny", "deny", "deny", "allow", "ask"]
+    assert found[0]["why"] == "The command holds a NUL byte, which no shell can take."
+    assert found[3]["command"] == "ls" and found[4]["command"] == "17"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("check", "ls"), "reads command lines from standard input, not 'ls'"),
+        (("check", "--wall", "maybe"), "invalid choice: 'maybe'"),
+        (("check", "--disallowedTools", "bash()"), "write bash for all of bash"),
+        (("check", "-C", "/does/not/exist"), "name another with -C"),
+        (("list",), "it is permissions check"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(checker: Checker, words: tuple[str, ...], told: str) -> None:
+    done = checker.run("ls", *words)
+    assert done.returncode == 2 and not done.stdout
+    assert told in done.stderr.decode().splitlines()[-1]
+
+
+def test_the_help_and_a_reader_that_leaves_early(checker: Checker) -> None:
+    assert b"permissions check [--wall on|off]" in checker.run("", "--help").stdout
+    line = f"{sys.executable} -m agent permissions check | head -1"
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(checker.home)}
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {line}"],
+        input=b"ls\n" * 3_000, cwd=checker.project, env=environ, capture_output=True, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout)["verdict"] == "allow"
