@@ -33,12 +33,12 @@ def has_proc() -> bool:
     return os.path.exists("/proc/self/stat")
 
 
-def has_children() -> bool:
-    """Whether this process has any; True where the kernel does not tell."""
+def children() -> set[int] | None:
+    """The children of this process; None where the kernel does not tell."""
     me = os.getpid()
     with suppress(OSError), open(f"/proc/{me}/task/{me}/children", "rb") as file:
-        return bool(file.read().strip())
-    return True
+        return {int(pid) for pid in file.read().split()}
+    return None
 
 
 def group_lives(group: int) -> bool:

@@ -158,7 +158,7 @@ class Spawner:
 
     def tree(self, command: RunningCommand) -> set[int]:
         """Every living process that the command started, also detached, re-parented and renamed ones."""
-        if command.status is not None and not process_table.has_children():
+        if command.status is not None and self._has_no_commands():
             return set()
         known = process_table.processes()
         if not known:  # only the process group can be seen
@@ -166,6 +166,11 @@ class Spawner:
         children = [pid for pid, (parent, _) in known.items() if parent == os.getpid()]
         mine = [pid for pid in children if self.owner(pid, known[pid][1]) == command.number]
         return set(mine).union(*(process_table.descendants(pid, known) for pid in mine))
+
+    def _has_no_commands(self) -> bool:
+        """Whether every child is known to be of no command, as what holds a wall."""
+        found = process_table.children()
+        return found is not None and all(self.owners.get(pid) == 0 for pid in found)
 
     def owner(self, pid: int, session: int) -> int | None:
         """The command that a child belongs to: by its shell, its environment, its session, or the newest."""
