@@ -26,6 +26,7 @@ from . import context_commands as context
 from . import project_commands as project
 from . import session_commands as session
 from . import settings_commands as settings
+from . import system_commands as system
 from .rewind import rewind
 
 
@@ -95,8 +96,10 @@ COMMANDS: tuple[Command, ...] = (
     Command("diff", project.show_diff, (), "always"),
     Command("tasks", project.show_tasks, ("bashes", "ps"), "always"),
     Command("permissions", settings.set_permissions, ("allowed-tools",), "bare"),
+    Command("sandbox", system.show_sandbox, (), "bare"),
     Command("config", settings.show_settings, ("settings",), "always"),
     Command("hooks", settings.show_hooks, (), "always"),
+    Command("doctor", system.examine, (), "always"),
     Command("sessions", session.list_sessions, (), "always"),
     Command("resume", session.resume_session, ("continue",)),
     Command("rewind", rewind, ("undo",)),

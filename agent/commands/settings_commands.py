@@ -19,7 +19,13 @@ from tools.base import ToolError
 from tools.bash import command_access
 from transcripts.masking import mask
 
-FLAG_SETTINGS = ("model", "effort", "context_window", "permission_mode")  # that a flag may set as well
+FLAG_SETTINGS = (
+    "model",
+    "effort",
+    "context_window",
+    "permission_mode",
+    "sandbox",
+)  # that a flag may set as well
 PLAIN_SETTINGS = ("max_tokens", "cache", "base_url", "timeout", "allow", "deny", "pass_env")
 SECRET_SETTINGS = ("key", "token", "custom_headers")  # shown as set or not
 MAX_DENIED_CALLS = 5  # shown by /permissions, the newest
@@ -28,7 +34,7 @@ SettingRow = tuple[str, Any, str]  # name, value, where it was set
 
 
 async def show_status(controller: Controller, argument: str) -> Event | None:
-    """Show the model, the server, the session and the folder."""
+    """Show the model, the server, the session, the folder and what holds commands."""
     session, context = controller.in_use
     lines = [
         f"model       {context.settings.model}",
@@ -36,6 +42,7 @@ async def show_status(controller: Controller, argument: str) -> Event | None:
         f"session     {session.sid}",
         f"folder      {controller.setup.folder}",
         f"permission  {context.permissions.rules.mode}",
+        *([f"wall        {context.wall.line}"] if context.wall is not None else ()),
         f"policy      {context.compaction.settings.policy}",
         f"settings    {controller.setup.config.user_dir / 'settings.toml'}",
     ]
@@ -172,6 +179,7 @@ def _settings(controller: Controller) -> Iterator[SettingRow]:
         "model": (context.settings.model, model, "/model"),
         "effort": (controller.services.setup.options.effort, setup.options.effort, "/effort"),
         "permission_mode": (context.permissions.rules.mode, setup.mode, "Shift+Tab or /permissions"),
+        "sandbox": (context.permissions.sandbox.summary, setup.sandbox.summary, "/sandbox"),
     }
     for name in (*FLAG_SETTINGS, *PLAIN_SETTINGS, *SECRET_SETTINGS):
         value, origin = getattr(setup.config, name), setup.config.origins.get(name, "default")

@@ -34,11 +34,15 @@ class Passage:
 
 @dataclass(slots=True)
 class Leaving:
-    """The questions of one call whether it may leave the wall. `stop`: the person wants the turn to end."""
+    """The questions of one call whether it may leave the wall.
+
+    `denied` tells that it may not; `stop` that the person wants the turn to end.
+    """
 
     context: TurnContext
     emit: Emit
     call: ParsedCall
+    denied: bool = False
     stop: bool = False
 
     async def ask(self, refusal: WallRefusal) -> LeaveDecision:
@@ -61,6 +65,7 @@ class Leaving:
         return LeaveDecision("once")
 
     def _no(self, words: str) -> LeaveDecision:
+        self.denied = True
         use = self.call.use
         self.context.permissions.denied.append(
             {"tool_name": self.call.tool.name, "tool_use_id": use.id, "tool_input": dict(use.input)}

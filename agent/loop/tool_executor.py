@@ -189,6 +189,7 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
         result = await _call_tool(batch, call, call.parsed, leaving)
         result = await _with_words_of_hooks(batch.context, call, result)
     finally:
+        call = replace(call, denied=leaving.denied)
         _finish(batch, call, result, batch.context.clock.monotonic() - began)
     if leaving.stop:
         raise TurnStopped

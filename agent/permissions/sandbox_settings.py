@@ -29,12 +29,14 @@ class SandboxSettings:
     write: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
 
+    @property
+    def summary(self) -> str:
+        """The mode, and whether the project is read-only."""
+        return self.mode if self.project == "writable" else f"{self.mode}, project read-only"
+
     def __str__(self) -> str:
-        project = "" if self.project == "writable" else ", project read-only"
-        places = "".join(
-            f", {name} {' '.join(getattr(self, name))}" for name in _PLACE_ENTRIES if getattr(self, name)
-        )
-        return f"{self.mode}{project}{places}"
+        lists = ((name, " ".join(getattr(self, name))) for name in _PLACE_ENTRIES)
+        return self.summary + "".join(f", {name} {places}" for name, places in lists if places)
 
 
 def sandbox_entries(value: object) -> dict[str, Any]:

@@ -1,0 +1,132 @@
+"""Commands about what commands run in: /sandbox, /doctor."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent.app.controller import Controller
+from agent.errors import ConfigError
+from agent.events import CommandOutput, Event, Notice
+from agent.loop.session_wall import SessionWall
+from agent.permissions.rule_syntax import REACHING, parse_rules
+from agent.permissions.sandbox_settings import sandbox_entries, with_entries
+from agent.version import __version__
+from tools.wall import WallProfile, short_path
+
+PROGRAMS = ("bash", "git", "rg")  # that /doctor looks for: the first is needed, the others are of use
+MAX_SHOWN_PLACES = 6
+USAGE = (
+    "/sandbox takes auto, require or off; project read-only or project writable; write PATH, read PATH or"
+    " reach HOST, which lets that through in this project; forget PATH or forget HOST"
+)
+
+
+async def show_sandbox(controller: Controller, argument: str) -> Event | None:
+    """Show or change the wall around commands. `auto`, `require` and `off` hold for this session, as do \
+`project read-only` and `project writable`; `write PATH`, `read PATH` and `reach HOST` let something \
+through in this project from now on, `forget` takes it back."""
+    wall = controller.in_use[1].wall
+    if wall is None:
+        return Notice("this session has no commands", "warning")
+    try:
+        told = _change(wall, *argument.split(maxsplit=1)) if argument else ""
+    except ValueError as error:
+        return Notice(str(error), "warning")
+    try:
+        await wall.warm()
+    except ConfigError as error:
+        controller.emit(Notice(str(error), "warning"))
+    if told:
+        controller.emit(Notice(told))
+    return CommandOutput("\n".join(_sandbox_lines(wall)))
+
+
+def _change(wall: SessionWall, verb: str, rest: str = "") -> str:
+    """Do what was asked; what to tell of it. Raises ValueError that says what can be asked."""
+    store = wall.permissions
+    if verb in ("auto", "require", "off") and not rest:
+        store.sandbox = with_entries(store.sandbox, sandbox_entries(verb))
+    elif verb == "project":
+        store.sandbox = with_entries(store.sandbox, sandbox_entries({"project": rest}))
+    elif verb == "reach" and rest:
+        store.allow_always(*parse_rules(f"{REACHING}({rest})"))
+        return f"Commands may reach {rest} in this project from now on. It can be sent anything"
+    elif verb in ("write", "read") and rest:
+        place = _place(wall, rest)
+        sandbox_entries({verb: [place]})
+        store.let_through(verb, place)
+        return f"Commands may {verb} {short_path(place)} in this project from now on"
+    elif verb == "forget" and rest:
+        return _forget(wall, rest)
+    else:
+        raise ValueError(USAGE)
+    return ""
+
+
+def _place(wall: SessionWall, text: str) -> str:
+    path = wall.home / text[2:] if text.startswith("~/") else wall.tools.folder / text
+    if not path.exists():
+        raise ValueError(f"{text} does not exist")
+    return str(path.resolve())
+
+
+def _forget(wall: SessionWall, text: str) -> str:
+    store = wall.permissions
+    place = str((wall.home / text[2:] if text.startswith("~/") else wall.tools.folder / text).resolve())
+    rules = [rule for rule in store.rules.allow if rule.tool == REACHING and rule.pattern == text.lower()]
+    for rule in rules:
+        store.remove(rule)
+    if rules or store.close_again(place) or store.close_again(text):
+        return f"{text} is not let through any more"
+    raise ValueError(f"{text} was not let through; /sandbox lists what is")
+
+
+def _sandbox_lines(wall: SessionWall) -> Iterator[str]:
+    sandbox, profile = wall.permissions.sandbox, wall.profile()
+    yield f"wall     {wall.line}"
+    yield f"setting  {sandbox.mode}"
+    if wall.level == "none":
+        yield "         each command that is not sure to only read is asked about"
+        return
+    yield f"project  {'writable' if profile.project_writable else 'read-only'}, {_protected(profile)}"
+    caches = f"; in layers of their own: {_named(profile.caches)}" if profile.caches else ""
+    yield f"write    $TMPDIR{''.join(f', {short_path(str(place))}' for place in profile.writable)}{caches}"
+    hidden = [place for place in profile.hidden if place.is_relative_to(wall.home)]
+    also = ", ".join(short_path(place) for place in sandbox.read)
+    yield f"read     all but {_named(tuple(hidden)) or 'secrets'}{f'; also {also}' if also else ''}"
+    yield f"hosts    {', '.join(wall.hosts()) or 'none'}"
+
+
+def _protected(profile: WallProfile) -> str:
+    names = [place.relative_to(profile.folder) for place in profile.read_only]
+    return f"but for {_named(tuple(names))}" if names else "all of it"
+
+
+def _named(places: tuple[Path, ...]) -> str:
+    shown = ", ".join(short_path(str(place)) for place in places[:MAX_SHOWN_PLACES])
+    return f"{shown} and {more} more" if (more := len(places) - MAX_SHOWN_PLACES) > 0 else shown
+
+
+async def examine(controller: Controller, argument: str) -> Event | None:
+    """Look for what is missing or wrong here. Nothing is sent anywhere."""
+    rows = await asyncio.to_thread(lambda: list(_findings(controller)))
+    return CommandOutput("\n".join(f"{'ok' if good else '!!'}  {text}" for good, text in rows))
+
+
+def _findings(controller: Controller) -> Iterator[tuple[bool, str]]:
+    """(whether it is well, a line about it)"""
+    setup, (_, context) = controller.setup, controller.in_use
+    yield True, f"makeroom {__version__} in {short_path(str(setup.folder))}"
+    if context.wall is not None:
+        yield context.wall.level != "none", f"commands are walled in by: {context.wall.line}"
+    path = setup.environ.get("PATH", "")
+    for name in PROGRAMS:
+        found = shutil.which(name, path=path)
+        yield found is not None, f"{name}: {found or 'not on PATH'}"
+    yield not setup.config.warnings, f"settings: {'; '.join(setup.config.warnings) or 'as they should be'}"
+    for gap in context.checkpoints.uncovered() if context.checkpoints else ["there is no record"]:
+        yield False, f"/rewind does not cover all: {gap}"
+    yield True, f"server: {controller.services.selection.model.server}"

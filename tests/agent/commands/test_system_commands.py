@@ -1,0 +1,171 @@
+"""/sandbox and /doctor: what commands run in, and what is missing here."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.app.config import load_config
+from agent.errors import ConfigError
+from agent.events import Notice
+from agent.loop.session_wall import SessionWall
+from agent.permissions.permission_store import permissions_path, stored_places, stored_rules
+from agent.permissions.rule_syntax import Rule
+from agent.session.environment_context import END_OF_PLAN_TEXT, OPEN_TEXT, PLAN_TEXT
+from agent.session.system_prompt import WALL_TEXT
+
+from .controller_run import ControllerRun, run_controller
+
+
+def wall_of(run: ControllerRun) -> SessionWall:
+    wall = run.controller.in_use[1].wall
+    assert wall is not None
+    return wall
+
+
+def test_sandbox_shows_what_is_let_through_and_changes_it(tmp_path: Path) -> None:
+    kept = permissions_path(tmp_path / "home" / "config", tmp_path)
+    (tmp_path / "store").mkdir()
+
+    async def work(run: ControllerRun) -> None:
+        assert "setting  auto" in await run.do("/sandbox")
+        text = await run.do("/sandbox write store", "/sandbox read store", "/sandbox reach Files.Example")
+        assert "Commands may reach Files.Example in this project from now on" in text
+        assert stored_places(kept) == dict.fromkeys(("write", "read"), (str(tmp_path / "store"),))
+        assert stored_rules(kept) == (Rule("net", "files.example"),)
+        if wall_of(run).level != "none":
+            assert "hosts    files.example" in text and f"also {tmp_path / 'store'}" in text
+        text = await run.do("/sandbox forget store", "/sandbox forget files.example")
+        assert "files.example is not let through any more" in text
+        assert stored_rules(kept) == () and not any(stored_places(kept).values())
+        assert "was not let through" in await run.do("/sandbox forget store")
+        assert "project  read-only" in await run.do("/sandbox project read-only") or (
+            wall_of(run).level == "none"
+        )
+
+    run_controller(tmp_path, work)
+
+
+def test_switched_off_commands_are_asked_about_and_the_model_is_told(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("hello")
+        walled = wall_of(run).level != "none"
+        context = run.controller.in_use[1]
+        assert (WALL_TEXT in context.settings.system) is walled
+        assert "wall     none: it is switched off" in await run.do("/sandbox off")
+        assert not context.permissions.rules.wall
+        await run.do("go on", "and on")
+        assert b"".join(run.bodies()).count(OPEN_TEXT.split("\n")[-1].encode()) == int(walled)
+        if walled:
+            await run.do("/sandbox auto", "once more")
+            assert b"".join(run.bodies()).count(WALL_TEXT.split("\n")[0].encode()) == 2
+
+    run_controller(tmp_path, work)
+
+
+def test_a_change_of_the_wall_that_cannot_be_made_is_explained(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        for line, told in {
+            "/sandbox maybe": "/sandbox takes auto, require or off",
+            "/sandbox write": "/sandbox takes auto, require or off",
+            "/sandbox write absent": "absent does not exist",
+            "/sandbox write /": "no place as wide as",
+            "/sandbox project closed": "project takes one of writable, read-only",
+            "/sandbox reach 10.0.0.1": "an address is refused",
+        }.items():
+            assert told in await run.do(line)
+
+    run_controller(tmp_path, work)
+
+
+def test_status_config_and_doctor_tell_of_the_wall(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        line = wall_of(run).line
+        assert f"wall        {line}" in await run.do("/status")
+        assert f"commands are walled in by: {line}" in await run.do("/doctor")
+        assert "ok  bash: /" in run.text()
+        await run.do("/sandbox project read-only", "/config")
+        assert "auto, project read-only  (/sandbox)" in run.text()
+
+    run_controller(tmp_path, work)
+
+
+def test_plan_mode_is_told_with_each_prompt_and_its_end_once(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("hello", "/permissions mode plan", "a plan, please", "a better one")
+        assert b"".join(run.bodies()).count(PLAN_TEXT.split("\n")[0].encode()) == 2
+        await run.do("/permissions mode manual", "do it", "go on")
+        assert b"".join(run.bodies()).count(END_OF_PLAN_TEXT.encode()) == 1
+
+    run_controller(tmp_path, work)
+
+
+def home(root: Path, project: str, own: str = "") -> Path:
+    for path, text in ((root / ".makeroom", project), (root / "home" / ".config" / "makeroom", own)):
+        path.mkdir(parents=True)
+        (path / "settings.toml").write_text(text)
+    return root / "home"
+
+
+@pytest.mark.parametrize(
+    ("own", "project", "mode", "access", "ignored"),
+    [
+        ("", "sandbox = 'off'", "auto", "writable", "mode"),
+        ("sandbox = 'require'", "sandbox = 'auto'", "require", "writable", "mode"),
+        ("sandbox = 'off'", "sandbox = 'require'", "require", "writable", ""),
+        ("", "sandbox.project = 'read-only'", "auto", "read-only", ""),
+        ("sandbox.project = 'read-only'", "[sandbox]\nproject = 'writable'", "auto", "read-only", "project"),
+        (
+            "[sandbox]\nwrite = ['~/x']",
+            "[sandbox]\nwrite = ['~/y']\nread = ['~/.ssh']",
+            "auto",
+            "writable",
+            "write, read",
+        ),
+    ],
+)
+def test_a_project_can_only_tighten_the_wall(
+    tmp_path: Path, own: str, project: str, mode: str, access: str, ignored: str
+) -> None:
+    config = load_config({}, tmp_path, home(tmp_path, project, own))
+    assert (config.sandbox.mode, config.sandbox.project) == (mode, access)
+    assert config.sandbox.write == (("~/x",) if "write" in own else ()) and config.sandbox.read == ()
+    expected = [f"sandbox ({ignored}) can only be tightened by a project; ignored"] if ignored else []
+    assert [warning.partition(": ")[2] for warning in config.warnings] == expected
+
+
+def test_a_project_lets_no_host_through(tmp_path: Path) -> None:
+    config = load_config({}, tmp_path, home(tmp_path, "allow = ['net(evil.example)']"))
+    assert config.allow == () and len(config.warnings) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["sandbox = 'of'", "sandbox = true", "[sandbox]\nmodes = 'off'", "[sandbox]\nwrite = '~/x'",
+     "[sandbox]\nwrite = ['x']", "[sandbox]\nwrite = ['~/../..']", "[sandbox]\nread = ['/']"],
+)  # fmt: skip
+def test_a_mistake_in_the_setting_is_an_error(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match=r"settings\.toml: sandbox: "):
+        load_config({}, tmp_path, home(tmp_path, "", text))
+
+
+def test_the_variable_sets_the_wall_and_the_words_are_checked(tmp_path: Path) -> None:
+    empty = home(tmp_path, "", "")
+    assert load_config({"MAKEROOM_SANDBOX": "require"}, tmp_path, empty).sandbox.mode == "require"
+    with pytest.raises(ConfigError, match="MAKEROOM_SANDBOX='x'"):
+        load_config({"MAKEROOM_SANDBOX": "x"}, tmp_path, empty)
+
+
+def test_without_a_wall_the_start_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def none(self: object) -> tuple[str, str]:
+        return "none", "the kernel is too old"
+
+    monkeypatch.setattr("tools.jobs.CommandRunner.wall", none)
+
+    async def work(run: ControllerRun) -> None:
+        await run.controller.prompt("hello")  # the wall is known by then
+        told = [event.text for event in run.emitted(Notice)]
+        assert any("not walled in here (the kernel is too old)" in text for text in told)
+        assert "wall        none: the kernel is too old" in await run.do("/status")
+        assert "!!  commands are walled in by: none" in await run.do("/doctor")
+
+    run_controller(tmp_path, work)

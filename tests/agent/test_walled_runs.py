@@ -1,0 +1,82 @@
+"""Whole runs of the program with walled commands: what a script sees of a refusal, and of a missing wall."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agent.app.config import load_config
+from agent.app.setup import RunSetup
+from agent.cli.arguments import parse
+from agent.cli.launch import run
+from agent.errors import ConfigError
+from agent.permissions.rule_syntax import parse_rules
+from tests.agent.ui.headless_run import credentials, run_headless
+from tests.strict_api.reply import Reply, calls
+from tests.strict_api.scripted_model import ScriptedModel
+from tests.strict_api.server import Server
+
+LINE = "git config user.name 'A (b) C'"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    environ = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null"}
+    subprocess.run(["git", "init", "-q", tmp_path / "app"], check=True, env=environ)
+    return tmp_path / "app"
+
+
+def done(folder: Path, *flags: str) -> tuple[int, dict[str, object], str]:
+    """(exit code, the result line, what the model was told) of a run that runs LINE."""
+    model = ScriptedModel([Reply((calls("bash", command=LINE),)), "done"])
+    with Server(model) as server:
+        ended = run_headless(folder, server, "go", "--output-format", "stream-json", *flags)
+        assert list(server.refused) == []
+    lines = [json.loads(line) for line in ended.stdout.splitlines()]
+    told = [str(line["message"]["content"]) for line in lines if line["type"] == "user"]
+    return ended.returncode, lines[-1], told[-1]
+
+
+def test_a_script_is_told_which_rule_would_let_the_line_out(repository: Path) -> None:
+    code, result, told = done(repository)
+    if "walled off" not in told:
+        pytest.skip("there is no wall here")
+    assert code == 4 and "nobody is there to ask" in told
+    (denial,) = result["permission_denials"]  # type: ignore[misc]
+    assert denial["tool_input"] == {"command": LINE}
+    (rule,) = parse_rules(f"open({LINE})")
+    assert f"open({LINE})".replace("'", "") in told.replace("\\", "").replace("'", "").replace('"', "")
+    code, _, told = done(repository, "--allowedTools", str(rule))
+    assert code == 0 and "walled off" not in told
+    assert "A (b) C" in (repository / ".git" / "config").read_text()
+
+
+@pytest.mark.parametrize("headless", [True, False])
+def test_a_required_wall_that_cannot_be_had_is_no_start(
+    tmp_path: Path, headless: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def none(self: object) -> tuple[str, str]:
+        return "none", "the kernel is too old"
+
+    monkeypatch.setattr("tools.jobs.CommandRunner.wall", none)
+    monkeypatch.chdir(tmp_path)
+    with Server(ScriptedModel([])) as server:
+        for name, value in credentials(tmp_path, server).items():
+            monkeypatch.setenv(name, value)
+        flags = ["-p"] if headless else ["--plain"]
+        assert run(parse([*flags, "--sandbox", "require", "go"])) == ConfigError.code
+        assert not server.requests
+    told = capsys.readouterr().err
+    assert 'sandbox is "require"' in told and "the kernel is too old" in told and told.count("\n") == 1
+
+
+def test_the_flag_wins_over_every_setting(tmp_path: Path) -> None:
+    (tmp_path / ".makeroom").mkdir()
+    (tmp_path / ".makeroom" / "settings.toml").write_text("sandbox = 'require'")
+    config = load_config({}, tmp_path, tmp_path / "home")
+    assert RunSetup(parse([]), config, tmp_path, {}).sandbox.mode == "require"
+    assert RunSetup(parse(["--sandbox", "off"]), config, tmp_path, {}).sandbox.mode == "off"
