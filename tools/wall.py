@@ -54,19 +54,26 @@ class WallProfile:
 
 @dataclass(frozen=True, slots=True)
 class WallRefusal:
-    """What the wall refused: writing or reading the path `target`, or reaching the host `target`."""
+    """What the wall refused: writing or reading the path `target`, or reaching the host `target`.
+
+    program  that was refused, where its message tells
+    folder   the project, whose paths are shown as they are below it
+    """
 
     action: Literal["write", "read", "reach"]
     target: str
-    program: str = ""  # that was refused, where its message tells
+    program: str = ""
+    folder: str = ""
 
     def __str__(self) -> str:
         """One line, such as `walled off: write ~/.cargo/registry (make)`."""
         program = f" ({self.program})" if self.program else ""
-        return f"walled off: {self.action} {short_path(self.target)}{program}"
+        return f"walled off: {self.action} {short_path(self.target, self.folder)}{program}"
 
 
-def short_path(path: str) -> str:
-    """A path with `~` for the home."""
+def short_path(path: str, folder: str = "") -> str:
+    """A path as it is below the project `folder`, or with `~` for the home."""
+    if folder and path.startswith(f"{folder}/"):
+        return path.removeprefix(f"{folder}/")
     home = str(Path.home())
     return f"~{path.removeprefix(home)}" if path == home or path.startswith(f"{home}/") else path

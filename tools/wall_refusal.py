@@ -110,7 +110,8 @@ def _refused_path(run: WalledRun, lines: Sequence[str]) -> WallRefusal | None:
                 program = _program(lines[at], run.line)
                 if action == "read" and program in _SEARCHING and path.name not in run.line:
                     continue
-                return WallRefusal("read" if action == "read" else "write", str(path), program)
+                folder = str(run.profile.folder)
+                return WallRefusal("read" if action == "read" else "write", str(path), program, folder)
     return None
 
 

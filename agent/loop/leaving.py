@@ -28,15 +28,17 @@ class Passage:
     action: str
     target: str
 
-    def __str__(self) -> str:
-        return f"{self.action} {short_path(self.target)}"
+    def shown(self, folder: str) -> str:
+        """In a few words, for a person who works in the project `folder`."""
+        return f"{self.action} {short_path(self.target, folder)}"
 
 
 @dataclass(slots=True)
 class Leaving:
     """The questions of one call whether it may leave the wall.
 
-    `denied` tells that it may not; `stop` that the person wants the turn to end.
+    `denied` tells that it may not; `stop` that the person wants the turn to end; `waited` are the seconds
+    that the answers took.
     """
 
     context: TurnContext
@@ -44,6 +46,7 @@ class Leaving:
     call: ParsedCall
     denied: bool = False
     stop: bool = False
+    waited: float = 0.0
 
     async def ask(self, refusal: WallRefusal) -> LeaveDecision:
         """What the person says to a refusal; what they let through is so when this returns."""
@@ -51,10 +54,13 @@ class Leaving:
         if not may_leave(store.rules):
             return self._no(f"the mode is {store.rules.mode}: nothing leaves the wall")
         question, passage = self._question(refusal)
+        began = self.context.clock.monotonic()
         answer = await self.context.approver.ask(question)
+        self.waited += self.context.clock.monotonic() - began
         if isinstance(answer, Deny):
             self.stop = answer.stop
-            return self._no(answer.reason or "the person said no")
+            said = f"the person said no{f', and: {answer.reason}' if answer.reason else ''}"
+            return self._no(answer.reason if answer.unattended else said)
         if answer.scope == "through" and passage is not None:
             self._let_through(passage)
             if self.context.wall is not None:
@@ -75,6 +81,7 @@ class Leaving:
     def _question(self, refusal: WallRefusal) -> tuple[PermissionQuestion, Passage | None]:
         call, wall = self.call, self.context.wall
         passage = passage_for(refusal, wall.profile(), wall.home) if wall is not None else None
+        folder = str(self.context.tool_context.folder)
         rule = opening_rule(call.access[0].target)
         reaching = passage is not None and passage.action == "reach"
         remedy = f"--allowedTools {quote(f'{REACHING}({passage.target})')}" if passage and reaching else ""
@@ -86,7 +93,7 @@ class Leaving:
             str(rule) if rule is not None else None,
             {"text": call.access[0].target},
             refused=str(refusal),
-            through=str(passage) if passage is not None else "",
+            through=passage.shown(folder) if passage is not None else "",
             remedy=remedy or ("" if rule is not None else "--sandbox off"),
         )
         return question, passage
@@ -96,12 +103,13 @@ class Leaving:
         if passage.action == "reach":
             return self._keep(Rule(REACHING, passage.target))
         store = self.context.permissions
+        shown = passage.shown(str(self.context.tool_context.folder))
         try:
             store.let_through(passage.action, passage.target)
         except (AgentError, OSError) as error:
-            self.emit(Notice(f"{passage}: for this session only, as it cannot be kept: {error}", "warning"))
+            self.emit(Notice(f"{shown}: for this session only, as it cannot be kept: {error}", "warning"))
         else:
-            self.emit(Notice(f"Commands may {passage} in this project from now on; /sandbox takes it back"))
+            self.emit(Notice(f"Commands may {shown} in this project from now on; /sandbox takes it back"))
 
     def _keep(self, *rules: Rule) -> None:
         for rule in rules:

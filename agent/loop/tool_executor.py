@@ -190,7 +190,7 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
         result = await _with_words_of_hooks(batch.context, call, result)
     finally:
         call = replace(call, denied=leaving.denied)
-        _finish(batch, call, result, batch.context.clock.monotonic() - began)
+        _finish(batch, call, result, batch.context.clock.monotonic() - began - leaving.waited)
     if leaving.stop:
         raise TurnStopped
 

@@ -33,7 +33,8 @@ class DenyAll:
 
     async def ask(self, question: PermissionQuestion) -> Deny:
         remedy = question.remedy or f"--allowedTools {quote(question.prefix or question.tool)}"
-        reason = f"{question.refused or question.why}, and nobody is there to ask; {remedy} would allow it"
+        why = "" if question.refused else f"{question.why}, and "
+        reason = f"{why}nobody is there to ask; {remedy} would allow it"
         return Deny(reason, unattended=True)
 
 

@@ -110,8 +110,10 @@ def found(run: WalledRun, output: str) -> WallRefusal | None:
 def test_a_path_beyond_the_wall_is_recognised(
     run: WalledRun, output: str, action: str, target: str, program: str
 ) -> None:
-    place = str(run.cwd.parent / target)
-    assert found(run, output) == WallRefusal(action, place, program)  # type: ignore[arg-type]
+    refusal, place = found(run, output), str(run.cwd.parent / target)
+    assert refusal is not None
+    assert (refusal.action, refusal.target, refusal.program) == (action, place, program)
+    assert str(refusal).startswith(f"walled off: {action} {place.removeprefix(f'{run.cwd}/')}")
 
 
 @pytest.mark.parametrize(
@@ -181,7 +183,7 @@ def test_the_own_machine_is_within_the_wall(run: WalledRun) -> None:
 def test_a_project_that_is_read_only_refuses_its_files_too(run: WalledRun) -> None:
     closed = replace(run, profile=replace(run.profile, project_writable=False))
     refusal = found(closed, "touch: cannot touch 'new file': Read-only file system")
-    assert refusal == WallRefusal("write", str(run.cwd / "new file"), "touch")
+    assert str(refusal) == "walled off: write new file (touch)"
     assert found(run, "touch: cannot touch 'new file': Read-only file system") is None
 
 

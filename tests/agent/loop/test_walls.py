@@ -33,7 +33,7 @@ from tools.wall import WallLevel
 
 from .world import World, world
 
-QUESTION = "walled off: write {project}/.git/config (git)"
+QUESTION = "walled off: write .git/config (git)"
 
 
 def real_home() -> Path:
@@ -152,8 +152,8 @@ def test_many_changed_files_are_counted_for_the_person_and_not_told_to_the_model
 def test_what_was_refused_is_asked_about_once_and_a_no_leaves_it_so(shell: WalledWorld) -> None:
     before = shell.config
     shell.run(["git config a.b c"], Deny("use a file of your own"))
-    assert shell.asked == [QUESTION.format(project=shell.folder)]
-    assert "use a file of your own. Tell the person what you need, and do not work around" in shell.texts
+    assert shell.asked == [QUESTION]
+    assert "the person said no, and: use a file of your own. Tell the person" in shell.texts
     assert shell.notes[0].endswith(shell.asked[0])
     assert shell.config == before
     assert [call["tool_name"] for call in shell.world.context.permissions.denied] == ["bash"]
@@ -191,7 +191,7 @@ def test_each_thing_that_is_refused_is_asked_about_but_nothing_twice(
     shell.run([f"touch {outside}/a && git config a.b c"], Allow("through"), Deny())
     assert [text.split(" (")[0] for text in shell.asked] == [
         f"walled off: write ~/{outside.name}/a",
-        f"walled off: write {shell.folder}/.git/config",
+        "walled off: write .git/config",
     ]
 
 
@@ -238,7 +238,7 @@ def test_a_mode_that_changes_changes_the_wall_before_the_next_command(tmp_path: 
 def test_in_a_project_set_read_only_each_write_is_asked_about(tmp_path: Path) -> None:
     shell = WalledWorld(tmp_path / "project", sandbox=SandboxSettings(project="read-only"))
     shell.run(["touch a"], Allow("once"))
-    assert shell.asked == [f"walled off: write {shell.folder}/a (touch)"] and (shell.folder / "a").exists()
+    assert shell.asked == ["walled off: write a (touch)"] and (shell.folder / "a").exists()
 
 
 @pytest.mark.parametrize("mode", ["bypassPermissions", "manual"])
@@ -263,7 +263,7 @@ def test_what_was_refused_to_a_background_command_is_told_with_its_end(shell: Wa
 
     start(shell)
     assert shell.asked == []
-    assert f"[{QUESTION.format(project=shell.folder)}: the wall holds" in shell.texts
+    assert f"[{QUESTION}: the wall holds" in shell.texts
 
 
 def test_a_guarded_file_that_a_command_makes_is_reported(shell: WalledWorld) -> None:
