@@ -85,28 +85,30 @@ def _forget(wall: SessionWall, text: str) -> str:
 
 
 def _sandbox_lines(wall: SessionWall) -> Iterator[str]:
-    sandbox, profile = wall.permissions.sandbox, wall.profile()
+    sandbox, profile, folder = wall.permissions.sandbox, wall.profile(), str(wall.tools.folder)
     yield f"wall     {wall.line}"
     yield f"setting  {sandbox.mode}"
     if wall.level == "none":
         yield "         each command that is not sure to only read is asked about"
         return
     yield f"project  {'writable' if profile.project_writable else 'read-only'}, {_protected(profile)}"
-    caches = f"; in layers of their own: {_named(profile.caches)}" if profile.caches else ""
+    caches = f"; in layers of their own: {_named(profile.caches, folder)}" if profile.caches else ""
     yield f"write    $TMPDIR{''.join(f', {short_path(str(place))}' for place in profile.writable)}{caches}"
-    hidden = [place for place in profile.hidden if place.is_relative_to(wall.home)]
-    also = ", ".join(short_path(place) for place in sandbox.read)
-    yield f"read     all but {_named(tuple(hidden)) or 'secrets'}{f'; also {also}' if also else ''}"
+    own = (wall.home, profile.folder)
+    hidden = tuple(place for place in profile.hidden if any(map(place.is_relative_to, own)))
+    also = ", ".join(short_path(place, folder) for place in sandbox.read)
+    secrets = _named(hidden, folder) or "secrets"
+    yield f"read     all but {secrets}{f'; also {also}' if also else ''}"
     yield f"hosts    {', '.join(wall.hosts()) or 'none'}"
 
 
 def _protected(profile: WallProfile) -> str:
-    names = [place.relative_to(profile.folder) for place in profile.read_only]
-    return f"but for {_named(tuple(names))}" if names else "all of it"
+    names = _named(profile.read_only, str(profile.folder))
+    return f"but for {names}" if names else "all of it"
 
 
-def _named(places: tuple[Path, ...]) -> str:
-    shown = ", ".join(short_path(str(place)) for place in places[:MAX_SHOWN_PLACES])
+def _named(places: tuple[Path, ...], folder: str) -> str:
+    shown = ", ".join(short_path(str(place), folder) for place in places[:MAX_SHOWN_PLACES])
     return f"{shown} and {more} more" if (more := len(places) - MAX_SHOWN_PLACES) > 0 else shown
 
 
