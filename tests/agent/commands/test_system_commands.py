@@ -33,7 +33,7 @@ def test_sandbox_shows_what_is_let_through_and_changes_it(tmp_path: Path) -> Non
         assert stored_places(kept) == dict.fromkeys(("write", "read"), (str(tmp_path / "store"),))
         assert stored_rules(kept) == (Rule("net", "files.example"),)
         if wall_of(run).level != "none":
-            assert "hosts    files.example" in text and f"also {tmp_path / 'store'}" in text
+            assert "hosts    files.example" in text and "also store" in text
         text = await run.do("/sandbox forget store", "/sandbox forget files.example")
         assert "files.example is not let through any more" in text
         assert stored_rules(kept) == () and not any(stored_places(kept).values())

@@ -81,6 +81,7 @@ class WalledWorld:
         context, session = self.world.context, self.world.session
         context.tools = {"bash": TOOL}
         context.settings = replace(context.settings, tools=definitions([TOOL]))
+        context.tool_context.journals = self.folder.parent / "state" / "journals"
         context.tool_context.environ = {"PATH": os.environ["PATH"], "HOME": str(real_home())}
         store = context.permissions = self.store
         context.checkpoints = Checkpoints(self.folder, "test", lambda: session.folded.last_seq)
