@@ -14,8 +14,25 @@ from pathlib import Path
 from .guarded_paths import RECORD_FOLDERS, guarded_in_project, secrets_of_home
 from .wall import WallProfile
 
-_SYSTEM_SECRETS = ("/run", "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers.d")
-_CACHE_FOLDERS = (".cache", ".npm", ".cargo", ".m2", ".gradle", "go")
+_SYSTEM_SECRETS = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers.d")
+_CACHE_FOLDERS = [
+    ".cache",
+    ".npm",
+    ".cargo",
+    ".m2",
+    ".gradle",
+    "go",
+    ".yarn",
+    ".bun",
+    ".nuget",
+    ".ivy2",
+    ".sbt",
+    ".ccache",
+    ".pub-cache",
+    ".local/share/pnpm",
+]
+# In /run where all programs of the system are found through it: NixOS, Guix.
+_SYSTEM_PROGRAMS = ("current-system", "booted-system", "opengl-driver", "wrappers")
 _FOLDERS_OF_HOMES = ("home", "homes", "Users", "users")
 _MAX_HOMES = 200  # of other people that are hidden; each costs 0.05 ms
 _MAX_SOCKETS = 200  # that are hidden
@@ -31,16 +48,17 @@ def wall_profile(
     fixed, secret = guarded_in_project(str(folder))
     own = _own_folders(home, environ)
     hidden: list[str | Path] = [*secret, *secrets_of_home(str(home)), *_SYSTEM_SECRETS, *own]
-    hidden += [*_other_homes(home, environ), *_sockets(folder)]
+    hidden += [*_services(), *_other_homes(home, environ), *_sockets(folder)]
     caches: list[str | Path] = [os.path.join(home, name) for name in _CACHE_FOLDERS]
-    caches += [environ[name] for name in ("XDG_CACHE_HOME", "CARGO_HOME", "GOPATH") if environ.get(name)]
+    named = (environ.get(name, "") for name in ("XDG_CACHE_HOME", "CARGO_HOME", "GOPATH"))
+    caches += [path for path in named if path and not Path(path).is_relative_to(folder)]
     records = {folder / name for name in RECORD_FOLDERS} | ({outputs} if outputs else set())
     return WallProfile(
         folder=folder,
         read_only=tuple(map(Path, fixed)),
         hidden=_real(hidden),
         records=tuple(sorted(path for path in records if path.is_dir())),
-        caches=tuple(path for path in _real(caches) if not path.is_relative_to(folder)),
+        caches=_real(caches),
         cache_layers=own[1] / "cache_layers" / project_key(folder),
     )
 
@@ -55,6 +73,13 @@ def _own_folders(home: Path, environ: Mapping[str, str]) -> tuple[Path, Path]:
     settings = environ.get("XDG_CONFIG_HOME") or home / ".config"
     state = environ.get("XDG_STATE_HOME") or home / ".local" / "state"
     return Path(settings, "makeroom"), Path(state, "makeroom")
+
+
+def _services() -> list[str]:
+    """Where the sockets of running services are."""
+    if not Path("/run/current-system").exists():
+        return ["/run"]
+    return [str(path) for path in Path("/run").iterdir() if path.name not in _SYSTEM_PROGRAMS]
 
 
 def _other_homes(home: Path, environ: Mapping[str, str]) -> list[str]:

@@ -264,3 +264,46 @@ def test_an_emptied_repository_is_put_back(walled: WalledSession) -> None:
     assert walled.prints("git log --format=%s; git fsck") == "one"
     walled.runner.run(walled.commands.close())
     assert list((walled.folder.parent / "state/git_copies").iterdir()) == []
+
+
+def test_a_session_in_the_home_itself_still_keeps_its_caches_apart(walled: WalledSession) -> None:
+    walled.context.environ = {**walled.context.environ, "HOME": str(walled.folder)}
+    (walled.folder / ".cache").mkdir()
+    walled.require_wall("namespaces")
+    walled.prints("echo planted >.cache/tool; echo a >a")
+    assert (walled.folder / "a").exists()
+    assert list((walled.folder / ".cache").iterdir()) == []
+
+
+def test_a_project_within_a_cache_is_the_real_one(walled: WalledSession) -> None:
+    """As is one below GOPATH."""
+    gopath = walled.folder.parent
+    walled.context.environ = {**walled.context.environ, "GOPATH": str(gopath)}
+    walled.require_wall("namespaces")
+    walled.prints("echo a >a; echo planted >../planted")
+    assert (walled.folder / "a").exists()
+    assert not (gopath / "planted").exists()
+
+
+def test_links_of_a_project_that_lead_elsewhere_do_no_harm(walled: WalledSession) -> None:
+    for name, target in {
+        "AGENTS.md": "/",
+        ".npmrc": "nowhere",
+        ".vscode": "/etc",
+        ".env": "/etc/hostname",
+    }.items():
+        (walled.folder / name).symlink_to(target)
+    walled.require_wall("namespaces")
+    assert walled.prints("echo a >a; cat a; ls .vscode/passwd") == "a\n.vscode/passwd"
+    assert "Permission denied" in walled.prints("cat .env")
+
+
+def test_a_single_file_can_be_let_through(walled: WalledSession) -> None:
+    walled.require_wall("namespaces")
+    profile, file = walled.commands.profile, walled.home / "notes"
+    file.write_text("")
+    assert profile is not None
+    walled.runner.run(walled.commands.use_profile(replace(profile, writable=(file,), hidden=(walled.home,))))
+    assert "rm: cannot remove" in walled.prints("echo noted >~/notes; rm ~/notes")
+    assert file.read_text() == "noted\n"
+    assert walled.prints("ls ~") == "notes"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from .system_calls import NO_DEVICES, NO_SETUID, attach_mount, clone_mount, mount
+from .system_calls import NO_DEVICES, NO_SETUID, clone_mount, mount
 
 _MAX_LAYERS = 8  # of one project: sessions at the same time, and walls that were widened
 _PRIVATE = "/tmp/.caches"  # where there is no layer: gone with the session
@@ -20,8 +20,8 @@ _CACHES = {"PIP_CACHE_DIR": "cache", "UV_CACHE_DIR": "cache", "GOCACHE": "cache"
 _STORES = {"CARGO_HOME": "cargo", "GOMODCACHE": "go"}
 
 
-def reserve_layer(folder: str | None) -> tuple[str, int] | None:
-    """A free layer of the project whose layers are in `folder`: (its path, a descriptor of its mount).
+def reserve_layer(folder: str | None) -> int | None:
+    """A descriptor of the mount of a free layer of the project, whose layers are in `folder`.
 
     None where it cannot be had. It is free again when this process and its mount namespace end.
     """
@@ -34,23 +34,20 @@ def reserve_layer(folder: str | None) -> tuple[str, int] | None:
             lock = os.open(layer, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return layer, clone_mount(layer)
+                return clone_mount(layer)
             except OSError:
                 os.close(lock)
     return None
 
 
-def mount_caches(caches: list[str], layer: tuple[str, int] | None) -> dict[str, str]:
-    """Lay a private layer over each cache; the current folder is the stage. More environment for commands."""
+def mount_caches(caches: list[str]) -> list[str]:
+    """Lay a part of the layer, mounted in the current folder, over each cache; those where that went well."""
     mounted = []
-    if layer is not None:
-        os.mkdir("layer")
-        attach_mount(layer[1], "layer")
-        for path in caches:
-            with suppress(OSError):
-                mount_overlay(path, os.path.join("layer", path.strip("/").replace("/", "-")))
-                mounted.append(path)
-    return private_caches(caches, mounted)
+    for path in caches:
+        with suppress(OSError):
+            mount_overlay(path, os.path.join("layer", path.strip("/").replace("/", "-")))
+            mounted.append(path)
+    return mounted
 
 
 def mount_overlay(path: str, upper: str) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from .cache_layers import mount_caches, mount_overlay, reserve_layer
+from .cache_layers import mount_caches, mount_overlay, private_caches, reserve_layer
 from .system_calls import (
     BIND,
     NO_DEVICES,
@@ -51,41 +51,69 @@ def build_tree(profile: dict[str, Any]) -> dict[str, str]:
     """
     mount(None, "/", None, PRIVATE | RECURSIVE)  # what the person mounts later does not appear here, writable
     layer = reserve_layer(profile["cache_layers"])
-    open_places = {place: clone_mount(place) for place in _needed_places(profile)}
+    places = _take_places(profile)
     devices = {name: clone_mount(f"/dev/{name}") for name in _DEVICES if os.path.exists(f"/dev/{name}")}
-    private = clone_mount(profile["private"])
     set_mount("/", READ_ONLY)
-    set_mount(private, READ_ONLY)
-    if not profile["project_writable"]:
-        set_mount(open_places[profile["folder"]], READ_ONLY)
-    places = {profile["private"]: private, **open_places}
+    _set_read_only(profile, places)
     hidden = _existing(profile["hidden"])
     around = [path for path in hidden if any(inside(place, path) for place in places)]
     _make_stage(profile["stage"], around, list(places), devices)
+    if layer is not None:
+        attach_mount(layer, "layer")
     _mount_temporary()
-    environ = {"TMPDIR": "/tmp", **mount_caches(_existing(profile["caches"]), layer)}
-    set_mount(".", READ_ONLY, recursive=False)  # what is taken from the stage now is read-only as well
     for number, path in enumerate(around):
         mount(f"around-{number}", path, None, BIND)
-    for place, fd in places.items():
-        if not os.path.exists(place):
-            os.makedirs(place)
-        attach_mount(fd, place)
-    read_only = _existing(profile["read_only"])
-    for path in ways_to(read_only, os.path.join(profile["folder"], ".git")):
-        mount(path, path, None, BIND | RECURSIVE)
-    for path in read_only:
-        with _where_it_is():
-            _protect(path)
-    for path in (path for path in hidden if path not in around):
-        with _where_it_is():
-            mount("secret" if os.path.isdir(path) else "secret-file", path, None, BIND)
-    for path in _existing(profile["records"]):
-        mount("empty", path, None, BIND)
+        set_mount(path, READ_ONLY, recursive=False)
+    environ = {"TMPDIR": "/tmp", **_mount_places(places, _existing(profile["caches"]), layer is not None)}
+    set_mount(".", READ_ONLY, recursive=False)  # what is taken from the stage now is read-only as well
+    _mount_masks(profile, [path for path in hidden if path not in around])
     _mount_devices()
     _mount_proc()
     os.chdir("/")
     return environ
+
+
+def _take_places(profile: dict[str, Any]) -> dict[str, int]:
+    """The project, what else is writable and our private folder, as they are now; outer ones first."""
+    paths = {profile["folder"], profile["private"], profile["scratch"], *profile["writable"]}
+    if "/" in paths:
+        raise OSError(0, "the root folder cannot be writable")
+    found = sorted(path for path in paths if os.path.isdir(path) or os.path.isfile(path))
+    return {path: clone_mount(path) for path in found}
+
+
+def _set_read_only(profile: dict[str, Any], places: dict[str, int]) -> None:
+    set_mount(places[profile["private"]], READ_ONLY)
+    if not profile["project_writable"]:
+        set_mount(places[profile["folder"]], READ_ONLY)
+
+
+def _mount_places(places: dict[str, int], caches: list[str], layered: bool) -> dict[str, str]:
+    """Mount the places, and the layers of caches below or above them; more environment for commands."""
+    outer = [cache for cache in caches if any(inside(place, cache) for place in places)]
+    mounted = mount_caches(outer) if layered else []
+    for place, fd in places.items():
+        if not os.path.lexists(place):
+            _make_way(place, place)
+        attach_mount(fd, place)
+    mounted += mount_caches([cache for cache in caches if cache not in outer]) if layered else []
+    return private_caches(caches, mounted)
+
+
+def _mount_masks(profile: dict[str, Any], hidden: list[str]) -> None:
+    """Keep from changes what steers programs, hide secrets, show nothing in our records."""
+    read_only = _existing(profile["read_only"])
+    for path in ways_to(read_only, os.path.join(profile["folder"], ".git")):
+        mount(path, path, None, BIND | RECURSIVE)
+    for path in read_only:
+        if inside(os.path.realpath(path), profile["folder"]):  # else it is read-only as it is
+            with _where_it_is():
+                _protect(path)
+    for path in hidden:
+        with _where_it_is():
+            mount("secret" if os.path.isdir(path) else "secret-file", path, None, BIND)
+    for path in _existing(profile["records"]):
+        mount("empty", path, None, BIND)
 
 
 def hide_record(path: str) -> None:
@@ -95,26 +123,21 @@ def hide_record(path: str) -> None:
         mount("tmpfs", path, "tmpfs", flags, "mode=0555,size=4k")
 
 
-def _needed_places(profile: dict[str, Any]) -> list[str]:
-    """The project and what else is writable, outer ones first: what is mounted later lies above."""
-    places = {profile["folder"], profile["scratch"], *profile["writable"]}
-    if "/" in places:
-        raise OSError(0, "the root folder cannot be writable")
-    return sorted(place for place in places if os.path.isdir(place) or os.path.isfile(place))
-
-
 def _make_stage(folder: str, around: list[str], places: list[str], devices: dict[str, int]) -> None:
     """Mount the stage, prepare on it what is needed, and make it the current folder."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     size = min(memory // 4, MAX_TEMPORARY_BYTES)
     mount("tmpfs", folder, "tmpfs", NO_SETUID | NO_DEVICES, f"mode=0700,size={size}")
     os.chdir(folder)
-    for name, mode in {"secret": 0, "empty": 0o555, "tmp": 0o1777, "var-tmp": 0o1777}.items():
+    for name, mode in {"secret": 0, "empty": 0o555, "layer": 0o700, "tmp": 0o1777, "var-tmp": 0o1777}.items():
         os.mkdir(name)
         os.chmod(name, mode)
     _make_file("secret-file", 0)
     for number, path in enumerate(around):
-        _make_shell(f"around-{number}", [place[len(path) :] for place in places if inside(place, path)])
+        os.mkdir(f"around-{number}")
+        for place in places:
+            if inside(place, path):
+                _make_way(f"around-{number}{place[len(path) :]}", place)
     for name in ("pts", "shm", "mqueue"):
         os.makedirs(f"devices/{name}")
     for name, target in _DEVICE_LINKS.items():
@@ -128,11 +151,13 @@ def _make_file(path: str, mode: int) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, mode))
 
 
-def _make_shell(name: str, places: list[str]) -> None:
-    """A folder that holds the way to some places and nothing else, to be shown instead of another."""
-    os.mkdir(name)
-    for place in places:
-        os.makedirs(name + place, exist_ok=True)
+def _make_way(path: str, like: str) -> None:
+    """Make an empty folder or file on which something like the other can be mounted."""
+    if os.path.isfile(like):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        _make_file(path, 0o600)
+    else:
+        os.makedirs(path, exist_ok=True)
 
 
 def _mount_temporary() -> None:
