@@ -49,6 +49,7 @@ _PROGRAM_VARIABLE = re.compile(
 )
 _SPLIT_STRING = re.compile(r"-[iv0]*S(.*)|--s[a-z-]*(?:=(.*))?", re.DOTALL)
 _ENV_ESCAPE = re.compile(r"[\\$]")
+_THIS_SHELL = re.compile(r"/proc/(?:self|\d+)/exe")
 _CODE = re.compile(r"[\s(;|!'\"`]|^EXEC:|^SYSTEM:")
 _SED_EXECUTES = re.compile(r"(?:^|[;{}\n\d$/,!])\s*e(?:\s|$)|[/|,#][gIpwm\d]*e[gIpwm\d]*\s*(?:$|[;}\n])")
 _AWK_EXECUTES = re.compile(r"system|getline|\|")
@@ -61,7 +62,7 @@ def names_program(variable: str) -> bool:
 
 def is_interpreter(name: str) -> bool:
     """Whether the program runs code of another language; its name may end with a version."""
-    return name.rstrip("0123456789.") in INTERPRETERS
+    return not INTERPRETERS.isdisjoint((name, name.rstrip("0123456789.")))
 
 
 def launched_by(words: Words, stdin: str | None) -> Launch:
@@ -70,7 +71,7 @@ def launched_by(words: Words, stdin: str | None) -> Launch:
     name = program_name(words[0])
     if handler := _SPECIAL.get(name):
         handler(made, words, stdin)
-    elif name in SHELLS:
+    elif name in SHELLS or _THIS_SHELL.fullmatch(words[0]):
         run_shell(made, words, stdin)
     elif launcher := launcher_of(name):
         run_launcher(made, words, stdin, launcher)
@@ -99,6 +100,8 @@ def _run_subcommand(made: Launch, words: Words, subcommand: tuple[str, ...], ope
     """The command behind `uv run` and its like; options may stand before and behind these words."""
     for at in range(1, min(len(words), 10)):
         if tuple(words[at : at + len(subcommand)]) == subcommand:
+            if "--" in words[at:]:
+                add_commands(made, words, {words.index("--", at) + 1})
             add_commands(
                 made, words, command_starts(words, at + len(subcommand), Launcher(operands=operands))
             )
@@ -113,6 +116,9 @@ def _add_code(made: Launch, name: str, words: Words, stdin: str | None) -> None:
     language = name.rstrip("0123456789.")
     if language in FILE_RUNNERS:
         _run_program_file(made, words)
+    if language in ("make", "gmake"):
+        files = option_values(words, frozenset(("-f", "--file", "--makefile")))
+        made.unsure = made.unsure or any(map(is_open, files))
     if language in ("sed", "gsed", "awk", "gawk", "mawk", "nawk"):
         executes = _SED_EXECUTES if language.endswith("sed") else _AWK_EXECUTES
         made.code += (word for word in words[1:] if executes.search(word))
@@ -260,14 +266,29 @@ def _run_behind_option(made: Launch, words: Words, stdin: str | None) -> None:
             made.commands.append(words[at + 1 :])
 
 
+def _run_login_shell(made: Launch, words: Words, stdin: str | None) -> None:
+    """`capsh -- arguments of bash`."""
+    if "--" in words:
+        run_shell(made, ["bash", *words[words.index("--") + 1 :]], stdin)
+
+
+def _name_program(made: Launch, words: Words, stdin: str | None) -> None:
+    """`hash -p path name`."""
+    made.possible += ([value] for value in option_values(words, frozenset({"-p"})) if value)
+
+
 def _define_alias(made: Launch, words: Words, stdin: str | None) -> None:
     made.possible += (
         [*words[1:2], *found[1].split()][1:] for word in words[1:] if (found := _VALUE.fullmatch(word))
     )
 
 
-def _run_submodules(made: Launch, words: Words, stdin: str | None) -> None:
-    """`git submodule foreach script`, `git rebase --exec script`."""
+def _run_git(made: Launch, words: Words, stdin: str | None) -> None:
+    """`git submodule foreach script`, `git -c alias.x=command`."""
+    for value in option_values(words, frozenset({"-c"})):
+        name, _, text = value.partition("=")
+        if name.startswith("alias.") and not text.startswith("!"):
+            made.possible.append(["git", *text.split()])
     if "foreach" in words:
         rest = [word for word in words[words.index("foreach") + 1 :] if not word.startswith("-")]
         made.scripts.append(Script(" ".join(rest)))
@@ -298,8 +319,10 @@ _SPECIAL: dict[str, Callable[[Launch, Words, str | None], None]] = {
     "script": _run_input_later,
     "newgrp": _run_input_later,
     "nix": _run_behind_option,
+    "capsh": _run_login_shell,
+    "hash": _name_program,
     "alias": _define_alias,
-    "git": _run_submodules,
+    "git": _run_git,
     **dict.fromkeys(SCRIPT_JOINERS, _run_joined),
     **dict.fromkeys(SCRIPT_EACH, _run_each),
 }

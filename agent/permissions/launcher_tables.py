@@ -70,6 +70,7 @@ flock 1 | -wE --timeout --conflict-exit-code | -sexnuoFv --shared --exclusive --
 setarch linux32 linux64 i386 x86_64 uname26 0 | | -vRFZLXBITS3
 xargs 0 | -adEILnPs --arg-file --delimiter --max-args --max-procs --max-chars --process-slot-var | \
 -0oprtxeil --null --interactive --no-run-if-empty --verbose --exit --open-tty --replace --eof --max-lines
+script 1 | -EIOBTcmo --command --echo --log-in --log-out --log-io --log-timing --output-limit | -aefqr
 watch 0 | -nq --interval --equexit | -bcCdegprtwx --beep --color --differences --errexit --chgexit --no-title
 caffeinate 0 | -tw | -dimsu
 choom 0 | -np --adjust --pid |
@@ -81,8 +82,9 @@ uvx 0 | -pf --from --with --with-editable --with-requirements --python --index -
 sg gosu su-exec setuidgid s6-setuidgid envdir envuidgid setlock faketime 1 | |
 ltrace eatmydata catchsegv unbuffer rlwrap torsocks torify tsocks firejail bwrap numactl valgrind gdb lldb \
 dbus-run-session dbus-launch xvfb-run systemd-run systemd-inhibit prlimit cpulimit cgexec chpst softlimit \
-pgrphack pkexec run0 runuser ccache sccache distcc tini dumb-init runcon capsh entr arch nocache fakechroot \
-screen byobu dtach abduco xterm gnome-terminal konsole kitty alacritty foot corepack dotenv 0 | |
+pgrphack pkexec run0 runuser ccache sccache distcc tini dumb-init runcon entr arch nocache fakechroot \
+screen byobu dtach abduco xterm gnome-terminal konsole kitty alacritty foot corepack dotenv watchexec \
+systemd-nspawn 0 | |
 """)
 _LD_SO = Launcher(_options("--library-path --preload --audit --argv0 --inhibit-rpath --glibc-hwcaps-prepend"))
 # Programs with words of their own before the command: `words operands`, and what may follow as above.
@@ -99,7 +101,9 @@ LAUNCHING_WORDS: dict[str, tuple[tuple[tuple[str, ...], int], ...]] = {
         ("bun", "x 0,run 0"),
         ("mise", "exec 0,x 0"),
         ("docker podman nerdctl", "run 1,exec 1"),
-        ("kubectl oc lxc incus", "exec 1"),
+        ("kubectl oc lxc incus", "exec 1,run 1"),
+        ("machinectl", "shell 1"),
+        ("dotenv", "run 0"),
         ("perf", "stat 0,record 0,trace 0"),
         ("rr", "record 0"),
         ("git", "bisect run 0"),
@@ -135,14 +139,19 @@ COMMAND_OPTIONS = {
         ),
         ("rsync", "-e --rsh --rsync-path"),
         ("ssh scp sftp", "-oSJ"),
-        ("git", "-xc --exec --extcmd --upload-pack --receive-pack --open-files-in-pager --config-env"),
+        (
+            "git",
+            "-xcO --exec --extcmd --upload-pack --receive-pack --open-files-in-pager --config-env --setup"
+            " --tree-filter --index-filter --msg-filter --env-filter --commit-filter --tag-name-filter"
+            " --parent-filter",
+        ),
+        ("docker podman nerdctl", "--entrypoint"),
         ("man", "-PHs --pager --html"),
         ("split", "--filter"),
         ("sort", "--compress-program"),
         ("rg", "--pre --hostname-bin"),
         ("nc ncat netcat", "-ec --exec --sh-exec --lua-exec"),
         ("tcpdump", "-z"),
-        ("gcc g++ cc clang", "-wB"),
         ("zip", "-T --unzip-command"),
         ("watchexec nodemon chokidar onchange", "-xcd --exec --command"),
         ("cargo", "-xs"),
@@ -158,6 +167,7 @@ COMMAND_OPTIONS = {
     )
     for name in names.split()
 }
+COMMAND_OPTIONS |= dict.fromkeys(("gcc", "g++", "cc", "clang"), frozenset({"-B", "-wrapper"}))
 # Programs whose arguments, joined, are one script.
 SCRIPT_JOINERS = word_set("eval watch parallel rush sem")
 SCRIPT_EACH = word_set("hyperfine concurrently npm-run-all2")  # each of whose operands is a script

@@ -48,7 +48,10 @@ def program_name(word: str) -> str:
     """The name of a program without its folder, in lower case, as file systems may fold it; "" if unknown."""
     folder, _, name = word.rpartition("/")
     may_split = SPLIT in folder.replace(UNSET + SPLIT, "")
-    return "" if may_split or MARKS.search(name) else name.casefold()
+    known = not may_split and not MARKS.search(name)
+    return (
+        name.casefold().removesuffix(".exe").removeprefix("=") if known else ""
+    )  # zsh finds `=name` on PATH
 
 
 def is_unknown(word: str) -> bool:

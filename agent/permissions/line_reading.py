@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from .launched_commands import is_interpreter, launched_by, names_program
-from .launches import Launch, Script, is_unknown, program_name
+from .launches import Launch, Script, is_unknown, program_name, value_commands
 from .shell_grammar import read_shell_text
 from .shell_syntax import find_possible_commands
 from .shell_values import (
@@ -33,6 +33,7 @@ _SETTING_BUILTINS = frozenset(
 _FILE_COPIERS = frozenset(("cp", "mv", "ln", "install"))
 _POSITIONAL = [Assignment(name, None) for name in ("@", "*", *"0123456789")]
 _TYPING_BUILTINS = frozenset(("declare", "typeset", "local"))
+_SCRIPT_VARIABLES = frozenset(("BASH_ENV", "ENV", "PROMPT_COMMAND"))
 _EMPTY_INPUT = ("/dev/null", "/dev/zero", "/dev/full")
 
 
@@ -168,18 +169,28 @@ def _add_gathered(progress: _Progress, gathered: Gathered, scope: _Scope) -> Non
 
 
 def _add_programs(progress: _Progress, values: Values, scope: _Scope) -> None:
-    """The programs that variables such as PAGER name."""
+    """The programs that variables such as PAGER name, and the scripts that BASH_ENV names."""
     for name, known in values.items():
-        if name not in scope.values and names_program(name):
-            commands = (text.split() for text in known if text.strip() and not is_unknown(text))
-            progress.found += (
-                Invocation(tuple(words), sure=False, level=scope.level + 1) for words in commands
-            )
+        if name in scope.values or not names_program(name):
+            continue
+        for text in known:
+            if name in _SCRIPT_VARIABLES and (is_unknown(text) or _plain_path(text) in progress.written):
+                progress.opaque = True
+            if name.endswith("FLAGS"):
+                progress.code.append(text)
+            elif text.strip() and not is_unknown(text):
+                level = scope.level + 1
+                commands = (
+                    Invocation(tuple(words), sure=False, level=level) for words in value_commands(text)
+                )
+                progress.found += commands
 
 
 def _is_fed(command: RawCommand) -> bool:
     """Whether a command has an input, or gives another one its own."""
-    return command.joint in ("|", "|&") or any("<" in operator for operator, _, _ in command.redirects)
+    words = (*command.words, *(target for _, target, _ in command.redirects))
+    gives = command.joint in ("|", "|&") or any(">(" in word.source for word in words)
+    return gives or any("<" in operator for operator, _, _ in command.redirects)
 
 
 def _set_by_builtin(command: RawCommand) -> list[Assignment]:

@@ -150,7 +150,9 @@ def _read_command(source: ShellText, closing: str, level: _Level) -> bool:
             word = read_word(source)
             if not word.source or (not command.words and _WRITTEN_ASSIGNMENT.match(word.source)):
                 raise UnreadableError
-            if word.source in _RESERVED and not (command.words or command.redirects or command.assignments):
+            if word.source in _RESERVED and not (command.words or command.assignments):
+                if command.redirects:  # a program of that name, but in `$(…)` of bash 5.2 the reserved word
+                    raise UnreadableError
                 if word.source == "esac" and closing == "esac":
                     source.at = start
                     return True
