@@ -194,7 +194,7 @@ def _spawn(private: Path, how: str) -> SupervisorClient:
     ours, theirs = socket.socketpair()
     log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the supervisor
     utf8 = int(sys.getfilesystemencoding() == "utf-8")  # paths are encoded there as they are here
-    argv = [sys.executable, "-I", "-S", "-X", f"utf8={utf8}", "-c", boot("serve", "main")]
+    argv = [sys.executable, "-P", "-s", "-S", "-X", f"utf8={utf8}", "-c", boot("serve", "main")]
     argv += [str(Path(__file__).parent), str(theirs.fileno()), str(private), how]
     needed = ("LC_ALL", "LC_CTYPE", "LANG", "LD_LIBRARY_PATH", "PYTHONHOME")  # by the interpreter
     environ = {name: os.environ[name] for name in needed if name in os.environ}

@@ -397,3 +397,24 @@ def test_of_three_at_once_one_may_time_out(shell: BashSession) -> None:
     first, second, third = shell.runner.run(three())
     assert (first, third) == ("first", "third")
     assert "timed out" in second
+
+
+def test_the_supervisor_gets_what_its_interpreter_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interpreter that finds its libraries by LD_LIBRARY_PATH, and its modules by PYTHONHOME."""
+    wrapper = tmp_path / "python"
+    wrapper.write_text(
+        '#!/bin/sh\n[ "$LD_LIBRARY_PATH$PYTHONHOME" = /libraries/modules ] || exit 1\n'
+        'for word; do case "$word" in -I|-E) exit 1;; -c) break;; esac; done\n'
+        f'unset LD_LIBRARY_PATH PYTHONHOME\nexec {sys.executable} "$@"\n'
+    )
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/libraries")
+    monkeypatch.setenv("PYTHONHOME", "/modules")
+    monkeypatch.setattr(sys, "executable", str(wrapper))
+    shell = BashSession((tmp_path / "project").resolve())
+    shell.folder.mkdir()
+    assert shell.say("echo well") == "well"
+    shell.close()
+    shell.runner.close()

@@ -50,7 +50,8 @@ def exec_bwrap(profile: dict[str, Any], end: socket.socket, writer: int, hello: 
     given = json.dumps({"hello": hello, "proxy": profile["proxy"], "environ": environ})
     python = [
         sys.executable,
-        "-I",
+        "-P",
+        "-s",
         "-S",
         "-X",
         f"utf8={sys.flags.utf8_mode}",
