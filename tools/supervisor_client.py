@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from .command_socket import CommandHandle, CommandSocket, SupervisorLost
+from .old_layers import use_layers
 from .process_supervisor import CANNOT_ENCLOSE, boot
 from .wall import WallLevel, WallProfile
 
@@ -93,6 +94,8 @@ class SupervisorClient:
         if self.walled is not None:
             self.walled.retire()
             self._retired = [each for each in (*self._retired, self.walled) if each.socket.open]
+        if self._profile is None and profile.cache_layers is not None:
+            use_layers(profile.cache_layers)
         ours, theirs = socket.socketpair()
         self._profile, self.walled = profile, CommandSocket(ours)
         for name in (_SCRATCH, _STAGE):
