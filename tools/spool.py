@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from transcripts.disk import DISK, read_pieces
 from transcripts.facts import StoredOutput
 from transcripts.masking import MASK_TEXT, SecretMasks
 from transcripts.secret_forms import MIN_SECRET_CHARS
@@ -136,7 +137,7 @@ class Spool:
         wanted, number = self.path, 1
         while True:
             try:
-                fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+                fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
                 return os.fdopen(fd, "wb", buffering=0)
             except FileExistsError:
                 number += 1
@@ -171,7 +172,25 @@ class Spool:
         """Take what was held back and close the file; what comes later is kept in memory only."""
         self._filed = True
         self.flush()
+        with suppress(OSError):
+            self._put_back()
         self._close_file()
+
+    def _put_back(self) -> None:
+        """Make the file anew where the command removed or replaced it. Raises OSError."""
+        removed = self._file
+        if removed is None or self._is_in_place(removed):
+            return
+        make_outputs_folder(self.path.parent)
+        self._file = self._create_file()
+        for piece in read_pieces(DISK, removed.fileno(), 0, self.written):
+            self._file.write(piece)
+        removed.close()
+
+    def _is_in_place(self, file: BinaryIO) -> bool:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return os.path.samestat(self.path.lstat(), os.fstat(file.fileno()))
+        return False
 
     def drop(self) -> None:
         """Remove the file: the result holds all of it."""

@@ -86,6 +86,15 @@ def decode_line(line: bytes) -> tuple[Fact, str]:
     return fact_from_json(raw)
 
 
+def holds_record(data: bytes) -> bool:
+    """Whether some line of the data is a record."""
+    for line in data.splitlines():
+        with suppress(BadLine):
+            decode_line(line)
+            return True
+    return False
+
+
 def fact_from_json(raw: Any) -> tuple[Fact, str]:
     """The fact of a parsed line and its session id; an UnknownFact where its fields cannot be read.
 

@@ -47,6 +47,10 @@ class Disk:
 DISK = Disk()
 
 
+class FileEndsEarly(OSError):
+    """A file is shorter than it was."""
+
+
 @contextmanager
 def opened_fd(path: Path, flags: int, disk: Disk = DISK) -> Iterator[int]:
     """A descriptor of a file or folder for the block; a file that is made is private. Raises OSError."""
@@ -97,13 +101,13 @@ def make_private_folders(folder: Path, disk: Disk = DISK) -> None:
                 raise
 
 
-def hide_from_git(folder: Path, disk: Disk = DISK) -> None:
-    """Give a folder a .gitignore that names everything in it. Raises OSError."""
-    path = folder / ".gitignore"
-    if path.exists():
-        return
-    with suppress(FileExistsError), opened_fd(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, disk) as fd:
-        disk.write(fd, b"*\n")
+def write_ignore_files(folder: Path, disk: Disk = DISK) -> None:
+    """Have git, and the searches of rg, fd and ag, leave out everything in a folder. Raises OSError."""
+    for path in (folder / ".gitignore", folder / ".ignore"):
+        if path.exists():
+            continue
+        with suppress(FileExistsError), opened_fd(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, disk) as fd:
+            disk.write(fd, b"*\n")
 
 
 def replace_file(path: Path, data: bytes, disk: Disk = DISK) -> None:
@@ -140,9 +144,18 @@ def read_pieces(disk: Disk, fd: int, start: int, end: int) -> Iterator[bytes]:
     while start < end:
         piece = disk.read(fd, min(_PIECE_BYTES, end - start), start)
         if not piece:
-            raise OSError("the record became shorter while it was copied")
+            raise FileEndsEarly("the record became shorter while it was copied")
         yield piece
         start += len(piece)
+
+
+def has_same_start(disk: Disk, one: int, other: int, size: int) -> bool:
+    """Whether two files have the same first `size` bytes. Raises OSError."""
+    try:
+        pairs = zip(read_pieces(disk, one, 0, size), read_pieces(disk, other, 0, size), strict=True)
+        return all(a == b for a, b in pairs)
+    except FileEndsEarly:
+        return False
 
 
 def sync_folders(disk: Disk, *folders: Path) -> None:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from .disk import DISK, Disk, hide_from_git, opened_fd
+from .disk import DISK, Disk, opened_fd, write_ignore_files
 from .record_errors import RecordUnreadable, SessionInUse
 
 RECORDS_FOLDER = ".transcripts"
@@ -51,7 +51,7 @@ def ensure_private_folder(folder: Path, disk: Disk = DISK) -> None:
     if stat.S_IMODE(found.st_mode) != 0o700:
         with suppress(PermissionError):  # some file systems have no modes
             folder.chmod(0o700)
-    hide_from_git(folder, disk)
+    write_ignore_files(folder, disk)
 
 
 def acquire_lock(record: Path, disk: Disk = DISK) -> int:

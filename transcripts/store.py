@@ -9,16 +9,17 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from itertools import chain
+from contextlib import suppress
 from pathlib import Path
 
 from .codec import FORMAT_VERSION, encode_fact
-from .disk import DISK, Disk, append_whole, open_record, read_pieces, record_folders, replace_and_open
+from .disk import DISK, Disk
 from .facts import Closed, Fact, Metadata, Opened
+from .journal import Journal
 from .load import LoadedRecord, read_record
 from .masking import SecretMasks
 from .record_errors import RecordTooNew, RecordUnreadable, StoreError
-from .session_lock import acquire_lock, ensure_private_folder, holds_lock, path_of, release_lock
+from .session_lock import path_of
 
 Warn = Callable[[str], None]
 
@@ -88,6 +89,11 @@ class Store:
     def path(self) -> Path:
         return self.journal.path
 
+    @property
+    def is_written_to(self) -> bool:
+        """Whether this process has the record open: not before its first append, nor after it was closed."""
+        return self.journal.is_open
+
     def hide(self, masks: SecretMasks) -> None:
         """Let no line from now on hold the values of `masks`; the facts themselves stay as they are."""
         self._masks, self._hidden = masks, masks.encoded()
@@ -104,6 +110,21 @@ class Store:
         """Put everything so far on the disk."""
         if self.is_begun:
             self._save(durable=True)
+
+    def keep_spare(self, path: Path) -> None:
+        """Keep a second copy in `path` from now on, from which the file is put back where it is changed."""
+        with suppress(OSError):  # without it the file is still put back where it is removed
+            self.journal.keep_spare(path)
+
+    def put_back(self) -> bool:
+        """Put the file back if something else changed or removed it; whether that was so."""
+        before = self.journal.times_put_back
+        if self.is_written_to:
+            self._save(durable=False)
+            with suppress(OSError):
+                if not self.path.is_symlink():
+                    self.path.chmod(0o600)
+        return self.journal.times_put_back > before
 
     def close(self) -> None:
         """Save what is left, if need be to a temporary file, and release the lock."""
@@ -141,94 +162,6 @@ class Store:
         if self._is_failing:
             self._is_failing = False
             self._warn(f"the session is saved again, nothing is missing in {self.path}")
-
-
-class Journal:
-    """The file of a record and its lock, as its only writer sees them. Whole lines are written, or none.
-
-    When a sync fails, the kernel may have dropped what was written since the last one. Then the file is
-    copied as far as that, the lines since are written again from memory, and the copy takes its place.
-
-    whole_size         the end of the last whole line in bytes; what stands behind it is torn
-    synced_size        as far as the file is known to be on the disk
-    read_size          the size when it was read: another size means that something else wrote to it
-    ends_with_newline  whether the last whole line does
-    unsynced           the lines behind `synced_size`
-    sync_failed        `unsynced` may be lost
-    write_failed       what stands behind `whole_size` is ours and may be cut off
-    """
-
-    def __init__(self, path: Path, disk: Disk) -> None:
-        self.path = path
-        self.disk = disk
-        self.whole_size = self.synced_size = self.read_size = 0
-        self.ends_with_newline = True
-        self.unsynced: list[bytes] = []
-        self.sync_failed = self.write_failed = False
-        self._fd: int | None = None
-        self._lock: int | None = None
-
-    def lock(self) -> None:
-        """Make the folder and take the lock. Raises OSError, RecordUnreadable and SessionInUse."""
-        ensure_private_folder(self.path.parent, self.disk)
-        self._lock = acquire_lock(self.path, self.disk)
-
-    def release(self) -> None:
-        """Close the file and give the lock back."""
-        if self._fd is not None:
-            os.close(self._fd)
-        if self._lock is not None:
-            release_lock(self.path, self._lock)
-        self._fd = self._lock = None
-
-    def write(self, lines: list[bytes], durable: bool) -> None:
-        """Append lines, each with one write and taken off the list behind it; with `durable`, sync them.
-
-        Raises OSError, RecordUnreadable (something else wrote to the file) and SessionInUse. The same call
-        may be tried again.
-        """
-        fd = self._fd
-        if fd is None:
-            if self._lock is None:
-                self.lock()
-            fd = self._fd = open_record(self.path, self.disk, self.whole_size, self.read_size)
-        elif self.sync_failed or self.disk.stat(fd).st_nlink == 0:
-            fd = self._fd = self._rebuild(fd)
-        while lines:
-            size = self.disk.stat(fd).st_size
-            if size != self.whole_size and not self.write_failed:
-                raise RecordUnreadable(f"something else writes to {self.path}: nothing of that is cut off")
-            if size > self.whole_size:
-                self.disk.truncate(fd, self.whole_size)
-            line = lines[0] if self.ends_with_newline else b"\n" + lines[0]
-            self.whole_size, self.write_failed = min(size, self.whole_size), True
-            self.whole_size = append_whole(self.disk, fd, line, self.whole_size)
-            self.ends_with_newline, self.write_failed = True, False
-            self.unsynced.append(line)
-            del lines[0]
-        if durable and self.unsynced:
-            self.sync_failed = True
-            self.disk.sync(fd)
-            self.sync_failed = False
-            self.unsynced.clear()
-            self.synced_size = self.whole_size
-
-    def _rebuild(self, old: int) -> int:
-        """Put a new file in the place of one that cannot be trusted, or that was removed."""
-        ensure_private_folder(self.path.parent, self.disk)
-        old_lock = self._lock
-        if old_lock is None or not holds_lock(self.path, old_lock):
-            self._lock = acquire_lock(self.path, self.disk)
-            if old_lock is not None:
-                os.close(old_lock)
-        trusted, lines = (self.synced_size, self.unsynced) if self.sync_failed else (self.whole_size, [])
-        copied = read_pieces(self.disk, old, 0, trusted)
-        fd, size = replace_and_open(self.path, chain(copied, lines), self.disk, *record_folders(self.path))
-        os.close(old)
-        self.whole_size = self.synced_size = size
-        self.unsynced.clear()
-        self.sync_failed = self.write_failed = False
-        return fd
 
 
 def _save_elsewhere(lines: list[bytes], path: Path) -> str:

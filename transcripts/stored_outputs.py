@@ -11,10 +11,11 @@ import os
 import stat
 from pathlib import Path
 
-from .disk import DISK, Disk, hide_from_git, make_private_folders, opened_fd, replace_file, sync_folders
+from .disk import DISK, Disk, make_private_folders, opened_fd, replace_file, sync_folders, write_ignore_files
 from .facts import StoredOutput
 
 MAX_OUTPUT_FILE_BYTES = 64 << 20  # outputs are kept up to 50 MB
+OUTPUTS_TOP = ".task_outputs"  # in the project; what is in it is kept in a folder of its own
 _SYNCED_FOLDERS = 3  # whose names must last: that of the outputs, .task_outputs, and the project's
 
 
@@ -26,7 +27,7 @@ def make_outputs_folder(folder: Path, disk: Disk = DISK) -> None:
     if folder.resolve() != folder:
         raise NotADirectoryError(errno.ENOTDIR, "a link is in its place", str(folder))
     make_private_folders(folder, disk)
-    hide_from_git(folder, disk)
+    write_ignore_files(folder, disk)
 
 
 def store_output(folder: Path, name: str, text: str, disk: Disk = DISK) -> Path:
@@ -46,7 +47,10 @@ def sync_output(path: Path, disk: Disk = DISK) -> None:
 
 
 def read_output(stored: StoredOutput, folder: Path) -> str | None:
-    """A whole output from the folder of outputs; None where it is missing, elsewhere, or has changed."""
+    """A whole output from the folder of outputs; None where it is missing, elsewhere, or has changed.
+
+    What something else wrote behind it is left out.
+    """
     path = folder / Path(stored.path).name
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -54,7 +58,7 @@ def read_output(stored: StoredOutput, folder: Path) -> str | None:
             found = os.fstat(fd)
             if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_OUTPUT_FILE_BYTES:
                 return None
-            content = file.read()
+            content = file.read(stored.size)
     except OSError:
         return None
     if hashlib.sha256(content).hexdigest() != stored.sha256:

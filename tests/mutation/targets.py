@@ -49,6 +49,7 @@ TARGETS = (
     Target("tools/patch.py", _in("tools", "patch", "edit")),
     Target("compact/invariants.py", _in("compact", "invariants")),
     Target("transcripts/disk.py", _in("transcripts", "disk", "store")),
+    Target("transcripts/journal.py", _in("transcripts", "store", "store_damage", "spare_copy")),
     Target("transcripts/store.py", _in("transcripts", "store", "store_damage")),
 )
 

@@ -3,6 +3,7 @@
 import ctypes
 import hashlib
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from tools.spool import MAX_UNFILED_BYTES, Spool, StreamRedactor
 from transcripts.masking import SecretMasks
+from transcripts.stored_outputs import read_output
 
 MASKS = SecretMasks(("secret-secret-1", "secret-secret-12", "aaaaaaaab", "short"))
 
@@ -77,6 +79,21 @@ def test_where_no_file_can_be_made_none_is_made_later(tmp_path: Path) -> None:
     spool.feed(b"y")
     assert spool.stored(tmp_path) is None and not (tmp_path / "out").exists()
     assert spool.tail(2) == b"xy"
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_file_that_the_command_removes_or_replaces_is_made_anew(tmp_path: Path, is_replaced: bool) -> None:
+    spool = Spool(tmp_path / "out" / "1.txt")
+    spool.feed(b"x" * (MAX_UNFILED_BYTES + 1))
+    shutil.rmtree(tmp_path / "out")
+    if is_replaced:
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "1.txt").write_text("something else")
+    spool.feed(b"y" * MAX_UNFILED_BYTES)
+    spool.close()
+    stored = spool.stored(tmp_path)
+    assert stored is not None and (tmp_path / stored.path).stat().st_size == stored.size
+    assert read_output(stored, tmp_path / "out") == "x" * (MAX_UNFILED_BYTES + 1) + "y" * MAX_UNFILED_BYTES
 
 
 def test_what_comes_after_the_end_makes_no_second_file(tmp_path: Path) -> None:

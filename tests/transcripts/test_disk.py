@@ -16,13 +16,13 @@ from transcripts.disk import (
     Disk,
     append_line,
     append_whole,
-    hide_from_git,
     make_private_folders,
     open_record,
     read_pieces,
     replace_and_open,
     replace_file,
     sync_folders,
+    write_ignore_files,
 )
 from transcripts.record_errors import RecordUnreadable
 
@@ -86,7 +86,7 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     before = len(os.listdir("/dev/fd"))  # noqa: PTH208
     replace_file(tmp_path / "file", b"new")
     sync_folders(DISK, tmp_path)
-    hide_from_git(tmp_path)
+    write_ignore_files(tmp_path)
     append_line(tmp_path / "lines", b"x")
     assert mode(tmp_path / "lines") == 0o600
     with pytest.raises(OSError, match="Input/output"):
@@ -125,12 +125,15 @@ def test_a_folder_that_another_process_makes_meanwhile_is_taken_and_a_file_is_no
         make_private_folders(tmp_path / "file")
 
 
-def test_a_folder_is_hidden_from_git_and_a_gitignore_of_the_user_kept(tmp_path: Path) -> None:
-    hide_from_git(tmp_path)
-    assert (tmp_path / ".gitignore").read_bytes() == b"*\n" and mode(tmp_path / ".gitignore") == 0o600
-    (tmp_path / ".gitignore").write_text("mine")
-    hide_from_git(tmp_path)
-    assert (tmp_path / ".gitignore").read_text() == "mine"
+@pytest.mark.parametrize("name", [".gitignore", ".ignore"])
+def test_a_folder_is_hidden_from_git_and_searches_and_what_the_user_says_is_kept(
+    tmp_path: Path, name: str
+) -> None:
+    write_ignore_files(tmp_path)
+    assert (tmp_path / name).read_bytes() == b"*\n" and mode(tmp_path / name) == 0o600
+    (tmp_path / name).write_text("mine")
+    write_ignore_files(tmp_path)
+    assert (tmp_path / name).read_text() == "mine"
 
 
 def test_a_gitignore_that_is_made_meanwhile_is_kept(tmp_path: Path) -> None:
@@ -138,7 +141,7 @@ def test_a_gitignore_that_is_made_meanwhile_is_kept(tmp_path: Path) -> None:
         Path(path).write_text("mine")
         return DISK.open(path, flags, mode)
 
-    hide_from_git(tmp_path, replace(DISK, open=open_late))
+    write_ignore_files(tmp_path, replace(DISK, open=open_late))
     assert (tmp_path / ".gitignore").read_text() == "mine"
 
 

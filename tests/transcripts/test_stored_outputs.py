@@ -1,13 +1,15 @@
 """Stored outputs: private, whole or not there at all, and durable."""
 
 import errno
+import hashlib
 import os
 import stat
 from pathlib import Path
 
 import pytest
 
-from transcripts.stored_outputs import store_output, sync_output
+from transcripts.facts import StoredOutput
+from transcripts.stored_outputs import read_output, store_output, sync_output
 
 from .failing_disk import FailurePlan, failing_disk, short_writing_disk
 from .simulated_disk import DiskRecorder, SimulatedDisk
@@ -59,10 +61,20 @@ def test_a_file_stays_whole_when_it_cannot_be_replaced(tmp_path: Path, error: in
         except OSError as failure:
             assert failure.errno == error
         assert path.read_text() in ("first", "second")
-        assert sorted(each.name for each in tmp_path.iterdir()) == [".gitignore", "r3.txt"]
+        assert sorted(each.name for each in tmp_path.iterdir()) == [".gitignore", ".ignore", "r3.txt"]
 
 
 def test_a_half_written_output_is_removed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="only a part"):
-        store_output(tmp_path, "r3.txt", "text", short_writing_disk(FailurePlan(2, 0, ("write",)), 0.5))
+        store_output(tmp_path, "r3.txt", "text", short_writing_disk(FailurePlan(3, 0, ("write",)), 0.5))
     assert not (tmp_path / "r3.txt").exists()
+
+
+def test_what_something_else_writes_behind_an_output_is_left_out(tmp_path: Path) -> None:
+    path = store_output(tmp_path, "r3.txt", "whole")
+    stored = StoredOutput("r3.txt", hashlib.sha256(b"whole").hexdigest(), 5)
+    with path.open("a") as file:
+        file.write("# and more")
+    assert read_output(stored, tmp_path) == "whole"
+    path.write_text("wholf")
+    assert read_output(stored, tmp_path) is None

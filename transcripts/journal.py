@@ -1,0 +1,197 @@
+"""The journal: the file of one record on disk, as its only writer appends to it and keeps it whole."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+
+from .codec import holds_record
+from .disk import (
+    Disk,
+    append_whole,
+    has_same_start,
+    open_record,
+    read_pieces,
+    record_folders,
+    replace_and_open,
+)
+from .record_errors import RecordUnreadable
+from .session_lock import acquire_lock, ensure_private_folder, holds_lock, release_lock
+
+
+class SpareRecord:
+    """A second copy of a record in another file, by which a change of the record is noticed and undone.
+
+    changed_ns  the record's time of change when it was written to last
+    """
+
+    def __init__(self, fd: int, changed_ns: int) -> None:
+        self.fd = fd
+        self.changed_ns = changed_ns
+
+    def is_damaged(self, disk: Disk, record: int, size: int, may_end_torn: bool) -> bool:
+        """Whether something else changed the first `size` bytes of a record, or wrote anything behind them.
+
+        Records are not anything: where the file system has no locks, another process may add them. With
+        `may_end_torn` what stands behind is ours. Raises OSError.
+        """
+        found = disk.stat(record)
+        if (found.st_size, found.st_mtime_ns) == (size, self.changed_ns):
+            return False
+        if not has_same_start(disk, record, self.fd, size):
+            return True
+        if found.st_size > size and not may_end_torn:
+            return not holds_record(b"".join(read_pieces(disk, record, size, found.st_size)))
+        self.changed_ns = found.st_mtime_ns
+        return False
+
+
+class Journal:
+    """The file of a record and its lock, as its only writer sees them. Whole lines are written, or none.
+
+    When a sync fails, the kernel may have dropped what was written since the last one. Then the file is
+    copied as far as that, the lines since are written again from memory, and the copy takes its place. So it
+    does where the path names another file or none, as a command in the project may bring about, and from the
+    spare copy, where one is kept, if something else changed the file itself.
+
+    whole_size         the end of the last whole line in bytes; what stands behind it is torn
+    synced_size        as far as the file is known to be on the disk
+    read_size          the size when it was read: another size means that something else wrote to it
+    ends_with_newline  whether the last whole line does
+    unsynced           the lines behind `synced_size`
+    sync_failed        `unsynced` may be lost
+    write_failed       what stands behind `whole_size` is ours and may be cut off
+    times_put_back     because something else changed or removed the file
+    """
+
+    def __init__(self, path: Path, disk: Disk) -> None:
+        self.path = path
+        self.disk = disk
+        self.whole_size = self.synced_size = self.read_size = 0
+        self.ends_with_newline = True
+        self.unsynced: list[bytes] = []
+        self.sync_failed = self.write_failed = False
+        self.times_put_back = 0
+        self._fd: int | None = None
+        self._lock: int | None = None
+        self._spare: SpareRecord | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._fd is not None
+
+    def lock(self) -> None:
+        """Make the folder and take the lock. Raises OSError, RecordUnreadable and SessionInUse."""
+        ensure_private_folder(self.path.parent, self.disk)
+        self._lock = acquire_lock(self.path, self.disk)
+
+    def release(self) -> None:
+        """Close the file and give the lock back."""
+        if self._fd is not None:
+            os.close(self._fd)
+        if self._spare is not None:
+            os.close(self._spare.fd)
+        if self._lock is not None:
+            release_lock(self.path, self._lock)
+        self._fd = self._lock = self._spare = None
+
+    def keep_spare(self, path: Path) -> None:
+        """Copy the file as far as it is whole to `path`, and every line from now on. Raises OSError.
+
+        Nothing is done while there is no file, or where a spare copy is kept already.
+        """
+        if self._fd is None or self._spare is not None:
+            return
+        path.unlink(missing_ok=True)  # it may be a hard link of the record
+        spare = self.disk.open(str(path), os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            size = 0
+            for piece in read_pieces(self.disk, self._fd, 0, self.whole_size):
+                size = append_whole(self.disk, spare, piece, size)
+        except BaseException:
+            os.close(spare)
+            raise
+        self._spare = SpareRecord(spare, self.disk.stat(self._fd).st_mtime_ns)
+
+    def write(self, lines: list[bytes], durable: bool) -> None:
+        """Append lines, each with one write and taken off the list behind it; with `durable`, sync them.
+
+        Raises OSError, RecordUnreadable (something else wrote to the file) and SessionInUse. The same call
+        may be tried again.
+        """
+        fd = self._fd
+        if fd is None:
+            if self._lock is None:
+                self.lock()
+            fd = self._fd = open_record(self.path, self.disk, self.whole_size, self.read_size)
+        elif self.sync_failed or not self._is_in_place(fd) or self._is_damaged(fd):
+            fd = self._fd = self._rebuild(fd)
+        while lines:
+            size = self.disk.stat(fd).st_size
+            if size != self.whole_size and not self.write_failed:
+                raise RecordUnreadable(f"something else writes to {self.path}: nothing of that is cut off")
+            if size > self.whole_size:
+                self.disk.truncate(fd, self.whole_size)
+            line = lines[0] if self.ends_with_newline else b"\n" + lines[0]
+            self.whole_size, self.write_failed = min(size, self.whole_size), True
+            self.whole_size = append_whole(self.disk, fd, line, self.whole_size)
+            self.ends_with_newline, self.write_failed = True, False
+            self.unsynced.append(line)
+            self._add_to_spare(fd, line)
+            del lines[0]
+        if durable and self.unsynced:
+            self.sync_failed = True
+            self.disk.sync(fd)
+            self.sync_failed = False
+            self.unsynced.clear()
+            self.synced_size = self.whole_size
+
+    def _add_to_spare(self, fd: int, line: bytes) -> None:
+        if self._spare is None:
+            return
+        self._spare.changed_ns = self.disk.stat(fd).st_mtime_ns
+        with suppress(OSError):
+            if self.disk.write(self._spare.fd, line) == len(line):
+                return
+        os.close(self._spare.fd)  # a copy with a gap is of no use
+        self._spare = None
+
+    def _is_in_place(self, fd: int) -> bool:
+        """Whether the path still names the file that is written to, and the lock file is ours."""
+        try:
+            there = self.path.lstat()
+        except FileNotFoundError:  # gone; or the whole project was moved, and the file with it
+            return self.disk.stat(fd).st_nlink > 0 and not self.path.parent.parent.is_dir()
+        except NotADirectoryError:
+            return False
+        found = self.disk.stat(fd)
+        same = (found.st_dev, found.st_ino) == (there.st_dev, there.st_ino)
+        return same and (self._lock is None or holds_lock(self.path, self._lock))
+
+    def _is_damaged(self, fd: int) -> bool:
+        """Whether something else changed the file, as the spare copy tells; False where there is none."""
+        spare = self._spare
+        return spare is not None and spare.is_damaged(self.disk, fd, self.whole_size, self.write_failed)
+
+    def _rebuild(self, old: int) -> int:
+        """Put a new file in the place of one that cannot be trusted, or that was changed or removed."""
+        ensure_private_folder(self.path.parent, self.disk)
+        old_lock = self._lock
+        if old_lock is None or not holds_lock(self.path, old_lock):
+            self._lock = acquire_lock(self.path, self.disk)
+            if old_lock is not None:
+                os.close(old_lock)
+        trusted, lines = (self.synced_size, self.unsynced) if self.sync_failed else (self.whole_size, [])
+        source = self._spare.fd if self._spare is not None and self._is_damaged(old) else old
+        copied = read_pieces(self.disk, source, 0, trusted)
+        fd, size = replace_and_open(self.path, chain(copied, lines), self.disk, *record_folders(self.path))
+        os.close(old)
+        self.times_put_back += not self.sync_failed
+        self.whole_size = self.synced_size = size
+        self.unsynced.clear()
+        self.sync_failed = self.write_failed = False
+        if self._spare is not None:
+            self._spare.changed_ns = self.disk.stat(fd).st_mtime_ns
+        return fd
