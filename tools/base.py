@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -108,6 +108,22 @@ class SpawnResult:
     error: str = ""  # one line why it ended early; `text` is then the last text it wrote, if any
 
 
+class RecordsGuard(Protocol):
+    """Puts back what commands do to our records in the project; used where these are not hidden from them.
+
+    `before` and `after` are awaited around each command, `later` when one in the background has ended; `busy`
+    tells whether others go on running. `take_notes` gives the lines for the model so far.
+    """
+
+    async def before(self, busy: bool) -> None: ...
+
+    async def after(self, busy: bool) -> None: ...
+
+    async def later(self, busy: bool) -> None: ...
+
+    def take_notes(self) -> tuple[str, ...]: ...
+
+
 @dataclass(slots=True)
 class ToolContext:
     """What a session's tools work with. One value for each session; only tools change what is in it.
@@ -137,6 +153,7 @@ class ToolContext:
     pass_env: frozenset[str] = frozenset()  # variables that commands get although they look like credentials
     masks: SecretMasks = field(default_factory=SecretMasks)  # values that no stored output may hold
     locks: dict[str, Any] = field(default_factory=dict)  # real path -> asyncio.Lock: one change at a time
+    records: RecordsGuard | None = None  # None where there are no records in the project
     jobs: Any = None  # the session's tools.jobs.CommandRunner, made on first use
     spawn: Callable[[SpawnRequest], Awaitable[SpawnResult]] | None = None  # None: none can be started
 

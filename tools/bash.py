@@ -18,7 +18,8 @@ from transcripts.stored_outputs import sync_output
 from .base import Access, Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from .bash_attempts import run_attempts, spool_of, telling_why_not
 from .bash_run import CommandLimits, job_result
-from .jobs import CommandRequest, CommandRunner, command_runner
+from .command_socket import SupervisorLost
+from .jobs import CommandRequest, CommandRunner, command_runner, guard_of_records
 from .spool import Spool
 
 _DEFAULT_LIMITS = CommandLimits()
@@ -186,6 +187,23 @@ def _follow(context: ToolContext, folder: str | None) -> str | None:
     return f"[the command ended in {there}, outside the project; the next one runs in {context.folder}]"
 
 
+async def run_guarded(arguments: BashArguments, call: ToolCall) -> ToolResult:
+    """As `run_bash`; where commands see our records, what they do to them is undone."""
+    runner, guard = command_runner(call.context), None
+    with suppress(SupervisorLost):  # which `run_bash` puts into words
+        guard = await guard_of_records(runner) if arguments.job is None else None
+    if guard is None:
+        return await run_bash(arguments, call)
+    await guard.before(busy=bool(runner.running))
+    try:
+        result = await run_bash(arguments, call)
+    except BaseException:
+        await asyncio.shield(guard.after(busy=True))
+        raise
+    await asyncio.shield(guard.after(busy=bool(runner.running)))
+    return _with_notes(result, *guard.take_notes())
+
+
 def _with_notes(result: ToolResult, *notes: str | None) -> ToolResult:
     """The result with the notes below its text."""
     text = "\n".join(getattr(block, "text", "") for block in result.content)
@@ -213,5 +231,5 @@ use run_in_background: you get a job id at once, are told when it finishes, and 
     kind="runs",
     title=_title,
     access=required_access,
-    run=run_bash,
+    run=run_guarded,
 )

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 
+from transcripts.record_files import RECORD_FOLDERS
+
 from .guarded_names import (
     ENV_FILE,
     GUARDED_CONFIG_FOLDERS,
@@ -29,7 +31,6 @@ from .guarded_names import (
 from .safe_open import closing
 from .text_encoding import word_set
 
-RECORD_FOLDERS = (".transcripts", ".task_outputs")  # our own, in a project
 _MAX_DEPTH = 3  # of folders below a project's root
 _MAX_FOLDERS = 200  # of a project that are listed
 _MAX_NAMES = 2_000  # of one folder

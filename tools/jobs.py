@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from .base import ToolContext
+from .base import RecordsGuard, ToolContext
 from .command_socket import CommandHandle
 from .env_filter import filter_environment, hide_own_environment
 from .project_guard import project_guard
@@ -148,6 +148,8 @@ class BackgroundJob:
         self.has_ended.set()
         self.runner.unannounced.append(self)
         self.runner.on_finish(self)
+        if (guard := self.runner.records) is not None:
+            await guard.later(busy=bool(self.runner.running))
         await asyncio.wait({command.over})
         command.close()
         self.spool.close()
@@ -170,6 +172,7 @@ class CommandRunner:
         self.profile: WallProfile | None = None  # of walled commands; made when the supervisor starts
         self.refused_hosts: RefusedHosts = lambda since: ()
         self.guard = project_guard(context.folder, context.journals.parent)
+        self.records: RecordsGuard | None = None  # once a command has run that sees our records
         self._supervisor: SupervisorClient | None = None
         self._starting: asyncio.Task[SupervisorClient] | None = None
         self._private: Path | None = None
@@ -325,6 +328,13 @@ def _shell(context: ToolContext, line: str, private: Path, report: Path) -> dict
     environ["BASH_ENV"] = str(private / "prelude")
     environ["MAKEROOM_CWD"] = shlex.quote(str(report))
     return {"path": path, "argv": argv, "env": environ}
+
+
+async def guard_of_records(runner: CommandRunner) -> RecordsGuard | None:
+    """What puts our records back after commands; None where no command sees them. Raises SupervisorLost."""
+    is_seen = runner.context.records is not None and (await runner.supervisor()).how != "namespace"
+    runner.records = runner.context.records if is_seen else None
+    return runner.records
 
 
 def command_runner(context: ToolContext) -> CommandRunner:

@@ -11,7 +11,9 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from .guarded_paths import RECORD_FOLDERS, guarded_in_project, secrets_of_home
+from transcripts.record_files import RECORD_FOLDERS
+
+from .guarded_paths import guarded_in_project, secrets_of_home
 from .wall import WallProfile
 
 _SYSTEM_SECRETS = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers.d")

@@ -13,6 +13,7 @@ from agent.model.anthropic.client import AnthropicModel
 from agent.model.selection import ModelFactsCache, ModelSelection
 from agent.model_port import Model
 from agent.ports import Approver, ToolSource
+from agent.session.records_guard import RecordsGuard
 from agent.session.repository import SessionRepository
 from compact.tokens import TokenCounter, load_counter
 from tools.base import Tool
@@ -90,12 +91,18 @@ def make_services(setup: RunSetup, emit: Emit, approver: Approver) -> Services:
     selection = ModelSelection(model, setup.model_name, setup.clock.now, cache)
     sources = tuple(make() for make in TOOL_SOURCES)
     counter = load_counter()
+    keep = not setup.options.no_session
+
+    def tell(text: str) -> None:
+        emit(Notice(text, "warning"))
+
     repository = SessionRepository(
         setup.folder,
-        keep=not setup.options.no_session,
-        tell=lambda text: emit(Notice(text, "warning")),
+        keep=keep,
+        tell=tell,
         counter=counter,
         now=setup.clock.now,
         masks=setup.masks,
+        guard=RecordsGuard(setup.folder, setup.spare_places, tell) if keep else None,
     )
     return Services(setup, emit, approver, selection, repository, counter, sources)

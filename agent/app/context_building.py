@@ -77,6 +77,7 @@ def tool_context_of(services: Services, session: Session) -> ToolContext:
         session=session.sid,
         pass_env=frozenset(setup.config.pass_env),
         masks=setup.masks,
+        records=services.repository.guard,
     )
     for restored in recover(context.journals):
         services.warn(f"{restored} was being written when an earlier run ended: it is as it was before")

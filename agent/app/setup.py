@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +35,12 @@ class RunSetup:
     def masks(self) -> SecretMasks:
         """Our own credentials and every other secret of the environment, which no record may hold."""
         return SecretMasks((*self.config.secrets, *secret_values(self.environ)))
+
+    @property
+    def spare_places(self) -> tuple[Path, ...]:
+        """Where a copy of the records may be kept while commands run, the preferred place first."""
+        temporary = Path(tempfile.gettempdir()) / f"makeroom-records-{os.geteuid()}"
+        return self.config.state_dir / "records", temporary
 
     @property
     def model_name(self) -> str:

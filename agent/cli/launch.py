@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +20,9 @@ from agent.errors import AgentError, AuthenticationError, UsageError
 from tools.truncate import escaped
 from transcripts.masking import SecretMasks
 from transcripts.record_errors import StoreError
+from transcripts.record_recovery import recover_records
 from transcripts.secret_forms import secret_values
+from transcripts.spare_copy import told_of
 
 if TYPE_CHECKING:
     from agent.app.controller import Controller
@@ -74,6 +77,9 @@ def run_setup(options: Options) -> RunSetup:
         where = options.folder or "the current folder"
         raise UsageError(f"cannot work in {where}: {error.strerror}; name another with -C") from error
     setup = RunSetup(options, load_config(os.environ, folder, Path.home()), folder, dict(os.environ))
+    if told := told_of(recover_records(folder, setup.spare_places)):
+        config = replace(setup.config, warnings=(*setup.config.warnings, *told))
+        setup = replace(setup, config=config)
     if options.debug_file:
         debug_log.begin(options.debug_file, setup.masks)
     else:

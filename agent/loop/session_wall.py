@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from agent.errors import ConfigError
 from agent.permissions.permission_store import PermissionStore
 from agent.permissions.rule_syntax import REACHING
-from agent.session.system_prompt import RECORDS_TEXT, WALL_TEXT
+from agent.session.system_prompt import RECORDS_TEXT, WALL_AND_RECORDS_TEXT, WALL_TEXT
 from tools.base import ToolContext
 from tools.command_socket import SupervisorLost
 from tools.jobs import command_runner
@@ -135,7 +135,10 @@ class SessionWall:
             self.level, self.why = "none", NOT_WANTED
         required = store.sandbox.mode == "require"
         store.rules = replace(store.rules, wall=self.level != "none", wall_required=required)
-        self.text = WALL_TEXT if store.rules.wall else "" if hides_records else RECORDS_TEXT
+        if store.rules.wall:
+            self.text = WALL_TEXT if hides_records else WALL_AND_RECORDS_TEXT
+        else:
+            self.text = "" if hides_records else RECORDS_TEXT
 
     async def _open_network(self) -> bool:
         """Have the proxy that lets the allowed hosts through, without which there is no network.

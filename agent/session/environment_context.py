@@ -14,7 +14,7 @@ from transcripts.entries import Entry, Prompt
 from transcripts.fold import Folded
 from transcripts.messages import INJECTED_CLOSING_TAG, INJECTED_OPENING_TAG, TextBlock, is_injected
 
-from .system_prompt import RECORDS_TEXT, WALL_TEXT
+from .system_prompt import COMMAND_TEXTS
 
 OPEN_TEXT = """\
 # Commands
@@ -23,7 +23,7 @@ PLAN_TEXT = """\
 The person has switched to plan mode: look and think, and change nothing. Edits are refused, and commands \
 cannot change the project. End with a plan of what you would do; they change the mode to have it done."""
 END_OF_PLAN_TEXT = "Plan mode is over: you may change files again, as far as the person allows it."
-_COMMAND_TEXTS, _PLAN_TEXTS = (WALL_TEXT, RECORDS_TEXT, OPEN_TEXT), (PLAN_TEXT, END_OF_PLAN_TEXT)
+_COMMAND_TEXTS, _PLAN_TEXTS = (*COMMAND_TEXTS, OPEN_TEXT), (PLAN_TEXT, END_OF_PLAN_TEXT)
 MAX_NAME_CHARS = 200  # of a folder or branch: the name comes with the project and may be anything
 
 

@@ -29,11 +29,13 @@ from transcripts.masking import SecretMasks
 from transcripts.originals import Originals
 from transcripts.record_errors import RecordTooNew, StoreError
 from transcripts.session_lock import RECORDS_FOLDER, new_sid
-from transcripts.store import create_store, resume_store
+from transcripts.store import Store, create_store, resume_store
+from transcripts.stored_outputs import OUTPUTS_TOP
 
+from .records_guard import RecordsGuard
 from .session import Session, name_of
 
-OUTPUTS_FOLDER = Path(".task_outputs") / "tool-results"
+OUTPUTS_FOLDER = Path(OUTPUTS_TOP) / "tool-results"
 RECORDING_SUFFIXES = (".jsonl", ".traj", ".json")
 
 
@@ -41,7 +43,8 @@ RECORDING_SUFFIXES = (".jsonl", ".traj", ".json")
 class SessionRepository:
     """The records of a project. `tell` takes one line when something is wrong with the disk.
 
-    `now` gives seconds since the epoch; `masks` are values that no record may hold.
+    `now` gives seconds since the epoch; `masks` are values that no record may hold; `guard` keeps the records
+    from commands, where they can reach them.
     """
 
     project: Path
@@ -50,6 +53,7 @@ class SessionRepository:
     counter: TokenCounter = field(default_factory=load_counter)
     now: Callable[[], float] = time.time
     masks: SecretMasks = field(default_factory=SecretMasks)
+    guard: RecordsGuard | None = None
     home: Path = field(init=False)  # the folder that holds .transcripts and .task_outputs
 
     def __post_init__(self) -> None:
@@ -70,7 +74,7 @@ class SessionRepository:
             self.tell(f"the last record was cut off ({torn} bytes): kept aside in {loaded.sid}.torn")
         if bad := loaded.damaged:
             self.tell(f"{len(bad)} damaged records are skipped; the first is line {bad[0].line}")
-        store.hide(self.masks)
+        self._take(store)
         session = Session(store.sid, store, fold(loaded.facts), self.counter, self.now)
         session.deferred = loaded.lazy_results
         return session
@@ -88,10 +92,7 @@ class SessionRepository:
         return self._copy(session.sid, session.folded.facts)
 
     def adopt(self, path: Path) -> Session:
-        """A new session that begins with a recording: of another agent, or of ours in another place.
-
-        Raises UsageError.
-        """
+        """A new session that begins with a recording: another agent's, or ours. Raises UsageError."""
         try:
             imported = import_session(path.read_bytes(), self.counter.blocks)
         except (OSError, ValueError) as error:
@@ -114,11 +115,16 @@ class SessionRepository:
 
     def _with_facts(self, facts: Sequence[Fact]) -> Session:
         store = create_store(self.home, new_sid(self.now(), secrets.token_hex(2)), self.tell)
-        store.hide(self.masks)
+        self._take(store)
         for fact in facts:
             store.append(fact)
         store.sync()
         return Session(store.sid, store, fold(facts), self.counter, self.now)
+
+    def _take(self, store: Store) -> None:
+        store.hide(self.masks)
+        if self.guard is not None:
+            self.guard.watch(store)
 
     def newest(self) -> Path:
         """The newest session of this folder with a prompt in it. Raises UsageError."""
@@ -142,15 +148,14 @@ class SessionRepository:
 
     def holder_of(self, name: str, but: str) -> str | None:
         """The id of a session other than `but` that is found by this name, in any case."""
-        wanted = name.casefold()
         others = (one for one in recorded_sessions(self.home) if one.sid != but)
-        return next((one.sid for one in others if wanted in (one.name.casefold(), one.sid)), None)
+        return next((one.sid for one in others if name.casefold() in (one.name.casefold(), one.sid)), None)
 
     def copy_name(self, name: str) -> str:
         """A name for a copy of the session of this name that no other session has."""
         name = re.sub(r" \(copy(?: \d+)?\)$", "", name)
-        names = (f"{name} (copy)" if number == 1 else f"{name} (copy {number})" for number in count(1))
         taken = {one.name.casefold() for one in recorded_sessions(self.home)}
+        names = (f"{name} (copy)" if number == 1 else f"{name} (copy {number})" for number in count(1))
         return next(each for each in names if each.casefold() not in taken)
 
     def is_recording(self, wanted: str) -> bool:
@@ -178,7 +183,9 @@ class SessionRepository:
         return Checkpoints(self.project, session.sid, lambda: session.folded.last_seq)
 
     def close(self) -> None:
-        """Remove the temporary folder, where there is one."""
+        """Remove the temporary folder and the copy of the records, where there are such."""
+        if self.guard is not None:
+            self.guard.close()
         if not self.keep:
             shutil.rmtree(self.home, ignore_errors=True)
 

@@ -55,6 +55,8 @@ RECORDS_TEXT = """\
 # Commands
 - .transcripts and .task_outputs hold this program's own records: leave them out of every search and change \
 (grep --exclude-dir, find -prune)."""
+WALL_AND_RECORDS_TEXT = f"{WALL_TEXT}\n{RECORDS_TEXT.partition(chr(10))[2]}"
+COMMAND_TEXTS = (WALL_TEXT, RECORDS_TEXT, WALL_AND_RECORDS_TEXT)
 MEMORY_HEAD = "Instructions of the user from "
 MAX_MEMORY_BYTES = 1_000_000  # read of one memory file
 MAX_MEMORY_CHARS = 60_000  # shown of one memory file; the prompt says how much is left out
@@ -85,7 +87,7 @@ def system_prompt(memory: Sequence[tuple[Path, str]], extra: str = "") -> tuple[
 
 def with_command_text(system: Sequence[str], text: str) -> tuple[str, ...]:
     """The system prompt with what there is to say about commands, behind the identity."""
-    others = (each for each in system[1:] if each not in (WALL_TEXT, RECORDS_TEXT))
+    others = (each for each in system[1:] if each not in COMMAND_TEXTS)
     return (*system[:1], *([text] if text else []), *others)
 
 

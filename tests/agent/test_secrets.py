@@ -15,6 +15,8 @@ import pytest
 
 from agent.app import debug_log
 from agent.app.config import Config, load_config
+from agent.cli.arguments import parse
+from agent.cli.launch import run
 from agent.cli.sessions_command import main as sessions
 from agent.errors import UsageError
 from agent.model_port import IncomingReply as Reply
@@ -22,7 +24,7 @@ from agent.session.session import Session
 from agent.ui.input_editor import PromptHistory, UnsentInput
 from compact.tokens import load_counter
 from tests.agent.loop.world import Memory, TestClock
-from tests.agent.ui.headless_run import run_headless
+from tests.agent.ui.headless_run import credentials
 from tests.secret_samples import SECRETS, WITHHELD
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls
@@ -112,7 +114,9 @@ def test_no_secret_of_the_environment_is_in_any_file_or_on_any_screen_wherever_i
     assert stat.S_IMODE((work / "log").stat().st_mode) == 0o600
 
 
-def test_what_is_run_and_written_is_never_masked_and_what_is_recorded_is(tmp_path: Path) -> None:
+def test_what_is_run_and_written_is_never_masked_and_what_is_recorded_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("lmstudio", "t0ken-9f8e", "kept"):
         (tmp_path / "cache" / name).mkdir(parents=True)
     text = "backend = lmstudio\ntoken = t0ken-9f8e\n"
@@ -121,10 +125,12 @@ def test_what_is_run_and_written_is_never_masked_and_what_is_recorded_is(tmp_pat
         Answer([calls("write", file_path="a.toml", content=text)]),
         "done",
     ]
-    environ = {"ANTHROPIC_AUTH_TOKEN": "lmstudio", "MY_TOKEN": "t0ken-9f8e"}
+    monkeypatch.chdir(tmp_path)
     with Server(ScriptedModel(steps)) as server:
-        done = run_headless(tmp_path, server, "go", "--allowedTools", "bash", "write", environ=environ)
-    assert done.returncode == 0, done.stderr
+        environ = {"ANTHROPIC_AUTH_TOKEN": "lmstudio", "MY_TOKEN": "t0ken-9f8e"}
+        for name, value in (credentials(tmp_path, server) | environ).items():
+            monkeypatch.setenv(name, value)
+        assert run(parse(["-p", "go", "--allowedTools", "bash", "write"])) == 0
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["kept"]
     assert (tmp_path / "a.toml").read_text() == text
     (record,) = (tmp_path / ".transcripts").glob("*.jsonl")
@@ -144,11 +150,14 @@ def test_a_record_is_whole_whatever_stands_for_a_credential(tmp_path: Path, name
     session.close("left")
 
 
-def test_an_error_at_the_start_shows_no_password(tmp_path: Path) -> None:
-    given = {"ANTHROPIC_BASE_URL": "ftp://me:hunter2-secret@example.org"}
-    done = run_headless(tmp_path, None, "go", environ=given)
-    assert done.returncode == 6 and "ANTHROPIC_BASE_URL" in done.stderr
-    assert "hunter2" not in done.stderr
+def test_an_error_at_the_start_shows_no_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "ftp://me:hunter2-secret@example.org")
+    assert run(parse(["-p", "go"])) == 6
+    told = capsys.readouterr().err
+    assert "ANTHROPIC_BASE_URL" in told and "hunter2" not in told
 
 
 def tool_results(messages: list[dict[str, Any]]) -> Iterator[Any]:

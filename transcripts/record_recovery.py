@@ -1,0 +1,102 @@
+"""Put the records of a project right after a process was killed while it ran commands without a wall.
+
+It left its spare copy (spare_copy.py), with a mark that a command was running.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from .codec import BadLine, decode_line
+from .disk import DISK, opened_fd, read_pieces, replace_and_open
+from .record_errors import StoreError
+from .record_files import RECORD_FOLDERS
+from .session_lock import RECORDS_FOLDER, ensure_private_folder, lock_holder
+from .spare_copy import Restored, SpareCopy, is_ours, lock_folder, project_key
+from .spare_files import SpareFile
+
+MAX_LEFT_S = 30 * 86_400.0  # a copy that was left for a project that is not used any more
+
+
+def recover_records(home: Path, places: Iterable[Path]) -> Restored:
+    """Put back what commands did to the records of a project when the process that ran them was killed."""
+    back: list[str] = []
+    lost: list[str] = []
+    for folder in [each for place in places for each in _folders_in(place)]:
+        is_here = folder.name.startswith(project_key(home))
+        with suppress(OSError):
+            if not is_here and time.time() - folder.stat().st_mtime < MAX_LEFT_S:
+                continue
+            copy = SpareCopy(home, folder, lock_folder(folder))
+            if is_here and (folder / "running").exists():
+                copy.index = _read_index(folder / "index")
+                restored = copy.restore()
+                back += [*restored.files, *_recover_live(copy)]
+                lost += restored.lost
+            copy.close()
+    return Restored(tuple(back), tuple(lost))
+
+
+def _recover_live(copy: SpareCopy) -> Iterator[str]:
+    """Put back the records that the killed process wrote to, where their copies hold more of them."""
+    files = copy.place / "copies" / RECORDS_FOLDER
+    for lock in (copy.home / RECORDS_FOLDER).glob("*.lock"):
+        with suppress(OSError):
+            lock.chmod(0o600)  # or it could not be taken
+    indexed = copy.index.get(f"{RECORDS_FOLDER}/", {})
+    for kept in [path for path in files.glob("*.jsonl") if f"{RECORDS_FOLDER}/{path.name}" not in indexed]:
+        path = copy.home / RECORDS_FOLDER / kept.name
+        with suppress(OSError, StoreError):
+            ensure_private_folder(path.parent)
+            is_there = path.is_file() and not path.is_symlink()
+            if is_there:
+                path.chmod(0o600)
+            good = _whole_records_size(kept)
+            if lock_holder(path) is not None or good <= (_whole_records_size(path) if is_there else 0):
+                continue
+            if is_there:
+                path.replace(path.with_suffix(".damaged"))
+            with opened_fd(kept, os.O_RDONLY) as source:
+                os.close(replace_and_open(path, read_pieces(DISK, source, 0, good), DISK, path.parent)[0])
+            yield f"{RECORDS_FOLDER}/{kept.name}"
+
+
+def _whole_records_size(path: Path) -> int:
+    """How many bytes at the beginning of a file are whole records."""
+    size = 0
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                decode_line(line)
+            except BadLine:
+                break
+            size += len(line)
+    return size
+
+
+def _read_index(path: Path) -> dict[str, dict[str, SpareFile]]:
+    """The index that a process wrote; a line of anything else is passed over."""
+    index: dict[str, dict[str, SpareFile]] = {}
+    with suppress(OSError):
+        for line in path.read_bytes().splitlines():
+            with suppress(ValueError, TypeError):
+                name, *about = json.loads(line)
+                folder = index.setdefault(name[: name.rindex("/") + 1], {})
+                folder.pop(name, None)
+                if about and name.startswith(RECORD_FOLDERS) and ".." not in name.split("/"):
+                    stamp, size, checksum, linked = about
+                    folder[name] = SpareFile(tuple(stamp), size, checksum, linked)
+    return index
+
+
+def _folders_in(place: Path) -> list[Path]:
+    """The copies in a place, if it is plainly ours."""
+    with suppress(OSError):
+        if is_ours(place):
+            return [path for path in place.iterdir() if path.is_dir() and not path.is_symlink()]
+    return []

@@ -1,0 +1,166 @@
+"""What is kept of single files outside of the project: a hard link, a copy of their beginning, or both."""
+
+from __future__ import annotations
+
+import os
+import stat
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from .disk import (
+    DISK,
+    FileEndsEarly,
+    append_whole,
+    has_same_start,
+    make_private_folders,
+    opened_fd,
+    read_pieces,
+    replace_and_open,
+    sync_folders,
+)
+from .record_files import Stamp, stamp_of
+from .session_lock import ensure_private_folder
+
+
+@dataclass(frozen=True, slots=True)
+class SpareFile:
+    """What is kept of one file.
+
+    stamp     of the file itself when it was last found to be as it should
+    size      how many bytes from its beginning are copied
+    checksum  CRC-32 of these; None: there is no copy
+    linked    whether there is a hard link
+    """
+
+    stamp: Stamp
+    size: int
+    checksum: int | None
+    linked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SpareFiles:
+    """Files of the project `home`, kept in the private folder `place`; each by its path below the project."""
+
+    home: Path
+    place: Path
+    _made: set[Path] = field(default_factory=set)
+
+    def path_of(self, name: str, kind: Literal["copies", "links"] = "copies") -> Path:
+        """Where the copy or link of a file lies; its folder is made. Raises OSError."""
+        path = self.place / kind / name
+        if path.parent not in self._made:
+            make_private_folders(path.parent)
+            self._made.add(path.parent)
+        return path
+
+    def link(self, name: str) -> bool:
+        """Make a hard link; False where the file system is another one, or has none."""
+        with suppress(OSError):
+            target = self.path_of(name, "links")
+            target.unlink(missing_ok=True)
+            os.link(self.home / name, target)
+            return True
+        return False
+
+    def copy(self, name: str, known: SpareFile | None, linked: bool) -> SpareFile:
+        """Copy what a file has more than its copy, or all of it. Raises OSError."""
+        target = self.path_of(name)
+        with opened_fd(self.home / name, os.O_RDONLY | os.O_NONBLOCK) as source:
+            now, start, checksum = os.fstat(source), 0, 0
+            if known is None or known.checksum is None:
+                target.unlink(missing_ok=True)
+            with opened_fd(target, os.O_RDWR | os.O_APPEND | os.O_CREAT) as copy:
+                if known is not None and known.checksum is not None and now.st_size >= known.size:
+                    is_grown = has_same_start(DISK, source, copy, known.size)
+                    start, checksum = (known.size, known.checksum) if is_grown else (0, 0)
+                os.ftruncate(copy, start)
+                for piece in read_pieces(DISK, source, start, now.st_size):
+                    checksum, start = zlib.crc32(piece, checksum), append_whole(DISK, copy, piece, start)
+        return SpareFile(stamp_of(now), now.st_size, checksum, linked)
+
+    def without_copy(self, name: str, linked: bool) -> SpareFile:
+        """A file of which there is a hard link only. Raises OSError where there is not even that."""
+        if not linked:
+            raise FileNotFoundError(name)
+        with suppress(OSError):
+            self.path_of(name).unlink()
+        now = (self.home / name).lstat()
+        return SpareFile(stamp_of(now), now.st_size, None, linked)
+
+    def stamp_if_whole(self, name: str, spare: SpareFile) -> Stamp | None:
+        """The stamp of a file that holds what its copy does, and perhaps more behind it; None for another."""
+        path = self.home / name
+        try:
+            if stat.S_IMODE(path.lstat().st_mode) != 0o600:
+                path.chmod(0o600)
+            with opened_fd(path, os.O_RDONLY | os.O_NONBLOCK) as fd:
+                return stamp_of(os.fstat(fd)) if self._is_as_kept(name, spare, fd) else None
+        except OSError:
+            return None
+
+    def _is_as_kept(self, name: str, spare: SpareFile, fd: int) -> bool:
+        """Whether a file that is open is what was kept of it, and perhaps more. Raises OSError."""
+        now = os.fstat(fd)
+        if spare.checksum is None:
+            return (now.st_ino, now.st_size, now.st_mtime_ns) == spare.stamp[:3]
+        with opened_fd(self.path_of(name), os.O_RDONLY) as copy:
+            return now.st_size >= spare.size and has_same_start(DISK, fd, copy, spare.size)
+
+    def put_back(self, name: str, spare: SpareFile) -> Stamp:
+        """Make a file what it was, durably; its stamp then. Raises OSError and StoreError."""
+        path = self.home / name
+        _make_folders_of(self.home, name)
+        if spare.linked and self._link_back(name, spare, path):
+            return stamp_of(path.lstat())
+        if spare.checksum is None:
+            raise FileEndsEarly("it was changed in place, and there is only a hard link of it")
+        with opened_fd(self.path_of(name), os.O_RDONLY) as source:
+            pieces = _checked(read_pieces(DISK, source, 0, spare.size), spare.checksum)
+            os.close(replace_and_open(path, pieces, DISK, path.parent)[0])
+        os.utime(path, ns=(spare.stamp[2], spare.stamp[2]))  # lists are sorted by it
+        return stamp_of(path.lstat())
+
+    def _link_back(self, name: str, spare: SpareFile, path: Path) -> bool:
+        """Put the file itself back from its hard link, unless it was changed in place. Raises OSError."""
+        link = self.path_of(name, "links")
+        with opened_fd(link, os.O_RDONLY) as fd:
+            if not self._is_as_kept(name, spare, fd):
+                return False
+        temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+        os.link(link, temporary)
+        temporary.replace(path)
+        sync_folders(DISK, path.parent)
+        return True
+
+    def drop(self, name: str) -> None:
+        """Remove what is kept of a file."""
+        for kind in ("copies", "links"):
+            with suppress(OSError):
+                (self.place / kind / name).unlink()
+
+
+def _make_folders_of(home: Path, name: str) -> None:
+    """Make the folders of a file of ours, or take the rights to them back. Raises OSError and StoreError."""
+    top, *inner, _ = name.split("/")
+    ensure_private_folder(folder := home / top)
+    for each in inner:
+        folder /= each
+        with suppress(FileExistsError):
+            folder.mkdir(0o700)
+        if stat.S_IMODE(folder.lstat().st_mode) != 0o700:
+            folder.chmod(0o700)
+
+
+def _checked(pieces: Iterable[bytes], checksum: int) -> Iterator[bytes]:
+    """The pieces. Raises FileEndsEarly behind them where they are not what was copied: the power was lost."""
+    found = 0
+    for piece in pieces:
+        found = zlib.crc32(piece, found)
+        yield piece
+    if found != checksum:
+        raise FileEndsEarly("the copy is damaged")
