@@ -1,10 +1,10 @@
 """A session on a small machine of its own, whose walled commands try to get out of their project.
 
-`wall_process.py root|ordinary [KIND]` lays out a home, a project and a folder outside of both in a file
+`wall_process.py root|guest|ordinary [KIND]` lays out a home, a project and a folder outside of both in a file
 system in memory, which no other process sees, and prints two lines of JSON: what each attempt of
 wall_escapes.py met, and what was found afterwards. An exit with 77 says on stderr why it cannot be tried
-here. Started by root, an ordinary user is `nobody`. With a KIND of restricted_process.py the system refuses
-what it says there.
+here. A guest is root on a project of somebody else; started by root, an ordinary user is `nobody`. With a
+KIND of restricted_process.py the system refuses what it says there.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def become(who: str) -> None:
     if os.geteuid() == 0:
         call("unshare", NEW_MOUNTS)
         user = NOBODY if who == "ordinary" else 0
-    elif who == "root":
+    elif who != "ordinary":
         raise OSError(0, "this is an ordinary user")
     else:
         user = os.geteuid()
@@ -127,6 +127,9 @@ async def main(who: str, kind: str = "") -> None:
     for name in [name for name in os.environ if name.startswith(("XDG_", "GIT_"))]:
         del os.environ[name]
     lay_out(PLACE)
+    if who == "guest":
+        subprocess.run(["chown", "-R", "12345:12345", str(PLACE / "project")], check=True)
+        (home / ".gitconfig").write_text("[safe]\n\tdirectory = *\n")
     temporary = Path(tempfile.mkdtemp(dir="/tmp")) / "socket"
     servers = [
         listening(str(PLACE / "outside/socket")),
