@@ -163,9 +163,9 @@ class ToolCall:
     """One call that is being run.
 
     `progress` takes the newest output of long work as raw text; it is quick and never raises. `checkpoint` is
-    to be called with the real path before a file is changed; None without checkpoints. `walled` tells whether
-    a command is to run within the wall; `ask_to_leave` then asks the person about what the wall refused, None
-    where nobody can be asked.
+    to be called with the real path before a file is changed; None without checkpoints. `walled` tells that
+    whatever the call runs has to run within the wall; `ask_to_leave` then asks the person about what the wall
+    refused, None where nobody can be asked.
     """
 
     context: ToolContext

@@ -161,6 +161,8 @@ def _program(message: str, line: str) -> str:
     match = _PROGRAM.match(message.strip())
     if match is not None and not _NO_PROGRAMS.fullmatch(match[1]):
         return match[1]
+    if match is not None and match[1] in ("error", "fatal") and re.search(r"\bgit\b", line):
+        return "git"  # which begins its messages so
     word = _COMMAND_WORD.match(line)
     return word[1] if word is not None else ""
 

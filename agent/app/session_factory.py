@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from agent.loop.context import ActiveSession, TurnContext
+from agent.session.environment_context import told_of_commands
 from agent.session.session import Session, record_opening
 from agent.session.system_prompt import with_command_text
 from tools.jobs import command_runner
@@ -89,9 +90,9 @@ async def raise_wall(session: Session, context: TurnContext) -> str:
         return ""
     await wall.warm()
     if session.folded.opened is None:
-        settings = dataclasses.replace(
-            context.settings, system=with_command_text(context.settings.system, wall.text)
-        )
+        text = told_of_commands(wall.text, context.permissions.rules.mode)
+        system = with_command_text(context.settings.system, text)
+        settings = dataclasses.replace(context.settings, system=system)
         context.settings = settings
         context.compaction.overhead = sum(overheads(settings, context.compaction.counter).values())
     if wall.level != "none" or wall.permissions.sandbox.mode == "off":

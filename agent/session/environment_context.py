@@ -41,6 +41,14 @@ def environment_context(folder: Path, now: float) -> str:
     return "\n".join(lines)
 
 
+def told_of_commands(text: str, mode: str) -> str:
+    """What the model is told of the wall in a permission mode: nothing where commands run open anyway.
+
+    `text` is what stands in the system prompt where there is a wall.
+    """
+    return "" if text == WALL_TEXT and mode == "bypassPermissions" else text
+
+
 def news_of_surroundings(folded: Folded, commands: str | None, planning: bool) -> list[str]:
     """What the model is to be told before the next prompt, where that has changed since it was told.
 

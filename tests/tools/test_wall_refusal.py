@@ -116,6 +116,17 @@ def test_a_path_beyond_the_wall_is_recognised(
     assert str(refusal).startswith(f"walled off: {action} {place.removeprefix(f'{run.cwd}/')}")
 
 
+def test_who_was_refused_is_told_as_well_as_can_be_known(run: WalledRun) -> None:
+    message = "error: could not lock config file .git/config: Read-only file system"
+    for line, program in (
+        ("cd x && make y", "make"),
+        ("A=1 git config x", "git"),
+        ("echo a; git fetch", "git"),
+    ):
+        refusal = found(replace(run, line=line), message)
+        assert refusal is not None and refusal.program == program
+
+
 @pytest.mark.parametrize(
     "output",
     [

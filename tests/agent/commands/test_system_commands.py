@@ -45,7 +45,7 @@ def test_sandbox_shows_what_is_let_through_and_changes_it(tmp_path: Path) -> Non
     run_controller(tmp_path, work)
 
 
-def test_switched_off_commands_are_asked_about_and_the_model_is_told(tmp_path: Path) -> None:
+def test_the_model_is_told_of_a_wall_that_is_switched_off_and_of_plan_mode(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("hello")
         walled = wall_of(run).level != "none"
@@ -58,12 +58,22 @@ def test_switched_off_commands_are_asked_about_and_the_model_is_told(tmp_path: P
         if walled:
             await run.do("/sandbox auto", "once more")
             assert b"".join(run.bodies()).count(WALL_TEXT.split("\n")[0].encode()) == 2
+        await run.do("/permissions mode plan", "a plan, please", "a better one")
+        assert b"".join(run.bodies()).count(PLAN_TEXT.split("\n")[0].encode()) == 2
+        await run.do("/permissions mode manual", "do it", "go on")
+        assert b"".join(run.bodies()).count(END_OF_PLAN_TEXT.encode()) == 1
 
     run_controller(tmp_path, work)
 
 
-def test_a_change_of_the_wall_that_cannot_be_made_is_explained(tmp_path: Path) -> None:
+def test_status_config_and_doctor_tell_of_the_wall_and_mistakes_are_explained(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
+        line = wall_of(run).line
+        assert f"wall        {line}" in await run.do("/status")
+        assert f"commands are walled in by: {line}" in await run.do("/doctor")
+        assert "ok  bash: /" in run.text()
+        await run.do("/sandbox project read-only", "/config")
+        assert "auto, project read-only  (/sandbox)" in run.text()
         for line, told in {
             "/sandbox maybe": "/sandbox takes auto, require or off",
             "/sandbox write": "/sandbox takes auto, require or off",
@@ -73,28 +83,6 @@ def test_a_change_of_the_wall_that_cannot_be_made_is_explained(tmp_path: Path) -
             "/sandbox reach 10.0.0.1": "an address is refused",
         }.items():
             assert told in await run.do(line)
-
-    run_controller(tmp_path, work)
-
-
-def test_status_config_and_doctor_tell_of_the_wall(tmp_path: Path) -> None:
-    async def work(run: ControllerRun) -> None:
-        line = wall_of(run).line
-        assert f"wall        {line}" in await run.do("/status")
-        assert f"commands are walled in by: {line}" in await run.do("/doctor")
-        assert "ok  bash: /" in run.text()
-        await run.do("/sandbox project read-only", "/config")
-        assert "auto, project read-only  (/sandbox)" in run.text()
-
-    run_controller(tmp_path, work)
-
-
-def test_plan_mode_is_told_with_each_prompt_and_its_end_once(tmp_path: Path) -> None:
-    async def work(run: ControllerRun) -> None:
-        await run.do("hello", "/permissions mode plan", "a plan, please", "a better one")
-        assert b"".join(run.bodies()).count(PLAN_TEXT.split("\n")[0].encode()) == 2
-        await run.do("/permissions mode manual", "do it", "go on")
-        assert b"".join(run.bodies()).count(END_OF_PLAN_TEXT.encode()) == 1
 
     run_controller(tmp_path, work)
 

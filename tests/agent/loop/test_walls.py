@@ -17,14 +17,13 @@ import pytest
 from agent.app.session_factory import end_session, raise_wall
 from agent.checkpoints.recorder import Checkpoints
 from agent.errors import ConfigError
-from agent.events import Notice, ToolCallFinished
+from agent.events import Notice, ToolCallFinished, TurnFinished
 from agent.loop.session_wall import SessionWall
 from agent.permissions.permission_store import PermissionStore, stored_places, stored_rules
 from agent.permissions.rule_syntax import OPENING, REACHING, Rule
 from agent.permissions.rules import Mode, PermissionRules
 from agent.permissions.sandbox_settings import SandboxSettings
 from agent.ports import Allow, Deny
-from agent.session.system_prompt import WALL_TEXT
 from tests.strict_api.reply import Reply, calls
 from tools.bash import TOOL
 from tools.jobs import CommandRunner, command_runner
@@ -57,9 +56,7 @@ class WalledWorld:
     """A repository in which a model runs command lines, one a turn; what was asked, told and done."""
 
     folder: Path
-    mode: Mode = "manual"
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
-    allow: tuple[Rule, ...] = ()
     before_each: Callable[[], None] = lambda: None
     world: World = field(init=False)
 
@@ -72,8 +69,11 @@ class WalledWorld:
     def run(self, lines: list[str], *answers: Allow | Deny) -> WalledWorld:
         """Run a turn for each line; skips the test where there is no wall."""
         steps = [step for line in lines for step in (Reply((calls("bash", command=line),)), "done")]
+        return self.play(steps, len(lines), *answers)
+
+    def play(self, steps: list[Reply | str], turns: int, *answers: Allow | Deny) -> WalledWorld:
         with world(steps, self.folder, *answers) as self.world:
-            asyncio.run(self._run(len(lines)))
+            asyncio.run(self._run(turns))
             assert list(self.world.server.refused) == []
         return self
 
@@ -100,7 +100,7 @@ class WalledWorld:
 
     @property
     def store(self) -> PermissionStore:
-        rules = PermissionRules(self.mode, self.allow, folder=str(self.folder))
+        rules = PermissionRules(folder=str(self.folder))
         return PermissionStore(rules, self.granted, sandbox=self.sandbox)
 
     @property
@@ -136,117 +136,90 @@ def shell(tmp_path: Path) -> WalledWorld:
 
 
 def test_a_command_needs_no_question_and_what_it_changed_is_listed(shell: WalledWorld) -> None:
+    """Many files are counted for the person, and not told to the model; guarded ones are reported."""
     for name in ("old", "away"):
         (shell.folder / name).write_text(name)
-    shell.run(["echo a >new; mkdir d; echo b >'d/b c'; echo c >old; rm away; echo one"])
+    many, guarded = "touch f{1..9}", "mkdir .vscode && echo {} >.vscode/tasks.json"
+    shell.run(["echo a >new; mkdir d; echo b >'d/b c'; echo c >old; rm away; echo one", many, guarded])
     assert shell.world.approver.questions == []
     assert "one" in shell.texts and "[files: changed old; new d/b c new; gone away]" in shell.texts
     assert shell.notes[0].endswith("changed old, new d/b c new, gone away")
     assert (shell.folder / "new").read_text() == "a\n"
-
-
-def test_many_changed_files_are_counted_for_the_person_and_not_told_to_the_model(shell: WalledWorld) -> None:
-    shell.run(["touch f{1..9}"])
-    assert shell.notes[0].endswith("new f1 f2 and 7 more files") and "[files:" not in shell.texts
+    assert shell.notes[1].endswith("new f1 f2 and 7 more files") and "f1" not in shell.texts
+    assert "a walled command made .vscode, which other programs act on: look at it" in shell.texts
 
 
 def test_what_was_refused_is_asked_about_once_and_a_no_leaves_it_so(shell: WalledWorld) -> None:
     before = shell.config
-    shell.run(["git config a.b c"], Deny("use a file of your own"))
-    assert shell.asked == [QUESTION]
+    shell.run(["git config a.b c", "git config a.b c"], Deny("use a file of your own"), Deny("", stop=True))
+    assert shell.asked == [QUESTION, QUESTION]
     assert "the person said no, and: use a file of your own. Tell the person" in shell.texts
-    assert shell.notes[0].endswith(shell.asked[0])
+    assert all(note.endswith(QUESTION) for note in shell.notes)
     assert shell.config == before
-    assert [call["tool_name"] for call in shell.world.context.permissions.denied] == ["bash"]
+    assert [call["tool_name"] for call in shell.world.context.permissions.denied] == ["bash", "bash"]
+    assert [turn.reason for turn in shell.world.told(TurnFinished)] == ["done", "denied"]
 
 
-def test_a_yes_runs_it_again_outside_the_wall_this_once(shell: WalledWorld) -> None:
-    shell.run(["echo x >>ran; git config a.b c", "git config a.b d"], Allow("once"), Deny())
-    assert "b = c" in shell.config and len(shell.asked) == 2
+def test_a_yes_runs_it_again_outside_the_wall_and_always_means_exactly_this_line(shell: WalledWorld) -> None:
+    line = "git config a.b c; echo x >>ran"
+    lines = [f"{line} && exit 4", "git config a.b d", "git config a.b d", "git config a.b e"]
+    shell.run(lines, Allow("once"), Allow("always"), Deny())
+    assert len(shell.asked) == 3 and "b = d" in shell.config
     assert "run again outside the wall, as the person allowed; its first run was walled off" in shell.texts
     assert (shell.folder / "ran").read_text() == "x\nx\n"
-
-
-def test_a_line_that_is_always_let_out_is_so_exactly_as_it_stands(shell: WalledWorld) -> None:
-    line = "git config a.b c"
-    shell.run([line, line, "git config a.b d"], Allow("always"), Deny())
-    assert stored_rules(shell.granted) == (Rule(OPENING, line),)
-    assert len(shell.asked) == 2 and "b = c" in shell.config and "b = d" not in shell.config
+    assert stored_rules(shell.granted) == (Rule(OPENING, "git config a.b d"),)
 
 
 def test_a_place_that_is_let_through_widens_the_wall_for_this_project(
     shell: WalledWorld, outside: Path
 ) -> None:
-    shell.run([f"echo a >{outside}/a", f"echo b >{outside}/b"], Allow("through"))
-    (question,) = shell.world.approver.questions
+    """Each thing that is refused to a call is asked about, but nothing twice."""
+    lines = [f"echo a >{outside}/a && git config a.b c", f"echo b >{outside}/b"]
+    shell.run(lines, Allow("through"), Deny())
+    question = shell.world.approver.questions[0]
     assert question.through == f"write ~/{outside.name}"
+    assert shell.asked == [f"walled off: write ~/{outside.name}/a (bash)", QUESTION]
     assert (outside / "a").read_text() == "a\n" and (outside / "b").read_text() == "b\n"
     assert stored_places(shell.granted) == {"write": (str(outside),)}
     assert any("/sandbox takes it back" in notice.text for notice in shell.world.told(Notice))
-    assert "run again with that let through" in shell.texts
 
 
-def test_each_thing_that_is_refused_is_asked_about_but_nothing_twice(
-    shell: WalledWorld, outside: Path
-) -> None:
-    shell.run([f"touch {outside}/a && git config a.b c"], Allow("through"), Deny())
-    assert [text.split(" (")[0] for text in shell.asked] == [
-        f"walled off: write ~/{outside.name}/a",
-        "walled off: write .git/config",
-    ]
-
-
-def test_a_host_that_is_let_through_is_kept_as_a_rule(shell: WalledWorld) -> None:
-    line = "echo 'curl: (6) Could not resolve host: files.example' >&2; exit 6"
-    shell.run([line], Allow("through"))
+def test_a_host_that_the_proxy_refused_is_asked_about_and_kept_as_a_rule(shell: WalledWorld) -> None:
+    request = "GET http://files.example/ HTTP/1.1\\r\\nHost: files.example\\r\\n\\r\\n"
+    ask = f"exec 3<>/dev/tcp/127.0.0.1/${{http_proxy##*:}}; printf '{request}' >&3; head -1 <&3"
+    shell.run([f"{ask} | tee answer; grep -v 403 answer"], Allow("through"))
     (question,) = shell.world.approver.questions
-    assert (question.refused, question.through) == (
-        "walled off: reach files.example (curl)",
-        "reach files.example",
-    )
+    assert question.refused.startswith("walled off: reach files.example")
+    assert question.through == "reach files.example"
     assert stored_rules(shell.granted) == (Rule(REACHING, "files.example"),)
-    assert shell.world.context.wall is not None
-    assert shell.world.context.wall.hosts() == ("files.example",)
+    assert "403" not in (shell.folder / "answer").read_text()
 
 
-def test_esc_at_the_question_ends_the_turn_with_the_result_in_the_record(shell: WalledWorld) -> None:
-    shell.run(["git config a.b c"], Deny("", stop=True))
-    assert shell.world.session.folded.entries[-1].seq and "walled off" in shell.texts
-
-
-@pytest.mark.parametrize("mode", ["dontAsk", "plan"])
-def test_where_nothing_may_leave_nobody_is_asked(tmp_path: Path, mode: Mode) -> None:
-    shell = WalledWorld(tmp_path / "project", mode).run(["git config a.b c"])
-    assert shell.asked == [] and f"the mode is {mode}: nothing leaves the wall" in shell.texts
-
-
-def test_in_plan_mode_commands_cannot_change_the_project(tmp_path: Path) -> None:
-    shell = WalledWorld(tmp_path / "project", "plan").run(
-        ["ls -a", "touch new; echo x >$TMPDIR/x && echo ok"]
-    )
-    assert not (shell.folder / "new").exists()
+def test_each_mode_has_its_wall_before_the_next_command(tmp_path: Path) -> None:
+    """Where nothing may leave nobody is asked; what runs open is not held."""
+    shell = WalledWorld(tmp_path / "project")
+    modes: list[Mode] = ["plan", "manual", "dontAsk", "bypassPermissions", "plan"]
+    each = iter(modes)
+    shell.before_each = lambda: shell.world.context.permissions.set_mode(next(each))
+    lines = [
+        "touch a; echo x >$TMPDIR/x && echo ok",
+        "touch b",
+        "git config a.b c",
+        "git config a.b d",
+        "touch c",
+    ]
+    shell.run(lines)
+    assert shell.asked == [] and sorted(path.name for path in shell.folder.glob("[abc]")) == ["b"]
     assert "Read-only file system" in shell.texts and "ok" in shell.texts
-
-
-def test_a_mode_that_changes_changes_the_wall_before_the_next_command(tmp_path: Path) -> None:
-    shell = WalledWorld(tmp_path / "project", "plan")
-    modes = iter(["plan", "manual", "plan"])
-    shell.before_each = lambda: shell.world.context.permissions.set_mode(next(modes))  # type: ignore[arg-type]
-    shell.run(["touch a", "touch b", "touch c"])
-    assert sorted(path.name for path in shell.folder.glob("[abc]")) == ["b"]
+    for mode in ("plan", "dontAsk"):
+        assert f"the mode is {mode}: nothing leaves the wall" in shell.texts
+    assert "b = d" in shell.config
 
 
 def test_in_a_project_set_read_only_each_write_is_asked_about(tmp_path: Path) -> None:
     shell = WalledWorld(tmp_path / "project", sandbox=SandboxSettings(project="read-only"))
     shell.run(["touch a"], Allow("once"))
     assert shell.asked == ["walled off: write a (touch)"] and (shell.folder / "a").exists()
-
-
-@pytest.mark.parametrize("mode", ["bypassPermissions", "manual"])
-def test_what_runs_open_is_not_held(tmp_path: Path, mode: Mode) -> None:
-    line = "git config a.b c"
-    shell = WalledWorld(tmp_path / "project", mode, allow=(Rule(OPENING, line),)).run([line])
-    assert "b = c" in shell.config and shell.world.approver.questions == []
 
 
 def test_switched_off_a_command_is_asked_about_and_runs_open(tmp_path: Path) -> None:
@@ -256,32 +229,11 @@ def test_switched_off_a_command_is_asked_about_and_runs_open(tmp_path: Path) -> 
 
 
 def test_what_was_refused_to_a_background_command_is_told_with_its_end(shell: WalledWorld) -> None:
-    def start(self: WalledWorld) -> None:
-        steps = [Reply((calls("bash", command="git config a.b c", run_in_background=True),)), "done"]
-        steps += [Reply((calls("bash", job="b1"),)), "done"]
-        with world(steps, self.folder) as self.world:
-            asyncio.run(self._run(2))
-
-    start(shell)
+    steps = [Reply((calls("bash", command="git config a.b c", run_in_background=True),)), "done"]
+    steps += [Reply((calls("bash", job="b1"),)), "done"]
+    shell.play(steps, 2)
     assert shell.asked == []
     assert f"[{QUESTION}: the wall holds" in shell.texts
-
-
-def test_a_guarded_file_that_a_command_makes_is_reported(shell: WalledWorld) -> None:
-    shell.run(["mkdir .vscode && echo {} >.vscode/tasks.json"])
-    assert "a walled command made .vscode, which other programs act on: look at it" in shell.texts
-
-
-def test_the_model_is_told_of_the_wall_where_there_is_one(shell: WalledWorld) -> None:
-    told: list[tuple[str, ...]] = []
-
-    def look() -> None:
-        told.append(shell.world.context.settings.system)
-
-    shell.before_each = look
-    shell.run(["true"])
-    wall = shell.world.context.wall
-    assert wall is not None and wall.text == WALL_TEXT
 
 
 class NoWall(CommandRunner):
