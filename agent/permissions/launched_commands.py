@@ -50,6 +50,8 @@ _PROGRAM_VARIABLE = re.compile(
 _SPLIT_STRING = re.compile(r"-[iv0]*S(.*)|--s[a-z-]*(?:=(.*))?", re.DOTALL)
 _ENV_ESCAPE = re.compile(r"[\\$]")
 _THIS_SHELL = re.compile(r"/proc/(?:self|\d+)/exe")
+_XARGS_SPECIAL = re.compile(r"['\"\\\0]")
+_MAX_INPUT_LINES = 8
 _CODE = re.compile(r"[\s(;|!'\"`]|^EXEC:|^SYSTEM:")
 _SED_EXECUTES = re.compile(r"(?:^|[;{}\n\d$/,!])\s*e(?:\s|$)|[/|,#][gIpwm\d]*e[gIpwm\d]*\s*(?:$|[;}\n])")
 _AWK_EXECUTES = re.compile(r"system|getline|\|")
@@ -148,7 +150,7 @@ def _run_env(made: Launch, words: Words, stdin: str | None) -> None:
             break
         if split := _SPLIT_STRING.fullmatch(word):
             inline = split[1] or split[2]
-            text = inline or "".join(words[at + 1 : at + 2])
+            text = re.sub(r"[\r\v\f]", " ", inline or "".join(words[at + 1 : at + 2]))
             rest = words[at + 1 if inline else at + 2 :]
             made.unsure = made.unsure or _ENV_ESCAPE.search(text) is not None
             made.scripts.append(Script(" ".join(("env", text, *map(quoted, rest)))))
@@ -166,14 +168,19 @@ def _run_xargs(made: Launch, words: Words, stdin: str | None) -> None:
     """The command with the words that are read from the input, in place of `{}` or behind it."""
     launcher = launcher_of("xargs") or Launcher()
     for start in sorted(command_starts(words, 1, launcher)):
-        replaced = _replaced_text(words[1:start])
-        command = words[start:]
+        options, command = words[1:start], words[start:]
+        from_file = any(option.startswith(("-a", "--arg-file")) for option in options)
+        known = (
+            stdin is not None and not from_file and not _XARGS_SPECIAL.search(stdin) and not is_unknown(stdin)
+        )
+        replaced = _replaced_text(options)
         if not command:
             continue
         if replaced is None:
-            made.commands.append([*command, SPLIT])
-        else:
-            made.commands.append([word.replace(replaced, ANY) for word in command])
+            made.commands.append([*command, *((stdin or "").split() if known else [SPLIT])])
+            continue
+        for line in (stdin or "").splitlines()[:_MAX_INPUT_LINES] if known else [ANY]:
+            made.commands.append([word.replace(replaced, line.strip()) for word in command])
 
 
 def _replaced_text(options: Words) -> str | None:

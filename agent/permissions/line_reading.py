@@ -19,7 +19,9 @@ from .shell_values import (
     MAX_STEPS,
     Assignment,
     Gathered,
+    Part,
     RawCommand,
+    RawWord,
     UnreadableError,
 )
 from .word_expansion import Values, choices, expand_word, expanded_text, known_values
@@ -150,7 +152,8 @@ def _add_fallback(progress: _Progress, text: str, level: int) -> None:
 def _add_gathered(progress: _Progress, gathered: Gathered, scope: _Scope) -> None:
     set_by_builtins = [each for command in gathered.commands for each in _set_by_builtin(command)]
     if gathered.functions:
-        set_by_builtins += _POSITIONAL
+        calls = (command for command in gathered.commands if _calls_function(command, gathered))
+        set_by_builtins += [*_POSITIONAL, *(each for command in calls for each in _passed(command))]
     values = known_values([*gathered.assigned, *set_by_builtins], scope.values)
     _add_programs(progress, values, scope)
     own = (known for name, known in values.items() if name not in scope.values)
@@ -164,8 +167,21 @@ def _add_gathered(progress: _Progress, gathered: Gathered, scope: _Scope) -> Non
             invocation = _expanded(command, choice, scope, expanded)
             expanded.setdefault(id(command), invocation)
             _add(progress, invocation, scope)
-        if gathered.functions and command.words and command.words[0].source in gathered.functions:
+        if _calls_function(command, gathered):
             _add_texts(progress, list(invocation.words[1:]), scope.level)
+
+
+def _calls_function(command: RawCommand, gathered: Gathered) -> bool:
+    return bool(command.words) and command.words[0].source in gathered.functions
+
+
+def _passed(command: RawCommand) -> list[Assignment]:
+    """What a call of a function may set `$1` and so on to."""
+    arguments = command.words[1:]
+    blank = Part("variable", "IFS", False)
+    parts = [part for word in arguments for part in (*word.parts, blank)]
+    numbered = [Assignment(str(number), word) for number, word in enumerate(arguments[:9], 1)]
+    return [*numbered, *(Assignment(name, RawWord(tuple(parts), ""), listed=True) for name in "@*")]
 
 
 def _add_programs(progress: _Progress, values: Values, scope: _Scope) -> None:
@@ -242,6 +258,8 @@ def _output_of(source: Invocation | None) -> str:
     name, *arguments = source.words
     if name == "tee" or (name == "cat" and not arguments):
         return ANY if source.stdin is None else source.stdin
+    if name in ("true", ":", "false") or arguments == ["/dev/null"]:
+        return ""
     plain = [word for word in arguments if not re.fullmatch("-[neE]+|--", word)]
     if name not in ("echo", "printf"):
         return ANY

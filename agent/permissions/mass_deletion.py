@@ -6,13 +6,13 @@ import re
 
 from tools.text_encoding import word_set
 
-from .launches import is_open, program_name
+from .launches import is_open, is_unknown, program_name
 from .line_reading import Invocation
-from .shell_values import MARKS, SPLIT, STAR
+from .shell_values import SPLIT, STAR
 from .vital_places import Scene
 
 _REMOVERS = word_set("rm grm unlink shred srm trash trash-put rmtrash")
-_TREE_REMOVERS = word_set("rm grm srm trash trash-put rmtrash rimraf del rd")
+_TREE_REMOVERS = word_set("rm unlink grm srm trash trash-put rmtrash rimraf del rd")
 _MODE_CHANGERS = word_set("chmod chown chgrp setfacl chattr gchmod gchown")
 _FINDERS = word_set("find gfind fd fdfind")
 # Tests that choose among what is found; with none of them, all that is below the folder is taken.
@@ -27,8 +27,8 @@ _ALL_NAMES = re.compile(f"['\"]?(?:[*.{STAR}]+|)['\"]?")
 
 
 def deleted_by_rm(scene: Scene) -> str:
-    """A vital place that `rm -r` removes."""
-    if scene.program not in _TREE_REMOVERS:
+    """A vital place that `rm -r` removes, or `tar --remove-files`."""
+    if scene.program not in _TREE_REMOVERS and "--remove-files" not in scene.arguments:
         return ""
     recursive = scene.program != "rm" or scene.has_flag("rR", "--recursive")
     if not recursive:
@@ -173,7 +173,7 @@ def moved_place(scene: Scene) -> str:
         return "moves files over /dev/null"
     for word in operands if has_target else operands[:-1]:
         place = scene.vital(word)
-        contents = MARKS.search(word) is not None  # `mv * there` is everyday work in a project
+        contents = is_unknown(word)  # `mv * there` is everyday work in a project
         if place and not (contents and place in ("the project", "the current folder")):
             return f"moves {place}"
     return ""

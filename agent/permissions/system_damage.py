@@ -51,7 +51,9 @@ def overwritten(scene: Scene) -> str:
     for operator, target in scene.command.redirects:
         if ">" in operator and (found := _damage(scene, target, appended=operator.endswith(">>"))):
             return found
-    return next(filter(None, (_damage(scene, word) for word in _written_words(scene))), "")
+    appended = scene.program == "tee" and scene.has_flag("a", "--append")
+    damages = (_damage(scene, word, appended=appended) for word in _written_words(scene))
+    return next(filter(None, damages), "")
 
 
 def _damage(scene: Scene, word: str, *, appended: bool = False) -> str:

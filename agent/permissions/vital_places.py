@@ -31,6 +31,7 @@ _PARTS_OF_HOME = word_set(
     " Videos Library"
 )
 _PARTS_OF_GIT = word_set("objects refs logs HEAD index config")
+_DRIVE = re.compile(r"/(?:mnt|cygdrive)/[a-zA-Z]")  # of Windows
 _EVERYTHING = re.compile(rf"[.{STAR}{ONE}]*{STAR}[.{STAR}{ONE}]*")  # a name that fits every one
 _EMPTY_IF_UNSET = re.compile(f"{UNSET}[{ANY}{SPLIT}]")
 _SYSTEM_FILE = re.compile(
@@ -93,7 +94,7 @@ def vital_place(path: str, places: Places) -> str:
         return "a home folder"
     if folder in (places.home, "/root") or _is_part_of_home(folder, places.home):
         return "a home folder"
-    if folder[1:] in _INNER_FOLDERS or folder[1:] in _SYSTEM_FOLDERS:
+    if folder[1:] in _INNER_FOLDERS or folder[1:] in _SYSTEM_FOLDERS or _DRIVE.fullmatch(folder):
         return "a folder of the system"
     return _near_place(folder, places)
 

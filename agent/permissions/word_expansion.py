@@ -61,9 +61,13 @@ _SET_VARIABLES = word_set(
     " XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_RUNTIME_DIR _"
 )
 _PRINTS_FOLDER = re.compile(r"\s*(?:builtin\s+)?(?:command\s+)?pwd(?:\s+-[LP])?\s*")
+_PRINTS_REPOSITORY = re.compile(r"\s*git\s+rev-parse\s+--(?:absolute-)?git-dir\s*")
+_PRINTS_WORD = re.compile(
+    r"\s*(?:echo|printf)\s+(?:'([\w./+=:@-]+)'|([\w./+=:@][\w./+=:@-]*|~))\s*", re.ASCII
+)
 _PRINTS_PROJECT = re.compile(r"\s*git\s+rev-parse\s+--show-toplevel\s*(?:2>\s*/dev/null\s*)?")
 _LISTS_ALL = re.compile(
-    r"\s*(?:ls(?:\s+-\w+)*|dir|find(?:\s+\./?)?(?:\s+-type\s+[fd]|\s+-print0?)*|echo\s+\*)\s*"
+    r"\s*(?:ls(?:\s+-\w+)*|dir|find(?:\s+\./?)?(?:\s+-type\s+[fd]|\s+-m(?:ax|in)depth\s+\d|\s+-print0?)*|echo\s+\*)\s*"
 )
 Values = Mapping[str, Sequence[str]]  # of each variable that a line sets: what it may set it to
 
@@ -78,7 +82,7 @@ def known_values(assigned: Sequence[Assignment], inherited: Values) -> dict[str,
             found = [
                 text for choice in choices([word], values) for text in _values(word, values, choice, listed)
             ]
-            found = [" ".join(found) or ANY] if name.endswith("]") else found
+            found = [" ".join(found) or ANY] if name.endswith("]") or name in ("@", "*") else found
         known = values.setdefault(name, [])
         known += (text for text in found if text not in known)
         if len(known) > MAX_VALUES:
@@ -173,6 +177,10 @@ def _substituted(part: Part) -> str:
     if part.kind == "code":
         if _PRINTS_FOLDER.fullmatch(part.text) or _PRINTS_PROJECT.fullmatch(part.text):
             return "."
+        if _PRINTS_REPOSITORY.fullmatch(part.text):
+            return ".git"
+        if word := _PRINTS_WORD.fullmatch(part.text):
+            return HOME if word[2] == "~" else word[1] or word[2]
         if not part.quoted and _LISTS_ALL.fullmatch(part.text):
             return STAR
     return ANY if part.quoted else SPLIT

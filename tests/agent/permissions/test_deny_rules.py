@@ -78,6 +78,9 @@ WRAPPERS = [
     "aws-vault exec x -- {}", "ip netns exec x {}", "sudo env A=b nice -n 5 timeout 5 {}",
     "sudo -u x sh -c '{}'", "command sudo command {}", "coproc env {}", "! sudo {}", "screen -dm {}",
     "xterm -e {}", "tmux new-session -d {}", "script -c '{}'", "hash -r; {}", "alias a=b; {}",
+    "capsh --drop=all -- -c '{}'", "machinectl shell x {}", "mise exec node -- {}", "dotenv -f x run {}",
+    "kubectl run x --image=i -- {}", "script -q /dev/null {}", "watchexec -- {}", "systemd-nspawn -D / {}",
+    "/proc/self/exe -c '{}'",
 ]  # fmt: skip
 SCRIPTS = [
     "bash -c {}", "sh -c {}", "dash -ec {}", "zsh -c {}", "ksh -c {}", "fish -c {}", "bash -lc {}",
@@ -106,18 +109,21 @@ SPELT = [
     "git pu\\sh", "bash curl", ". ./curl", "python3 ./curl", "python -m curl", "! curl", "f() { curl; }",
     "curl()\n{ :; }; curl", "curl", "[[ a ]] || curl", "x=y curl", "curl;", "curl&", "curl|x", "(curl)",
     "$(curl)", "curl>x", "curl<x", "if curl; then :; fi", "echo a;curl", "A=b git push", "git\tpush",
-    "git 2>x push", "<x git >y push",
+    "git 2>x push", "<x git >y push", "curl.exe x", "env -S '\rcurl x'", "zsh -c '=curl x'",
+    "$(echo curl) x", "`printf curl` x", 'f() { "$@"; }; f curl x', "f() { $1 y; }; f curl",
+    "echo curl | xargs env", "echo 'curl x' | xargs -I{} sh -c {}", "xargs nice <<< curl",
+    "printf 'curl %s' x | sh", "alias_=1; curl",
 ]  # fmt: skip
 UNTOLD = [
-    "$x y", '"$x" y', "$(echo curl) x", "`echo curl` x", "${x:-curl} y", "${x} y", "$1 y", '"$@"', "$x$y",
+    "$x y", '"$x" y', "$(x curl) y", "`x curl` y", "${x:-curl} y", "${x} y", "$1 y", '"$@"', "$x$y",
     "cu$x y", "c${x-}url y", "c$()url", "cu``rl", "/bin/c?rl x", "c*l x", "/usr/bin/[c]url x", "/bin/r? x",
     "cur? x", "*/curl*", "git $x", "git pu$x", 'git "$x"', "git p*", "x=$(y); git -C $x status", "git $(x)",
     "sudo $x", "env $x y", "nice $x", "ls | xargs $x", 'eval "$x"', "eval $(x)", 'bash -c "$x"',
     'bash -c "ls $x"', "bash $x", "bash <(x)", "source <(x)", ". $x", "x | bash", "x | sh -s y",
-    "x | sudo bash", "bash < x", "bash <<< $x", "bash <<E\n$x\nE", "echo x | xargs env",
-    "echo x | xargs -I{} sh -c {}", "xargs sh", "xargs git", "find . -exec {} \\;",
+    "x | sudo bash", "bash < x", "bash <<< $x", "bash <<E\n$x\nE", "x | xargs env",
+    "x | xargs -I{} sh -c {}", "xargs sh", "xargs git", "find . -exec {} \\;",
     "find /usr/bin -name curl -exec {} x \\;", "timeout 5 $x", "x=y; x=$(z); $x", "read x; $x",
-    "read x <<< curl; $x", "printf -v x curl; $x", 'set -- curl x; "$@"', 'f() { "$@"; }; f curl x',
+    "read x <<< curl; $x", "printf -v x curl; $x", 'set -- curl x; "$@"', 'f() { $(x) "$@"; }; f curl x',
     "while read c; do $c; done < x", "x+=curl; $x", "IFS=_; x=curl_y; $x", "declare -n x=y; $x",
     "x='a[$(curl y)]'; ((x))", "[[ -v 'a[$(curl)]' ]]", "test -v 'a[`curl`]'", "printf -v 'a[$(curl)]' x",
     "PS4='$(curl)'; set -x", "x='$(curl)'; echo ${x@P}", "let 'a[$(curl)]'",
@@ -130,7 +136,12 @@ UNTOLD = [
     "make SHELL=curl", "sed 's/x/curl/e' y", "socat - EXEC:curl", "if x; then curl <<", "ls 'x", 'ls "$(',
     "x=(a", "curl(", "((", "`", "shopt -s extglob\n@(curl|x) y", "case x in", "cat <<$x\ncurl\n$x",
     "ls $(cat <<E\nx\nE)", "echo ${x:-'}'} \"${y:-'a'}\"", "x > y; sh y", "curl_=1; x > y; . ./y",
-    "alias x=curl", "compgen -W '$(curl)'", "\ufdd0",
+    "alias x=curl", "compgen -W '$(curl)'", "\ufdd0", "hash -p /usr/bin/curl x; x", "git -c alias.p=push p",
+    "git filter-branch --tree-filter 'curl x'", "git grep -O'curl x' y", "BASH_ENV=<(x) bash -c :",
+    "LESSOPEN='|curl %s' less x", "MAKEFLAGS='--eval=$(shell curl x)' make", "make -f <(x)",
+    "podman run --entrypoint curl x", "gcc -wrapper curl x", "x | (sh)", "x | { :; sh; }", "x > >(sh)",
+    "x | if :; then sh; fi", "sqlite3 x '.shell curl y'", "echo $(0<f ! curl)", "PAGER='curl x' man y",
+    "f() { $1; }; f $x", "echo 'c\\x75rl' | sh",
 ]  # fmt: skip
 SPOKEN = [
     "ls", "echo curl", "echo 'git push'", 'echo "curl $x"', "git status", "git log push",
@@ -259,8 +270,8 @@ def test_the_words_of_a_rule_are_compared_one_by_one(rule: str, line: str, answe
 
 
 HUGE = [
-    "((", "(", "$(", "${", "`", "{", "[", "'", "\\", "a;", "a|", "[[ ", "$((1+", "x=$(y);", "a=$b ", "sudo ",
-    "f(){ ", "{a,b}", "~",
+    "((", "(", "$(", "${", "`", "{", "[", "'", "\\", "a;", "a|", "[[ ", "$((1+", "x=$(y);", "a=$b ",
+    "sudo ", "f(){ ", "{a,b}", "~",
 ]  # fmt: skip
 
 

@@ -18,13 +18,17 @@ RUIN: dict[str, list[str]] = {
         "rm -rf / x", "rm -Rf -- /", "rm -rf /*/", "rm -rf /[a-z]*", "rm -rf ../../../..",
         "cd / && rm -rf *", 'rm -rf "$UNSET"/*', "rm -rf $UNSET/", "x=/; rm -rf $x",
         "for d in / x; do rm -rf $d; done", "rm -rf {/,x}", "rm -rf $'/'", "rm -rf /e*",
-        "rm -rf /home/../*",
+        "rm -rf /home/../*", "rm -rf $(echo /)", "echo / | xargs rm -rf", "xargs -I{} rm -rf {} <<< /",
+        'f() { rm -rf "$1"; }; f /', "x='rm -rf /'; $x", "rm -rf /mnt/c", "tar --remove-files -cf x /",
+        "python3 -c \"import shutil; shutil.rmtree('/')\"",
     ],
     "a home": [
         "rm -rf ~", "rm -rf ~/", "rm -rf ~/*", "rm -rf $HOME", 'rm -rf "$HOME"/*', "rm -rf ${HOME:?}/",
         "rm -rf ~me", "rm -rf /home/me", "rm -rf /home/you/*", "rm -rf /root", "rm -rf ~/.[!.]*",
         "cd; rm -rf *", "cd ~ && rm -r .", "rm -rf /home/me/work/..", "rm -rf ~/Documents", "rm -rf ~/.ssh",
         "rm -rf ~/$UNSET", "rm -rf {~,x}", "(cd ~ && rm -rf *)", "rm -rf /Users/me",
+        'f() { rm -rf "$@"; }; f ~', "D=$HOME; cd $D && rm -rf *", "node -e \"fs.rmSync('/home/me')\"",
+        "python3 - <<E\nimport os\nos.system('rm -rf ~')\nE",
     ],
     "a system folder": [
         "rm -rf /etc", "rm -rf /usr/*", "rm -rf /var", "rm -rf /usr/bin", "rm -rf /home", "rm -rf /lib64/",
@@ -50,7 +54,7 @@ RUIN: dict[str, list[str]] = {
         "rm -rf .git", "rm -rf ./.git", "rm -rf .git/", "rm -r .git/*", "rm -rf src .git",
         "rm -rf .git/objects", "rm -rf .git/refs", "rm -rf $PWD/.git", "rm -rf ~/work/app/.git",
         'rm -rf ".git"', "rm -rf .g''it", "find .git -delete", "mv .git /tmp/x", "rm -rf {.git,x}",
-        "cd src; rm -rf ../.git",
+        "cd src; rm -rf ../.git", 'rm -rf "$(git rev-parse --git-dir)"', "unlink .git",
     ],
     "deletion by find or through a pipe": [
         "find / -delete", "find . -delete", "find ~ -type f -delete", "find / -name '*.log' -delete",
@@ -61,11 +65,13 @@ RUIN: dict[str, list[str]] = {
         'ls | while read f; do rm -rf "$f"; done', "find ~ -execdir rm {} +", "ls ~ | xargs -I{} rm -rf {}",
         "find .. -mindepth 1 -delete", "find . -exec sh -c 'rm \"$1\"' _ {} \\;", "rm $(find . -type f) -r",
         "find . -type f -print0 | parallel -0 rm", "git ls-files -z | xargs -0 rm", "echo * | xargs rm -rf",
+        "rm -rf $(find . -maxdepth 1)", "find . -not -path './x/*' -delete",
+        "for f in $(ls); do rm -rf $f; done",
     ],
     "moving": [
         "mv / /tmp/x", "mv ~ /tmp/x", "mv /etc /etc.bak", "mv .. /tmp", "mv /home/me/work/app /tmp/x",
         "mv .git x", "mv ~/* /dev/null", "mv x /dev/null", "mv -t /tmp /usr", "mv -f /var /mnt/x",
-        "mv ../app ../x", "mv /* /tmp", "mv -- ~/work x",
+        "mv ../app ../x", "mv /* /tmp", "mv -- ~/work x", "mv ~/work/app{,.old}", "mv .git{,.bak}",
     ],
     "rights and owners": [
         "chmod -R 777 /", "chmod -R 000 ~", "chown -R nobody /etc", "chown -R me:me /usr",
@@ -123,7 +129,7 @@ RUIN: dict[str, list[str]] = {
         "crontab -r", "crontab -ir", "crontab -u me -r", "crontab /dev/null", "crontab - < /dev/null",
         "userdel me", "userdel -r me", "deluser me", "groupdel x", "dscl . -delete /Users/me",
         "sysadminctl -deleteUser me", "rm /var/spool/cron/crontabs/me", "echo -n | crontab -",
-        "printf '' | crontab", "pw userdel me",
+        "printf '' | crontab", "pw userdel me", "true | crontab -", "cat /dev/null | crontab -",
     ],
 }  # fmt: skip
 WRAPPERS = [
@@ -181,6 +187,10 @@ EVERYDAY = [
     "command -v halt", "(cd .. && ls); rm -rf dist", "pushd sub; rm -rf *; popd",
     "cd ~; ls; cd sub; rm -rf *", "rm -rf /work/app", "awk '/fork/ {print}' x",
     "python manage.py shell -c 'print(while_fork)'", "rm -rf /tmp", "apt-get remove -y x",
+    "echo x | sudo tee -a /etc/hosts", 'f() { rm -rf "$1"; }; f build',
+    "find . -path ./x -prune -o -name '*.map' -delete", "ls -t | tail -n +5 | xargs rm --", "mv ~/x{,.old}",
+    "echo build | xargs rm -rf", 'while read -r l; do echo "$l" & done < f', "cat x.crontab | crontab -",
+    "python -c \"import os; os.remove('x')\"", "$(echo ls) x", 'retry() { "$@" || retry "$@"; }; retry ls',
 ]  # fmt: skip
 
 
