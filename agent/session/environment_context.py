@@ -14,7 +14,7 @@ from transcripts.entries import Entry, Prompt
 from transcripts.fold import Folded
 from transcripts.messages import INJECTED_CLOSING_TAG, INJECTED_OPENING_TAG, TextBlock, is_injected
 
-from .system_prompt import COMMAND_TEXTS
+from .system_prompt import COMMAND_TEXTS, RECORDS_TEXT, WALL_AND_RECORDS_TEXT, WALL_TEXT
 
 OPEN_TEXT = """\
 # Commands
@@ -42,11 +42,12 @@ def environment_context(folder: Path, now: float) -> str:
 
 
 def told_of_commands(text: str, mode: str) -> str:
-    """What the model is told of the wall in a permission mode: nothing where commands run open anyway.
+    """What the model is told of commands in a permission mode: of no wall where they run open anyway.
 
     `text` is what stands in the system prompt where there is a wall.
     """
-    return "" if text == WALL_TEXT and mode == "bypassPermissions" else text
+    open_texts = {WALL_TEXT: "", WALL_AND_RECORDS_TEXT: RECORDS_TEXT}
+    return open_texts.get(text, text) if mode == "bypassPermissions" else text
 
 
 def news_of_surroundings(folded: Folded, commands: str | None, planning: bool) -> list[str]:
