@@ -50,6 +50,11 @@ _PROGRAM_VARIABLE = re.compile(
 _SPLIT_STRING = re.compile(r"-[iv0]*S(.*)|--s[a-z-]*(?:=(.*))?", re.DOTALL)
 _ENV_ESCAPE = re.compile(r"[\\$]")
 _THIS_SHELL = re.compile(r"/proc/(?:self|\d+)/exe")
+# Settings of git that name programs.
+_GIT_PROGRAM = re.compile(
+    r"alias\..+|.*(?:command|pager|editor|cmd|path|helper|program|fsmonitor|textconv|clean|smudge|process|driver)",
+    re.IGNORECASE,
+)
 _XARGS_SPECIAL = re.compile(r"['\"\\\0]")
 _MAX_INPUT_LINES = 8
 _CODE = re.compile(r"[\s(;|!'\"`]|^EXEC:|^SYSTEM:")
@@ -279,6 +284,12 @@ def _run_login_shell(made: Launch, words: Words, stdin: str | None) -> None:
         run_shell(made, ["bash", *words[words.index("--") + 1 :]], stdin)
 
 
+def _run_cmd(made: Launch, words: Words, stdin: str | None) -> None:
+    """`cmd.exe /c command`."""
+    starts = {at + 1 for at, word in enumerate(words) if word.casefold() in ("/c", "/k")}
+    add_commands(made, words, starts or {len(words)})
+
+
 def _name_program(made: Launch, words: Words, stdin: str | None) -> None:
     """`hash -p path name`."""
     made.possible += ([value] for value in option_values(words, frozenset({"-p"})) if value)
@@ -291,7 +302,12 @@ def _define_alias(made: Launch, words: Words, stdin: str | None) -> None:
 
 
 def _run_git(made: Launch, words: Words, stdin: str | None) -> None:
-    """`git submodule foreach script`, `git -c alias.x=command`."""
+    """`git submodule foreach script`, `git -c alias.x=command`, `git config alias.x command`."""
+    if "config" in words[1:] and (
+        settings := [at for at, word in enumerate(words) if _GIT_PROGRAM.fullmatch(word)]
+    ):
+        value = "".join(words[settings[0] + 1 : settings[0] + 2])
+        made.possible += [*value_commands(value), ["git", *value.split()]]
     for value in option_values(words, frozenset({"-c"})):
         name, _, text = value.partition("=")
         if name.startswith("alias.") and not text.startswith("!"):
@@ -327,6 +343,7 @@ _SPECIAL: dict[str, Callable[[Launch, Words, str | None], None]] = {
     "newgrp": _run_input_later,
     "nix": _run_behind_option,
     "capsh": _run_login_shell,
+    "cmd": _run_cmd,
     "hash": _name_program,
     "alias": _define_alias,
     "git": _run_git,

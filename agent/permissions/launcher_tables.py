@@ -84,7 +84,7 @@ ltrace eatmydata catchsegv unbuffer rlwrap torsocks torify tsocks firejail bwrap
 dbus-run-session dbus-launch xvfb-run systemd-run systemd-inhibit prlimit cpulimit cgexec chpst softlimit \
 pgrphack pkexec run0 runuser ccache sccache distcc tini dumb-init runcon entr arch nocache fakechroot \
 screen byobu dtach abduco xterm gnome-terminal konsole kitty alacritty foot corepack dotenv watchexec \
-systemd-nspawn 0 | |
+systemd-nspawn wsl winpty 0 | |
 """)
 _LD_SO = Launcher(_options("--library-path --preload --audit --argv0 --inhibit-rpath --glibc-hwcaps-prepend"))
 # Programs with words of their own before the command: `words operands`, and what may follow as above.
@@ -176,6 +176,7 @@ INTERPRETERS = word_set(
     "python perl ruby node nodejs deno bun php lua luajit tclsh wish expect osascript pwsh powershell java"
     " groovy scala elixir erl julia r rscript octave awk gawk mawk nawk sed gsed ed red ex vi vim nvim emacs"
     " gdb lldb m4 make gmake ninja bc sqlite3 psql mysql guile racket sbcl ghci runghc tmux crontab socat"
+    " less more man"
 )
 # Those that run the file that their first operand names.
 FILE_RUNNERS = word_set(

@@ -17,6 +17,7 @@ from .always_allow import safe_prefix
 from .deny_rules import Denial, denial_of
 from .destructive import ruin_by
 from .rule_syntax import EDITING, OPENING, Rule, exact_rule, is_exactly
+from .shell_syntax import MAX_PARSED_CHARS
 from .vital_places import Places
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
         return verdict
     if said is Denial.MAYBE and not _names_line(rules, access.target):
         why = f"it cannot be told whether it runs what the rule {denying} denies"
-        return Verdict("ask", why, exact_rule(tool, access.target), denying, verdict.walled)
+        line = exact_rule(tool, access.target) if len(access.target) <= MAX_PARSED_CHARS else None
+        return Verdict("ask", why, line, denying, verdict.walled)
     return verdict
 
 

@@ -20,8 +20,8 @@ def _in(folder: str, *names: str) -> tuple[str, ...]:
 
 
 _RULES = _in("agent/permissions", "permissions", "command_corpus")
-_DENIED = _in("agent/permissions", "deny_rules", "command_corpus", "permissions")
-_RUIN = _in("agent/permissions", "destructive", "command_corpus", "permissions")
+_DENIED = _in("agent/permissions", "deny_rules", "destructive")
+_RUIN = _in("agent/permissions", "destructive")
 TARGETS = (
     Target("agent/permissions/always_allow.py", _RULES),
     Target("agent/permissions/destructive.py", _RUIN),

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from agent.permissions.deny_rules import Denial, denial_of
+from agent.permissions.deny_rules import Denial, denial_of, forbids_command
 from agent.permissions.line_reading import read_line
 from agent.permissions.rule_syntax import exact_rule, parse_rules
 from agent.permissions.rules import MODES, PermissionRules, judge_call
@@ -80,7 +80,7 @@ WRAPPERS = [
     "xterm -e {}", "tmux new-session -d {}", "script -c '{}'", "hash -r; {}", "alias a=b; {}",
     "capsh --drop=all -- -c '{}'", "machinectl shell x {}", "mise exec node -- {}", "dotenv -f x run {}",
     "kubectl run x --image=i -- {}", "script -q /dev/null {}", "watchexec -- {}", "systemd-nspawn -D / {}",
-    "/proc/self/exe -c '{}'",
+    "/proc/self/exe -c '{}'", "cmd.exe /c {}", "wsl -e {}",
 ]  # fmt: skip
 SCRIPTS = [
     "bash -c {}", "sh -c {}", "dash -ec {}", "zsh -c {}", "ksh -c {}", "fish -c {}", "bash -lc {}",
@@ -112,7 +112,8 @@ SPELT = [
     "git 2>x push", "<x git >y push", "curl.exe x", "env -S '\rcurl x'", "zsh -c '=curl x'",
     "$(echo curl) x", "`printf curl` x", 'f() { "$@"; }; f curl x', "f() { $1 y; }; f curl",
     "echo curl | xargs env", "echo 'curl x' | xargs -I{} sh -c {}", "xargs nice <<< curl",
-    "printf 'curl %s' x | sh", "alias_=1; curl",
+    "printf 'curl %s' x | sh", "alias_=1; curl", "git --work-tree x push", "git --namespace x push",
+    "git --git-dir x -C y push", "git --no-pager -c push=x push",
 ]  # fmt: skip
 UNTOLD = [
     "$x y", '"$x" y', "$(x curl) y", "`x curl` y", "${x:-curl} y", "${x} y", "$1 y", '"$@"', "$x$y",
@@ -141,7 +142,8 @@ UNTOLD = [
     "LESSOPEN='|curl %s' less x", "MAKEFLAGS='--eval=$(shell curl x)' make", "make -f <(x)",
     "podman run --entrypoint curl x", "gcc -wrapper curl x", "x | (sh)", "x | { :; sh; }", "x > >(sh)",
     "x | if :; then sh; fi", "sqlite3 x '.shell curl y'", "echo $(0<f ! curl)", "PAGER='curl x' man y",
-    "f() { $1; }; f $x", "echo 'c\\x75rl' | sh",
+    "f() { $1; }; f $x", "echo 'c\\x75rl' | sh", "git config alias.x '!curl y'; git x",
+    "git config --global core.pager 'curl y'", "less '+!curl x' y", "git config alias.p push",
 ]  # fmt: skip
 SPOKEN = [
     "ls", "echo curl", "echo 'git push'", 'echo "curl $x"', "git status", "git log push",
@@ -168,6 +170,7 @@ SPOKEN = [
     "cat <(ls) >(wc)", "read -r x", "set -euo pipefail", "bash", "echo x; bash", "git clone https://x/curl",
     "git config user.name curl", "gh pr create --title curl", "x=$(git log); ls", "echo it\\'s; ls",
     'ls "it\'s"', "ls 'a\"b'", "echo $'it\\'s'", 'echo "a\\"b"', "ls \\\n -l", "find . -name curl -delete",
+    "git config user.name curl", "git config alias.s status",
 ]  # fmt: skip
 
 
@@ -226,11 +229,41 @@ def test_what_may_be_denied_is_asked_about_in_every_mode_until_that_line_is_allo
         assert judge_call("bash", [Access("run", line)], allowed).answer == "allow"
 
 
+def test_a_line_that_nobody_reads_is_not_offered_to_be_allowed_for_good() -> None:
+    rules = PermissionRules("manual", (), RULES)
+    assert judge_call("bash", [Access("run", "$x" * 5_000)], rules).prefix is not None
+    assert judge_call("bash", [Access("run", "$x" * 5_001)], rules).prefix is None
+
+
 def test_a_line_that_is_surely_denied_is_opened_by_no_rule() -> None:
     for allow in ("bash", "bash(=curl x; ls)", "bash(curl)"):
         rules = PermissionRules("bypassPermissions", parse_rules(allow), RULES)
         verdict = judge_call("bash", [Access("run", "curl x; ls")], rules)
         assert (verdict.answer, verdict.why) == ("deny", "the rule bash(curl) denies this")
+
+
+def test_of_several_rules_the_surest_is_named_and_else_the_first() -> None:
+    for line, answer, rule in (
+        ("$x; git push", Denial.YES, "bash(git push)"),
+        ("$x", Denial.MAYBE, "bash(curl)"),
+        ("ls", Denial.NO, None),
+    ):
+        found, named = denial_of(RULES, line)
+        assert (found, named and str(named)) == (answer, rule)
+    assert denial_of(parse_rules("bash(x*), bash(*)"), "y")[0] is Denial.YES
+    assert denial_of(parse_rules("bash(c*l), bash([ab]c)"), "bc")[0] is Denial.YES
+
+
+def test_one_command_of_a_line_is_judged_for_itself() -> None:
+    invocations = read_line("ls; curl x; $y").invocations
+    for rule, answers in (
+        ("bash(curl)", [Denial.NO, Denial.YES, Denial.MAYBE]),
+        ("bash(=curl x)", [Denial.NO] * 3),
+        ("bash(*)", [Denial.YES] * 3),
+        ("bash", [Denial.YES] * 3),
+    ):
+        (parsed,) = parse_rules(rule)
+        assert [forbids_command(parsed, each) for each in invocations] == answers
 
 
 def test_a_rule_for_one_line_does_not_make_others_doubtful() -> None:
