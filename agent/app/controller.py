@@ -18,11 +18,7 @@ from agent.loop.turn import run_turn
 from agent.permissions.rules import Mode
 from agent.ports import Approver, Chooser, Status
 from agent.session.conversation_text import show_briefly
-from agent.session.environment_context import (
-    environment_context,
-    news_of_surroundings,
-    told_of_commands,
-)
+from agent.session.environment_context import environment_context, news_of_surroundings
 from agent.session.session import Session, record_opening
 from agent.version import __version__
 from compact.settings import WindowState, state_of
@@ -202,12 +198,11 @@ class Controller:
 def prompt_blocks(session: Session, context: TurnContext, texts: Sequence[str]) -> tuple[Block, ...]:
     """A prompt's blocks; before its texts stand the environment, if that is new, and finished commands."""
     opened, tools = session.folded.opened, context.tool_context
-    mode = context.permissions.rules.mode
     before: list[str] = []
     if opened is None or opened.folder != str(tools.folder) or not session.folded.entries:
         before.append(environment_context(tools.folder, context.clock.now()))
-    commands = told_of_commands(context.wall.text, mode) if context.wall is not None else None
-    before += news_of_surroundings(session.folded, commands, mode == "plan")
+    commands = context.wall.text if context.wall is not None else None
+    before += news_of_surroundings(session.folded, commands, context.permissions.rules.mode)
     ended = tools.jobs.unannounced if tools.jobs is not None else []
     before += [announcement(job, tools) for job in ended]
     ended.clear()

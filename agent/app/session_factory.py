@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 
 from agent.loop.context import ActiveSession, TurnContext
-from agent.session.environment_context import told_of_commands
+from agent.session.environment_context import OPEN_MODE
 from agent.session.session import Session, record_opening
-from agent.session.system_prompt import with_command_text
+from agent.session.system_prompt import WALL_TEXT, with_command_text
 from tools.jobs import command_runner
 
 from .composition import Services
@@ -90,7 +90,9 @@ async def raise_wall(session: Session, context: TurnContext) -> str:
         return ""
     await wall.warm()
     if session.folded.opened is None:
-        text = told_of_commands(wall.text, context.permissions.rules.mode)
+        text = wall.text
+        if text == WALL_TEXT and context.permissions.rules.mode == OPEN_MODE:
+            text = ""
         system = with_command_text(context.settings.system, text)
         settings = dataclasses.replace(context.settings, system=system)
         context.settings = settings

@@ -15,6 +15,7 @@ from tools.base import Access, Tool
 from transcripts.messages import ToolUseBlock
 
 from .context import TurnContext
+from .session_wall import SessionWall
 
 HINT = "Do not try to reach the same end another way; say what you would need, or go on without it."
 HINT_AFTER_REASON = "Follow what the user said."
@@ -58,7 +59,7 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
             return Permission(f"A hook refused this call: {hooked.veto}")
         words = hooked.words
     if context.wall is not None and any(access.kind == "run" for access in call.access):
-        await context.wall.settle()
+        await _settle(context.wall, emit)
     verdict = judge_call(call.tool.name, call.access, context.permissions.rules)
     if verdict.answer == "deny":
         return Permission(f"Permission denied: {verdict.why}.")
@@ -69,6 +70,14 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
             return _refused(answer)
         _grant(context, emit, question, verdict, answer)
     return Permission(words=words, walled=verdict.walled)
+
+
+async def _settle(wall: SessionWall, emit: Emit) -> None:
+    """Have the wall as it is wanted now; a wall that is not what it was is told."""
+    before = wall.level
+    await wall.settle()
+    if wall.level != before and before != "none" and wall.permissions.sandbox.mode != "off":
+        emit(Notice(f"The wall around commands has changed, it is now {wall.line}", "warning"))
 
 
 def _question(context: TurnContext, call: ParsedCall, verdict: Verdict) -> PermissionQuestion:

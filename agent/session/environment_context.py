@@ -14,8 +14,9 @@ from transcripts.entries import Entry, Prompt
 from transcripts.fold import Folded
 from transcripts.messages import INJECTED_CLOSING_TAG, INJECTED_OPENING_TAG, TextBlock, is_injected
 
-from .system_prompt import COMMAND_TEXTS, RECORDS_TEXT, WALL_AND_RECORDS_TEXT, WALL_TEXT
+from .system_prompt import COMMAND_TEXTS, WALL_TEXT
 
+OPEN_MODE = "bypassPermissions"  # in which commands run open whether there is a wall or not
 OPEN_TEXT = """\
 # Commands
 - Commands run without a wall from now on; the person may be asked about each."""
@@ -41,21 +42,15 @@ def environment_context(folder: Path, now: float) -> str:
     return "\n".join(lines)
 
 
-def told_of_commands(text: str, mode: str) -> str:
-    """What the model is told of commands in a permission mode: of no wall where they run open anyway.
-
-    `text` is what stands in the system prompt where there is a wall.
-    """
-    open_texts = {WALL_TEXT: "", WALL_AND_RECORDS_TEXT: RECORDS_TEXT}
-    return open_texts.get(text, text) if mode == "bypassPermissions" else text
-
-
-def news_of_surroundings(folded: Folded, commands: str | None, planning: bool) -> list[str]:
+def news_of_surroundings(folded: Folded, commands: str | None, mode: str) -> list[str]:
     """What the model is to be told before the next prompt, where that has changed since it was told.
 
     `commands` is what the system prompt of a session that begins now would say about them; None: nothing is
-    known. In plan mode every prompt says so.
+    known. In the permission mode "plan" every prompt says so.
     """
+    planning = mode == "plan"
+    if mode == OPEN_MODE and commands == WALL_TEXT:
+        commands = ""
     told = [text for entry in reversed(folded.entries) for text in _told(entry)]
     system = folded.opened.system if folded.opened is not None else ()
     news = [PLAN_TEXT] if planning else []

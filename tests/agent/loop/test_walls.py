@@ -236,6 +236,18 @@ def test_what_was_refused_to_a_background_command_is_told_with_its_end(shell: Wa
     assert f"[{QUESTION}: the wall holds" in shell.texts
 
 
+def test_a_wall_that_is_lost_is_told_and_commands_are_asked_about(shell: WalledWorld) -> None:
+    async def none() -> tuple[WallLevel, str]:
+        return "none", "it broke"
+
+    each = iter([lambda: None, lambda: setattr(shell.runner, "wall", none)])
+    shell.before_each = lambda: next(each)()
+    shell.run(["true", "touch a"], Deny())
+    (notice,) = [notice for notice in shell.world.told(Notice) if "wall" in notice.text]
+    assert notice.text == "The wall around commands has changed, it is now none: it broke"
+    assert shell.asked == [""] and not (shell.folder / "a").exists()
+
+
 class NoWall(CommandRunner):
     """Commands on a system that gives no wall."""
 

@@ -14,6 +14,7 @@ from agent.ui.approval import (
     full_question,
     question_body,
 )
+from agent.ui.headless import DenyAll
 from agent.ui.terminal_text import RenderContext, Theme, painted_width
 from tools.base import Access
 
@@ -261,3 +262,43 @@ def test_a_narrow_question_wraps_its_rules_or_tells_where_they_stand_whole():
     short = draw_approval(panel, ctx, 9)
     assert any("Ctrl-O: rules whole" in row for row in short) and any("❯ 1 Yes" in row for row in short)
     assert rule in "\n".join(full_question(asked, RenderContext(80, Theme(False))))
+
+
+REFUSED = {"refused": "walled off: write ~/.cargo (cargo)", "through": "write ~/.cargo"}
+
+
+def test_leaving_the_wall_is_another_question_whose_digits_mean_the_same():
+    asked = question(prefix="open(cargo install x)", preview={"text": "cargo install x"}, **REFUSED)
+    assert [(choice.digit, choice.answer) for choice in approval_choices(asked)] == [
+        ("1", Allow("once")),
+        ("2", Allow("through")),
+        ("3", None),
+        ("4", Allow("always")),
+    ]
+    least = approval_choices(question(refused="walled off: write .git/config"))
+    assert [choice.digit for choice in least] == ["1", "3"]
+    rows = draw_approval(
+        ApprovalPanel(asked, approval_choices(asked), None, 0.0), RenderContext(70, Theme(False)), 20
+    )
+    assert rows[0] == "Let bash leave the wall?"
+    assert [row.strip() for row in rows[1:3]] == [REFUSED["refused"], "cargo install x"]
+    assert any("2 Yes, from now on in this project: write ~/.cargo" in row for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        (
+            {"why": "it writes", "prefix": "edit"},
+            "it writes, and nobody is there to ask; --allowedTools edit",
+        ),
+        ({"prefix": "open(a)", **REFUSED}, "nobody is there to ask; --allowedTools 'open(a)'"),
+        (
+            {"remedy": "--allowedTools 'net(a.b)'", **REFUSED},
+            "nobody is there to ask; --allowedTools 'net(a.b)'",
+        ),
+    ],
+)
+def test_without_a_person_a_question_is_a_denial_that_names_the_flag(fields, reason):
+    answer = asyncio.run(DenyAll().ask(question(**fields)))
+    assert answer == Deny(f"{reason} would allow it", unattended=True)
