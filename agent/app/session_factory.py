@@ -9,7 +9,7 @@ from pathlib import Path
 from agent.loop.context import ActiveSession, TurnContext
 from agent.session.environment_context import OPEN_MODE
 from agent.session.session import Session, record_opening
-from agent.session.system_prompt import WALL_TEXT, with_command_text
+from agent.session.system_prompt import TEXTS_WITHOUT_WALL, with_command_text
 from tools.jobs import command_runner
 
 from .composition import Services
@@ -91,8 +91,8 @@ async def raise_wall(session: Session, context: TurnContext) -> str:
     await wall.warm()
     if session.folded.opened is None:
         text = wall.text
-        if text == WALL_TEXT and context.permissions.rules.mode == OPEN_MODE:
-            text = ""
+        if context.permissions.rules.mode == OPEN_MODE:
+            text = TEXTS_WITHOUT_WALL.get(text, text)
         system = with_command_text(context.settings.system, text)
         settings = dataclasses.replace(context.settings, system=system)
         context.settings = settings

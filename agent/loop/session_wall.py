@@ -16,9 +16,10 @@ from agent.errors import ConfigError
 from agent.permissions.permission_store import PermissionStore
 from agent.permissions.rule_syntax import REACHING
 from agent.session.system_prompt import RECORDS_TEXT, WALL_AND_RECORDS_TEXT, WALL_TEXT
-from tools.base import ToolContext
+from tools.base import ToolContext, ToolError
 from tools.command_socket import SupervisorLost
 from tools.jobs import command_runner
+from tools.safe_open import FILE_TIMEOUT_S, in_thread
 from tools.wall import WallLevel, WallProfile
 from tools.wall_profile import wall_profile
 
@@ -96,6 +97,12 @@ class SessionWall:
             proxy=self._proxy.path if self._proxy is not None else None,
         )
 
+    def _look_around(self) -> tuple[WallProfile, list[tuple[int, int]]]:
+        """The profile now, and which files stand at the places that it keeps. Blocks."""
+        self._base = self._look()
+        profile = self.profile()
+        return profile, _identities(profile)
+
     def _look(self) -> WallProfile:
         """The project's profile, by what is there now. Blocks for some milliseconds."""
         tools = self.tools
@@ -118,19 +125,18 @@ class SessionWall:
 
     async def _raise(self) -> None:
         store, runner = self.permissions, command_runner(self.tools)
-        self._base = await asyncio.to_thread(self._look)
-        wanted = self.profile()
-        files = await asyncio.to_thread(_identities, wanted)
-        moved, self._files = files != self._files, files
         try:
+            wanted, files = await in_thread(FILE_TIMEOUT_S, lambda _: self._look_around())
+            moved, self._files = files != self._files, files
             if runner.profile is None:
                 runner.profile = wanted
             elif moved or runner.profile != wanted:
                 await runner.use_profile(wanted)
             self.level, self.why = await runner.wall()
             hides_records = (await runner.supervisor()).how == "namespace"
-        except SupervisorLost as error:
-            self.level, self.why, hides_records = "none", str(error), False
+        except (SupervisorLost, ToolError) as error:
+            why = str(error).partition("\n")[0]
+            self.level, self.why, hides_records = "none", why, False
         if store.sandbox.mode == "off":
             self.level, self.why = "none", NOT_WANTED
         required = store.sandbox.mode == "require"

@@ -14,7 +14,7 @@ from transcripts.entries import Entry, Prompt
 from transcripts.fold import Folded
 from transcripts.messages import INJECTED_CLOSING_TAG, INJECTED_OPENING_TAG, TextBlock, is_injected
 
-from .system_prompt import COMMAND_TEXTS, WALL_TEXT
+from .system_prompt import COMMAND_TEXTS, TEXTS_WITHOUT_WALL
 
 OPEN_MODE = "bypassPermissions"  # in which commands run open whether there is a wall or not
 OPEN_TEXT = """\
@@ -49,8 +49,8 @@ def news_of_surroundings(folded: Folded, commands: str | None, mode: str) -> lis
     known. In the permission mode "plan" every prompt says so.
     """
     planning = mode == "plan"
-    if mode == OPEN_MODE and commands == WALL_TEXT:
-        commands = ""
+    if mode == OPEN_MODE and commands is not None:
+        commands = TEXTS_WITHOUT_WALL.get(commands, commands)
     told = [text for entry in reversed(folded.entries) for text in _told(entry)]
     system = folded.opened.system if folded.opened is not None else ()
     news = [PLAN_TEXT] if planning else []

@@ -57,6 +57,8 @@ RECORDS_TEXT = """\
 (grep --exclude-dir, find -prune)."""
 WALL_AND_RECORDS_TEXT = f"{WALL_TEXT}\n{RECORDS_TEXT.partition(chr(10))[2]}"
 COMMAND_TEXTS = (WALL_TEXT, RECORDS_TEXT, WALL_AND_RECORDS_TEXT)
+# What is said instead where commands run open although there is a wall.
+TEXTS_WITHOUT_WALL = {WALL_TEXT: "", WALL_AND_RECORDS_TEXT: RECORDS_TEXT}
 MEMORY_HEAD = "Instructions of the user from "
 MAX_MEMORY_BYTES = 1_000_000  # read of one memory file
 MAX_MEMORY_CHARS = 60_000  # shown of one memory file; the prompt says how much is left out
