@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
+from tests.transcripts.sample_turn import SID, append_all, turn
 from tools.base import ToolCall, parse_arguments
 from transcripts.load import read_record
+from transcripts.store import create_store
 
 OPEN = {"MAKEROOM_NAMESPACE": "off"}
 SEARCH = "grep -rq old_name . && echo used"
@@ -81,25 +84,24 @@ def test_a_command_that_searches_the_records_is_told_so_and_one_that_changes_the
 
 def test_what_an_interrupted_command_does_at_its_end_is_undone_with_the_next_one(tmp_path: Path) -> None:
     (project := tmp_path / "project").mkdir()
-    line = "trap 'rm -rf .transcripts; touch ../ended' TERM; touch ../begun; sleep 9 & wait"
+    store = create_store(project, SID, pytest.fail)
+    append_all(store, turn())
+    store.close()
+    kept, told = records(project), list[str]()
+    guard = RecordsGuard(project, (tmp_path / "state",), told.append)
 
-    async def appears(name: str) -> None:
-        while not (tmp_path / name).exists():
-            await asyncio.sleep(0.01)
+    async def interrupted() -> None:
+        await guard.before(busy=False)
+        await guard.after(busy=True)
+        shutil.rmtree(project / ".transcripts")
+        await guard.before(busy=False)
+        assert records(project) == kept != {}
+        await guard.after(busy=True)
+        shutil.rmtree(project / ".transcripts")
 
-    async def work(run: ControllerRun) -> None:
-        await run.do("hello", "/clear", "hello")
-        kept, own = records(project), run.controller.in_use[0].sid
-        del kept[project / ".transcripts" / f"{own}.jsonl"]
-        task = asyncio.ensure_future(bash(run, line))
-        await asyncio.wait_for(appears("begun"), 20)
-        task.cancel()
-        await asyncio.wait({task})
-        await asyncio.wait_for(appears("ended"), 20)
-        await bash(run, "true")
-        assert task.cancelled() and {path: path.read_bytes() for path in kept} == kept != {}
-
-    run_controller(project, work, environ=OPEN)
+    asyncio.run(interrupted())
+    guard.close()
+    assert records(project) == kept and len(told) == 2 and not (tmp_path / "state").exists()
 
 
 def test_without_a_place_for_a_copy_the_person_is_told_once(tmp_path: Path) -> None:
