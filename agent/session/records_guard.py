@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from transcripts.record_files import RECORD_FOLDERS
-from transcripts.session_lock import RECORDS_FOLDER
+from transcripts.session_lock import RECORDS_FOLDER, lock_holder
 from transcripts.spare_copy import Restored, SpareCopy, make_spare_copy, told_of
 from transcripts.store import Store
 
-READ_MARK_NS = 1_000_000_000  # by which a file's time of reading is set back, so that the next one changes it
+READ_MARK_NS = 1_000_000_000  # by which a file that nobody read was read before its last change
 MAX_MARKED_FILES = 200  # whose times of reading are looked at
 READ_NOTE = (
     "[this command read {path}: there stand the words of this conversation, the command's own too. Leave "
@@ -44,7 +44,7 @@ class RecordsGuard:
     _is_tried: bool = False
     _running: int = 0  # commands between `before` and `after`
     _unchecked: bool = False  # whether a command may have gone on after the last look
-    _marks: dict[Path, int] = field(default_factory=dict)  # record -> its time of reading, as it was set
+    _marked: list[Path] = field(default_factory=list)  # as not read
     _notes: list[str] = field(default_factory=list)
 
     def watch(self, store: Store) -> None:
@@ -121,17 +121,24 @@ class RecordsGuard:
 
     def _mark_unread(self, copy: SpareCopy) -> None:
         """Set the times of reading so that the next read changes them, where the file system keeps them."""
-        self._marks.clear()
+        self._marked.clear()
         for name in (*self._live(), *copy.newest_texts()[:MAX_MARKED_FILES]):
             with suppress(OSError):
                 path = self.home / name
                 now = path.stat()
-                self._marks[path] = now.st_mtime_ns - READ_MARK_NS
-                os.utime(path, ns=(self._marks[path], now.st_mtime_ns), follow_symlinks=False)
+                unread = (now.st_mtime_ns - READ_MARK_NS, now.st_mtime_ns)
+                os.utime(path, ns=unread, follow_symlinks=False)
+                self._marked.append(path)
 
     def _reading_notes(self) -> list[str]:
-        for path, marked in self._marks.items():
+        """What to tell of records that were read; nothing where another session may have done so."""
+        locks = (self.home / RECORDS_FOLDER).glob("*.lock")
+        others = {f"{RECORDS_FOLDER}/{path.stem}.jsonl" for path in locks} - self._live()
+        if any(lock_holder(self.home / name) is not None for name in others):
+            return []
+        for path in self._marked:
             with suppress(OSError):
-                if path.stat().st_atime_ns > marked:
+                now = path.stat()
+                if now.st_atime_ns > now.st_mtime_ns - READ_MARK_NS:
                     return [READ_NOTE.format(path=path.relative_to(self.home))]
         return []
