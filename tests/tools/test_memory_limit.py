@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.process_supervisor.memory_limit import (
+from tools.process_supervisor.sandbox import (
     join_memory_group,
     make_memory_group,
     remove_memory_group,

@@ -137,23 +137,52 @@ def test_what_is_written_to_a_cache_stays_with_the_project(walled: WalledSession
     assert sorted(cache.iterdir()) == [cache / "built"]
 
 
-def test_two_walls_of_a_project_share_no_layer(walled: WalledSession) -> None:
+def test_two_sessions_of_a_project_share_no_layer(walled: WalledSession) -> None:
     (walled.home / ".cache").mkdir()
     walled.require_wall("namespaces")
+    walled.prints("echo one >~/.cache/file")
+    other = WalledSession(walled.folder)
+    other.require_wall("namespaces")
+    assert "No such file" in other.prints("cat ~/.cache/file")
+    other.end()
 
-    async def widened() -> tuple[str, str]:
-        job, _ = await walled.commands.start("sleep 300", walled.folder, lambda data: None, walled=True)
-        await walled.output("echo one >~/.cache/file")
+
+def test_what_commands_left_is_there_in_a_wider_wall(walled: WalledSession) -> None:
+    """Temporary files, caches, and a server that goes on."""
+    (walled.home / ".cache").mkdir()
+    walled.require_wall("namespaces")
+    serve = (
+        "import socket; l = socket.create_server(('127.0.0.1', 8766)); print(1, flush=True);"
+        "l.accept()[0].send(b'served')"
+    )
+    read = "import socket; print(socket.create_connection(('127.0.0.1', 8766)).recv(9).decode())"
+
+    async def widened() -> str:
+        up = asyncio.Event()
+        await walled.output("echo one >~/.cache/file; echo two >/tmp/file; echo three >/var/tmp/file")
+        job, _ = await walled.commands.start(
+            f'python3 -c "{serve}"', walled.folder, lambda data: up.set(), walled=True
+        )
+        await up.wait()
         profile = walled.commands.profile
         assert profile is not None
         await walled.commands.use_profile(replace(profile, writable=(walled.home,)))
-        said = await walled.output("cat ~/.cache/file 2>&1; echo ok >~/allowed; cat ~/allowed")
-        await walled.commands.end(job)
-        return said, await walled.output("echo $HOME")
+        said = await walled.output(
+            f'cat ~/.cache/file /tmp/file /var/tmp/file; echo ok >~/allowed; python3 -c "{read}"'
+        )
+        await job.exited
+        return said
 
-    said, _ = walled.runner.run(widened())
-    assert "No such file" in said
+    assert walled.runner.run(widened()).split() == ["one", "two", "three", "served"]
     assert (walled.home / "allowed").read_text() == "ok\n"
+
+
+def test_open_commands_find_nothing_of_what_walls_are_made_of(walled: WalledSession) -> None:
+    (walled.home / ".cache").mkdir()
+    walled.require_wall("namespaces")
+    private = walled.runner.run(walled.commands.supervisor()).scratch.parent
+    found = walled.prints(f"find {private} -mindepth 1 -maxdepth 2 -printf '%P '", walled=False)
+    assert sorted(found.split()) == ["prelude", "stage", "walled"]
 
 
 def test_a_job_keeps_its_wall_when_a_wider_one_is_raised(walled: WalledSession) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from .system_calls import NO_DEVICES, NO_SETUID, clone_mount, mount
+from .system_calls import NO_DEVICES, NO_SETUID, mount
 
 _MAX_LAYERS = 8  # of one project: sessions at the same time, and walls that were widened
 _PRIVATE = "/tmp/.caches"  # where there is no layer: gone with the session
@@ -20,10 +20,10 @@ _CACHES = {"PIP_CACHE_DIR": "cache", "UV_CACHE_DIR": "cache", "GOCACHE": "cache"
 _STORES = {"CARGO_HOME": "cargo", "GOMODCACHE": "go"}
 
 
-def reserve_layer(folder: str | None) -> int | None:
-    """A descriptor of the mount of a free layer of the project, whose layers are in `folder`.
+def reserve_layer(folder: str | None) -> str | None:
+    """A layer of the project, whose layers are in `folder`, that no other session uses; None: there is none.
 
-    None where it cannot be had. It is free again when this process and its mount namespace end.
+    It is free again when this process ends.
     """
     import fcntl
 
@@ -34,29 +34,19 @@ def reserve_layer(folder: str | None) -> int | None:
             lock = os.open(layer, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return clone_mount(layer)
+                return layer
             except OSError:
                 os.close(lock)
     return None
 
 
-def mount_caches(caches: list[str]) -> list[str]:
-    """Lay a part of the layer, mounted in the current folder, over each cache; those where that went well."""
-    mounted = []
-    for path in caches:
-        with suppress(OSError):
-            mount_overlay(path, os.path.join("layer", path.strip("/").replace("/", "-")))
-            mounted.append(path)
-    return mounted
-
-
-def mount_overlay(path: str, upper: str) -> None:
-    """Show what is written to a folder in `upper` alone. Raises OSError where the system has no overlays."""
+def mount_overlay(path: str, upper: str, view: str) -> None:
+    """Show a folder in `view`, and keep what is written there in `upper`. Raises OSError: no overlays."""
     for name in ("content", "work"):
         os.makedirs(f"{upper}/{name}", exist_ok=True)
     places = {"lowerdir": path, "upperdir": f"{upper}/content", "workdir": f"{upper}/work"}
     options = ",".join(f"{name}={_quoted(place)}" for name, place in places.items())
-    mount("overlay", path, "overlay", NO_SETUID | NO_DEVICES, options + ",userxattr")
+    mount("overlay", view, "overlay", NO_SETUID | NO_DEVICES, options + ",userxattr")
 
 
 def _quoted(path: str) -> str:

@@ -7,14 +7,11 @@ import signal
 import socket
 import sys
 from contextlib import suppress
-from typing import Any
 
 from . import CANNOT_ENCLOSE
-from .memory_limit import make_memory_group, remove_memory_group
 from .sandbox import contain
 from .spawner import Spawner, serve_spawner
-from .wall_levels import raise_wall
-from .walled_mounts import hide_record
+from .wall_stage import WallStage
 
 
 def main(fd: str, folder: str, how: str) -> None:
@@ -30,46 +27,27 @@ def main(fd: str, folder: str, how: str) -> None:
         os._exit(CANNOT_ENCLOSE)
     end = socket.socket(fileno=int(fd))
     spawner = Spawner(end, enclosed)
-    walls = _Walls(how)
-    spawner.raise_wall = walls.add
+    stage = WallStage(how)
+    spawner.raise_wall = stage.add_wall
     try:
         plain = "subreaper" if sys.platform == "linux" else "group"
         serve_spawner(spawner, {"hello": "namespace" if enclosed else plain})
     finally:
-        remove_memory_group(walls.group)
+        stage.close()
         _remove(folder)
 
 
-class _Walls:
-    """What the walls of a session have in common: hidden records, and the bound to their memory."""
-
-    def __init__(self, how: str) -> None:
-        self.how = how
-        self.hidden: set[str] = set()
-        self.group: str | None = None
-        self.raised = False
-
-    def add(self, profile: dict[str, Any], fd: int) -> int:
-        """Fork a spawner of walled commands, which serves the socket `fd`; its pid, 0 where there is no wall.
-
-        Our records are hidden from open commands as well.
-        """
-        for path in profile["records"] if self.how == "enclose" else ():
-            if path not in self.hidden:
-                hide_record(path)
-                self.hidden.add(path)
-        if not self.raised and sys.platform == "linux":
-            self.raised, self.group = True, make_memory_group()
-        with socket.socket(fileno=fd) as end:
-            return raise_wall(end, {**profile, "group": self.group}, self.how)
-
-
 def _remove(folder: str) -> None:
-    """Remove a folder; what stays is removed by the agent. Nothing in it can be open any more."""
+    """Remove a folder and what is on its file system; what stays is removed by the agent.
+
+    Nothing in it can be open any more.
+    """
     with suppress(OSError):
-        for place, folders, files in os.walk(folder, topdown=False):
-            for name in files:
-                os.unlink(os.path.join(place, name))
-            for name in folders:
-                os.rmdir(os.path.join(place, name))
+        device = os.lstat(folder).st_dev
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False):
+                    os.unlink(entry.path)
+                elif entry.stat(follow_symlinks=False).st_dev == device:
+                    _remove(entry.path)
         os.rmdir(folder)

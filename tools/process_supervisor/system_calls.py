@@ -54,9 +54,9 @@ def mount(source: str | None, target: str, kind: str | None, flags: int, options
         raise OSError(error.errno, f"mount on {target}: {os.strerror(error.errno or 0)}") from None
 
 
-def clone_mount(path: str) -> int:
+def clone_mount(path: str, recursive: bool = True) -> int:
     """A descriptor of a copy of the mounts at and below a path, as they are now. Raises OSError."""
-    flags = 1 | os.O_CLOEXEC | _AT_RECURSIVE
+    flags = 1 | os.O_CLOEXEC | (_AT_RECURSIVE if recursive else 0)
     return call("syscall", _OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags)
 
 

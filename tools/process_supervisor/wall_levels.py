@@ -21,8 +21,8 @@ from typing import Any, NoReturn
 
 from . import CANNOT_ENCLOSE, landlock
 from .bwrap_wall import exec_bwrap
-from .memory_limit import join_memory_group
 from .relay import open_listener, proxy_environment, wait_for
+from .sandbox import join_memory_group
 from .seatbelt_profile import SANDBOX_EXEC, seatbelt_profile
 from .system_calls import (
     NEW_IPC,
@@ -94,7 +94,8 @@ def _become_spawner(enter: Callable[[WallRequest], WalledStart], request: WallRe
     """In the forked process: set the wall up, tell how that went, serve. Does not return."""
     status = CANNOT_ENCLOSE
     try:
-        close_all_but(request.end.fileno(), request.writer)
+        given = (*request.profile["namespaces"], request.profile["stage"])
+        close_all_but(request.end.fileno(), request.writer, *(fd for fd in given if fd >= 0))
         join_memory_group(request.profile["group"])
         if sys.platform == "linux":
             call("prctl", PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -110,12 +111,19 @@ def _become_spawner(enter: Callable[[WallRequest], WalledStart], request: WallRe
 def _enter_namespaces(request: WallRequest) -> WalledStart:
     """Become PID 1 of new namespaces, with the profile's file tree, without privileges.
 
-    What this process was waits outside of the new mount and PID namespaces, and relays. Raises OSError.
+    Network and IPC are those of the session's first wall. What this process was waits outside of the new
+    mount and PID namespaces, and relays. Raises OSError.
     """
     profile = request.profile
     capabilities = _needed_capabilities(profile["folder"])
-    call("unshare", NEW_PIDS | NEW_NETWORK | NEW_IPC)
-    _raise_loopback()
+    if profile["namespaces"]:
+        for namespace, kind in zip(profile["namespaces"], (NEW_NETWORK, NEW_IPC), strict=True):
+            call("setns", namespace, kind)
+            os.close(namespace)
+        call("unshare", NEW_PIDS)
+    else:
+        call("unshare", NEW_PIDS | NEW_NETWORK | NEW_IPC)
+        _raise_loopback()
     proxy = profile["proxy"]
     listener = open_listener() if proxy else None
     child = os.fork()
@@ -124,6 +132,10 @@ def _enter_namespaces(request: WallRequest) -> WalledStart:
         close_all_but(*([listener.fileno()] if listener else []))
         os._exit(os.waitstatus_to_exitcode(wait_for(child, listener, proxy)) & 0xFF)
     call("prctl", PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    os.fchdir(
+        profile["stage"]
+    )  # the new namespace has a copy of it, to which the current folder then belongs
+    os.close(profile["stage"])
     call("unshare", NEW_MOUNTS)
     environ = build_tree(profile)
     drop_capabilities(capabilities)
