@@ -343,6 +343,6 @@ def test_killing_all_that_can_be_killed_leaves_the_agent_and_open_commands(walle
     before = walled.shell.survivors()
     with suppress(OSError):  # its spawner may be killed before it could tell that the command runs
         walled.run("kill -9 -1; for p in /proc/[0-9]*; do kill -9 ${p#/proc/}; done 2>/dev/null")
-    assert walled.shell.survivors() == before
+    assert wait_until(lambda: walled.shell.survivors() == before)
     assert walled.run("echo again") == "again\n[0]"
     assert walled.shell.say("echo alive") == "alive"
