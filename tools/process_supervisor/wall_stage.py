@@ -52,8 +52,9 @@ class WallStage:
             self.ready, self.group = True, make_memory_group()
         if self.how == "enclose":
             for path in {*profile["records"]} - self.hidden:
-                _hide_record(path)
-                self.hidden.add(path)
+                with suppress(OSError):
+                    _hide_record(path)
+                    self.hidden.add(path)
             with suppress(OSError):  # then there is no wall of namespaces either
                 self._prepare(profile)
         common: dict[str, Any] = {"group": self.group, "views": self.views}
@@ -118,10 +119,9 @@ class WallStage:
 
 
 def _hide_record(path: str) -> None:
-    """Show nothing in a folder of our records, where the system allows that."""
+    """Show nothing in a folder of our records. Raises OSError."""
     flags = NO_SETUID | NO_DEVICES | NO_EXEC | READ_ONLY
-    with suppress(OSError):
-        mount("tmpfs", path, "tmpfs", flags, "mode=0555,size=4k")
+    mount("tmpfs", path, "tmpfs", flags, "mode=0555,size=4k")
 
 
 def _make_stage(folder: str) -> int:
