@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from .record_errors import RecordUnreadable
 
@@ -59,6 +60,43 @@ def opened_fd(path: Path, flags: int, disk: Disk = DISK) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
+
+
+@contextmanager
+def opened_regular(path: Path) -> Iterator[BinaryIO]:
+    """A regular file, open for reading; links are followed, and nothing is waited for.
+
+    Raises OSError, also for whatever else stands there: a pipe or a device could block, or never end.
+    """
+    _check_regular(path.stat().st_mode, path)
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
+        _check_regular(os.fstat(file.fileno()).st_mode, path)
+        yield file
+
+
+def read_regular(path: Path, max_bytes: int) -> bytes:
+    """All of a regular file. Raises OSError as `opened_regular`, and where it has more bytes."""
+    with opened_regular(path) as file:
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise OSError(errno.EFBIG, f"it has more than {max_bytes:,} bytes", str(path))
+    return data
+
+
+def _check_regular(mode: int, path: Path) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder, not a file", str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "it is a pipe, a device or a socket, not a regular file", str(path))
+
+
+def trusted_owners(folder: Path) -> frozenset[int]:
+    """The user ids whose files we follow in a project folder: ours and root's.
+
+    Root, who works in the folders of others, follows the owner of the folder too. Raises OSError.
+    """
+    ours = os.geteuid()
+    return frozenset((0, ours, folder.stat().st_uid) if ours == 0 else (0, ours))
 
 
 def append_whole(disk: Disk, fd: int, data: bytes, end: int) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,11 +15,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent.errors import ConfigError
-from agent.permissions.permission_store import permissions_path
+from agent.permissions.permission_store import permissions_path, read_settings
 from agent.permissions.rule_syntax import Rule
 from agent.permissions.rules import Mode
 from agent.permissions.sandbox_settings import SandboxSettings, tightened, with_entries
 from compact.settings import current_names
+from transcripts.disk import trusted_owners
 from transcripts.secret_forms import secret_texts
 
 OFFICIAL_SERVER = "https://api.anthropic.com"
@@ -93,20 +93,27 @@ def load_config(environ: Mapping[str, str], folder: Path, home: Path) -> Config:
         state_dir=Path(_value(environ, "XDG_STATE_HOME") or home / ".local" / "state") / "makeroom",
     )
     config = _with_file(config, user_dir / "settings.toml")
-    config = _with_file(config, folder / ".makeroom" / "settings.toml", PROJECT_SETTINGS)
+    own = folder / ".makeroom" / "settings.toml"
+    if _is_foreign(own, folder):
+        ignored = f"{own} belongs to another user: it is ignored"
+        config = replace(config, warnings=(*config.warnings, ignored))
+    else:
+        config = _with_file(config, own, PROJECT_SETTINGS)
     config = _with_file(config, permissions_path(user_dir, folder), GRANTED_SETTINGS)
     return _with_environment(config, environ)
 
 
+def _is_foreign(path: Path, folder: Path) -> bool:
+    """Whether somebody else put the file there, or the link or the folder that leads to it."""
+    with suppress(OSError):
+        owners = {found.st_uid for found in (path.stat(), path.lstat(), path.parent.lstat())}
+        return not owners <= trusted_owners(folder)
+    return False
+
+
 def _with_file(config: Config, path: Path, allowed: Sequence[str] = ()) -> Config:
     """The config with a file's entries; only those of `allowed`, where it names any."""
-    try:
-        text = path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode("utf-8")
-        entries = tomllib.loads(text)
-    except (FileNotFoundError, NotADirectoryError):
-        return config
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: {error}; correct it or move it away") from error
+    entries = read_settings(path)
     values, problems = _checked(entries)
     for name, entry in entries.items():
         if name in problems:

@@ -20,6 +20,7 @@ from agent.ports import Approver, Chooser, Status
 from agent.session.conversation_text import show_briefly
 from agent.session.environment_context import environment_context, news_of_surroundings
 from agent.session.session import Session, record_opening
+from agent.session.system_prompt import unread_memory
 from agent.version import __version__
 from compact.settings import WindowState, state_of
 from tools.jobs import announcement, command_runner
@@ -93,7 +94,8 @@ class Controller:
 
     async def _start(self) -> None:
         await self.services.warm()
-        for warning in self.setup.config.warnings:
+        config = self.setup.config
+        for warning in (*config.warnings, *unread_memory(self.setup.folder, config.user_dir)):
             self.emit(Notice(warning, "warning"))
         self.session, self.context = self.factory.first()
         self._warming = asyncio.ensure_future(self._raise_wall(self.session, self.context))

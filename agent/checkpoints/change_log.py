@@ -9,12 +9,14 @@ from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from transcripts.disk import append_line
+from transcripts.disk import append_line, read_regular
 from transcripts.record_errors import StoreError
 from transcripts.session_lock import RECORDS_FOLDER, ensure_private_folder
 
 from .content_store import replace_private
 from .snapshot import PathState, ProjectSnapshot
+
+MAX_LOG_BYTES = 256 * 1024 * 1024  # a line for each change of a file
 
 
 @dataclass(slots=True)
@@ -68,10 +70,10 @@ class ChangeLog:
     def load_snapshot(self) -> tuple[int, ProjectSnapshot] | None:
         """The seq and the snapshot of a command whose end an earlier run did not see; None without one."""
         try:
-            seq, complete, states = json.loads(self._path("look").read_text("utf-8"))
+            seq, complete, states = json.loads(read_regular(self._path("look"), MAX_LOG_BYTES))
             snapshot = ProjectSnapshot({name: _state(raw) for name, raw in states.items()}, bool(complete))
             return int(seq), snapshot
-        except (OSError, ValueError, TypeError, AttributeError):
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             return None
 
     def drop_snapshot(self) -> None:
@@ -103,7 +105,7 @@ def copy_log(root: Path, old_sid: str, new_sid: str) -> None:
     """Let the copy of a session restore the files that its original changed. Raises OSError."""
     old, new = (checkpoints_folder(root) / f"{sid}.jsonl" for sid in (old_sid, new_sid))
     if old.exists():
-        replace_private(new, old.read_bytes())
+        replace_private(new, read_regular(old, MAX_LOG_BYTES))
 
 
 def read_changes(path: Path) -> list[FileChange]:
@@ -112,7 +114,7 @@ def read_changes(path: Path) -> list[FileChange]:
     Lines about one path at one seq are one change: the first tells how it was before, the last how it ended.
     """
     try:
-        lines = path.read_text("utf-8", "surrogateescape").splitlines()
+        lines = read_regular(path, MAX_LOG_BYTES).decode("utf-8", "surrogateescape").splitlines()
     except OSError:
         return []
     changes: dict[tuple[int, str], FileChange] = {}

@@ -11,10 +11,11 @@ from typing import Any
 
 from agent.errors import ModelError, ModelNotFound, UsageError
 from agent.model_port import Model, ModelFacts
-from transcripts.disk import make_private_folders, replace_file
+from transcripts.disk import make_private_folders, read_regular, replace_file
 from transcripts.masking import mask
 
 DESCRIBE_TIMEOUT_S = 5.0  # the catalog is good enough to go on without an answer
+MAX_CACHE_BYTES = 1024 * 1024
 FACTS_LIFETIME_S = 86_400.0  # how long a server's answer is taken for true
 
 
@@ -46,8 +47,8 @@ class ModelFactsCache:
 
     def _read(self) -> dict[str, Any]:
         try:
-            found = json.loads(self.path.read_text("utf-8"))
-        except (OSError, ValueError):
+            found = json.loads(read_regular(self.path, MAX_CACHE_BYTES))
+        except (OSError, ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 

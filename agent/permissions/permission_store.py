@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -15,13 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import ConfigError
-from transcripts.disk import make_private_folders, replace_file
+from transcripts.disk import make_private_folders, read_regular, replace_file
 
 from .rule_syntax import Rule, parse_rules
 from .rules import Mode, PermissionRules
 from .sandbox_settings import SandboxSettings, sandbox_entries, with_entries
 
 SESSION_ORIGIN = "this session"
+MAX_SETTINGS_BYTES = 1024 * 1024
+# tomllib takes 20 s for a key of 30,000 parts, and no setting has more than two.
+_LONG_KEY = re.compile(r"""(?<![\w"'.-])(?:["'\w-]++[ \t]*+\.[ \t]*+){40}""")
 
 
 @dataclass(slots=True)
@@ -93,10 +97,29 @@ def permissions_path(user_dir: Path, folder: Path) -> Path:
     return user_dir / "projects" / f"{name}.toml"
 
 
+def read_settings(path: Path) -> dict[str, Any]:
+    """The entries of a TOML file of settings, whatever stands in its place; none where nothing does.
+
+    Raises ConfigError, naming the fix.
+    """
+    try:
+        text = read_regular(path, MAX_SETTINGS_BYTES).removeprefix(b"\xef\xbb\xbf").decode("utf-8")
+        if _LONG_KEY.search(text):
+            raise ValueError("it has a key of more than 40 parts")
+        return tomllib.loads(text)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except RecursionError as error:
+        raise ConfigError(f"{path}: it is nested too deeply; correct it or move it away") from error
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{path}: {why}; correct it or move it away") from error
+
+
 def stored_rules(path: Path) -> tuple[Rule, ...]:
     """The rules in the file now. Invalid ones are left out: reading the settings has warned of them."""
     found: list[Rule] = []
-    for text in _rules_in(_read(path)):
+    for text in _rules_in(read_settings(path)):
         with suppress(ValueError):
             found += (replace(rule, origin=str(path)) for rule in parse_rules(text))
     return tuple(found)
@@ -105,7 +128,7 @@ def stored_rules(path: Path) -> tuple[Rule, ...]:
 def stored_places(path: Path) -> dict[str, Any]:
     """The places in the file now that the wall lets through; none where they are invalid, as with rules."""
     with suppress(ValueError):
-        return sandbox_entries(_read(path).get("sandbox", {}))
+        return sandbox_entries(read_settings(path).get("sandbox", {}))
     return {}
 
 
@@ -114,7 +137,7 @@ def store_rule(path: Path, rule: Rule) -> None:
 
     Raises ConfigError for a file that cannot be read, OSError for one that cannot be written.
     """
-    granted = _read(path)
+    granted = read_settings(path)
     known = _rules_in(granted)
     if str(rule) not in known:
         _write(path, {**granted, "allow": [*known, str(rule)]})
@@ -122,7 +145,7 @@ def store_rule(path: Path, rule: Rule) -> None:
 
 def drop_rule(path: Path, rule: Rule) -> None:
     """Remove an allow rule from the file; the others stay. Raises as `store_rule`."""
-    granted = _read(path)
+    granted = read_settings(path)
     left: list[str] = []
     for text in _rules_in(granted):
         try:
@@ -136,7 +159,7 @@ def drop_rule(path: Path, rule: Rule) -> None:
 
 def change_places(path: Path, action: str, add: tuple[str, ...] = (), drop: tuple[str, ...] = ()) -> None:
     """Add and drop places that the wall lets commands "write" or "read". Raises as `store_rule`."""
-    granted = _read(path)
+    granted = read_settings(path)
     places = dict(granted.get("sandbox", {}))
     left = [place for place in places.get(action, ()) if place not in drop]
     places[action] = list(dict.fromkeys((*left, *add)))
@@ -145,15 +168,6 @@ def change_places(path: Path, action: str, add: tuple[str, ...] = (), drop: tupl
 
 def _rules_in(granted: Mapping[str, Any]) -> list[str]:
     return [str(text) for text in granted.get("allow", [])]
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: {error}; correct it or move it away") from error
 
 
 def _write(path: Path, granted: Mapping[str, Any]) -> None:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 from tools.text_encoding import word_set
 
 from .option_syntax import NotProved, Options, SplitArguments, split_arguments
 from .reading_programs import Reading, globs_of
-from .shell_syntax import Glob
 
 _DIFF = Options(
     "puszabwWRrtcm",
@@ -77,7 +75,6 @@ _PLAIN: Mapping[str, Options] = {
     "check-ignore": Options("qvn", words="quiet verbose non-matching no-index"),
     "check-attr": Options("a", words="all cached"),
     "cat-file": Options("tsep"),
-    "symbolic-ref": Options("q", words="quiet short"),
     "version": Options(words="build-options"),
     "rev-list": _HISTORY | Options(words="count objects"),
     "shortlog": _HISTORY | Options("se", words="numbered summary email"),
@@ -92,8 +89,6 @@ _CONTENTS: Mapping[str, Options] = {
     "whatchanged": _LOG | _LOG_FLAGS,
     "stash show": _DIFF,
     "diff-tree": _DIFF | Options(words="root no-commit-id cc pretty=? format="),
-    "diff-index": _DIFF,
-    "diff-files": _DIFF,
     "status": Options(
         "sbvz",
         attached="uM",
@@ -135,21 +130,14 @@ _LISTS: Mapping[str, Options] = {
 }
 _TWO_WORDS = word_set("worktree remote reflog stash")
 _FORMATS = ("format", "pretty", "sort")
-_SETTING = r"(?!.*(?:token|password|passphrase|secret|header|key|url|helper))\w[\w-]*\.[\w.-]+"
+_SETTING = r"(?!.*(?:token|password|passphrase|secret|header|key|url|helper))[\w.-]+"
 
 
 def reading_of_git(arguments: Sequence[str]) -> Reading:
     """What a git command reads. Raises NotProved where it may do anything else."""
-    words, below = list(arguments), ""
-    while words[:1] in (["--no-pager"], ["-P"], ["-C"]):
-        if words.pop(0) == "-C":
-            if below or not words or isinstance(words[0], Glob) or not words[0]:
-                raise NotProved("git -C is known to only read with one folder")
-            below = words.pop(0)
-    return replace(_reading(words), below=below)
-
-
-def _reading(words: list[str]) -> Reading:
+    words = list(arguments)
+    if words[:1] in (["--no-pager"], ["-P"]):
+        del words[0]
     if words in (["--version"], ["version"]):
         return Reading("git")
     name, rest = " ".join(words[:1]), words[1:]
@@ -166,13 +154,11 @@ def _reading(words: list[str]) -> Reading:
     _check_formats(split)
     operands = _operands(name, split)
     kind: Literal["names", "contents"] = "contents" if _shows_contents(name, split) else "names"
-    return Reading("git", git=kind, revisions=operands)
+    return Reading("git", paths=(), git=kind, revisions=operands)
 
 
 def _operands(name: str, split: SplitArguments) -> tuple[str, ...]:
     operands = split.operands
-    if name == "symbolic-ref" and len(operands) != 1:
-        raise NotProved("git symbolic-ref may set a reference")
     if name in ("remote", "reflog", "stash list", "worktree list", "version") and operands:
         raise NotProved(f"git {name} {operands[0]} is not known to only read")
     if name == "grep" and not split.has("e"):
@@ -213,10 +199,12 @@ def _listing(name: str, arguments: Sequence[str]) -> Reading:
 
 
 def _setting(arguments: Sequence[str]) -> Reading:
-    """One setting by its name, if that is not the name of a secret. With another word it would be set."""
+    """One setting by its name, if that is not the name of a secret."""
     words = [word for word in arguments if word not in ("--global", "--local", "--system")]
-    if len(words) == 2 and words[0] in ("--get", "--get-all"):
-        del words[0]
-    if len(words) != 1 or not re.fullmatch(_SETTING, words[0], re.IGNORECASE):
-        raise NotProved("git config is known to only read with one plain name")
+    if (
+        len(words) != 2
+        or words[0] not in ("--get", "--get-all")
+        or not re.fullmatch(_SETTING, words[1], re.I)
+    ):
+        raise NotProved("git config is known to only read with --get and a plain name")
     return Reading("git", git="names")

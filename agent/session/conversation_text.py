@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agent.events import CommandOutput, Emit, Notice
+from transcripts.disk import read_regular
 from transcripts.entries import Exchange, Prompt
 from transcripts.export import mask_session
 from transcripts.facts import Compacted, Reply, Result, User
 from transcripts.fold import Folded, fold
-from transcripts.importers import detect_format, import_session
+from transcripts.importers import MAX_RECORDING_BYTES, detect_format, import_session
 from transcripts.listing import find_session
 from transcripts.load import read_record
 from transcripts.masking import SecretMasks
@@ -31,7 +32,7 @@ def load_conversation(wanted: str, folder: Path) -> tuple[str, Folded]:
     """A session by id, name or file (of another agent too). Raises StoreError, ValueError."""
     path = Path(wanted).expanduser()
     if path.is_file() and ("/" in wanted or path.suffix):
-        recording = path.read_bytes()
+        recording = read_regular(path, MAX_RECORDING_BYTES)
         if detect_format(recording)[0] != "makeroom":
             return path.stem, fold(import_session(recording, lambda blocks: ()).facts)
     else:

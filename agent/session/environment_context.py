@@ -10,6 +10,7 @@ import platform
 from datetime import datetime
 from pathlib import Path
 
+from transcripts.disk import read_regular
 from transcripts.entries import Entry, Prompt
 from transcripts.fold import Folded
 from transcripts.messages import INJECTED_CLOSING_TAG, INJECTED_OPENING_TAG, TextBlock, is_injected
@@ -25,6 +26,7 @@ The person has switched to plan mode: look and think, and change nothing. Edits 
 cannot change the project. End with a plan of what you would do; they change the mode to have it done."""
 END_OF_PLAN_TEXT = "Plan mode is over: you may change files again, as far as the person allows it."
 _COMMAND_TEXTS, _PLAN_TEXTS = (*COMMAND_TEXTS, OPEN_TEXT), (PLAN_TEXT, END_OF_PLAN_TEXT)
+MAX_HEAD_BYTES = 4_096  # of the file that names the branch
 MAX_NAME_CHARS = 200  # of a folder or branch: the name comes with the project and may be anything
 
 
@@ -83,9 +85,8 @@ def branch(folder: Path) -> str:
 
 def _head(git: Path, place: Path) -> str:
     where = f"repository at {_name(place)}"
-    head = git / "HEAD"
     try:
-        text = head.read_text("utf-8", errors="replace").strip() if head.is_file() else ""
+        text = read_regular(git / "HEAD", MAX_HEAD_BYTES).decode("utf-8", "replace").strip()
     except OSError:
         text = ""
     if not text:

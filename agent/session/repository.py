@@ -20,9 +20,10 @@ from agent.checkpoints.recorder import Checkpoints
 from agent.errors import UsageError
 from compact.tokens import TokenCounter, load_counter
 from transcripts.codec import FORMAT_VERSION, BadLine
+from transcripts.disk import read_regular
 from transcripts.facts import Fact
 from transcripts.fold import fold
-from transcripts.importers import import_session
+from transcripts.importers import MAX_RECORDING_BYTES, import_session
 from transcripts.listing import SessionSummary, find_session, newest_session, recorded_sessions
 from transcripts.load import LazyResults, fetch_everything, read_record
 from transcripts.masking import SecretMasks
@@ -94,7 +95,7 @@ class SessionRepository:
     def adopt(self, path: Path) -> Session:
         """A new session that begins with a recording: another agent's, or ours. Raises UsageError."""
         try:
-            imported = import_session(path.read_bytes(), self.counter.blocks)
+            imported = import_session(read_regular(path, MAX_RECORDING_BYTES), self.counter.blocks)
         except (OSError, ValueError) as error:
             raise UsageError(f"cannot go on with {path}: {error}") from error
         return self._with_facts(fold(imported.facts).facts)

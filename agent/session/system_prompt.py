@@ -6,12 +6,14 @@ prompt cache holds. Memory files are AGENTS.md, else CLAUDE.md: the user's own, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import stat
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tools.guarded_names import MEMORY_NAMES, is_protected
 from tools.resolve_path import is_inside
 from tools.truncate import count_invisible, printable
+from transcripts.disk import opened_regular, trusted_owners
 
 IDENTITY = """\
 You are makeroom, a coding agent that works in a person's project through a terminal. You are careful with \
@@ -66,14 +68,33 @@ MAX_MEMORY_CHARS = 60_000  # shown of one memory file; the prompt says how much 
 
 def memory_paths(folder: Path, user_dir: Path) -> list[Path]:
     """The memory files that apply: the user's, then from the top of the repository down to the folder."""
+    return [path for path, why in _memory_candidates(folder, user_dir) if not why]
+
+
+def unread_memory(folder: Path, user_dir: Path) -> list[str]:
+    """A line about each file with the name of a memory file that is not followed."""
+    return [f"{path} {why}: it is not read" for path, why in _memory_candidates(folder, user_dir) if why]
+
+
+def _memory_candidates(folder: Path, user_dir: Path) -> Iterator[tuple[Path, str]]:
+    """The memory files, of each place the first that can be used, and why those before it cannot."""
     above = [folder, *folder.parents]
     top = _repository(folder)
     within = above[: above.index(top) + 1] if top else [folder]
-    found = (
-        next(filter(Path.is_file, (place / name for name in MEMORY_NAMES)), None)
-        for place in (user_dir, *reversed(within))
-    )
-    return [path for path in found if path is not None]
+    trusted = trusted_owners(folder)
+    for place in (user_dir, *reversed(within)):
+        for path in (place / name for name in MEMORY_NAMES):
+            try:
+                found, link = path.stat(), path.lstat()
+            except OSError:
+                continue
+            if not stat.S_ISREG(found.st_mode):
+                yield path, "is no regular file"
+            elif place != user_dir and not {found.st_uid, link.st_uid} <= trusted:
+                yield path, "belongs to another user"
+            else:
+                yield path, ""
+                break
 
 
 def _repository(folder: Path) -> Path | None:
@@ -120,7 +141,7 @@ def read_memory(paths: Sequence[Path], user_dir: Path) -> list[tuple[Path, str]]
             found.append((path, "[a link to another place or to a secret: it was not read]"))
             continue
         try:
-            with path.open("rb") as file:
+            with opened_regular(path) as file:
                 text = file.read(MAX_MEMORY_BYTES).decode("utf-8", "replace")
         except OSError:
             continue

@@ -29,7 +29,6 @@ LISTING_TIMEOUT_S = 5.0  # a file system that does not answer is given up
 MAX_SEEN_IN_FOLDER = 20_000  # of which those that fit are offered, on Tab
 MAX_TYPED_PATH_CHARS = 4_096  # PATH_MAX: a longer word before the cursor is no path
 _MENTION = re.compile(r"(?:^|\s)@([^\s@]*)$")
-_WORD_AT_CURSOR = re.compile(r"(?:[^\s\\]|\\.)*\\?$")
 
 
 def is_command(text: str, exists: Callable[[str], bool] = os.path.lexists) -> bool:
@@ -70,9 +69,18 @@ def _score(typed: str, name: str) -> tuple[int, int] | None:
 
 def word_before_cursor(text: str) -> str:
     """The last word of a line, with escaped spaces in it; a leading `!` is not part of it."""
-    found = _WORD_AT_CURSOR.search(text[-MAX_TYPED_PATH_CHARS:])
-    word = found[0] if found else ""
+    typed = text[-MAX_TYPED_PATH_CHARS:]
+    start = len(typed)
+    while start and (not typed[start - 1].isspace() or _is_escaped(typed, start - 1)):
+        start -= 1
+    word = typed[start:]
     return word.lstrip("!") if text.lstrip().startswith("!") and word == text.lstrip() else word
+
+
+def _is_escaped(text: str, at: int) -> bool:
+    """Whether a backslash stands before the character that itself is not escaped."""
+    before = text[:at]
+    return text[at] != "\n" and (len(before) - len(before.rstrip("\\"))) % 2 == 1
 
 
 def matching_paths(word: str, folder: Path, shell: bool) -> list[str]:

@@ -32,11 +32,9 @@ class DenyAll:
     """Implements ports.Approver: what is not allowed is refused, naming the flag that would allow it."""
 
     async def ask(self, question: PermissionQuestion) -> Deny:
-        runs = any(access.kind == "run" for access in question.access)
-        rule = question.prefix or ("" if runs else question.tool)
-        remedy = question.remedy or (f"--allowedTools {quote(rule)}" if rule else "")
+        remedy = question.remedy or f"--allowedTools {quote(question.prefix or question.tool)}"
         why = "" if question.refused else f"{question.why}, and "
-        reason = f"{why}nobody is there to ask{f'; {remedy} would allow it' if remedy else ''}"
+        reason = f"{why}nobody is there to ask; {remedy} would allow it"
         return Deny(reason, unattended=True)
 
 

@@ -19,7 +19,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import History
 
-from transcripts.disk import append_line, make_private_folders
+from transcripts.disk import append_line, make_private_folders, opened_regular
 
 from .completion import is_command, rank
 from .keyboard import PasteChips
@@ -27,6 +27,7 @@ from .keyboard import PasteChips
 EXIT_WORDS = frozenset({"exit", "quit", ":q"})
 MAX_HISTORY_ENTRIES = 2000
 MAX_HISTORY_BYTES = 4 * 1024 * 1024  # read from the end of the file
+MAX_DRAFT_BYTES = 4 * 1024 * 1024  # taken over from a session that died
 MAX_ENTRY_CHARS = 256 * 1024  # a larger paste is not worth a place in the history
 AUTOSAVE_DELAY_S = 0.5  # between a change of the draft and its file
 
@@ -156,10 +157,13 @@ class PromptHistory(History):
 
     def load_history_strings(self) -> Iterable[str]:
         """Newest first, without immediate repetitions. Lines that cannot be read are passed over."""
+        lines: list[bytes] = []
         try:
             lines = _last_lines(self._path)
-        except OSError:
-            lines = []
+        except (FileNotFoundError, NotADirectoryError):
+            pass  # there is none yet, and whether there can be one is seen when it is written
+        except OSError as error:
+            self.trouble = self.trouble or f"the history cannot be read: {error}"
         texts = [text for line in lines if (text := _entry_text(line))]
         found = [text for at, text in enumerate(texts) if at == 0 or text != texts[at - 1]]
         return found[::-1][:MAX_HISTORY_ENTRIES]
@@ -220,7 +224,8 @@ class UnsentInput:
             if not left:
                 return ""
             newest = max(left, key=lambda path: path.stat().st_mtime)
-            text = newest.read_text(encoding="utf-8", errors="replace")
+            with opened_regular(newest) as file:
+                text = file.read(MAX_DRAFT_BYTES).decode("utf-8", "replace")
             newest.unlink()
             return text
         except OSError as error:
@@ -229,7 +234,7 @@ class UnsentInput:
 
 
 def _last_lines(path: Path) -> list[bytes]:
-    with path.open("rb") as file:
+    with opened_regular(path) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(size - MAX_HISTORY_BYTES, 0))
         lines = file.read(MAX_HISTORY_BYTES).split(b"\n")
@@ -239,7 +244,7 @@ def _last_lines(path: Path) -> list[bytes]:
 def _entry_text(line: bytes) -> str:
     try:
         return str(json.loads(line)["text"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return ""
 
 

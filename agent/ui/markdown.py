@@ -18,9 +18,23 @@ from rich.table import Table
 from rich.theme import Theme as RichTheme
 from wcwidth import strip_sequences
 
+from tools.text_encoding import word_set
+
 from .terminal_text import Theme, clip_painted, escape_prose, wrap
 
 MIN_LAYOUT_COLUMNS = 12  # below that text is only wrapped
+MAX_LAYOUT_CHARS = 60_000  # the same beyond that: rich takes up to 2 s for as much
+# Code beyond these limits, or in another language, has no colours: some lexers take time without end for text
+# that was made for that. Those of these languages take at most half a second within the limits.
+MAX_COLOURED_CHARS = 10_000
+MAX_COLOURED_LINE_CHARS = 500
+COLOURED_LANGUAGES = word_set(
+    "asm bash batch c c++ clojure cmake console cpp csharp css dart diff docker dockerfile elixir erlang fish"
+    " fsharp go graphql groovy haskell hcl html http ini java javascript jinja js json jsx julia kotlin latex"
+    " lua make makefile markdown md nasm nginx nim objc ocaml perl php powershell properties proto protobuf"
+    " ps1 pycon python python3 r rst ruby rust scala scss sh shell sql svelte swift terraform tex toml ts tsx"
+    " typescript vim vue xml yaml zig zsh"
+)
 _STYLES = RichTheme(
     {
         "markdown.h1": Style(bold=True, underline=True),
@@ -42,7 +56,7 @@ _TRAILING_BLANKS = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")
 def draw_markdown(text: str, columns: int, theme: Theme) -> str:
     """The text drawn in `columns`, lines joined by newlines; control characters are shown, not sent."""
     safe = escape_prose(text).expandtabs(4)
-    if columns < MIN_LAYOUT_COLUMNS:
+    if columns < MIN_LAYOUT_COLUMNS or len(safe) > MAX_LAYOUT_CHARS:
         return "\n".join(wrap(safe, columns))
     document = _Document("", hyperlinks=False)
     # like rich's own, but HTML is text: the tags that a model writes about must not vanish
@@ -79,13 +93,25 @@ class _LeftHeading(Heading):
         yield self.text
 
 
+def _lexer(language: str, code: str) -> str:
+    """The name of the lexer that colours the code, "text" for none."""
+    short = len(code) <= MAX_COLOURED_CHARS and max(map(len, code.split("\n"))) <= MAX_COLOURED_LINE_CHARS
+    return language if short and language.lower() in COLOURED_LANGUAGES else "text"
+
+
 class _BareCode(CodeBlock):
     """A code block without a background, indented by two, so that it can be copied."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = str(self.text).rstrip("\n")
         yield Padding(
-            Syntax(code, self.lexer_name, theme="ansi_dark", background_color="default", word_wrap=True),
+            Syntax(
+                code,
+                _lexer(self.lexer_name, code),
+                theme="ansi_dark",
+                background_color="default",
+                word_wrap=True,
+            ),
             (0, 0, 0, 2),
         )
 

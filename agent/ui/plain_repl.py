@@ -67,20 +67,22 @@ class PlainView:
     def __init__(self, lines: LineReader, mask: Callable[[str], str] = str) -> None:
         self._lines = lines
         self._out = PipeWriter(sys.stdout, mask)
-        self._unfinished = ""  # the last line of the model's text
+        self._unfinished: list[str] = []  # the pieces of the last line of the model's text
         self._context = RenderContext(UNBROKEN_COLUMNS, Theme(False, False), has_keys=False)
         self.turn_ended = False
 
     def emit(self, event: events.Event) -> None:
         """Print an event; text of the model at its line ends."""
         if isinstance(event, events.TextDelta):
-            *finished, self._unfinished = (self._unfinished + event.text).split("\n")
+            *finished, begun = event.text.split("\n")
             for line in finished:
-                self._out.line(escape_prose(line))
+                self._out.line(escape_prose("".join([*self._unfinished, line])))
+                self._unfinished.clear()
+            self._unfinished.append(begun)
             return
-        if self._unfinished:
-            self._out.line(escape_prose(self._unfinished))
-            self._unfinished = ""
+        if any(self._unfinished):
+            self._out.line(escape_prose("".join(self._unfinished)))
+        self._unfinished.clear()
         if isinstance(event, events.TurnFinished):
             self.turn_ended = True
         if isinstance(event, events.ClipboardCopy):

@@ -57,8 +57,7 @@ def _event_text(event: events.Event, ctx: RenderContext) -> str:
         case events.CommandOutput(text, form):
             if form == "markdown":
                 return render_markdown(text, ctx)
-            rows = render_diff(text, ctx) if form == "diff" else wrap(escape_prose(text), ctx.columns)
-            return "\n".join(rows)
+            return "\n".join(render_diff(text, ctx)) if form == "diff" else render_plainly(text, ctx)
         case events.ContextChart():
             return render_context_chart(event, ctx)
         case events.ClipboardCopy(_, words):
@@ -79,6 +78,11 @@ def render_markdown(text: str, ctx: RenderContext) -> str:
     from .markdown import draw_markdown  # 90 ms: rich, pygments and markdown-it, not before the first paint
 
     return draw_markdown(text, ctx.columns, ctx.theme)
+
+
+def render_plainly(text: str, ctx: RenderContext) -> str:
+    """The text in the columns there are, its markdown as it stands."""
+    return "\n".join(wrap(escape_prose(text), ctx.columns))
 
 
 def render_notice(event: events.Notice, ctx: RenderContext) -> str:

@@ -10,8 +10,9 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from wcwidth import strip_sequences
 
@@ -23,6 +24,7 @@ from .render import (
     render_call,
     render_event,
     render_markdown,
+    render_plainly,
     render_prompt,
     render_thought,
 )
@@ -30,6 +32,10 @@ from .terminal import Terminal
 from .terminal_text import RenderContext
 
 MAX_UNFINISHED_LINES = 60  # of a fence or a list that are kept back before it is cut
+MAX_UNFINISHED_CHARS = 12_000  # of anything: rich takes up to 0.5 s for as much
+MARKDOWN_BUDGET_S = 0.5  # of processor time at once, after which text is only wrapped
+MAX_SCREEN_CHARS = 1_000_000  # of the text of one reply; nobody scrolls through more
+TOO_LONG_TO_SHOW = "…\n\n(The rest is too long for a screen: /export writes it to a file.)\n"
 MAX_REPRINTED_RESULTS = 20  # of a turn that are kept to be printed in full
 _FENCE = re.compile(r"^( *(?:[-*+] +|\d+[.)] +)?)(`{3,}|~{3,})(.*)$")
 _HEADING = re.compile(r"^#{1,6}(\s|$)")
@@ -49,14 +55,16 @@ class MarkdownStream:
     """Cuts streamed markdown into finished blocks, so that each is printed once and never again.
 
     A block is finished when nothing that may still come can change how it looks: a paragraph, list or table
-    when an unindented line follows its blank line, a heading at its line end, a fence at its closing. Long
-    fences and lists are cut into slices, so that the unfinished part stays small. `feed` and `end` return
-    what got finished; `unfinished` is the rest.
+    when an unindented line follows its blank line, a heading at its line end, a fence at its closing. What is
+    long is cut into slices, so that the unfinished part stays small. `feed` and `end` return what got
+    finished; `unfinished` is the rest.
     """
 
     def __init__(self) -> None:
         self._lines: list[str] = []
-        self._partial = ""
+        self._pieces: list[str] = []  # of the line that has not ended
+        self._size = 0  # characters that came since something was finished
+        self._total = 0  # characters of the text
         self._after_blank = False
         self._joined = False
         self._done: list[MarkdownChunk] = []
@@ -64,24 +72,55 @@ class MarkdownStream:
 
     @property
     def unfinished(self) -> str:
-        return "\n".join([*self._lines, self._partial]).strip("\n")
+        return "\n".join([*self._lines, "".join(self._pieces)]).strip("\n")
 
     def feed(self, text: str) -> list[MarkdownChunk]:
-        *lines, self._partial = (self._partial + text).split("\n")
-        for line in lines:
-            self._take(line.rstrip("\r"))
-        if self._after_blank and self._partial.strip() and not self._partial[0].isspace():
-            self._finish()
+        room = MAX_SCREEN_CHARS - self._total
+        self._total += len(text)
+        if len(text) > room:
+            text = text[:room] + TOO_LONG_TO_SHOW if room > 0 else ""
+        for at in range(0, len(text), MAX_UNFINISHED_CHARS):
+            self._feed(text[at : at + MAX_UNFINISHED_CHARS])
         return self._collect()
 
     def end(self) -> list[MarkdownChunk]:
         """The text is over: everything is finished, and the next text starts anew."""
-        if self._partial:
-            self._take(self._partial)
-        self._partial = ""
+        if any(self._pieces):
+            self._end_line()
         self._finish()
-        self.fence, self._joined = None, False
+        self.fence, self._joined, self._total = None, False, 0
         return self._collect()
+
+    def _feed(self, text: str) -> None:
+        *lines, last = text.split("\n")
+        self._size += len(text)
+        for line in lines:
+            self._pieces.append(line)
+            self._end_line()
+        self._pieces.append(last)
+        if self._after_blank and self._begins_anew():
+            self._finish()
+        if self._size > MAX_UNFINISHED_CHARS:
+            self._cut()
+
+    def _begins_anew(self) -> bool:
+        """Whether the line that has not ended is known to be unindented."""
+        begun = "".join(self._pieces)
+        return bool(begun.strip()) and not begun[0].isspace()
+
+    def _end_line(self) -> None:
+        line = "".join(self._pieces)
+        self._pieces.clear()
+        self._take(line.rstrip("\r"))
+
+    def _cut(self) -> None:
+        """Finish what there is, in the middle of whatever it is."""
+        if any(self._pieces):
+            self._end_line()
+        if opener := self.fence:
+            self._lines.append(opener[2])
+        self._finish(joined_next=True)
+        self._lines += [opener.string] if opener else []
 
     def _collect(self) -> list[MarkdownChunk]:
         done, self._done = self._done, []
@@ -129,6 +168,7 @@ class MarkdownStream:
             self._done.append(MarkdownChunk(text, self._joined))
         self._joined = joined_next
         self._lines, self._after_blank = [], False
+        self._size = 0
 
 
 class TranscriptView:
@@ -193,7 +233,8 @@ class TranscriptView:
     def flush_deltas(self) -> None:
         """Look at the deltas that came since the last time."""
         deltas, self._deltas = self._deltas, []
-        for event in deltas:
+        for kind, pieces in groupby(deltas, type):
+            event = kind("".join(piece.text for piece in pieces))
             self._drawn_tail = None
             if isinstance(event, events.TextDelta):
                 self._end_thought()
@@ -263,8 +304,8 @@ class TranscriptView:
             self._print(render_thought(text, seconds, self._terminal.render_context()))
 
     def _print_chunks(self, chunks: list[MarkdownChunk]) -> None:
-        for chunk in chunks:
-            self._print(render_markdown(chunk.text, self._terminal.render_context()), joined=chunk.joined)
+        for text, joined in draw_chunks(chunks, self._terminal.render_context()):
+            self._print(text, joined=joined)
 
     def _print(self, text: str, is_notice: bool = False, joined: bool = False) -> None:
         """Print finished lines with a blank one before them, but none between notices that follow on."""
@@ -273,6 +314,14 @@ class TranscriptView:
         gap = "" if joined or (is_notice and self._after_notice) else "\n"
         self._after_notice = is_notice
         self._terminal.print_above(gap + text)
+
+
+def draw_chunks(chunks: list[MarkdownChunk], ctx: RenderContext) -> Iterator[tuple[str, bool]]:
+    """(what is printed, whether without a gap) of each chunk; markdown only as long as that is quick."""
+    until = time.thread_time() + MARKDOWN_BUDGET_S
+    for chunk in chunks:
+        draw = render_markdown if time.thread_time() < until else render_plainly
+        yield draw(chunk.text, ctx), chunk.joined
 
 
 def draw_unfinished(stream: MarkdownStream, rows: int, ctx: RenderContext) -> list[str]:

@@ -35,6 +35,7 @@ PROGRAM_LABEL = "From the program"
 MAX_LABEL_CHARS = 120
 MAX_PARTIAL_CHARS = 2_000  # of an interrupted reply
 CHART_WIDTH, CHART_HEIGHT = 900, 180  # in the chart's own units
+MAX_MARKDOWN_CHARS = 30_000  # of one text; markdown-it takes a second for as much that was made for that
 _INVISIBLE_CHARS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 _BASE64 = re.compile("[A-Za-z0-9+/=]+")
 _IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
@@ -109,7 +110,11 @@ def _reply_blocks(fact: Reply) -> Iterator[str]:
             if thinking := block_text(block):
                 yield _details("thinking", _pre(thinking), "thinking")
         elif isinstance(block, TextBlock):
-            yield f"<div class=md>{_markdown().render(_visible(block.text))}</div>"
+            shown = _visible(block.text)
+            short = len(shown) <= MAX_MARKDOWN_CHARS
+            yield (
+                f"<div class=md>{_markdown().render(shown)}</div>" if short else f"<pre>{_html(shown)}</pre>"
+            )
         else:
             yield _block(block)
     if not fact.complete:

@@ -8,9 +8,10 @@ from transcripts.facts import Reply
 from . import api_messages, claude_code, makeroom_record, pi, swe_agent
 from .recording import Count, ImportedSession, ParsedFile, UnreadableRecording, parse_file
 
-__all__ = ["IMPORT_FORMATS", "UnreadableRecording", "detect_format", "import_session"]
+__all__ = ["IMPORT_FORMATS", "MAX_RECORDING_BYTES", "UnreadableRecording", "detect_format", "import_session"]
 
 
+MAX_RECORDING_BYTES = 1 << 30  # a recording is read at once
 # Name -> what it is, and the module that reads it; in the order in which they are tried.
 IMPORT_FORMATS = {
     "makeroom": ("our own transcripts (.transcripts/*.jsonl)", makeroom_record),

@@ -1,0 +1,257 @@
+"""Text from servers, models, tools and files takes time in proportion to its length, whatever it is made of.
+
+Each function is timed on a text and on four times as much of it: four times as long is linear, sixteen times
+quadratic. The pieces are those that make parsers go back. The gate has the pairs that went wrong; the sweep
+tries all functions with all pieces.
+"""
+
+import itertools
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agent import events
+from agent.model.anthropic.accumulator import MessageAccumulator
+from agent.model.anthropic.error_mapping import map_error, quote, summarize_error
+from agent.permissions.shell_syntax import parse_simple_commands
+from agent.ui.completion import rank, word_before_cursor
+from agent.ui.keyboard import PasteChips
+from agent.ui.plain_repl import PlainView
+from agent.ui.render import call_title, render_diff, render_notice, render_plainly
+from agent.ui.terminal_text import (
+    RenderContext,
+    Theme,
+    clip_painted,
+    clip_start,
+    escape_output,
+    one_line,
+    wrap,
+)
+from agent.ui.transcript_view import MarkdownStream
+from compact.identifiers import name_counts
+from compact.ledger import _CONSTRAINT, _NUMBER, _SENTENCE_END
+from compact.summary_prompt import _ANALYSIS, _SUMMARY
+from compact.summary_record import summary_in
+from tools.command_hints import hint, lex_commands, looks_like_prompt
+from tools.patch import find_all, holds_placeholder, unified_diff
+from tools.spool import StreamRedactor
+from tools.text_encoding import decode_text
+from tools.truncate import count_invisible, escaped, printable
+from transcripts.masking import SecretMasks, mask
+
+TOLERATED = 9.0  # times as long for four times as much, at most
+SIZE = 16_000  # characters, and four times as many
+MIN_SECONDS = 0.02  # for the longer text; what takes less is not worth a judgement
+CONTEXT = RenderContext(80, Theme())
+
+
+def redact(text: str) -> None:
+    redactor = StreamRedactor(SecretMasks(("aaaaaaaaab", "<<<<<<<<x", "a secret value")))
+    data = text.encode("utf-8", "replace")
+    for at in range(0, len(data), 4_096):
+        redactor.feed(data[at : at + 4_096])
+
+
+def stream(text: str) -> None:
+    """Markdown as it streams in, a few characters at a time."""
+    markdown = MarkdownStream()
+    for at in range(0, len(text), 16):
+        markdown.feed(text[at : at + 16])
+    markdown.end()
+
+
+def plain_lines(text: str) -> None:
+    view = PlainView.__new__(PlainView)
+    view._unfinished, view._out = [], type("Nowhere", (), {"line": lambda self, text: None})()  # type: ignore[assignment]
+    for at in range(0, len(text), 16):
+        view.emit(events.TextDelta(text[at : at + 16]))
+
+
+def accumulate(text: str) -> None:
+    accumulator = MessageAccumulator()
+    accumulator.feed(
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "1"}}
+    )
+    for at in range(0, len(text), 16):
+        delta = {"type": "input_json_delta", "partial_json": text[at : at + 16]}
+        accumulator.feed({"type": "content_block_delta", "index": 0, "delta": delta})
+    accumulator.feed({"type": "content_block_stop", "index": 0})
+
+
+FUNCTIONS: dict[str, Callable[[str], Any]] = {
+    "printable": printable,
+    "count_invisible": count_invisible,
+    "escaped": escaped,
+    "escape_output": escape_output,
+    "one_line": one_line,
+    "wrap": lambda text: wrap(text, 80),
+    "clip_painted": lambda text: clip_painted(text, 80),
+    "clip_start": lambda text: clip_start(text, 80),
+    "render_plainly": lambda text: render_plainly(text, CONTEXT),
+    "render_notice": lambda text: render_notice(events.Notice(text), CONTEXT),
+    "render_diff": lambda text: render_diff(f"@@ -1 +1 @@\n+{text}", CONTEXT),
+    "call_title": lambda text: call_title(text, text, CONTEXT, "good"),
+    "markdown stream": stream,
+    "plain lines": plain_lines,
+    "accumulator": accumulate,
+    "mask": mask,
+    "SecretMasks.text": SecretMasks(("aaaaaaaaab", "<<<<<<<<x")).text,
+    "StreamRedactor": redact,
+    "map_error": lambda text: map_error(400, text, {}, 0.0),
+    "map_error of JSON": lambda text: map_error(400, json.dumps({"error": {"message": text}}), {}, 0.0),
+    "quote": quote,
+    "summarize_error": lambda text: summarize_error(ValueError(text)),
+    "name_counts": name_counts,
+    "numbers": _NUMBER.findall,
+    "constraints": lambda text: [_CONSTRAINT.search(each) for each in _SENTENCE_END.split(text)],
+    "summary": lambda text: _SUMMARY.search(_ANALYSIS.sub("", text, count=1)),
+    "summary_in": summary_in,
+    "holds_placeholder": holds_placeholder,
+    "find_all": lambda text: find_all(text, text[: len(text) // 2]),
+    "unified_diff": lambda text: unified_diff(text, text[::-1], "name"),
+    "lex_commands": lex_commands,
+    "looks_like_prompt": looks_like_prompt,
+    "hint": lambda text: hint("ls", text),
+    "decode_text": lambda text: decode_text(text.encode("utf-8", "surrogatepass")),
+    "word_before_cursor": word_before_cursor,
+    "rank": lambda text: rank(text, ["a" * 255] * 100),
+    "paste": lambda text: PasteChips().paste(text),
+    "parse_simple_commands": parse_simple_commands,
+}
+PIECES = [
+    *(
+        "a",
+        "<",
+        " ",
+        "\n",
+        "\t",
+        "\r",
+        "\x1b",
+        "\x1b]",
+        "\x1b[",
+        "\x1bP",
+        "\x9b",
+        "\u200b",
+        "é",
+        "日",
+        "\ufe0f",
+        "\ud800",
+    ),
+    *(
+        "(",
+        "[",
+        "![",
+        "[a](",
+        "*",
+        "_",
+        "*a_",
+        "`",
+        "``a",
+        "~",
+        "> ",
+        "- a\n",
+        "1. ",
+        "|a|\n",
+        "# a\n",
+        "&#",
+        "\\",
+    ),
+    *(
+        "<a ",
+        "< a='",
+        "<!--",
+        "a.b",
+        "a/",
+        "./",
+        "../",
+        "a_",
+        "0.",
+        "01,",
+        "x=",
+        "$(",
+        "((",
+        "{a,",
+        "'",
+        '"',
+        "$'",
+    ),
+    *(
+        "a;",
+        "&&",
+        "\n\n",
+        "a\n",
+        "\r\n",
+        "a\x08",
+        "\ra",
+        "\r\x1b[K",
+        "-----BEGIN A PRIVATE KEY-----",
+        "eyJaaaaa.",
+    ),
+    *("://a:", ":a@", "sk-ant-", "ghp_", "[cleared r1", "[cleared: r1.", "<analysis>", "<summary>", "never "),
+    *(
+        "maximum context length is ",
+        "(1 ",
+        "messages.1.content.",
+        '"n_ctx"   ',
+        "password ",
+        "[y",
+        "sudo: ",
+        "```\n",
+    ),
+    *("    a\n", "http://a", "a@b.c", "~/a", " @a", "+a ", "deadbeef", "👨\u200d👩\u200d👧"),
+]
+WENT_WRONG = [
+    ("wrap", "日"),
+    ("wrap", "\ufe0f"),
+    ("markdown stream", "a"),
+    ("markdown stream", "a\n"),
+    ("plain lines", "a"),
+    ("map_error", "<"),
+    ("name_counts", "./"),
+    ("holds_placeholder", "[cleared r1"),
+    ("find_all", "a"),
+    ("hint", "sudo: "),
+    ("word_before_cursor", "a"),
+]
+
+
+def seconds(function: Callable[[str], Any], text: str) -> float:
+    began = time.process_time()
+    function(text)
+    return time.process_time() - began
+
+
+def growth(name: str, piece: str) -> float:
+    """How many times as long a text four times as long takes; 0 where it takes hardly any time."""
+    function, ends = FUNCTIONS[name], ("", " zzz", "\nX")
+    short, long = ([(piece * size)[:size] + end for end in ends] for size in (SIZE, 4 * SIZE))
+    found = []
+    for one, other in zip(short, long, strict=True):
+        first = max(seconds(function, one), 0.0005)
+        second = seconds(function, other)
+        found.append(second / first if second > MIN_SECONDS else 0.0)
+    return max(found)
+
+
+def is_linear(name: str, piece: str) -> bool:
+    """Judged anew where something else may have taken the time."""
+    return any(growth(name, piece) <= TOLERATED for _ in range(3))
+
+
+@pytest.mark.parametrize(("name", "piece"), WENT_WRONG)
+def test_four_times_the_text_takes_about_four_times_as_long(name: str, piece: str) -> None:
+    assert is_linear(name, piece)
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_no_piece_makes_a_function_slow(name: str) -> None:
+    assert [piece for piece in PIECES if not is_linear(name, piece)] == []
+
+
+def test_the_pairs_of_the_gate_are_among_those_of_the_sweep() -> None:
+    assert set(WENT_WRONG) <= set(itertools.product(FUNCTIONS, PIECES))
