@@ -42,13 +42,16 @@ def build_context(services: Services, session: Session) -> TurnContext:
     hooks, environ = setup.config.hooks, filter_environment(setup.environ, setup.config.pass_env)
     budget = setup.options.max_budget_usd
     tools, permissions = tool_context_of(services, session), permission_store(setup)
+    look = command_runner(tools).guard.check
     context = TurnContext(
         model=services.selection.model,
         settings=settings,
         tools=services.tools,
         tool_context=tools,
         approver=services.approver,
-        hooks=CommandHooks(hooks, setup.folder, services.warn, environ=environ) if hooks else None,
+        hooks=CommandHooks(hooks, setup.folder, services.warn, environ=environ, before=look)
+        if hooks
+        else None,
         clock=setup.clock,
         permissions=permissions,
         compaction=compaction_state(services, settings),

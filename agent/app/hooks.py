@@ -12,12 +12,13 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agent.ports import HookAnswer, HookEvent
+from tools.base import ToolError
 from tools.env_filter import filter_environment
 
 HOOK_TIMEOUT_S = 30.0
@@ -31,7 +32,8 @@ GUARDS = (HookEvent.PRE_TOOL,)  # nothing goes ahead that these could not be ask
 class CommandHooks:
     """`commands` by event, run with bash in `folder`; `tell` takes one line about a hook that failed.
 
-    `environ` is what they get, without credentials.
+    `environ` is what they get, without credentials. They run open: `before` is awaited first, so that no
+    walled command has left something that they would run.
     """
 
     commands: Mapping[str, str]
@@ -39,6 +41,7 @@ class CommandHooks:
     tell: Callable[[str], None]
     timeout: float = HOOK_TIMEOUT_S
     environ: Mapping[str, str] = field(default_factory=lambda: filter_environment(os.environ))
+    before: Callable[[], Awaitable[None]] | None = None
 
     async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer:
         """See ports.Hooks."""
@@ -49,8 +52,8 @@ class CommandHooks:
             code, out, err = await self._call(command, {"moment": event, **about})
         except TimeoutError:  # an OSError too
             fault = f"took longer than {self.timeout:g} s"
-        except OSError as error:
-            fault = f"could not be started: {error}"
+        except (OSError, ToolError) as error:
+            fault = f"could not be started: {str(error).partition(chr(10))[0]}"
         else:
             if code == 0:
                 return _parse(out)
@@ -67,6 +70,8 @@ class CommandHooks:
         return HookAnswer()
 
     async def _call(self, command: str, about: Mapping[str, Any]) -> tuple[int, str, str]:
+        if self.before is not None:
+            await self.before()
         process = await asyncio.create_subprocess_exec(
             "bash",
             "-c",

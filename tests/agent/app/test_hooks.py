@@ -8,6 +8,7 @@ import pytest
 
 from agent.app.hooks import CommandHooks
 from agent.ports import HookAnswer
+from tools.base import ToolError
 
 
 def run(folder: Path, command: str, told: list[str] | None = None) -> HookAnswer:
@@ -78,3 +79,20 @@ def test_other_moments_run_nothing(tmp_path: Path) -> None:
     hooks = CommandHooks({"pre_compact": "touch ran"}, tmp_path, lambda text: None)
     asyncio.run(hooks.run("post_compact", {}))
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("event", ["pre_tool", "post_tool"])
+def test_what_walled_commands_left_is_looked_at_before_a_hook_runs_open(tmp_path: Path, event: str) -> None:
+    looked, told = [], list[str]()
+
+    async def look() -> None:
+        looked.append(list(tmp_path.iterdir()))
+        if len(looked) == 2:
+            raise ToolError("the disk does not answer\nlook at it")
+
+    hooks = CommandHooks({event: "touch ran"}, tmp_path, told.append, before=look)
+    assert asyncio.run(hooks.run(event, {})) == HookAnswer()  # type: ignore[arg-type]
+    assert looked == [[]] and (tmp_path / "ran").exists()
+    answer = asyncio.run(hooks.run(event, {}))  # type: ignore[arg-type]
+    fault = f"the hook {event} (touch ran) could not be started: the disk does not answer"
+    assert (answer.veto, told) == ((fault, []) if event == "pre_tool" else (None, [fault]))
