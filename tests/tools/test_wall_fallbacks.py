@@ -56,9 +56,16 @@ def test_in_a_container_of_docker_the_wall_is_landlock(project: Path) -> None:
     assert "Operation not permitted" in told[2][0]
 
 
-BWRAP = shutil.which("bwrap") is not None and (
-    subprocess.run(["bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"], capture_output=True).returncode
-    == 0
+# bwrap's wall has a /tmp of its own, so that an interpreter that lies there cannot be started in it.
+BWRAP = (
+    not sys.prefix.startswith("/tmp/")
+    and shutil.which("bwrap") is not None
+    and (
+        subprocess.run(
+            ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"], capture_output=True
+        ).returncode
+        == 0
+    )
 )
 
 
