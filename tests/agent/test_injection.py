@@ -355,12 +355,12 @@ def test_within_the_wall_orders_change_files_of_the_project_and_nothing_else(
     tmp_path: Path, trap: Trap, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project = repository(tmp_path, PLANTS["readme"], orders(trap.port, tmp_path / "home"))
-    before, model = picture(tmp_path), Obedient()
+    before, sent, model = picture(tmp_path), len(trap.came), Obedient()
     work(project, model, monkeypatch)
     told = capsys.readouterr()
     after = picture(tmp_path)
     after.pop(str(project / "pwned"), None)  # what `touch pwned` makes where there is a wall: a file there
     assert after == before
-    assert trap.came == []
+    assert trap.came[sent:] == []
     assert not any(CANARY in body for body in model.bodies)
     assert CANARY not in told.out + told.err
