@@ -115,8 +115,13 @@ def grant_always(context: TurnContext, emit: Emit, rule: Rule) -> None:
 
 
 def rules_for_session(question: PermissionQuestion, verdict: Verdict) -> list[Rule]:
-    """What "for this session" grants: the rule that was shown; else just the paths, or the tool."""
+    """What "for this session" grants: the rule that was shown; else just the paths, or the tool.
+
+    Nothing for a command without a rule: one that is asked about each time.
+    """
     if verdict.prefix is not None:
         return [verdict.prefix]
+    if any(each.kind == "run" for each in question.access):
+        return []
     paths = [escape(each.target) for each in question.access if each.outside or each.protected]
     return [Rule(question.tool, path) for path in paths] or [Rule(question.tool)]

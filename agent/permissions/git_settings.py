@@ -18,7 +18,7 @@ from pathlib import Path
 from tools.base import ToolError
 from tools.resolve_path import canonical_path, is_inside
 
-from .option_syntax import NotProved
+from .option_syntax import NotProved, SetTrap
 
 _MAX_SETTINGS_BYTES = 1_000_000  # of one file; people's have some thousand
 _MAX_INDEX_BYTES = 64_000_000
@@ -29,10 +29,10 @@ _HARMLESS_VARIABLES = re.compile(
     r"|SEQUENCE_EDITOR|PAGER|TERMINAL_PROMPT|ASKPASS|SSH|SSH_COMMAND|OPTIONAL_LOCKS|NO_LAZY_FETCH|CONFIG_(?:COUNT|NOSYSTEM|GLOBAL|SYSTEM)"
     r"|CONFIG_(?:KEY|VALUE)_\d+|CEILING_DIRECTORIES|DISCOVERY_ACROSS_FILESYSTEM)"
 )
-# Settings that are dangerous whatever is shown; and those that are for a look into contents. An fsmonitor
+# Settings that run programs whatever is shown; and those that do for a look into contents. An fsmonitor
 # that is no truth value is a program (git before 2.31 does not hear that it must not run).
 _ALWAYS = re.compile(
-    r"\bshowsignature\b|%G|\bpromisor\b|\bpartialclone\b"
+    r"\bshowsignature\b|%G"
     r"|\bfsmonitor\s*=\s*+(?!(?:true|false|yes|no|on|off|[01])\s*$)",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -40,6 +40,7 @@ _FOR_CONTENTS = re.compile(
     r"\b(?:textconv|clean|smudge|process|command|external)\s*=|\bsubmodule\s*=\s*\"?diff|\bsubmodulesummary\b",
     re.IGNORECASE,
 )
+_PARTIAL_CLONE = re.compile(r"\bpromisor\b|\bpartialclone\b", re.IGNORECASE)  # fetches what is looked at
 _LARGE_FILES = re.compile(
     r"^\s*(?:clean\s*=\s*git-lfs clean -- %f|smudge\s*=\s*git-lfs smudge -- %f"
     r"|process\s*=\s*git-lfs filter-process)[ \t]*$",
@@ -50,6 +51,10 @@ _WORK_TREE = re.compile(r"\bworktree\s*=[ \t]*(.*)", re.IGNORECASE)
 _PLAIN_VALUE = re.compile(r'"?([^"\\;#]+?)"?[ \t\r]*')
 _SUBMODULE_MODE = b"\x00\x00\xe0\x00"  # of an entry of the index
 _NAME_OFFSETS = (38, 40, 50, 52)  # from the mode to the name: SHA-1 or SHA-256, without or with more flags
+
+
+class _NamesProgram(NotProved):
+    """A file of settings names a program that could run."""
 
 
 class GitSettings:
@@ -63,7 +68,7 @@ class GitSettings:
         self._repositories: set[str] = set()
 
     def check(self, folder: str) -> None:
-        """Raises NotProved where a setting names a program that could run, or may do so."""
+        """Raises SetTrap where a repository names a program that could run, NotProved where it may be so."""
         for name in self.environ:
             if name.startswith("GIT_") and not _HARMLESS_VARIABLES.fullmatch(name):
                 raise NotProved(f"{name} steers git")
@@ -100,8 +105,11 @@ class GitSettings:
         git_dir = self._git_dir(folder)
         common = _first_line(f"{git_dir}/commondir")
         shared = os.path.join(git_dir, common) if common else git_dir
-        for path in (f"{shared}/config", f"{shared}/config.worktree", f"{git_dir}/config.worktree"):
-            self._check_file(path)
+        try:
+            for path in (f"{shared}/config", f"{shared}/config.worktree", f"{git_dir}/config.worktree"):
+                self._check_file(path)
+        except _NamesProgram as found:
+            raise SetTrap(str(found)) from found
         if self.contents:
             for below in _submodules(git_dir):
                 self._check_repository(f"{folder}/{below}")
@@ -124,7 +132,9 @@ class GitSettings:
     def _check_text(self, text: str, path: str) -> None:
         for pattern in (_ALWAYS, _FOR_CONTENTS) if self.contents else (_ALWAYS,):
             if found := pattern.search(_LARGE_FILES.sub("", text)):
-                raise NotProved(f"git could run a program: {path} has {found[0].strip()}")
+                raise _NamesProgram(f"git could run a program: {path} has {found[0].strip()}")
+        if _PARTIAL_CLONE.search(text):
+            raise NotProved(f"git could fetch what is missing: {path}")
         for match in _WORK_TREE.finditer(text):
             if not is_inside(_canonical(self._path(match[1], path)), self.project):
                 raise NotProved(f"{path} moves the working folder")

@@ -20,6 +20,10 @@ class NotProved(Exception):
     """A command is not known to only read. The text is for people: the word, and why."""
 
 
+class SetTrap(NotProved):
+    """A command that would only look runs a program that the repository names: no rule for it means that."""
+
+
 @dataclass(frozen=True)
 class Options:
     """The options that a program may have, "--" apart.

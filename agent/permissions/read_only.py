@@ -11,7 +11,8 @@ from typing import Protocol
 
 from tools.text_encoding import word_set
 
-from .option_syntax import NotProved
+from .allow_rules import Trap
+from .option_syntax import NotProved, SetTrap
 from .reading_git import reading_of_git
 from .reading_languages import BUILTINS, LANGUAGES
 from .reading_programs import Reading, reading_of_tabled, reading_of_version
@@ -24,6 +25,12 @@ _OTHER_BUILTINS = word_set(
     " read readarray readonly return shift shopt source suspend test times trap typeset ulimit umask"
     " unalias unset wait cd"
 )
+# Subcommands of git that look at contents, in whatever form.
+_LOOKING = word_set(
+    "status diff log show blame annotate grep whatchanged diff-tree diff-index diff-files stash cat-file"
+)
+_PROGRAM_FOLDERS = ("/usr/bin/", "/bin/", "/usr/local/bin/", "/opt/homebrew/bin/")
+_ALSO_PROGRAMS = word_set("echo printf pwd true false")
 _MAX_POSSIBLE_FOLDERS = 8  # in which a command may be run, after several `cd` that may have failed
 
 
@@ -83,9 +90,24 @@ class _Shell:
             return f"behind {self.changed} it may mean anything"
         try:
             self._prove(words)
+        except SetTrap as doubt:
+            return Trap(doubt)
         except NotProved as doubt:
             self.changed = words[0] if words[0] in _OTHER_BUILTINS or words[0] in BUILTINS else ""
-            return str(doubt)
+            return self._trap_for(words) or str(doubt)
+        return ""
+
+    def _trap_for(self, words: Words) -> str:
+        """What the repository makes git run in a look that is not known to only read; "" for nothing."""
+        if words[0].rpartition("/")[2] != "git" or _LOOKING.isdisjoint(words[1:]):
+            return ""
+        try:
+            for folder in self.here:
+                self.surroundings.check(Reading("git", git="contents"), folder)
+        except SetTrap as doubt:
+            return Trap(doubt)
+        except NotProved:
+            pass
         return ""
 
     def _prove(self, words: Words) -> None:
@@ -112,9 +134,19 @@ class _Shell:
         self.here = there
 
 
+def _of_system(path: str, arguments: Sequence[str]) -> Reading:
+    """What a program reads that is named by its path in a folder of the system."""
+    name = path.rpartition("/")[2]
+    if "/" in path[path.index("bin/") + 4 :] or name in BUILTINS.keys() - _ALSO_PROGRAMS:
+        raise NotProved(f"{path} is not known to only read")
+    return replace(reading_of([name, *arguments]), program=path, builtin=False)
+
+
 def reading_of(words: Words) -> Reading:
     """What a simple command reads. Raises NotProved where it may do anything else."""
     program, *arguments = words
+    if program.startswith(_PROGRAM_FOLDERS):
+        return _of_system(program, arguments)
     if program in BUILTINS:
         return replace(BUILTINS[program](arguments), program=program, builtin=True)
     if program in LANGUAGES and arguments not in (["--version"], ["--help"]):

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from tools.text_encoding import word_set
 
 from .option_syntax import NotProved, Options, SplitArguments, split_arguments
 from .reading_programs import Reading, globs_of
+from .shell_syntax import Glob
 
 _DIFF = Options(
     "puszabwWRrtcm",
@@ -75,6 +77,7 @@ _PLAIN: Mapping[str, Options] = {
     "check-ignore": Options("qvn", words="quiet verbose non-matching no-index"),
     "check-attr": Options("a", words="all cached"),
     "cat-file": Options("tsep"),
+    "symbolic-ref": Options("q", words="quiet short"),
     "version": Options(words="build-options"),
     "rev-list": _HISTORY | Options(words="count objects"),
     "shortlog": _HISTORY | Options("se", words="numbered summary email"),
@@ -89,6 +92,8 @@ _CONTENTS: Mapping[str, Options] = {
     "whatchanged": _LOG | _LOG_FLAGS,
     "stash show": _DIFF,
     "diff-tree": _DIFF | Options(words="root no-commit-id cc pretty=? format="),
+    "diff-index": _DIFF,
+    "diff-files": _DIFF,
     "status": Options(
         "sbvz",
         attached="uM",
@@ -135,9 +140,16 @@ _SETTING = r"(?!.*(?:token|password|passphrase|secret|header|key|url|helper))[\w
 
 def reading_of_git(arguments: Sequence[str]) -> Reading:
     """What a git command reads. Raises NotProved where it may do anything else."""
-    words = list(arguments)
-    if words[:1] in (["--no-pager"], ["-P"]):
-        del words[0]
+    words, below = list(arguments), ""
+    while words[:1] in (["--no-pager"], ["-P"], ["-C"]):
+        if words.pop(0) == "-C":
+            if below or not words or isinstance(words[0], Glob) or not words[0]:
+                raise NotProved("git -C is known to only read with one folder")
+            below = words.pop(0)
+    return replace(_reading(words), below=below)
+
+
+def _reading(words: list[str]) -> Reading:
     if words in (["--version"], ["version"]):
         return Reading("git")
     name, rest = " ".join(words[:1]), words[1:]
@@ -154,11 +166,13 @@ def reading_of_git(arguments: Sequence[str]) -> Reading:
     _check_formats(split)
     operands = _operands(name, split)
     kind: Literal["names", "contents"] = "contents" if _shows_contents(name, split) else "names"
-    return Reading("git", paths=(), git=kind, revisions=operands)
+    return Reading("git", git=kind, revisions=operands)
 
 
 def _operands(name: str, split: SplitArguments) -> tuple[str, ...]:
     operands = split.operands
+    if name == "symbolic-ref" and len(operands) != 1:
+        raise NotProved("git symbolic-ref may set a reference")
     if name in ("remote", "reflog", "stash list", "worktree list", "version") and operands:
         raise NotProved(f"git {name} {operands[0]} is not known to only read")
     if name == "grep" and not split.has("e"):

@@ -9,6 +9,7 @@ from tools.text_encoding import word_set
 
 from .option_syntax import NotProved, Options, SplitArguments, split_arguments
 from .reading_programs import Reading, globs_of
+from .risky_options import SED_OPTIONS, only_prints
 from .shell_syntax import Glob
 
 _GREP = Options(
@@ -45,14 +46,6 @@ _UNIQ = Options(
     " zero-terminated",
 )
 _DATE = Options("uR", "d", "I", words="utc universal rfc-email iso-8601=? date= rfc-3339=")
-_SED = Options("nErsuz", "e", words="quiet silent regexp-extended expression= separate unbuffered null-data")
-_SED_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\[^\n])*/I?)"
-_SED_COMMAND = r"(?:[p=]|q\d*)"
-_SED_STEP = (
-    rf"(?:{_SED_ADDRESS}(?:,[ ]*(?:{_SED_ADDRESS}|[+~]\d+))?)?[ ]*!?[ ]*"
-    rf"(?:{_SED_COMMAND}|\{{[ ]*{_SED_COMMAND}(?:[ ]*;[ ]*{_SED_COMMAND})*[ ]*;?[ ]*\}})"
-)
-_SED_SCRIPT = rf"(?a:[ ]*{_SED_STEP}(?:[ ]*[;\n][ ]*{_SED_STEP})*[ ]*;?[ ]*)"
 _FIND_TESTS = word_set(
     "-print -print0 -ls -prune -depth -d -mount -xdev -daystart -true -false -empty -executable -readable"
     " -writable -not -and -or -a -o ! ( ) , -nouser -nogroup -quit -noleaf -ignore_readdir_race"
@@ -122,11 +115,11 @@ def _behind_first(operands: Sequence[str]) -> Sequence[str]:
 
 
 def _sed(arguments: Sequence[str]) -> Reading:
-    split = split_arguments(arguments, _SED)
+    split = split_arguments(arguments, SED_OPTIONS)
     scripts = split.values("e", "expression") or split.operands[:1]
     if not split.has("n", "quiet", "silent"):
         raise NotProved("sed without -n is not known to only read")
-    if not all(re.fullmatch(_SED_SCRIPT, script) and not isinstance(script, Glob) for script in scripts):
+    if not all(only_prints(script) and not isinstance(script, Glob) for script in scripts):
         raise NotProved("sed with other commands than p, = and q is not known to only read")
     return Reading("sed", paths=_behind_pattern(split, "e", "expression"))
 

@@ -29,6 +29,7 @@ class Reading:
     left_out   globs of the names that it does not
     git        what of a repository: names and history, or contents, for which drivers may run
     revisions  operands of git, which are paths where such a path exists
+    below      a folder from which all of this is meant
     version    it only tells its version, if it is no script that chooses which program is run
     """
 
@@ -42,6 +43,7 @@ class Reading:
     left_out: tuple[str, ...] = ()
     git: Literal["", "names", "contents"] = ""
     revisions: tuple[str, ...] = ()
+    below: str = ""
     version: bool = False
 
 
@@ -120,6 +122,7 @@ _OF_FILES: Mapping[str, Options] = {
     "strings": Options("af", "nt"),
     "base64": Options("d", "w", words="decode wrap="),
     "cksum": Options(),
+    "md5": Options("qr"),
     "realpath": Options(
         "eEmLPqsz",
         words="canonicalize-existing canonicalize-missing logical physical quiet strip no-symlinks zero",

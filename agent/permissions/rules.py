@@ -12,8 +12,7 @@ from fnmatch import fnmatchcase
 from glob import escape
 from typing import TYPE_CHECKING, Literal, get_args
 
-from .allow_rules import ReadingJudge, coverage
-from .always_allow import safe_prefix
+from .allow_rules import ReadingJudge, coverage, lasting_rule
 from .deny_rules import Denial, denial_of
 from .destructive import ruin_by
 from .rule_syntax import EDITING, OPENING, Rule, exact_rule, is_exactly
@@ -151,8 +150,7 @@ def _judge_command(tool: str, access: Access, rules: PermissionRules) -> Verdict
         return Verdict("allow", rule=covered.rule)
     if rules.mode == "plan":
         return Verdict("deny", "the mode is plan: without a wall only what is sure to read only runs")
-    prefix = safe_prefix(line)
-    return Verdict("ask", "it runs a command", None if prefix is None else Rule(tool, prefix))
+    return Verdict("ask", "it runs a command", lasting_rule(tool, line, covered))
 
 
 def _ruin(access: Access, rules: PermissionRules) -> str:

@@ -98,8 +98,8 @@ def parse_simple_commands(line: str) -> list[Words] | None:
     Read are plain commands joined by `&&`, `||`, `;`, `|` and newlines; redirections to and from /dev/null
     and between the outputs are passed over. Expansions, other redirections, subshells, braces,
     here-documents, comments, background jobs, keywords, computed command names, leading assignments, control
-    characters and blanks but space and tab give None; so does a line of more than MAX_PARSED_CHARS. A word
-    that the shell may replace with names of files is a `Glob`.
+    characters and blanks but space and tab give None; so does a line of more than MAX_PARSED_CHARS, and one
+    that begins like an option of bash. A word that the shell may replace with names of files is a `Glob`.
     """
     joined = parse_joined_commands(line)
     return None if joined is None else [words for _, words in joined]
@@ -107,7 +107,9 @@ def parse_simple_commands(line: str) -> list[Words] | None:
 
 def parse_joined_commands(line: str) -> list[tuple[str, Words]] | None:
     """As `parse_simple_commands`, each command with the joint that stands before it, "" before the first."""
-    if len(line) > MAX_PARSED_CHARS or not line.replace("\n", "").replace("\t", "").isprintable():
+    if len(line) > MAX_PARSED_CHARS or line.startswith(("-", "+")):
+        return None
+    if not line.replace("\n", "").replace("\t", "").isprintable():
         return None
     parsed, at = _Line(), 0
     while at < len(line):

@@ -53,6 +53,8 @@ class ProjectSurroundings:
     def check(self, reading: Reading, folder: str) -> None:
         """Raises NotProved where the command, run in `folder`, may run or read something else."""
         self._check_program(reading, folder)
+        if reading.below:
+            folder = self.folder_below(folder, reading.below)
         for word in reading.paths:
             for path in _matches(word, folder):
                 self._check_path(path, word)
@@ -100,7 +102,7 @@ class ProjectSurroundings:
     def _program(self, name: str, folder: str) -> str | None:
         """The file that the shell would run."""
         for entry in self.environ.get("PATH", "").split(":"):
-            path = os.path.join(folder, entry, name)
+            path = name if name.startswith("/") else os.path.join(folder, entry, name)
             if os.path.isfile(path) and os.access(path, os.X_OK):
                 return path
         return None

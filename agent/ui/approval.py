@@ -179,11 +179,13 @@ class ApprovalDialog:
 
 
 def approval_choices(question: PermissionQuestion) -> tuple[ApprovalChoice, ...]:
-    """The answers to a question. The one that may be missing comes last: digits keep their meaning."""
+    """The answers to a question. Digits keep their meaning where some are missing."""
     no = ApprovalChoice("n", "3", "No, and tell why", None)
     if question.refused:
         return _leaving_choices(question, no)
     once = ApprovalChoice("y", "1", "Yes, this once", Allow("once"))
+    if question.prefix is None and any(access.kind == "run" for access in question.access):
+        return once, no
     if question.prefix is None:
         special = any(access.outside or access.protected for access in question.access)
         text = f"Yes, {'this place' if special else f'all of {one_line(question.tool)}'} in this session"

@@ -32,9 +32,11 @@ class DenyAll:
     """Implements ports.Approver: what is not allowed is refused, naming the flag that would allow it."""
 
     async def ask(self, question: PermissionQuestion) -> Deny:
-        remedy = question.remedy or f"--allowedTools {quote(question.prefix or question.tool)}"
+        runs = any(access.kind == "run" for access in question.access)
+        rule = question.prefix or ("" if runs else question.tool)
+        remedy = question.remedy or (f"--allowedTools {quote(rule)}" if rule else "")
         why = "" if question.refused else f"{question.why}, and "
-        reason = f"{why}nobody is there to ask; {remedy} would allow it"
+        reason = f"{why}nobody is there to ask{f'; {remedy} would allow it' if remedy else ''}"
         return Deny(reason, unattended=True)
 
 

@@ -166,11 +166,15 @@ def test_everyday_removing_is_no_ruin(line: str) -> None:
 
 
 ALWAYS = {
-    "git commit -m x": "git commit", "git status": "git status", "git diff --stat 2>&1": "git diff",
-    "ls -la": "ls", "pytest -q tests": "pytest", "npm run build": "npm run", "npm test": "npm test",
+    "git commit -m x": "git commit", "git add -A": "git add", "git diff --stat 2>&1": "git diff",
+    "pytest -q tests": "pytest", "npm run build": "npm run build", "npm test": "npm test",
     "cargo build --release": "cargo build", "go test ./...": "go test", "make test": "make test",
-    "make install": "make install", "ruff check .": "ruff", "docker ps -a": "docker ps", "mypy": "mypy",
-    'git commit -m "fix (it) \u2013 now"': "git commit", "kubectl get pods": "kubectl get", "g++ x.cc": "g++",
+    "make install": "make install", "ruff check .": "ruff check", "mypy": "mypy",
+    'git commit -m "fix (it) \u2013 now"': "git commit", "python -m pytest -q": "python -m pytest",
+    "uv run pytest tests": "uv run pytest", "poetry run mypy .": "poetry run mypy",
+    "docker ps -a": "docker ps",
+    "yarn run e2e:ci": "yarn run e2e:ci", "cmake --build x": "cmake --build",
+    "pytest a && pytest b": "pytest",
 }  # fmt: skip
 NEVER_ALWAYS = [
     "git", "npm", "make", "git -c core.pager=evil log", "git -C sub status", "git --exec-path=. x",
@@ -186,8 +190,12 @@ NEVER_ALWAYS = [
     "tee f", "cp a b", "ln a b", "printf x", "test -v x", "[ x ]", "let a", "read x", "unset x",
     "declare x", "export X", "alias x", "trap x", "set x", "if true", "then x", "do x", "for x", "time x",
     "./run.sh", "/bin/ls", "~/x", "*", "l?", "[a]", "a && b", "a; b", "a | b", "a > f", "$(a)", "$x",
-    "X=1 a", "a &", "", " ", "'a b' c", "git status # x", "busybox ls", "strace ls", "gdb x", "kill 1",
-    "crontab x", "at now", "'lś'",
+    "X=1 a", "a &", "", " ", "'a b' c", "git status # x", "busybox ls", "strace ls", "gdb x",
+    "crontab x", "at now", "'l\u015b'", "tar xf a", "sqlite3 x", "psql", "less x", "gcc x.c", "g++ x.cc",
+    "kubectl get secrets", "ls x", "git checkout x", "git stash", "git branch -D x", "git reset --hard",
+    "git fetch --upload-pack=x", "pytest -p evil", "make test SHELL=./x", "npm run 'a b'", "npm run *",
+    "python -m http.server", "uv run python x", "cargo build --config x", "make SHELL=x", "make -f x",
+    "pytest && rm x", "npm run", "make 'a b'", "docker run x", "uv run", "python -m",
 ]  # fmt: skip
 
 
@@ -214,8 +222,24 @@ def test_always_covers_the_same_command_again_and_no_other_program(
 
 
 @pytest.mark.parametrize("line", NEVER_ALWAYS)
-def test_always_is_not_offered_for_what_would_cover_more(line: str) -> None:
-    assert always_rule(line) is None
+def test_where_no_beginning_is_safe_always_is_for_exactly_that_line(line: str, tmp_path: Path) -> None:
+    offered = always_rule(line)
+    if not line.strip():
+        assert offered is None
+        return
+    assert offered == Rule("bash", line.strip(), exact=True)
+    assert parse_rules(str(offered)) == (offered,)
+    store_rule(permissions_path(tmp_path / "makeroom", tmp_path), offered)
+    kept = load_config({"XDG_CONFIG_HOME": str(tmp_path)}, tmp_path, tmp_path).allow
+    assert kept == (offered,)
+    assert run(line, str(offered)) == "allow"
+    for other in (f"{line} x", f"{line};x", f"x {line}", f"{line}\nx", line[:-1]):
+        assert run(other, str(offered)) == "ask", other
+
+
+def test_the_line_that_always_would_allow_has_to_be_one_that_people_can_read() -> None:
+    assert always_rule(f"tool {'x' * 1_900}") is not None
+    assert always_rule(f"tool {'x' * 2_000}") is None
 
 
 def test_a_rule_for_all_of_git_does_not_cover_options_that_name_programs() -> None:

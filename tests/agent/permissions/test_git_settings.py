@@ -86,6 +86,25 @@ def test_where_a_setting_names_a_program_no_look_runs_it_unasked(project: Readin
     assert asked and ("fsmonitor" in HOSTILE[name] or any(fired(project, line) for line in asked))
 
 
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_rule_for_a_look_does_not_mean_the_program_that_the_repository_names(
+    project: ReadingProject, name: str
+) -> None:
+    looks = ("status", "diff", "log", "show", "blame", "stash")
+    rules = [f"git {look}" for look in looks]
+    assert project.runs("git log --remerge-diff -p", *rules) and project.runs("git diff", *rules)
+    settings(project, HOSTILE[name])
+    lines = [*LOOKS, "git log --remerge-diff -p", "git show --remerge-diff", "git diff --dirstat-by-file"]
+    unasked = [line for line in lines if project.runs(line, *rules)]
+    assert [line for line in unasked if fired(project, line)] == []
+    assert project.runs("git diff", "=git diff") and project.runs("git commit -m x", "git commit")
+
+
+def test_a_rule_covers_what_the_person_set_up(project: ReadingProject) -> None:
+    (project.place / "home/.gitconfig").write_text(HOSTILE["textconv"])
+    assert not project.runs("git diff") and project.runs("git diff", "git diff")
+
+
 def test_what_cannot_fire_a_driver_stays_free(project: ReadingProject) -> None:
     settings(project, HOSTILE["textconv"] + HOSTILE["clean"])
     for line in ("git log --oneline", "git branch", "git rev-parse HEAD", "git stash list", "git remote -v"):

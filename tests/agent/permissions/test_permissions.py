@@ -270,29 +270,6 @@ def test_a_longer_word_is_another_command() -> None:
     assert run("gitx status", rules("bash(git)")) == "ask"
 
 
-@pytest.mark.parametrize(
-    ("command", "prefix"),
-    [
-        ("git commit -m x", "git commit"),
-        ("pytest -q tests", "pytest"),
-        ("npm run build", "npm run"),
-        ("rm -r x", None),
-        ("sudo ls", None),
-        ("python x.py", None),
-        ("./run.sh", None),
-        ("a && b", None),
-        ("xargs rm", None),
-        ("find . -delete", None),
-    ],
-)
-def test_always_is_offered_for_the_shortest_safe_prefix(command: str, prefix: str | None) -> None:
-    offered = always_rule(command)
-    assert (offered.pattern if offered else None) == prefix
-    if offered is not None:
-        assert run(command, rules(str(offered))) == "allow"
-        assert run("rm -r x", rules(str(offered))) == "ask"
-
-
 RUNNERS = (
     "sudo su doas env bash sh zsh dash ksh fish csh tcsh busybox eval exec command builtin source ."
     " trap xargs parallel find fd entr watch nohup setsid timeout time nice ionice chrt taskset stdbuf"
@@ -303,35 +280,8 @@ RUNNERS = (
 
 @pytest.mark.parametrize("runner", RUNNERS.split())
 def test_what_runs_other_programs_is_never_always_allowed(runner: str) -> None:
-    assert always_rule(f"{runner} x") is None
-
-
-DOING = (
-    "python node nodejs deno perl ruby php lua tclsh awk gawk mawk sed ed ex vi vim nvim emacs osascript pwsh"
-    " java rm rmdir mv dd shred truncate mkfs mount umount kill pkill killall chmod chown chgrp ln tee cp"
-    " curl wget nc ncat netcat socat telnet ftp sftp scp rsync ping dig nslookup host openssl http aws"
-    " test [ [[ printf let read unset declare typeset local export readonly alias set shopt enable python3.12"
-)
-
-
-def test_what_interprets_changes_sends_or_evaluates_is_never_always_allowed() -> None:
-    assert [word for word in DOING.split() if always_rule(f"{word} x") is not None] == []
-
-
-LASTING = "exec x dlx push publish install add i config alias submodule bisect rebase filter-branch"
-FAMILIES = "git npm pnpm yarn bun cargo go docker podman uv pip poetry kubectl gh brew apt apt-get"
-
-
-def test_of_a_family_of_programs_always_allows_one_second_word_that_does_no_lasting_thing() -> None:
-    for program in FAMILIES.split():
-        assert always_rule(program) is None
-        assert always_rule(f"{program} list x") == Rule("bash", f"{program} list")
-        for second in LASTING.split():
-            assert always_rule(f"{program} {second} x") is None, (program, second)
-        scripts = program in ("npm", "pnpm", "yarn", "bun")
-        assert (always_rule(f"{program} run x") is not None) is scripts
-    assert always_rule("make") is None
-    assert always_rule("make install") == Rule("bash", "make install")
+    offered = always_rule(f"{runner} x")
+    assert offered is None or offered.exact
 
 
 def test_rules_are_written_as_fingers_know_them() -> None:

@@ -41,7 +41,7 @@ REFUSED = [
     "ls 'x' $(rm x)", 'ls "x" $(rm x)', "'ls' $(rm x)", "ls \\' $(rm x) \\'",
     "a ~", "a ~/x", "a x=~/y", "a x:~/y", "a ''~/x", "a {b,c}", "a {1..2}", "a @{a,b}", "a {}", "a #x", "#x",
     "echo 'it is' \\' #'", "if a", "! a", "a; then b", "time a", "{ a", "[[ x ]]", "coproc a", "(a)", "a (b)",
-    "f() a", "[ x ]", "l* x", "?x", "'' x", "%1",
+    "f() a", "[ x ]", "l* x", "?x", "'' x", "%1", "-n a", "+x",
     *(f"a{blank}b" for blank in "\v\f\r\0\x1c\x85\xa0\u1680\u2003\u2028\u3000\ufeff\u200b"),
     *(f"a '{blank}'" for blank in "\v\x1b\x7f\x85\u2028\u202e\ud800"),
     "a '" + "x" * 10_000 + "'",

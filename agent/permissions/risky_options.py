@@ -1,0 +1,358 @@
+"""What an allow rule does not cover unless it says so: options that run or write something of their own.
+
+A rule names a program, and perhaps a few words behind it. More operands and options are covered, but not
+those that make the program run another one or write where they say; nor what a wrapper runs, nor program
+text on the command line or from a pipe. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tools.text_encoding import word_set
+
+from .option_syntax import NotProved, Options, split_arguments
+from .shell_syntax import Glob, Words
+
+
+@dataclass(frozen=True, slots=True)
+class Risks:
+    """Of one program.
+
+    letters   options of one letter, in any bundle
+    long      options of two dashes; what they may be shortened to counts too
+    words     options of one dash and a name, subcommands
+    operands  a pattern of the beginning of operands
+    harmless  exact options that are not meant by the above
+    """
+
+    letters: str = ""
+    long: str = ""
+    words: str = ""
+    operands: str = ""
+    harmless: str = ""
+
+
+_NOTHING = Risks()
+_JEST = Risks(
+    "cu",
+    "config globalSetup globalTeardown setupFiles setupFilesAfterEnv runner testRunner reporters"
+    " transform resolver rootDir roots projects preset testEnvironment testSequencer coverageDirectory"
+    " outputFile prettierPath filter env haste moduleLoader snapshotSerializers watchPlugins"
+    " testResultsProcessor coverageProvider",
+    harmless="--coverage --ci --co",
+)
+_NODE_PACKAGES = Risks(
+    "C",
+    "script-shell node-options prefix dir cwd userconfig globalconfig shell-emulator use-yarnrc config"
+    " modules-folder scripts-prepend-node-path",
+    "exec x dlx explore create init",
+)
+_C_COMPILER = Risks(
+    "oB", "specs", "-wrapper -specs -fplugin -save-temps -dumpdir", harmless="-O0 -O1 -O2 -O3"
+)
+_SHELL = Risks("csi", "init-file rcfile")
+_TABLE: Mapping[str, Risks] = {
+    "find": Risks(
+        words="-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls -files0-from",
+    ),
+    "fd": Risks("xX", "exec exec-batch"),
+    "fdfind": Risks("xX", "exec exec-batch"),
+    "rg": Risks("z", "pre hostname-bin search-zip", harmless="--pretty"),
+    "sort": Risks("oT", "output compress-program files0-from temporary-directory"),
+    "shuf": Risks("o", "output"),
+    "tree": Risks("oR", "output"),
+    "file": Risks("Cmz", "compile uncompress magic-file"),
+    "diff": Risks("l", "paginate"),
+    "date": Risks("sfr", "set file reference", operands="[^+]"),
+    "tar": Risks(
+        "IF",
+        "checkpoint-action use-compress-program to-command info-script new-volume-script rsh-command"
+        " rmt-command index-file",
+    ),
+    "zip": Risks("T", "unzip-command"),
+    "rsync": Risks("e", "rsh rsync-path"),
+    "ssh": Risks("oFES", ""),
+    "scp": Risks("oFS", ""),
+    "sftp": Risks("oFSb", ""),
+    "curl": Risks(
+        "oOKcDJ",
+        "output output-dir remote-name remote-name-all remote-header-name config dump-header cookie-jar"
+        " trace trace-ascii stderr libcurl etag-save hsts alt-svc create-dirs",
+    ),
+    "wget": Risks(
+        "eOoaP",
+        "execute use-askpass output-document output-file append-output directory-prefix config warc-file",
+    ),
+    "make": Risks("fCIE", "file makefile eval directory include-dir", operands=r"[^=]*="),
+    "ninja": Risks("fCt"),
+    "cmake": Risks("PECDG"),
+    "ctest": Risks("SD", "script build-and-test dashboard output-log"),
+    "gradle": Risks("IbpcDP", "init-script build-file project-dir settings-file include-build"),
+    "mvn": Risks("fsD", "file settings", operands=r".*:"),
+    "pytest": Risks(
+        "pco",
+        "config-file override-ini rootdir confcutdir basetemp junitxml junit-xml log-file pastebin pdbcls"
+        " debug cov-config cov-report report-log html json-report-file",
+        harmless="--co --cov --pdb",
+    ),
+    "tox": Risks("cx", "conf override workdir root"),
+    "nox": Risks("f", "noxfile"),
+    "mypy": Risks(
+        "",
+        "config-file python-executable install-types custom-typeshed-dir shadow-file cache-dir junit-xml"
+        " html-report txt-report xml-report cobertura-xml-report linecount-report any-exprs-report",
+    ),
+    "ruff": Risks("o", "config output-file cache-dir"),
+    "black": Risks("c", "config code"),
+    "isort": Risks("", "settings-path settings-file"),
+    "flake8": Risks("", "config append-config output-file tee"),
+    "pylint": Risks("", "rcfile load-plugins init-hook output"),
+    "prettier": Risks("", "plugin plugin-search-dir config", harmless="--no-config"),
+    "eslint": Risks(
+        "cfo",
+        "config rulesdir plugin resolve-plugins-relative-to parser format output-file init cache-location",
+    ),
+    "stylelint": Risks("fo", "config config-basedir custom-formatter custom-syntax formatter output-file"),
+    "tsc": Risks("", "outFile outDir declarationDir generateTrace tsBuildInfoFile generateCpuProfile"),
+    "jest": _JEST,
+    "vitest": Risks("cr", "config root globals reporter outputFile environment pool globalSetup"),
+    "mocha": Risks("rRu", "require config package file reporter ui loader import node-option"),
+    "npm": _NODE_PACKAGES,
+    "pnpm": _NODE_PACKAGES,
+    "yarn": _NODE_PACKAGES,
+    "bun": _NODE_PACKAGES,
+    "cargo": Risks("ZC", "config manifest-path target-dir", operands=r"\+"),
+    "rustc": Risks("oC", "out-dir emit"),
+    "go": Risks(
+        words="-exec -toolexec -overlay -modfile -C -o -vettool -ldflags -gcflags -asmflags -gccgoflags"
+        " -compiler -pkgdir -outputdir -coverprofile -cpuprofile -memprofile -blockprofile -mutexprofile"
+        " -trace",
+    ),
+    "gcc": _C_COMPILER,
+    "g++": _C_COMPILER,
+    "cc": _C_COMPILER,
+    "clang": _C_COMPILER,
+    "python": Risks("cm"),
+    "node": Risks("epr", "eval print require import loader experimental-loader inspect-brk"),
+    "perl": Risks("eEMmiI"),
+    "ruby": Risks("erI"),
+    "php": Risks("rRBEdz"),
+    "lua": Risks("el"),
+    "vim": Risks("cSsu", "cmd"),
+    "hg": Risks("", "config cwd repository"),
+    **dict.fromkeys(("bash", "sh", "zsh", "dash", "ksh"), _SHELL),
+}
+_OTHER_NAMES = {
+    "gmake": "make",
+    "py.test": "pytest",
+    "nodejs": "node",
+    "gawk": "awk",
+    "mawk": "awk",
+    "ggrep": "grep",
+}
+# They run the text of their first operand; without one, what comes from a pipe.
+_TEXT_RUNNERS = word_set("python node perl ruby php lua bash sh zsh dash ksh fish tclsh")
+# Programs that run another: the letters of their options with a value, the operands before its name.
+_WRAPPERS: Mapping[str, tuple[str, int]] = {
+    "timeout": ("ks", 1),
+    "nice": ("n", 0),
+    "nohup": ("", 0),
+    "stdbuf": ("ioe", 0),
+    "setsid": ("", 0),
+    "ionice": ("cn", 0),
+    "sudo": ("ug", 0),
+    "doas": ("u", 0),
+    "env": ("u", 0),
+    "time": ("", 0),
+    "xargs": ("IinLPsd", 0),
+    "npx": ("", 0),
+    "bunx": ("", 0),
+    "uvx": ("", 0),
+    "command": ("", 0),
+    "exec": ("", 0),
+}
+_WRAPPING_SUBCOMMANDS = {
+    ("uv", "run"), ("poetry", "run"), ("pdm", "run"), ("hatch", "run"), ("pipx", "run"), ("bundle", "exec"),
+    ("npm", "exec"), ("pnpm", "exec"), ("pnpm", "dlx"), ("yarn", "exec"), ("yarn", "dlx"), ("python", "-m"),
+}  # fmt: skip
+# Programs and builtins that run what they are given in forms that are not read here.
+_RUNNING = word_set(
+    "su fish csh tcsh busybox eval builtin source . trap parallel entr watch chrt taskset unbuffer script"
+    " flock strace ltrace gdb lldb chroot unshare nsenter systemd-run runuser at batch crontab corepack"
+)
+_GIT = Risks(
+    long="output open-files-in-pager ext-diff textconv upload-pack receive-pack upload-archive exec config"
+    " config-env exec-path git-dir work-tree template extcmd separate-git-dir show-signature",
+    operands=r"\w+::",
+)
+_GIT_LETTERS = {
+    "grep": "O",
+    "rebase": "x",
+    "clone": "cu",
+    "archive": "o",
+    "format-patch": "o",
+    "difftool": "x",
+}
+_GIT_SUBWORDS = {"submodule": "foreach", "bisect": "run"}
+# Subcommands for which a rule for all of git stands. The rest run programs that settings or arguments name,
+# or are names that a person or a repository gave to other lines.
+_GIT_COMMANDS = word_set(
+    "add am annotate apply archive bisect blame branch bundle cat-file check-attr check-ignore checkout"
+    " cherry cherry-pick clean clone commit count-objects describe diff diff-files diff-index diff-tree"
+    " fetch for-each-ref format-patch fsck gc grep init log ls-files ls-remote ls-tree merge merge-base"
+    " mv name-rev notes pull push range-diff read-tree rebase reflog remote reset restore rev-list"
+    " rev-parse revert rm shortlog show show-branch show-ref sparse-checkout stash status submodule"
+    " switch symbolic-ref tag update-index update-ref version whatchanged worktree write-tree"
+)
+SED_OPTIONS = Options(
+    "nErsuz", "e", words="quiet silent regexp-extended expression= separate unbuffered null-data"
+)
+_AWK_OPTIONS = Options("", "Fv")
+_AWK_ACTING = r"system|getline|[|>@]"
+_SED_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\[^\n])*/I?)"
+_PLACE = rf"(?:{_SED_ADDRESS}(?:,[ ]*(?:{_SED_ADDRESS}|[+~]\d+))?)?[ ]*!?[ ]*"
+_PRINT = r"(?:[p=]|q\d*)"
+_PRINTING_STEP = rf"{_PLACE}(?:{_PRINT}|\{{[ ]*{_PRINT}(?:[ ]*;[ ]*{_PRINT})*[ ]*;?[ ]*\}})"
+_PRINTING = rf"(?a:[ ]*{_PRINTING_STEP}(?:[ ]*[;\n][ ]*{_PRINTING_STEP})*[ ]*;?[ ]*)"
+_REPLACE = r"s([/|,#@:])(?:(?!\1)[^\\\n]|\\[^\n])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gpiI\d]*"
+_EDITING_STEP = rf"(?a:[ ]*{_PLACE}(?:[p=dDnNgGhHx]|q\d*|{_REPLACE})[ ]*)"
+
+
+def risky_word(words: Words, wanted: Sequence[str]) -> str:
+    """The first word of a command that a rule with the words `wanted` does not cover, "" if there is none.
+
+    The rule matches the command's first words; it names those that it spells out.
+    """
+    named = [not set(text) & set("*?[") for text in wanted]
+    named += [False] * (len(words) - len(named))
+    return _risky(words, named)
+
+
+def _risky(words: Words, named: Sequence[bool]) -> str:
+    inner = _inner_command(words)
+    if inner is not None:
+        at = inner or len(words)
+        if not all(named[: at + 1]) or (inner == 0 and not all(named)):
+            return words[min(at, len(words) - 1)]
+        if inner == 0:
+            return ""
+        program = _program(words[inner:])
+        if words[0].endswith("xargs") and program in (*_TABLE, "git", "sed", "awk"):
+            return words[inner]  # its options may come from what is read
+        return _risky(words[inner:], named[inner:])
+    return _risky_argument(_program(words), words, named)
+
+
+def _program(words: Sequence[str]) -> str:
+    """The name by which the tables know a program, whatever its path and edition."""
+    name = words[0].rpartition("/")[2]
+    name = re.sub(r"(?<=^python)[\d.]+$", "", name)
+    return _OTHER_NAMES.get(name, name)
+
+
+def _inner_command(words: Words) -> int | None:
+    """Where the command stands that a wrapper runs; 0 where that is not known; None for no wrapper."""
+    program = _program(words)
+    if len(words) > 1 and (program, words[1]) in _WRAPPING_SUBCOMMANDS:
+        return 2 if len(words) > 2 and not words[2].startswith("-") else 0
+    if program in _RUNNING:
+        return 0
+    if program not in _WRAPPERS:
+        return None
+    valued, operands = _WRAPPERS[program]
+    at = 1
+    while at < len(words) and (words[at].startswith("-") or "=" in words[at] or operands):
+        word = words[at]
+        operands -= not word.startswith("-")
+        if word.startswith("--") and len(word) > 2:
+            return 0
+        at += 2 if word.startswith("-") and word[1:] and word[-1] in valued else 1
+    return at if at < len(words) else 0
+
+
+def _risky_argument(program: str, words: Words, named: Sequence[bool]) -> str:
+    if program == "git":
+        return _risky_git(words, named)
+    if program in ("sed", "awk"):
+        left = [word for word, known in zip(words[1:], named[1:], strict=True) if not known]
+        return "" if not left or writes_only_output(program, left) else left[-1]
+    if program in _TEXT_RUNNERS:
+        files = [word for word in words[1:] if not word.startswith("-")]
+        if not files or files[0].startswith(("/dev/", "/proc/")):
+            return words[-1]
+    if program == "uniq" and sum(word == "-" or not word.startswith("-") for word in words[1:]) > 1:
+        return words[-1]
+    if program == "tar" and len(words) > 1 and {"I", "F"} & set(words[1]) and not named[1]:
+        return words[1]
+    return _first_risk(_TABLE.get(program, _NOTHING), words, named)
+
+
+def _first_risk(risks: Risks, words: Words, named: Sequence[bool]) -> str:
+    if risks is _NOTHING:
+        return ""
+    for at, word in enumerate(words[1:], 1):
+        if word == "--":
+            rest = zip(words[at:], named[at:], strict=True)
+            return next((w for w, known in rest if not known and _is_risky_operand(risks, w)), "")
+        if not named[at] and (_is_risky_option(risks, word) or _is_risky_operand(risks, word)):
+            return word
+    return ""
+
+
+def _is_risky_operand(risks: Risks, word: str) -> bool:
+    return bool(risks.operands) and not word.startswith("-") and re.match(risks.operands, word) is not None
+
+
+def _is_risky_option(risks: Risks, word: str) -> bool:
+    name = word.partition("=")[0]
+    if isinstance(word, Glob) and word.startswith(("*", "?", "[", "-")):
+        return True  # a file may be named like an option
+    if word in risks.harmless.split():
+        return False
+    if name in risks.words.split() or (name.startswith("--") and name[1:] in risks.words.split()):
+        return True
+    if name.startswith("--"):
+        return len(name) > 2 and any(option.startswith(name[2:]) for option in risks.long.split())
+    return word.startswith("-") and not set(word[1:]).isdisjoint(risks.letters)
+
+
+def _risky_git(words: Words, named: Sequence[bool]) -> str:
+    """Options before the subcommand steer git; a subcommand that is not named has to be a known one."""
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        if not named[at] and words[at] not in ("--no-pager", "-P", "--version"):
+            return words[at]
+        at += 1 if words[at] not in ("-C", "-c") else 2
+    if at >= len(words):
+        return ""
+    command = words[at]
+    if not named[at] and command not in _GIT_COMMANDS:
+        return command
+    behind = words[at + 1] if at + 1 < len(words) else ""
+    if behind and not named[at + 1] and behind == _GIT_SUBWORDS.get(command):
+        return behind
+    risks = Risks(_GIT_LETTERS.get(command, ""), _GIT.long, operands=_GIT.operands)
+    return _first_risk(risks, words[at:], named[at:])
+
+
+def only_prints(script: str) -> bool:
+    """Whether a sed script, run with -n, has the commands p, = and q alone."""
+    return re.fullmatch(_PRINTING, script) is not None
+
+
+def writes_only_output(program: str, arguments: Sequence[str]) -> bool:
+    """Whether a `sed` or `awk` with these arguments writes to its output alone, and runs nothing."""
+    try:
+        split = split_arguments(arguments, SED_OPTIONS if program == "sed" else _AWK_OPTIONS)
+    except NotProved:
+        return False
+    texts = split.values("e", "expression") or split.operands[:1]
+    if not texts or any(isinstance(word, Glob) and not word.startswith("./") for word in arguments):
+        return False
+    if program == "awk":
+        return not any(re.search(_AWK_ACTING, text) for text in texts)
+    steps = (step for text in texts for step in re.split(r"[;\n]", text) if step.strip())
+    return all(re.fullmatch(_EDITING_STEP, step) for step in steps)
