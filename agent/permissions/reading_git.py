@@ -135,7 +135,7 @@ _LISTS: Mapping[str, Options] = {
 }
 _TWO_WORDS = word_set("worktree remote reflog stash")
 _FORMATS = ("format", "pretty", "sort")
-_SETTING = r"(?!.*(?:token|password|passphrase|secret|header|key|url|helper))[\w.-]+"
+_SETTING = r"(?!.*(?:token|password|passphrase|secret|header|key|url|helper))\w[\w-]*\.[\w.-]+"
 
 
 def reading_of_git(arguments: Sequence[str]) -> Reading:
@@ -213,12 +213,10 @@ def _listing(name: str, arguments: Sequence[str]) -> Reading:
 
 
 def _setting(arguments: Sequence[str]) -> Reading:
-    """One setting by its name, if that is not the name of a secret."""
+    """One setting by its name, if that is not the name of a secret. With another word it would be set."""
     words = [word for word in arguments if word not in ("--global", "--local", "--system")]
-    if (
-        len(words) != 2
-        or words[0] not in ("--get", "--get-all")
-        or not re.fullmatch(_SETTING, words[1], re.I)
-    ):
-        raise NotProved("git config is known to only read with --get and a plain name")
+    if len(words) == 2 and words[0] in ("--get", "--get-all"):
+        del words[0]
+    if len(words) != 1 or not re.fullmatch(_SETTING, words[0], re.IGNORECASE):
+        raise NotProved("git config is known to only read with one plain name")
     return Reading("git", git="names")
