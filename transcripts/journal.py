@@ -47,14 +47,37 @@ class SpareRecord:
         self.changed_ns = found.st_mtime_ns
         return False
 
+    def add(self, disk: Disk, record: int, line: bytes) -> bool:
+        """Append a line that the record got; False where that failed, and the copy is given up."""
+        self.changed_ns = disk.stat(record).st_mtime_ns
+        with suppress(OSError):
+            if disk.write(self.fd, line) == len(line):
+                return True
+        os.close(self.fd)  # a copy with a gap is of no use
+        return False
+
+
+def copy_record(path: Path, disk: Disk, record: int, size: int) -> SpareRecord:
+    """A spare copy in `path` of the first `size` bytes of a record. Raises OSError."""
+    path.unlink(missing_ok=True)  # it may be a hard link of the record
+    spare = disk.open(str(path), os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        end = 0
+        for piece in read_pieces(disk, record, 0, size):
+            end = append_whole(disk, spare, piece, end)
+    except BaseException:
+        os.close(spare)
+        raise
+    return SpareRecord(spare, disk.stat(record).st_mtime_ns)
+
 
 class Journal:
     """The file of a record and its lock, as its only writer sees them. Whole lines are written, or none.
 
     When a sync fails, the kernel may have dropped what was written since the last one. Then the file is
     copied as far as that, the lines since are written again from memory, and the copy takes its place. So it
-    does where the path names another file or none, as a command in the project may bring about, and from the
-    spare copy, where one is kept, if something else changed the file itself.
+    does where the path names another file or none, as a command in the project may bring about, where the
+    lock was lost, and from the spare copy, where one is kept, if something else changed the file itself.
 
     whole_size         the end of the last whole line in bytes; what stands behind it is torn
     synced_size        as far as the file is known to be on the disk
@@ -63,6 +86,7 @@ class Journal:
     unsynced           the lines behind `synced_size`
     sync_failed        `unsynced` may be lost
     write_failed       what stands behind `whole_size` is ours and may be cut off
+    lock_lost          the lock file was removed, see `look_for_lock`
     times_put_back     because something else changed or removed the file
     """
 
@@ -72,7 +96,7 @@ class Journal:
         self.whole_size = self.synced_size = self.read_size = 0
         self.ends_with_newline = True
         self.unsynced: list[bytes] = []
-        self.sync_failed = self.write_failed = False
+        self.sync_failed = self.write_failed = self.lock_lost = False
         self.times_put_back = 0
         self._fd: int | None = None
         self._lock: int | None = None
@@ -83,9 +107,21 @@ class Journal:
         return self._fd is not None
 
     def lock(self) -> None:
-        """Make the folder and take the lock. Raises OSError, RecordUnreadable and SessionInUse."""
+        """Make the folder and take the lock, unless it is held. Raises OSError and any StoreError."""
         ensure_private_folder(self.path.parent, self.disk)
-        self._lock = acquire_lock(self.path, self.disk)
+        old = self._lock
+        if old is None or not holds_lock(self.path, old):
+            self._lock = acquire_lock(self.path, self.disk)
+            if old is not None:
+                os.close(old)
+
+    def look_for_lock(self) -> None:
+        """Have the next write take the lock again if its file was removed. Raises OSError.
+
+        Meant for when a command may have done so. Whoever locks the session meanwhile also writes to the
+        record, and that is noticed by its size.
+        """
+        self.lock_lost = self._lock is not None and not holds_lock(self.path, self._lock)
 
     def release(self) -> None:
         """Close the file and give the lock back."""
@@ -102,18 +138,8 @@ class Journal:
 
         Nothing is done while there is no file, or where a spare copy is kept already.
         """
-        if self._fd is None or self._spare is not None:
-            return
-        path.unlink(missing_ok=True)  # it may be a hard link of the record
-        spare = self.disk.open(str(path), os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            size = 0
-            for piece in read_pieces(self.disk, self._fd, 0, self.whole_size):
-                size = append_whole(self.disk, spare, piece, size)
-        except BaseException:
-            os.close(spare)
-            raise
-        self._spare = SpareRecord(spare, self.disk.stat(self._fd).st_mtime_ns)
+        if self._fd is not None and self._spare is None:
+            self._spare = copy_record(path, self.disk, self._fd, self.whole_size)
 
     def write(self, lines: list[bytes], durable: bool) -> None:
         """Append lines, each with one write and taken off the list behind it; with `durable`, sync them.
@@ -123,10 +149,8 @@ class Journal:
         """
         fd = self._fd
         if fd is None:
-            if self._lock is None:
-                self.lock()
-            fd = self._fd = open_record(self.path, self.disk, self.whole_size, self.read_size)
-        elif self.sync_failed or not self._is_in_place(fd) or self._is_damaged(fd):
+            fd = self._fd = self._opened()
+        elif self.sync_failed or self.lock_lost or not self._is_whole(fd):
             fd = self._fd = self._rebuild(fd)
         while lines:
             size = self.disk.stat(fd).st_size
@@ -139,7 +163,8 @@ class Journal:
             self.whole_size = append_whole(self.disk, fd, line, self.whole_size)
             self.ends_with_newline, self.write_failed = True, False
             self.unsynced.append(line)
-            self._add_to_spare(fd, line)
+            if self._spare is not None and not self._spare.add(self.disk, fd, line):
+                self._spare = None
             del lines[0]
         if durable and self.unsynced:
             self.sync_failed = True
@@ -148,50 +173,51 @@ class Journal:
             self.unsynced.clear()
             self.synced_size = self.whole_size
 
-    def _add_to_spare(self, fd: int, line: bytes) -> None:
-        if self._spare is None:
-            return
-        self._spare.changed_ns = self.disk.stat(fd).st_mtime_ns
-        with suppress(OSError):
-            if self.disk.write(self._spare.fd, line) == len(line):
-                return
-        os.close(self._spare.fd)  # a copy with a gap is of no use
-        self._spare = None
-
-    def _is_in_place(self, fd: int) -> bool:
-        """Whether the path still names the file that is written to, and the lock file is ours."""
+    def _opened(self) -> int:
+        """The descriptor of the record, opened or made; so is its folder, if that was removed meanwhile."""
+        if self._lock is None:
+            self.lock()
         try:
-            there = self.path.lstat()
-        except FileNotFoundError:  # gone; or the whole project was moved, and the file with it
-            return self.disk.stat(fd).st_nlink > 0 and not self.path.parent.parent.is_dir()
-        except NotADirectoryError:
-            return False
-        found = self.disk.stat(fd)
-        same = (found.st_dev, found.st_ino) == (there.st_dev, there.st_ino)
-        return same and (self._lock is None or holds_lock(self.path, self._lock))
+            return open_record(self.path, self.disk, self.whole_size, self.read_size)
+        except FileNotFoundError:
+            if self.read_size or self.path.parent.is_dir():
+                raise
+        self.lock()
+        return open_record(self.path, self.disk, self.whole_size, self.read_size)
 
-    def _is_damaged(self, fd: int) -> bool:
-        """Whether something else changed the file, as the spare copy tells; False where there is none."""
-        spare = self._spare
-        return spare is not None and spare.is_damaged(self.disk, fd, self.whole_size, self.write_failed)
+    def _is_whole(self, fd: int) -> bool:
+        """Whether the path still names the file that is written to, unchanged as far as a copy can tell."""
+        in_place, spare = _is_in_place(self.path, self.disk, fd), self._spare
+        return in_place and (spare is None or not self._is_damaged(spare, fd))
+
+    def _is_damaged(self, spare: SpareRecord, fd: int) -> bool:
+        return spare.is_damaged(self.disk, fd, self.whole_size, self.write_failed)
 
     def _rebuild(self, old: int) -> int:
         """Put a new file in the place of one that cannot be trusted, or that was changed or removed."""
-        ensure_private_folder(self.path.parent, self.disk)
-        old_lock = self._lock
-        if old_lock is None or not holds_lock(self.path, old_lock):
-            self._lock = acquire_lock(self.path, self.disk)
-            if old_lock is not None:
-                os.close(old_lock)
+        self.lock()
         trusted, lines = (self.synced_size, self.unsynced) if self.sync_failed else (self.whole_size, [])
-        source = self._spare.fd if self._spare is not None and self._is_damaged(old) else old
+        spare = self._spare
+        source = spare.fd if spare is not None and self._is_damaged(spare, old) else old
         copied = read_pieces(self.disk, source, 0, trusted)
         fd, size = replace_and_open(self.path, chain(copied, lines), self.disk, *record_folders(self.path))
         os.close(old)
         self.times_put_back += not self.sync_failed
         self.whole_size = self.synced_size = size
         self.unsynced.clear()
-        self.sync_failed = self.write_failed = False
-        if self._spare is not None:
-            self._spare.changed_ns = self.disk.stat(fd).st_mtime_ns
+        self.sync_failed = self.write_failed = self.lock_lost = False
+        if spare is not None:
+            spare.changed_ns = self.disk.stat(fd).st_mtime_ns
         return fd
+
+
+def _is_in_place(path: Path, disk: Disk, fd: int) -> bool:
+    """Whether the path of a record still names the file `fd`. Raises OSError."""
+    try:
+        there = path.lstat()
+    except FileNotFoundError:  # gone; or the whole project was moved, and the file with it
+        return disk.stat(fd).st_nlink > 0 and not path.parent.parent.is_dir()
+    except NotADirectoryError:
+        return False
+    found = disk.stat(fd)
+    return (found.st_dev, found.st_ino) == (there.st_dev, there.st_ino)

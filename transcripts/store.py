@@ -120,6 +120,8 @@ class Store:
         """Put the file back if something else changed or removed it; whether that was so."""
         before = self.journal.times_put_back
         if self.is_written_to:
+            with suppress(OSError):
+                self.journal.look_for_lock()
             self._save(durable=False)
             with suppress(OSError):
                 if not self.path.is_symlink():

@@ -10,7 +10,7 @@ import pytest
 
 from transcripts.load import read_record
 from transcripts.record_recovery import recover_records
-from transcripts.session_lock import RECORDS_FOLDER
+from transcripts.session_lock import RECORDS_FOLDER, lock_holder
 from transcripts.spare_copy import SpareCopy, make_spare_copy
 from transcripts.store import Store, create_store, resume_store
 from transcripts.stored_outputs import store_output
@@ -288,3 +288,35 @@ def test_a_session_goes_on_in_its_file_when_the_whole_project_is_moved(project: 
     store.close()
     record = project.with_name("moved") / RECORDS_FOLDER / f"{SID}.jsonl"
     assert [fact.seq for fact in read_record(record).facts] == list(range(1, 11))
+
+
+def test_a_lock_that_a_command_removed_is_taken_again_after_it(project: Path) -> None:
+    store = create_store(project, SID, pytest.fail)
+    append_all(store, turn())
+    run(project, "find . -name '*.lock' -delete")
+    store.put_back()
+    assert lock_holder(store.path) == os.getpid()
+    append_all(store, turn(6))
+    store.close()
+    assert [fact.seq for fact in read_record(store.path).facts] == list(range(1, 11))
+
+
+def test_a_record_that_another_process_locked_meanwhile_is_left_to_it(project: Path) -> None:
+    store = create_store(project, SID, told := ToldLines())
+    append_all(store, turn())
+    store.path.with_suffix(".lock").unlink()
+    other, _ = resume_store(store.path, pytest.fail)
+    store.put_back()
+    append_all(store, turn(6))
+    append_all(other, turn(6))
+    other.close()
+    assert [fact.seq for fact in read_record(store.path).facts] == list(range(1, 11))
+    assert "in use by" in told[0]
+
+
+def test_records_that_were_removed_before_the_first_prompt_are_made_anew(project: Path) -> None:
+    store = create_store(project, SID, pytest.fail)
+    shutil.rmtree(project / RECORDS_FOLDER)
+    append_all(store, turn())
+    store.close()
+    assert [fact.seq for fact in read_record(store.path).facts] == list(range(1, 6))
