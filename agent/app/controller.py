@@ -203,8 +203,10 @@ def prompt_blocks(session: Session, context: TurnContext, texts: Sequence[str]) 
     before: list[str] = []
     if opened is None or opened.folder != str(tools.folder) or not session.folded.entries:
         before.append(environment_context(tools.folder, context.clock.now()))
-    commands = context.wall.text if context.wall is not None else None
-    before += news_of_surroundings(session.folded, commands, context.permissions.rules.mode)
+    mode = context.permissions.rules.mode
+    if opened is not None or mode == "plan":  # else the model has been told nothing that could have changed
+        commands = context.wall.text if context.wall is not None else None
+        before += news_of_surroundings(session.folded, commands, mode)
     ended = tools.jobs.unannounced if tools.jobs is not None else []
     before += [announcement(job, tools) for job in ended]
     ended.clear()

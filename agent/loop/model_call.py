@@ -103,7 +103,8 @@ def _request(session: Session, context: TurnContext) -> ModelRequest:
     folded = session.folded
     paused = folded.last_reply is not None and folded.last_reply.stop == "pause_turn"
     view = folded.view if paused else sendable(folded.view)
-    return ModelRequest(context.settings, view, cache_breakpoints(folded))
+    marks = cache_breakpoints(folded) if folded.compactions else ()
+    return ModelRequest(context.settings, view, marks)
 
 
 def _keep_partial(session: Session, reply: IncomingReply, sent: RequestSent) -> None:
