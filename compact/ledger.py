@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 from math import log
 
 from transcripts.entries import Entry, Prompt
@@ -152,7 +153,8 @@ def ledger_text(ledger: Ledger, counter: TokenCounter, limit: int, skip: str = "
 def missing_names(ledger: Ledger, counter: TokenCounter, limit: int, text: str) -> str:
     """The most used and latest numbers and names that `text` lacks, in at most `limit` tokens."""
     numbers = [number for number in _most_used(ledger)["numbers"] if number not in text]
-    rows = [*numbers[:MAX_APPENDED_NUMBERS], *_names_not_in(text, ledger)]
+    # Lazy: names are searched for only as long as there is room for one more.
+    rows = chain(numbers[:MAX_APPENDED_NUMBERS], _names_not_in(text, ledger))
     return ", ".join(_fitting("Names", rows, counter, limit)[0])
 
 
@@ -196,4 +198,6 @@ def _ranked(scores: Scores) -> list[str]:
 
 
 def _names_not_in(text: str, ledger: Ledger) -> Iterator[str]:
-    return (name for name in _ranked({**ledger.read, **ledger.changed, **ledger.names}) if name not in text)
+    # Most are among the names of the text; a search of the whole text for each takes a hundred times as long.
+    ranked, written = _ranked({**ledger.read, **ledger.changed, **ledger.names}), names(text)
+    return (name for name in ranked if name not in written and name not in text)
