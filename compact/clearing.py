@@ -95,7 +95,7 @@ def placeholder_edit(folded: Folded, part: Part, field: str, counter: TokenCount
         # the beginning of a command stays
         what = f"{field} {_shortened(value)}" if field in ("command", "prompt", "query") else field
         text = placeholder(part, what, counter.text(value))
-        return _shorter(part, field, text, counter.value(value), counter)  # within JSON, as it is sent
+        return _shorter(part, field, text, counter.text(value), counter)
     return None
 
 
@@ -135,8 +135,7 @@ def user_block_edit(folded: Folded, part: Part, characters: int, counter: TokenC
 
 def _shorter(part: Part, field: str, text: str, original: int, counter: TokenCounter) -> Clear | None:
     """The edit that shows `text` in place of `original` tokens; None where it saves nothing."""
-    shown = counter.value(text) if isinstance(part.block, ToolUseBlock) else counter.text(text)
-    saves = original - shown
+    saves = original - counter.text(text)
     return Clear(part.seq, part.index, field, text, saves) if saves > 0 else None
 
 

@@ -11,7 +11,7 @@ import hashlib
 import json
 import struct
 from base64 import b64decode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import combinations
@@ -46,6 +46,7 @@ SPLIT_PATTERN = (
 ENCODED_AT_ONCE_CHARS = 50_000  # bounds the list of tokens and the regular expression's stack
 MAX_COUNTED_CHARS = 1_000_000  # 0.3 s at worst; no prompt of a session is as long
 BLOCK_FRAME_TOKENS = 4  # of a block that is more than text
+ARGUMENT_FRAME_TOKENS = 2  # of each argument of a call, beside its name and its value
 PIXELS_PER_TOKEN = 750  # of an image, by the API's documentation
 IMAGE_HEAD_CHARS = 64_000  # of base64, in which the size of an image is looked for
 
@@ -99,13 +100,24 @@ class TokenCounter:
             case RedactedThinkingBlock(data=data):
                 return len(data) // 6 + BLOCK_FRAME_TOKENS  # base64 of what were words of four characters
             case ToolUseBlock(name=name):
-                return self.text(name) + self.value(block.input) + BLOCK_FRAME_TOKENS
+                return self.text(name) + self.arguments(block.input) + BLOCK_FRAME_TOKENS
             case ToolResultBlock(content=content):
                 return sum(self.blocks(content)) + BLOCK_FRAME_TOKENS
             case ImageBlock(data=data):
                 return min(MAX_IMAGE_TOKENS, max(1, _pixels(data) // PIXELS_PER_TOKEN))
             case UnknownBlock():
                 return self.value(block.raw) + BLOCK_FRAME_TOKENS
+
+    def arguments(self, arguments: Mapping[str, Any]) -> int:
+        """Tokens of a call's arguments, which models read and write as names and values.
+
+        A text is counted as it is: as an escaped JSON string, code would count a tenth more.
+        """
+        values = (
+            self.text(value) if isinstance(value, str) else self.value(value) for value in arguments.values()
+        )
+        names = (self.text(name) + ARGUMENT_FRAME_TOKENS for name in arguments)
+        return sum(values) + sum(names)
 
     def value(self, value: Any) -> int:
         """Tokens of a JSON value, written compactly."""

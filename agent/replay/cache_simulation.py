@@ -3,7 +3,8 @@
 As the API documents it: a prompt is a row of positions; system and tools are the first, and a run of tool
 calls or of tool results is one. An entry is the exact prefix that ends at a breakpoint; a request takes at
 most four breakpoints. It reads the longest live entry that ends at one of its breakpoints or at most 20
-positions before one. An entry lives `ttl` seconds from its last use.
+positions before one. An entry lives `ttl` seconds from its last use. Beside what a block says, a call and its
+result are charged the id that joins them, which our own count leaves out.
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from transcripts.view import MESSAGE_TOKENS, Message, to_json_bytes
 LOOK_BACK_POSITIONS = 20
 MAX_BREAKPOINTS = 4
 FIVE_MINUTES_S = 300.0
+CALL_ID_TOKENS = 24  # of the id that a call and its result carry: 30 characters without a word in them
 _JOINED_TYPES = ("tool_use", "tool_result")  # blocks of which a run is one position
 
 
@@ -122,11 +124,12 @@ def _positions_of(message: Message) -> tuple[list[tuple[int, int]], int | None]:
     for part in message.parts:
         raw = block_to_json(part.block)
         kind, key = str(raw.get("type")), hash((message.role, to_json_bytes(raw)))
+        size = part.tokens + (CALL_ID_TOKENS if kind in _JOINED_TYPES else 0)
         if kind in _JOINED_TYPES and kind == before:
             joined, tokens = positions.pop()
-            positions.append((hash((joined, key)), tokens + part.tokens))
+            positions.append((hash((joined, key)), tokens + size))
         else:
-            positions.append((key, part.tokens + framing))
+            positions.append((key, size + framing))
         before, framing = kind, 0
         ends.append(len(positions) - 1)
     place = markable_part(message)

@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import product
+from hashlib import sha256
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import NoReturn
@@ -19,14 +19,16 @@ from compact.tokens import TokenCounter, load_counter
 from transcripts.importers import UnreadableRecording, import_session
 
 from .figures import Run, as_json, as_markdown
-from .policies import REPLAY_POLICIES, setup_of
+from .policies import DEFAULT_TERMS, OWN_OVERHEAD_TOKENS, REPLAY_POLICIES, ReplayTerms, setup_of
 from .report_page import html_page
 from .request_dump import dump_path, dump_to, frame_of
-from .simulation import Recording, recording, replay
+from .simulation import Recording, baselines, recording, replay
 
 TABLE = "agent.replay.terminal_table:draw_table"  # by name: rich takes 60 ms, which JSON and pages do without
 REPLAYABLE_SUFFIXES = (".jsonl", ".json", ".traj")  # of the files that are taken from a folder
 ALL_TIERS = "all"
+PAUSES = ("recorded", "none", "prompts")
+HALVES = ("whole", "a", "b", "both")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,9 @@ class ReplayOptions:
     html: Path | None
     dump: Path | None
     over: int
+    terms: ReplayTerms = DEFAULT_TERMS
+    pauses: str = PAUSES[0]
+    half: str = HALVES[0]
 
 
 class ReplayUsageError(ValueError):
@@ -57,7 +62,8 @@ def main(argv: Sequence[str]) -> int:
         return _complain([str(error)])
     counter = load_counter()
     counter.warm()
-    recordings, troubles = read_recordings(options.files, counter)
+    files = [file for file in options.files if options.half in ("whole", "both", half_of(file))]
+    recordings, troubles = read_recordings(files, counter, options.pauses)
     recordings = [one for one in recordings if recorded_tokens(one) > options.over]
     if not recordings:
         return _complain(troubles or [f"no session over {options.over:,} tokens; lower --over"])
@@ -79,6 +85,14 @@ def parse_options(argv: Sequence[str]) -> ReplayOptions:
     add("--json", action="store_true", help="print the figures as JSON")
     add("--html", type=Path, metavar="FILE", help="write one page with the table and charts")
     add("--dump", type=Path, metavar="DIR", help="write every request body, a JSON a line, into DIR")
+    default, own = DEFAULT_TERMS, f"{OWN_OVERHEAD_TOKENS:,}"
+    add("--window", type=int, default=default.window, metavar="TOKENS", help="of the model")
+    add("--max-output", type=int, default=default.max_output, metavar="TOKENS", help="longest reply")
+    about = f"system and tools; ours take {own}"
+    add("--overhead", type=int, default=default.overhead, metavar="TOKENS", help=about)
+    add("--pauses", choices=PAUSES, default=PAUSES[0], help="prompts: ten minutes before each prompt")
+    halves = "of the files, by a hash of the name: tune on one, judge on the other; both: side by side"
+    add("--half", choices=HALVES, default=HALVES[0], help=halves)
     found = parser.parse_args(list(argv))
     words = [word for given in found.policy or [] for word in given.split(",")]  # may be followed by files
     policies = tuple(dict.fromkeys(word for word in words if word in REPLAY_POLICIES)) or REPLAY_POLICIES
@@ -92,8 +106,23 @@ def parse_options(argv: Sequence[str]) -> ReplayOptions:
     if found.prices == ALL_TIERS and (found.json or found.html or found.dump):
         rest = "leave out --json, --html and --dump, or name one tier"
         raise ReplayUsageError(f"--prices all makes one table: {rest}")
+    if found.half == "both" and found.prices != ALL_TIERS:
+        raise ReplayUsageError("--half both makes one table: add --prices all, or name one half")
+    if min(found.window, found.max_output, found.overhead) < 1:
+        raise ReplayUsageError("--window, --max-output and --overhead take tokens: give 1 or more")
     every = tuple(dict.fromkeys(path for file in files for path in _files_in(Path(file))))
-    return ReplayOptions(every, policies, found.prices, found.json, found.html, found.dump, found.over)
+    return ReplayOptions(
+        every,
+        policies,
+        found.prices,
+        found.json,
+        found.html,
+        found.dump,
+        found.over,
+        ReplayTerms(found.window, found.max_output, found.overhead),
+        found.pauses,
+        found.half,
+    )
 
 
 class _Parser(argparse.ArgumentParser):
@@ -108,7 +137,14 @@ def _files_in(path: Path) -> list[Path]:
     return sorted(file for file in path.iterdir() if file.suffix in REPLAYABLE_SUFFIXES and file.is_file())
 
 
-def read_recordings(files: Iterable[Path], counter: TokenCounter) -> tuple[list[Recording], list[str]]:
+def half_of(file: Path) -> str:
+    """The half that a recording belongs to, "a" or "b", by a hash of its name alone."""
+    return "ab"[sha256(file.name.encode()).digest()[0] % 2]
+
+
+def read_recordings(
+    files: Iterable[Path], counter: TokenCounter, pauses: str = PAUSES[0]
+) -> tuple[list[Recording], list[str]]:
     """The recordings, and a line for every file that is none."""
     found: list[Recording] = []
     troubles: list[str] = []
@@ -124,7 +160,7 @@ def read_recordings(files: Iterable[Path], counter: TokenCounter) -> tuple[list[
         else:
             if imported.damaged:
                 _complain([f"{path}: {imported.damaged} damaged lines left out"])
-            found.append(recording(path.name, imported.facts))
+            found.append(recording(path.name, imported.facts, pauses))
     return found, troubles
 
 
@@ -139,15 +175,17 @@ def replay_all(
     """Every recording under every policy, file by file."""
     runs: list[Run] = []
     taken: set[Path] = set()
-    for one, policy in product(recordings, options.policies):
-        _show_progress(len(runs), len(recordings) * len(options.policies))
-        setup = setup_of(policy, tier, counter)
-        if options.dump is None:
-            runs.append(replay(one, policy, setup))
-            continue
-        with dump_path(options.dump, one.name, policy, taken).open("wb") as file:
-            frame = frame_of(one, counter, setup.settings.cache_ttl_s)
-            runs.append(replay(one, policy, setup, dump_to(file, frame)))
+    for one in recordings:
+        costs = baselines(one, setup_of("off", tier, counter, options.terms))
+        for policy in options.policies:
+            _show_progress(len(runs), len(recordings) * len(options.policies))
+            setup = setup_of(policy, tier, counter, options.terms)
+            if options.dump is None:
+                runs.append(replay(one, policy, setup, costs))
+                continue
+            with dump_path(options.dump, one.name, policy, taken).open("wb") as file:
+                frame = frame_of(one, counter, setup.settings.cache_ttl_s, options.terms)
+                runs.append(replay(one, policy, setup, costs, dump_to(file, frame)))
     _show_progress(0, 0)
     return runs
 
@@ -155,18 +193,27 @@ def replay_all(
 def _write_output(options: ReplayOptions, recordings: Sequence[Recording], counter: TokenCounter) -> None:
     if options.prices == ALL_TIERS:
         by_tier = {tier: replay_all(options, recordings, tier, counter) for tier in PRICE_TIERS}
-        sys.stdout.write(as_markdown(by_tier))
+        sys.stdout.write(as_markdown(by_tier, _groups(options, recordings)))
         return
-    runs = replay_all(options, recordings, options.prices, counter)
+    runs, window = replay_all(options, recordings, options.prices, counter), options.terms.window
     if options.html is not None:
-        options.html.write_text(html_page(runs, options.prices), encoding="utf-8")
+        options.html.write_text(html_page(runs, options.prices, window), encoding="utf-8")
     if options.json:
         sys.stdout.write(as_json(runs) + "\n")
         return
-    sys.stdout.write(resolve_name(TABLE)(runs, options.prices, sys.stdout))
+    sys.stdout.write(resolve_name(TABLE)(runs, options.prices, window, sys.stdout))
     for what, path in (("page", options.html), ("requests", options.dump)):
         if path is not None:
             sys.stdout.write(f"{what}: {path}\n")
+
+
+def _groups(options: ReplayOptions, recordings: Sequence[Recording]) -> list[set[str]]:
+    """The names of the recordings that stand side by side; a half without any is left out."""
+    names = {one.name for one in recordings}
+    if options.half != "both":
+        return [names]
+    halves = ({name for name in names if half_of(Path(name)) == half} for half in "ab")
+    return [half for half in halves if half]
 
 
 def _check_writable(path: Path) -> None:

@@ -3,7 +3,8 @@
 Costs are in input tokens at the full price. A request costs its input; a summary call costs its input and
 OUTPUT_PRICE for each token of its output. The recorded replies cost the same under every policy and are left
 out. Relative costs are to the baseline: the same session only appended to, with the same cache breakpoints
-and no window.
+and no window. `to_off` is relative to the policy `off` within the window, re-reads on both sides, and so free
+of a baseline that no window holds.
 
 Over several sessions, costs are the sum over the sum of the baselines, references and breaks likewise;
 summaries and invalid views are sums, and the peak is the highest.
@@ -12,8 +13,9 @@ summaries and invalid views are sums, and the peak is the highest.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from statistics import fmean
 
 OUTPUT_PRICE = 5.0  # of an output token in input tokens, on every model that we know
 
@@ -39,6 +41,7 @@ class Totals:
 
     cost: float = 0.0
     baseline: float = 0.0
+    off: float = 0.0  # the other baseline: what the policy `off` costs within the window, re-reads included
     rereads: float = 0.0
     references: int = 0
     lost: int = 0
@@ -48,6 +51,9 @@ class Totals:
     summaries: int = 0
     peak: int = 0
     invalid: int = 0
+    edits: int = 0
+    edits_out: int = 0
+    refused: int = 0
 
     def add(self, other: Totals) -> None:
         """Add the figures of another session."""
@@ -58,15 +64,24 @@ class Totals:
 
     @property
     def figures(self) -> ReplayFigures:
+        cost, charged = (_share(each, self.baseline, 1.0) for each in (self.cost, self.cost + self.rereads))
+        to_off = _share(self.cost + self.rereads, self.off, 1.0)
         return ReplayFigures(
-            cost_ratio=_share(self.cost, self.baseline, 1.0),
-            cost_with_rereads=_share(self.cost + self.rereads, self.baseline, 1.0),
+            cost_ratio=cost,
+            cost_with_rereads=charged,
+            mean_cost_ratio=cost,
+            mean_with_rereads=charged,
+            worst_with_rereads=charged,
+            mean_to_off=to_off,
             lost_references=_share(self.lost, self.references),
             recoverable_references=_share(self.recoverable, self.references),
             cache_breaks_per_100=_share(100 * self.breaks, self.calls),
             summaries=self.summaries,
             peak_tokens=self.peak,
             invalid_views=self.invalid,
+            cost_to_off=to_off,
+            edits_out_of_view=_share(self.edits_out, self.edits),
+            refused_requests=self.refused,
         )
 
 
@@ -76,26 +91,41 @@ def _share(part: float, whole: float, empty: float = 0.0) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ReplayFigures:
-    """The figures of one session or of several, as they stand in the JSON; shares are fractions of 1."""
+    """The figures of one session or of several, as they stand in the JSON; shares are fractions of 1.
+
+    Over several sessions, `mean_` and `worst_` are of the sessions' own ratios, the others sums over sums.
+    """
 
     cost_ratio: float
     cost_with_rereads: float
+    mean_cost_ratio: float
+    mean_with_rereads: float
+    worst_with_rereads: float
+    mean_to_off: float
     lost_references: float
     recoverable_references: float
     cache_breaks_per_100: float
     summaries: int
     peak_tokens: int
     invalid_views: int
+    cost_to_off: float
+    edits_out_of_view: float
+    refused_requests: int
 
 
 FIGURE_ROWS: tuple[tuple[str, Callable[[ReplayFigures], str]], ...] = (
     ("cost", lambda f: f"{f.cost_ratio:.3f}"),
     ("cost with re-reads", lambda f: f"{f.cost_with_rereads:.3f}"),
+    ("  mean of the sessions", lambda f: f"{f.mean_with_rereads:.3f}"),
+    ("  worst session", lambda f: f"{f.worst_with_rereads:.3f}"),
+    ("with re-reads, to off in the window", lambda f: f"{f.cost_to_off:.3f}"),
+    ("edits out of view", lambda f: f"{f.edits_out_of_view:.2%}"),
     ("references lost", lambda f: f"{f.lost_references:.2%}"),
     ("references recoverable", lambda f: f"{f.recoverable_references:.2%}"),
     ("cache breaks per 100 calls", lambda f: f"{f.cache_breaks_per_100:.1f}"),
     ("summaries", lambda f: f"{f.summaries}"),
     ("peak tokens", lambda f: f"{f.peak_tokens:,}"),
+    ("refused requests", lambda f: f"{f.refused_requests}"),
     ("invalid views", lambda f: f"{f.invalid_views}"),
 )
 """The figures as they are shown, by their names: in the terminal and on the page."""
@@ -116,21 +146,25 @@ class Run:
         return self.totals.figures
 
 
-def figures_by_policy(runs: Sequence[Run]) -> dict[str, ReplayFigures]:
+def figures_by_policy(runs: Iterable[Run]) -> dict[str, ReplayFigures]:
     """The figures over all sessions, by policy in the order of the runs."""
-    sums: dict[str, Totals] = {}
+    by_policy: dict[str, list[Run]] = {}
     for run in runs:
-        sums.setdefault(run.policy, Totals()).add(run.totals)
-    return {policy: totals.figures for policy, totals in sums.items()}
+        by_policy.setdefault(run.policy, []).append(run)
+    return {policy: _over_sessions(found) for policy, found in by_policy.items()}
 
 
-def mean_of_ratios(runs: Iterable[Run], policy: str) -> tuple[float, float]:
-    """The means over the sessions of cost_ratio and of cost_with_rereads, each session counting the same."""
-    every = [run.figures for run in runs if run.policy == policy]
-    if not every:
-        return (1.0, 1.0)
-    plain, with_rereads = zip(*((one.cost_ratio, one.cost_with_rereads) for one in every), strict=True)
-    return sum(plain) / len(every), sum(with_rereads) / len(every)
+def _over_sessions(runs: Sequence[Run]) -> ReplayFigures:
+    total, every = Totals(), [run.figures for run in runs]
+    for run in runs:
+        total.add(run.totals)
+    return replace(
+        total.figures,
+        mean_cost_ratio=round(fmean(one.cost_ratio for one in every), 6),
+        mean_with_rereads=round(fmean(one.cost_with_rereads for one in every), 6),
+        worst_with_rereads=max(one.cost_with_rereads for one in every),
+        mean_to_off=round(fmean(one.cost_to_off for one in every), 6),
+    )
 
 
 def as_json(runs: Sequence[Run]) -> str:
@@ -147,26 +181,40 @@ def as_json(runs: Sequence[Run]) -> str:
     return json.dumps({"results": results, "totals": totals}, ensure_ascii=False)
 
 
-def as_markdown(by_tier: Mapping[str, Sequence[Run]]) -> str:
-    """A table of the policies by price tier: cost and cost with re-reads; then what depends on no price.
+MARKDOWN_COLUMNS: tuple[tuple[str, Callable[[ReplayFigures], str]], ...] = (
+    ("cost", lambda f: f"{f.mean_cost_ratio:.2f}"),
+    ("with re-reads: mean", lambda f: f"{f.mean_with_rereads:.2f}"),
+    ("sum", lambda f: f"{f.cost_with_rereads:.2f}"),
+    ("worst", lambda f: f"{f.worst_with_rereads:.2f}"),
+    ("to `off`: mean", lambda f: f"{f.mean_to_off:.2f}"),
+    ("sum", lambda f: f"{f.cost_to_off:.2f}"),
+    ("edits out of view", lambda f: f"{f.edits_out_of_view:.1%}"),
+    ("references out of view", lambda f: f"{f.recoverable_references + f.lost_references:.1%}"),
+    ("breaks / 100 calls", lambda f: f"{f.cache_breaks_per_100:.1f}"),
+    ("summaries", lambda f: f"{f.summaries}"),
+    ("refused", lambda f: f"{f.refused_requests}"),
+)
 
-    Costs are sums over sums of the baselines; in brackets stands the mean of the sessions' own ratios.
+
+def as_markdown(by_tier: Mapping[str, Sequence[Run]], groups: Sequence[Collection[str]]) -> str:
+    """A table with a row for each policy and price tier, and MARKDOWN_COLUMNS.
+
+    `groups` are the names of the files of each half, or of all; a cell has one figure for each group.
     """
-    figures = {tier: figures_by_policy(runs) for tier, runs in by_tier.items()}
-    tier, runs = next(iter(by_tier.items()))
-    head = ["policy", *by_tier, "lost", "recoverable", "breaks / 100 calls", "summaries", "invalid"]
+    head = ["policy", "prices", *(name for name, _ in MARKDOWN_COLUMNS)]
     rows = [head, ["---"] * len(head)]
-    for policy, found in figures[tier].items():
-        costs = [_cost_cell(by_tier[each], figures[each][policy], policy) for each in by_tier]
-        references = [f"{share:.1%}" for share in (found.lost_references, found.recoverable_references)]
-        counts = [f"{found.cache_breaks_per_100:.1f}", str(found.summaries), str(found.invalid_views)]
-        rows.append([f"`{policy}`", *costs, *references, *counts])
-    files = len({run.file for run in runs})
-    calls = sum(run.totals.calls for run in runs if run.policy == runs[0].policy)
-    note = f"{files} sessions, {calls:,} calls; the columns from `lost` on are at `{tier}`.\n\n"
-    return note + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    policies = dict.fromkeys(run.policy for runs in by_tier.values() for run in runs)
+    for policy in policies:
+        for tier, runs in by_tier.items():
+            own = [run for run in runs if run.policy == policy]
+            parts = [_over_sessions([run for run in own if run.file in names]) for names in groups]
+            cells = [" / ".join(map(show, parts)) for _, show in MARKDOWN_COLUMNS]
+            rows.append([f"`{policy}`", tier, *cells])
+    first = next(iter(by_tier.values()))
+    counted = [[run for run in first if run.policy == first[0].policy and run.file in g] for g in groups]
+    sizes = " / ".join(f"{len(runs)} sessions, {_calls(runs):,} calls" for runs in counted)
+    return f"{sizes}.\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def _cost_cell(runs: Sequence[Run], figures: ReplayFigures, policy: str) -> str:
-    plain, with_rereads = mean_of_ratios(runs, policy)
-    return f"{figures.cost_ratio:.2f} → {figures.cost_with_rereads:.2f} ({plain:.2f} → {with_rereads:.2f})"
+def _calls(runs: Iterable[Run]) -> int:
+    return sum(run.totals.calls for run in runs)

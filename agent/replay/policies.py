@@ -22,7 +22,8 @@ from transcripts.messages import TextBlock
 
 REPLAY_POLICIES = ("thrifty", "classic", "off", "summary")
 REPLAY_WINDOW_TOKENS = 200_000
-OVERHEAD_TOKENS = 12_000  # of system prompt and tools
+OVERHEAD_TOKENS = 12_000  # of system prompt and tools, as agents have them that load many tools
+OWN_OVERHEAD_TOKENS = 1_900  # of ours, without a project's instructions
 MAX_REPLY_TOKENS = 32_000  # as the agent asks for by default
 HOUR_TTL_S = 3600  # of a cache entry at the tier "hour"; else as in the settings
 
@@ -57,9 +58,23 @@ class ReplaySetup:
     planner: Planner = plan
 
 
-def setup_of(policy: str, tier: str, counter: TokenCounter) -> ReplaySetup:
+@dataclass(frozen=True, slots=True)
+class ReplayTerms:
+    """What every policy is replayed under, in tokens: the window, the longest reply, system and tools."""
+
+    window: int = REPLAY_WINDOW_TOKENS
+    max_output: int = MAX_REPLY_TOKENS
+    overhead: int = OVERHEAD_TOKENS
+
+
+DEFAULT_TERMS = ReplayTerms()
+
+
+def setup_of(
+    policy: str, tier: str, counter: TokenCounter, terms: ReplayTerms = DEFAULT_TERMS
+) -> ReplaySetup:
     """The setup of a policy at a price tier. Raises KeyError for an unknown name."""
-    window = ContextWindow(REPLAY_WINDOW_TOKENS, MAX_REPLY_TOKENS)
+    window = ContextWindow(terms.window, terms.max_output)
     ttl = HOUR_TTL_S if tier == "hour" else CompactSettings().cache_ttl_s
     thrifty = CompactSettings(cache_ttl_s=ttl)
     settings = {
@@ -69,7 +84,7 @@ def setup_of(policy: str, tier: str, counter: TokenCounter) -> ReplaySetup:
         "summary": replace(thrifty, policy="classic", trigger=trigger_of(window, thrifty)),
     }[policy]
     planner = partial(plan, layers=(SUMMARY_LAYER,)) if policy == "summary" else plan
-    return ReplaySetup(settings, window, PRICE_TIERS[tier], counter, planner=planner)
+    return ReplaySetup(settings, window, PRICE_TIERS[tier], counter, terms.overhead, planner)
 
 
 def canned_summary(folded: Folded, count: Callable[[str], int]) -> str:

@@ -1,4 +1,4 @@
-"""References: later uses of names that the model learned from tool results, and where those results are now.
+"""What a session needs again, names and the old text of edits, and whether the view still shows it.
 
 A name is a path or an identifier as in compact/identifiers.py. A reference is the first use of a name in a
 tool input or a text of the model, where every earlier occurrence stood in a tool result; from then on it
@@ -8,23 +8,33 @@ stands in the model's own words. Thinking is ignored, because it comes and goes 
     recoverable  a visible id leads to one of the results: a placeholder names `r<seq>`, or a fold that
                  covers it is shown with its id `c<seq>`, or a visible range `r<seq>-r<seq>` holds it
     lost         none of these
+
+To edit a file, a model copies the old text from what it sees. An edit is *out of view* where none of that is
+shown any more: it has to read again first. Texts are compared line by line without indentation and the line
+numbers that tools show files with. Where no single block held the whole old text, each of its lines has
+sources of its own. An edit whose text was never shown (it failed, or a command had shown it in pieces) is not
+judged.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from compact.identifiers import block_texts, names
+from compact.identifiers import block_texts, joined_text, names, strings
 from compact.uncompact import in_force
 from transcripts.facts import Fact, Fold, Reply, Result, User
 from transcripts.fold import Folded
-from transcripts.messages import Block
+from transcripts.messages import Block, TextBlock, ToolUseBlock
 from transcripts.view import Message, PartKind
 
 _SHOWN_ID = re.compile(
     r"\b(?P<kind>[rc])(?P<first>\d+)(?:\.\d+)?(?:\s*(?:-|–|\.\.\.?|to)\s*(?P=kind)?(?P<last>\d+)\b)?"
 )
+
+OLD_TEXT_ARGUMENTS = ("old_string", "oldText", "old_str", "old_text")
+MIN_LINE_CHARS = 4  # of a line that tells where it came from: not a bracket alone
+_NUMBERING = re.compile(r"^\s*\d+\s*(?:→|\t|[|:│])\s?", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +122,96 @@ def judge_reference(
     if any(shown.lead_to(seq, folded) for seq in sources):
         return ReferenceState.RECOVERABLE
     return ReferenceState.LOST
+
+
+Source = tuple[int, int, str]
+"""(seq, block, field) of what showed a text: a result's content, a text, or a string of a tool input."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileEdit:
+    """An edit made by reply `user`; of each of `needs` one source has to be in view."""
+
+    user: int
+    old: str  # normalized
+    needs: tuple[tuple[Source, ...], ...]
+
+
+def normalized(text: str) -> str:
+    """A text without line numbers, indentation and blank lines."""
+    lines = (line.strip() for line in _NUMBERING.sub("", text).splitlines())
+    return "\n".join(line for line in lines if line)
+
+
+def file_edits(facts: Iterable[Fact]) -> dict[int, tuple[FileEdit, ...]]:
+    """The edits of a recording whose text was shown before, by the seq of the reply that makes them."""
+    shown: list[tuple[Source, str]] = []
+    by_line: dict[str, list[int]] = {}  # a line, and the indices in `shown` that have it
+    found: dict[int, tuple[FileEdit, ...]] = {}
+    for fact in facts:
+        if isinstance(fact, Reply):
+            edits = (_edit(fact.seq, old, shown, by_line) for old in _old_texts(fact))
+            if judged := tuple(edit for edit in edits if edit is not None):
+                found[fact.seq] = judged
+        for source, text in _texts_of(fact):
+            for line in set(text.split("\n")):
+                if len(line) >= MIN_LINE_CHARS:
+                    by_line.setdefault(line, []).append(len(shown))
+            shown.append((source, text))
+    return found
+
+
+def _old_texts(reply: Reply) -> Iterator[str]:
+    """What the calls of a reply replace, normalized."""
+    for block in reply.blocks:
+        if isinstance(block, ToolUseBlock):
+            nested = block.input.get("edits")
+            calls = [block.input, *(nested if isinstance(nested, list) else ())]
+            for call in calls:
+                old = (call.get(name) for name in OLD_TEXT_ARGUMENTS) if isinstance(call, Mapping) else ()
+                yield from filter(None, (normalized(text) for text in old if isinstance(text, str)))
+
+
+def _edit(
+    seq: int, old: str, shown: Sequence[tuple[Source, str]], by_line: Mapping[str, list[int]]
+) -> FileEdit | None:
+    lines = [line for line in old.split("\n") if len(line) >= MIN_LINE_CHARS]
+    known = [set(by_line[line]) for line in lines if line in by_line]
+    whole = set.intersection(*known) if known else set(range(len(shown)))
+    if holding := tuple(shown[at][0] for at in sorted(whole) if old in shown[at][1]):
+        return FileEdit(seq, old, (holding,))
+    needs = {tuple(shown[at][0] for at in by_line[line]) for line in lines if line in by_line}
+    return FileEdit(seq, old, tuple(sorted(needs))) if needs else None
+
+
+def _texts_of(fact: Fact) -> Iterator[tuple[Source, str]]:
+    match fact:
+        case User():
+            for index, block in enumerate(fact.blocks):
+                if isinstance(block, TextBlock):
+                    yield (fact.seq, index, "text"), normalized(block.text)
+        case Result():
+            yield (fact.seq, 0, "content"), normalized(joined_text(fact.content))
+        case Reply():
+            for index, block in enumerate(fact.blocks):
+                if isinstance(block, TextBlock):
+                    yield (fact.seq, index, "text"), normalized(block.text)
+                elif isinstance(block, ToolUseBlock):
+                    for name, value in block.input.items():
+                        for text in strings(value) if name not in OLD_TEXT_ARGUMENTS else ():
+                            yield (fact.seq, index, name), normalized(text)
+
+
+def is_in_view(edit: FileEdit, numbers: Mapping[int, int], folded: Folded, replacements: str) -> bool:
+    """Whether what an edit needs is shown whole, or within the `replacements` shown in place of history.
+
+    `numbers` maps recorded seqs to those in `folded`.
+    """
+    if all(any(_is_shown(source, numbers, folded) for source in need) for need in edit.needs):
+        return True
+    return edit.old in normalized(replacements)
+
+
+def _is_shown(source: Source, numbers: Mapping[int, int], folded: Folded) -> bool:
+    seq, block, field = numbers[source[0]], source[1], source[2]
+    return field not in folded.edits.clears.get((seq, block), {}) and folded.edits.covering(seq) is None

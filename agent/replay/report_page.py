@@ -11,13 +11,12 @@ from pathlib import Path
 from string import Template
 
 from .figures import FIGURE_ROWS, ReplayFigures, Run, figures_by_policy
-from .policies import REPLAY_WINDOW_TOKENS
 
 CHART_WIDTH, CHART_HEIGHT = 640, 160  # of the chart, in its own units
 LINE_COLOURS = ("--one", "--two", "--three", "--four")
 
 
-def html_page(runs: Sequence[Run], tier: str) -> str:
+def html_page(runs: Sequence[Run], tier: str, window: int) -> str:
     """The whole page as HTML."""
     files = list(dict.fromkeys(run.file for run in runs))
     body = [
@@ -29,7 +28,7 @@ def html_page(runs: Sequence[Run], tier: str) -> str:
     for file in files:
         own = [run for run in runs if run.file == file]
         body.append(f"<h2>{escape(file)}</h2>")
-        body.append(_chart(own))
+        body.append(_chart(own, window))
         body.append(_table([(run.policy, run.figures) for run in own]))
     frame = Path(__file__).with_suffix(".html").read_text("utf-8")
     return Template(frame).substitute(body="\n".join(body))
@@ -46,10 +45,10 @@ def _row(tag: str, cells: Sequence[str]) -> str:
     return f"<tr>{''.join(f'<{tag}>{cell}</{tag}>' for cell in cells)}</tr>"
 
 
-def _chart(runs: Sequence[Run]) -> str:
+def _chart(runs: Sequence[Run], window: int) -> str:
     """Context size over the calls, a line for each policy, and the window."""
     calls = max((len(run.requests) for run in runs), default=0)
-    top = max([REPLAY_WINDOW_TOKENS, *(run.totals.peak for run in runs)]) * 1.05
+    top = max([window, *(run.totals.peak for run in runs)]) * 1.05
     lines, names = [], []
     for run, colour in zip(runs, cycle(LINE_COLOURS), strict=False):
         points = " ".join(
@@ -58,7 +57,7 @@ def _chart(runs: Sequence[Run]) -> str:
         )
         lines.append(f'<polyline points="{points}" fill="none" stroke="var({colour})" stroke-width="1.8"/>')
         names.append(f'<b style="color:var({colour})">{escape(run.policy)}</b>')
-    limit = CHART_HEIGHT * (1 - REPLAY_WINDOW_TOKENS / top)
+    limit = CHART_HEIGHT * (1 - window / top)
     return (
         f'<figure><svg viewBox="0 0 {CHART_WIDTH} {CHART_HEIGHT}" role="img" '
         'aria-label="context size over the calls">'
@@ -66,5 +65,5 @@ def _chart(runs: Sequence[Run]) -> str:
         f'<line x1="0" y1="{limit:.1f}" x2="{CHART_WIDTH}" y2="{limit:.1f}" stroke="var(--dim)" '
         f'stroke-dasharray="4 4"/>{"".join(lines)}</svg>'
         f"<figcaption>{' · '.join(names)}: tokens in context over {calls} calls; the dashes are the window "
-        f"of {REPLAY_WINDOW_TOKENS:,}</figcaption></figure>"
+        f"of {window:,}</figcaption></figure>"
     )

@@ -18,7 +18,7 @@ from transcripts.messages import ToolUseBlock
 from transcripts.view import Message
 
 from .cache_simulation import FIVE_MINUTES_S
-from .policies import MAX_REPLY_TOKENS, OVERHEAD_TOKENS
+from .policies import DEFAULT_TERMS, ReplayTerms
 from .simulation import Recording, Sink
 
 DUMPED_MODEL = "claude-sonnet-5-5"
@@ -29,16 +29,18 @@ SYSTEM_SUBSTITUTE = (
 ONE_TOKEN = " a"  # in cl100k, also when it is repeated
 
 
-def frame_of(recording: Recording, counter: TokenCounter, ttl: float) -> RequestSettings:
+def frame_of(
+    recording: Recording, counter: TokenCounter, ttl: float, terms: ReplayTerms = DEFAULT_TERMS
+) -> RequestSettings:
     """The frame of every request of a recording."""
     blocks = (block for fact in recording.facts if isinstance(fact, Reply) for block in fact.blocks)
     names = dict.fromkeys(block.name for block in blocks if isinstance(block, ToolUseBlock))
     schema = {"type": "object", "additionalProperties": True}
     about = {"description": "As in the recording.", "input_schema": schema}
     tools = tuple({"name": name, **about} for name in names)
-    system = _system(OVERHEAD_TOKENS - counter.value(list(tools)), counter)
+    system = _system(terms.overhead - counter.value(list(tools)), counter)
     cache: Literal["5m", "1h"] = "1h" if ttl > FIVE_MINUTES_S else "5m"
-    return RequestSettings(DUMPED_MODEL, MAX_REPLY_TOKENS, (system,), tools, thinking=True, cache=cache)
+    return RequestSettings(DUMPED_MODEL, terms.max_output, (system,), tools, thinking=True, cache=cache)
 
 
 def dump_to(file: BinaryIO, frame: RequestSettings) -> Sink:

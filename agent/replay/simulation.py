@@ -5,12 +5,16 @@ the window is refused as the API would, and the reactive ladder follows. Then th
 against the simulated cache, and what the reply refers to is looked up in what was sent.
 
 The definitions, for all figures: window, system and tools, and prices are those of policies.py; blocks are
-counted with cl100k; no pauses unless the recording has times; thinking is bound to its prefix, as on current
-models; a re-read is one more call (the whole prompt, read) and the tokens of the newest source, written, for
-each reference that is not in context.
+counted with cl100k; pauses are those of the recording, none where it has no times, or PAUSE_S before each
+prompt; a request is refused where prompt and reply together exceed the window; thinking is bound to its
+prefix, as on current models; a re-read is one more call (the whole prompt, read) and the tokens of the newest
+source, written, for each reference and each edit (references.py) whose text is not in context.
+
+There are two baselines: only appending, with the same breakpoints and no window, and the policy `off` within
+the window, re-reads included.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from compact.cache_breakpoints import cache_breakpoints
@@ -27,9 +31,20 @@ from transcripts.view import Message, Part, PartKind, sendable
 from .cache_simulation import PromptLayout, SimulatedCache
 from .figures import OUTPUT_PRICE, ReplayedRequest, Run, Totals
 from .policies import ReplaySetup, canned_summary
-from .references import Reference, ReferenceState, Replacements, judge_reference, references, replacements_in
+from .references import (
+    FileEdit,
+    Reference,
+    ReferenceState,
+    Replacements,
+    file_edits,
+    is_in_view,
+    judge_reference,
+    references,
+    replacements_in,
+)
 
 KEPT_PROBLEMS = 5
+PAUSE_S = 600.0  # before a prompt, where pauses are assumed: longer than most caches live
 
 Sink = Callable[[Sequence[Message], Sequence[int], str], None]
 """Takes a request: its messages, the indices of those that carry a breakpoint beside the last one, and the
@@ -38,17 +53,30 @@ instructions of a summary request ("" for any other)."""
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A session to replay: its facts, and its references by the seqs of the replies that make them."""
+    """A session to replay: its facts; references and edits by the seqs of the replies that make them."""
 
     name: str
     facts: tuple[Fact, ...]
     references: Mapping[int, tuple[Reference, ...]]
+    edits: Mapping[int, tuple[FileEdit, ...]]
 
 
-def recording(name: str, facts: Iterable[Fact]) -> Recording:
-    """A recording, its references found once for all policies."""
-    kept = tuple(facts)
-    return Recording(name, kept, references(kept))
+def recording(name: str, facts: Iterable[Fact], pauses: str = "recorded") -> Recording:
+    """A recording, its references and edits found once for all policies.
+
+    `pauses` is "recorded", "none", or "prompts": PAUSE_S before each prompt but the first.
+    """
+    kept = tuple(facts) if pauses == "recorded" else tuple(_with_pauses(facts, pauses == "prompts"))
+    return Recording(name, kept, references(kept), file_edits(kept))
+
+
+def _with_pauses(facts: Iterable[Fact], before_prompts: bool) -> Iterator[Fact]:
+    now, replied = 0.0, False
+    for fact in facts:
+        if before_prompts and replied and isinstance(fact, User):
+            now += PAUSE_S
+        replied = replied or isinstance(fact, Reply)
+        yield replace(fact, ts=now)
 
 
 def baseline(recorded: Recording, setup: ReplaySetup) -> float:
@@ -64,8 +92,32 @@ def baseline(recorded: Recording, setup: ReplaySetup) -> float:
     return cost
 
 
-def replay(recorded: Recording, policy: str, setup: ReplaySetup, sink: Sink | None = None) -> Run:
-    """One session under one policy; `policy` only names it in the report."""
+@dataclass(frozen=True, slots=True)
+class Baselines:
+    """What a session costs only appended to, and by the policy `off` in the window, in input tokens."""
+
+    appended: float
+    off: float
+
+
+def baselines(recorded: Recording, off: ReplaySetup) -> Baselines:
+    """Both baselines; `off` is the setup of that policy."""
+    appended = baseline(recorded, off)
+    done = replay(recorded, "off", off, Baselines(appended, 0.0)).totals
+    return Baselines(appended, done.cost + done.rereads)
+
+
+def replay(
+    recorded: Recording,
+    policy: str,
+    setup: ReplaySetup,
+    costs: Baselines | None = None,
+    sink: Sink | None = None,
+) -> Run:
+    """One session under one policy; `policy` only names it in the report.
+
+    Without `costs` only the baseline of appending is known.
+    """
     cache = SimulatedCache(setup.settings.cache_ttl_s)
     state = _Replay(recorded, setup, sink, PromptLayout(setup.overhead), cache)
     for fact in recorded.facts:
@@ -73,7 +125,8 @@ def replay(recorded: Recording, policy: str, setup: ReplaySetup, sink: Sink | No
             state.call(fact)
         else:
             state.take(fact)
-    state.totals.baseline = baseline(recorded, setup)
+    known = costs or Baselines(baseline(recorded, setup), 0.0)
+    state.totals.baseline, state.totals.off = known.appended, known.off
     return Run(policy, recorded.name, tuple(state.requests), state.totals, tuple(state.problems))
 
 
@@ -105,8 +158,9 @@ class _Replay:
         """All that belongs to one recorded call: compaction, the request, its price, its references."""
         edits = self._compact("auto")
         for rung in range(1, REACTIVE_RUNGS + 1):
-            if self.setup.overhead + self.folded.view.tokens <= self.setup.window.size:
+            if not self._is_refused(reply):
                 break
+            self.totals.refused += 1
             edits += self._compact("reactive", rung)
         view = sendable(self.folded.view)
         if not view:
@@ -120,9 +174,15 @@ class _Replay:
         self.requests.append(
             ReplayedRequest(number, served.prompt, served.cache_read, served.cache_written, freed)
         )
-        seq = self.folded.last_seq + 1
-        self.folded.apply(RequestSent(seq, _now(self.folded), "turn", served.prompt, served.prompt))
+        seq, raw = self.folded.last_seq + 1, self.setup.overhead + self.folded.view.tokens
+        self.folded.apply(RequestSent(seq, _now(self.folded), "turn", served.prompt, raw))
         self.take(replace(reply, usage=replace(served, output=sum(reply.tokens)), asked=seq))
+
+    def _is_refused(self, reply: Reply) -> bool:
+        """Whether the request is too long for the window, or for it and the reply that was recorded."""
+        self.layout.update(sendable(self.folded.view))
+        answer = min(sum(reply.tokens), self.setup.window.max_output)
+        return self.layout.tokens + answer > self.setup.window.size
 
     def _send(self, view: Sequence[Message]) -> Usage:
         self.layout.update(view)
@@ -140,7 +200,6 @@ class _Replay:
         return served
 
     def _judge(self, reply: Reply) -> None:
-        prices, prompt = self.setup.prices, self.layout.tokens
         for reference in self.recorded.references.get(reply.seq, ()):
             sources = [self.numbers[seq] for seq in reference.sources]
             state = judge_reference(reference, sources, self.folded, self.shown)
@@ -148,9 +207,18 @@ class _Replay:
             self.totals.lost += state is ReferenceState.LOST
             self.totals.recoverable += state is ReferenceState.RECOVERABLE
             if state is not ReferenceState.IN_CONTEXT:
-                source = self.recorded.facts[reference.sources[-1] - 1]
-                tokens = sum(source.tokens) if isinstance(source, Result) else 0
-                self.totals.rereads += prompt * prices.read + tokens * prices.write
+                self._charge_reread(reference.sources[-1])
+        for edit in self.recorded.edits.get(reply.seq, ()):
+            self.totals.edits += 1
+            if not is_in_view(edit, self.numbers, self.folded, self.shown.text):
+                self.totals.edits_out += 1
+                self._charge_reread(max(source[0] for need in edit.needs for source in need))
+
+    def _charge_reread(self, source: int) -> None:
+        """Charge a call that shows again what the recorded fact `source` said."""
+        fact, prices = self.recorded.facts[source - 1], self.setup.prices
+        tokens = sum(fact.tokens) if isinstance(fact, Result) else 0
+        self.totals.rereads += self.layout.tokens * prices.read + tokens * prices.write
 
     def _compact(self, trigger: Trigger, rung: int = 0) -> list[tuple[str, int]]:
         """Plan and apply. Returns (layer, tokens freed) of every compaction."""

@@ -13,7 +13,6 @@ from rich.text import Text
 from agent.ui.terminal_text import one_line
 
 from .figures import FIGURE_ROWS, Run, figures_by_policy
-from .policies import REPLAY_WINDOW_TOKENS
 
 BARS = "▁▂▃▄▅▆▇█"
 ASCII_BARS = "_.,-=+*#"  # where the terminal cannot show the blocks
@@ -26,7 +25,7 @@ LEGEND = (
 )
 
 
-def draw_table(runs: Sequence[Run], tier: str, out: TextIO) -> str:
+def draw_table(runs: Sequence[Run], tier: str, window: int, out: TextIO) -> str:
     """The table and the charts of a replay as text for `out`, in colour only where that is a terminal."""
     text, colour = io.StringIO(), out.isatty()
     columns = shutil.get_terminal_size((PIPE_COLUMNS, 24)).columns if colour else PIPE_COLUMNS
@@ -44,7 +43,8 @@ def draw_table(runs: Sequence[Run], tier: str, out: TextIO) -> str:
     blocks = (getattr(out, "encoding", None) or "utf-8").lower().startswith("utf")
     longest = max(runs, key=lambda run: len(run.requests)).file
     for file in files if len(files) <= MAX_CHARTS else [longest]:
-        console.print(_chart([run for run in runs if run.file == file], BARS if blocks else ASCII_BARS))
+        own = [run for run in runs if run.file == file]
+        console.print(_chart(own, window, BARS if blocks else ASCII_BARS))
     return text.getvalue()
 
 
@@ -79,8 +79,8 @@ def _by_file(runs: Sequence[Run], files: Sequence[str]) -> Table:
     return table
 
 
-def _chart(runs: Sequence[Run], bars: str) -> Text:
-    top = max([REPLAY_WINDOW_TOKENS, *(run.totals.peak for run in runs)])
+def _chart(runs: Sequence[Run], window: int, bars: str) -> Text:
+    top = max([window, *(run.totals.peak for run in runs)])
     chart = Text(f"{one_line(runs[0].file)}: context over the calls (full bar: {top:,} tokens)\n")
     room = max(len(run.policy) for run in runs)
     for run in runs:

@@ -65,7 +65,7 @@ def test_what_says_what_a_call_is_about_stays(name):
     assert found(world(("write", "ok", {name: "x" * 4_000}))) == []
 
 
-@pytest.mark.parametrize(("characters", "clearable"), [(300, False), (400, True)])
+@pytest.mark.parametrize(("characters", "clearable"), [(280, False), (400, True)])
 def test_long_texts_among_the_inputs_are_candidates_by_their_share(characters, clearable):
     made = world(("write", "ok", {"file_path": "a.py", "content": "x" * characters, "n": 5}))
     assert [field for _, field, _ in found(made)] == ["content"] * clearable

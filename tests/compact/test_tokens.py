@@ -72,13 +72,20 @@ def test_the_genuine_table_counts_as_tiktoken_does_whatever_the_length():
         (ThinkingBlock("x" * 40, "s" * 600), 14),
         (ThinkingBlock("", "s" * 600), 104),
         (RedactedThinkingBlock("d" * 60), 14),
-        (ToolUseBlock("t", "bash", {"a": "b"}), 1 + 3 + 4),
+        (ToolUseBlock("t", "bash", {"a": "b"}), 1 + 1 + 2 + 1 + 4),
         (ToolResultBlock("t", (TextBlock("x" * 40), TextBlock("x" * 4))), 15),
         (UnknownBlock({"type": "new"}), 4 + 4),
     ],
 )
 def test_every_block_has_its_tokens(block, tokens):
     assert COUNT.blocks((block, block)) == (tokens, tokens)
+
+
+def test_a_text_among_the_arguments_of_a_call_is_counted_as_it_is_and_not_escaped():
+    code = 'if name == "main":\n\tprint("\\n")\n' * 50
+    call = ToolUseBlock("t", "write", {"content": code})
+    assert COUNT.blocks((call,))[0] - COUNT.text(code) <= 12
+    assert COUNT.value({"content": code}) > 1.2 * COUNT.text(code)
 
 
 def png(width, height):

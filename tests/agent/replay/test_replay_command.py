@@ -9,9 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from agent.app.context_building import overheads
+from agent.model_port import RequestSettings
 from agent.replay.command import ReplayUsageError, main, parse_options
 from agent.replay.figures import Run, Totals, as_markdown
+from agent.replay.policies import OWN_OVERHEAD_TOKENS
+from agent.session.system_prompt import system_prompt
 from compact.prices import PRICE_TIERS
+from compact.tokens import load_counter
+from tools.registry import definitions, load_builtin_tools
 
 ROOT = Path(__file__).resolve().parents[3]
 FIGURES = {
@@ -23,6 +29,13 @@ FIGURES = {
     "summaries",
     "peak_tokens",
     "invalid_views",
+    "mean_cost_ratio",
+    "mean_with_rereads",
+    "worst_with_rereads",
+    "mean_to_off",
+    "cost_to_off",
+    "edits_out_of_view",
+    "refused_requests",
 }
 
 
@@ -124,6 +137,8 @@ def test_damaged_lines_are_counted_aloud(session, capsys):
         (["x.jsonl", "--policy", "frugal"], "give one of thrifty, classic, off, summary"),
         (["x.jsonl", "--prices", "free"], "choose from"),
         (["x.jsonl", "--prices", "all", "--json"], "leave out --json"),
+        (["x.jsonl", "--half", "both"], "add --prices all"),
+        (["x.jsonl", "--window", "0"], "give 1 or more"),
         (["x.jsonl", "--frobnicate"], "--help"),
     ],
 )
@@ -190,8 +205,6 @@ def test_the_dump_holds_every_request_as_it_would_be_sent(session, tmp_path, cap
 
 
 def test_system_and_tools_of_a_dump_are_the_tokens_that_replay_counts(session, tmp_path):
-    from compact.tokens import load_counter
-
     main([str(session), "--dump", str(tmp_path / "d"), "--policy", "off", "--prices", "hour"])
     body = json.loads((tmp_path / "d" / "one.off.jsonl").read_text().splitlines()[0])
     counter = load_counter()
@@ -217,19 +230,51 @@ def test_a_place_that_cannot_be_written_is_said_before_anything_is_replayed(sess
 
 def test_all_tiers_make_one_markdown_table(session, capsys):
     assert main([str(session), "--prices", "all", "--policy", "off"]) == 0
-    out = capsys.readouterr().out
-    assert "| policy | standard | cheap | cheapest | hour | lost |" in out
-    assert out.splitlines()[-1].startswith("| `off` | 1.00 → 1.00 (1.00 → 1.00) |")
+    rows = capsys.readouterr().out.splitlines()
+    assert rows[0] == "1 sessions, 5 calls."
+    assert rows[2].startswith("| policy | prices | cost | with re-reads: mean | sum | worst | to `off`")
+    assert [row.split(" | ")[1] for row in rows[4:]] == list(PRICE_TIERS)
+    assert rows[-1].startswith("| `off` | hour | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 | 0.0% |")
 
 
-def test_the_markdown_table_gives_the_sum_and_the_mean_of_the_sessions():
+def test_the_markdown_table_gives_the_mean_the_sum_and_the_worst_of_each_group():
     runs = [
-        Run("thrifty", "a", (), Totals(cost=50, baseline=100, calls=3)),
-        Run("thrifty", "b", (), Totals(cost=900, baseline=900, rereads=100, calls=4)),
+        Run("thrifty", "a", (), Totals(cost=50, baseline=100, off=50, calls=3)),
+        Run("thrifty", "b", (), Totals(cost=900, baseline=900, off=1_000, rereads=100, calls=4)),
     ]
-    table = as_markdown(dict.fromkeys(PRICE_TIERS, runs))
-    assert "2 sessions, 7 calls" in table
-    assert "0.95 → 1.05 (0.75 → 0.81)" in table
+    both = as_markdown(dict.fromkeys(PRICE_TIERS, runs), [{"a", "b"}])
+    assert "2 sessions, 7 calls" in both
+    assert "| standard | 0.75 | 0.81 | 1.05 | 1.11 | 1.00 | 1.00 |" in both
+    halves = as_markdown(dict.fromkeys(PRICE_TIERS, runs), [{"a"}, {"b"}])
+    assert "1 sessions, 3 calls / 1 sessions, 4 calls" in halves
+    assert "| standard | 0.50 / 1.00 | 0.50 / 1.11 |" in halves
+
+
+def test_each_recording_belongs_to_one_half_by_its_name(session, tmp_path, capsys):
+    for number in range(6):
+        (tmp_path / f"{number}.jsonl").write_bytes(session.read_bytes())
+    files = {}
+    for half in ("a", "b"):
+        assert main([str(tmp_path), "--json", "--policy", "off", "--half", half]) == 0
+        files[half] = {result["file"] for result in json.loads(capsys.readouterr().out)["results"]}
+    assert files["a"] and files["b"] and not files["a"] & files["b"]
+    assert len(files["a"] | files["b"]) == 7
+    assert main([str(tmp_path), "--policy", "off", "--half", "both", "--prices", "all"]) == 0
+    assert " sessions, " in capsys.readouterr().out.splitlines()[0].partition(" / ")[2]
+
+
+def test_window_and_overhead_can_be_given(session, capsys):
+    assert main([str(session), "--json", "--policy", "off", "--overhead", "500", "--window", "2000"]) == 0
+    [result] = json.loads(capsys.readouterr().out)["results"]
+    assert result["peak_tokens"] <= 2_000
+    assert result["refused_requests"] > 0
+
+
+def test_our_own_system_and_tools_take_what_replay_says():
+    counter = load_counter()
+    counter.warm()
+    settings = RequestSettings("m", 1, system_prompt(()), definitions(load_builtin_tools()))
+    assert sum(overheads(settings, counter).values()) == pytest.approx(OWN_OVERHEAD_TOKENS, rel=0.2)
 
 
 def test_help_is_printed_and_ends_well(capsys):

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from agent.replay.cache_simulation import PromptLayout, SimulatedCache
-from agent.replay.figures import ReplayedRequest, figures_by_policy, mean_of_ratios
+from agent.replay.cache_simulation import CALL_ID_TOKENS, PromptLayout, SimulatedCache
+from agent.replay.figures import ReplayedRequest, figures_by_policy
 from agent.replay.policies import setup_of
-from agent.replay.simulation import baseline, recording, replay
+from agent.replay.simulation import PAUSE_S, baseline, baselines, recording, replay
 from compact.plan import CompactionPlan, Proposal, SummaryReply, SummaryRequest
 from compact.prices import PRICE_TIERS
 from compact.settings import ContextWindow
-from transcripts.facts import Clear, Fold, Unthink
+from transcripts.facts import Clear, Fold, Reply, Unthink, User
 from transcripts.fold import Folded
 from transcripts.messages import TextBlock, ToolUseBlock
 
@@ -64,8 +64,9 @@ def test_a_policy_that_never_acts_costs_exactly_the_baseline_at_every_tier(tier)
 def test_the_baseline_is_the_sum_that_pencil_and_paper_give():
     facts = session(2)
     first = OVERHEAD + 8 + 4
-    second = 20 + 4 + sum(facts[2].tokens) + 4
-    third = 20 + 4 + sum(facts[4].tokens) + 4
+    ids = 2 * CALL_ID_TOKENS  # a call and its result
+    second = 20 + 4 + sum(facts[2].tokens) + 4 + ids
+    third = 20 + 4 + sum(facts[4].tokens) + 4 + ids
     cost = 1.25 * first + (0.1 * first + 1.25 * second) + (0.1 * (first + second) + 1.25 * third)
     assert baseline(recording("f", facts), setup(never)) == pytest.approx(cost)
 
@@ -246,6 +247,7 @@ def test_every_request_reaches_the_sink_with_marks_that_the_simulation_used():
         recording("f", session(8)),
         "thrifty",
         setup(folding),
+        None,
         lambda view, marks, ask: sent.append((list(view), list(marks), ask)),
     )
     assert [ask for *_, ask in sent].count("Summarise.") == 1
@@ -265,9 +267,9 @@ def test_totals_are_sums_over_sums_and_the_mean_of_ratios_weighs_sessions_alike(
         sum(t.cost for t in tallies) / sum(t.baseline for t in tallies), abs=1e-6
     )
     assert total.peak_tokens == max(t.peak for t in tallies)
-    mean, _ = mean_of_ratios(runs, "thrifty")
-    assert mean == pytest.approx(sum(one.figures.cost_ratio for one in runs) / 2)
-    assert mean != pytest.approx(total.cost_ratio, abs=1e-3)
+    assert total.mean_cost_ratio == pytest.approx(sum(one.figures.cost_ratio for one in runs) / 2)
+    assert total.mean_cost_ratio != pytest.approx(total.cost_ratio, abs=1e-3)
+    assert total.worst_with_rereads == max(one.figures.cost_with_rereads for one in runs)
 
 
 def test_a_session_without_references_has_none_lost():
@@ -282,3 +284,47 @@ def test_replies_without_a_prompt_before_them_are_no_requests():
     assert baseline(recording("f", ()), setup(never)) == 0
     assert isinstance(Folded().view.tokens, int)
     assert ReplayedRequest(0, 1, 1, 0).edits == ()
+
+
+def editing(old="line 0 line 0"):
+    """A session that reads two files and then replaces a text of the first."""
+    facts = session(2)
+    call = ToolUseBlock("e1", "edit", {"path": "src/part_0.py", "old_string": old, "new_string": "new"})
+    return (*facts[:-1], Reply(len(facts), 0.0, (call,), (9,)))
+
+
+def test_an_edit_whose_text_is_shown_is_in_view_and_one_behind_a_placeholder_costs_a_reread():
+    shown = replay(recording("f", editing()), "thrifty", setup(never))
+    assert (shown.totals.edits, shown.totals.edits_out, shown.totals.rereads) == (1, 0, 0)
+    gone = replay(recording("f", editing()), "thrifty", setup(clearing(1)))
+    assert gone.figures.edits_out_of_view == 1.0
+    source, prompt = editing()[2].tokens[0], gone.requests[-1].view_tokens
+    names = gone.totals.recoverable * (0.1 * gone.requests[1].view_tokens + 1.25 * source)
+    assert gone.totals.rereads - names == pytest.approx(0.1 * prompt + 1.25 * source)
+
+
+def test_an_edit_of_a_text_that_was_never_shown_is_not_judged():
+    assert replay(recording("f", editing("never shown")), "thrifty", setup(clearing(0))).totals.edits == 0
+
+
+def test_a_request_that_leaves_no_room_for_its_reply_is_refused():
+    size = run(never).requests[-1].view_tokens
+    assert run(never, window=size + 2).totals.refused == 0
+    assert run(never, window=size + 1).totals.refused > 0
+
+
+def test_off_within_the_window_is_a_baseline_of_its_own():
+    recorded, off = recording("f", session(12)), setup(never)
+    costs = baselines(recorded, off)
+    assert costs.off == costs.appended == baseline(recorded, off)
+    assert replay(recorded, "thrifty", off, costs).figures.cost_to_off == 1.0
+
+
+def test_pauses_before_prompts_can_be_assumed_and_recorded_ones_left_out():
+    facts = session(2, gap=400.0)
+    words = User(len(facts) + 1, facts[-1].ts, (TextBlock("go on"),), (3,))
+    facts = (*facts, words, Reply(len(facts) + 2, facts[-1].ts, (TextBlock("yes"),), (2,)))
+    assert {fact.ts for fact in recording("f", facts, "none").facts} == {0.0}
+    assumed = [fact.ts for fact in recording("f", facts, "prompts").facts]
+    assert assumed == [0.0] * (len(facts) - 2) + [PAUSE_S] * 2
+    assert recording("f", facts).facts == facts
