@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-Feature = Literal["thinking", "effort", "cache", "eager tool input"]
-"""What a request may ask for and a server may not take; a rejected one is left out from then on."""
+Feature = Literal["thinking", "effort", "cache", "eager tool input", "system blocks"]
+"""What a request may ask for or hold and a server may not take; from then on it does without."""
 
 
 class AgentError(Exception):
@@ -71,11 +71,15 @@ class PromptTooLong(ModelError):
 
 
 class OutputTooLong(ModelError):
-    """`max_tokens` is over what the model can write; `limit` is the most it can, in tokens."""
+    """`max_tokens` is over what the model can write; `limit` is the most it can, in tokens.
 
-    def __init__(self, text: str, limit: int) -> None:
+    With a `window` the limit is what that leaves beside this very prompt.
+    """
+
+    def __init__(self, text: str, limit: int, window: int | None = None) -> None:
         super().__init__(text)
         self.limit = limit
+        self.window = window
 
 
 class FieldRejected(ModelError):

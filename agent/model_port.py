@@ -17,6 +17,9 @@ from transcripts.view import Message
 from .errors import Feature
 from .events import Event
 
+MIN_OUTPUT_TOKENS = 1024  # asked for, however small the window
+MAX_OUTPUT_SHARE = 0.25  # of the window: a reply has to fit beside its prompt
+
 
 @dataclass(frozen=True, slots=True)
 class RequestSettings:
@@ -52,6 +55,11 @@ class RequestSettings:
             eager=self.eager and "eager tool input" not in features,
             rejected=self.rejected | set(features),
         )
+
+
+def output_room(window: int) -> int:
+    """The most output tokens to ask for in a window of so many tokens."""
+    return max(MIN_OUTPUT_TOKENS, int(window * MAX_OUTPUT_SHARE))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from functools import partial
 from agent.events import Notice
 from agent.loop.context import CompactionState, TurnContext
 from agent.loop.session_wall import SessionWall
-from agent.model_port import ModelFacts, RequestSettings
+from agent.model_port import ModelFacts, RequestSettings, output_room
 from agent.session.session import Session
 from agent.session.system_prompt import MEMORY_HEAD, memory_paths, read_memory, system_prompt
 from compact.prices import prices_for
@@ -28,11 +28,7 @@ from transcripts.view import PartKind, to_json_bytes
 
 from .composition import Services
 from .hooks import CommandHooks
-from .permission_loading import home_of, permission_store
-from .setup import RunSetup
-
-MIN_OUTPUT_TOKENS = 1024  # asked for, however small the window
-MAX_OUTPUT_SHARE = 0.25  # of the window: a reply has to fit beside its prompt
+from .setup import RunSetup, home_of, permission_store
 
 
 def build_context(services: Services, session: Session) -> TurnContext:
@@ -95,7 +91,7 @@ def request_settings(
     setup: RunSetup, facts: ModelFacts, tools: Mapping[str, Tool], opened: Opened | None
 ) -> RequestSettings:
     """What every request has in common: the system prompt as the session began, the rest as it is now."""
-    max_output = max(MIN_OUTPUT_TOKENS, int(window_size(setup, facts) * MAX_OUTPUT_SHARE))
+    max_output = output_room(window_size(setup, facts))
     return RequestSettings(
         model=facts.id,
         max_tokens=min(setup.config.max_tokens, facts.max_output, max_output),

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.app import debug_log
 from agent.app.config import has_credentials, load_config
 from agent.app.options import Options
 from agent.app.setup import RunSetup
@@ -81,7 +80,7 @@ def run_setup(options: Options) -> RunSetup:
         config = replace(setup.config, warnings=(*setup.config.warnings, *told))
         setup = replace(setup, config=config)
     if options.debug_file:
-        debug_log.begin(options.debug_file, setup.masks)
+        begin_debug_log(options.debug_file, setup.masks)
     else:
         logging.getLogger().addHandler(logging.NullHandler())
     return setup
@@ -108,3 +107,25 @@ def _make_controller(
     from agent.commands import make_controller  # 150 ms that the first paint saves
 
     return make_controller(setup, emit, approver, chooser)
+
+
+class MaskedFormatter(logging.Formatter):
+    """Lines with their time, traceback and all, without the values in `masks` and known forms of secrets."""
+
+    def __init__(self, masks: SecretMasks) -> None:
+        super().__init__("%(asctime)s %(name)s %(message)s")
+        self._masks = masks
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._masks.all(super().format(record))
+
+
+def begin_debug_log(path: str, masks: SecretMasks) -> None:
+    """Log to the file from now on. Raises UsageError."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise UsageError(f"cannot write the debug log {path}: {error.strerror}; name another file") from error
+    handler = logging.StreamHandler(os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace"))
+    handler.setFormatter(MaskedFormatter(masks))
+    logging.basicConfig(level=logging.DEBUG, handlers=[handler])

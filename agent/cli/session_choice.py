@@ -12,9 +12,8 @@ from dataclasses import replace
 from agent.app.options import Options
 from agent.app.setup import RunSetup
 from agent.errors import ChoiceCancelled, UsageError
-from agent.menus import Menu, MenuRow
+from agent.menus import Menu, MenuRow, in_use_menu, session_menu
 from agent.session.repository import SessionRepository
-from agent.session.session_rows import in_use_menu, session_menu
 from agent.ui.terminal_text import at_screen, at_terminal, one_line
 from transcripts.record_errors import SessionInUse
 from transcripts.session_lock import lock_holder

@@ -15,8 +15,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from agent.menus import session_line
 from agent.session.conversation_text import conversation_text, load_conversation
-from agent.session.session_rows import session_line
 from tools.truncate import escaped
 from transcripts.export import export_text, write_private
 from transcripts.facts import Fact, Reply, Result, User

@@ -13,9 +13,9 @@ from pathlib import Path
 from agent.app.controller import Controller
 from agent.events import ClipboardCopy, CommandOutput, Event, Notice
 from agent.formatting import shorten
+from agent.menus import in_use_menu, session_line, session_menu
 from agent.session.conversation_text import conversation_text, show_briefly
 from agent.session.session import name_of, text_of_reply
-from agent.session.session_rows import in_use_menu, session_line, session_menu
 from tools.env_filter import filter_environment
 from transcripts.entries import Exchange
 from transcripts.export import export_text, write_private

@@ -18,7 +18,6 @@ from agent.session.session import Session
 from compact.pipeline import REACTIVE_RUNGS, plan
 from compact.plan import CompactionPlan, Flow, Proposal, Situation, SummaryReply, SummaryRequest, Trigger
 from compact.report import compaction_notice, largest_blocks_sentence
-from compact.settings import ContextWindow
 from compact.tokens import calibrate, context_tokens
 from transcripts.stored_outputs import store_output
 
@@ -213,9 +212,8 @@ async def compact_reactively(
     Raises the error again, naming the largest blocks, when nothing is left to try or reacting is off.
     """
     state = context.compaction
-    if error.limit is not None and error.limit < state.window.size:
-        state.use_window(ContextWindow(error.limit, min(state.window.max_output, error.limit // 2)))
-        state.learn_window(error.limit)
+    if error.limit is not None:
+        context.limit_window(error.limit)
     if attempt <= REACTIVE_RUNGS and state.settings.reactive:
         state.rejected_tokens = error.actual or 0
         try:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent.checkpoints.recorder import Checkpoints
-from agent.model_port import Model, RequestSettings
+from agent.model_port import Model, RequestSettings, output_room
 from agent.permissions.permission_store import PermissionStore
 from agent.ports import Approver, Clock, Hooks
 from agent.session.session import Session
@@ -79,6 +79,15 @@ class TurnContext:
     jitter: Callable[[], float] = lambda: 0.5
     checkpoints: Checkpoints | None = None
     wall: SessionWall | None = None
+
+    def limit_window(self, tokens: int) -> None:
+        """A server told that its window is smaller than was thought: plan for it, and remember it."""
+        state = self.compaction
+        if tokens < state.window.size:
+            most = min(self.settings.max_tokens, output_room(tokens))
+            self.settings = replace(self.settings, max_tokens=most)
+            state.use_window(ContextWindow(tokens, most))
+            state.learn_window(tokens)
 
 
 ActiveSession = tuple[Session, TurnContext]

@@ -37,15 +37,21 @@ from transcripts.view import Message, Part, sendable
 from .context import TurnContext
 
 MAX_SUMMARY_TRIES = 4
+_DROPPED_FEATURE = "the server does not take {}: left out from now on"
+_CHANGED_FEATURE = {"system blocks": "the server takes the system prompt as one text: sent so from now on"}
 STREAM_ENDED_EARLY = "the stream ended before the reply did"
 
 
 @dataclass(slots=True)
 class Repairs:
-    """What has been repaired for one reply already: each cause once, of blocks each one."""
+    """What has been repaired for one reply already: each cause once, of blocks each one.
+
+    `max_tokens` is how much output fits beside this prompt, where a server told it.
+    """
 
     thinking: bool = False
     blocks: set[tuple[int, int]] = field(default_factory=set)
+    max_tokens: int | None = None
 
 
 def prompt_tokens(session: Session, context: TurnContext) -> int:
@@ -66,7 +72,7 @@ async def call_model(session: Session, context: TurnContext, emit: Emit) -> Repl
         reply = IncomingReply()
         sent = _record_request(session, context, emit, attempt)
         try:
-            await context.model.stream(_request(session, context), reply, emit)
+            await context.model.stream(_request(session, context, repairs), reply, emit)
             if not reply.complete:
                 raise TransientError(STREAM_ENDED_EARLY, tries=UNREADABLE_TRIES)
         except asyncio.CancelledError:
@@ -98,13 +104,15 @@ def _record_request(session: Session, context: TurnContext, emit: Emit, attempt:
     return sent
 
 
-def _request(session: Session, context: TurnContext) -> ModelRequest:
+def _request(session: Session, context: TurnContext, repairs: Repairs) -> ModelRequest:
     """The request. It ends with the model's own words only where a pause asks for just that."""
-    folded = session.folded
+    folded, settings = session.folded, context.settings
+    if repairs.max_tokens is not None:
+        settings = replace(settings, max_tokens=min(settings.max_tokens, repairs.max_tokens))
     paused = folded.last_reply is not None and folded.last_reply.stop == "pause_turn"
     view = folded.view if paused else sendable(folded.view)
     marks = cache_breakpoints(folded) if folded.compactions else ()
-    return ModelRequest(context.settings, view, marks)
+    return ModelRequest(settings, view, marks)
 
 
 def _keep_partial(session: Session, reply: IncomingReply, sent: RequestSent) -> None:
@@ -129,7 +137,7 @@ async def _wait_for_retry(
 def _repair(session: Session, context: TurnContext, error: ModelError, repairs: Repairs, emit: Emit) -> None:
     """Repair what the server rejected, or raise the error again."""
     match error:
-        case FieldRejected() | OutputTooLong() if _adapt(context, error, emit):
+        case FieldRejected() | OutputTooLong() if _adapt(context, error, repairs, emit):
             pass
         case ThinkingRejected() | FieldRejected(feature="thinking") if not repairs.thinking:
             repairs.thinking = True
@@ -139,21 +147,30 @@ def _repair(session: Session, context: TurnContext, error: ModelError, repairs: 
         case BlockRejected() if edit := _replace_block(session, error, repairs):
             session.compacted("repair", "reactive", (edit,), {"reason": str(error)})
             emit(Notice(f"a block was rejected and is now a placeholder: {error}", "warning"))
+        case OutputTooLong(window=int(window)):
+            raise PromptTooLong(str(error), limit=window) from error
         case _:
             raise error
 
 
-def _adapt(context: TurnContext, error: ModelError, emit: Emit) -> bool:
-    """Ask differently from now on: without a feature, or for no more output than the model can write."""
+def _adapt(context: TurnContext, error: ModelError, repairs: Repairs, emit: Emit) -> bool:
+    """Ask differently from now on: without a feature, or for no more output than the server can give."""
     settings = context.settings
     match error:
         case FieldRejected() if error.feature not in settings.rejected:
             context.settings = settings.without(error.feature)
-            emit(Notice(f"the server does not take {error.feature}: left out from now on", "warning"))
-        case OutputTooLong() if error.limit < settings.max_tokens:
+            emit(
+                Notice(_CHANGED_FEATURE.get(error.feature, _DROPPED_FEATURE).format(error.feature), "warning")
+            )
+        case OutputTooLong(window=None) if error.limit < settings.max_tokens:
             context.settings = replace(settings, max_tokens=error.limit)
             context.compaction.use_window(ContextWindow(context.compaction.window.size, error.limit))
             emit(Notice(f"the model writes at most {error.limit:,} tokens: asked for no more", "warning"))
+        case OutputTooLong(window=int(window)) if error.limit < (repairs.max_tokens or settings.max_tokens):
+            context.limit_window(window)
+            repairs.max_tokens = error.limit
+            told = f"the server's window is {window:,} tokens: asked for {error.limit:,} of output"
+            emit(Notice(told, "warning"))
         case _:
             return False
     return True
@@ -195,11 +212,13 @@ async def call_summarizer(
 ) -> SummaryReply:
     """The answer to a summary request, asked on the view as it stands; failures come back as data."""
     session.sync()  # results are durable before any request that has them
+    repairs = Repairs()
     for attempt in range(1, MAX_SUMMARY_TRIES + 1):
         reply = IncomingReply()
         emit(RequestStarted("summary", prompt_tokens(session, context), attempt))
         try:
-            await context.model.stream(_summary_request(session, context, wanted), reply, lambda event: None)
+            request = _summary_request(session, context, wanted, repairs)
+            await context.model.stream(request, reply, lambda event: None)
             if reply.complete:
                 return _summary_reply(reply)
             raise TransientError(STREAM_ENDED_EARLY, tries=UNREADABLE_TRIES)
@@ -212,14 +231,17 @@ async def call_summarizer(
             emit(Retrying(str(error), seconds, attempt + 1, MAX_SUMMARY_TRIES))
             await context.clock.sleep(seconds)
         except ModelError as error:
-            if attempt == MAX_SUMMARY_TRIES or not _adapt(context, error, emit):
+            if attempt == MAX_SUMMARY_TRIES or not _adapt(context, error, repairs, emit):
                 return SummaryReply(None, str(error), reply.usage)
     raise AssertionError("unreachable: the last try returns")
 
 
-def _summary_request(session: Session, context: TurnContext, wanted: SummaryRequest) -> ModelRequest:
+def _summary_request(
+    session: Session, context: TurnContext, wanted: SummaryRequest, repairs: Repairs
+) -> ModelRequest:
     view, breakpoints = summary_messages(session.folded, wanted)
-    max_tokens = min(wanted.max_tokens, context.compaction.window.max_output)
+    most = context.compaction.window.max_output
+    max_tokens = min(wanted.max_tokens, most, repairs.max_tokens or most)
     settings = replace(context.settings, max_tokens=max_tokens)
     return ModelRequest(settings, view, breakpoints, wanted.instructions)
 

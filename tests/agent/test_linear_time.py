@@ -15,7 +15,8 @@ import pytest
 
 from agent import events
 from agent.model.anthropic.accumulator import MessageAccumulator
-from agent.model.anthropic.error_mapping import map_error, quote, summarize_error
+from agent.model.anthropic.request import NAMES
+from agent.model.error_mapping import map_error, quote, summarize_error
 from agent.permissions.shell_syntax import parse_simple_commands
 from agent.ui.completion import rank, word_before_cursor
 from agent.ui.keyboard import PasteChips
@@ -100,8 +101,10 @@ FUNCTIONS: dict[str, Callable[[str], Any]] = {
     "mask": mask,
     "SecretMasks.text": SecretMasks(("aaaaaaaaab", "<<<<<<<<x")).text,
     "StreamRedactor": redact,
-    "map_error": lambda text: map_error(400, text, {}, 0.0),
-    "map_error of JSON": lambda text: map_error(400, json.dumps({"error": {"message": text}}), {}, 0.0),
+    "map_error": lambda text: map_error(400, text, {}, 0.0, NAMES),
+    "map_error of JSON": lambda text: map_error(
+        400, json.dumps({"error": {"message": text}}), {}, 0.0, NAMES
+    ),
     "quote": quote,
     "summarize_error": lambda text: summarize_error(ValueError(text)),
     "name_counts": name_counts,

@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from agent.app import debug_log
 from agent.app.config import Config, load_config
 from agent.cli.arguments import parse
-from agent.cli.launch import run
+from agent.cli.launch import MaskedFormatter, begin_debug_log, run
 from agent.cli.sessions_command import main as sessions
 from agent.errors import UsageError
 from agent.model_port import IncomingReply as Reply
@@ -268,7 +267,7 @@ def test_the_credentials_that_are_hidden_are_keys_passwords_of_addresses_and_sig
 
 
 def test_a_traceback_in_the_debug_log_is_masked_too(tmp_path: Path) -> None:
-    masked = debug_log.MaskedFormatter(SecretMasks((KEY,)))
+    masked = MaskedFormatter(SecretMasks((KEY,)))
     try:
         raise ValueError(f"it was {KEY} and {CLOUD}")
     except ValueError:
@@ -279,4 +278,4 @@ def test_a_traceback_in_the_debug_log_is_masked_too(tmp_path: Path) -> None:
 
 def test_a_debug_log_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"debug log .*nowhere"):
-        debug_log.begin(str(tmp_path / "nowhere" / "log"), SecretMasks())
+        begin_debug_log(str(tmp_path / "nowhere" / "log"), SecretMasks())

@@ -26,6 +26,7 @@ class Fault:
     at      bytes of the body before it takes effect (events, for sse_error and garbage); None: at once
     times   how many requests it hits; None: all
     when    hits only requests whose body it accepts
+    body    of a status: the whole answer, as another server words it
     text    the message, the field (rejects), the type of the error (sse_error) or the raw tool input
     """
 
@@ -36,6 +37,7 @@ class Fault:
     headers: Mapping[str, str] = field(default_factory=dict)
     text: str | None = None
     html: bool = False
+    body: bytes | None = None
     when: Callable[[Body], bool] | None = None
     path: str | None = None
     release: Event = field(default_factory=Event)
@@ -123,6 +125,8 @@ def error_answer(fault: Fault) -> tuple[int, Mapping[str, str], bytes | dict[str
         return 200, {"content-type": "text/event-stream"}, b""
     if fault.kind != "status":
         return None
+    if fault.body is not None:
+        return fault.status, fault.headers, fault.body
     if fault.html:
         return fault.status, {"content-type": "text/html", **fault.headers}, _PAGE
     kind = TYPES.get(fault.status, "api_error")

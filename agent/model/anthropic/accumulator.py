@@ -137,6 +137,16 @@ class MessageAccumulator:
         return TextDelta(piece) if kind == "text" else ThinkingDelta(piece)
 
 
+def message_events(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The events that a whole message would have been streamed as: some servers do not stream."""
+    yield {"type": "message_start", "message": message}
+    for index, block in enumerate(message["content"]):
+        yield {"type": "content_block_start", "index": index, "content_block": block}
+        yield {"type": "content_block_stop", "index": index}
+    yield {"type": "message_delta", "delta": message, "usage": message.get("usage")}
+    yield {"type": "message_stop"}
+
+
 def _finished(block: _OpenBlock) -> Block:
     raw, text = block.raw, "".join(block.pieces)
     match raw["type"]:

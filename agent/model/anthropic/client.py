@@ -12,21 +12,21 @@ import logging
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from agent.errors import AuthenticationError, ModelError, ModelNotFound, TransientError
 from agent.events import Emit, Event
+from agent.model.answer_reader import AnswerRefused, EventStream, beginning, refuse_failures, whole_json
+from agent.model.error_mapping import map_connection_error, map_error, quote, summarize_error
 from agent.model.retry import UNREADABLE_TRIES
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
 from transcripts.masking import mask
 
-from .accumulator import MessageAccumulator
-from .answer_reader import AnswerRefused, EventStream, beginning, refuse_failures
+from .accumulator import MessageAccumulator, message_events
 from .catalog import CATALOG, facts_from_catalog, facts_from_endpoint
-from .error_mapping import map_connection_error, map_error, quote, summarize_error
-from .request import encode_request
+from .request import NAMES, encode_request
 from .sdk_import import import_sdk
 
 log = logging.getLogger(__name__)
@@ -153,21 +153,21 @@ class AnthropicModel:
         now = asyncio.get_running_loop().time
         accumulator = MessageAccumulator(reply)
         stream = EventStream(response.aiter_bytes())
-        events = stream.events()
+        content = response.headers.get("content-type", "no content type").rpartition(", ")[2]
+        events = whole_json(stream) if content.startswith("application/json") else stream.events()
         async for name, data in events:
             event = _parsed_event(name, data)
             if event["type"] == "ping":
                 continue
             if event["type"] == "error":
-                raise map_error(200, data, {}, time.time())
+                raise map_error(200, data, {}, time.time(), replace(NAMES, place=mask(self.server)))
             limit.reschedule(now() + self.silence)
-            if delta := _fed(accumulator, event, data):
+            for delta in _fed(accumulator, event, data):
                 emit(delta)
             if reply.complete:
                 await self._drain(events)
                 return
         if not reply.started:
-            content = response.headers.get("content-type", "no content type").rpartition(", ")[2]
             said = stream.beginning.decode("utf-8", "replace")
             raise TransientError(
                 f"no reply, but {quote(content, 60)} (a captive portal or a proxy?): {quote(said)}",
@@ -211,14 +211,18 @@ def _parsed_event(name: str, data: str) -> Mapping[str, Any]:
         event = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise _unreadable(error, data) from error
+    if isinstance(event, dict) and event.get("error"):
+        return {**event, "type": "error"}  # also without a type, as gateways and local servers send it
     if not isinstance(event, dict) or not isinstance(event.get("type"), str):
         raise _unreadable(ValueError("an event without a type"), data)
     return event
 
 
-def _fed(accumulator: MessageAccumulator, event: Mapping[str, Any], data: str) -> Event | None:
+def _fed(accumulator: MessageAccumulator, event: Mapping[str, Any], data: str) -> list[Event]:
+    """What to show of an event, or of a whole message that came instead of a stream."""
     try:
-        return accumulator.feed(event)
+        parts = message_events(event) if event["type"] == "message" else (event,)
+        return [shown for part in parts if (shown := accumulator.feed(part)) is not None]
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise _unreadable(error, data) from error
 
@@ -237,9 +241,9 @@ def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:
     server = mask(str(client.base_url)).rstrip("/")
     match error:
         case sdk.APIConnectionError() if isinstance(refused := error.__cause__, AnswerRefused):
-            return map_error(refused.status, refused.body, refused.headers, time.time())
+            return map_error(refused.status, refused.body, refused.headers, time.time(), NAMES)
         case sdk.APIStatusError():
-            return map_error(error.status_code, _body_of(error), error.response.headers, time.time())
+            return map_error(error.status_code, _body_of(error), error.response.headers, time.time(), NAMES)
         case sdk.APITimeoutError() if isinstance(error.__cause__, http.ConnectTimeout):
             return TransientError(f"no connection to {server} within {CONNECT_TIMEOUT_S:.0f} s")
         case sdk.APITimeoutError() | http.TimeoutException():

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from agent.errors import Feature
+from agent.model.error_mapping import ServerNames
 from agent.model_port import ModelRequest, RequestSettings
 from transcripts.messages import UnknownBlock, block_to_json
 from transcripts.view import Message, PartKind, to_json_bytes
@@ -23,6 +24,13 @@ FEATURE_FIELDS: dict[str, Feature] = {
     "cache_control": "cache",
     "eager_input_streaming": "eager tool input",
 }
+NAMES = ServerNames(
+    {
+        **{rf"\b{name}\b": feature for name, feature in FEATURE_FIELDS.items()},
+        r"\beffort parameter\b": "effort",
+        r"\bsystem\b.{0,80}\bvalid string": "system blocks",
+    }
+)
 
 
 def encode_request(request: ModelRequest) -> bytes:
@@ -68,7 +76,9 @@ def _cache_control(settings: RequestSettings) -> dict[str, Any] | None:
 def _head(settings: RequestSettings, mark: dict[str, Any] | None) -> dict[str, Any]:
     """The request without its messages, fields in the order in which they are sent."""
     head: dict[str, Any] = {"model": settings.model, "max_tokens": settings.max_tokens}
-    if settings.system:
+    if settings.system and "system blocks" in settings.rejected:
+        head["system"] = "\n\n".join(settings.system)
+    elif settings.system:
         head["system"] = [{"type": "text", "text": text} for text in settings.system]
         if mark:
             head["system"][-1]["cache_control"] = mark

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent.errors import AuthenticationError, ModelError, ModelNotFound, RequestRejected, TransientError
-from agent.model.anthropic.answer_reader import MAX_ANSWER_BYTES, MAX_EVENT_BYTES, EventStream
+from agent.model.answer_reader import MAX_ANSWER_BYTES, MAX_EVENT_BYTES, EventStream
 from agent.model.anthropic.client import AnthropicModel
 from agent.model_port import IncomingReply, ModelRequest, RequestSettings
 
@@ -111,7 +111,7 @@ def test_an_error_is_one_line_of_words_whatever_stands_in_it(body: bytes, words:
 
 
 def test_an_error_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.model.anthropic.answer_reader.ANSWER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("agent.model.answer_reader.ANSWER_TIMEOUT_S", 0.2)
 
     def drip(connection: socket.socket) -> None:
         connection.sendall(page("401 No", b"who are you?"))

@@ -16,14 +16,14 @@ from agent.errors import (
     ThinkingRejected,
     TransientError,
 )
-from agent.model.anthropic.error_mapping import map_error
-from agent.model.anthropic.request import FEATURE_FIELDS
+from agent.model.anthropic.request import FEATURE_FIELDS, NAMES
+from agent.model.error_mapping import map_error
 
 
 def error(status: int, kind: str, message: str, **headers: str) -> ModelError:
     body = json.dumps({"type": "error", "error": {"type": kind, "message": message}})
     return map_error(
-        status, body, {name.replace("_", "-"): value for name, value in headers.items()}, now=0.0
+        status, body, {name.replace("_", "-"): value for name, value in headers.items()}, now=0.0, names=NAMES
     )
 
 
@@ -42,7 +42,7 @@ def test_input_and_max_tokens_beyond_the_window_is_too_long() -> None:
 
 
 def test_413_is_too_long_even_as_html() -> None:
-    assert isinstance(map_error(413, "<html>too large</html>", {}, 0.0), PromptTooLong)
+    assert isinstance(map_error(413, "<html>too large</html>", {}, 0.0, NAMES), PromptTooLong)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_retry_after_is_read_as_seconds_or_as_a_date() -> None:
 
 def test_a_date_is_compared_with_the_clock_of_the_server() -> None:
     headers = {"retry-after": "Sun, 22 Nov 2026 10:00:30 GMT", "date": "Sun, 22 Nov 2026 10:00:00 GMT"}
-    found = map_error(429, "", headers, 86_400.0)
+    found = map_error(429, "", headers, 86_400.0, NAMES)
     assert isinstance(found, TransientError) and found.retry_after == 30
 
 
@@ -117,12 +117,6 @@ def test_a_date_is_compared_with_the_clock_of_the_server() -> None:
             'tokens. However, your messages resulted in 26620 tokens."}}',
             (26620, 16384),
         ),
-        (
-            '{"error":{"message":"\'max_tokens\' or \'max_completion_tokens\' is too large: 32000. This '
-            "model's maximum context length is 8192 tokens and your request has 2000 input tokens (32000 > "
-            '8192 - 2000)."}}',
-            (2000, 8192),
-        ),
         ('{"error":{"message":"Input is too long for requested model."}}', (None, None)),
     ],
 )
@@ -130,7 +124,7 @@ def test_compatible_servers_have_words_of_their_own_for_too_long(
     body: str, numbers: tuple[int | None, int | None]
 ) -> None:
     for status in (400, 500) if "exceed_context" in body else (400,):
-        found = map_error(status, body, {}, 0.0)
+        found = map_error(status, body, {}, 0.0, NAMES)
         assert isinstance(found, PromptTooLong)
         assert (found.actual, found.limit) == numbers
 
@@ -151,7 +145,7 @@ def test_too_much_output_names_the_limit() -> None:
     ],
 )
 def test_gateways_name_a_field_in_shapes_of_their_own(status: int, body: str, field: str) -> None:
-    found = map_error(status, body, {}, 0.0)
+    found = map_error(status, body, {}, 0.0, NAMES)
     assert isinstance(found, FieldRejected) and found.feature == FEATURE_FIELDS[field]
 
 
@@ -168,7 +162,7 @@ def test_a_spend_cap_is_not_tried_again() -> None:
             "details": {"error_code": "enforced_spend_limit_reached"},
         }
     }
-    assert isinstance(map_error(429, json.dumps(body), {}, 0.0), RequestRejected)
+    assert isinstance(map_error(429, json.dumps(body), {}, 0.0, NAMES), RequestRejected)
     assert isinstance(
         error(400, INVALID, "You have reached your specified API usage limits."), RequestRejected
     )
@@ -188,12 +182,12 @@ def test_credentials_are_named() -> None:
 
 def test_what_is_not_there_may_be_the_model_or_the_server() -> None:
     for body in ("", '{"type":"error","error":{"type":"not_found_error","message":"model: claude-typo"}}'):
-        found = map_error(404, body, {}, 0.0)
+        found = map_error(404, body, {}, 0.0, NAMES)
         assert isinstance(found, ModelNotFound)
         assert "model" in str(found) and "ANTHROPIC_BASE_URL" in str(found)
 
 
 def test_an_html_page_is_cut_to_one_line() -> None:
-    found = map_error(502, "<html>\n<h1>Bad\nGateway</h1>" + "x" * 5000, {}, 0.0)
+    found = map_error(502, "<html>\n<h1>Bad\nGateway</h1>" + "x" * 5000, {}, 0.0, NAMES)
     assert isinstance(found, TransientError)
     assert "\n" not in str(found) and len(str(found)) < 400 and "<" not in str(found)

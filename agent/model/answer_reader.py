@@ -116,6 +116,20 @@ class EventStream:
             self._data.append(value.removeprefix(b" ").decode("utf-8"))
         elif name == b"event":
             self._name = value.removeprefix(b" ").decode("utf-8")
+        elif line.startswith(b"{"):  # a gateway that has an error to tell when the stream has begun
+            self._data.append(line.decode("utf-8"))
+
+
+async def whole_json(stream: EventStream) -> AsyncIterator[tuple[str, str]]:
+    """One event ("", data) of an answer that is one JSON text. Raises like `EventStream.events`."""
+    pieces, size = [], 0
+    async for piece in stream.pieces:
+        pieces.append(piece)
+        size += len(piece)
+        if size > MAX_EVENT_BYTES:
+            raise RequestRejected(_too_much("its answer", MAX_EVENT_BYTES))
+    stream.beginning = b"".join(pieces)
+    yield "", stream.beginning.decode("utf-8")
 
 
 def _too_much(what: str, limit: int) -> str:

@@ -1,7 +1,7 @@
-"""Map an error answer of the Messages API, or an exception of its client, to a ModelError. Pure.
+"""Map an error answer of a server, or an exception of its client, to a ModelError. Pure.
 
-An answer is judged by `error.type` and status; by the message only where nothing else tells (prompt too
-long, thinking, optional fields), with the texts as the service words them.
+An answer is judged by `error.type` and status; by the message only where nothing else tells (too large,
+thinking, optional fields), with the texts as the servers word them.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import json
 import re
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from agent.errors import (
     AuthenticationError,
     BlockRejected,
+    Feature,
     FieldRejected,
     ModelError,
     ModelNotFound,
-    OutputTooLong,
     PromptTooLong,
     RequestRejected,
     ThinkingRejected,
@@ -28,79 +29,89 @@ from agent.model.retry import UNREADABLE_TRIES, retry_after
 from tools.truncate import printable
 from transcripts.masking import mask
 
-from .request import FEATURE_FIELDS
+from .size_errors import find_size_error, is_rate_limit
 
 MAX_ERROR_BODY_CHARS = 65_536  # of an error: no pattern sees more
 MAX_TAGGED_CHARS = 4_000  # of those, in which tags are taken out before the first words are shown
 MAX_ERROR_LINE_CHARS = 300
 MAX_ANSWER_QUOTE_CHARS = 160
-# Each pattern's groups: (tokens of the prompt, limit), where the words tell them. More digits are no number.
-_PROMPT_TOO_LONG = re.compile(r"prompt is too long: (\d{1,15}) tokens > (\d{1,15}) maximum")
-_PROMPT_AND_OUTPUT_TOO_LONG = re.compile(
-    r"input length and `max_tokens` exceed context limit: (\d{1,15}) \+ \d{1,15} > (\d{1,15})"
-)
-_OUTPUT_TOO_LONG = re.compile(
-    r"max_tokens: (\d{1,15}) > (\d{1,15}), which is the maximum allowed number of output tokens"
-)
-# Compatible servers have words of their own: vLLM, llama.cpp, gateways to other clouds.
-_STATED_LIMIT = re.compile(r"maximum context length (?:is|of) (\d{1,15})")
-_STATED_SIZE = re.compile(
-    r"(?:request has|resulted in|\() ?(\d{1,15}) (?:input tokens|tokens|in the messages)"
-)
-_TOO_LONG_WITHOUT_NUMBERS = re.compile(
-    r"prompt is too long|input is too long|exceeds the available context size|context length exceeded", re.I
-)
 _BLOCK_PATH = re.compile(r"messages\.(\d{1,9})\.content\.(\d{1,9})\b")
-_FIELD_NAMES = {name: re.compile(rf"\b{name}\b") for name in FEATURE_FIELDS}
-_FIELD_NAMES["output_config"] = re.compile(r"\boutput_config\b|\beffort parameter\b")
-_TRANSIENT_TYPES = {"rate_limit_error", "overloaded_error", "api_error", "timeout_error", "conflict_error"}
+_TRANSIENT_TYPES = {
+    "rate_limit_error", "overloaded_error", "api_error", "timeout_error", "conflict_error",
+    "server_error", "internal_server_error", "InternalServerError", "rate_limit_exceeded",
+}  # fmt: skip
 _TRANSIENT_STATUSES = {408, 409, 425, 429}
-_SPEND_LIMIT_CODES = {"enforced_spend_limit_reached", "contract_spend_limit_reached"}
+_SPEND_LIMIT_CODES = {
+    "enforced_spend_limit_reached",
+    "contract_spend_limit_reached",
+    "insufficient_quota",
+}
+_SIZE_STATUSES = {200, 400, 413, 422}  # and those of 500 and more
+_WRONG_ENDPOINT = "unexpected endpoint"  # LM Studio, with a status of 200
 _HUNG_UP = re.compile("disconnected|closed")  # what the HTTP client says of an answer that ended early
 _PROXY_HINT = "wants credentials: HTTPS_PROXY=http://name:password@host"
 LOCAL = ("localhost", "127.0.0.1", "::1")
 LOCAL_TRIES = 3  # a machine of one's own that refuses is not going to come up by itself
 
 
-def map_error(status: int, body: str, headers: Mapping[str, str], now: float) -> ModelError:
+@dataclass(frozen=True, slots=True)
+class ServerNames:
+    """What the servers of a provider call things, and the variables that lead to them.
+
+    `features` maps patterns of their words to the optional feature that these refuse; `place` is the URL.
+    """
+
+    features: Mapping[str, Feature]
+    key: str = "ANTHROPIC_API_KEY"
+    url: str = "ANTHROPIC_BASE_URL"
+    place: str = ""
+
+
+def map_error(
+    status: int, body: str, headers: Mapping[str, str], now: float, names: ServerNames
+) -> ModelError:
     """The error for an answer that is no reply. A status of 200 means an error within the stream."""
     body = body[:MAX_ERROR_BODY_CHARS]
-    kind, message, code = _read(body)
-    text = _line(status, kind, message or body)
+    kind, message, code = read_error(body)
+    text = _line(status, kind, message or body, guess=not message)
+    if status == 200 and re.fullmatch(r"[45]\d\d", code):
+        status = int(code)  # gateways that found out too late put it into the stream
     if 300 <= status < 400:
-        return RequestRejected(_redirected(status, headers.get("location", "")))
-    if status == 413 or kind == "request_too_large":
-        return PromptTooLong(text)
+        return RequestRejected(_redirected(status, headers.get("location", ""), names))
     if status == 407:
         return AuthenticationError(f"{text} (the proxy {_PROXY_HINT})")
     if status in (401, 402, 403) or kind in ("authentication_error", "permission_error", "billing_error"):
-        return AuthenticationError(f"{text} (check ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL)")
-    if status == 404:
-        return ModelNotFound(f"{text} (check the name of the model, and ANTHROPIC_BASE_URL)")
-    if code in _SPEND_LIMIT_CODES or "API usage limits" in message:
+        return AuthenticationError(f"{text} (check {names.key} and {names.url})")
+    if status == 404 or _WRONG_ENDPOINT in message.lower():
+        place = f" ({names.place})" if _WRONG_ENDPOINT in message.lower() else ""
+        return ModelNotFound(f"{text} (check the name of the model, and {names.url}{place})")
+    if {code, kind} & _SPEND_LIMIT_CODES or "API usage limits" in message:
         return RequestRejected(text)
-    if status in (400, 422) or kind in ("invalid_request_error", "exceed_context_size_error"):
-        return _invalid(text, message or body, body)
+    transient = TransientError(
+        text, retry_after(headers, now), 1 if headers.get("x-should-retry") == "false" else None
+    )
+    if status in _SIZE_STATUSES or status >= 500 or status == 429:
+        words = f"{message or body} {kind} {code}"
+        if is_rate_limit(status, words):
+            return transient
+        if error := find_size_error(text, words, body):
+            return error
+    if status == 413 or kind == "request_too_large":
+        return PromptTooLong(text)
+    if status in (400, 422) or kind == "invalid_request_error":
+        return _invalid(text, message or body, names)
     if kind in _TRANSIENT_TYPES or status in _TRANSIENT_STATUSES or status >= 500:
-        tries = 1 if headers.get("x-should-retry") == "false" else None
-        return TransientError(text, retry_after(headers, now), tries)
+        return transient
     return RequestRejected(text)
 
 
-def _invalid(text: str, message: str, body: str) -> ModelError:
-    if found := _PROMPT_TOO_LONG.search(message) or _PROMPT_AND_OUTPUT_TOO_LONG.search(message):
-        return PromptTooLong(text, int(found[1]), int(found[2]))
-    if found := _OUTPUT_TOO_LONG.search(message):
-        return OutputTooLong(text, int(found[2]))
-    if (limit := _STATED_LIMIT.search(message)) or _TOO_LONG_WITHOUT_NUMBERS.search(message):
-        asked = _STATED_SIZE.search(message)
-        return PromptTooLong(text, *_numbers(body, asked and asked[1], limit and limit[1]))
+def _invalid(text: str, message: str, names: ServerNames) -> ModelError:
     block = _BLOCK_PATH.search(message)
     if "thinking" in message and (block or "signature" in message or "cannot be modified" in message):
         return ThinkingRejected(text)
-    for field, pattern in _FIELD_NAMES.items():
-        if pattern.search(message):
-            return FieldRejected(text, FEATURE_FIELDS[field])
+    for pattern, feature in names.features.items():
+        if re.search(pattern, message):
+            return FieldRejected(text, feature)
     if block:
         return BlockRejected(text, int(block[1]), int(block[2]))
     if "could not process image" in message.lower():
@@ -108,38 +119,55 @@ def _invalid(text: str, message: str, body: str) -> ModelError:
     return RequestRejected(text)
 
 
-def _numbers(body: str, asked: str | None, limit: str | None) -> tuple[int | None, int | None]:
-    """The size of a prompt and the limit: from the words, or from the fields that llama.cpp has for them."""
-    fields = dict(re.findall(r'"(n_prompt_tokens|n_ctx)"\s*:\s*(\d{1,15})', body))
-    asked, limit = asked or fields.get("n_prompt_tokens"), limit or fields.get("n_ctx")
-    return int(asked) if asked else None, int(limit) if limit else None
-
-
-def _read(body: str) -> tuple[str, str, str]:
+def read_error(body: str) -> tuple[str, str, str]:
+    """Type, message and code of an error answer, each "" where it has none that is known."""
     try:
         raw: Any = json.loads(body)
     except (ValueError, RecursionError):
         return "", "", ""
-    error = raw.get("error") if isinstance(raw, dict) else None
-    if not isinstance(error, dict):
-        return "", str(error or ""), ""
+    raw = raw[0] if isinstance(raw, list) and raw else raw  # Gemini answers with a list
+    if not isinstance(raw, dict):
+        return "", "", ""
+    error = raw.get("error") or raw
+    if not isinstance(error, dict):  # LM Studio, Ollama and xAI: a text
+        return "", str(error), _word(raw.get("code"))
     details = error.get("details")
-    code = details.get("error_code", "") if isinstance(details, dict) else ""
-    return str(error.get("type", "")), str(error.get("message", "")), str(code)
+    code = details.get("error_code") if isinstance(details, dict) else error.get("code")
+    message = error.get("message") or _complaints(error.get("detail"))
+    metadata = error.get("metadata")
+    if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
+        message = f"{message}: {metadata['raw']}"  # OpenRouter: what the provider behind it said
+    kind = error.get("type") if error is not raw else raw.get("type")
+    return _word(kind), _word(message), _word(code)
 
 
-def _redirected(status: int, location: str) -> str:
+def _complaints(detail: Any) -> str:
+    """What FastAPI complains about, without the request that it repeats."""
+    if not isinstance(detail, list):
+        return _word(detail)
+    each = (item for item in detail if isinstance(item, dict))
+    return "; ".join(f"{'.'.join(map(str, item.get('loc') or ()))}: {item.get('msg')}" for item in each)
+
+
+def _word(value: Any) -> str:
+    return "" if value is None or isinstance(value, dict | list) else str(value)
+
+
+def _redirected(status: int, location: str, names: ServerNames) -> str:
     place = quote(mask(location[:MAX_ERROR_BODY_CHARS]))
     return (
         f"{status}: the server sends requests on to {place}; not followed, since the key and the prompt would"
-        " go along: if that is the right place, set ANTHROPIC_BASE_URL to it"
+        f" go along: if that is the right place, set {names.url} to it"
     )
 
 
-def _line(status: int, kind: str, text: str) -> str:
+def _line(status: int, kind: str, text: str, guess: bool) -> str:
+    """The answer on one line. `guess`: it has no words of the server's own, so say what it may come from."""
     words = re.sub(r"<[^<>]*>", " ", text[:MAX_TAGGED_CHARS])
     first = _one_line(words, MAX_ERROR_LINE_CHARS) or "no text"
-    name = _one_line(kind, MAX_ANSWER_QUOTE_CHARS) or ("captive portal or proxy?" if status == 200 else "")
+    name = _one_line(kind, MAX_ANSWER_QUOTE_CHARS) or (
+        "captive portal or proxy?" if guess and status == 200 else ""
+    )
     return f"{status} {name}: {first}" if name else f"{status}: {first}"
 
 

@@ -1,0 +1,127 @@
+"""Tell by the words of an error answer that a request was too large, and learn the window of a model. Pure.
+
+The service and each compatible server word it in their own way, and none of it is a status of its own. Rate
+limits speak of tokens and limits too: the caller asks `is_rate_limit` first.
+"""
+
+from __future__ import annotations
+
+import re
+
+from agent.errors import OutputTooLong, PromptTooLong
+from agent.model_port import MIN_OUTPUT_TOKENS
+
+OUTPUT_MARGIN_TOKENS = (
+    64  # left free when the rest of a window is asked for: servers count chat templates late
+)
+_N = r"(\d{1,3}(?:,\d{3}){1,4}|\d{1,15})"  # more digits are no number
+_RATE = re.compile(r"\brate[ _-]?limit|\bper[ -](?:min|day)|quota|throttl|please wait", re.I)
+_OVERFLOW = re.compile(
+    "|".join(
+        (
+            r"prompt (?:is )?too long",  # Anthropic, Ollama
+            r"input is too long",  # Bedrock
+            r"maximum (?:context|prompt) length",  # vLLM, OpenAI, OpenRouter, LiteLLM, xAI, Mistral
+            r"exceeds? (?:the )?(?:available )?context (?:size|window|length)",  # llama.cpp, OpenAI
+            r"context (?:size|window|length) (?:has been |is )?exceed",  # llama.cpp, MiniMax
+            r"exceed context limit",  # older Claude models
+            r"n_keep: ?\d+ ?>= ?n_ctx|than the context length|context length of only",  # LM Studio
+            r"input token count[^.]{0,40} exceeds the maximum",  # Gemini
+            r"exceeded model token limit",  # Kimi
+            r"range of input length",  # Qwen
+            r"prompt exceeds max length",  # GLM
+            r"reduce the length of (?:the |either )?(?:messages|input|prompt|one)",  # Groq
+            r"longer than the model's context",  # Together
+            r"prompt token count of [\d,]+ exceeds",  # Copilot
+            r"context_length_exceeded|exceed_context_size_error|model_max_prompt_tokens_exceeded",  # codes
+        )
+    ),
+    re.I,
+)
+_LIMITS = tuple(
+    re.compile(pattern.replace("N", _N), re.I)
+    for pattern in (
+        r"maximum (?:context|prompt) length (?:is|of) N",
+        r"\bN maximum context length",
+        r"> N maximum",
+        r"exceed context limit: \d+ \+ \d+ > N",
+        r"available context size \(N",
+        r"n_ctx: ?N",
+        r"context length of only N",
+        r"maximum number of tokens allowed \(?N",
+        r"token limit: N",
+        r"input length should be \[\d+, ?N\]",
+        r"exceeds the limit of N",
+        r"model's context length \(N",
+        r'"n_ctx": ?N',
+    )
+)
+_SIZES = tuple(
+    re.compile(pattern.replace("N", _N), re.I)
+    for pattern in (
+        r"too long: N tokens",
+        r"exceed context limit: N \+",
+        r"\(N (?:in the messages|of text input)",
+        r"prompt contains (?:at least )?N",
+        r"(?:resulted in|request has|contains) N (?:input )?tokens",
+        r"(?:request|input) \(N tokens",
+        r"n_keep: ?N",
+        r"keep the first N tokens",
+        r"token count (?:of )?\(?N",
+        r"requested: N",
+        r'"n_prompt_tokens": ?N',
+    )
+)
+# Output that does not fit beside the prompt: window, prompt and output, by name.
+_OUTPUT_BESIDE_PROMPT = tuple(
+    re.compile(
+        pattern.replace("WIN", _N.replace("(", "(?P<window>", 1))
+        .replace("IN", _N.replace("(", "(?P<prompt>", 1))
+        .replace("N", _N),
+        re.I,
+    )
+    for pattern in (
+        r"max_(?:completion_)?tokens' is too large: N.{0,80}? length is WIN.{0,80}? has IN input",
+        r"length is WIN tokens.{0,40}? requested (?:about )?N tokens \(IN (?:in the|of)",
+        r"length is WIN tokens.{0,40}? requested N output tokens and your prompt contains (?:at least )?IN",
+    )
+)
+_EXCEEDED_LIMIT = re.compile(r"exceed context limit: (?P<prompt>\d{1,15}) \+ \d{1,15} > (?P<window>\d{1,15})")
+_OUTPUT_CAP = re.compile(
+    r"max_tokens: \d{1,15} > (?P<most>\d{1,15})"
+    r"|supports at most (?P<most_completion>\d{1,15}) completion tokens"
+)
+
+
+def is_rate_limit(status: int, words: str) -> bool:
+    """Whether an answer is about how much may be asked in a time, whatever else it says of tokens."""
+    return status == 429 or _RATE.search(words) is not None
+
+
+def find_size_error(line: str, words: str, body: str) -> OutputTooLong | PromptTooLong | None:
+    """The error for an answer that says that the request is too large; None where it says something else.
+
+    `line` is the text for people, `words` what the server said with type and code, `body` the whole answer,
+    in which some give the numbers as fields.
+    """
+    if cap := _OUTPUT_CAP.search(words):
+        return OutputTooLong(line, _tokens(cap["most"] or cap["most_completion"]))
+    if found := _EXCEEDED_LIMIT.search(words) or _first(_OUTPUT_BESIDE_PROMPT, words):
+        window, prompt = _tokens(found["window"]), _tokens(found["prompt"])
+        left = window - prompt - OUTPUT_MARGIN_TOKENS
+        if left >= MIN_OUTPUT_TOKENS:
+            return OutputTooLong(line, left, window)
+        return PromptTooLong(line, prompt, window)
+    if _OVERFLOW.search(words):
+        size, limit = _first(_SIZES, words) or _first(_SIZES, body), _first(_LIMITS, words)
+        limit = limit or _first(_LIMITS, body)
+        return PromptTooLong(line, _tokens(size[1]) if size else None, _tokens(limit[1]) if limit else None)
+    return None
+
+
+def _first(patterns: tuple[re.Pattern[str], ...], text: str) -> re.Match[str] | None:
+    return next((found for pattern in patterns if (found := pattern.search(text))), None)
+
+
+def _tokens(digits: str) -> int:
+    return int(digits.replace(",", ""))
