@@ -12,7 +12,9 @@ import json
 import struct
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import find_spec
 from itertools import combinations
 from math import prod
@@ -71,7 +73,8 @@ class TokenCounter:
         """Load the table: about 0.2 s and 39 MiB, meant for a background thread. A bad table is ignored."""
         with self._lock:
             if self._encoding is None and self._table is not None:
-                self._encoding = _encoding(self._table)
+                with suppress(OSError, EOFError, ValueError):
+                    self._encoding = _encoding(self._table)
                 self._table = None
 
     def text(self, text: str) -> int:
@@ -139,19 +142,20 @@ def load_counter() -> TokenCounter:
     return TokenCounter(Path(folder, "data", "cl100k_base.tiktoken.gz") if folder else None)
 
 
+@lru_cache(maxsize=1)
 def _encoding(table: Path) -> Any:
-    """The encoding of a gzipped table, read by lines to keep memory low; None where it is not genuine."""
+    """The encoding of a gzipped table, read by lines to keep memory low, and once for all counters.
+
+    Raises OSError or EOFError where it cannot be read, ValueError where it is not the genuine one.
+    """
     digest, ranks = hashlib.sha256(), dict[bytes, int]()
-    try:
-        with gzip.open(table, "rb") as file:
-            for line in file:
-                digest.update(line)
-                token, _, rank = line.partition(b" ")
-                ranks[binascii.a2b_base64(token)] = int(rank)
-    except (OSError, EOFError, ValueError):
-        return None
+    with gzip.open(table, "rb") as file:
+        for line in file:
+            digest.update(line)
+            token, _, rank = line.partition(b" ")
+            ranks[binascii.a2b_base64(token)] = int(rank)
     if digest.hexdigest() != TABLE_SHA256:
-        return None
+        raise ValueError(f"{table} is not the table of cl100k_base")
     import tiktoken
 
     made = tiktoken.Encoding("cl100k", pat_str=SPLIT_PATTERN, mergeable_ranks=ranks, special_tokens={})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -63,8 +64,12 @@ def definitions(tools: Iterable[Tool]) -> tuple[dict[str, Any], ...]:
 
 
 def _input_schema(arguments: type[Arguments] | Mapping[str, Any]) -> dict[str, Any]:
-    if isinstance(arguments, Mapping):
-        return dict(arguments)
+    return dict(arguments if isinstance(arguments, Mapping) else _schema_of(arguments))
+
+
+@cache
+def _schema_of(arguments: type[Arguments]) -> dict[str, Any]:
+    """The schema of a tool's arguments: 3 ms each, so made once for all sessions of a process."""
     schema = arguments.model_json_schema(schema_generator=_UntitledSchema)
     return {key: value for key, value in schema.items() if key not in ("title", "description")}
 
