@@ -153,6 +153,8 @@ _OTHER_NAMES = {
     "mawk": "awk",
     "ggrep": "grep",
 }
+# For these two dashes alone do not end the options: `find -- . -delete` removes.
+_WITHOUT_END = word_set("find gcc g++ cc clang")
 # They run the text of their first operand; without one, what comes from a pipe.
 _TEXT_RUNNERS = word_set("python node perl ruby php lua bash sh zsh dash ksh fish tclsh")
 # Programs that run another: the letters of their options with a value, the operands before its name.
@@ -293,8 +295,9 @@ def _risky_argument(program: str, words: Words, named: Sequence[bool]) -> str:
 def _first_risk(risks: Risks, words: Words, named: Sequence[bool]) -> str:
     if risks is _NOTHING:
         return ""
+    ends = _program(words) not in _WITHOUT_END
     for at, word in enumerate(words[1:], 1):
-        if word == "--":
+        if word == "--" and ends:
             rest = zip(words[at:], named[at:], strict=True)
             return next((w for w, known in rest if not known and _is_risky_operand(risks, w)), "")
         if not named[at] and (_is_risky_option(risks, word) or _is_risky_operand(risks, word)):

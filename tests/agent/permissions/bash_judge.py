@@ -95,6 +95,6 @@ def shims(folder: Path, log: Path, names: Iterable[str], system: str = "/usr/bin
     log.mkdir()
     for name in names:
         real = Path(system, name)
-        then = f'exec {real} "$@"' if real.exists() else "cat >/dev/null"
+        then = f'exec {real} "$@"' if real.exists() else "exec /bin/cat >/dev/null"
         (folder / name).write_text(f"#!/bin/sh\necho {name} >>{log}/$AT\n{then}\n")
         (folder / name).chmod(0o755)
