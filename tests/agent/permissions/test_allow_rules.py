@@ -66,8 +66,8 @@ NOT_COVERED = {
     "git*": ["git+=x ls", "git[0]=x ls", "git=x ls", "git -c a=b log"],
     "git * main": ["git --output=x main", "git -c main"],
     "find": [
-        "find . -exec rm x +", "find . -ok ls", "find . -delete", "find -- . -delete", "find -- . -newer x -delete",
-        "find . -fprintf x y", "find . -execdir ls",
+        "find . -exec rm x +", "find . -ok ls", "find . -delete", "find -- . -delete",
+        "find -- . -newer x -delete", "find . -fprintf x y", "find . -execdir ls",
     ],
     "find . -name": ["find . -name x -delete"],
     "rg": ["rg --pre sh x", "rg --pre=sh x", "rg --pr sh x", "rg -z x", "rg -nz x", "rg --hostname-bin x y"],
