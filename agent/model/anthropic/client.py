@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from agent.errors import AuthenticationError, ModelError, ModelNotFound, TransientError
@@ -37,6 +37,14 @@ LOCAL_STALL_TIMEOUT_S = 600.0  # a model on this machine may think that long bef
 SILENCE_TIMEOUT_S = 600.0  # pings without content: omitted thinking is silent for minutes, not longer
 DRAIN_TIMEOUT_S = 0.2  # that a connection may take to end after the whole reply
 _HEADERS = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+
+
+@cache
+def _tls_context() -> Any:
+    """The trusted certificates, which take 20 ms to read: once for all clients of a process."""
+    import httpx2  # as in `connect`
+
+    return httpx2.create_ssl_context()
 
 
 @dataclass(slots=True)
@@ -94,7 +102,7 @@ class AnthropicModel:
                 timeout=timeout,
                 default_headers=dict(self.headers) or None,
                 http_client=anthropic.DefaultAsyncHttpxClient(
-                    timeout=timeout, follow_redirects=False, event_hooks=hooks
+                    timeout=timeout, follow_redirects=False, event_hooks=hooks, verify=_tls_context()
                 ),
                 **credentials,
             )
