@@ -1,6 +1,9 @@
-"""What commands can see of our environment: no credentials, and what keeps programs from asking.
+"""The environment of commands: no credentials of ours, what keeps programs from asking, and git in bounds.
 
-What a credential is stands in transcripts/secret_forms.py, for masking too.
+What a credential is stands in transcripts/secret_forms.py, for masking too. git is told to run no program
+that a repository's settings name: settings of this form beat those of every file and reach the git processes
+of submodules too. No variable keeps git from running textconv programs and filters: a command that could fire
+them is not taken for one that only reads.
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ from pathlib import Path
 
 from transcripts.secret_forms import is_withheld, secret_values
 
-from .git_environment import hardened_git
 from .text_encoding import word_set
 
 # What would change what a command line means or where it runs: start-up files and options of the shell,
@@ -39,6 +41,15 @@ _QUIETING: Mapping[str, str] = {
     "AGENT": "1",
 }
 
+# git-config(1), git(1). fsmonitor names a program that `git status` runs; a folder that looks like a bare
+# repository may lie in a project and hold settings of its own (git 2.38).
+_GIT_SETTINGS = (("core.fsmonitor", "false"), ("core.pager", "cat"), ("safe.bareRepository", "explicit"))
+_GIT_VARIABLES: Mapping[str, str] = {
+    "GIT_OPTIONAL_LOCKS": "0",  # `git status` and `git diff` do not rewrite the index
+    "GIT_NO_LAZY_FETCH": "1",  # to look at a partial clone fetches nothing
+    "GIT_TERMINAL_PROMPT": "0",
+}
+
 
 def filter_environment(environ: Mapping[str, str], pass_env: Iterable[str] = ()) -> dict[str, str]:
     """The environment for commands. `pass_env` names variables that a person wants there all the same.
@@ -53,6 +64,22 @@ def filter_environment(environ: Mapping[str, str], pass_env: Iterable[str] = ())
         or not (name in _STEERING or is_withheld(name, value) or any(map(value.__contains__, secrets)))
     }
     return {"PATH": _DEFAULT_PATH, **kept, **_QUIETING, **hardened_git(kept)}
+
+
+def hardened_git(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables to add to an environment. Settings that it hands to git stay, before ours.
+
+    The form GIT_CONFIG_COUNT is known since git 2.31; a setting that lacks its name or value ends the given
+    ones, as git would refuse to run.
+    """
+    count = environ.get("GIT_CONFIG_COUNT", "")
+    given = int(count) if count.isascii() and count.isdigit() and len(count) < 4 else 0
+    pairs = ({f"GIT_CONFIG_KEY_{at}", f"GIT_CONFIG_VALUE_{at}"} <= environ.keys() for at in range(given))
+    first = next((at for at, whole in enumerate(pairs) if not whole), given)
+    added = dict(_GIT_VARIABLES)
+    for at, (name, value) in enumerate(_GIT_SETTINGS, first):
+        added |= {f"GIT_CONFIG_KEY_{at}": name, f"GIT_CONFIG_VALUE_{at}": value}
+    return {**added, "GIT_CONFIG_COUNT": str(first + len(_GIT_SETTINGS))}
 
 
 def hide_own_environment() -> None:

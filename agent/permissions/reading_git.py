@@ -1,7 +1,7 @@
 """What git reads: subcommands and options that change nothing. Pure.
 
 Whether drivers, filters and signatures that the repository's settings name could run is judged apart, by
-`Reading.git`. Git's environment (tools/git_environment.py) is taken for granted.
+`Reading.git`. Git's environment (tools/env_filter.py) is taken for granted.
 """
 
 from __future__ import annotations
