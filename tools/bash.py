@@ -22,6 +22,7 @@ from .command_socket import SupervisorLost
 from .jobs import CommandRequest, CommandRunner, command_runner, guard_of_records
 from .spool import Spool
 
+PORTS_HINT = "Ports it opens: commands reach them at localhost, the person only after typing /publish PORT."
 _DEFAULT_LIMITS = CommandLimits()
 
 
@@ -143,6 +144,8 @@ async def _start_job(
         f"Its output goes to {output}.\n"
         f'Look: bash(job="{job.id}"). End: bash(job="{job.id}", kill=true). You are told when it finishes.'
     )
+    if request.walled and (await runner.wall())[0] == "namespaces":
+        text += f"\n{PORTS_HINT}"
     return text_result(text, human={"note": f"{job.id} runs in the background"}, about={"job": job.id})
 
 
@@ -157,7 +160,8 @@ async def _ask_about_job(
         raise ToolError(f"There is no job {arguments.job}.\nJobs of this session: {known}.")
     if arguments.kill:
         await runner.stop(job)
-    return job_result(job, runner.context, asyncio.get_running_loop().time(), limits)
+    ports = await job.ports()
+    return job_result(job, ports, runner.context, asyncio.get_running_loop().time(), limits)
 
 
 def _return_from_missing_folder(context: ToolContext) -> str | None:

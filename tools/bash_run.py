@@ -10,7 +10,7 @@ import asyncio
 import codecs
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -300,8 +300,20 @@ def _screen_text(spool: Spool) -> str:
     return escaped(text[-_MAX_SCREEN_CHARS:])
 
 
-def job_result(job: BackgroundJob, context: ToolContext, now: float, limits: CommandLimits) -> ToolResult:
-    """The status and the new output of a background command. `now` is the event loop's time."""
+def port_note(port: int, runner: CommandRunner) -> str:
+    """Who can reach a port on which a command listens within the wall."""
+    outside = runner.published.ports.get(port) if runner.published is not None else None
+    here = f"at http://localhost:{outside}" if outside else f"only after typing /publish {port}"
+    return f"listens on port {port}: commands reach localhost:{port}, the person {here}"
+
+
+def job_result(
+    job: BackgroundJob, ports: Sequence[int], context: ToolContext, now: float, limits: CommandLimits
+) -> ToolResult:
+    """The status and the new output of a background command. `now` is the event loop's time.
+
+    `ports` are those on which it listens within the wall.
+    """
     job.spool.flush()
     data, missing = job.spool.since(job.shown)
     job.shown = job.spool.total
@@ -318,6 +330,7 @@ def job_result(job: BackgroundJob, context: ToolContext, now: float, limits: Com
     notes = [
         f"[job {job.id}: {job.state}, {took:.1f} s; {'output' + where if where else 'no output so far'}]"
     ]
+    notes += [f"[{port_note(port, job.runner)}]" for port in ports]
     if refusal := job.refusal():
         notes.append(f"[{refusal}: the wall holds for a command as long as it runs]")
     if job in job.runner.unannounced:

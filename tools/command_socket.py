@@ -6,6 +6,7 @@ What a message means is told in process_supervisor/.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import socket
@@ -45,6 +46,7 @@ class CommandHandle:
     closed: asyncio.Future[None] = field(default_factory=_future)
     over: asyncio.Future[None] = field(default_factory=_future)
     left: asyncio.Future[list[tuple[int, str]]] = field(default_factory=_future)
+    ports: asyncio.Future[list[int]] = field(default_factory=_future)
     strays: int = 0  # how many of its processes were alive when the shell ended
 
     def read(self) -> None:
@@ -86,6 +88,14 @@ class CommandHandle:
         self.send({"op": "left", "n": self.number})
         return await self.left
 
+    async def listening_ports(self) -> list[int]:
+        """The TCP ports that the command listens on."""
+        if self.over.done():
+            return []
+        self.ports = _future()
+        self.send({"op": "ports", "n": self.number})
+        return await self.ports
+
 
 def _settle(future: asyncio.Future[Any], value: Any) -> None:
     if not future.done() and not future.get_loop().is_closed():
@@ -103,6 +113,7 @@ class CommandSocket:
         self.loop = asyncio.get_running_loop()
         self.hello: asyncio.Future[Mapping[str, Any]] = self.loop.create_future()
         self.commands: dict[int, CommandHandle] = {}
+        self._connecting: dict[int, asyncio.Future[socket.socket]] = {}
         self.socket = JsonSocket(end, self._received, self._closed)
         self._count = 0
         self._retired = False
@@ -124,6 +135,21 @@ class CommandSocket:
         self.socket.send({"op": "run", "n": command.number, **start}, writer)
         return command
 
+    async def connect(self, host: str, port: int) -> socket.socket:
+        """A connection to an address in the network of the commands. Raises OSError."""
+        if not self.socket.open:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "the process that runs commands is gone")
+        self._count += 1
+        asked = self._connecting[self._count] = self.loop.create_future()
+        self.socket.send({"op": "connect", "n": self._count, "host": host, "port": port})
+        made: socket.socket = await asked
+        try:
+            await _wait_until_connected(made)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
     def retire(self) -> None:
         """Start no more commands; let the spawner end when those under way are over."""
         self._retired = True
@@ -140,15 +166,21 @@ class CommandSocket:
                     os.killpg(pid, signal.SIGKILL)
             _settle(command.pid, OSError(0, "the process that runs commands is gone"))
             _settle(command.left, [])
+            _settle(command.ports, [])
             _settle(command.exited, None)
             _settle(command.over, None)
             command.close()
         self.commands.clear()
+        for number in [*self._connecting]:
+            self._connected(number, errno.ECONNREFUSED)
         _settle(self.hello, {})
 
     def _received(self, message: Mapping[str, Any]) -> None:
         if "hello" in message:
             _settle(self.hello, message)
+            return
+        if "connected" in message:
+            self._connected(message["n"], message["connected"])
             return
         command = self.commands.get(message["n"])
         if command is None:
@@ -164,9 +196,36 @@ class CommandSocket:
             _settle(command.exited, message["status"])
         if "left" in message:
             _settle(command.left, [(pid, line) for pid, line in message["left"]])
+        if "ports" in message:
+            _settle(command.ports, message["ports"])
         if "over" in message or "errno" in message or message.get("strays") == 0:
             _settle(command.exited, None)
             _settle(command.over, None)
             self.commands.pop(command.number, None)
             if self._retired and not self.commands:
                 self.socket.close()
+
+    def _connected(self, number: int, code: int) -> None:
+        """A connection was made, whose socket has come, or failed with an error's number."""
+        asked = self._connecting.pop(number)
+        made = None if code else socket.socket(fileno=self.socket.fds.popleft())
+        if asked.done():  # nobody waits for it any more
+            if made is not None:
+                made.close()
+        elif made is None:
+            asked.set_exception(OSError(code, os.strerror(code)))
+        else:
+            made.setblocking(False)
+            asked.set_result(made)
+
+
+async def _wait_until_connected(end: socket.socket) -> None:
+    """Wait for a socket that connects. Raises OSError where it cannot."""
+    loop, writable = asyncio.get_running_loop(), _future()
+    loop.add_writer(end, _settle, writable, None)
+    try:
+        await writable
+    finally:
+        loop.remove_writer(end)
+    if code := end.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+        raise OSError(code, os.strerror(code))

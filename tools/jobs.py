@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .base import RecordsGuard, ToolContext
 from .command_socket import CommandHandle
@@ -28,6 +28,9 @@ from .supervisor_client import SupervisorClient, start_supervisor
 from .wall import WallLevel, WallProfile, WallRefusal
 from .wall_profile import wall_profile
 from .wall_refusal import MAX_SCANNED_CHARS, WalledRun, find_refusal
+
+if TYPE_CHECKING:
+    from .published_ports import PublishedPorts
 
 DRAIN_LIMIT_S = 0.3  # for output that is still in the pipe when the shell has ended
 _END_LIMIT_S = 3.0  # for the supervisor to end one command; past it every command is ended
@@ -43,6 +46,7 @@ _PRELUDE = """\
 [ -z "$MAKEROOM_CWD" ] || trap "{ set +xe; builtin pwd -P >|$MAKEROOM_CWD; } 2>/dev/null" EXIT
 unset BASH_ENV MAKEROOM_CWD
 """
+_SWITCHED_OFF = ("off", "0", "no", "false")  # as values of MAKEROOM_NAMESPACE
 _STOPPED = {
     "asked": "stopped",
     "output": "stopped at the limit of its output",
@@ -102,6 +106,7 @@ class BackgroundJob:
     shown: int = 0  # bytes of its output that the model was shown
     ended: float | None = None  # None while it runs
     last_output: float = 0.0
+    told_ports: set[int] = field(default_factory=set)  # that the person knows it serves
     stopped: Literal["asked", "output", "session", "others"] | None = None  # None: not ended by us
     has_ended: asyncio.Event = field(default_factory=asyncio.Event)
     watching: asyncio.Future[None] | None = None
@@ -123,6 +128,10 @@ class BackgroundJob:
         if code is None:
             return how if self.stopped else "killed together with the process that watches commands"
         return f"{how}, exit code {code}{f' ({signal_name})' if signal_name else ''}"
+
+    async def ports(self) -> list[int]:
+        """The ports on which it listens within the wall; none of an open command."""
+        return await self.command.listening_ports() if self.wall is not None and self.ended is None else []
 
     def refusal(self) -> WallRefusal | None:
         """What the wall refused to a command that has failed; None for any other."""
@@ -173,6 +182,7 @@ class CommandRunner:
         self.refused_hosts: RefusedHosts = lambda since: ()
         self.guard = project_guard(context.folder, context.journals.parent)
         self.records: RecordsGuard | None = None  # once a command has run that sees our records
+        self.published: PublishedPorts | None = None  # once a port was
         self._supervisor: SupervisorClient | None = None
         self._starting: asyncio.Task[SupervisorClient] | None = None
         self._private: Path | None = None
@@ -190,15 +200,12 @@ class CommandRunner:
     async def _start_supervisor(self) -> SupervisorClient:
         if self._supervisor is not None:
             self._supervisor.abandon()
-        self._private = private = Path(tempfile.mkdtemp(prefix="makeroom-"))
-        (private / "prelude").write_text(_PRELUDE)
-        context = self.context
-        switch = context.environ.get("MAKEROOM_NAMESPACE", "").lower()
+        self._private = private = _private_folder()
         with suppress(OSError):  # only a folder that is there can be hidden
-            context.outputs.mkdir(mode=0o700, exist_ok=True)
-        self.profile = self.profile or _usual_profile(context)
+            self.context.outputs.mkdir(mode=0o700, exist_ok=True)
+        self.profile = self.profile or _usual_profile(self.context)
         try:
-            enclose = switch not in ("off", "0", "no", "false")
+            enclose = self.context.environ.get("MAKEROOM_NAMESPACE", "").lower() not in _SWITCHED_OFF
             self._supervisor = await start_supervisor(private, enclose=enclose, profile=self.profile)
         except BaseException:
             shutil.rmtree(private, ignore_errors=True)
@@ -294,6 +301,8 @@ class CommandRunner:
 
     async def close(self) -> None:
         """End every command, those in the background and what they left; none of their processes stays."""
+        if self.published is not None:
+            await self.published.close()
         if self._starting is not None and self._starting.get_loop() is asyncio.get_running_loop():
             await asyncio.wait({self._starting})
         await self._end_all("session")
@@ -308,6 +317,13 @@ class CommandRunner:
                 self.context.outputs.rmdir()
         for job in self.jobs.values():
             job.spool.close()
+
+
+def _private_folder() -> Path:
+    """A new folder for the supervisor, with what each shell runs first."""
+    private = Path(tempfile.mkdtemp(prefix="makeroom-"))
+    (private / "prelude").write_text(_PRELUDE)
+    return private
 
 
 def _usual_profile(context: ToolContext) -> WallProfile:
@@ -343,6 +359,21 @@ def command_runner(context: ToolContext) -> CommandRunner:
         context.jobs = CommandRunner(context)
     runner: CommandRunner = context.jobs
     return runner
+
+
+async def listeners(runner: CommandRunner) -> dict[int, BackgroundJob]:
+    """Port within the wall -> the background command that listens on it."""
+    return {port: job for job in runner.running for port in await job.ports()}
+
+
+async def new_listeners(runner: CommandRunner) -> dict[int, BackgroundJob]:
+    """As `listeners`, without the ports that are published and those that were given before."""
+    published = runner.published.ports if runner.published is not None else {}
+    found = (await listeners(runner)).items()
+    new = {port: job for port, job in found if port not in published and port not in job.told_ports}
+    for port, job in new.items():
+        job.told_ports.add(port)
+    return new
 
 
 def refusal_in(

@@ -10,11 +10,15 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+_MAX_RECEIVED_FDS = 16  # received at once
+_CLOSE_ON_EXEC: int = getattr(socket, "MSG_CMSG_CLOEXEC", 0)  # Darwin has no such flag
+
 
 class JsonSocket:
     """One end of a socket pair: JSON messages, and descriptors with them, without ever blocking.
 
-    `received` is called with every message, `closed` once. Belongs to the running event loop.
+    `received` is called with every message, `closed` once. Belongs to the running event loop. In `fds` are
+    the descriptors that came with messages, until somebody takes them.
     """
 
     def __init__(
@@ -24,6 +28,7 @@ class JsonSocket:
         self._loop = asyncio.get_running_loop()
         self._outbox: deque[tuple[bytes, int | None]] = deque()
         self._inbox = b""
+        self.fds: deque[int] = deque()
         end.setblocking(False)
         self._loop.add_reader(end, self._receive)
 
@@ -43,10 +48,10 @@ class JsonSocket:
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
         self._socket.close()
-        for _, fd in self._outbox:
-            if fd is not None:
-                os.close(fd)
+        for fd in (*(fd for _, fd in self._outbox if fd is not None), *self.fds):
+            os.close(fd)
         self._outbox.clear()
+        self.fds.clear()
         self._closed()
 
     def _send_outbox(self) -> None:
@@ -69,7 +74,8 @@ class JsonSocket:
 
     def _receive(self) -> None:
         try:
-            data = self._socket.recv(1 << 16)
+            data, fds, _, _ = socket.recv_fds(self._socket, 1 << 16, _MAX_RECEIVED_FDS, _CLOSE_ON_EXEC)
+            self.fds += fds
         except BlockingIOError:
             return
         except OSError:

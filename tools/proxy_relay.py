@@ -84,7 +84,7 @@ async def check_hello(client: ClientEnd, host: str) -> None:
     client.early = records + client.early
 
 
-async def pass_on(client: ClientEnd, route: HostConnection, idle_s: float) -> None:
+async def pass_on(client: ClientEnd, route: HostConnection, idle_s: float | None) -> None:
     """Pass bytes on, both ways, until both ends are done. Raises OSError, TimeoutError after `idle_s`."""
     async with _idle_limit(idle_s) as touch:
         pumps = (
@@ -185,11 +185,11 @@ async def _pump(read: Read, writer: asyncio.StreamWriter, touch: Callable[[], No
 
 
 @asynccontextmanager
-async def _idle_limit(idle_s: float) -> AsyncIterator[Callable[[], None]]:
-    """Raises TimeoutError when what it gives was not called for so long."""
+async def _idle_limit(idle_s: float | None) -> AsyncIterator[Callable[[], None]]:
+    """Raises TimeoutError when what it gives was not called for so long; None: never."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(idle_s) as limit:
-        yield lambda: limit.reschedule(loop.time() + idle_s)
+        yield lambda: limit.reschedule(None if idle_s is None else loop.time() + idle_s)
 
 
 async def _cancelled(*tasks: asyncio.Future[None]) -> None:

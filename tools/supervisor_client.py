@@ -7,6 +7,7 @@ what becomes of its output and what the model is told are for jobs.py and bash_r
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 import socket
@@ -26,6 +27,7 @@ from .wall import WallLevel, WallProfile
 
 _START_LIMIT_S = 10.0  # for a supervisor's first message; it takes 0.05
 _CLOSE_LIMIT_S = 5.0  # for a supervisor to end everything; it takes 0.6 where TERM is ignored
+_LOOPBACK = ("127.0.0.1", "::1")  # a server that listens on "localhost" may have either
 _SCRATCH, _STAGE = "walled", "stage"  # in the private folder: for files of walled commands, to mount on
 
 
@@ -102,6 +104,18 @@ class SupervisorClient:
             (self._private / name).mkdir(exist_ok=True)
         message = {"op": "wall", "profile": _profile_message(profile, self._private)}
         self.open.socket.send(message, theirs.detach())
+
+    async def connect(self, port: int) -> socket.socket:
+        """A connection to a port that walled commands listen on. Raises OSError.
+
+        Walls of bwrap have a network each: that of a job may be an earlier one.
+        """
+        for spawner in (self.walled, *reversed(self._retired)):
+            for host in _LOOPBACK:
+                with suppress(OSError):
+                    if spawner is not None:
+                        return await spawner.connect(host, port)
+        raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
 
     def run(self, take: Callable[[bytes], object], walled: bool = False, **start: Any) -> CommandHandle:
         """Start a command: see `CommandSocket.run`. A walled one without a wall: SupervisorLost."""

@@ -23,7 +23,7 @@ from agent.session.session import Session, record_opening
 from agent.session.system_prompt import unread_memory
 from agent.version import __version__
 from compact.settings import WindowState, state_of
-from tools.jobs import announcement, command_runner
+from tools.jobs import announcement, command_runner, new_listeners
 from transcripts.messages import Block, TextBlock
 
 from .composition import make_services
@@ -141,7 +141,10 @@ class Controller:
         record_opening(session, context.settings, window, folder, self.emit)
         user = session.user(blocks)
         try:
-            return await run_turn(session, context, self.emit)
+            finished = await run_turn(session, context, self.emit)
+            for notice in () if self.setup.options.headless else await port_notices(context):
+                self.emit(notice)
+            return finished
         except asyncio.CancelledError:
             answered = session.folded.entries[-1].seq != user.seq
             if not answered and not self.setup.options.headless:
@@ -211,6 +214,13 @@ def prompt_blocks(session: Session, context: TurnContext, texts: Sequence[str]) 
     before += [announcement(job, tools) for job in ended]
     ended.clear()
     return tuple(map(TextBlock, (*before, *texts)))
+
+
+async def port_notices(context: TurnContext) -> list[Notice]:
+    """What to tell the person of ports that background commands began to serve within the wall."""
+    found = await new_listeners(command_runner(context.tool_context))
+    text = "{} serves port {} within the wall; /publish {} lets you reach it"
+    return [Notice(text.format(job.id, port, port)) for port, job in found.items()]
 
 
 def is_blocked(session: Session, context: TurnContext) -> bool:

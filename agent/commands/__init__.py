@@ -97,6 +97,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("tasks", project.show_tasks, ("bashes", "ps"), "always"),
     Command("permissions", settings.set_permissions, ("allowed-tools",), "bare"),
     Command("sandbox", system.show_sandbox, (), "bare"),
+    Command("publish", system.publish_port, ("ports",), "always"),
     Command("config", settings.show_settings, ("settings",), "always"),
     Command("hooks", settings.show_hooks, (), "always"),
     Command("doctor", system.examine, (), "always"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 from agent.app.controller import Controller
@@ -124,12 +125,14 @@ async def show_tasks(controller: Controller, argument: str) -> Event | None:
     if not runner.jobs:
         return Notice("no command has run in the background so far")
     folder, now = context.tool_context.folder, asyncio.get_running_loop().time()
-    return CommandOutput("\n".join(_job_lines(job, folder, now) for job in runner.jobs.values()))
+    lines = [_job_lines(job, await job.ports(), folder, now) for job in runner.jobs.values()]
+    return CommandOutput("\n".join(lines))
 
 
-def _job_lines(job: BackgroundJob, folder: Path, now: float) -> str:
+def _job_lines(job: BackgroundJob, ports: Sequence[int], folder: Path, now: float) -> str:
     shown = shorten(" ".join(job.line.split()), MAX_COMMAND_CHARS)
     took = format_duration((job.ended or now) - job.began)
     stored = job.spool.stored(folder)
     output = f"{pluralize(stored.size, 'byte')} in {stored.path}" if stored else "nothing so far"
-    return f"{job.id}  {shown}\n    {job.state}, {took}; output: {output}"
+    served = f"; serves port {' and '.join(map(str, ports))} within the wall: see /publish" if ports else ""
+    return f"{job.id}  {shown}\n    {job.state}, {took}; output: {output}{served}"

@@ -1,23 +1,37 @@
-"""Commands about what commands run in: /sandbox, /doctor."""
+"""Commands about what commands run in: /sandbox, /publish, /doctor."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 
 from agent.app.controller import Controller
 from agent.errors import ConfigError
 from agent.events import CommandOutput, Event, Notice
+from agent.formatting import shorten
 from agent.loop.session_wall import SessionWall
 from agent.permissions.rule_syntax import REACHING, parse_rules
 from agent.permissions.sandbox_settings import sandbox_entries, with_entries
 from agent.version import __version__
-from tools.wall import WallProfile, short_path
+from tools.jobs import CommandRunner, command_runner, listeners
+from tools.wall import WallLevel, WallProfile, short_path
 
 PROGRAMS = ("bash", "git", "rg")  # that /doctor looks for: the first is needed, the others are of use
 MAX_SHOWN_PLACES = 6
+MAX_LINE_CHARS = 60  # shown of a command that listens on a port
+PUBLISH_USAGE = "/publish takes a port such as 8000, 8000 as 8080, or stop 8000"
+_NO_PORTS = (
+    "the wall here leaves commands no network, so that none can listen on a port; `!command` runs open"
+)
+UNPUBLISHED: Mapping[WallLevel, str] = {  # why not, where walled commands have no network of their own
+    "landlock": _NO_PORTS,
+    "sandbox-exec": _NO_PORTS,
+    "none": "commands are not walled in: what they serve on a port is reached at localhost as it is",
+}
 USAGE = (
     "/sandbox takes auto, require or off; project read-only or project writable; write PATH, read PATH or"
     " reach HOST, which lets that through in this project; forget PATH or forget HOST"
@@ -110,6 +124,67 @@ def _protected(profile: WallProfile) -> str:
 def _named(places: tuple[Path, ...], folder: str) -> str:
     shown = ", ".join(short_path(str(place), folder) for place in places[:MAX_SHOWN_PLACES])
     return f"{shown} and {more} more" if (more := len(places) - MAX_SHOWN_PLACES) > 0 else shown
+
+
+async def publish_port(controller: Controller, argument: str) -> Event | None:
+    """Reach what a command serves on a port within the wall. `PORT` has localhost:PORT of this machine lead \
+there until the session ends, `PORT as OTHER` another port; `stop PORT` ends it. Alone it lists the ports."""
+    context = controller.in_use[1]
+    runner, words = command_runner(context.tool_context), argument.split()
+    if context.wall is None:
+        return Notice("this session has no commands", "warning")
+    await context.wall.warm()
+    if context.wall.level != "namespaces":
+        return Notice(UNPUBLISHED[context.wall.level], "warning")
+    try:
+        match words:
+            case []:
+                return CommandOutput("\n".join(await _port_lines(runner)))
+            case ["stop", port]:
+                return await _withdraw(runner, _port(port))
+            case [port] | [port, "as", _]:
+                return await _publish(runner, _port(port), _port(words[-1]))
+    except ValueError as error:
+        return Notice(str(error), "warning")
+    return Notice(PUBLISH_USAGE, "warning")
+
+
+def _port(text: str) -> int:
+    if text.isascii() and text.isdigit() and 0 < int(text[:6]) < 1 << 16:
+        return int(text)
+    raise ValueError(f"{text} is no port: {PUBLISH_USAGE}")
+
+
+async def _publish(runner: CommandRunner, port: int, outside: int) -> Event:
+    if runner.published is None:
+        module = await asyncio.to_thread(import_module, "tools.published_ports")
+        runner.published = module.PublishedPorts(runner.supervisor)
+    try:
+        await runner.published.publish(port, outside)
+    except OSError as error:
+        why = "it is in use" if error.errno == errno.EADDRINUSE else error.strerror or error
+        hint = f"/publish {port} as OTHER takes another one"
+        return Notice(f"port {outside} of this machine cannot be taken ({why}): {hint}", "error")
+    missing = "" if port in await listeners(runner) else "; no background command listens there yet"
+    return Notice(f"http://localhost:{outside} leads to port {port} of walled commands now{missing}")
+
+
+async def _withdraw(runner: CommandRunner, port: int) -> Event:
+    if runner.published is not None and await runner.published.withdraw(port):
+        return Notice(f"port {port} is not published any more")
+    return Notice(f"port {port} is not published; /publish lists those that are", "warning")
+
+
+async def _port_lines(runner: CommandRunner) -> list[str]:
+    published = runner.published.ports if runner.published is not None else {}
+    served, lines = await listeners(runner), list[str]()
+    for port in sorted({*published, *served}):
+        where = f"http://localhost:{published[port]}" if port in published else "not published"
+        job = served.get(port)
+        line = " ".join(job.line.split()) if job is not None else ""
+        what = f"{job.id}  {shorten(line, MAX_LINE_CHARS)}" if job is not None else "nothing listens"
+        lines.append(f"{port:>5}  {where}  {what}")
+    return lines or ["no background command listens on a port within the wall"]
 
 
 async def examine(controller: Controller, argument: str) -> Event | None:

@@ -9,7 +9,9 @@ however that happened.
 A message is a line of JSON. To the supervisor: `{"op": "run", "n", "path", "argv", "env", "cwd"}` with the
 descriptor for stdout and stderr, `{"op": "end", "n"}`, `{"op": "left", "n"}`. From it: `{"hello": how}`,
 `{"n", "pid"}` or `{"n", "errno"}`, `{"n", "status", "strays"}` when the shell ended, `{"n", "left": [[pid,
-command line]]}`, `{"n", "over": true}` when no process of a command is left.
+command line]]}`, `{"n", "over": true}` when no process of a command is left. `{"op": "ports", "n"}` is
+answered by `{"n", "ports"}`, the TCP ports that a command listens on; `{"op": "connect", "n", "host",
+"port"}` by `{"n", "connected": 0}` and a socket that connects there, or by the number of an error.
 
 `{"op": "wall", "profile"}` with a socket has it fork a spawner for walled commands, which serves that socket
 by the same protocol within the wall; its hello is `{"hello": level, "why"}`.

@@ -8,6 +8,8 @@ from contextlib import suppress
 
 CALL_VARIABLE = "MAKEROOM_CALL"  # in the environment of a command's processes: the command's number
 
+_LISTENING = "0A"  # TCP_LISTEN, as /proc/net/tcp writes it
+
 
 def processes() -> dict[int, tuple[int, int]]:
     """pid -> (parent, session) of every living process; empty where there is no /proc."""
@@ -55,6 +57,23 @@ def command_number_of(pid: int) -> int | None:
         value = (b"\0" + file.read()).partition(f"\0{CALL_VARIABLE}=".encode())[2]
         return int(value.partition(b"\0")[0])
     return None
+
+
+def listening_ports(pids: set[int]) -> list[int]:
+    """The TCP ports on which processes of this network listen; none where there is no /proc."""
+    ports: dict[str, int] = {}
+    for name in ("tcp", "tcp6"):
+        with suppress(OSError), open(f"/proc/net/{name}") as file:
+            for fields in map(str.split, file):
+                if fields[3] == _LISTENING:
+                    ports[f"socket:[{fields[9]}]"] = int(fields[1].rpartition(":")[2], 16)
+    found: set[int] = set()
+    for pid in pids if ports else ():
+        with suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    found |= {ports[link] for link in (os.readlink(entry.path),) if link in ports}
+    return sorted(found)
 
 
 def command_line_of(pid: int) -> str:

@@ -91,8 +91,12 @@ class Spawner:
         command = self.commands.get(number)
         if request["op"] == "run":
             self.run(number, request)
+        elif request["op"] == "connect":
+            send_connection(self.agent, number, (request["host"], request["port"]))
         elif command is None:
-            self.send({"n": number, "left": [], "over": True})
+            self.send({"n": number, "left": [], "ports": [], "over": True})
+        elif request["op"] == "ports":
+            self.send({"n": number, "ports": process_table.listening_ports(self.tree(command))})
         elif request["op"] == "left":
             found = sorted(self.tree(command) - {command.pid})
             self.send({"n": number, "left": [[pid, process_table.command_line_of(pid)] for pid in found]})
@@ -183,6 +187,24 @@ class Spawner:
                 return None
             self.owners[pid] = number
         return self.owners[pid]
+
+
+def send_connection(agent: socket.socket, number: int, address: tuple[str, int]) -> None:
+    """Send a socket that connects, or has connected, to an address in the network of the commands."""
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    message = b'{"n": %d, "connected": %d}\n'
+    try:
+        end = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        agent.sendall(message % (number, error.errno or errno.EIO))
+        return
+    with end:
+        end.setblocking(False)
+        code = end.connect_ex(address)
+        if code in (0, errno.EINPROGRESS):
+            socket.send_fds(agent, [message % (number, 0)], [end.fileno()])
+        else:
+            agent.sendall(message % (number, code))
 
 
 def end_all(enclosed: bool, groups: list[int]) -> None:

@@ -1,5 +1,8 @@
 """/sandbox and /doctor: what commands run in, and what is missing here."""
 
+import asyncio
+import socket
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,8 @@ from agent.permissions.permission_store import permissions_path, stored_places, 
 from agent.permissions.rule_syntax import Rule
 from agent.session.environment_context import END_OF_PLAN_TEXT, OPEN_TEXT, PLAN_TEXT
 from agent.session.system_prompt import WALL_TEXT
+from tools.jobs import CommandRequest, command_runner
+from tools.spool import Spool
 
 from .controller_run import ControllerRun, run_controller
 
@@ -155,5 +160,79 @@ def test_without_a_wall_the_start_says_so(tmp_path: Path, monkeypatch: pytest.Mo
         assert any("not walled in here (the kernel is too old)" in text for text in told)
         assert "wall        none: the kernel is too old" in await run.do("/status")
         assert "!!  commands are walled in by: none" in await run.do("/doctor")
+
+    run_controller(tmp_path, work)
+
+
+SERVER = """python3 -c 'from http.server import *
+s = HTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler)
+print(s.server_address[1], flush=True); s.serve_forever()'"""
+
+
+async def serve(run: ControllerRun) -> int:
+    """A server in the background, within the wall; its port there."""
+    runner = command_runner(run.controller.in_use[1].tool_context)
+    told: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    folder, outputs = runner.context.folder, runner.context.outputs
+    command, _ = await runner.start(SERVER, folder, lambda data: told.set_result(int(data)), walled=True)
+    port = await told
+    runner.add(CommandRequest(SERVER, walled=True), command, Spool(outputs / "served.txt"))
+    return port
+
+
+def fetched(port: int) -> int:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
+        return int(answer.status)
+
+
+def test_publish_lets_this_machine_reach_what_a_walled_command_serves(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        outside = taken.getsockname()[1]
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("hello")
+        if wall_of(run).level != "namespaces":
+            pytest.skip("there is no network of its own for walled commands")
+        assert await run.do("/publish") == "no background command listens on a port within the wall"
+        port = await serve(run)
+        assert f"serves port {port} within the wall: see /publish" in await run.do("/tasks")
+        assert f"{port:>5}  not published  b1  python3 -c" in await run.do("/publish")
+        assert f"b1 serves port {port} within the wall; /publish {port} lets" in await run.do("hello")
+        told = await run.do(f"/publish {port} as {outside}")
+        assert told == f"http://localhost:{outside} leads to port {port} of walled commands now"
+        assert await asyncio.to_thread(fetched, outside) == 200
+        assert f"{port:>5}  http://localhost:{outside}  b1" in await run.do("/publish")
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            told = await run.do(f"/publish 9999 as {(other := taken.getsockname()[1])}")
+            assert told.startswith(
+                f"port {other} of this machine cannot be taken (it is in use): /publish 9999 as"
+            )
+        assert await run.do(f"/publish stop {port}") == f"port {port} is not published any more"
+        with pytest.raises(OSError, match="refused"):
+            await asyncio.to_thread(fetched, outside)
+        assert "is not published; /publish lists" in await run.do(f"/publish stop {port}")
+        for line in ("/publish 0", "/publish 65536", "/publish eight", "/publish 80 to 81", "/publish stop"):
+            assert "/publish takes a port such as 8000" in await run.do(line)
+        assert "nothing" not in await run.do(f"/publish {port} as {outside}")
+
+    run_controller(tmp_path, work)
+    with pytest.raises(OSError, match="refused"):
+        fetched(outside)
+
+
+@pytest.mark.parametrize(
+    ("level", "told"),
+    [("none", "reached at localhost as it is"), ("landlock", "leaves commands no network")],
+)
+def test_without_a_network_of_its_own_publish_says_what_becomes_of_ports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: str, told: str
+) -> None:
+    async def wall(self: object) -> tuple[str, str]:
+        return level, ""
+
+    monkeypatch.setattr("tools.jobs.CommandRunner.wall", wall)
+
+    async def work(run: ControllerRun) -> None:
+        assert told in await run.do("/publish 8000")
 
     run_controller(tmp_path, work)
