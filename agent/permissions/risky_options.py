@@ -186,8 +186,8 @@ _RUNNING = word_set(
     " flock strace ltrace gdb lldb chroot unshare nsenter systemd-run runuser at batch crontab corepack"
 )
 _GIT = Risks(
-    long="output open-files-in-pager ext-diff textconv upload-pack receive-pack upload-archive exec config"
-    " config-env exec-path git-dir work-tree template extcmd separate-git-dir show-signature",
+    long="help output open-files-in-pager ext-diff textconv upload-pack receive-pack upload-archive exec"
+    " config config-env exec-path git-dir work-tree template extcmd separate-git-dir show-signature",
     operands=r"\w+::",
 )
 _GIT_LETTERS = {

@@ -150,7 +150,7 @@ def _judge_command(tool: str, access: Access, rules: PermissionRules) -> Verdict
         return Verdict("allow", rule=covered.rule)
     if rules.mode == "plan":
         return Verdict("deny", "the mode is plan: without a wall only what is sure to read only runs")
-    return Verdict("ask", "it runs a command", lasting_rule(tool, line, covered))
+    return Verdict("ask", covered.doubt, lasting_rule(tool, line, covered))
 
 
 def _ruin(access: Access, rules: PermissionRules) -> str:

@@ -1,10 +1,8 @@
-"""Ask for permission: a question takes the place of the input, whose draft is kept.
+"""Ask for permission: a question takes the place of the input, whose draft is kept as it was.
 
-Keys typed before the question could be read must not answer it: it listens only after a pause without a
-key. Until then, and whenever a key that is no answer is pressed, keys go on into the draft. A letter counts
-only when no other key follows soon: the first letter of a word is no answer, and neither is any letter of
-one that is being typed. An answer that outlasts the call is only marked by its key, and taken by Enter: no
-single key grants it.
+Keys typed for something else must not answer it. They are dropped, with a hint, until the question has been
+visible for a while without a key; from then on its keys answer at once. A key that is no answer begins that
+while anew. An answer that outlasts the call is only marked by its key, and taken by Enter.
 """
 
 from __future__ import annotations
@@ -19,10 +17,8 @@ from agent.ports import Allow, Deny, PermissionQuestion
 from .render import render_diff
 from .terminal_text import (
     RenderContext,
-    cell_width,
     clip,
     clip_painted,
-    clip_start,
     escape_output,
     escape_strict,
     hang,
@@ -30,11 +26,9 @@ from .terminal_text import (
     wrap,
 )
 
-LISTEN_DELAY_S = 0.3  # without a key, before keys are answers
-LETTER_ALONE_S = 0.35  # that a letter must stand alone to be an answer: slower than most people type
-DIGIT_ALONE_S = 0.15  # the same for a digit, which begins no word
-WORD_PAUSE_S = 1.0  # without a key, after which a word is over
+LISTEN_DELAY_S = 0.6  # without a key, before keys are answers: slower than people type
 MIN_BODY_ROWS = 3
+MIN_ROWS_WITH_AIR = 14  # blank lines around what is asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +57,6 @@ class ApprovalPanel:
     marked: int = 0  # index of the marked choice
     scroll: int = 0  # the line of the body that is shown first
     reasoning: bool = False  # whether the reason of a "no" is being written
-    held_key: str = ""  # may be an answer or the beginning of a word
-    word_until: float = 0.0  # until then a key that follows belongs to the same word
-    typing: bool = False  # words were typed meanwhile: Enter ends those, and is no answer
-    draft: str = ""  # what is written in the input, which the question hides
     body: list[str] = field(default_factory=list)
 
     def choice_for(self, key: str) -> ApprovalChoice | None:
@@ -106,45 +96,33 @@ class ApprovalDialog:
         return panel is not None and not panel.reasoning and self._monotonic() >= panel.listens_at
 
     def note_typing(self) -> None:
-        """A key came that is no answer: something else is being typed."""
+        """A key came that is no answer: it belongs to something else, as may those that follow at once."""
         if self.panel is not None:
-            now = self._monotonic()
-            self.panel.listens_at, self.panel.word_until = now + LISTEN_DELAY_S, now + WORD_PAUSE_S
-            self.panel.typing = True
+            self.panel.listens_at = self._monotonic() + LISTEN_DELAY_S
+            self.panel.marked = 0  # a letter before it may have marked another
 
-    def press(self, key: str) -> str:
-        """A character typed while the question listens; returns what belongs into the draft after all."""
+    def press(self, key: str) -> bool:
+        """A character typed while the question listens; False if it is no answer."""
         panel = self.panel
-        if panel is None:
-            return key
-        held, panel.held_key = panel.held_key, ""
-        chosen, before = panel.choice_for(key), panel.choice_for(held)
-        if chosen is None or (before and not before.lasting) or self._monotonic() < panel.word_until:
-            if before:
-                panel.marked = 0  # the first letter of the word may have marked another
+        chosen = panel.choice_for(key) if panel is not None else None
+        if panel is None or chosen is None:
             self.note_typing()
-            return held + key
-        panel.held_key = key
+            return False
         if chosen.lasting:
             panel.marked = panel.choices.index(chosen)
-            panel.word_until = self._monotonic() + WORD_PAUSE_S
         else:
-            alone = DIGIT_ALONE_S if key == chosen.digit else LETTER_ALONE_S
-            panel.word_until = self._monotonic() + alone
-            asyncio.get_running_loop().call_later(alone, self._stood_alone, panel, chosen)
-        return ""
+            self._choose(chosen)
+        return True
 
     def enter(self) -> None:
-        """Take the choice whose key was just typed, else the marked one; none behind typed words."""
-        panel = self.panel
-        if panel is not None and not panel.typing:
-            self._choose(panel.choice_for(panel.held_key) or panel.choices[panel.marked])
+        """Take the marked choice."""
+        if self.panel is not None:
+            self._choose(self.panel.choices[self.panel.marked])
 
     def move(self, by: int) -> None:
         """Mark another choice."""
         if self.panel is not None:
             self.panel.marked = (self.panel.marked + by) % len(self.panel.choices)
-            self.panel.typing, self.panel.held_key, self.panel.word_until = False, "", 0.0
 
     def scroll(self, by: int) -> None:
         if self.panel is not None:
@@ -161,11 +139,6 @@ class ApprovalDialog:
             self.panel.reasoning = False
             self.panel.listens_at = self._monotonic() + LISTEN_DELAY_S
             self.on_change()
-
-    def _stood_alone(self, panel: ApprovalPanel, choice: ApprovalChoice) -> None:
-        if panel is self.panel and panel.held_key in (choice.letter, choice.digit):
-            panel.held_key = ""
-            self._choose(choice)
 
     def _choose(self, choice: ApprovalChoice) -> None:
         panel = self.panel
@@ -252,6 +225,8 @@ def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[s
     question = panel.question
     if not panel.body:
         panel.body = question_body(question, ctx)
+    airy = rows >= MIN_ROWS_WITH_AIR
+    rows -= 4 * airy
     head = ctx.clipped("warning", question_head(question))
     title = one_line(question.title)
     if question.preview.get("diff") and title:
@@ -264,7 +239,10 @@ def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[s
         last = panel.scroll + len(shown)
         more = f"  lines {panel.scroll + 1}-{last} of {len(panel.body)} · PgUp PgDn · Ctrl-O prints all"
         shown = [*shown, ctx.clipped("dim", more)]
-    return [clip_painted(row, ctx.columns) for row in (head, *shown, *foot)]
+    gap = [""] if airy else []
+    below = gap if not panel.reasoning else []
+    lines = [*gap, head, *gap, *shown, *gap, *foot, *below]
+    return [clip_painted(row, ctx.columns) for row in lines]
 
 
 def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> list[str]:
@@ -280,21 +258,9 @@ def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> list[str]:
     rows = [row for at, text in enumerate(texts) for row in _choice_rows(panel, at, text, ctx)]
     marking = " or ".join(choice.letter for choice in panel.choices if choice.lasting)
     last = "  Esc: no, and stop" + (f" · {marking} only marks, Enter takes it" if marking else "")
-    if panel.typing:
-        last = _typing_hint(panel.draft, ctx.columns)
-    elif cut and any(len(wrap(choice.text, room - 2)) > 1 for choice in panel.choices):
+    if cut and any(len(wrap(choice.text, room - 2)) > 1 for choice in panel.choices):
         last = "  Ctrl-O: rules whole; Esc: no"
     return [*why, *rows, ctx.clipped("dim", last)]
-
-
-def _typing_hint(draft: str, columns: int) -> str:
-    """How to answer behind typed words, and the end of those; the hint gets shorter to make room."""
-    shown = one_line(draft)
-    long, short = "  You are typing: ↑ or ↓, then Enter, answers", "  Typing (↑ Enter answers)"
-    if not shown:
-        return long
-    lead = long if cell_width(long) + cell_width(shown) + 3 <= columns else short
-    return f"{lead} · {clip_start(shown, columns - cell_width(lead) - 3)}"
 
 
 def _choice_rows(panel: ApprovalPanel, at: int, text: list[str], ctx: RenderContext) -> list[str]:

@@ -77,22 +77,23 @@ def _add_session_keys(bindings: KeyBindings, state: ReplState) -> None:
 
 
 def _add_question_keys(bindings: KeyBindings, state: ReplState) -> None:
-    editor, approval, insert = state.editor, state.approval, state.editor.buffer.insert_text
+    approval = state.approval
     listening = Condition(lambda: approval.listening)
     reasoning = Condition(lambda: approval.panel is not None and approval.panel.reasoning)
     waiting = Condition(lambda: approval.panel is not None)
 
     @bindings.add(Keys.Any, filter=waiting & ~listening & ~reasoning)
-    def _(event: KeyPressEvent) -> None:
-        insert(event.data)
-        approval.note_typing()
-
+    @bindings.add("enter", filter=waiting & ~listening & ~reasoning)
     @bindings.add(Keys.BracketedPaste, filter=waiting & ~reasoning)
     def _(event: KeyPressEvent) -> None:
-        editor.paste(event.data)
         approval.note_typing()
+        _hint_at_answers(state)
 
-    bindings.add(Keys.Any, filter=listening)(lambda event: insert(approval.press(event.data)))
+    @bindings.add(Keys.Any, filter=listening)
+    def _(event: KeyPressEvent) -> None:
+        if not approval.press(event.data):
+            _hint_at_answers(state)
+
     bindings.add("enter", filter=reasoning)(lambda event: approval.refuse(event.current_buffer.text.strip()))
     for key, step in (("up", -1), ("down", 1), ("s-tab", -1), ("tab", 1)):
         bindings.add(key, filter=listening)(lambda event, step=step: approval.move(step))
@@ -102,6 +103,13 @@ def _add_question_keys(bindings: KeyBindings, state: ReplState) -> None:
     bindings.add("escape", filter=listening)(lambda event: approval.refuse(stop=True))
     bindings.add("c-o", filter=listening)(lambda event: _print_question(state))
     bindings.add("escape", filter=reasoning)(lambda event: approval.ask_again())
+
+
+def _hint_at_answers(state: ReplState) -> None:
+    """A key came that is no answer, or came before the question could be read: say what is."""
+    panel = state.approval.panel
+    keys = " ".join(choice.digit for choice in panel.choices) if panel is not None else ""
+    state.status_hint.show("answers", f"A question waits: {keys}, or an arrow and Enter", REPEAT_S)
 
 
 def _enter(state: ReplState) -> None:

@@ -173,7 +173,6 @@ class ScreenLayout:
         state.picker.compose(ctx, 0 if panel is not None else max(rows - used - 1, 1))
         if panel is not None:
             used += int(panel.reasoning)
-            panel.draft = state.editor.paste_chips.labelled(state.editor.buffer.text)
             self._question = draw_approval(panel, ctx, rows - used - 1)
             used += len(self._question)
         elif not picking:
@@ -188,16 +187,17 @@ class ScreenLayout:
     def dialog_changed(self) -> None:
         """A question or a menu came, went, or wants a reason: focus its window, draw soon."""
         self._focus()
+        self._reason.reset()
         self._state.terminal.invalidate()
 
     def _focus(self) -> None:
-        wanted = self._reason_window if self._reasoning() else self._input_window
+        """At a question keys have no other place than its reason: none of them edits the hidden draft."""
+        wanted = self._reason_window if self._state.approval.panel is not None else self._input_window
         if self._state.picker.state is not None and self._state.approval.panel is None:
             wanted = self._picker_window
         layout = self.layout
         if layout.current_window is wanted or (layout.is_searching and wanted is self._input_window):
             return
-        self._reason.reset()
         layout.focus(wanted)
 
     def _reasoning(self) -> bool:

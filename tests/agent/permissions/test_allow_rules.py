@@ -53,7 +53,8 @@ COVERED = {
 }
 NOT_COVERED = {
     "git log": [
-        "git log --output=.git/config", "git log --outp x", "git log -p --ext-diff", "git log --textconv",
+        "git log --output=.git/config", "git log --outp x", "git log --help",
+        "git log -p --ext-diff", "git log --textconv",
         "git -c core.pager=x log", "git push", "git",
     ],
     "git": [

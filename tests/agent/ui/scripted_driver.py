@@ -24,6 +24,7 @@ from agent.app.setup import RunSetup  # noqa: E402
 from agent.events import Emit, TurnFinished  # noqa: E402
 from agent.menus import Menu, MenuRow, question_menu  # noqa: E402
 from agent.ports import Approver, Chooser, Deny, PermissionQuestion, Status  # noqa: E402
+from agent.ui import approval  # noqa: E402
 from agent.ui.repl import run_repl  # noqa: E402
 from tools.base import Access  # noqa: E402
 from transcripts.facts import Reply, Result  # noqa: E402
@@ -283,7 +284,8 @@ class ScriptedDriver:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the REPL on a scripted driver."""
+    """Run the REPL on a scripted driver. Questions listen sooner than people need, and tests wait less."""
+    approval.LISTEN_DELAY_S = 0.15
     folder = Path(argv[1])
     options = Options(plain="--plain" in argv)
     setup = RunSetup(options, Config(state_dir=folder / "state"), folder, os.environ)
