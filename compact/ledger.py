@@ -29,6 +29,7 @@ MAX_ERROR_CHARS = 160
 MAX_LISTED_COMMAND_CHARS = 120
 MIN_NUMBER_CHARS = 3
 MAX_APPENDED_NUMBERS = 15  # appended to a summary that lacks them
+MANY_NAMES = 200  # from so many on it is faster to find all names of a text first than to search it for each
 CHECKED_NAMES = 40  # of each kind, in the coverage of a summary; half as many numbers
 _CONSTRAINT = re.compile(
     r"\b(?:do not|don't|dont|never|only|always|must not|mustn't|make sure|avoid|without)\b", re.IGNORECASE
@@ -198,6 +199,6 @@ def _ranked(scores: Scores) -> list[str]:
 
 
 def _names_not_in(text: str, ledger: Ledger) -> Iterator[str]:
-    # Most are among the names of the text; a search of the whole text for each takes a hundred times as long.
-    ranked, written = _ranked({**ledger.read, **ledger.changed, **ledger.names}), names(text)
+    ranked = _ranked({**ledger.read, **ledger.changed, **ledger.names})
+    written = names(text) if len(ranked) > MANY_NAMES else ()
     return (name for name in ranked if name not in written and name not in text)
