@@ -19,7 +19,6 @@ from agent.permissions.permission_store import (
 from agent.permissions.rule_syntax import Rule, parse_rules
 from agent.permissions.rules import Mode, PermissionRules
 from agent.permissions.sandbox_settings import SandboxSettings, with_entries
-from agent.permissions.surroundings import ProjectSurroundings
 from agent.ports import Clock, SystemClock
 from compact.settings import CompactSettings, settings_from
 from tools.env_filter import filter_environment
@@ -79,6 +78,8 @@ class RunSetup:
 
 def permission_store(setup: RunSetup) -> PermissionStore:
     """The permission mode and rules to begin with; what was allowed for good is read as it is now."""
+    from agent.permissions.surroundings import ProjectSurroundings  # brings pydantic: 80 ms before the prompt
+
     options, config = setup.options, setup.config
     path = permissions_path(config.user_dir, setup.folder)
     configured = [rule for rule in config.allow if rule.origin != str(path)]
