@@ -21,7 +21,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-Feature = Literal["thinking", "effort", "cache", "eager tool input", "system blocks"]
+Feature = Literal[
+    "thinking",
+    "effort",
+    "cache",
+    "eager tool input",
+    "system blocks",
+    "unsigned thinking",
+    "reasoning gaps",
+    "max_tokens",
+    "usage in streams",
+]
 """What a request may ask for or hold and a server may not take; from then on it does without."""
 
 

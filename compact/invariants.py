@@ -18,6 +18,7 @@ from transcripts.entries import Exchange, Prompt
 from transcripts.facts import Clear, Compacted, Edit, Fact, Fold, Result, Unthink
 from transcripts.fold import Folded
 from transcripts.messages import (
+    UNSIGNED,
     Block,
     TextBlock,
     ThinkingBlock,
@@ -145,7 +146,7 @@ def _faults(role: str, blocks: list[Block]) -> Iterator[str]:
                 yield "a result without content"
             case ToolUseBlock() if role != "assistant":
                 yield "a call by the user"
-            case ThinkingBlock(signature=""):
+            case ThinkingBlock(signature="") if UNSIGNED not in block.extra:
                 yield "thinking without its signature"
             case _ if role == "user" and is_thinking(block):
                 yield "thinking of the user"

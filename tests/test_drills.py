@@ -18,7 +18,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.model.chat_server import ChatReply, ChatServer
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
@@ -299,24 +298,47 @@ class GreetingTools:
 
 
 def test_a_model_provider_is_a_folder_and_a_line(copy: Copy) -> None:
-    adapter = (ROOT / "tests" / "agent" / "model" / "chat_completions.py").read_text()
-    made = (
-        '\n\ndef chat_model(setup: object) -> ChatCompletionsModel:\n    return ChatCompletionsModel("URL")\n'
+    copy.add(
+        "agent/model/parrot/parrot_model.py",
+        """
+from agent.events import TextDelta
+from agent.model_port import ModelCatalog, ModelFacts
+from transcripts.messages import TextBlock, Usage
+
+
+class ParrotModel:
+    server, catalog = "none", ModelCatalog("parrot-1")
+
+    def connect(self):
+        pass
+
+    def known_facts(self, model):
+        return ModelFacts(model)
+
+    async def describe(self, model):
+        return self.known_facts(model)
+
+    async def stream(self, request, reply, emit):
+        said = request.messages[-1].parts[-1].block.text
+        emit(TextDelta(said))
+        reply.blocks.append(TextBlock(f"You said: {said}"))
+        reply.model, reply.usage, reply.stop, reply.complete = "parrot-1", Usage(5, 3), "end_turn", True
+
+    async def close(self):
+        pass
+
+
+def parrot_model(setup):
+    return ParrotModel()
+""",
     )
-    with ChatServer() as server:
-        server.replies += [
-            ChatReply("", "", (("read", '{"file_path": "README.md"}'),)),
-            ChatReply("Three words."),
-        ]
-        copy.add("agent/model/chat/client.py", adapter + made.replace("URL", server.base_url))
-        copy.change(
-            "agent/app/composition.py",
-            ('    "demo": demo_model,\n', '    "demo": demo_model,\n    "chat": chat_model,\n'),
-            (
-                "from agent.model.selection",
-                "from agent.model.chat.client import chat_model\nfrom agent.model.selection",
-            ),
-        )
-        assert "Three words." in copy.run("-p", "how many words?", MAKEROOM_PROVIDER="chat")
-        assert server.refused == [] and b"three small words" in server.bodies[-1]
+    copy.change(
+        "agent/app/composition.py",
+        ('    "demo": demo_model,\n', '    "demo": demo_model,\n    "parrot": parrot_model,\n'),
+        (
+            "from agent.model.selection",
+            "from agent.model.parrot.parrot_model import parrot_model\nfrom agent.model.selection",
+        ),
+    )
+    assert "You said: hello" in copy.run("-p", "hello", MAKEROOM_PROVIDER="parrot")
     assert (len(copy.added), len(copy.touched)) == (1, 1)

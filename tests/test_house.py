@@ -43,7 +43,7 @@ ONLY_IMPORTED_BY = {
 }
 HEAVY_LIBRARIES = {
     "anthropic": ("agent/model/anthropic/client.py",),
-    "httpx2": ("agent/model/anthropic/",),
+    "httpx2": ("agent/model/anthropic/", "agent/model/chat_completions/"),
     "jsonschema": ("tools/base.py",),
     "PIL": ("tools/images.py",),
     "prompt_toolkit": ("agent/ui/",),
@@ -58,6 +58,8 @@ PURE = (
     "agent/model/anthropic/catalog.py",
     "agent/model/error_mapping.py",
     "agent/model/anthropic/request.py",
+    "agent/model/chat_completions/chat_request.py",
+    "agent/model/chat_completions/chat_stream.py",
     "agent/model/retry.py",
     "agent/model/size_errors.py",
     "agent/model_port.py",

@@ -16,6 +16,8 @@ from typing import Any
 INJECTED_OPENING_TAG = "<surroundings>"
 INJECTED_CLOSING_TAG = "</surroundings>"
 INVALID_JSON = "INVALID_JSON"  # the key of a tool input that is no JSON object
+# The key of thinking that a server does not sign and wants back as it came: the field that it came in.
+UNSIGNED = "unsigned"
 _EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
 
 

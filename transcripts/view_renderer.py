@@ -13,6 +13,7 @@ from .edits import ActiveEdits
 from .entries import Entry, Exchange, Prompt
 from .facts import Clear, Fold, Reply, User
 from .messages import (
+    UNSIGNED,
     Block,
     ImageBlock,
     TextBlock,
@@ -89,7 +90,8 @@ def _reply_parts(exchange: Exchange, with_thinking: bool) -> list[Part]:
                 continue
             block, kind = exchange.uses[index], PartKind.INPUT
         elif is_thinking(block):
-            if not with_thinking or (isinstance(block, ThinkingBlock) and not block.signature):
+            unusable = isinstance(block, ThinkingBlock) and not (block.signature or UNSIGNED in block.extra)
+            if unusable or not with_thinking:
                 continue
             kind = PartKind.THINKING
         elif isinstance(block, ToolResultBlock) or _is_empty_text(block):

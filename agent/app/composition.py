@@ -10,6 +10,7 @@ from agent.demo.demo_model import WINDOW_TOKENS, DemoModel
 from agent.errors import ConfigError
 from agent.events import Emit, Notice
 from agent.model.anthropic.client import AnthropicModel
+from agent.model.chat_completions.chat_client import OPENAI_URL, ChatCompletionsModel
 from agent.model.selection import ModelFactsCache, ModelSelection
 from agent.model_port import Model
 from agent.ports import Approver, ToolSource
@@ -32,6 +33,14 @@ def anthropic_model(setup: RunSetup) -> Model:
     return AnthropicModel(base_url, key, config.token, config.timeout, headers=config.custom_headers)
 
 
+def openai_model(setup: RunSetup) -> Model:
+    """OpenAI or whatever OPENAI_BASE_URL names, else the base_url of a settings file."""
+    config = setup.config
+    own = None if config.origins.get("base_url") == "ANTHROPIC_BASE_URL" else config.base_url
+    url = config.openai_base_url or own or OPENAI_URL
+    return ChatCompletionsModel(url, config.openai_key, config.timeout)
+
+
 def demo_model(setup: RunSetup) -> Model:
     """The rules behind --offline."""
     return DemoModel(setup.options.context_window or WINDOW_TOKENS)
@@ -39,6 +48,7 @@ def demo_model(setup: RunSetup) -> Model:
 
 PROVIDERS: Mapping[str, Callable[[RunSetup], Model]] = {
     "anthropic": anthropic_model,
+    "openai": openai_model,
     "demo": demo_model,
 }
 TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)

@@ -40,6 +40,9 @@ class Config:
     base_url: str | None = None
     key: str | None = None
     token: str | None = None
+    openai_base_url: str | None = None
+    openai_key: str | None = None
+    openai_model: str | None = None
     timeout: float | None = None  # seconds without a byte of an answer; None chooses by the server
     permission_mode: Mode = "manual"
     allow: tuple[Rule, ...] = ()
@@ -65,6 +68,7 @@ class Config:
         """The exact values that must not stand in any record: keys, and what signs requests besides."""
         headers = "\n".join(f"{name}: {value}" for name, value in self.custom_headers.items())
         own = {"API_KEY": self.key, "AUTH_TOKEN": self.token, "BASE_URL": self.base_url, "HEADERS": headers}
+        own |= {"OPENAI_API_KEY": self.openai_key, "OPENAI_BASE_URL": self.openai_base_url}
         found = (text for name, value in own.items() for text in secret_texts(name, value or ""))
         return tuple(dict.fromkeys(found))
 
@@ -194,6 +198,9 @@ def _value(environ: Mapping[str, str], name: str) -> str | None:
 SETTING_VARIABLES = {
     "ANTHROPIC_API_KEY": "key",
     "ANTHROPIC_AUTH_TOKEN": "token",
+    "OPENAI_API_KEY": "openai_key",
+    "OPENAI_BASE_URL": "openai_base_url",
+    "OPENAI_MODEL": "openai_model",
     "ANTHROPIC_MODEL": "model",
     "MAKEROOM_MODEL": "model",
     "MAKEROOM_PROVIDER": "provider",
@@ -228,7 +235,7 @@ def _with_environment(config: Config, environ: Mapping[str, str]) -> Config:
 
 def _variable(variable: str, name: str, text: str) -> Any:
     """The value that a variable holds for a setting. Raises ConfigError."""
-    if name in ("key", "token"):
+    if name in ("key", "token", "openai_key"):
         if not text.isascii() or not text.isprintable():
             raise ConfigError(f"{variable}: it holds characters that no key has: copy it again")
         return text
@@ -237,6 +244,7 @@ def _variable(variable: str, name: str, text: str) -> Any:
             if 1e3 <= (milliseconds := float(text.replace("_", ""))) < 1e9:  # up to eleven days
                 return milliseconds / 1000
         raise ConfigError(f"{variable}={text!r}: it takes milliseconds, at least 1000")
+    name = name.removeprefix("openai_")  # checked alike
     values, problems = _checked({name: text})
     if problems:
         raise ConfigError(f"{variable}={text!r}: it {problems[name].partition(', not ')[0]}")

@@ -53,7 +53,13 @@ class RunSetup:
     @property
     def model_name(self) -> str:
         """The id or alias that was asked for, "" for the provider's default."""
-        return "" if self.options.offline else self.options.model or self.config.model or ""
+        config = self.config
+        if self.options.offline or self.options.model:
+            return "" if self.options.offline else self.options.model or ""
+        if config.provider != "openai":
+            return config.model or ""
+        foreign = config.origins.get("model") == "ANTHROPIC_MODEL"
+        return config.openai_model or ("" if foreign else config.model) or ""
 
     @property
     def mode(self) -> Mode:

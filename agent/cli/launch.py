@@ -35,6 +35,8 @@ makeroom needs a model to talk to. One of these will do:
   export ANTHROPIC_BASE_URL=http://localhost:11434
                                           any Anthropic-compatible server, such as Ollama or llama.cpp
                                           (then choose its model with --model)
+  export MAKEROOM_PROVIDER=openai OPENAI_API_KEY=...
+                                          OpenAI, or with OPENAI_BASE_URL any server of chat completions
   makeroom --offline                      the built-in rule-based demo: no key, no network
 """
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from agent.errors import (
     BlockRejected,
     BudgetExceeded,
+    Feature,
     FieldRejected,
     ModelError,
     OutputTooLong,
@@ -31,14 +32,19 @@ from compact.settings import ContextWindow
 from compact.summary_prompt import summary_messages
 from compact.tokens import calibrate, context_tokens
 from transcripts.facts import Clear, Reply, RequestSent, Unthink
-from transcripts.messages import Block, ImageBlock, TextBlock, ToolResultBlock
+from transcripts.messages import UNSIGNED, Block, ImageBlock, TextBlock, ThinkingBlock, ToolResultBlock
 from transcripts.view import Message, Part, sendable
 
 from .context import TurnContext
 
 MAX_SUMMARY_TRIES = 4
 _DROPPED_FEATURE = "the server does not take {}: left out from now on"
-_CHANGED_FEATURE = {"system blocks": "the server takes the system prompt as one text: sent so from now on"}
+_CHANGED_FEATURE: dict[Feature, str] = {
+    "system blocks": "the server takes the system prompt as one text: sent so from now on",
+    "unsigned thinking": "the server does not take its thinking back: left out from now on",
+    "reasoning gaps": "the server wants reasoning with every call: sent empty where there is none",
+    "max_tokens": "the server calls max_tokens max_completion_tokens: sent so from now on",
+}
 STREAM_ENDED_EARLY = "the stream ended before the reply did"
 
 
@@ -139,6 +145,10 @@ def _repair(session: Session, context: TurnContext, error: ModelError, repairs: 
     match error:
         case FieldRejected() | OutputTooLong() if _adapt(context, error, repairs, emit):
             pass
+        case ThinkingRejected() if _holds_unsigned(session) and _adapt(
+            context, FieldRejected(str(error), "unsigned thinking"), repairs, emit
+        ):
+            pass
         case ThinkingRejected() | FieldRejected(feature="thinking") if not repairs.thinking:
             repairs.thinking = True
             everything = Unthink(0, session.folded.last_seq)
@@ -151,6 +161,11 @@ def _repair(session: Session, context: TurnContext, error: ModelError, repairs: 
             raise PromptTooLong(str(error), limit=window) from error
         case _:
             raise error
+
+
+def _holds_unsigned(session: Session) -> bool:
+    parts = (part for message in session.folded.view for part in message.parts)
+    return any(isinstance(part.block, ThinkingBlock) and UNSIGNED in part.block.extra for part in parts)
 
 
 def _adapt(context: TurnContext, error: ModelError, repairs: Repairs, emit: Emit) -> bool:

@@ -7,18 +7,35 @@ and keeps comments, which a hostile server can use to fill time and memory.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from agent.errors import RequestRejected
+from transcripts.messages import INVALID_JSON
+
+from .error_mapping import unreadable
 
 log = logging.getLogger(__name__)
 MAX_REPLY_BYTES = 64 * 1024 * 1024  # of a stream; each word of a long reply comes with 100 bytes around it
 MAX_EVENT_BYTES = 6 * 1024 * 1024  # of one event: the largest tool input, escaped once more
 MAX_ANSWER_BYTES = 64 * 1024  # of what is no stream: error pages, facts about a model
+STALL_TIMEOUT_S = 90.0  # without a byte: the API sends pings, so the link is dead
+LOCAL_STALL_TIMEOUT_S = 600.0  # a model on this machine may think that long before its first byte
+SILENCE_TIMEOUT_S = 600.0  # pings without content: omitted thinking is silent for minutes, not longer
+DRAIN_TIMEOUT_S = 0.2  # that a connection may take to end after the whole reply
 ANSWER_TIMEOUT_S = 5.0  # for reading that, once it has begun
+# More than any model writes: 128,000 tokens are half a million characters. They bound what every later step
+# (record, token count, screen) has to do.
+MAX_BLOCKS = 2_000  # of a reply
+MAX_REPLY_CHARS = 4 * 1024 * 1024  # of all its blocks, inputs of tool calls as they came
+MAX_INPUT_VALUES = 50_000  # in the input of one tool call, keys not counted
+MAX_INPUT_DEPTH = 100  # of lists and objects within each other
+MAX_CALL_NAME_CHARS = 200  # of a tool's name or id; the API takes 128 and 64
+MAX_REPLY_LABEL_CHARS = 100  # kept of a model's name and a stop reason
+MAX_USAGE_TOKENS = 10**9  # of one figure of usage
 _SLICE_BYTES = 64 * 1024  # that are taken apart before other work, such as a signal, has its turn
 _BEGINNING_BYTES = 1_000  # kept to quote from an answer that is no stream of events
 
@@ -135,3 +152,59 @@ async def whole_json(stream: EventStream) -> AsyncIterator[tuple[str, str]]:
 def _too_much(what: str, limit: int) -> str:
     size = f"{limit // (1024 * 1024)} MB"
     return f"the server sends more than any model writes: {what} is over {size}; check ANTHROPIC_BASE_URL"
+
+
+async def drain(events: AsyncIterator[Any], faults: tuple[type[Exception], ...]) -> None:
+    """Read to the end, so that the connection can serve the next request; the reply is whole anyway."""
+    try:
+        async with asyncio.timeout(DRAIN_TIMEOUT_S):
+            async for _ in events:
+                pass
+    except faults:  # nothing is lost any more
+        log.info("the connection did not end well", exc_info=True)
+
+
+def parse_event(name: str, data: str) -> Mapping[str, Any]:
+    """The object of an event, with a type "" where it has none. Raises TransientError where it is none."""
+    if name == "ping" or not data:
+        return {"type": "ping"}
+    try:
+        event = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise unreadable(error, data) from error
+    if isinstance(event, dict) and event.get("error"):
+        return {**event, "type": "error"}  # also without a type, as gateways and local servers send it
+    if not isinstance(event, dict) or not isinstance(event.setdefault("type", ""), str):
+        raise unreadable(ValueError("an event that is no object"), data)
+    return event
+
+
+def parsed_input(text: str, initial: Any = None) -> Mapping[str, Any]:
+    """The input of a tool call from what came of it; what is no JSON object stands under INVALID_JSON."""
+    if not text.strip():
+        return initial if isinstance(initial, dict) else {}
+    try:
+        value = json.loads(text)
+        check_shape(value)
+    except (ValueError, RecursionError):
+        return {INVALID_JSON: text}
+    return value if isinstance(value, dict) else {INVALID_JSON: text}
+
+
+def check_shape(value: Any) -> None:
+    """Raise ValueError for a JSON value with too many parts, or nested too deeply for all who handle it."""
+    level, seen = [value], 0
+    for _ in range(MAX_INPUT_DEPTH):
+        inner = [each for each in level if isinstance(each, dict | list)]
+        level = [part for each in inner for part in (each.values() if isinstance(each, dict) else each)]
+        seen += len(level)
+        if not inner:
+            return
+        if seen > MAX_INPUT_VALUES:
+            raise ValueError(f"it has more than {MAX_INPUT_VALUES:,} values")
+    raise ValueError(f"it is nested more than {MAX_INPUT_DEPTH} deep")
+
+
+def too_large(what: str) -> RequestRejected:
+    """The error for a reply beyond the limits above."""
+    return RequestRejected(f"the reply was given up, it is more than any model writes: {what}")

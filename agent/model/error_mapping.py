@@ -47,9 +47,15 @@ _SPEND_LIMIT_CODES = {
     "insufficient_quota",
 }
 _SIZE_STATUSES = {200, 400, 413, 422}  # and those of 500 and more
+# llama.cpp (with 500), OpenRouter (with 404), OpenAI: of a model without eyes.
+_IMAGE_REFUSED = re.compile(
+    r"image(?:_url| input|s)? (?:is|are) (?:not|only) supported|support image input|does not support images",
+    re.I,
+)
 _WRONG_ENDPOINT = "unexpected endpoint"  # LM Studio, with a status of 200
 _HUNG_UP = re.compile("disconnected|closed")  # what the HTTP client says of an answer that ended early
 _PROXY_HINT = "wants credentials: HTTPS_PROXY=http://name:password@host"
+CONNECT_TIMEOUT_S = 10.0
 LOCAL = ("localhost", "127.0.0.1", "::1")
 LOCAL_TRIES = 3  # a machine of one's own that refuses is not going to come up by itself
 
@@ -82,6 +88,8 @@ def map_error(
         return AuthenticationError(f"{text} (the proxy {_PROXY_HINT})")
     if status in (401, 402, 403) or kind in ("authentication_error", "permission_error", "billing_error"):
         return AuthenticationError(f"{text} (check {names.key} and {names.url})")
+    if status >= 400 and _IMAGE_REFUSED.search(message):
+        return BlockRejected(text)
     if status == 404 or _WRONG_ENDPOINT in message.lower():
         place = f" ({names.place})" if _WRONG_ENDPOINT in message.lower() else ""
         return ModelNotFound(f"{text} (check the name of the model, and {names.url}{place})")
@@ -219,3 +227,28 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
+
+
+def map_transport_error(error: Exception, http: Any, place: str, stall: float | None) -> ModelError:
+    """What it means that the HTTP client (the module `http`) failed, or that an answer made no sense.
+
+    `place` is the server's URL, `stall` the seconds that were waited for a byte.
+    """
+    match error:
+        case http.ConnectTimeout():
+            return TransientError(f"no connection to {place} within {CONNECT_TIMEOUT_S:.0f} s")
+        case http.TimeoutException():
+            return TransientError(f"nothing came from {place} for {stall or 0:.0f} s")
+        case http.DecodingError():
+            return unreadable(error, "")
+        case http.HTTPError() | http.StreamError() | OSError():
+            return TransientError(f"the connection broke: {summarize_error(error)}")
+    return unreadable(error, "")
+
+
+def unreadable(error: Exception, data: str) -> TransientError:
+    """What the server sent makes no sense; its own words are quoted."""
+    why = f"{type(error).__name__}: {summarize_error(error)}"
+    return TransientError(
+        f"the stream made no sense: {quote(data)} ({quote(why, 100)})", tries=UNREADABLE_TRIES
+    )

@@ -13,20 +13,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from agent.errors import RequestRejected
 from agent.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
+from agent.model.answer_reader import (
+    MAX_BLOCKS,
+    MAX_CALL_NAME_CHARS,
+    MAX_REPLY_CHARS,
+    MAX_REPLY_LABEL_CHARS,
+    MAX_USAGE_TOKENS,
+    check_shape,
+    parsed_input,
+    too_large,
+)
 from agent.model_port import IncomingReply, PendingBlock
-from transcripts.messages import INVALID_JSON, Block, Usage, block_from_json, replace_surrogates_in_json
+from transcripts.messages import UNSIGNED, Block, Usage, block_from_json, replace_surrogates_in_json
 
-# More than any model writes: 128,000 tokens are half a million characters. They bound what every later step
-# (record, token count, screen) has to do.
-MAX_BLOCKS = 2_000  # of a reply
-MAX_REPLY_CHARS = 4 * 1024 * 1024  # of all its blocks, inputs of tool calls as they came
-MAX_INPUT_VALUES = 50_000  # in the input of one tool call, keys not counted
-MAX_INPUT_DEPTH = 100  # of lists and objects within each other
-MAX_CALL_NAME_CHARS = 200  # of a tool's name or id; the API takes 128 and 64
-MAX_REPLY_LABEL_CHARS = 100  # kept of a model's name and a stop reason
-MAX_USAGE_TOKENS = 10**9  # of one figure of usage
 # delta type -> (the field that holds its text, the kind of block that it belongs to)
 _DELTAS: dict[str, tuple[str, Literal["text", "thinking", "tool input"]]] = {
     "text_delta": ("text", "text"),
@@ -46,9 +46,13 @@ class _OpenBlock(PendingBlock):
 
 @dataclass(slots=True)
 class MessageAccumulator:
-    """Fills `reply`; `reply.complete` only after message_stop, with a stop reason and no block open."""
+    """Fills `reply`; `reply.complete` only after message_stop, with a stop reason and no block open.
+
+    `marks_unsigned`: thinking without a signature is to be sent back, as another host than the service wants.
+    """
 
     reply: IncomingReply = field(default_factory=IncomingReply)
+    marks_unsigned: bool = False
     _open: dict[int, _OpenBlock] = field(default_factory=dict)
     _usage: dict[str, int] = field(default_factory=dict)
     _size: int = 0  # characters of all blocks
@@ -69,7 +73,7 @@ class MessageAccumulator:
                 return self._extend_block(self._open[int(event["index"])], event["delta"])
             case "content_block_stop":
                 index = int(event["index"])
-                self.reply.blocks.append(_finished(self._open.pop(index)))
+                self.reply.blocks.append(_finished(self._open.pop(index), self.marks_unsigned))
                 del self.reply.pending[index]
             case "message_delta":
                 stop = event["delta"].get("stop_reason")
@@ -96,14 +100,14 @@ class MessageAccumulator:
         """Count characters of the reply. Raises RequestRejected where it becomes too large."""
         self._size += chars
         if self._size > MAX_REPLY_CHARS:
-            raise _too_large(f"more than {MAX_REPLY_CHARS:,} characters")
+            raise too_large(f"more than {MAX_REPLY_CHARS:,} characters")
 
     def _start_block(self, index: int, raw: Mapping[str, Any]) -> Event | None:
         kinds: Mapping[str, Any] = {"text": "text", "thinking": "thinking", "tool_use": "tool input"}
         if len(self.reply.blocks) + len(self._open) >= MAX_BLOCKS:
-            raise _too_large(f"more than {MAX_BLOCKS:,} blocks")
+            raise too_large(f"more than {MAX_BLOCKS:,} blocks")
         self._grow(len(json.dumps(raw)))
-        _check_shape(raw)
+        check_shape(raw)
         block = _OpenBlock(kinds.get(str(raw["type"]), "other"), raw=dict(raw))
         self._open[index] = self.reply.pending[index] = block
         if raw["type"] == "tool_use":
@@ -147,42 +151,19 @@ def message_events(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield {"type": "message_stop"}
 
 
-def _finished(block: _OpenBlock) -> Block:
+def _finished(block: _OpenBlock, marks_unsigned: bool) -> Block:
     raw, text = block.raw, "".join(block.pieces)
     match raw["type"]:
         case "text":
             raw["text"] = text
         case "thinking":
             raw["thinking"] = raw.get("thinking", "") + text
-            raw["signature"] = raw.get("signature", "") + "".join(block.signature)
+            raw["signature"] = (raw.get("signature") or "") + "".join(block.signature)
+            if marks_unsigned and raw["thinking"] and not raw["signature"]:
+                raw[UNSIGNED] = "thinking"
         case "tool_use":
-            raw["input"] = _parsed_input(text, raw.get("input"))
+            raw["input"] = parsed_input(text, raw.get("input"))
     return block_from_json(replace_surrogates_in_json(raw))
-
-
-def _parsed_input(text: str, initial: Any) -> Mapping[str, Any]:
-    if not text.strip():
-        return initial if isinstance(initial, dict) else {}
-    try:
-        value = json.loads(text)
-        _check_shape(value)
-    except (ValueError, RecursionError):
-        return {INVALID_JSON: text}
-    return value if isinstance(value, dict) else {INVALID_JSON: text}
-
-
-def _check_shape(value: Any) -> None:
-    """Raise ValueError for a JSON value with too many parts, or nested too deeply for all who handle it."""
-    level, seen = [value], 0
-    for _ in range(MAX_INPUT_DEPTH):
-        inner = [each for each in level if isinstance(each, dict | list)]
-        level = [part for each in inner for part in (each.values() if isinstance(each, dict) else each)]
-        seen += len(level)
-        if not inner:
-            return
-        if seen > MAX_INPUT_VALUES:
-            raise ValueError(f"it has more than {MAX_INPUT_VALUES:,} values")
-    raise ValueError(f"it is nested more than {MAX_INPUT_DEPTH} deep")
 
 
 def _figures(usage: Any) -> Iterator[tuple[str, int]]:
@@ -192,7 +173,3 @@ def _figures(usage: Any) -> Iterator[tuple[str, int]]:
             yield from _figures(count)
         elif isinstance(count, int | float) and 0 <= count <= MAX_USAGE_TOKENS:
             yield name, int(count)
-
-
-def _too_large(what: str) -> RequestRejected:
-    return RequestRejected(f"the reply was given up, it is more than any model writes: {what}")

@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -18,8 +18,27 @@ from typing import Any
 
 from agent.errors import AuthenticationError, ModelError, ModelNotFound, TransientError
 from agent.events import Emit, Event
-from agent.model.answer_reader import AnswerRefused, EventStream, beginning, refuse_failures, whole_json
-from agent.model.error_mapping import map_connection_error, map_error, quote, summarize_error
+from agent.model.answer_reader import (
+    LOCAL_STALL_TIMEOUT_S,
+    SILENCE_TIMEOUT_S,
+    STALL_TIMEOUT_S,
+    AnswerRefused,
+    EventStream,
+    beginning,
+    drain,
+    parse_event,
+    refuse_failures,
+    whole_json,
+)
+from agent.model.error_mapping import (
+    CONNECT_TIMEOUT_S,
+    map_connection_error,
+    map_error,
+    map_transport_error,
+    quote,
+    summarize_error,
+    unreadable,
+)
 from agent.model.retry import UNREADABLE_TRIES
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
 from transcripts.masking import mask
@@ -31,11 +50,6 @@ from .sdk_import import import_sdk
 
 log = logging.getLogger(__name__)
 OFFICIAL_URL = "https://api.anthropic.com"
-CONNECT_TIMEOUT_S = 10.0
-STALL_TIMEOUT_S = 90.0  # without a byte: the API sends pings, so the link is dead
-LOCAL_STALL_TIMEOUT_S = 600.0  # a model on this machine may think that long before its first byte
-SILENCE_TIMEOUT_S = 600.0  # pings without content: omitted thinking is silent for minutes, not longer
-DRAIN_TIMEOUT_S = 0.2  # that a connection may take to end after the whole reply
 _HEADERS = {"Content-Type": "application/json", "Accept": "text/event-stream"}
 
 
@@ -159,12 +173,12 @@ class AnthropicModel:
     async def _read(self, response: Any, reply: IncomingReply, emit: Emit, limit: asyncio.Timeout) -> None:
         """Fill the reply until it is whole. Only content extends the time limit, whatever bytes come."""
         now = asyncio.get_running_loop().time
-        accumulator = MessageAccumulator(reply)
+        accumulator = MessageAccumulator(reply, not self.official)
         stream = EventStream(response.aiter_bytes())
         content = response.headers.get("content-type", "no content type").rpartition(", ")[2]
         events = whole_json(stream) if content.startswith("application/json") else stream.events()
         async for name, data in events:
-            event = _parsed_event(name, data)
+            event = parse_event(name, data)
             if event["type"] == "ping":
                 continue
             if event["type"] == "error":
@@ -173,7 +187,7 @@ class AnthropicModel:
             for delta in _fed(accumulator, event, data):
                 emit(delta)
             if reply.complete:
-                await self._drain(events)
+                await drain(events, (self.http.HTTPError, self.http.StreamError, OSError))
                 return
         if not reply.started:
             said = stream.beginning.decode("utf-8", "replace")
@@ -181,15 +195,6 @@ class AnthropicModel:
                 f"no reply, but {quote(content, 60)} (a captive portal or a proxy?): {quote(said)}",
                 tries=UNREADABLE_TRIES,
             )
-
-    async def _drain(self, events: AsyncIterator[Any]) -> None:
-        """Read to the end, so that the connection can serve the next request; the reply is whole anyway."""
-        try:
-            async with asyncio.timeout(DRAIN_TIMEOUT_S):
-                async for _ in events:
-                    pass
-        except (self.http.HTTPError, self.http.StreamError, OSError):  # nothing is lost any more
-            log.info("the connection did not end well", exc_info=True)
 
 
 @contextmanager
@@ -211,36 +216,15 @@ def _body_of(error: Any) -> str:
         return json.dumps(error.body)
 
 
-def _parsed_event(name: str, data: str) -> Mapping[str, Any]:
-    """The object of an event. Raises TransientError where it is none with a type."""
-    if name == "ping" or not data:
-        return {"type": "ping"}
-    try:
-        event = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise _unreadable(error, data) from error
-    if isinstance(event, dict) and event.get("error"):
-        return {**event, "type": "error"}  # also without a type, as gateways and local servers send it
-    if not isinstance(event, dict) or not isinstance(event.get("type"), str):
-        raise _unreadable(ValueError("an event without a type"), data)
-    return event
-
-
 def _fed(accumulator: MessageAccumulator, event: Mapping[str, Any], data: str) -> list[Event]:
     """What to show of an event, or of a whole message that came instead of a stream."""
+    if not event["type"]:
+        raise unreadable(ValueError("an event without a type"), data)
     try:
         parts = message_events(event) if event["type"] == "message" else (event,)
         return [shown for part in parts if (shown := accumulator.feed(part)) is not None]
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise _unreadable(error, data) from error
-
-
-def _unreadable(error: Exception, data: str) -> TransientError:
-    """What the server sent makes no sense; its own words are quoted."""
-    why = f"{type(error).__name__}: {summarize_error(error)}"
-    return TransientError(
-        f"the stream made no sense: {quote(data)} ({quote(why, 100)})", tries=UNREADABLE_TRIES
-    )
+        raise unreadable(error, data) from error
 
 
 def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:
@@ -252,9 +236,11 @@ def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:
             return map_error(refused.status, refused.body, refused.headers, time.time(), NAMES)
         case sdk.APIStatusError():
             return map_error(error.status_code, _body_of(error), error.response.headers, time.time(), NAMES)
-        case sdk.APITimeoutError() if isinstance(error.__cause__, http.ConnectTimeout):
-            return TransientError(f"no connection to {server} within {CONNECT_TIMEOUT_S:.0f} s")
-        case sdk.APITimeoutError() | http.TimeoutException():
+        case sdk.APITimeoutError() | sdk.APIConnectionError() if isinstance(
+            error.__cause__, http.ConnectTimeout
+        ):
+            return map_transport_error(error.__cause__, http, server, model.stall)
+        case sdk.APITimeoutError():
             return TransientError(f"nothing came from {server} for {model.stall:.0f} s")
         case sdk.APIConnectionError():
             return map_connection_error(server, client.base_url.host, error)
@@ -264,8 +250,4 @@ def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:
             return AuthenticationError("no credentials: set ANTHROPIC_API_KEY, or try --offline")
         case TimeoutError():
             return TransientError(f"the server sent signs of life, but no content for {model.silence:.0f} s")
-        case http.DecodingError():
-            return _unreadable(error, "")
-        case http.HTTPError() | http.StreamError() | OSError():
-            return TransientError(f"the connection broke: {summarize_error(error)}")
-    return _unreadable(error, "")
+    return map_transport_error(error, http, server, model.stall)

@@ -12,10 +12,11 @@ from typing import Any
 from agent.errors import Feature
 from agent.model.error_mapping import ServerNames
 from agent.model_port import ModelRequest, RequestSettings
-from transcripts.messages import UnknownBlock, block_to_json
+from transcripts.messages import UNSIGNED, UnknownBlock, block_to_json
 from transcripts.view import Message, PartKind, to_json_bytes
 
 FORMAT = "anthropic messages"  # the key of what `Message.encoded` keeps for this adapter
+SIGNED_FORMAT = f"{FORMAT}, signed thinking alone"
 MAX_MESSAGE_MARKS = 2  # the API takes four: one is on the system prompt, one on the last message
 # The fields by which a server names a feature that it does not take.
 FEATURE_FIELDS: dict[str, Feature] = {
@@ -37,10 +38,12 @@ def encode_request(request: ModelRequest) -> bytes:
     """The body of a streamed request."""
     settings, view = request.settings, request.messages
     mark = _cache_control(settings)
-    pieces = [message.encoded.get(FORMAT) or encode_message(message) for message in view]
+    signed = "unsigned thinking" in settings.rejected
+    form = SIGNED_FORMAT if signed else FORMAT
+    pieces = [message.encoded.get(form) or encode_message(message, signed=signed) for message in view]
     if mark is not None and view:
         for index in {*request.cache_marks[-MAX_MESSAGE_MARKS:], len(view) - 1}:
-            pieces[index] = encode_message(view[index], mark)
+            pieces[index] = encode_message(view[index], mark, signed)
     if request.instruction:
         text = {"type": "text", "text": request.instruction}
         pieces.append(to_json_bytes({"role": "user", "content": [text]}))
@@ -48,14 +51,24 @@ def encode_request(request: ModelRequest) -> bytes:
     return b'%b,"messages":[%b]}' % (head[:-1], b",".join(pieces))
 
 
-def encode_message(message: Message, mark: dict[str, Any] | None = None) -> bytes:
-    """A message as JSON, kept with it; `mark` is a cache_control for its last block that may carry one."""
+def encode_message(message: Message, mark: dict[str, Any] | None = None, signed: bool = False) -> bytes:
+    """A message as JSON, kept with it; `mark` is a cache_control for its last block that may carry one.
+
+    `signed` leaves out thinking that its server did not sign.
+    """
     content = [block_to_json(part.block) for part in message.parts]
     if mark is not None and (place := markable_part(message)) is not None:
         content[place] = {**content[place], "cache_control": mark}
-        return to_json_bytes({"role": message.role, "content": content})
-    message.encoded[FORMAT] = to_json_bytes({"role": message.role, "content": content})
-    return message.encoded[FORMAT]
+    if any(UNSIGNED in block for block in content):
+        content = [_without_label(block) for block in content if not (signed and UNSIGNED in block)]
+    encoded = to_json_bytes({"role": message.role, "content": content})
+    if mark is None:
+        message.encoded[SIGNED_FORMAT if signed else FORMAT] = encoded
+    return encoded
+
+
+def _without_label(block: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in block.items() if name != UNSIGNED}
 
 
 def markable_part(message: Message) -> int | None:

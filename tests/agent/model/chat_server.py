@@ -17,6 +17,7 @@ _FIELDS = {
     "model",
     "messages",
     "max_completion_tokens",
+    "max_tokens",
     "stream",
     "stream_options",
     "tools",
@@ -25,7 +26,7 @@ _FIELDS = {
 _MESSAGE_FIELDS = {
     "system": {"role", "content"},
     "user": {"role", "content"},
-    "assistant": {"role", "content", "tool_calls"},
+    "assistant": {"role", "content", "tool_calls", "reasoning_content", "reasoning"},
     "tool": {"role", "content", "tool_call_id"},
 }
 
@@ -38,24 +39,36 @@ class ChatReply:
     reasoning: str = ""
     calls: tuple[tuple[str, str], ...] = ()
     finish: str = ""
+    reasoning_field: str = "reasoning_content"
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error answer instead of the next reply."""
+    """An error answer instead of the next reply; `body` is one in the words of another server."""
 
     status: int
     message: str
     headers: Mapping[str, str] = field(default_factory=dict)
+    body: str = ""
 
 
 class ChatServer:
-    """A context manager. Every body stands in `bodies`, what was rejected for what it is in `refused`."""
+    """A context manager. Every body stands in `bodies`, what was rejected for what it is in `refused`.
+
+    rejected_fields  fields that are refused by name, as by servers that do not know them
+    wants_reasoning  as some models do: each call has to come back with its reasoning
+    about            what the list of models says of the one that there is, beside its id
+    answers          bodies of other paths that are asked for
+    """
 
     def __init__(self) -> None:
         self.replies: list[ChatReply | Failure] = []
         self.rejected_fields: set[str] = set()
         self.window = 128_000
+        self.wants_reasoning = False
+        self.about: dict[str, Any] = {}
+        self.answers: dict[str, Any] = {}
+        self.said: set[str] = set()  # reasoning that was given
         self.bodies: list[bytes] = []
         self.refused: list[str] = []
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _Connection)
@@ -94,8 +107,11 @@ class _Connection(BaseHTTPRequestHandler):
         """Log nothing."""
 
     def do_GET(self) -> None:
-        if self.path == f"/v1/models/{MODEL}":
-            self._send(200, {"id": MODEL, "object": "model"})
+        if self.path == "/v1/models":
+            listed = [{"id": MODEL, "object": "model", **self.chat.about}]
+            self._send(200, {"object": "list", "data": listed})
+        elif self.path in self.chat.answers:
+            self._send(200, self.chat.answers[self.path])
         else:
             self._error(404, f"The model `{self.path.rsplit('/', 1)[-1]}` does not exist")
 
@@ -106,9 +122,15 @@ class _Connection(BaseHTTPRequestHandler):
         if not (self.headers["authorization"] or "").startswith("Bearer "):
             self._error(401, "You didn't provide an API key")
             return
-        if fault := next(_violations(body), ""):
+        if fault := next(_violations(body), "") or next(self._reasoning_violations(body), ""):
             self.chat.refused.append(fault)
             self._error(400, fault)
+            return
+        if self.chat.wants_reasoning and (at := _first_without_reasoning(body)) is not None:
+            told = (
+                "thinking is enabled but reasoning_content is missing in assistant tool call message at index"
+            )
+            self._error(400, f"{told} {at}")
             return
         for name in self.chat.rejected_fields & body.keys():
             self._error(400, f"Unrecognized request argument supplied: {name}")
@@ -118,11 +140,22 @@ class _Connection(BaseHTTPRequestHandler):
             self._error(400, f"This model's {told} {len(raw) // 4} tokens.")
             return
         reply = self.chat.replies.pop(0)
+        if isinstance(reply, Failure) and reply.body:
+            self._send(reply.status, json.loads(reply.body), reply.headers)
+            return
         if isinstance(reply, Failure):
             self._error(reply.status, reply.message, reply.headers)
             return
+        self.chat.said.add(reply.reasoning)
         usage = {"prompt_tokens": len(raw) // 4, "completion_tokens": 7}
         self._stream(chunks(reply, {**usage, "prompt_tokens_details": {"cached_tokens": cached}}))
+
+    def _reasoning_violations(self, body: Mapping[str, Any]) -> Iterator[str]:
+        """Reasoning comes back as it was given, or blank."""
+        for number, message in enumerate(body.get("messages") or ()):
+            for name in ("reasoning_content", "reasoning"):
+                if name in message and message[name] not in (*self.chat.said, " "):
+                    yield f"messages.{number}: {name} was never given"
 
     def _stream(self, pieces: Iterator[bytes]) -> None:
         self.send_response(200)
@@ -149,7 +182,7 @@ class _Connection(BaseHTTPRequestHandler):
 def chunks(reply: ChatReply, usage: Mapping[str, Any]) -> Iterator[bytes]:
     """The events of a streamed reply: texts in pieces, each call by index, the usage at the end."""
     for piece in _pieces(reply.reasoning):
-        yield _chunk({"reasoning_content": piece})
+        yield _chunk({reply.reasoning_field: piece})
     for piece in _pieces(reply.text):
         yield _chunk({"content": piece})
     for index, (name, arguments) in enumerate(reply.calls):
@@ -164,6 +197,11 @@ def chunks(reply: ChatReply, usage: Mapping[str, Any]) -> Iterator[bytes]:
     yield _chunk({}, reply.finish or ("tool_calls" if reply.calls else "stop"))
     yield _event({"id": "chat_1", "model": MODEL, "choices": [], "usage": usage})
     yield b"data: [DONE]\n\n"
+
+
+def _first_without_reasoning(body: Mapping[str, Any]) -> int | None:
+    calling = (at for at, message in enumerate(body["messages"]) if message.get("tool_calls"))
+    return next((at for at in calling if not body["messages"][at].get("reasoning_content")), None)
 
 
 def _pieces(text: str) -> list[str]:
@@ -185,6 +223,8 @@ def _violations(body: Mapping[str, Any]) -> Iterator[str]:
         yield f"Unrecognized request argument supplied: {name}"
     if body.get("model") != MODEL or body.get("stream") is not True:
         yield "model and stream are required"
+    if len({"max_tokens", "max_completion_tokens"} & body.keys()) != 1:
+        yield "one of max_tokens and max_completion_tokens is required"
     for tool in body.get("tools", []):
         function = tool.get("function", {})
         if tool.keys() != {"type", "function"} or function.keys() != {"name", "description", "parameters"}:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from agent.demo.demo_model import DemoModel
 from agent.events import Event
 from agent.model.anthropic.client import AnthropicModel
+from agent.model.chat_completions.chat_client import ChatCompletionsModel
 from agent.model_port import Feature, IncomingReply, Model, ModelRequest, RequestSettings
 from tests.strict_api.event_stream import event
 from tests.strict_api.faults import Fault
@@ -21,7 +22,6 @@ from transcripts.facts import User
 from transcripts.fold import fold
 from transcripts.messages import TextBlock
 
-from .chat_completions import ChatCompletionsModel
 from .chat_server import MODEL, ChatReply, ChatServer, Failure, chunks
 
 READ = {"type": "object", "properties": {"file_path": {"type": "string"}}}
@@ -156,7 +156,7 @@ class ChatProvider:
         self._server = server
 
     def model(self, url: str | None = None) -> Model:
-        return ChatCompletionsModel(url or self._server.base_url)
+        return ChatCompletionsModel(url or self._server.base_url, "key")
 
     def say(self, wanted: Wanted) -> None:
         made = tuple(

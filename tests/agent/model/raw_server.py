@@ -8,10 +8,11 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from threading import Thread
 
-Answer = bytes | Callable[[socket.socket], None]
+Answer = bytes | Callable[..., None]  # of the connection, and of the request's body if it takes that
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
 
 
@@ -46,15 +47,15 @@ def _answer(connection: socket.socket, answer: Answer, pem: Path | None) -> None
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(pem)
             connection = context.wrap_socket(connection, server_side=True)
-        _received(connection)
+        body = _received(connection)
         if callable(answer):
-            answer(connection)
+            answer(connection, body) if len(signature(answer).parameters) > 1 else answer(connection)
         else:
             connection.sendall(answer)
 
 
-def _received(connection: socket.socket) -> None:
-    """Read one request to its end."""
+def _received(connection: socket.socket) -> bytes:
+    """Read one request to its end; its body."""
     data = b""
     while b"\r\n\r\n" not in data:
         data += connection.recv(1 << 16) or b"\r\n\r\n"
@@ -63,3 +64,4 @@ def _received(connection: socket.socket) -> None:
     length = int(found[1]) if found else 0
     while len(body) < length and (more := connection.recv(1 << 16)):
         body += more
+    return body

@@ -1,0 +1,224 @@
+"""Chat completions over HTTP: OpenAI, OpenRouter, vLLM, llama.cpp, Ollama and many others.
+
+Posts bytes that are already encoded and reads the chunks of the stream; retries, waiting and all policy
+belong to the caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+from agent.errors import AuthenticationError, ModelError, ModelNotFound, TransientError
+from agent.events import Emit, Event
+from agent.model.answer_reader import (
+    LOCAL_STALL_TIMEOUT_S,
+    SILENCE_TIMEOUT_S,
+    STALL_TIMEOUT_S,
+    AnswerRefused,
+    EventStream,
+    drain,
+    parse_event,
+    refuse_failures,
+    whole_json,
+)
+from agent.model.error_mapping import (
+    CONNECT_TIMEOUT_S,
+    map_connection_error,
+    map_error,
+    map_transport_error,
+    quote,
+    unreadable,
+)
+from agent.model.retry import UNREADABLE_TRIES
+from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
+from transcripts.masking import mask
+
+from .chat_request import CHAT_NAMES, encode_chat_request
+from .chat_stream import ChunkReader
+
+log = logging.getLogger(__name__)
+OPENAI_URL = "https://api.openai.com/v1"
+MAX_SUGGESTED_MODELS = 5
+_JSON_HEADERS = {"content-type": "application/json", "accept": "text/event-stream"}
+_NONSENSE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+# Windows of OpenAI's own models, whose endpoint tells none: (prefix of the id, window, most output).
+_OPENAI_MODELS = (
+    ("gpt-4.1", 1_047_576, 32_768),
+    ("gpt-5", 400_000, 128_000),
+    ("gpt-4o", 128_000, 16_384),
+    ("o3", 200_000, 100_000),
+    ("o4", 200_000, 100_000),
+)
+
+
+@dataclass(slots=True)
+class ChatCompletionsModel:
+    """One client and its connections; implements model_port.Model.
+
+    base_url  what "/chat/completions" is put behind; a URL without a path means its "/v1"
+    stall     seconds without a byte before an attempt is given up; None chooses by the server
+    silence   seconds without content, whatever bytes come
+    """
+
+    base_url: str = OPENAI_URL
+    key: str | None = None
+    stall: float | None = None
+    silence: float = SILENCE_TIMEOUT_S
+    headers: Mapping[str, str] = field(default_factory=dict)
+    catalog: ModelCatalog = field(default_factory=lambda: ModelCatalog(""))
+    client: Any = field(default=None, repr=False)
+    http: Any = field(default=None, repr=False)
+
+    @property
+    def server(self) -> str:
+        url = self.base_url.rstrip("/")
+        return url if urlsplit(url).path else f"{url}/v1"
+
+    @property
+    def official(self) -> bool:
+        return self.server == OPENAI_URL
+
+    def connect(self) -> None:
+        """Import the HTTP client and make one (150 ms the first time). Raises AuthenticationError."""
+        if self.client is not None:
+            return
+        if self.official and not self.key:
+            raise AuthenticationError("no credentials: set OPENAI_API_KEY, or try --offline")
+        import httpx2  # 150 ms: not before the prompt stands
+
+        self.http = httpx2
+        self.silence = max(self.silence, self.stall or 0.0)
+        self.stall = self.stall or (STALL_TIMEOUT_S if self.official else LOCAL_STALL_TIMEOUT_S)
+        bearer = {"authorization": f"Bearer {self.key}"} if self.key else {}
+        self.client = httpx2.AsyncClient(
+            headers={**bearer, **self.headers},
+            timeout=httpx2.Timeout(self.stall, connect=CONNECT_TIMEOUT_S),
+            follow_redirects=False,
+            event_hooks={"response": [partial(refuse_failures, httpx2.HTTPError)]},
+        )
+
+    async def close(self) -> None:
+        if self.client is not None:
+            await self.client.aclose()
+
+    async def stream(self, request: ModelRequest, reply: IncomingReply, emit: Emit) -> None:
+        """See model_port.Model."""
+        self.connect()
+        body = encode_chat_request(request, self.official)
+        url = f"{self.server}/chat/completions"
+        with _failures_mapped(self):
+            try:
+                await self._post(url, body, reply, emit)
+            except (self.http.HTTPError, self.http.StreamError, OSError):
+                if reply.stop is None:
+                    raise
+                reply.complete = not reply.pending  # only the end of the connection is missing
+                log.info("the connection did not end well", exc_info=True)
+
+    async def _post(self, url: str, body: bytes, reply: IncomingReply, emit: Emit) -> None:
+        async with asyncio.timeout(self.silence) as limit:
+            async with self.client.stream("POST", url, content=body, headers=_JSON_HEADERS) as response:
+                reply.request_id = response.headers.get("x-request-id", "")
+                await self._read(response, reply, emit, limit)
+
+    def known_facts(self, model: str) -> ModelFacts:
+        """OpenAI's models by their names; of others nothing is known but that thinking is not bound."""
+        name = model.rpartition("/")[2]
+        for prefix, window, most in _OPENAI_MODELS:
+            if name.startswith(prefix):
+                return ModelFacts(model, window, most, binds=False, effort=True)
+        return ModelFacts(model, binds=False, effort=True, known=False)
+
+    async def describe(self, model: str) -> ModelFacts:
+        """See model_port.Model; asks which models there are. "" means the only one."""
+        self.connect()
+        with _failures_mapped(self):
+            answer = await self._get(f"{self.server}/models")
+        listed = answer.get("data") if isinstance(answer, dict) else None
+        entries = [
+            each for each in listed or () if isinstance(each, dict) and isinstance(each.get("id"), str)
+        ]
+        return facts_from_list(self.known_facts(model), entries)
+
+    async def _get(self, url: str) -> Any:
+        async with self.client.stream("GET", url) as response:
+            answer = [data async for _, data in whole_json(EventStream(response.aiter_bytes()))]
+        return json.loads(answer[0])
+
+    async def _read(self, response: Any, reply: IncomingReply, emit: Emit, limit: asyncio.Timeout) -> None:
+        """Fill the reply until the stream is over. Only content extends the time limit."""
+        now, reader = asyncio.get_running_loop().time, ChunkReader(reply)
+        stream = EventStream(response.aiter_bytes())
+        content = response.headers.get("content-type", "no content type")
+        events = whole_json(stream) if content.startswith("application/json") else stream.events()
+        async for name, data in events:
+            if data.strip() == "[DONE]":
+                reader.end()
+                await drain(events, (self.http.HTTPError, self.http.StreamError, OSError))
+                return
+            chunk = parse_event(name, data)
+            if chunk["type"] == "error":
+                names = replace(CHAT_NAMES, place=mask(self.server))
+                raise map_error(200, data, {}, time.time(), names)
+            if chunk["type"] != "ping":
+                limit.reschedule(now() + self.silence)
+                for event in _fed(reader, chunk, data):
+                    emit(event)
+        if not reply.started:
+            said = quote(stream.beginning.decode("utf-8", "replace"))
+            raise TransientError(f"no reply, but {quote(content, 60)}: {said}", tries=UNREADABLE_TRIES)
+        reader.end()
+
+
+def facts_from_list(known: ModelFacts, entries: list[dict[str, Any]]) -> ModelFacts:
+    """What the list of a server's models says of one, on top of what is known; of the only one for an id "".
+
+    Raises ModelNotFound where there is none such. A gateway lists patterns, some models have variants.
+    """
+    ids = [str(entry["id"]) for entry in entries]
+    if known.id and (not ids or any("*" in each for each in ids)):
+        return known
+    wanted = {known.id, known.id.partition(":")[0], f"{known.id}:latest"} if known.id else set(ids)
+    found = [entry for entry in entries if entry["id"] in wanted]
+    if not found or (not known.id and len(found) > 1):
+        some = ", ".join(sorted(ids)[:MAX_SUGGESTED_MODELS]) or "none"
+        which = f"there is no model {known.id!r}" if known.id else "name a model by --model or OPENAI_MODEL"
+        more = " and others" if len(ids) > MAX_SUGGESTED_MODELS else ""
+        raise ModelNotFound(f"{which}; the server has {some}{more}")
+    return replace(known, id=known.id or str(found[0]["id"]), known=True)
+
+
+def _fed(reader: ChunkReader, chunk: Mapping[str, Any], data: str) -> list[Event]:
+    try:
+        return list(reader.feed(chunk))
+    except _NONSENSE as error:
+        raise unreadable(error, data) from error
+
+
+@contextmanager
+def _failures_mapped(model: ChatCompletionsModel) -> Iterator[None]:
+    """Turn what the client raises into a ModelError."""
+    http, place = model.http, mask(model.server)
+    try:
+        yield
+    except ModelError:
+        raise
+    except AnswerRefused as refused:
+        raise map_error(refused.status, refused.body, refused.headers, time.time(), CHAT_NAMES) from refused
+    except TimeoutError as error:
+        told = f"the server sent signs of life, but no content for {model.silence:.0f} s"
+        raise TransientError(told) from error
+    except (http.ConnectError, http.ProxyError, http.UnsupportedProtocol, http.InvalidURL) as error:
+        raise map_connection_error(place, urlsplit(model.server).hostname or "", error) from error
+    except (http.HTTPError, http.StreamError, OSError, *_NONSENSE) as error:
+        log.info("no answer: %r", error, exc_info=True)
+        raise map_transport_error(error, http, place, model.stall) from error

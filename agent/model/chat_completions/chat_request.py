@@ -1,0 +1,133 @@
+"""Encode a request for chat completions, as OpenAI and many servers take them. Pure.
+
+The same request gives the same bytes; messages are encoded once and kept. Reasoning goes back in the field
+that it came in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agent.errors import Feature
+from agent.model.error_mapping import ServerNames
+from agent.model_port import ModelRequest, RequestSettings
+from transcripts.messages import (
+    UNSIGNED,
+    Block,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from transcripts.view import Message, to_json_bytes
+
+CHAT_FORMAT = "chat completions"  # the key of what `Message.encoded` keeps for this adapter
+DEFAULT_REASONING_FIELD = "reasoning_content"
+SEE_BELOW = "(the image is in the next message)"
+CHAT_NAMES = ServerNames(
+    {
+        r"\breasoning_effort\b": "effort",
+        r"\bstream_options\b": "usage in streams",
+        r"\bmax_tokens\b.{0,80}\bmax_completion_tokens\b": "max_tokens",
+        r"\breasoning_content\b.{0,60}\b(?:missing|required|must be)\b": "reasoning gaps",
+        r"\breasoning(?:_content)?\b": "unsigned thinking",
+    },
+    key="OPENAI_API_KEY",
+    url="OPENAI_BASE_URL",
+)
+_REASONING_FEATURES: tuple[Feature, ...] = ("unsigned thinking", "reasoning gaps")
+
+
+def encode_chat_request(request: ModelRequest, official: bool) -> bytes:
+    """The body of a streamed request. `official`: for OpenAI itself, which names the output limit anew.
+
+    Cache marks, eager inputs and the wish to think have no fields here, and are left out.
+    """
+    settings = request.settings
+    rejected = settings.rejected & set(_REASONING_FEATURES)
+    form = " ".join((CHAT_FORMAT, *sorted(rejected)))
+    pieces = []
+    if settings.system:
+        pieces.append(to_json_bytes({"role": "system", "content": "\n\n".join(settings.system)}))
+    for message in request.messages:
+        if form not in message.encoded:
+            made = (to_json_bytes(each) for each in _encode_message(message, rejected))
+            message.encoded[form] = b",".join(made)
+        pieces.append(message.encoded[form])
+    if request.instruction:
+        pieces.append(to_json_bytes({"role": "user", "content": request.instruction}))
+    head = to_json_bytes(_head(settings, official))
+    return b'%b,"messages":[%b]}' % (head[:-1], b",".join(filter(None, pieces)))
+
+
+def _head(settings: RequestSettings, official: bool) -> dict[str, Any]:
+    limit = "max_completion_tokens" if official or "max_tokens" in settings.rejected else "max_tokens"
+    head: dict[str, Any] = {"model": settings.model, limit: settings.max_tokens, "stream": True}
+    if "usage in streams" not in settings.rejected:
+        head["stream_options"] = {"include_usage": True}
+    if settings.tools:
+        head["tools"] = [{"type": "function", "function": _function(tool)} for tool in settings.tools]
+    if settings.effort:
+        head["reasoning_effort"] = settings.effort
+    return head
+
+
+def _function(tool: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": tool["name"],
+        "description": tool.get("description", ""),
+        "parameters": tool["input_schema"],
+    }
+
+
+def _encode_message(message: Message, rejected: frozenset[Feature]) -> Iterator[dict[str, Any]]:
+    """One message, or several: each result is a message of its own, and its images follow as the user's."""
+    blocks = [part.block for part in message.parts]
+    if message.role == "assistant":
+        yield from _encode_reply(blocks, rejected)
+        return
+    results = [block for block in blocks if isinstance(block, ToolResultBlock)]
+    for result in results:
+        text = "\n\n".join(part.text for part in result.content if isinstance(part, TextBlock))
+        yield {"role": "tool", "tool_call_id": result.tool_use_id, "content": text or SEE_BELOW}
+    images = [part for result in results for part in result.content if isinstance(part, ImageBlock)]
+    shown = [block for block in (*images, *blocks) if isinstance(block, TextBlock | ImageBlock)]
+    if any(isinstance(block, ImageBlock) for block in shown):
+        yield {"role": "user", "content": [_encode_part(block) for block in shown]}
+    elif shown:  # one text: the templates of some models know no parts
+        yield {"role": "user", "content": "\n\n".join(b.text for b in shown if isinstance(b, TextBlock))}
+
+
+def _encode_reply(blocks: list[Block], rejected: frozenset[Feature]) -> Iterator[dict[str, Any]]:
+    """An assistant's message; none where there is nothing that this format can say."""
+    text = "".join(block.text for block in blocks if isinstance(block, TextBlock))
+    calls = [block for block in blocks if isinstance(block, ToolUseBlock)]
+    if not text and not calls:
+        return
+    reply: dict[str, Any] = {"role": "assistant", "content": text or None}
+    if "unsigned thinking" not in rejected:
+        for block in blocks:
+            if isinstance(block, ThinkingBlock) and (name := block.extra.get(UNSIGNED)):
+                reply[name] = reply.get(name, "") + block.thinking
+    if calls and "reasoning gaps" in rejected:
+        reply.setdefault(DEFAULT_REASONING_FIELD, " ")  # of a reply of another model, or left out since
+    if calls:
+        reply["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _text_of(call)}}
+            for call in calls
+        ]
+    yield reply
+
+
+def _text_of(call: ToolUseBlock) -> str:
+    """The arguments as JSON, also where they came as something else: servers parse them for templates."""
+    return json.dumps(dict(call.input), ensure_ascii=False)
+
+
+def _encode_part(block: TextBlock | ImageBlock) -> dict[str, Any]:
+    if isinstance(block, TextBlock):
+        return {"type": "text", "text": block.text}
+    return {"type": "image_url", "image_url": {"url": f"data:{block.media_type};base64,{block.data}"}}

@@ -1,0 +1,183 @@
+"""Build one reply from the chunks of a chat completion: texts, reasoning and calls, whole or in pieces.
+
+Servers differ in small things: calls come interleaved or without an index, arguments as an object, reasoning
+under one of two names, usage in the last chunk, in each or in a choice, and some send no [DONE].
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from agent.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
+from agent.model.answer_reader import (
+    MAX_BLOCKS,
+    MAX_CALL_NAME_CHARS,
+    MAX_REPLY_CHARS,
+    MAX_REPLY_LABEL_CHARS,
+    MAX_USAGE_TOKENS,
+    check_shape,
+    parsed_input,
+    too_large,
+)
+from agent.model_port import IncomingReply, PendingBlock
+from transcripts.messages import UNSIGNED, Block, Usage, block_from_json, replace_surrogates_in_json
+
+REASONING_FIELDS = ("reasoning_content", "reasoning")  # DeepSeek, Kimi, llama.cpp; OpenRouter, vLLM, Groq
+_STOPS = {
+    "stop": "end_turn",
+    "eos": "end_turn",
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+    "length": "max_tokens",
+    "model_length": "model_context_window_exceeded",
+    "content_filter": "refusal",
+}
+
+
+@dataclass(slots=True)
+class _ChatBlock(PendingBlock):
+    """With the id and name of a call, the field that reasoning came in, and the size of its text so far."""
+
+    id: str = ""
+    name: str = ""
+    size: int = 0
+
+
+@dataclass(slots=True)
+class ChunkReader:
+    """Fills `reply`. Blocks are numbered in order of arrival; calls stay open until the reason to stop."""
+
+    reply: IncomingReply
+    _open: dict[int, _ChatBlock] = field(default_factory=dict)
+    _calls: dict[Any, _ChatBlock] = field(default_factory=dict)  # by the index or id that servers give
+    _begun: int = 0
+    _size: int = 0
+
+    def feed(self, chunk: Mapping[str, Any]) -> Iterator[Event]:
+        """Take in one chunk, or a whole completion; yields what a watcher should see of it.
+
+        Raises KeyError, TypeError, ValueError or AttributeError where it makes no sense, RequestRejected for
+        a reply that is too large.
+        """
+        self.reply.model = str(chunk.get("model") or self.reply.model or "unknown")[:MAX_REPLY_LABEL_CHARS]
+        self.reply.request_id = str(chunk.get("id") or self.reply.request_id)[:MAX_REPLY_LABEL_CHARS]
+        self._count(chunk.get("usage"))
+        for choice in (chunk.get("choices") or ())[:1]:
+            self._count(choice.get("usage"))
+            yield from self._take(choice.get("delta") or choice.get("message") or {})
+            if reason := choice.get("finish_reason"):
+                self._finish()
+                said = str(reason)[:MAX_REPLY_LABEL_CHARS]
+                self.reply.stop = _STOPS.get(said, said)
+
+    def end(self) -> None:
+        """The stream is over: the reply is whole where a reason to stop was given."""
+        self.reply.complete = self.reply.stop is not None and not self._open
+
+    def _take(self, delta: Mapping[str, Any]) -> Iterator[Event]:
+        for name in REASONING_FIELDS:
+            if isinstance(thought := delta.get(name), str) and thought:
+                self._extend("thinking", thought, name)
+                yield ThinkingDelta(thought)
+                break
+        for kind, text in _texts(delta):
+            self._extend(kind, text, REASONING_FIELDS[0] if kind == "thinking" else "")
+            yield ThinkingDelta(text) if kind == "thinking" else TextDelta(text)
+        for call in delta.get("tool_calls") or ():
+            yield self._take_call(call)
+
+    def _extend(self, kind: Literal["text", "thinking"], text: str, name: str) -> None:
+        """Add to the newest block where it is of that kind, else begin one."""
+        newest = next(reversed(self._open.values()), None)
+        if newest is None or newest.kind != kind:
+            if not self._calls:
+                self._finish()
+            newest = self._begin(_ChatBlock(kind, name=name))
+        self._grow(newest, text)
+
+    def _take_call(self, piece: Mapping[str, Any]) -> Event:
+        function = piece.get("function") or {}
+        key = piece.get("index", piece.get("id"))
+        if key is None and not piece.get("id") and not function.get("name") and self._calls:
+            key = next(reversed(self._calls))  # a server without indices goes on with the newest call
+        call = self._calls.get(key) if key is not None else None
+        if call is None or (piece.get("id") and call.id and piece["id"] != call.id):
+            if not self._calls:
+                self._finish()
+            call = self._begin(_ChatBlock("tool input"))
+            self._calls[key if key is not None else f"call {self._begun}"] = call
+        call.id = call.id or str(piece.get("id") or "")
+        call.name = call.name or str(function.get("name") or "")
+        if max(len(call.id), len(call.name)) > MAX_CALL_NAME_CHARS:
+            raise ValueError(f"the name or id of a call has more than {MAX_CALL_NAME_CHARS} characters")
+        given = function.get("arguments")
+        if isinstance(given, dict):
+            check_shape(given)
+        self._grow(call, json.dumps(given) if isinstance(given, dict) else str(given or ""))
+        return ToolCallDelta(call.name, call.size)
+
+    def _begin(self, block: _ChatBlock) -> _ChatBlock:
+        if self._begun >= MAX_BLOCKS:
+            raise too_large(f"more than {MAX_BLOCKS:,} blocks")
+        self._open[self._begun] = self.reply.pending[self._begun] = block
+        self._begun += 1
+        return block
+
+    def _grow(self, block: _ChatBlock, text: str) -> None:
+        self._size += len(text)
+        if self._size > MAX_REPLY_CHARS:
+            raise too_large(f"more than {MAX_REPLY_CHARS:,} characters")
+        block.pieces.append(text)
+        block.size += len(text)
+
+    def _finish(self) -> None:
+        for number, block in self._open.items():
+            self.reply.blocks.append(_finished(block, number))
+        self._open.clear()
+        self._calls.clear()
+        self.reply.pending.clear()
+
+    def _count(self, usage: Any) -> None:
+        """Later figures replace earlier ones; absent ones and nonsense change none."""
+        if not isinstance(usage, dict):
+            return
+        prompt, output = _figure(usage, "prompt_tokens"), _figure(usage, "completion_tokens")
+        details = usage.get("prompt_tokens_details")
+        cached = _figure(details, "cached_tokens") or _figure(usage, "prompt_cache_hit_tokens")
+        cached = min(prompt, cached or _figure(usage, "cached_tokens"))
+        written = min(prompt - cached, _figure(details, "cache_write_tokens"))
+        if prompt or output:
+            self.reply.usage = Usage(prompt - cached - written, output, cached, written)
+
+
+def _texts(delta: Mapping[str, Any]) -> Iterator[tuple[Literal["text", "thinking"], str]]:
+    """The texts of a delta: its content, which may be a list of parts, or the words of a refusal."""
+    content = delta.get("content") or delta.get("refusal")
+    if isinstance(content, str):
+        yield "text", content
+    for part in content if isinstance(content, list) else ():
+        if part.get("type") == "thinking":
+            yield "thinking", "".join(str(inner.get("text", "")) for inner in part.get("thinking") or ())
+        elif isinstance(text := part.get("text"), str) and text:
+            yield "text", text
+
+
+def _figure(usage: Any, name: str) -> int:
+    count = usage.get(name) if isinstance(usage, dict) else None
+    return int(count) if isinstance(count, int | float) and 0 <= count <= MAX_USAGE_TOKENS else 0
+
+
+def _finished(block: _ChatBlock, number: int) -> Block:
+    raw: dict[str, Any]
+    match block.kind:
+        case "tool input":
+            raw = {"type": "tool_use", "id": block.id or f"call_{number}", "name": block.name}
+            raw["input"] = parsed_input(block.text)
+        case "thinking":
+            raw = {"type": "thinking", "thinking": block.text, "signature": "", UNSIGNED: block.name}
+        case _:
+            raw = {"type": "text", "text": block.text}
+    return block_from_json(replace_surrogates_in_json(raw))
