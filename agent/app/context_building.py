@@ -28,7 +28,8 @@ from transcripts.view import PartKind, to_json_bytes
 
 from .composition import Services
 from .hooks import CommandHooks
-from .setup import RunSetup, home_of, permission_store
+from .permission_loading import home_of, permission_store
+from .setup import RunSetup
 
 
 def build_context(services: Services, session: Session) -> TurnContext:

@@ -1,27 +1,19 @@
-"""What the program was started with: command line, settings, folder, environment, clock; and its rules."""
+"""What the program was started with: command line, settings, folder, environment, clock."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent.errors import ConfigError
-from agent.permissions.permission_store import (
-    PermissionStore,
-    permissions_path,
-    stored_places,
-    stored_rules,
-)
-from agent.permissions.rule_syntax import Rule, parse_rules
-from agent.permissions.rules import Mode, PermissionRules
-from agent.permissions.sandbox_settings import SandboxSettings, with_entries
+from agent.permissions.rules import Mode
+from agent.permissions.sandbox_settings import SandboxSettings
 from agent.ports import Clock, SystemClock
 from compact.settings import CompactSettings, settings_from
-from tools.env_filter import filter_environment
 from transcripts.masking import SecretMasks
 from transcripts.secret_forms import secret_values
 
@@ -80,28 +72,3 @@ class RunSetup:
             return settings_from(values)
         except ValueError as error:
             raise ConfigError(str(error)) from error
-
-
-def permission_store(setup: RunSetup) -> PermissionStore:
-    """The permission mode and rules to begin with; what was allowed for good is read as it is now."""
-    from agent.permissions.surroundings import ProjectSurroundings  # brings pydantic: 80 ms before the prompt
-
-    options, config = setup.options, setup.config
-    path = permissions_path(config.user_dir, setup.folder)
-    configured = [rule for rule in config.allow if rule.origin != str(path)]
-    allow = (*configured, *stored_rules(path), *_from_flag("--allowedTools", options.allowed_tools))
-    deny = (*config.deny, *_from_flag("--disallowedTools", options.disallowed_tools))
-    environ = filter_environment(setup.environ, config.pass_env)
-    reading = ProjectSurroundings(str(setup.folder), environ)
-    folder, home = str(setup.folder), str(home_of(setup.environ))
-    rules = PermissionRules(setup.mode, allow, deny, folder, home, reading=reading)
-    return PermissionStore(rules, path, sandbox=with_entries(setup.sandbox, stored_places(path)))
-
-
-def home_of(environ: Mapping[str, str]) -> Path:
-    """The person's home, a real path."""
-    return Path(environ.get("HOME") or Path.home()).resolve()
-
-
-def _from_flag(flag: str, texts: Sequence[str]) -> list[Rule]:
-    return [dataclasses.replace(rule, origin=flag) for text in texts for rule in parse_rules(text)]

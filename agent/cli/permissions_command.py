@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, BinaryIO
 
-from agent.app.setup import permission_store
+from agent.app.permission_loading import permission_store
 from agent.errors import UsageError
 from agent.permissions.rules import PermissionRules, Verdict, judge_call, reason_of
 from tools.base import ToolError

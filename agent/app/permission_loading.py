@@ -1,0 +1,44 @@
+"""Load the permission mode, the rules and the wall's settings that a session begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from agent.permissions.permission_store import (
+    PermissionStore,
+    permissions_path,
+    stored_places,
+    stored_rules,
+)
+from agent.permissions.rule_syntax import Rule, parse_rules
+from agent.permissions.rules import PermissionRules
+from agent.permissions.sandbox_settings import with_entries
+from agent.permissions.surroundings import ProjectSurroundings
+from tools.env_filter import filter_environment
+
+from .setup import RunSetup
+
+
+def permission_store(setup: RunSetup) -> PermissionStore:
+    """The permission mode and rules to begin with; what was allowed for good is read as it is now."""
+    options, config = setup.options, setup.config
+    path = permissions_path(config.user_dir, setup.folder)
+    configured = [rule for rule in config.allow if rule.origin != str(path)]
+    allow = (*configured, *stored_rules(path), *_from_flag("--allowedTools", options.allowed_tools))
+    deny = (*config.deny, *_from_flag("--disallowedTools", options.disallowed_tools))
+    environ = filter_environment(setup.environ, config.pass_env)
+    reading = ProjectSurroundings(str(setup.folder), environ)
+    folder, home = str(setup.folder), str(home_of(setup.environ))
+    rules = PermissionRules(setup.mode, allow, deny, folder, home, reading=reading)
+    return PermissionStore(rules, path, sandbox=with_entries(setup.sandbox, stored_places(path)))
+
+
+def home_of(environ: Mapping[str, str]) -> Path:
+    """The person's home, a real path."""
+    return Path(environ.get("HOME") or Path.home()).resolve()
+
+
+def _from_flag(flag: str, texts: Sequence[str]) -> list[Rule]:
+    return [replace(rule, origin=flag) for text in texts for rule in parse_rules(text)]
