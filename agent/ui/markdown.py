@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterator
 from typing import ClassVar
 
 from markdown_it import MarkdownIt
@@ -15,13 +16,15 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.syntax import Syntax
 from rich.table import Table
+from rich.text import Text
 from rich.theme import Theme as RichTheme
 from wcwidth import strip_sequences
 
 from tools.text_encoding import word_set
 
-from .terminal_text import Theme, clip_painted, escape_prose, wrap
+from .terminal_text import Theme, escape_prose, wrap, wrap_painted
 
+MIN_TABLE_COLUMN = 10  # cells, with the gap; in less a table shows its rows one below the other
 MIN_LAYOUT_COLUMNS = 12  # below that text is only wrapped
 MAX_LAYOUT_CHARS = 60_000  # the same beyond that: rich takes up to 2 s for as much
 # Code beyond these limits, or in another language, has no colours: some lexers take time without end for text
@@ -61,8 +64,9 @@ def draw_markdown(text: str, columns: int, theme: Theme) -> str:
     document = _Document("", hyperlinks=False)
     # like rich's own, but HTML is text: the tags that a model writes about must not vanish
     document.parsed = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).parse(safe)
-    # rich counts joined emoji as one: a line that is too wide for other terminals is cut
-    return "\n".join(clip_painted(line, columns) for line in _draw(document, columns, theme))
+    # rich counts joined emoji as one: a line that is too wide for other terminals is wrapped again
+    lines = _draw(document, columns, theme)
+    return "\n".join(row for line in lines for row in wrap_painted(line, columns))
 
 
 def _draw(body: RenderableType, columns: int, theme: Theme) -> list[str]:
@@ -100,20 +104,27 @@ def _lexer(language: str, code: str) -> str:
 
 
 class _BareCode(CodeBlock):
-    """A code block without a background, indented by two, so that it can be copied."""
+    """A code block without a background, indented by two, so that it can be copied.
+
+    Its lines are wrapped here: rich loses parts of joined emoji when it wraps them.
+    """
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = str(self.text).rstrip("\n")
-        yield Padding(
-            Syntax(
-                code,
-                _lexer(self.lexer_name, code),
-                theme="ansi_dark",
-                background_color="default",
-                word_wrap=True,
-            ),
-            (0, 0, 0, 2),
-        )
+        syntax = Syntax(code, _lexer(self.lexer_name, code), theme="ansi_dark", background_color="default")
+        drawn = syntax.highlight(code)
+        drawn.rstrip()
+        rows = [row for line in drawn.split("\n") for row in _rows_of(line, options.max_width - 2)]
+        yield Padding(Text("\n", no_wrap=True, overflow="ignore").join(rows), (0, 0, 0, 2))
+
+
+def _rows_of(line: Text, room: int) -> Iterator[Text]:
+    """The rows of a line of code."""
+    plain, at = line.plain, 0
+    for row in wrap(plain, room):
+        first = plain.index(row, at)
+        at = first + len(row)
+        yield line[first:at] if row else Text()
 
 
 class _Item(ListItem):
@@ -133,19 +144,36 @@ class _Item(ListItem):
 
 
 class _OpenTable(TableElement):
-    """A table with rules between its columns only."""
+    """A table with rules between its columns only; where it is too narrow for them, its rows one by one."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        headings = self.header.row.cells if self.header is not None and self.header.row is not None else []
+        rows = (
+            [[cell.content for cell in row.cells] for row in self.body.rows] if self.body is not None else []
+        )
+        if options.max_width < len(headings) * MIN_TABLE_COLUMN:
+            yield _stacked([cell.content for cell in headings], rows)
+            return
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
-        if self.header is not None and self.header.row is not None:
-            for cell in self.header.row.cells:
-                heading = cell.content.copy()
-                heading.stylize("bold")
-                table.add_column(heading, justify=cell.justify, overflow="fold")
-        if self.body is not None:
-            for row in self.body.rows:
-                table.add_row(*(cell.content for cell in row.cells))
+        for cell in headings:
+            heading = cell.content.copy()
+            heading.stylize("bold")
+            table.add_column(heading, justify=cell.justify, overflow="fold")
+        for row in rows:
+            table.add_row(*row)
         yield table
+
+
+def _stacked(headings: list[Text], rows: list[list[Text]]) -> Text:
+    """Each cell on a line of its own behind its heading, a blank line between rows."""
+    lines = []
+    for row in rows:
+        lines += [
+            Text.assemble((heading.plain, "bold"), ": ", cell)
+            for heading, cell in zip(headings, row, strict=False)
+        ]
+        lines.append(Text())
+    return Text("\n").join(lines[:-1] or [Text(heading.plain, "bold") for heading in headings])
 
 
 class _Document(Markdown):

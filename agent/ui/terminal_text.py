@@ -23,6 +23,11 @@ _CONTROL_CHARS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufdd0-\uf
 _VISIBLE_FORMAT_CHARS = "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
 _UNSAFE_CHARS = re.compile(f"[{_CONTROL_CHARS}{_VISIBLE_FORMAT_CHARS}{INVISIBLE}]")
 _UNSAFE_PROSE = re.compile(f"(?![{JOINERS}]){_UNSAFE_CHARS.pattern}")
+# The flags of England, Scotland and Wales, whose letters are characters that nothing shows.
+_TAG_FLAGS = re.compile(
+    "(\U0001f3f4\U000e0067\U000e0062"
+    "(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074|\U000e0077\U000e006c\U000e0073)\U000e007f)"
+)
 _EMOJI_SELECTOR = "\ufe0f"  # may make the character before it one cell wider
 _SGR_CODES = re.compile(r"(\x1b\[[0-9;]*m)")
 
@@ -82,7 +87,10 @@ def escape_strict(text: str) -> str:
 
 def escape_prose(text: str) -> str:
     """Like `escape_strict`, but the joiners, direction marks and selectors of scripts and emoji stay."""
-    return _UNSAFE_PROSE.sub(_name_of, text)
+    if "\U0001f3f4" not in text:
+        return _UNSAFE_PROSE.sub(_name_of, text)
+    pieces = _TAG_FLAGS.split(text)
+    return "".join(piece if at % 2 else _UNSAFE_PROSE.sub(_name_of, piece) for at, piece in enumerate(pieces))
 
 
 def one_line(text: str) -> str:
@@ -149,6 +157,39 @@ def wrap(text: str, room: int) -> list[str]:
     """Lines of at most `room` cells, broken at spaces where that is possible. Tabs count as four."""
     lines = text.expandtabs(4).split("\n")
     return [row for line in lines for row in _wrap_line(line, max(room, 2))]
+
+
+def wrap_painted(line: str, room: int) -> list[str]:
+    """Rows of at most `room` cells of a line with SGR codes, each with the codes that hold in it.
+
+    Rows after the first are indented like the line.
+    """
+    if painted_width(line) <= room:
+        return [line]
+    plain = strip_sequences(line)
+    blank = plain[: len(plain) - len(plain.lstrip(" "))]
+    blank = blank if len(blank) * 2 <= room else ""
+    rows = wrap(plain[len(blank) :], room - len(blank))
+    return [blank + row for row in _painted_like(line, len(blank), rows)]
+
+
+def _painted_like(line: str, start: int, rows: Sequence[str]) -> list[str]:
+    """The rows, which are pieces of the line's text from `start` on, with the line's codes."""
+    plain = strip_sequences(line)
+    codes, pieces, at = "", [], 0  # the code that holds at each character
+    for piece in _SGR_CODES.split(line):
+        if piece.startswith("\x1b"):
+            codes = "" if piece in ("\x1b[0m", "\x1b[m") else codes + piece
+        elif piece:
+            pieces.append((at, at + len(piece), codes))
+            at += len(piece)
+    painted, at = [], start
+    for row in rows:
+        first = plain.index(row, at)
+        at = first + len(row)
+        cuts = ((held, plain[max(first, begin) : min(at, end)]) for begin, end, held in pieces)
+        painted.append("".join(f"{held}{text}\x1b[0m" if held else text for held, text in cuts if text))
+    return painted
 
 
 def longest_end(text: str, room: int) -> str:
