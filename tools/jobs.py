@@ -381,8 +381,10 @@ def refusal_in(
 ) -> WallRefusal | None:
     """What the wall refused to a command that failed, judged by its output; it ran since then."""
     output = spool.tail(MAX_SCANNED_CHARS).decode("utf-8", "replace")
-    hosts = runner.refused_hosts(since)
-    return find_refusal(WalledRun(line, runner.context.cwd, output, profile, runner.scratch, hosts))
+    hosts, supervisor = runner.refused_hosts(since), runner._supervisor
+    loopback = supervisor is None or supervisor.wall == "namespaces"
+    cwd = runner.context.cwd
+    return find_refusal(WalledRun(line, cwd, output, profile, runner.scratch, hosts, loopback))
 
 
 def announcement(job: BackgroundJob, context: ToolContext) -> str:

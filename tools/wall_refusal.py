@@ -63,10 +63,11 @@ _LOCAL_HOST = re.compile(r"localhost(?:\.localdomain)?|127\.[\d.]+|0\.0\.0\.0", 
 class WalledRun:
     """A command that ran within the wall and failed.
 
-    line     its command line, run in the folder `cwd`
-    output   the end of what it wrote
-    private  where its temporary files may be written
-    hosts    those that the network proxy refused meanwhile
+    line      its command line, run in the folder `cwd`
+    output    the end of what it wrote
+    private   where its temporary files may be written
+    hosts     those that the network proxy refused meanwhile
+    loopback  whether it has a loopback interface, so that the wall is not why localhost is not reached
     """
 
     line: str
@@ -75,6 +76,7 @@ class WalledRun:
     profile: WallProfile
     private: Path | None = None
     hosts: Sequence[str] = ()
+    loopback: bool = True
 
 
 def find_refusal(run: WalledRun) -> WallRefusal | None:
@@ -176,7 +178,7 @@ def _refused_host(run: WalledRun, lines: Sequence[str]) -> WallRefusal | None:
         return None
     above = lines[max(0, found[0] - _LINES_BEFORE) : found[0]]
     hosts = [host for text in (message, *reversed(above), run.line) for host in _named_hosts(text)]
-    if hosts and _LOCAL_HOST.fullmatch(hosts[0]):
+    if hosts and _LOCAL_HOST.fullmatch(hosts[0]) and run.loopback:
         return None
     return WallRefusal("reach", hosts[0].lower() if hosts else NO_HOST, _program(message, run.line))
 

@@ -67,7 +67,8 @@ def _change(wall: SessionWall, verb: str, rest: str = "") -> str:
         store.sandbox = with_entries(store.sandbox, sandbox_entries({"project": rest}))
     elif verb == "reach" and rest:
         store.allow_always(*parse_rules(f"{REACHING}({rest})"))
-        return f"Commands may reach {rest} in this project from now on. It can be sent anything"
+        told = f"Commands may reach {rest} in this project from now on. It can be sent anything"
+        return told if wall.has_network else f"{told}, where the wall has a network: here it has none"
     elif verb in ("write", "read") and rest:
         place = _place(wall, rest)
         sandbox_entries({verb: [place]})
@@ -113,7 +114,8 @@ def _sandbox_lines(wall: SessionWall) -> Iterator[str]:
     also = ", ".join(short_path(place, folder) for place in sandbox.read)
     secrets = _named(hidden, folder) or "secrets"
     yield f"read     all but {secrets}{f'; also {also}' if also else ''}"
-    yield f"hosts    {', '.join(wall.hosts()) or 'none'}"
+    hosts = ", ".join(wall.hosts()) or "none"
+    yield f"hosts    {hosts if wall.has_network else 'none: this wall leaves commands no network'}"
 
 
 def _protected(profile: WallProfile) -> str:

@@ -81,6 +81,8 @@ class Leaving:
     def _question(self, refusal: WallRefusal) -> tuple[PermissionQuestion, Passage | None]:
         call, wall = self.call, self.context.wall
         passage = passage_for(refusal, wall.profile(), wall.home) if wall is not None else None
+        if passage is not None and passage.action == "reach" and wall is not None and not wall.has_network:
+            passage = None  # no rule opens a network where the wall has none
         folder = str(self.context.tool_context.folder)
         rule = opening_rule(call.access[0].target)
         reaching = passage is not None and passage.action == "reach"

@@ -63,6 +63,11 @@ class SessionWall:
             return LEVEL_NAMES[self.level]
         return f"none: {self.why}" if self.why else "not known yet"
 
+    @property
+    def has_network(self) -> bool:
+        """Whether the wall can let single hosts through; Landlock's leaves commands no network at all."""
+        return self.level in ("namespaces", "sandbox-exec")
+
     async def warm(self) -> None:
         """Know whether there is a wall, and what to tell the model. Takes 0.05 s the first time.
 
@@ -80,7 +85,7 @@ class SessionWall:
         """Have the wall as mode, rules and settings want it now. To be awaited before a command is judged."""
         async with self._settling:
             await self._raise()
-            if self.level != "none" and await self._open_network():
+            if self.has_network and await self._open_network():
                 await self._raise()
 
     def profile(self) -> WallProfile:

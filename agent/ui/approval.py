@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from agent.ports import Allow, Deny, PermissionQuestion
@@ -29,6 +29,8 @@ from .terminal_text import (
 LISTEN_DELAY_S = 0.6  # without a key, before keys are answers: slower than people type
 MIN_BODY_ROWS = 3
 MIN_ROWS_WITH_AIR = 14  # blank lines around what is asked for
+Answer = tuple[str, str, Allow | None]  # its letter, what it says, what it means
+NO: Answer = ("n", "No, and tell why", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,34 +154,34 @@ class ApprovalDialog:
 
 
 def approval_choices(question: PermissionQuestion) -> tuple[ApprovalChoice, ...]:
-    """The answers to a question. Digits keep their meaning where some are missing."""
-    no = ApprovalChoice("n", "3", "No, and tell why", None)
-    if question.refused:
-        return _leaving_choices(question, no)
-    once = ApprovalChoice("y", "1", "Yes, this once", Allow("once"))
-    if question.prefix is None and any(access.kind == "run" for access in question.access):
-        return once, no
-    if question.prefix is None:
-        special = any(access.outside or access.protected for access in question.access)
-        text = f"Yes, {'this place' if special else f'all of {one_line(question.tool)}'} in this session"
-        return once, ApprovalChoice("a", "2", text, Allow("session")), no
-    rule = one_line(question.prefix)
-    session = ApprovalChoice("a", "2", f"Yes, for this session: {rule}", Allow("session"))
-    always = ApprovalChoice("p", "4", f"Yes, always in this project: {rule}", Allow("always"))
-    return once, session, no, always
+    """The answers to a question, numbered in their order: once, for longer, no, always."""
+    offered = _leaving_answers(question) if question.refused else _call_answers(question)
+    numbered = enumerate(offered, 1)
+    return tuple(ApprovalChoice(letter, str(at), text, answer) for at, (letter, text, answer) in numbered)
 
 
-def _leaving_choices(question: PermissionQuestion, no: ApprovalChoice) -> tuple[ApprovalChoice, ...]:
-    """The answers to the question whether a call may leave the wall."""
-    choices = [ApprovalChoice("y", "1", "Yes, again outside the wall, this once", Allow("once"))]
-    if question.through:
-        text = f"Yes, from now on in this project: {one_line(question.through)}"
-        choices.append(ApprovalChoice("a", "2", text, Allow("through")))
-    choices.append(no)
+def _call_answers(question: PermissionQuestion) -> Iterator[Answer]:
+    """The answers to the question whether a call may be run."""
+    yield "y", "Yes, this once", Allow("once")
     if question.prefix is not None:
-        text = f"Yes, always outside the wall: {one_line(question.prefix)}"
-        choices.append(ApprovalChoice("p", "4", text, Allow("always")))
-    return tuple(choices)
+        yield "a", f"Yes, for this session: {one_line(question.prefix)}", Allow("session")
+    elif not any(access.kind == "run" for access in question.access):
+        special = any(access.outside or access.protected for access in question.access)
+        what = "this place" if special else f"all of {one_line(question.tool)}"
+        yield "a", f"Yes, {what} in this session", Allow("session")
+    yield NO
+    if question.prefix is not None:
+        yield "p", f"Yes, always in this project: {one_line(question.prefix)}", Allow("always")
+
+
+def _leaving_answers(question: PermissionQuestion) -> Iterator[Answer]:
+    """The answers to the question whether a call may leave the wall."""
+    yield "y", "Yes, again outside the wall, this once", Allow("once")
+    if question.through:
+        yield "a", f"Yes, from now on in this project: {one_line(question.through)}", Allow("through")
+    yield NO
+    if question.prefix is not None:
+        yield "p", f"Yes, always outside the wall: {one_line(question.prefix)}", Allow("always")
 
 
 def question_head(question: PermissionQuestion) -> str:

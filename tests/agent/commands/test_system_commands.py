@@ -234,5 +234,10 @@ def test_without_a_network_of_its_own_publish_says_what_becomes_of_ports(
 
     async def work(run: ControllerRun) -> None:
         assert told in await run.do("/publish 8000")
+        if level == "landlock":
+            assert "where the wall has a network: here it has none" in await run.do(
+                "/sandbox reach a.example"
+            )
+            assert "hosts    none: this wall leaves commands no network" in run.text()
 
     run_controller(tmp_path, work)

@@ -57,6 +57,7 @@ class WalledWorld:
 
     folder: Path
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
+    environ: dict[str, str] = field(default_factory=dict)
     before_each: Callable[[], None] = lambda: None
     world: World = field(init=False)
 
@@ -82,7 +83,8 @@ class WalledWorld:
         context.tools = {"bash": TOOL}
         context.settings = replace(context.settings, tools=definitions([TOOL]))
         context.tool_context.journals = self.folder.parent / "state" / "journals"
-        context.tool_context.environ = {"PATH": os.environ["PATH"], "HOME": str(real_home())}
+        home = {"PATH": os.environ["PATH"], "HOME": str(real_home())}
+        context.tool_context.environ = home | self.environ
         store = context.permissions = self.store
         context.checkpoints = Checkpoints(self.folder, "test", lambda: session.folded.last_seq)
         wall = context.wall = SessionWall(context.tool_context, store, real_home())
@@ -193,6 +195,18 @@ def test_a_host_that_the_proxy_refused_is_asked_about_and_kept_as_a_rule(shell: 
     assert question.through == "reach files.example"
     assert stored_rules(shell.granted) == (Rule(REACHING, "files.example"),)
     assert "403" not in (shell.folder / "answer").read_text()
+
+
+def test_where_the_wall_has_no_network_no_host_is_offered(tmp_path: Path) -> None:
+    shell = WalledWorld(tmp_path / "project", environ={"MAKEROOM_NAMESPACE": "off"})
+    fails = "echo 'curl: (6) Could not resolve host: files.example' >&2; exit 6"
+    local = "echo 'fetching http://localhost/: Network is unreachable' >&2; exit 7"
+    shell.run([fails, local], Deny(), Deny())
+    if (wall := shell.world.context.wall) is None or wall.level != "landlock":
+        pytest.skip("the wall here is another one")
+    assert shell.asked == ["walled off: reach files.example (curl)", "walled off: reach localhost (echo)"]
+    assert [question.through for question in shell.world.approver.questions] == ["", ""]
+    assert shell.world.approver.questions[0].prefix == f"open({fails})"
 
 
 def test_each_mode_has_its_wall_before_the_next_command(tmp_path: Path) -> None:

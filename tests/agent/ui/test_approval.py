@@ -203,10 +203,12 @@ def question(**fields):
     return PermissionQuestion(**(given | fields))
 
 
-def test_without_a_prefix_there_is_no_always_and_the_digits_keep_their_meaning():
+def test_without_a_prefix_there_is_no_always_and_the_answers_are_numbered_without_holes():
     found = {choice.letter: choice for choice in approval_choices(question())}
     assert set(found) == {"y", "a", "n"}
     assert found["n"].digit == "3"
+    runs = approval_choices(question(access=(Access("run", "make && ./x"),)))
+    assert [(choice.digit, choice.letter) for choice in runs] == [("1", "y"), ("2", "n")]
     more = approval_choices(question(prefix="git status"))
     assert [(choice.digit, choice.letter) for choice in more] == [
         ("1", "y"),
@@ -252,7 +254,7 @@ def test_a_narrow_question_wraps_its_rules_or_tells_where_they_stand_whole():
 REFUSED = {"refused": "walled off: write ~/.cargo (cargo)", "through": "write ~/.cargo"}
 
 
-def test_leaving_the_wall_is_another_question_whose_digits_mean_the_same():
+def test_leaving_the_wall_is_another_question_with_answers_of_its_own():
     asked = question(prefix="open(cargo install x)", preview={"text": "cargo install x"}, **REFUSED)
     assert [(choice.digit, choice.answer) for choice in approval_choices(asked)] == [
         ("1", Allow("once")),
@@ -260,8 +262,10 @@ def test_leaving_the_wall_is_another_question_whose_digits_mean_the_same():
         ("3", None),
         ("4", Allow("always")),
     ]
-    least = approval_choices(question(refused="walled off: write .git/config"))
-    assert [choice.digit for choice in least] == ["1", "3"]
+    refused = "walled off: write .git/config"
+    narrow = approval_choices(question(prefix="open(git config a.b c)", refused=refused))
+    assert [(choice.digit, choice.letter) for choice in narrow] == [("1", "y"), ("2", "n"), ("3", "p")]
+    assert [choice.digit for choice in approval_choices(question(refused=refused))] == ["1", "2"]
     rows = draw_approval(
         ApprovalPanel(asked, approval_choices(asked), None, 0.0), RenderContext(70, Theme(False)), 20
     )
