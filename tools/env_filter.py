@@ -27,14 +27,6 @@ _STEERING = word_set(
 _PR_SET_DUMPABLE = 4  # linux/prctl.h
 _ENV_START_FIELD = 47  # env_start in /proc/<pid>/stat, counted behind the program's name: proc(5)
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# git-config(1), git(1). fsmonitor names a program that `git status` runs; a folder that looks like a bare
-# repository may lie in a project and hold settings of its own (git 2.38).
-_GIT_SETTINGS = (("core.fsmonitor", "false"), ("core.pager", "cat"), ("safe.bareRepository", "explicit"))
-_GIT_VARIABLES: Mapping[str, str] = {
-    "GIT_OPTIONAL_LOCKS": "0",  # `git status` and `git diff` do not rewrite the index
-    "GIT_NO_LAZY_FETCH": "1",  # to look at a partial clone fetches nothing
-    "GIT_TERMINAL_PROMPT": "0",
-}
 _QUIETING: Mapping[str, str] = {
     "TERM": "dumb",
     "PAGER": "cat",
@@ -118,23 +110,3 @@ def _overwrite_secrets(start: int, end: int) -> None:
         if is_withheld(os.fsdecode(name), os.fsdecode(value)):
             ctypes.memset(start + len(name) + 1, 0, len(value))
         start += len(variable) + 1
-
-
-def hardened_git(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that keep git from running what a repository's settings name, to add to an environment.
-
-    They beat the settings of every file and reach the git processes of submodules too. No variable keeps git
-    from running textconv programs and filters: a command of the model that could fire them is not taken for
-    one that only reads. Settings that the environment hands to git stay, before ours.
-
-    The form GIT_CONFIG_COUNT is known since git 2.31; a setting that lacks its name or value ends the given
-    ones, as git would refuse to run.
-    """
-    count = environ.get("GIT_CONFIG_COUNT", "")
-    given = int(count) if count.isascii() and count.isdigit() and len(count) < 4 else 0
-    pairs = ({f"GIT_CONFIG_KEY_{at}", f"GIT_CONFIG_VALUE_{at}"} <= environ.keys() for at in range(given))
-    first = next((at for at, whole in enumerate(pairs) if not whole), given)
-    added = dict(_GIT_VARIABLES)
-    for at, (name, value) in enumerate(_GIT_SETTINGS, first):
-        added |= {f"GIT_CONFIG_KEY_{at}": name, f"GIT_CONFIG_VALUE_{at}": value}
-    return {**added, "GIT_CONFIG_COUNT": str(first + len(_GIT_SETTINGS))}
