@@ -6,7 +6,7 @@ for the window, single blocks are shrunk.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from transcripts.entries import Entry, Exchange, Prompt
 from transcripts.facts import Clear, Fold, Result
@@ -17,7 +17,7 @@ from transcripts.view import Part, PartKind
 from .clearing import is_replaced, placeholder_edit, preview_edit, user_block_edit
 from .identifiers import block_texts, file_path_of, joined_text
 from .plan import File, Situation
-from .summary_record import FoldLimits, record_limit, record_text
+from .summary_record import FoldLimits, record_limit, record_text, record_tokens, summary_reserve
 
 MIN_TAIL_TOKENS = 1_500  # of the newest exchanges that stay, whatever the record takes
 MIN_SHRUNK_TOKENS = 300  # of a block that is worth shrinking
@@ -37,9 +37,10 @@ class FoldPlan:
 def fold_history(situation: Situation, limits: FoldLimits) -> FoldPlan | None:
     """The fold over all but the newest exchanges; None where there is nothing to fold.
 
-    Record (without the summary) and tail together keep within `record_limit`, and the user's messages take
-    precedence over the tail. The newest `keep_recent_messages` may take all of the tail's room, older ones no
-    more than `tail_max_tokens`. The cut does not depend on the summary, so that a preview can show it.
+    Record, with a summary of usual size, and tail together keep within `record_limit`, and the user's
+    messages take precedence over the tail. The newest `keep_recent_messages` may take all of the tail's room,
+    older ones no more than `tail_max_tokens`. The cut does not depend on the summary, so that a preview can
+    show it.
     """
     settings = situation.settings
     most = situation.unscaled(settings.tail_max_tokens) if limits.tail is None else limits.tail
@@ -47,8 +48,8 @@ def fold_history(situation: Situation, limits: FoldLimits) -> FoldPlan | None:
     at = _cut(situation, min(most, limit // 2))
     if at == 0:
         return None
-    record = situation.counter.text(record_text(situation, replace(limits, summary=""), at, limit))
-    room = max(min(MIN_TAIL_TOKENS, most), limit - record)
+    record = record_tokens(situation, limits, at, limit)
+    room = max(min(MIN_TAIL_TOKENS, most), limit - record - summary_reserve(limit))
     at = _cut(situation, min(most, room)) or at
     if limits.tail is None:
         at = min(at, max(1, _first_recent(situation), _cut(situation, room)))
@@ -59,7 +60,7 @@ def fold_before(situation: Situation, limits: FoldLimits, at: int) -> FoldPlan:
     """The fold over the first `at` entries."""
     entries, tail = situation.folded.entries[:at], tuple(situation.folded.entries[at:])
     last = max(entry.last for entry in entries)
-    files, restored = _restore_files(situation, last, tail) if limits.restoring else ("", [])
+    files, restored, size = _restored(situation, at) if limits.restoring else ("", [], 0)
     view, behind = situation.view, tail[0].seq if tail else situation.folded.last_seq + 1
     shown = (part for message in view[view.index_of(behind) :] for part in message.parts)
     beside = "\n".join((files, *block_texts(part.block for part in shown if part.seq >= behind)))
@@ -67,8 +68,20 @@ def fold_before(situation: Situation, limits: FoldLimits, at: int) -> FoldPlan:
     blocks = tuple(TextBlock(text) for text in (record, files) if text)
     if tail:
         last = min(last, tail[0].seq - 1)
-    tokens = sum(situation.counter.blocks(blocks))
+    tokens = situation.counter.text(record) + size
     return FoldPlan(Fold(entries[0].seq, last, blocks, tokens), tail, restored)
+
+
+def _restored(situation: Situation, at: int) -> tuple[str, list[int], int]:
+    """The text of the files shown again where the first `at` entries are folded, seqs, and its tokens."""
+    known, key = situation.worked_out.attempts, (id(situation.folded), at)
+    if key not in known:
+        entries = situation.folded.entries
+        last = max(entry.last for entry in entries[:at])
+        files, seqs = _restore_files(situation, last, tuple(entries[at:]))
+        known[key] = situation.folded, (files, seqs, situation.counter.text(files))
+    made: tuple[str, list[int], int] = known[key][1]
+    return made
 
 
 def _restore_files(situation: Situation, last: int, tail: Sequence[Entry]) -> tuple[str, list[int]]:

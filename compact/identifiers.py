@@ -4,6 +4,9 @@
   or more; or a file name with a letter-led extension of 1 to 5 characters;
 - an identifier: a word of 6 characters or more with an underscore inside, or with a change from lower to
   upper case; or 7 to 40 hexadecimal digits with both a letter and a digit among them (a commit, an id).
+
+`whole_name_counts` takes dotted and hyphenated names whole besides (`state.AgentType`, `data-testid`), as
+the work that follows writes them.
 """
 
 import re
@@ -24,6 +27,8 @@ _CANDIDATE = re.compile(
       | \b[0-9a-f]{7,40}\b""",
     re.VERBOSE | re.ASCII,
 )
+_COMPOUND = re.compile(r"(?<![\w./@+~-])[A-Za-z_]\w{0,255}+(?:[.-]\w{1,255}+){1,20}(?![\w/-])", re.ASCII)
+MIN_COMPOUND_CHARS = 6
 _CASE_CHANGE_OR_UNDERSCORE = re.compile(r"[a-z0-9][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]")
 _HEX_ID = re.compile(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]{7,40}")
 _LETTER = re.compile(r"[A-Za-z]")
@@ -38,6 +43,18 @@ def name_counts(text: str) -> Counter[str]:
     """Every path and identifier in a text, with the number of its occurrences."""
     found = Counter(name.rstrip("/.@+-") for name in _CANDIDATE.findall(text))
     return Counter({name: times for name, times in found.items() if _is_name(name)})
+
+
+def whole_name_counts(text: str) -> Counter[str]:
+    """As `name_counts`, with dotted and hyphenated names whole; parts count where they stand alone."""
+    found = name_counts(text)
+    compounds = Counter(name for name in _COMPOUND.findall(text) if len(name) >= MIN_COMPOUND_CHARS)
+    for name, times in compounds.items():
+        for part in re.split(r"[.-]", name) if name not in found else ():
+            if part in found:
+                found[part] -= times
+        found[name] = max(times, found[name])
+    return +found
 
 
 def _is_name(name: str) -> bool:

@@ -1,50 +1,58 @@
 """The ledger: an account of what happened that needs no model.
 
-It holds files read and changed, names, commands with exit codes, errors, and the user's constraints, ranked
-by how recently and how often they were used. The same entries give the same text. It is part of every record
-of a fold, and stands alone where there is no summary. The weights and limits were measured on recorded
-sessions, by how many of the names that the next 20 tool calls use are in the record.
+It holds files read and changed, names, commands with exit codes, errors, the user's constraints, and what the
+assistant promised, decided and gave up, ranked by how recently and how often they were used. The same entries
+give the same text. It is part of every record of a fold, and stands alone where there is no summary. The
+weights and limits were measured on recorded sessions, by how many of the names that the next 20 tool calls
+use are in the record.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from math import log
+from typing import Literal
 
 from transcripts.entries import Entry, Prompt
-from transcripts.facts import Metadata, Result
+from transcripts.facts import Metadata, Result, User
 from transcripts.messages import TextBlock, ToolUseBlock, is_injected
 from transcripts.tool_kinds import ToolKind
 
-from .identifiers import file_path_of, joined_text, name_counts, names, strings
+from .directives import LASTING, Commitment, commitments, weighed_sentences
+from .identifiers import file_path_of, joined_text, strings, whole_name_counts
 from .tokens import TokenCounter
 
 HALF_LIFE_CALLS = 60.0  # after which one use of a name counts half
 SAID_WEIGHT, SEEN_WEIGHT = 0.5, 0.15  # of a name in a text of the model, in a result; in a tool input it is 1
 MAX_SEARCHED_RESULT_CHARS = 60_000  # of a result, in which names are looked for
-MIN_CONSTRAINT_CHARS, MAX_CONSTRAINT_CHARS = 9, 300
+MAX_CONSTRAINT_CHARS = 300
 MAX_ERROR_CHARS = 160
 MAX_LISTED_COMMAND_CHARS = 120
 MIN_NUMBER_CHARS = 3
 MAX_APPENDED_NUMBERS = 15  # appended to a summary that lacks them
 MANY_NAMES = 200  # from so many on it is faster to find all names of a text first than to search it for each
 CHECKED_NAMES = 40  # of each kind, in the coverage of a summary; half as many numbers
-_CONSTRAINT = re.compile(
-    r"\b(?:do not|don't|dont|never|only|always|must not|mustn't|make sure|avoid|without)\b", re.IGNORECASE
-)
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _NUMBER = re.compile(r"(?<![\w.,:/-])\d[\d.,:]*\d(?![\w/-])")
+_EDGE = "./@+-~"
+_WORD_WITH_SIGNS = re.compile(r"[\w./@+~-]+")
+_COMMITMENT_TITLES = {
+    "promise": "Promised by the assistant",
+    "decision": "Decided",
+    "rejected": "Tried and given up",
+}
 
 Scores = dict[str, float]
+ScoreKind = Literal["read", "changed", "names", "numbers"]
 
 
 @dataclass(slots=True)
 class Ledger:
     """What a stretch of the conversation says. Scores are sums over uses, halved every HALF_LIFE_CALLS.
 
-    commands are as they are listed, with exit code or "error"; constraints are (sentence, recall id).
+    commands are as they are listed, with exit code or "error"; constraints are (sentence, recall id), and so
+    are commitments.
     """
 
     read: Scores = field(default_factory=dict)
@@ -54,45 +62,78 @@ class Ledger:
     commands: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     constraints: list[tuple[str, str]] = field(default_factory=list)
+    commitments: list[tuple[Commitment, str]] = field(default_factory=list)
 
 
-def build_ledger(entries: Iterable[Entry], kind_of: Callable[[str], ToolKind]) -> Ledger:
+@dataclass(slots=True)
+class EntryAccount:
+    """What one entry adds to a ledger; `uses` are (kind, calls of the entry so far, name -> weight)."""
+
+    calls: int = 0
+    uses: list[tuple[ScoreKind, int, Mapping[str, float]]] = field(default_factory=list)
+    commands: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    constraints: list[tuple[str, str]] = field(default_factory=list)
+    commitments: list[tuple[Commitment, str]] = field(default_factory=list)
+
+
+Accounts = dict[int, EntryAccount]
+"""The accounts of entries by seq, so that each is made once in a moment, however many stretches are tried."""
+
+
+def build_ledger(
+    entries: Iterable[Entry], kind_of: Callable[[str], ToolKind], accounts: Accounts | None = None
+) -> Ledger:
     """The ledger of a stretch of the conversation. `kind_of` tells the kind of a tool by its name."""
     ledger, kind_of, calls = Ledger(), cache(kind_of), 0
+    known: Accounts = {} if accounts is None else accounts
     for entry in entries:
-        if isinstance(entry, Prompt):
-            ledger.constraints.extend(_constraints(entry))
-            continue
-        for index, use in entry.uses.items():
-            calls += 1
-            _add_call(ledger, use, kind_of(use.name), entry.results.get(index), _weight(calls))
-        for block in entry.fact.blocks:
-            if isinstance(block, TextBlock):
-                weight = SAID_WEIGHT * _weight(calls)
-                found = {number for number in _NUMBER.findall(block.text) if len(number) >= MIN_NUMBER_CHARS}
-                _add(ledger.names, names(block.text), weight)
-                _add(ledger.numbers, found, weight)
+        if (account := known.get(entry.seq)) is None:
+            account = known[entry.seq] = _account(entry, kind_of)
+        for kind, offset, found in account.uses:
+            _add(getattr(ledger, kind), found, _weight(calls + offset))
+        calls += account.calls
+        for name in ("commands", "errors", "constraints", "commitments"):
+            getattr(ledger, name).extend(getattr(account, name))
     return ledger
 
 
-def _add_call(
-    ledger: Ledger, use: ToolUseBlock, kind: ToolKind, result: Result | None, weight: float
-) -> None:
-    path = file_path_of(use)
+def _account(entry: Entry, kind_of: Callable[[str], ToolKind]) -> EntryAccount:
+    account = EntryAccount()
+    if isinstance(entry, Prompt):
+        account.constraints.extend(_constraints(entry.fact))
+        return account
+    for index, use in entry.uses.items():
+        account.calls += 1
+        _add_call(account, use, kind_of(use.name), entry.results.get(index))
+    for index, block in enumerate(entry.fact.blocks):
+        if isinstance(block, TextBlock):
+            numbers = {number for number in _NUMBER.findall(block.text) if len(number) >= MIN_NUMBER_CHARS}
+            named = dict.fromkeys(whole_name_counts(block.text), SAID_WEIGHT)
+            account.uses.append(("names", account.calls, named))
+            account.uses.append(("numbers", account.calls, dict.fromkeys(numbers, SAID_WEIGHT)))
+            made = commitments(block.text, acts=bool(entry.uses))
+            account.commitments.extend((each, f"r{entry.seq}.{index}") for each in made)
+    return account
+
+
+def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: Result | None) -> None:
+    path, at = file_path_of(use), account.calls
     if path:
-        _add(ledger.changed if kind == "writes" else ledger.read, [path], weight)
-    _add(ledger.names, names("\n".join(strings(use.input))), weight)
+        account.uses.append(("changed" if kind == "writes" else "read", at, {path: 1.0}))
+    named = dict.fromkeys(whole_name_counts("\n".join(strings(use.input))), 1.0)
     text = joined_text(result.content) if result is not None else ""
-    for name, times in name_counts(text[:MAX_SEARCHED_RESULT_CHARS]).items():
-        _add(ledger.names, [name], SEEN_WEIGHT * weight * (1 + log(times)))
+    for name, times in whole_name_counts(text[:MAX_SEARCHED_RESULT_CHARS]).items():
+        named[name] = named.get(name, 0.0) + SEEN_WEIGHT * (1 + log(times))
+    account.uses.append(("names", at, named))
     failed = result is not None and result.error
     if kind == "runs" and isinstance(command := use.input.get("command"), str):
         code = result.about.get("exit") if result is not None else None
         ended = f" -> {code}" if code is not None else " -> error" * failed
-        ledger.commands.append(f"{' '.join(command.split())[:MAX_LISTED_COMMAND_CHARS]}{ended}")
+        account.commands.append(f"{' '.join(command.split())[:MAX_LISTED_COMMAND_CHARS]}{ended}")
     if failed:
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        ledger.errors.append(f"{use.name} {path}: {lines[-1] if lines else ''}"[:MAX_ERROR_CHARS])
+        account.errors.append(f"{use.name} {path}: {lines[-1] if lines else ''}"[:MAX_ERROR_CHARS])
 
 
 def _weight(calls: int) -> float:
@@ -100,22 +141,20 @@ def _weight(calls: int) -> float:
     return float(2.0 ** (calls / HALF_LIFE_CALLS % 900))  # bounded: a float ends at 2 ** 1023
 
 
-def _add(scores: Scores, found: Iterable[str], weight: float) -> None:
-    for name in found:
-        scores[name] = scores.get(name, 0.0) + weight
+def _add(scores: Scores, found: Mapping[str, float], weight: float) -> None:
+    for name, factor in found.items():
+        scores[name] = scores.get(name, 0.0) + factor * weight
 
 
-def _constraints(entry: Prompt) -> Iterator[tuple[str, str]]:
-    """(sentence, recall id) of each constraint in the user's own words."""
-    if entry.fact.source != "user":
+def _constraints(fact: User) -> Iterator[tuple[str, str]]:
+    """(sentence, recall id) of each sentence of the user's own words that forbids or demands for good."""
+    if fact.source != "user":
         return
-    for index, block in enumerate(entry.fact.blocks):
+    for index, block in enumerate(fact.blocks):
         if isinstance(block, TextBlock) and not is_injected(block):
-            for sentence in _SENTENCE_END.split(block.text):
-                sentence = " ".join(sentence.split())
-                fits = MIN_CONSTRAINT_CHARS <= len(sentence) <= MAX_CONSTRAINT_CHARS
-                if fits and _CONSTRAINT.search(sentence):
-                    yield sentence, f"r{entry.seq}.{index}"
+            for each in weighed_sentences(block.text):
+                if each.weight >= LASTING and each.end - each.start <= MAX_CONSTRAINT_CHARS:
+                    yield block.text[each.start : each.end], f"r{fact.seq}.{index}"
 
 
 def pins_of(notes: Iterable[Metadata]) -> dict[int, str]:
@@ -147,8 +186,32 @@ def ledger_text(ledger: Ledger, counter: TokenCounter, limit: int, skip: str = "
         if kept:
             sections.append("\n  ".join([f"{title}:", *kept]))
             left -= used
-    named, _ = _fitting("Names", _names_not_in("\n".join([skip, *sections]), ledger), counter, left)
+    found = _without_parts(_names_not_in("\n".join([skip, *sections]), ledger))
+    named, _ = _fitting("Names", found, counter, left)
     return "\n".join([*sections, *([f"Names:  {', '.join(named)}"] if named else [])])
+
+
+def commitments_text(ledger: Ledger, counter: TokenCounter, limit: int, skip: str = "") -> str:
+    """What the assistant promised, decided and gave up, verbatim, with ids, in at most `limit` tokens.
+
+    The heaviest are taken first and of the same weight the newest; they stand in their order. What `skip`
+    holds is left out.
+    """
+    ids = {each.text: ident for each, ident in ledger.commitments}
+    unique = list({each.text: each for each, _ in ledger.commitments if each.text not in skip}.values())
+    ranked = sorted(enumerate(unique), key=lambda item: (-item[1].weight, -item[0]))
+    kept: dict[int, Commitment] = {}
+    left = limit - 8 * len(_COMMITMENT_TITLES)
+    for at, each in ranked:
+        left -= counter.text(each.text) + 8  # the frame of a line, with its id
+        if left < 0:
+            break
+        kept[at] = each
+    sections = []
+    for kind, title in _COMMITMENT_TITLES.items():
+        lines = [f"- {kept[at].text} ({ids[kept[at].text]})" for at in sorted(kept) if kept[at].kind == kind]
+        sections.extend(["\n".join([f"{title}:", *lines])] if lines else [])
+    return "\n".join(sections)
 
 
 def missing_names(ledger: Ledger, counter: TokenCounter, limit: int, text: str) -> str:
@@ -198,7 +261,30 @@ def _ranked(scores: Scores) -> list[str]:
     return sorted(scores, key=lambda name: (-scores[name], name))
 
 
+def _without_parts(names: Iterable[str]) -> Iterator[str]:
+    """The names, without those that stand within one before them: `AgentType` after `state.AgentType`."""
+    before = ""
+    for name in names:
+        if name not in before:
+            before += f"\n{name}"
+            yield name
+
+
 def _names_not_in(text: str, ledger: Ledger) -> Iterator[str]:
+    """The names, best first, that do not stand in a text: as a word, a part of one, or the end of a path."""
     ranked = _ranked({**ledger.read, **ledger.changed, **ledger.names})
-    written = names(text) if len(ranked) > MANY_NAMES else ()
-    return (name for name in ranked if name not in written and name not in text)
+    if len(ranked) <= MANY_NAMES:
+        return (name for name in ranked if name not in text)
+    mentioned = {name for word in set(_WORD_WITH_SIGNS.findall(text)) for name in _parts(word)}
+    return (name for name in ranked if name not in mentioned and name.strip(_EDGE) not in mentioned)
+
+
+def _parts(word: str) -> Iterator[str]:
+    """The word, what it is compounded of, and if it is a path the ends of it."""
+    word = word.strip(_EDGE)
+    yield word
+    yield from word.split(".")
+    ends = word.split("/")
+    for at in range(1, len(ends)):
+        yield "/".join(ends[at:])
+        yield ends[at - 1]

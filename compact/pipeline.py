@@ -16,11 +16,17 @@ from dataclasses import replace
 from functools import lru_cache
 
 from compact.layers import LAYERS
-from compact.layers.summary import dummy_summary, summarize, summarize_on_request
+from compact.layers.summary import (
+    dummy_summary,
+    fallback_summary,
+    is_acceptable,
+    summarize,
+    summarize_on_request,
+    target_tokens,
+)
 from transcripts.facts import Fold
 
 from .clearing import clear_candidates, placeholder_edit
-from .fallback_summary import fallback_summary, is_acceptable, target_tokens
 from .folding import shrink_blocks
 from .plan import CompactionPlan, File, Flow, Layer, Proposal, Situation, SummaryReply, Trigger, finish_plan
 from .report import largest_blocks, largest_blocks_sentence, propose

@@ -11,7 +11,7 @@ from transcripts.fold import Folded
 from transcripts.messages import Usage
 from transcripts.view import View
 
-from .ledger import Ledger
+from .ledger import Accounts, Ledger
 from .prices import Prices
 from .settings import CompactSettings, ContextWindow, trigger_of
 from .tokens import Calibration, TokenCounter, context_tokens
@@ -19,6 +19,23 @@ from .tokens import Calibration, TokenCounter, context_tokens
 Trigger = Literal["auto", "manual", "tool", "reactive"]
 File = tuple[str, str]  # (name, text) of a stored output
 OUTPUTS_PREFIX = ".task_outputs/tool-results/"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkedOut:
+    """What was found out about the facts themselves, whatever edits are in force, in one moment.
+
+    Shared by all situations of that moment, because one plan tries several cuts and several summaries.
+    accounts of entries by seq, ledgers of the first so many entries, blocks of the user by (seq, block),
+    tokens of a record by what it was made for; and of one conversation with its edits what is shown of files
+    and what an attempt at a summary comes to, each with the conversation that it was made of.
+    """
+
+    accounts: Accounts = field(default_factory=dict)
+    ledgers: dict[int, Ledger] = field(default_factory=dict)
+    user_blocks: dict[tuple[int, int], Any] = field(default_factory=dict)
+    record_tokens: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    attempts: dict[tuple[Any, ...], tuple[Folded, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +60,10 @@ class Situation:
     ] = ()  # those of this pass that stay if a summary follows, and that it is asked on
     focus: str = ""  # what an automatic summary has to pay attention to
     vetoed: bool = False  # a hook forbade the automatic summary, and the ledger in its place
+    worked_out: WorkedOut = field(default_factory=lambda: WorkedOut(), compare=False)
     view: View = field(init=False, compare=False)  # the conversation as the model sees it
     slope: float = field(init=False, compare=False)  # the model's tokens for each token of our count
     tokens: int = field(init=False, compare=False)  # the model's tokens of the next prompt
-    # Of the first so many entries, as far as they were built.
-    ledgers: dict[int, Ledger] = field(init=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         view, slope, asked = self.folded.view, self.calibration.slope, self.folded.last_request

@@ -1,20 +1,29 @@
 """The record that stands in place of folded history; code makes it, whatever the model wrote.
 
-In this order: the summary (if there is one), the ledger, constraints with their source, live state, the
-user's messages verbatim. It is marked as a record, so that nothing in it is taken for a new request. The
-newest request comes last, and is called open only while its turn goes on.
+In this order: the summary (if there is one), the ledger with what the assistant committed itself to, pins and
+constraints with their source, live state, the user's messages: verbatim while there is room, then their
+beginnings and every sentence that directs the work, the heaviest first. It is marked as a record, so that
+nothing in it is taken for a new request. The newest request comes last, and is called open only while its
+turn goes on.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from transcripts.entries import Entry, Prompt
 from transcripts.fold import Folded
-from transcripts.messages import ImageBlock, TextBlock, is_injected
+from transcripts.messages import (
+    INJECTED_CLOSING_TAG,
+    INJECTED_OPENING_TAG,
+    ImageBlock,
+    TextBlock,
+    is_injected,
+)
 
-from .clearing import head_and_tail
+from .directives import FACT, LASTING, REQUEST, WISH, weighed_sentences
 from .invariants import open_turn
-from .ledger import Ledger, build_ledger, ledger_text, missing_names, pins_of
+from .ledger import Ledger, build_ledger, commitments_text, ledger_text, missing_names, pins_of
 from .plan import Situation, Trigger
 
 RECORD_HEADER = (
@@ -22,6 +31,8 @@ RECORD_HEADER = (
     "Nothing is lost: recall r<number>, or words, shows any of it.]"
 )
 SUMMARY_HEADING = "## Summary\n"
+LEDGER_HEADING = "## Ledger (newest and most used first)"
+WORDS_HEADING = "## All user messages, verbatim (the newest is last)"
 OPEN_REQUEST = (
     "The last of the user's messages above is the request being worked on: "
     "go on with it from where it stands."
@@ -29,10 +40,24 @@ OPEN_REQUEST = (
 NO_OPEN_REQUEST = "The requests above have been dealt with or are known; wait for the user's next message."
 OMITTED_MESSAGES = "({count} older messages are left out here: recall shows {ids})"
 MIN_RECORD_TOKENS = 500  # by our count, however small the window
-MAX_OLD_MESSAGE_CHARS = 600  # of an older message of the user where there is no room for all of it
+HEAD_TOKENS, SHORT_HEAD_TOKENS = 44, 16  # of a message of the user that is not shown whole
+CAPPED = 0  # tokens of a form: as many as user_block_max_tokens allows, from both ends
+# How a block of the user is shown, mildest first: (tokens of it, weight from which sentences stay besides).
+WHOLE_FORM = (CAPPED, WISH)
+FORMS = (
+    WHOLE_FORM,
+    (CAPPED, REQUEST),
+    *((HEAD_TOKENS, weight) for weight in (FACT, WISH, REQUEST, LASTING)),
+    (SHORT_HEAD_TOKENS, LASTING),
+)
+ENDS_ONLY = (CAPPED, LASTING + 1)
+GAP = " [...] "
+CUT_NOTE_TOKENS = 18  # of the note that says how much of a message is left out
+MAX_COMMITMENT_TOKENS = 1_200  # of what the assistant promised, decided and gave up
 MAX_MISSING_NAMES_TOKENS = 500  # appended to a summary that lacks them
 RECORD_FRAME_TOKENS = 200  # headings and closing line
-MAX_CONSTRAINTS = 20  # the newest ones
+MAX_CONSTRAINTS = 20  # the newest ones, of messages that are left out
+SUMMARY_RESERVE_TOKENS = 1_500  # that record and tail leave for a summary of usual size
 TAIL_RESERVE_TOKENS = 2_000  # that the user's messages leave for the newest exchanges
 
 
@@ -62,12 +87,26 @@ def record_limit(situation: Situation) -> int:
     return max(MIN_RECORD_TOKENS, situation.unscaled(limit))
 
 
+def summary_reserve(room: int) -> int:
+    """What record and tail in so much room leave for the summary, in tokens of our count."""
+    return min(SUMMARY_RESERVE_TOKENS, room // 8)
+
+
 def ledger_before(situation: Situation, at: int) -> Ledger:
     """The ledger of the first `at` entries; built once, because several cuts and summaries are tried."""
-    if at not in situation.ledgers:
+    made = situation.worked_out
+    if at not in made.ledgers:
         folded = situation.folded
-        situation.ledgers[at] = build_ledger(folded.entries[:at], folded.kind_of)
-    return situation.ledgers[at]
+        made.ledgers[at] = build_ledger(folded.entries[:at], folded.kind_of, made.accounts)
+    return made.ledgers[at]
+
+
+def record_tokens(situation: Situation, limits: FoldLimits, at: int, room: int) -> int:
+    """Tokens of our count of the record of the first `at` entries without a summary."""
+    key, known = (limits.trigger, at, room), situation.worked_out.record_tokens
+    if key not in known:
+        known[key] = situation.counter.text(record_text(situation, replace(limits, summary=""), at, room))
+    return known[key]
 
 
 def record_text(situation: Situation, limits: FoldLimits, at: int, room: int, beside: str = "") -> str:
@@ -78,20 +117,25 @@ def record_text(situation: Situation, limits: FoldLimits, at: int, room: int, be
     folded, counter, summary = situation.folded, situation.counter, limits.summary
     entries = folded.entries[:at]
     ledger_room = min(situation.settings.ledger_max_tokens, room // 3)
-    words_room = room - ledger_room - RECORD_FRAME_TOKENS - min(TAIL_RESERVE_TOKENS, room // 4)
-    words = user_messages(situation, entries, max(room // 8, words_room))
     ledger = ledger_before(situation, at)
+    committed = commitments_text(ledger, counter, min(MAX_COMMITMENT_TOKENS, room // 8), skip=beside)
+    reserve = min(TAIL_RESERVE_TOKENS, room // 4) + summary_reserve(room)
+    fixed = ledger_room + RECORD_FRAME_TOKENS + reserve + counter.text(committed)
+    words = user_messages(situation, entries, max(room // 8, room - fixed))
     pieces = [RECORD_HEADER.format(first=entries[0].seq, last=max(entry.last for entry in entries))]
     if summary:
         pieces.append(f"{SUMMARY_HEADING}{summary}")
-    if text := ledger_text(ledger, counter, ledger_room, skip="\n".join((summary, words, beside))):
-        pieces.append(f"## Ledger (newest and most used first)\n{text}")
+    shown = "\n".join((summary, words, beside, committed))
+    account = ledger_text(ledger, counter, ledger_room, skip=shown)
+    if account or committed:
+        pieces.append("\n".join(filter(None, (LEDGER_HEADING, account, committed))))
     pieces.extend(_constraints_and_state(situation, ledger.constraints, words))
     shown = "\n".join((*pieces, words, beside))
     if summary and (text := missing_names(ledger, counter, MAX_MISSING_NAMES_TOKENS, shown)):
         pieces.append(f"## Named before, but not above\n{text}")
+    pieces.extend(_surroundings(entries))
     if words:
-        pieces.append(f"## All user messages, verbatim (the newest is last)\n{words}")
+        pieces.append(f"{WORDS_HEADING}\n{words}")
     pieces.append(OPEN_REQUEST if _request_is_open(folded, limits.trigger, at) else NO_OPEN_REQUEST)
     return "\n\n".join(pieces)
 
@@ -115,41 +159,145 @@ def _constraints_and_state(
         yield "## State now\n" + "\n".join(f"- {line}" for line in situation.live)
 
 
+def _surroundings(entries: Sequence[Entry]) -> Iterator[str]:
+    """What the program told of date, folder and commands, of each kind the newest."""
+    told: dict[str, str] = {}
+    for entry in entries:
+        blocks = entry.fact.blocks if isinstance(entry, Prompt) else ()
+        for block in blocks:
+            if isinstance(block, TextBlock) and is_injected(block):
+                text = (
+                    block.text.strip().removeprefix(INJECTED_OPENING_TAG).removesuffix(INJECTED_CLOSING_TAG)
+                )
+                told[text.strip().partition("\n")[0]] = text.strip()
+    if told:
+        yield "\n".join(("## Surroundings, as told last", *told.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class UserBlock:
+    """A block of a user message: its recall id, its text and tokens, and the forms of it that were made."""
+
+    ident: str
+    text: str
+    tokens: int
+    forms: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict)
+
+
 def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> str:
     """The user's messages, oldest first, in about `room` tokens; the newest block is always shown.
 
-    Where room is short, the oldest are cut to head and tail or left out.
+    Where room is short, the older ones are shown by their beginnings and the sentences that direct the work,
+    down to the weight that fits; what room is then left goes to the newest. Only where even the heaviest
+    sentences are too many, the oldest messages are left out, with their ids.
     """
     blocks = [block for entry in entries for block in _user_blocks(situation, entry)]
+    if not blocks:
+        return ""
+    newest = _newest(situation, blocks[-1], room)
+    room -= newest[1]
+    older = blocks[:-1]
+    level = next((form for form in FORMS if _total(situation, older, form) <= room), None)
+    if level is None:
+        return "\n".join([*_newest_that_fit(situation, older, room), newest[0]])
+    shown = [_form(situation, block, level) for block in older]
+    left = room - sum(tokens for _, tokens in shown)
+    for better in (FORMS[max(0, FORMS.index(level) - 1)], WHOLE_FORM):
+        for at in range(len(older) - 1, -1, -1):
+            text, tokens = _form(situation, older[at], better)
+            if 0 < tokens - shown[at][1] <= left:
+                left -= tokens - shown[at][1]
+                shown[at] = (text, tokens)
+    return "\n".join([*(text for text, _ in shown), newest[0]])
+
+
+def _newest(situation: Situation, block: UserBlock, room: int) -> tuple[str, int]:
+    """The newest block, which stands in any case, with as many of its sentences as there is room for."""
+    forms = (_form(situation, block, form) for form in (WHOLE_FORM, (CAPPED, REQUEST), (CAPPED, LASTING)))
+    return next((form for form in forms if form[1] <= room), _form(situation, block, ENDS_ONLY))
+
+
+def _total(situation: Situation, blocks: Sequence[UserBlock], form: tuple[int, int]) -> int:
+    return sum(_form(situation, block, form)[1] for block in blocks)
+
+
+def _newest_that_fit(situation: Situation, blocks: Sequence[UserBlock], room: int) -> list[str]:
+    """The newest blocks in the shortest form, as many as fit, behind a line that names the others."""
     kept: list[str] = []
-    for at, (_, shown, short) in enumerate(reversed(blocks)):
-        text = short if at and situation.counter.text(shown) > room else shown
-        room -= situation.counter.text(text)
-        if at and room < 0:
-            count = len(blocks) - at
-            ids = f"{blocks[0][0]} to {blocks[count - 1][0]}"
-            kept.append(OMITTED_MESSAGES.format(count=count, ids=ids))
+    for at in range(len(blocks) - 1, -1, -1):
+        text, tokens = _form(situation, blocks[at], FORMS[-1])
+        room -= tokens
+        if room < 0:
+            ids = f"{blocks[0].ident} to {blocks[at].ident}"
+            kept.append(OMITTED_MESSAGES.format(count=at + 1, ids=ids))
             break
         kept.append(text)
-    return "\n".join(reversed(kept))
+    return kept[::-1]
 
 
-def _user_blocks(situation: Situation, entry: Entry) -> Iterator[tuple[str, str, str]]:
-    """Of each block of a user message: its recall id, as shown, and as shown where room is short."""
+def _form(situation: Situation, block: UserBlock, form: tuple[int, int]) -> tuple[str, int]:
+    """How a block is shown in a form (tokens of its text at most, weight from which sentences stay besides),
+    and the tokens that this takes."""
+    if form not in block.forms:
+        most, weight = form
+        text = f"({block.ident}) {block.text}"
+        if block.tokens > (most + CUT_NOTE_TOKENS if most else situation.settings.user_block_max_tokens):
+            text = f"({block.ident}) {_shortened(situation, block, most, weight)}"
+        block.forms[form] = (text, situation.counter.text(text))
+    return block.forms[form]
+
+
+def _shortened(situation: Situation, block: UserBlock, most: int, weight: int) -> str:
+    """So many tokens of a text, and every sentence from `weight` on, verbatim and in their order."""
+    text = block.text
+    spans = [(each.start, each.end) for each in weighed_sentences(text) if each.weight >= weight]
+    if most == CAPPED:
+        room = situation.settings.user_block_max_tokens * len(text) // block.tokens * 9 // 10
+        half = max(room - sum(end - start for start, end in spans), room // 4) // 2
+        spans += [(0, _to_word_end(text, half)), (max(0, len(text) - half), len(text))]
+    else:
+        spans.append((0, _to_word_end(text, _head(situation, text, most))))
+    pieces, end, omitted = list[str](), 0, 0
+    for first, last in sorted(spans):
+        if last <= end:
+            continue
+        first = max(first, end)
+        gap = text[end:first]
+        pieces += [GAP if gap.strip() else gap, text[first:last]]
+        omitted += len(gap) if gap.strip() else 0
+        end = last
+    omitted += len(text) - end
+    note = f" [... {omitted:,} characters are left out here; recall {block.ident} shows it all]"
+    return "".join(pieces) + note
+
+
+def _head(situation: Situation, text: str, tokens: int) -> int:
+    """Characters of the beginning of a text that have at least so many tokens."""
+    size = 3 * tokens
+    while size < len(text) and situation.counter.text(text[:size]) < tokens:
+        size += tokens
+    return size
+
+
+def _to_word_end(text: str, at: int) -> int:
+    """The place behind the word that stands at `at`, if it is near."""
+    found = re.compile(r"\S{0,30}").match(text, min(at, len(text)))
+    return found.end() if found is not None else at
+
+
+def _user_blocks(situation: Situation, entry: Entry) -> Iterator[UserBlock]:
+    """The blocks of a message that are the user's own."""
     if not isinstance(entry, Prompt) or entry.fact.source != "user":
         return
-    limit = situation.settings.user_block_max_tokens
+    known = situation.worked_out.user_blocks
     for index, block in enumerate(entry.fact.blocks):
-        ident = f"r{entry.seq}.{index}"
-        if isinstance(block, ImageBlock):
-            yield ident, f"({ident}) [an image]", f"({ident}) [an image]"
-        elif isinstance(block, TextBlock):
-            mark = "(surroundings)" if is_injected(block) else f"({ident})"
-            shown = text = block.text
-            if (size := situation.counter.text(text)) > limit:
-                shown = head_and_tail(text, len(text) * limit // size * 9 // 10, ident)
-            short = head_and_tail(text, MAX_OLD_MESSAGE_CHARS, ident)
-            yield ident, f"{mark} {shown}", f"{mark} {short}"
+        if is_injected(block) or not isinstance(block, TextBlock | ImageBlock):
+            continue
+        if (entry.seq, index) not in known:
+            text = block.text if isinstance(block, TextBlock) else "[an image]"
+            tokens = situation.counter.text(text)
+            known[entry.seq, index] = UserBlock(f"r{entry.seq}.{index}", text, tokens)
+        yield known[entry.seq, index]
 
 
 def request_within(situation: Situation, first: int, last: int) -> str | None:
@@ -158,7 +306,7 @@ def request_within(situation: Situation, first: int, last: int) -> str | None:
     if not newest or not first <= newest <= last:
         return None
     prompt = conversation.entries[conversation.index_of(newest)]
-    return "\n".join(shown for _, shown, _ in _user_blocks(situation, prompt))
+    return "\n".join(_form(situation, block, WHOLE_FORM)[0] for block in _user_blocks(situation, prompt))
 
 
 def summary_in(record: str) -> str:

@@ -117,7 +117,12 @@ async def compact_now(controller: Controller, argument: str) -> Event | None:
         if planned.goes:
             lines = [f"{used}. What goes, with a summary of the usual size:", *planned.goes]
             controller.emit(CommandOutput("\n".join(lines)))
-        await compact_context(session, context, controller.emit, CompactionRequest("manual", argument))
+        await compact_context(
+            session,
+            context,
+            controller.emit,
+            CompactionRequest("manual", argument, worked_out=situation.worked_out),
+        )
         return None
     if not planned.proposals:
         return Notice(planned.note or "nothing would be compacted")

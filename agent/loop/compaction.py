@@ -16,7 +16,16 @@ from agent.events import ContextCompacted, Emit, Notice
 from agent.ports import HookAnswer, HookEvent
 from agent.session.session import Session
 from compact.pipeline import REACTIVE_RUNGS, plan
-from compact.plan import CompactionPlan, Flow, Proposal, Situation, SummaryReply, SummaryRequest, Trigger
+from compact.plan import (
+    CompactionPlan,
+    Flow,
+    Proposal,
+    Situation,
+    SummaryReply,
+    SummaryRequest,
+    Trigger,
+    WorkedOut,
+)
 from compact.report import compaction_notice, largest_blocks_sentence
 from compact.tokens import calibrate, context_tokens
 from transcripts.stored_outputs import store_output
@@ -34,6 +43,7 @@ class CompactionRequest:
     trigger: Trigger
     focus: str = ""
     attempt: int = 0
+    worked_out: WorkedOut | None = None  # by a preview of the same moment
 
 
 AUTOMATIC = CompactionRequest("auto")
@@ -96,7 +106,7 @@ async def _plan(
     session: Session, context: TurnContext, emit: Emit, request: CompactionRequest
 ) -> CompactionPlan:
     situation, answer, trigger, focus = (
-        situation_of(session, context),
+        situation_of(session, context, request.worked_out),
         HookAnswer(),
         request.trigger,
         request.focus,
@@ -121,8 +131,8 @@ async def _plan(
     return step
 
 
-def situation_of(session: Session, context: TurnContext) -> Situation:
-    """The session as the pipeline sees it now."""
+def situation_of(session: Session, context: TurnContext, worked_out: WorkedOut | None = None) -> Situation:
+    """The session as the pipeline sees it now; `worked_out` is what was found out about the same facts."""
     state, tools = context.compaction, context.tool_context
     inside = tools.outputs.is_relative_to(tools.folder)
     outputs = tools.outputs.relative_to(tools.folder) if inside else tools.outputs
@@ -140,6 +150,7 @@ def situation_of(session: Session, context: TurnContext) -> Situation:
         # Facts are numbered anew in each session, and all sessions of a project share the folder.
         outputs=f"{outputs / session.sid}-",
         reported=state.rejected_tokens,
+        worked_out=worked_out or WorkedOut(),
     )
 
 

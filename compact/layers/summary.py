@@ -2,24 +2,27 @@
 
 When it is asked for, what an answer comes to, and what happens without one. A failure leaves the history as
 it is; only where the request could not be sent at all, or where summaries have failed too often, the ledger
-takes over.
+and the user's messages take its place without a model. That is deterministic, and from any state it ends in a
+request that can be sent: where folding is not enough the tail gets shorter, and at last the newest blocks are
+shrunk to previews, unseen ones included.
 """
 
 from dataclasses import replace
 from typing import Any
 
-from compact.fallback_summary import fallback_summary, is_acceptable, ledger_first, target_tokens
-from compact.folding import fold_history
+from compact.clearing import head_and_tail
+from compact.folding import fold_before, fold_history, shrink_blocks
 from compact.identifiers import joined_text
 from compact.ledger import coverage
-from compact.plan import CompactionPlan, Flow, Layer, Proposal, Situation, Trigger
+from compact.plan import CompactionPlan, File, Flow, Layer, Proposal, Situation, Trigger
 from compact.report import fits, largest_blocks_sentence, propose
 from compact.settings import CompactSettings, ContextWindow, trigger_of
 from compact.summary_prompt import SummaryFailed, request_summary
-from compact.summary_record import FoldLimits, ledger_before
+from compact.summary_record import FoldLimits, ledger_before, record_limit, summary_in
 from compact.uncompact import exemptions
-from transcripts.facts import Reply, User
+from transcripts.facts import Edit, Reply, User
 from transcripts.fold import Folded
+from transcripts.messages import TextBlock
 
 DUE_AFTER_CLEARING_SHARE = 0.9  # of the trigger: clearing that leaves more would only put the summary off
 USUAL_SUMMARY_TOKENS = 1_500
@@ -28,6 +31,7 @@ ATTEMPTS = (
     FoldLimits("auto", restoring=False),
     FoldLimits("auto", tail=0, restoring=False),
 )
+SHORT_TAIL_TOKENS = 2_000  # by our count
 ALL_RECENT = "nothing to do: all of the conversation is recent, and that is kept word for word"
 TOO_LITTLE = "a summary would free less than a tenth, so nothing was done"
 
@@ -152,6 +156,17 @@ def dummy_summary(situation: Situation) -> str:
 
 
 def _attempt(situation: Situation, limits: FoldLimits, trigger: Trigger, summary: str) -> Proposal | None:
+    """The fold that an attempt makes with this summary; the same one is made once in a moment."""
+    known, key = situation.worked_out.attempts, (id(situation.folded), limits, trigger, summary)
+    if key not in known:
+        known[key] = situation.folded, _make_attempt(situation, limits, trigger, summary)
+    made: Proposal | None = known[key][1]
+    return made
+
+
+def _make_attempt(
+    situation: Situation, limits: FoldLimits, trigger: Trigger, summary: str
+) -> Proposal | None:
     folding = fold_history(situation, replace(limits, trigger=trigger, summary=summary))
     if folding is None:
         return None
@@ -162,6 +177,87 @@ def _attempt(situation: Situation, limits: FoldLimits, trigger: Trigger, summary
         "coverage": coverage(ledger, summary, joined_text(folding.fold.blocks)),
     }
     return propose(situation, "summary", trigger, (folding.fold,), why="summary", **about)
+
+
+def fallback_summary(situation: Situation, trigger: Trigger, why: str) -> Proposal | None:
+    """The mildest folding that leaves a sendable request and frees enough, or None.
+
+    What the model has not seen is only touched where the user or the API asked for room.
+    """
+    usual = FoldLimits(trigger, _earlier_summary(situation))
+    bare = replace(usual, restoring=False)
+    short = replace(bare, tail=SHORT_TAIL_TOKENS)
+    attempts = ((usual, False), (bare, False), (short, False), (short, True))
+    for limits, unseen in attempts[:-1] if trigger == "auto" else attempts:
+        proposal = _attempt_without_model(situation, limits, unseen, why)
+        if proposal is not None and is_acceptable(situation, proposal):
+            return proposal
+    return None
+
+
+def ledger_first(situation: Situation, cleared: Situation) -> Proposal | None:
+    """The ledger in place of history that was cleared already, if that makes a summary needless.
+
+    `cleared` is the situation with the clearing planned in this pass.
+    """
+    seqs = [seq for seq, _ in cleared.folded.edits.clears if seq <= cleared.folded.last_reply_seq]
+    if not seqs:
+        return None
+    entries = situation.folded.entries
+    at = sum(1 for entry in entries if entry.seq <= max(seqs))
+    if not 0 < at < len(entries):
+        return None
+    folding = fold_before(situation, FoldLimits("auto", _earlier_summary(situation)), at)
+    edits, why = (folding.fold,), "ledger first"
+    proposal = propose(situation, "ledger", "auto", edits, why=why, restored=folding.restored)
+    most = situation.settings.ledger_first_max_share * situation.trigger_tokens
+    return proposal if is_acceptable(situation, proposal) and proposal.report["after"] <= most else None
+
+
+def target_tokens(situation: Situation) -> int:
+    """What a compaction should leave at most: less than what would make the next one due at once."""
+    target = min(situation.trigger_tokens, situation.window.size)
+    most = situation.settings.max_compact_size
+    return min(target, most) if most else target
+
+
+def is_acceptable(situation: Situation, proposal: Proposal) -> bool:
+    """Whether a proposal leaves a sendable request, and frees enough where that was not the point."""
+    report, least = proposal.report, situation.settings.min_gain_share * situation.tokens
+    return report["after"] <= situation.window.size and (report["freed"] >= least or not fits(situation))
+
+
+def _attempt_without_model(
+    situation: Situation, limits: FoldLimits, unseen: bool, why: str
+) -> Proposal | None:
+    folding = fold_history(situation, limits)
+    edits: tuple[Edit, ...] = () if folding is None else (folding.fold,)
+    files: tuple[File, ...] = ()
+    now, target = situation.with_edits(edits), target_tokens(situation)
+    if now.tokens > target:
+        first = folding.tail[0].seq if folding is not None and folding.tail else 0
+        before = now.view.tokens_before(now.view.index_of(first))
+        room = situation.unscaled(target) - situation.overhead - before
+        shrunk, files = shrink_blocks(now, first, max(0, room), unseen)
+        edits += shrunk
+    if not edits:
+        return None
+    restored = [] if folding is None else folding.restored
+    proposal = propose(situation, "ledger", limits.trigger, edits, files, why=why, restored=restored)
+    too_much = proposal.report["after"] > target
+    return None if too_much and not unseen and limits.trigger != "auto" else proposal
+
+
+def _earlier_summary(situation: Situation) -> str:
+    """The summary of the newest fold that has one, cut to a third of what a record may take; "" for none."""
+    for fold in reversed(situation.folded.edits.folds):
+        for block in fold.blocks:
+            if isinstance(block, TextBlock) and (text := summary_in(block.text)):
+                size, room = situation.counter.text(text), record_limit(situation) // 3
+                if size <= room:
+                    return text
+                return head_and_tail(text, len(text) * room // size, f"r{fold.first}-r{fold.last}")
+    return ""
 
 
 SUMMARY_LAYER = Layer(_plan, _min_tokens, replaces_history=True)

@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import pytest
 
-from compact.fallback_summary import fallback_summary
 from compact.invariants import problems
+from compact.layers.summary import fallback_summary
 from compact.pipeline import dry_run
 from compact.plan import OUTPUTS_PREFIX
 from compact.policy import choose_batch

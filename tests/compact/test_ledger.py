@@ -2,7 +2,7 @@
 
 import pytest
 
-from compact.ledger import build_ledger, coverage, ledger_text, missing_names, pins_of
+from compact.ledger import build_ledger, commitments_text, coverage, ledger_text, missing_names, pins_of
 from transcripts.messages import TextBlock, ToolUseBlock
 from transcripts.tool_kinds import tool_kind
 
@@ -75,20 +75,18 @@ def test_only_the_beginning_of_a_long_result_is_looked_through():
         ("Please do not touch billing.", True),
         ("DON'T do that here.", True),
         ("Push to main now.", False),
-        ("Only me.", False),
-        ("Only you.", True),
-        ("only " + "x" * 294 + ".", True),
-        ("only " + "x" * 295 + ".", False),
-        ("Make sure   it\tworks", True),
+        ("Before you run a migration, wait for my go-ahead.", True),
+        ("The parser never sees tabs.", True),
+        ("Never " + "x" * 293 + ".", True),
+        ("Never " + "x" * 294 + ".", False),
+        ("Make sure   it\tworks.", True),
     ],
 )
 def test_constraints_are_sentences_of_the_user_that_forbid_or_demand(sentence, kept):
     world = World(judged=False)
     world.user("Hello.", sentence + " And more!")
     world.user("never mind, says the harness", source="harness")
-    found = [text for text, ident in ledger(world).constraints if ident == "r1.1"]
-    assert [text.startswith(" ".join(sentence.split())) for text in found] == [True] * kept
-    assert len(ledger(world).constraints) == kept
+    assert ledger(world).constraints == [(sentence, "r1.1")] * kept
 
 
 def test_pins_are_what_was_pinned_and_not_taken_off():
@@ -163,6 +161,34 @@ def test_coverage_counts_what_the_summary_and_what_all_names():
         world.reply(f"name_{at} is {1000 + at}")
     made = coverage(ledger(world), "src/f49.py name_49", "src/f48.py name_49 name_48 1049")
     assert made == {"paths": [1, 1, 40], "identifiers": [1, 2, 40], "numbers": [0, 1, 20]}
+
+
+def test_what_the_assistant_promised_decided_and_gave_up_stands_verbatim_with_its_id():
+    world = started()
+    world.reply("I chose SQLite over Postgres because one process writes. It has 3 tables.")
+    world.reply("I tried a cache, but it made the diff unstable. I will not touch billing.")
+    world.call("read", "", file_path="a.py")
+    text = commitments_text(ledger(world), COUNT, 500)
+    assert text.splitlines() == [
+        "Promised by the assistant:",
+        "- I will not touch billing. (r5.0)",
+        "Decided:",
+        "- I chose SQLite over Postgres because one process writes. (r3.0)",
+        "Tried and given up:",
+        "- I tried a cache, but it made the diff unstable. (r5.0)",
+    ]
+    assert "billing" not in commitments_text(ledger(world), COUNT, 500, skip="I will not touch billing.")
+    assert commitments_text(ledger(world), COUNT, 45).splitlines()[1:] == [
+        "- I will not touch billing. (r5.0)"
+    ]
+
+
+def test_a_compound_name_is_listed_whole_and_its_parts_are_not_repeated():
+    world = started()
+    world.call("grep", "", query="state.AgentType AgentType data-testid")
+    assert ledger_text(ledger(world), COUNT, 500) == "Names:  AgentType, data-testid, state.AgentType"
+    world.call("grep", "", query="state.AgentType state.AgentType")
+    assert ledger_text(ledger(world), COUNT, 500) == "Names:  state.AgentType, data-testid"
 
 
 def test_the_kind_of_a_tool_is_asked_once_for_each_name():

@@ -7,6 +7,7 @@ import pytest
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
 from compact.summary_record import (
+    WORDS_HEADING,
     FoldLimits,
     record_limit,
     record_text,
@@ -76,12 +77,12 @@ def test_a_summary_ends_where_the_ledger_or_the_messages_begin():
 
 def test_constraints_that_the_messages_show_are_not_repeated_and_the_newest_20_stay():
     world = World(judged=False)
-    for at in range(30):
+    for at in range(90):
         world.user(f"Never do thing {at}. " + "word " * 4_000)
     world.reply("ok")
-    text = record(world, 31, room=1_000)
+    text = record(world, 91, room=1_200)
     shown = [line for line in text.splitlines() if line.startswith("- Never do")]
-    assert len(shown) == 20 and shown[-1] == "- Never do thing 28. (r29.0)"
+    assert len(shown) == 20 and not any(line[2:22] in text.partition(WORDS_HEADING)[2] for line in shown)
 
 
 @pytest.mark.parametrize(
@@ -107,34 +108,51 @@ def words(world, room):
     return user_messages(world.situation, world.folded.entries, room).splitlines()
 
 
-def test_where_room_is_short_the_oldest_messages_are_cut_and_then_left_out():
+def test_where_room_is_short_the_oldest_messages_are_shown_by_their_beginnings_and_then_left_out():
     world = World(judged=False)
     for at in range(5):
         world.user(f"{at}" * 4_000)
     whole = words(world, 10_000)
     assert whole == [f"(r{at + 1}.0) " + f"{at}" * 4_000 for at in range(5)]
     some = words(world, 2_700)
-    assert some[-2:] == whole[-2:]
-    assert some[0].startswith("(r1.0) 000") and "recall r1.0 shows it all" in some[1]
-    few = words(world, 1_100)
-    assert (
-        few[0] == "(4 older messages are left out here: recall shows r1.0 to r4.0)" and few[1:] == whole[-1:]
-    )
-    assert words(world, 0)[1:] == whole[-1:]
+    assert some[-2:] == whole[-2:] and len(some) == 5
+    assert some[0].startswith("(r1.0) 000") and some[0].endswith("recall r1.0 shows it all]")
+    assert len(some[0]) > 44 * 4
+    few = words(world, 1_030)
+    assert few[0] == "(4 older messages are left out here: recall shows r1.0 to r4.0)"
+    assert few[1:] == whole[-1:]
+
+
+def test_of_an_old_message_every_sentence_that_directs_stays_where_it_stood():
+    world = World(judged=False)
+    plain = "The importer reads the table and merges it with the report of the week. " * 40
+    world.user(f"Mend the parser. {plain}Use metric units. {plain}Never push to main.")
+    world.user("go on " * 400)
+    [old, _] = words(world, 900)
+    assert old.startswith("(r1.0) Mend the parser. The importer reads the table and merges")
+    assert " [...] Use metric units. [...] Never push to main. [... 5," in old
+    assert old.endswith(" characters are left out here; recall r1.0 shows it all]")
 
 
 def test_a_long_block_is_shown_by_head_and_tail_and_an_image_named():
     world = World(CompactSettings(user_block_max_tokens=100), judged=False)
     world.user("a" * 400, "b" * 404, ImageBlock("image/png", ""))
     shown = "\n".join(words(world, 10_000))
-    assert "(r1.0) " + "a" * 400 + "\n(r1.1) " + "b" * 180 + "\n[... " in shown
+    assert "(r1.0) " + "a" * 400 + "\n(r1.1) " + "b" * 178 in shown
+    assert " characters are left out here; recall r1.1 shows it all]\n" in shown
     assert shown.endswith("(r1.2) [an image]")
 
 
-def test_context_that_the_program_added_is_marked_as_such():
+def test_what_the_program_added_stands_apart_and_of_each_kind_the_newest():
     world = World(judged=False)
-    world.user(f"{INJECTED_OPENING_TAG}the folder is /p{INJECTED_CLOSING_TAG}", "do it")
-    assert words(world, 1_000)[0].startswith("(surroundings) ")
+    for folder in "/p", "/q":
+        text = f"{INJECTED_OPENING_TAG}\n(added by makeroom, not by the user)\nfolder: {folder}\n"
+        world.user(f"{text}{INJECTED_CLOSING_TAG}", f"work in {folder}")
+    world.reply("ok")
+    assert words(world, 1_000) == ["(r1.1) work in /p", "(r2.1) work in /q"]
+    text = record(world, 3)
+    assert "## Surroundings, as told last\n(added by makeroom, not by the user)\nfolder: /q\n\n##" in text
+    assert "folder: /p" not in text
 
 
 def test_the_words_of_the_harness_are_not_the_users():

@@ -1,0 +1,299 @@
+"""Which sentences bind later work: what a person asks for, what an assistant promises, decides or gives up.
+
+Recognised by grammar, because the words for what may be demanded have no end: by mood (a sentence that begins
+with a bare verb), by modality, negation, quantity and condition, whose words are closed classes, and by the
+shape of a list. Nothing is certain, so a sentence gets a weight, and whoever has little room begins with the
+heaviest. Other languages go by their own closed classes; a sentence of a language that is not known counts as
+a wish, so that in doubt it stays.
+"""
+
+import pkgutil
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any, Literal
+
+LASTING, REQUEST, WISH, FACT, REST = 5, 4, 3, 2, 1  # weights of sentences, the heaviest first
+MAX_SENTENCE_CHARS = 600  # a longer one is data, not speech, and weighs least
+MAX_ITEM_START_CHARS = 160  # of an item that counts as a rule although it has no verb
+MAX_ABBREVIATION_CHARS = 12  # before a full stop that may be one's
+MAX_SEARCHED_CHARS = 200_000  # of one text: what people type is shorter
+
+
+@cache
+def _tables() -> dict[str, Any]:
+    # Read when first needed, and compiled likewise: at the start of the program it would take 25 ms.
+    return tomllib.loads((pkgutil.get_data(__package__, "directives.toml") or b"").decode())
+
+
+@cache
+def _words(kind: str) -> frozenset[str]:
+    """The words of a class."""
+    return frozenset(_tables()[kind].split())
+
+
+@cache
+def _phrases(kind: str) -> re.Pattern[str]:
+    found = re.split(r" \| |\n", _tables()[kind].strip())
+    return re.compile(rf"\b(?:{'|'.join(found)})\b", re.IGNORECASE)
+
+
+@cache
+def _pattern(name: str) -> re.Pattern[str]:
+    return re.compile(_tables()["patterns"][name], re.VERBOSE)
+
+
+def _says(kind: str, sentence: str) -> bool:
+    """Whether any of the phrases of a kind stands in a sentence."""
+    return _phrases(kind).search(sentence) is not None
+
+
+def _has(name: str, sentence: str) -> bool:
+    """Whether the pattern of this name is found in a sentence."""
+    return _pattern(name).search(sentence) is not None
+
+
+_SPOKEN_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_SYMBOL = re.compile(r"[{}()\[\]<>=;|\\&^%~*$#@_+/]")
+_ITEM_START = re.compile(r"\s*(?:[-*•‣+–]|\d{1,3}[.)]|[a-zA-Z][.)]|\[[ xX]\])\s+")
+_END = re.compile(r"(?<=[.!?…])[\"'”’)\]*_]*\s+|(?<=[。！？])[」』”）]*\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """The characters start..end-1 of a text, without white space around them, and what they weigh."""
+
+    start: int
+    end: int
+    weight: int
+
+
+@lru_cache(maxsize=512)
+def weighed_sentences(text: str) -> tuple[Sentence, ...]:
+    """The sentences of a person's text, in order, each with its weight from REST to LASTING."""
+    return tuple(
+        Sentence(start, end, _weight(text[start:end], code)) for start, end, code in _sentences(text)
+    )
+
+
+def _weight(sentence: str, code: bool) -> int:
+    """How much a sentence of a person binds later work."""
+    if code or len(sentence) > MAX_SENTENCE_CHARS or not _SPOKEN_WORD.search(sentence):
+        return REST
+    imperative = _is_imperative(sentence)
+    if _says("lasting", sentence) and (imperative or _binds(sentence)):
+        return LASTING
+    if _is_foreign(sentence):
+        return REQUEST if _directs_in_another_language(sentence) else WISH
+    if imperative or _says("asks", sentence):
+        return REQUEST
+    shaped = sentence.endswith("?") or _is_short_item(sentence) or _pattern("short_rule").match(sentence)
+    if shaped or _says("lasting", sentence) or _is_general(sentence):
+        return WISH
+    return FACT if any(_has(sign, sentence) for sign in ("concrete", "negated", "deixis")) else REST
+
+
+def _is_general(sentence: str) -> bool:
+    """Whether a sentence tells how things are in general, as rules do, and not how one thing is or was.
+
+    Its subject has no article ("Amounts go out in francs") or is a quantity ("Nobody but me merges"), and it
+    tells of no past; or it speaks of what is the reader's or the writer's business.
+    """
+    if _has("past", sentence):
+        return False
+    clauses = [_without_starter(sentence)]
+    if (fronted := _pattern("fronted").match(clauses[0])) is not None:
+        clauses.append(_without_starter(clauses[0][fronted.end() :]))
+    of_both = _has("deixis", sentence) and _has("present", sentence)
+    return of_both or any(_has_general_subject(clause) for clause in clauses)
+
+
+def _has_general_subject(clause: str) -> bool:
+    words = [word.lower() for word in _SPOKEN_WORD.findall(clause)[:3]]
+    if len(words) < 3:
+        return False
+    return words[0] in _words("general_subject") or words[0] not in _words("no_first_verb")
+
+
+def _without_starter(sentence: str) -> str:
+    """The sentence without marks of lists and quotes, and without words such as "also" and "please"."""
+    return sentence[(found.end() if (found := _pattern("starter").match(sentence)) else 0) :]
+
+
+def _binds(sentence: str) -> bool:
+    """Whether a sentence that is no imperative forbids or demands something for good."""
+    return _says("binding", sentence)
+
+
+def _is_imperative(sentence: str) -> bool:
+    """Whether an English sentence begins with a verb, or its main clause behind what is put in front."""
+    body = _without_starter(sentence)
+    if _begins_with_verb(body):
+        return True
+    fronted = _pattern("fronted").match(body)
+    if fronted is not None:
+        return _begins_with_verb(_without_starter(body[fronted.end() :]))
+    # "X, so run the tests": the last clause may be the one that asks.
+    clauses = re.split(r"[;:—–]\s+|,\s+(?:so|then|and|but)\s+", body)[1:]
+    return any(_begins_with_verb(clause, sure=True) for clause in clauses)
+
+
+def _begins_with_verb(clause: str, sure: bool = False) -> bool:
+    """Whether a clause begins with a bare verb. `sure`: only with one of the common ones."""
+    words = [word.lower() for word in clause.split(None, 4)[:4]]
+    while words and re.fullmatch(r"[a-z]{3,}ly,?", words[0]) and words[0] not in _words("base_verbs"):
+        words.pop(0)
+    if not words:
+        return False
+    first = words[0].rstrip(",.!:;")
+    second = words[1].rstrip(",.!?:;") if len(words) > 1 else ""
+    if first in ("don't", "don’t", "dont", "never", "always", "let's", "let’s", "not"):
+        return True
+    if first in ("do", "have", "be", "let"):
+        return second not in ("you", "i", "we", "they", "he", "she", "it") or first == "let"
+    if first.startswith(("re-", "double-", "pre-", "un-", "de-", "cross-")):
+        first = first.rpartition("-")[2]
+    if first in _words("base_verbs"):
+        return second not in _words("finite")
+    if sure or not first.isascii() or not first.isalpha() or first in _words("no_first_verb"):
+        return False
+    return second in _words("object_start") and len(first) > 2 and not _has("no_bare_verb", first)
+
+
+def _is_foreign(sentence: str) -> bool:
+    """Whether a sentence is in another language than English, as far as letters and common words tell."""
+    words = [word.lower() for word in _SPOKEN_WORD.findall(sentence)]
+    other = sum(1 for char in sentence if char > "\u024f" and char.isalpha())
+    if other > len(sentence) // 8:
+        return True
+    english = sum(word in _words("english") for word in words)
+    accented = any("\u00c0" <= char <= "\u024f" for char in sentence)
+    foreign = sum(word in _words("foreign") for word in words) + accented
+    return foreign > english and (foreign >= 2 or (len(words) >= 3 and not english))
+
+
+def _directs_in_another_language(sentence: str) -> bool:
+    """Whether a foreign sentence has a sign of negation, modality or politeness of its language."""
+    words = [word.lower() for word in _SPOKEN_WORD.findall(sentence)]
+    signs = any(word in _words("foreign_directives") for word in words)
+    return (
+        signs
+        or _has("unspaced_directive", sentence)
+        or sentence.endswith(("!", "！"))
+        or _is_short_item(sentence)
+    )
+
+
+def _is_short_item(sentence: str) -> bool:
+    return _ITEM_START.match(sentence) is not None and len(sentence) <= MAX_ITEM_START_CHARS
+
+
+def _sentences(text: str) -> Iterator[tuple[int, int, bool]]:
+    """(start, end, whether it looks like code or a log) of each sentence, in order."""
+    for start, end, code in _stretches(text[:MAX_SEARCHED_CHARS]):
+        if code:
+            yield start, end, True
+            continue
+        begun = start
+        for found in _END.finditer(text, start, end):
+            if _has("no_end", text[max(begun, found.start() - MAX_ABBREVIATION_CHARS) : found.start()]):
+                continue
+            yield from _stripped(text, begun, found.end())
+            begun = found.end()
+        yield from _stripped(text, begun, end)
+
+
+def _stripped(text: str, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
+    piece = text[start:end]
+    if body := piece.strip():
+        first = start + len(piece) - len(piece.lstrip())
+        yield first, first + len(body), False
+
+
+def _stretches(text: str) -> Iterator[tuple[int, int, bool]]:
+    """(start, end, whether it is code) of the paragraphs, list items and lines of code of a text.
+
+    A line that goes on in the next one, as text does that was wrapped, is one stretch with it.
+    """
+    begun, at, before, fence = -1, 0, "", ""
+    for line in text.splitlines(keepends=True):
+        first, at = at, at + len(line)
+        marker = line.lstrip()[:3]
+        fenced = bool(fence) or marker in ("```", "~~~")
+        if marker in ("```", "~~~") and (not fence or marker == fence):
+            fence = "" if fence else marker
+        code = fenced or _is_code(line)
+        if begun >= 0 and (code or not _wraps(before, line)):
+            yield begun, first, False
+            begun = -1
+        if code and line.strip():
+            yield first, first + len(line.rstrip()), True
+        elif line.strip() and begun < 0:
+            begun = first
+        before = line
+    if begun >= 0:
+        yield begun, at, False
+
+
+def _wraps(before: str, line: str) -> bool:
+    """Whether a line goes on with the sentence of the line before it."""
+    end, start = before.rstrip(), line.lstrip()
+    if not end or not start or _ITEM_START.match(line) or end[-1] in ".!?:;。！？…":
+        return False
+    return start[0].islower() or end[-1] == ","
+
+
+def _is_code(line: str) -> bool:
+    """Whether a line looks like a program, a log or a table rather than like speech."""
+    text = line.strip()
+    if not text or (_ITEM_START.match(line) and not _has("code_end", text)):
+        return False
+    if _pattern("code_start").match(line) or _has("code_end", text):
+        return True
+    return 5 * len(_SYMBOL.findall(text)) > len(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Commitment:
+    """A sentence of an assistant: a promise, a decision, or something that was tried and given up."""
+
+    kind: Literal["promise", "decision", "rejected"]
+    text: str
+    weight: int
+
+
+def commitments(text: str, acts: bool) -> Iterator[Commitment]:
+    """The sentences of a reply that commit the assistant, decide with a reason, or give something up.
+
+    `acts` tells that the reply calls tools: then "I will read the file" tells of its next step, and only what
+    forbids, always holds or depends on a condition is a promise.
+    """
+    for start, end, code in _sentences(text):
+        sentence = text[start:end]
+        if code or len(sentence) > MAX_SENTENCE_CHARS:
+            continue
+        reason = _has("reason", sentence)
+        if weight := _promise_weight(sentence, acts):
+            yield Commitment("promise", sentence, weight)
+        elif _says("given_up", sentence):
+            yield Commitment("rejected", sentence, WISH + reason)
+        elif _says("decided", sentence):
+            yield Commitment("decision", sentence, WISH + reason)
+
+
+def _promise_weight(sentence: str, acts: bool) -> int:
+    """How much a sentence binds its speaker; 0 for one that tells of something else."""
+    if _has("reports", sentence):
+        return 0
+    untouched = _says("untouched", sentence)
+    lasting = untouched or _says("lasting", sentence) or _has("negated", sentence)
+    if _says("own_future", sentence) or _has("unspaced_future", sentence):
+        return LASTING if lasting else 0 if acts else REQUEST
+    if acts:
+        return REQUEST if untouched and _says("lasting", sentence) else 0
+    agrees = _pattern("agrees").match(sentence) is not None
+    if agrees or untouched or _says("binding", sentence):
+        return REQUEST if agrees or _has("own", sentence) else WISH
+    return FACT if _has("will", sentence) or (_has("own", sentence) and lasting) else 0

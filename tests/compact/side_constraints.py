@@ -1,0 +1,161 @@
+"""Sessions in which a person says something once, amid much else, and the agent promises things."""
+
+import random
+
+from compact.folding import RESTORED_HEADING
+from transcripts.messages import TextBlock
+
+from .worlds import World, answered, words
+
+CONSTRAINTS = (
+    "Before you run a migration, wait for my go-ahead.",
+    "Use metric units.",
+    "End every reply with a summary line.",
+    "Never push to the release branch.",
+    "Dates are to be written as ISO 8601.",
+    "If a test is flaky, mark it and move on.",
+    "I'd like commit messages in the past tense.",
+    "Anything under vendor/ is off limits.",
+    "Ask me first when a change touches billing.",
+    "Name the licence of every package that you add.",
+    "Prices must be kept in cents.",
+    "Treat compiler warnings as errors.",
+    "You may edit files below src/ and nothing else.",
+    "Bitte antworte immer auf Deutsch.",
+    "Log through structlog only.",
+)
+# Written after the recognition was built, in other words and forms; it was not changed for these.
+OTHER_CONSTRAINTS = (
+    "Stay away from the auth middleware.",
+    "Variable names in the SQL are lower case.",
+    "When in doubt, choose the boring option.",
+    "Please quote file paths with backticks.",
+    "Under Windows nothing may break.",
+    "Reviews come before merges, not after.",
+    "Benchmarks run on the old laptop only.",
+    "You don't have to care about IE11.",
+    "Write tests before code.",
+    "Gib Beträge in Franken an.",
+    "My name is spelled Anouk with a k.",
+    "The word 'simply' is banned from the docs.",
+    "Report progress every 20 minutes.",
+    "Pin all GitHub actions by hash.",
+    "After editing a template, regenerate the snapshots.",
+)
+OTHER_PROMISES = (
+    "I'll stay away from the auth middleware.",
+    "I will pin all actions by hash.",
+    "Agreed: tests before code.",
+    "I won't merge before the review.",
+    "I will regenerate the snapshots after each template edit.",
+    "From here on I quote file paths with backticks.",
+    "I'm never going to write 'simply' in the docs.",
+    "The boring option it is whenever I am in doubt.",
+    "I'll report progress every 20 minutes.",
+    "I will leave the old laptop's benchmarks to you.",
+    "SQL stays lower case in everything I write.",
+    "You won't see amounts in dollars from me.",
+    "I promise not to break Windows.",
+    "We'll keep IE11 out of scope.",
+    "No merge from me without a review.",
+)
+PROMISES = (
+    "I will not touch billing.",
+    "I'll ask you before every migration.",
+    "From now on I end each reply with a summary line.",
+    "I won't push anything until you have reviewed it.",
+    "I am going to leave the public interface as it is.",
+    "I will use metric units throughout.",
+    "Understood: no new packages without your consent.",
+    "I'll keep every function under forty lines.",
+    "The lock file stays untouched.",
+    "I promise to run the tests before each commit.",
+    "We will stick to Python 3.11.",
+    "Nothing will be deleted without your word.",
+    "I'm leaving the vendor folder alone.",
+    "I shall write all messages in British English.",
+    "I will report times in UTC.",
+)
+SUBJECTS = (
+    "The scheduler",
+    "Our importer",
+    "That service",
+    "The old client",
+    "The nightly job",
+    "This module",
+)
+VERBS = ("reads", "keeps", "merges", "has written", "does not retry", "used to drop", "compares", "forwards")
+OBJECTS = (
+    "the queue of pending orders",
+    "a table with about 40 columns",
+    "every row of the report",
+    "its cache",
+    "the messages that came in late",
+    "what the gateway returns",
+    "the index of last week",
+)
+ENDS = (
+    "when the load is high",
+    "since the move in March",
+    "although nobody asked for it",
+    "on the small cluster",
+    "and that takes 12 minutes",
+    "because the disk was slow",
+    "in two of the three regions",
+)
+REQUESTS = (
+    "Look at {} and tell me why.",
+    "Can you check {}?",
+    "Fix {} please.",
+    "Rename {} while you are there.",
+)
+
+
+def prose(seed: int, characters: int) -> str:
+    """What people write around what they ask for: mostly description, one sentence in eight a request."""
+    rng, made = random.Random(seed), list[str]()
+    while sum(map(len, made)) < characters:
+        obj = rng.choice(OBJECTS)
+        plain = f"{rng.choice(SUBJECTS)} {rng.choice(VERBS)} {obj} {rng.choice(ENDS)}."
+        made.append(plain if rng.random() < 7 / 8 else rng.choice(REQUESTS).format(obj))
+    return " ".join(made)
+
+
+def said_once(sentences: tuple[str, ...], user_tokens: int, window: int, promised: bool = False) -> World:
+    """A session of messages with a sentence in the middle of each, said by the user or by the agent."""
+
+    world = World(window=window, judged=False, overhead=2_000)
+    share = 4 * user_tokens // len(sentences)
+    for number, sentence in enumerate(sentences):
+        begin, end = prose(number, share // 2), prose(-number - 1, share // 2)
+        world.user(f"{begin} {end}" if promised else f"{begin} {sentence} {end}")
+        world.call("read", f"value_{number} = 1\n" * (window // 300), file_path=f"src/part_{number}.py")
+        said = f"Part {number} is read, and it is fine."
+        world.reply(TextBlock(f"{said} {sentence} It has 40 lines." if promised else said))
+    return world
+
+
+def compacted(world: World, rounds: int) -> int:
+    """Compact so many times, with work in between. Returns the tokens of the largest record with its tail.
+
+    Files that are shown again have a limit of their own and are not counted.
+    """
+    largest, summary = 0, answered("<summary>It went well so far. " + "All is fine. " * 80 + "</summary>")
+    for number in range(rounds):
+        if number:
+            world.user(f"Go on with step {number}.")
+            for at in range(6):
+                world.call("bash", f"row {at}\n" * (world.window.size // 60), command=f"make part_{at}")
+            world.reply(f"Step {number} is done.")
+        made = world.compact("tool", summary)
+        assert made.proposals, made.note
+        parts = [part for message in world.folded.view for part in message.parts]
+        shown = (part for part in parts if not words(part.block).startswith(RESTORED_HEADING))
+        largest = max(largest, sum(part.tokens for part in shown))
+    return largest
+
+
+def surviving(world: World, sentences: tuple[str, ...]) -> list[str]:
+    """Those of the sentences that the model is shown, verbatim."""
+    shown = "\n".join(world.shown)
+    return [sentence for sentence in sentences if sentence in shown]

@@ -1,0 +1,121 @@
+"""Sentences are told apart by what they bind: mood, modality, negation, shape; in several languages."""
+
+import pytest
+
+from compact.directives import FACT, LASTING, REQUEST, REST, WISH, commitments, weighed_sentences
+
+
+def weighed(text):
+    return [(text[each.start : each.end], each.weight) for each in weighed_sentences(text)]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "weight"),
+    [
+        ("Before you run a migration, wait for my go-ahead.", LASTING),
+        ("End every reply with a summary line.", LASTING),
+        ("Whenever you touch the parser, rerun the fuzz corpus.", LASTING),
+        ("Use metric units.", REQUEST),
+        ("Also, please sprinkle the docs with examples.", REQUEST),
+        ("Carefully check the plan.", REQUEST),
+        ("Once the build is green, tell me.", REQUEST),
+        ("I'd like commit messages in the past tense.", REQUEST),
+        ("Could you look at it?", REQUEST),
+        ("My manager wants weekly updates.", REQUEST),
+        ("Bitte antworte auf Deutsch.", REQUEST),
+        ("不要修改 config 目录。", REQUEST),
+        ("Не трогай папку billing.", REQUEST),
+        ("Utilisez des unités métriques.", WISH),
+        ("No emojis.", WISH),
+        ("- tabs", WISH),
+        ("Amounts go out in Swiss francs.", WISH),
+        ("Nobody but me merges into trunk.", WISH),
+        ("My staging box is read-only for you.", WISH),
+        ("Why is it slow?", WISH),
+        ("The handler does not retry.", FACT),
+        ("The cache has 40 rows.", FACT),
+        ("The parser reads tokens from the stream.", REST),
+        ("The test is red.", REST),
+        ("12.", REST),
+        ("word " * 130, REST),
+    ],
+)
+def test_a_sentence_weighs_by_what_it_binds(sentence, weight):
+    assert weighed(sentence) == [(sentence.strip(), weight)]
+
+
+def test_sentences_end_at_stops_but_not_at_abbreviations_and_wrapped_lines_are_joined():
+    text = 'It is old, e.g. the cache. "Use tabs." Before you push,\nask me!\n\n1. Run it\n2. Stop it'
+    assert [sentence for sentence, _ in weighed(text)] == [
+        "It is old, e.g. the cache.",
+        '"Use tabs."',
+        "Before you push,\nask me!",
+        "1. Run it",
+        "2. Stop it",
+    ]
+
+
+def test_sentences_of_languages_without_spaces_are_told_apart():
+    assert [sentence for sentence, _ in weighed("好。请用中文。")] == ["好。", "请用中文。"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "return value;",
+        "const never = 1",
+        "import always",
+        "$ run never",
+        "2026-01-02T03:04:05 do not panic",
+        "ERROR never happens",
+        "if (must) {",
+        "    assert x == always()",
+    ],
+)
+def test_programs_and_logs_bind_nothing(line):
+    assert weighed(line) == [(line, REST)] or weighed(line) == [(line.strip(), REST)]
+    assert weighed(f"```\nNever push\n```\n{line}\nUse it.")[-1] == ("Use it.", REQUEST)
+    assert weighed(f"```\nNever push\n```\n{line}")[1] == ("Never push", REST)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "acts", "kind", "weight"),
+    [
+        ("I will not touch billing.", True, "promise", LASTING),
+        ("I'll use metric units.", False, "promise", REQUEST),
+        ("Understood: metric units everywhere.", False, "promise", REQUEST),
+        ("The lock file stays untouched.", False, "promise", WISH),
+        ("Ich werde die Datenbank nicht anfassen.", False, "promise", REQUEST),
+        ("I chose SQLite over Postgres because one process writes.", True, "decision", REQUEST),
+        ("I went with a queue.", True, "decision", WISH),
+        ("I tried a cache, but it made the diff unstable.", True, "rejected", WISH),
+        ("That approach does not work because the file is locked.", True, "rejected", REQUEST),
+    ],
+)
+def test_promises_decisions_and_what_was_given_up_are_found(sentence, acts, kind, weight):
+    found = list(commitments(f"It has 40 lines. {sentence}", acts))
+    assert [(each.kind, each.text, each.weight) for each in found] == [(kind, sentence, weight)]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "I'll read the file now.",
+        "Let me look at it.",
+        "I don't see why.",
+        "The tests pass.",
+        "Shall I go on?",
+    ],
+)
+def test_the_next_step_of_a_reply_that_acts_is_no_promise(sentence):
+    assert list(commitments(sentence, acts=True)) == []
+
+
+@pytest.mark.timeout(20)  # a pattern that goes back takes minutes
+@pytest.mark.parametrize(
+    "piece", ["a", "a ", "a, ", "1. ", "- ", "“", "no ", "- (", "```\n", "\n", "a\n", "I will ", "。"]
+)
+def test_no_text_takes_long(piece):
+    text = piece * (60_000 // len(piece))
+    weighed_sentences(text)
+    list(commitments(text, acts=False))

@@ -1,0 +1,73 @@
+"""What a person said once, and what the agent promised, is shown to the model after many compactions."""
+
+import pytest
+
+from .side_constraints import (
+    CONSTRAINTS,
+    OTHER_CONSTRAINTS,
+    OTHER_PROMISES,
+    PROMISES,
+    compacted,
+    prose,
+    said_once,
+    surviving,
+)
+from .worlds import World
+
+ROOMS = ((22_000, 200_000), (6_000, 64_000))  # tokens of the user's text, and the window
+
+
+@pytest.mark.parametrize(("user_tokens", "window"), ROOMS)
+@pytest.mark.parametrize("promised", [False, True], ids=["said", "promised"])
+def test_each_of_them_stands_verbatim_after_one_compaction_and_after_five(user_tokens, window, promised):
+    sentences = PROMISES if promised else CONSTRAINTS
+    world = said_once(sentences, user_tokens, window, promised)
+    limit = min(18_000, window * 3 // 10)
+    for rounds in (1, 4):
+        assert compacted(world, rounds) <= limit
+        assert surviving(world, sentences) == list(sentences)
+
+
+@pytest.mark.parametrize(("user_tokens", "window"), ROOMS)
+@pytest.mark.parametrize("promised", [False, True], ids=["said", "promised"])
+def test_most_of_what_is_said_in_other_ways_stands_too(user_tokens, window, promised):
+    sentences = OTHER_PROMISES if promised else OTHER_CONSTRAINTS
+    world = said_once(sentences, user_tokens, window, promised)
+    compacted(world, 5)
+    assert len(surviving(world, sentences)) >= 14
+
+
+@pytest.mark.parametrize(("user_tokens", "window"), ROOMS)
+def test_they_may_stand_in_one_long_message(user_tokens, window):
+    world, share = World(window=window, judged=False), 4 * user_tokens // len(CONSTRAINTS)
+    world.user(" ".join(f"{prose(at, share)} {each}" for at, each in enumerate(CONSTRAINTS)))
+    world.call("bash", "row\n" * (window // 8), command="make")
+    world.user("next")
+    world.reply("ok")
+    compacted(world, 1)
+    assert surviving(world, CONSTRAINTS) == list(CONSTRAINTS)
+
+
+def test_of_every_message_the_beginning_stays_however_old():
+    world = World(judged=False)
+    for number in range(60):
+        world.user(f"Message {number} begins so and tells of {prose(number, 1_200)}")
+        world.call("bash", "row\n" * 2_000, command="make")
+    compacted(world, 2)
+    beginnings = tuple(f"Message {number} begins so and tells of" for number in range(60))
+    assert surviving(world, beginnings) == list(beginnings)
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize(("user_tokens", "window"), ROOMS)
+@pytest.mark.parametrize(
+    "sentences", [CONSTRAINTS, OTHER_CONSTRAINTS, PROMISES, OTHER_PROMISES], ids=lambda each: each[0]
+)
+def test_the_figures(sentences, user_tokens, window):
+    world = said_once(sentences, user_tokens, window, promised=sentences in (PROMISES, OTHER_PROMISES))
+    for rounds, more in ((1, 1), (5, 4)):
+        tokens = compacted(world, more)
+        print(
+            f"{len(surviving(world, sentences))} of 15 after {rounds} of {user_tokens:,} tokens of the user's"
+        )
+        print(f"  text in a window of {window:,}, in {tokens:,} tokens: {sentences[0]}")
