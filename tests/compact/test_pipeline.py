@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from random import Random
 
@@ -136,7 +137,7 @@ def run(seed, policy, binds, steps, judged=True):
 
 @pytest.mark.parametrize("binds", [True, False])
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_every_view_is_sound_at_every_point(policy, binds, seed):
     world = run(seed, policy, binds, 40)
@@ -153,11 +154,12 @@ def test_every_view_is_sound_in_many_long_sessions(policy):
 
 
 def test_the_random_sessions_reach_every_layer():
-    made = set()
-    for seed in range(6):
-        for policy in POLICIES:
-            made |= {each.layer for each in run(seed, policy, True, 60, judged=False).folded.compactions}
-    assert made == {"budget", "snip", "micro", "collapse", "summary", "ledger", "reactive"}
+    missing = {"budget", "snip", "micro", "collapse", "summary", "ledger", "reactive"}
+    for seed, policy in product(range(6), POLICIES):
+        missing -= {each.layer for each in run(seed, policy, True, 60, judged=False).folded.compactions}
+        if not missing:
+            break
+    assert missing == set()
 
 
 def at_every_size(layer):
@@ -191,7 +193,7 @@ class Watched(Session):
 
 
 @pytest.mark.parametrize("policy", ["thrifty", "classic"])
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(seed=st.integers(0, 2**32), made_for_it=st.booleans())
 def test_a_layer_that_is_passed_by_for_the_size_would_have_done_nothing(policy, seed, made_for_it):
     session = Watched(seed, policy, made_for_it)

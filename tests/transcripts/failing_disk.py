@@ -68,8 +68,11 @@ def short_writing_disk(plan: FailurePlan, keep: float) -> Disk:
 
 
 def crashing_disk(at: int, keep: float = 0.5) -> Disk:
-    """A disk whose call number `at` ends the process with exit code 66; a write is done in part."""
-    plan = FailurePlan(at, 0)
+    """A disk whose call number `at` ends the process with exit code 66; a write is done in part.
+
+    Of the disks that keep all of it or nothing only the writes count: other calls know no part.
+    """
+    plan = FailurePlan(at, 0, CALLS if keep == 0.5 else ("write",))
 
     def make_call(name: str, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         if plan.is_due(name):
