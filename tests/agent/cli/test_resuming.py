@@ -13,7 +13,7 @@ import pytest
 
 from agent.cli.arguments import Options, parse
 from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment
-from tests.agent.ui.pty_terminal import PtyTerminal, makeroom
+from tests.agent.ui.pty_terminal import PtyTerminal, forked_makeroom, makeroom
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.server import Server
 from transcripts.facts import Opened, Reply, User
@@ -77,12 +77,12 @@ def test_a_session_is_chosen_from_a_list_and_gone_on_with(project: Path) -> None
 def test_choosing_none_leaves_no_trace_and_no_success(project: Path) -> None:
     before = files(project)
     for keys in ("\x1b", "\x03"):
-        with PtyTerminal(project, argv=makeroom("--offline --resume")) as terminal:
+        with PtyTerminal(project, argv=forked_makeroom("--offline --resume")) as terminal:
             terminal.sees("Esc cancels").type(keys)
             assert terminal.ends() == 130
             assert terminal.text == "makeroom: no session was chosen"
             assert terminal.modes == terminal.initial_modes
-    with PtyTerminal(project, argv=makeroom("--offline --resume --plain")) as terminal:
+    with PtyTerminal(project, argv=forked_makeroom("--offline --resume --plain")) as terminal:
         terminal.sees("  3  10 min ago  1 prompt  question 0", "Which? (").type("\r")
         assert terminal.ends() == 130
     assert files(project) == before
@@ -90,15 +90,15 @@ def test_choosing_none_leaves_no_trace_and_no_success(project: Path) -> None:
 
 def test_a_session_in_use_is_viewed_forked_or_left(project: Path, locked: Store) -> None:
     before = files(project)
-    with PtyTerminal(project, (100, 24), makeroom("--offline -c")) as terminal:
+    with PtyTerminal(project, (100, 24), forked_makeroom("--offline -c")) as terminal:
         terminal.sees(f"Session {IDS[2]} is in use by pid {os.getpid()}", "❯ 1 View", "2 Fork", "3 Quit")
         terminal.again("1", lambda: "> question 2" in terminal.text)
         assert terminal.ends() == 0
-    with PtyTerminal(project, (100, 24), makeroom("--offline -c")) as terminal:
+    with PtyTerminal(project, (100, 24), forked_makeroom("--offline -c")) as terminal:
         terminal.sees("3 Quit").again("3", lambda: terminal.text.startswith("makeroom: session"))
         assert terminal.ends() == 130
     assert files(project) == before
-    with PtyTerminal(project, (100, 24), makeroom("--offline -c")) as terminal:
+    with PtyTerminal(project, (100, 24), forked_makeroom("--offline -c")) as terminal:
         terminal.sees("2 Fork").again("2", lambda: "going on with" in terminal.text)
         terminal.sees("question 2", "asks first").type("help\r").sees("I understand").type("\x04")
         assert terminal.ends() == 0

@@ -15,11 +15,15 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import pyte
 
-from agent.ui import markdown  # noqa: F401  forks need not import rich
+from agent.__main__ import main
+from agent.app import composition  # noqa: F401  forks need not import what a session takes
+from agent.ui import markdown  # noqa: F401  nor rich
 from tests.agent.ui import scripted_driver
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -38,10 +42,15 @@ def makeroom(words: str) -> list[str]:
     return [sys.executable, "-m", "agent", *shlex.split(words)]
 
 
-class PtyTerminal:
-    """Runs a command line in `folder`, by default the scripted REPL in a fork of this process.
+def forked_makeroom(words: str) -> Callable[[], int]:
+    """makeroom itself, in a fork of this process."""
+    return partial(main, shlex.split(words))
 
-    The fork saves the imports, half a second each time; how the interpreter ends with the program, and lines
+
+class PtyTerminal:
+    """Runs a command line, or a function in a fork of this process, in `folder`; else the scripted REPL.
+
+    A fork saves the imports, half a second each time; how the interpreter ends with the program, and lines
     read without a screen, are tested with a process of its own. `raw` is every byte that came.
     """
 
@@ -49,7 +58,7 @@ class PtyTerminal:
         self,
         folder: Path,
         size: tuple[int, int] = (80, 24),
-        argv: Sequence[str] | None = None,
+        argv: Sequence[str] | Callable[[], int] | None = None,
         **environ: str,
     ) -> None:
         self.folder = folder
@@ -72,7 +81,9 @@ class PtyTerminal:
             os.read(begins, 1)  # until the terminal has its size
             os.chdir(folder)
             if argv is None:
-                _run_scripted(folder, variables)
+                argv = partial(scripted_driver.main, ["scripted_driver.py", str(folder)])
+            if callable(argv):
+                _run_forked(argv, variables)
             os.execve(argv[0], list(argv), variables)
         self._resize_pty(*size)
         self.initial_modes = self.modes
@@ -220,8 +231,8 @@ class PtyTerminal:
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
-def _run_scripted(folder: Path, environ: dict[str, str]) -> None:
-    """In the forked child: be the scripted REPL, as if Python had started anew, and exit."""
+def _run_forked(program: Callable[[], int], environ: dict[str, str]) -> NoReturn:
+    """In the forked child: run the program, as if Python had started anew, and exit."""
     code = 1
     try:
         os.environ.clear()
@@ -229,7 +240,9 @@ def _run_scripted(folder: Path, environ: dict[str, str]) -> None:
         warnings.simplefilter("ignore")
         streams = [open(number, mode) for number, mode in ((0, "r"), (1, "w"), (2, "w"))]  # noqa: SIM115, PTH123
         sys.stdin, sys.stdout, sys.stderr = streams
-        code = scripted_driver.main(["scripted_driver.py", str(folder)])
+        code = program()
+    except SystemExit as exit:
+        code = exit.code if isinstance(exit.code, int) else 1
     except BaseException:  # noqa: BLE001  shown, as Python would
         traceback.print_exc()
     finally:
