@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from transcripts.facts import Clear, Reply, Result, User
 from transcripts.fold import Folded
 from transcripts.messages import Block, ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock
-from transcripts.view import Part, PartKind
+from transcripts.view import Part, PartKind, View
 
 from .identifiers import PATH_ARGUMENTS, joined_text
 from .invariants import fact_at
@@ -55,15 +55,28 @@ def clear_candidates(folded: Folded, first: int, last: int) -> Iterator[ClearCan
 
 
 def _field_candidates(index: int, part: Part) -> Iterator[ClearCandidate]:
-    if not isinstance(part.block, ToolUseBlock):
-        return
-    texts = {name: value for name, value in part.block.input.items() if isinstance(value, str)}
+    if isinstance(part.block, ToolUseBlock):
+        for name, gain in clearable_fields(part.block, part.tokens):
+            yield ClearCandidate(index, part, name, gain)
+
+
+def clearable_fields(use: ToolUseBlock, tokens: int) -> Iterator[tuple[str, int]]:
+    """The long fields of a call of so many tokens that could be cleared, and what each would free, about."""
+    texts = {name: value for name, value in use.input.items() if isinstance(value, str)}
     characters = sum(len(value) for value in texts.values()) or 1
     for name, value in texts.items():
-        gain = part.tokens * len(value) // characters - PLACEHOLDER_TOKENS
+        gain = tokens * len(value) // characters - PLACEHOLDER_TOKENS
         is_long = len(value) >= MIN_FIELD_CHARS and gain >= MIN_CLEARED_TOKENS
         if is_long and name not in KEPT_FIELDS and not is_placeholder(value):
-            yield ClearCandidate(index, part, name, gain)
+            yield name, gain
+
+
+def part_at(view: View, seq: int, index: int) -> tuple[int, Part] | None:
+    """The message of the view and the part that show block `index` of fact `seq`; None where none does."""
+    at = view.index_of(seq)
+    parts = view[at].parts if at < len(view) else ()
+    part = next((part for part in parts if part.seq == seq and part.index == index), None)
+    return None if part is None else (at, part)
 
 
 def is_replaced(part: Part) -> bool:

@@ -74,11 +74,9 @@ class CompactSettings:
     thrash_summaries: int = 3  # summaries within thrash_window_calls, after which none is asked for
     thrash_window_calls: int = 10
 
-    protected_tail_tokens: int = 12_000
-    batch_min_tokens: int = 20_000  # that a batch of clears frees while the cache is warm
-    batch_interval_calls: int = 30  # a batch that comes sooner after the last one has to free that much more
-    batch_from_tokens: int = 80_000  # prompt size from which the first batch has payback_calls to pay
-    payback_calls: float = 16.0  # within which a batch has to pay for its rewrite
+    protected_tail_tokens: int = 12_000  # that collapse leaves alone
+    batch_min_tokens: int = 2_500  # that a batch of clears frees
+    batch_interval_calls: int = 36  # for which a cleared block is expected to be away, at standard prices
     cache_ttl_s: int = 300
 
     @property
@@ -105,20 +103,23 @@ FORMER_NAMES: Mapping[str, str] = {
     "restore_share": "restore_max_share", "breaker": "breaker_failures",
     "thrash_calls": "thrash_window_calls", "protect_tokens": "protected_tail_tokens",
     "batch_tokens": "batch_min_tokens", "batch_calls": "batch_interval_calls",
-    "batch_from": "batch_from_tokens", "calls_ahead": "payback_calls",
     "cache_ttl": "cache_ttl_s",
 }  # fmt: skip
+RETIRED_NAMES = frozenset({"batch_from_tokens", "batch_from", "payback_calls", "calls_ahead"})
+"""Settings of earlier versions that mean nothing any more: accepted, with a warning."""
 
 
 def current_names(table: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """A [compact] table under today's names, and a warning for each former name that it used.
+    """A [compact] table under today's names, and a warning for each former or retired name that it used.
 
     Where a table has both names of one setting, the value under today's name counts.
     """
     former = [name for name in table if name in FORMER_NAMES]
     renamed = {FORMER_NAMES[name]: table[name] for name in former}
-    kept = {name: value for name, value in table.items() if name not in FORMER_NAMES}
-    return {**renamed, **kept}, tuple(f"[compact] {n} is now called {FORMER_NAMES[n]}" for n in former)
+    kept = {n: value for n, value in table.items() if n not in FORMER_NAMES and n not in RETIRED_NAMES}
+    warnings = [f"[compact] {name} is now called {FORMER_NAMES[name]}" for name in former]
+    retired = [f"[compact] {name} has no effect any more" for name in table if name in RETIRED_NAMES]
+    return {**renamed, **kept}, (*warnings, *retired)
 
 
 def settings_from(table: Mapping[str, Any]) -> CompactSettings:

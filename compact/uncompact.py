@@ -93,6 +93,9 @@ class Exemptions:
     clears: frozenset[tuple[int, int, str]] = frozenset()  # (seq, block, field)
     ranges: tuple[tuple[int, int], ...] = ()  # (first, last) of facts that were folded
 
+    def __bool__(self) -> bool:
+        return bool(self.clears or self.ranges)
+
     def holds(self, seq: int, block: int, field: str) -> bool:
         """Whether a block or field is exempt."""
         return (seq, block, field) in self.clears or self.within(seq, seq)

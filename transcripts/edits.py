@@ -62,12 +62,27 @@ class ActiveEdits:
         if not edits:
             return None
         is_newest = not self.origins or origin > max(self.origins)
+        changed = self._first_changed(edits)
         self.origins[origin] = edits
         if is_newest:
             self._put_in_force(edits)
         else:
             self._rebuild()
-        return earliest_seq(edits)
+        return changed
+
+    def _first_changed(self, edits: tuple[Edit, ...]) -> int | None:
+        """The earliest seq that edits will change; thinking that is left out already does not change."""
+        others = earliest_seq(tuple(edit for edit in edits if not isinstance(edit, Unthink)))
+        starts = [] if others is None else [others]
+        for edit in edits:
+            if isinstance(edit, Unthink):
+                first = edit.first
+                for earlier in sorted(self._unthinks, key=lambda one: one.first):
+                    if earlier.first <= first <= earlier.last:
+                        first = earlier.last + 1
+                if first <= edit.last:
+                    starts.append(first)
+        return min(starts, default=None)
 
     def remove(self, origin: int) -> int | None:
         """Remove the edits of one origin. Returns the earliest seq that is shown differently now, or None."""

@@ -12,6 +12,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from .edits import ActiveEdits
 from .entries import Entry, Exchange, Prompt
@@ -129,6 +130,7 @@ class Folded:
     measurements  (our count, the API's count) of the prompts of the newest requests, in tokens
     usage         of all replies, summed
     gaps          seq directly before which facts are missing -> the first seq that is missing
+    derived       what others keep up to date with the facts, by a name of their own; emptied by a rewind
     """
 
     facts: list[Fact] = field(default_factory=list)
@@ -144,6 +146,7 @@ class Folded:
     usage: Usage = field(default=Usage())
     last_seq: int = 0
     gaps: dict[int, int] = field(default_factory=dict)
+    derived: dict[str, Any] = field(default_factory=dict, compare=False)
     _view: View = field(default_factory=View)
     _first_changed: int = 0  # index of the first entry that may be shown differently than last rendered
 

@@ -14,7 +14,7 @@ from transcripts.facts import Clear
 
 
 def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int:
-    return 0 if settings.policy == "classic" else min_batch_tokens(settings)
+    return 0 if settings.policy == "classic" else min_batch_tokens(settings, window)
 
 
 def _plan(situation: Situation) -> tuple[Proposal, ...]:

@@ -99,7 +99,7 @@ def test_complaint_18_every_removal_can_be_listed_and_brought_back(tmp_path: Pat
     files(tmp_path, 30)
 
     async def work(run: ControllerRun) -> None:
-        await run.do(READ_ALL, "/context")
+        await run.do(READ_ALL, "/context all")
         session, context = run.controller.in_use
         made = [fact for fact in session.folded.facts if isinstance(fact, Compacted)]
         assert made

@@ -49,8 +49,6 @@ def tight(policy, collapse=False):
         snip_tail_messages=9,
         protected_tail_tokens=800,
         batch_min_tokens=600,
-        batch_from_tokens=1_000,
-        payback_calls=50.0,
         max_record_tokens=2_500,
         tail_max_tokens=800,
         collapse_segment_tokens=500,
@@ -219,11 +217,11 @@ def test_the_size_of_system_and_tools_makes_no_layer_look_for_what_could_be_clea
     monkeypatch.setattr(pipeline, "LAYERS", tuple(kept))
     world = World(overhead=50_000)
     world.user("begin")
-    while world.folded.view.tokens < 4_500:
+    while world.folded.view.tokens < 2_000:
         assert world.plan() == CompactionPlan()
         world.call("bash", "line " * 100, command="ls")
     with pytest.raises(AssertionError, match="entered"):
-        while world.folded.view.tokens < 6_000:
+        while world.folded.view.tokens < 3_500:
             world.plan()
             world.call("bash", "line " * 100, command="ls")
 

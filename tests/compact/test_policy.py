@@ -2,33 +2,24 @@
 
 import pytest
 
-from compact import policy
-from compact.clearing import clear_candidates
-from compact.policy import RECENT_CALLS, choose_batch
-from compact.prices import Prices
-from compact.settings import CompactSettings
-from transcripts.facts import Clear, Compacted
+from compact.cache_breakpoints import first_unedited
+from compact.hazards import tracker_of
+from compact.policy import MAX_FORCED_SHARE, REWRITE_WEIGHT, choose_batch, min_batch_tokens
+from compact.prices import PRICE_TIERS, Prices
+from compact.settings import CompactSettings, ContextWindow
+from transcripts.facts import Compacted
 
 from .worlds import World
 
-GAIN = 70  # tokens that clearing one of `outputs` frees, by the estimate: 100 less a placeholder of 30
+LINE = "a plain line of output with nothing to look up "
 
 
-def outputs(count, window=200_000, **more):
-    """A session of so many command outputs of 100 tokens; the last one was not seen yet."""
-    limits = {"batch_min_tokens": 2_000, "protected_tail_tokens": 1, "batch_from_tokens": 1, **more}
-    world = World(CompactSettings(**limits), window=window, judged=False)
+def outputs(count, window=200_000, words=100, **more):
+    """A session of so many command outputs of about 1,100 tokens; the last one was not seen yet."""
+    world = World(CompactSettings(**more), window=window, judged=False)
     world.user("begin")
     for at in range(count):
-        world.call("bash", f"{at:03} " * 100, command=f"make part{at}")
-    return world
-
-
-def reads(count, tokens=400, **more):
-    world = World(CompactSettings(protected_tail_tokens=1, batch_min_tokens=1_000, **more), judged=False)
-    world.user("begin")
-    for at in range(count):
-        world.call("read", "word" * tokens, file_path=f"src/f{at}.py")
+        world.call("bash", f"{at:03} " + LINE * words, command=f"make part{at}")
     return world
 
 
@@ -45,207 +36,166 @@ def results(world):
     return [fact.seq for fact in world.facts if hasattr(fact, "of")]
 
 
-@pytest.mark.parametrize(("count", "due"), [(15, False), (16, True)])
-def test_where_the_cache_is_cold_a_batch_has_to_free_half_as_much(count, due):
-    world = outputs(count)
+def calls_until_batch(prices=None, tokens=1, **more):
+    """The number of outputs after which the first batch is made, and why."""
+    world = outputs(1, **more)
+    world.prices = prices or Prices()
+    for at in range(300):
+        world.call("bash", f"{at:03} " + LINE * 100 * tokens, command=f"make {at}")
+        if (batch := choose_batch(world.situation)) is not None:
+            return at, batch[1]
+    return None, ""
+
+
+def test_where_the_cache_is_cold_everything_goes_that_is_dearer_to_carry_than_to_lose():
+    world = outputs(8)
     assert choose_batch(world.situation) is None
     batch = cold(world)
-    assert (batch is not None) is due
-    if batch is not None:
-        assert batch[1] == "cold cache" and cleared(batch) == results(world)[:-1]
+    assert batch[1] == "cold cache"
+    assert 0 < len(batch[0]) < 8
+    assert cleared(batch) == results(world)[: len(batch[0])]
+    assert results(world)[-1] not in cleared(batch)
 
 
 def test_the_cache_is_cold_only_after_its_time():
-    world = outputs(40, payback_calls=0.1)
+    world = outputs(8)
     world.now += world.settings.cache_ttl_s
     assert choose_batch(world.situation) is None
     world.now += 1
     assert choose_batch(world.situation)[1] == "cold cache"
 
 
-@pytest.mark.parametrize(("count", "due"), [(8, False), (9, True)])
-def test_where_the_window_forces_it_a_batch_has_to_free_a_quarter_as_much(count, due):
-    batch = choose_batch(outputs(count, trigger=500).situation)
-    assert (batch is not None) is due
-    assert batch is None or batch[1] == "window"
+@pytest.mark.parametrize(("least", "due"), [(2_500, True), (100_000, False)])
+def test_a_batch_frees_its_minimum_even_where_the_cache_is_cold(least, due):
+    assert (cold(outputs(12, window=10_000_000, batch_min_tokens=least)) is not None) is due
 
 
-def first_price_batch(**more):
-    """The number of outputs after which the first batch is made for its price."""
-    for count in range(2, 80):
-        if (batch := choose_batch(outputs(count, **more).situation)) is not None:
-            assert batch[1] == "price"
-            return count
-    return None
+@pytest.mark.parametrize(
+    ("window", "least"), [(8_000, 160), (32_000, 640), (200_000, 2_500), (1_000_000, 2_500)]
+)
+def test_the_minimum_of_a_batch_is_a_share_of_a_small_window(window, least):
+    assert min_batch_tokens(CompactSettings(), ContextWindow(window)) == least
 
 
-def test_while_the_cache_is_warm_a_batch_has_to_free_its_minimum_and_to_pay():
-    least = first_price_batch()
-    assert (least - 1) * GAIN >= 2_000 > (least - 6) * GAIN  # looked at once for each eighth of the minimum
-    assert first_price_batch(batch_min_tokens=3_000) > least
-    assert first_price_batch(payback_calls=4.0) is None
-    assert first_price_batch(payback_calls=7.5) is None
-    assert first_price_batch(payback_calls=9.0) == least
+def test_while_the_cache_is_warm_a_batch_waits_until_carrying_has_cost_what_the_rewrite_costs():
+    world = outputs(1)
+    for at in range(300):
+        world.call("bash", f"{at:03} " + LINE * 100, command=f"make {at}")
+        batch, situation = choose_batch(world.situation), world.situation
+        gone = set(cleared(batch))
+        blocks = [block for block in tracker_of(world.folded).blocks if block.seq in gone]
+        if batch is not None:
+            break
+    hold, freed = sum(block.hold for block in blocks), sum(block.tokens for block in blocks)
+    assert batch[1] == "price"
+    assert hold >= REWRITE_WEIGHT * (1.25 - 0.1) * (situation.view.tokens - freed) > 0
 
 
-def test_in_a_small_session_the_first_batch_has_to_pay_at_once():
-    assert first_price_batch(batch_from_tokens=80_000) > first_price_batch()
-    world = World(CompactSettings(batch_min_tokens=2_000, protected_tail_tokens=1), judged=False)
+def test_the_cheaper_it_is_to_read_the_later_the_first_batch_comes():
+    found = [calls_until_batch(PRICE_TIERS[tier])[0] for tier in ("standard", "cheap", "cheapest")]
+    assert found == sorted(found) and len(set(found)) == 3
+    assert calls_until_batch(PRICE_TIERS["hour"])[0] > found[0]
+
+
+def test_a_batch_for_its_price_begins_behind_the_one_before_or_at_the_beginning():
+    world, begun = outputs(1), []
+    for at in range(150):
+        world.call("bash", f"{at:03} " + LINE * 100, command=f"make {at}")
+        behind = first_unedited(world.folded)
+        for proposal in world.compact().proposals:
+            first = world.folded.view.index_of(min(edit.seq for edit in proposal.edits))
+            begun.append((first >= behind, proposal.report["why"]))
+    assert len(begun) > 2 and {why for _, why in begun} == {"price"}
+    assert all(is_behind for is_behind, _ in begun[1:])
+
+
+def reading(**more):
+    """A session that has written a file, and then read four of 2,200 tokens and used names from them."""
+    world = World(CompactSettings(**more), judged=False)
     world.user("begin")
-    batch = None
-    for at in range(12):  # large results: a call rewrites little beside what it frees
-        world.call("bash", "word " * 800, command=f"make {at}")
-        batch = batch or choose_batch(world.situation)
-    assert batch is not None and batch[1] == "price"
+    world.call("write", "ok", file_path="src/first.py", content="x = 1")
+    told = " ".join(f"name_{at}_x" for at in range(60))
+    for at in range(4):
+        world.call("read", f"{told} {LINE * 200}", file_path=f"src/f{at}.py")
+    world.call("bash", "ok", command=f"grep {told}")  # refers back as often as the table expects
+    return world
 
 
-def test_a_batch_soon_after_another_has_to_free_more_in_proportion():
-    def calls_between(interval):
-        world, at = outputs(2, batch_interval_calls=interval), []
-        for call in range(120):
-            world.call("bash", f"{call:03} " * 100, command=f"more {call}")
-            if world.compact().proposals:
-                at.append(call)
-        first, second, *_ = world.folded.compactions
-        assert {edit.seq for edit in first.edits}.isdisjoint(edit.seq for edit in second.edits)
-        return at[1] - at[0]
-
-    soon, late = calls_between(1), calls_between(60)
-    assert soon * GAIN >= 2_000
-    assert late * late * GAIN >= 60 * 2_000  # the minimum, times 60 over the calls since the last batch
-    assert soon < late < 60
-
-
-@pytest.mark.parametrize(("read", "share"), [(0.1, 1.0), (0.025, 0.5), (0.4, 1.0)])
-def test_the_protected_tail_is_shorter_the_cheaper_reading_is(read, share):
-    world = outputs(40, protected_tail_tokens=1_000)
-    world.prices = Prices(read=read)
-    kept = results(world)[len(cleared(cold(world))) :]
-    view = world.folded.view
-    tail = view.tokens - view.tokens_before(view.index_of(kept[0]))
-    assert share * 1_000 <= tail <= share * 1_000 + 150
-
-
-def test_the_protected_tail_is_a_quarter_of_the_trigger_at_most():
-    world = outputs(40, protected_tail_tokens=1_000_000, trigger=8_000)
-    view, kept = world.folded.view, results(world)[len(cleared(cold(world))) :]
-    assert 2_000 <= view.tokens - view.tokens_before(view.index_of(kept[0])) <= 2_150
-
-
-def test_the_newest_reads_of_files_in_recent_use_stay():
-    world = reads(20)
-    assert cleared(cold(world)) == results(world)[: 20 - RECENT_CALLS]
-    assert RECENT_CALLS == 12
-
-
-def test_a_read_stays_while_its_file_is_in_use_and_goes_first_when_it_is_stale():
-    world = reads(20)
-    first, second, third, *_ = results(world)
-    world.call("edit", "old_string not found", error=True, file_path="src/f0.py")
-    world.call("edit", "ok", file_path="src/f1.py")
-    world.call("read", "word" * 400, file_path="src/f2.py")
-    world.call("bash", "ok", command="ls")
+def test_a_file_that_was_read_and_not_edited_stays_longer_than_one_that_was_edited():
+    world = reading()
+    world.call("edit", "ok", file_path="src/f2.py", old_string="a", new_string="b")
+    _, _, _, edited, kept, *_ = results(world)
     gone = cleared(cold(world))
-    assert first not in gone  # the edit failed: the old read is still what the file is
-    assert second in gone and third in gone  # changed, and read again
+    assert edited in gone
+    assert kept not in gone
 
 
-def test_a_forced_batch_takes_newer_reads_where_it_would_leave_too_much():
-    roomy = choose_batch(reads(20, trigger=8_000).situation)
-    assert len(cleared(roomy)) == 20 - RECENT_CALLS
-    tight = choose_batch(reads(20, trigger=4_000).situation)
-    assert len(cleared(tight)) == 20 - RECENT_CALLS // 4
-    tightest = choose_batch(reads(20, trigger=1_200).situation)
-    assert len(cleared(tightest)) == 19
+def test_a_file_that_was_read_again_goes_first():
+    world = reading()
+    world.call("read", LINE * 200, file_path="src/f2.py")
+    _, _, _, again, kept, *_ = results(world)
+    gone = cleared(cold(world))
+    assert again in gone
+    assert kept not in gone
 
 
 def test_a_tool_that_declares_itself_a_reader_is_one():
-    world = reads(4, batch_from_tokens=1)
-    for at in range(12):
-        world.call("show", "word" * 400, file_path=f"lib/f{at}.py")
-    assert len(cleared(cold(world))) == 15
-    world.open({"name": "show", "kind": "reads"})
-    assert len(cleared(cold(world))) == 4
+    def gone(*tools):
+        world = World(judged=False)
+        world.open(*tools)
+        world.user("begin")
+        world.call("write", "ok", file_path="a.py", content="x")
+        for at in range(3):
+            world.call("show", LINE * 200, file_path=f"lib/f{at}.py")
+        return cleared(cold(world))
+
+    assert len(gone({"name": "show", "kind": "reads"})) < len(gone())
+
+
+def test_a_forced_batch_takes_what_is_likely_to_be_needed_only_where_it_has_to():
+    def batch(trigger):
+        world = reading(trigger=trigger)
+        world.call("read", LINE * 200, file_path="src/g.py")
+        return world, choose_batch(world.situation)
+
+    world, forced = batch(5_000)
+    assert forced[1] == "window"
+    left = world.situation.tokens - sum(edit.saves for edit in forced[0])
+    assert left <= MAX_FORCED_SHARE * 5_000
+    _, roomier = batch(12_000)
+    assert len(roomier[0]) < len(forced[0])
+    assert results(world)[-1] not in cleared(forced)
 
 
 def test_what_was_undone_is_left_alone():
-    world = outputs(40)
+    world = outputs(8)
     world.now += 1_000
-    world.compact()
-    assert cleared(choose_batch(world.situation)) == []
+    [proposal] = world.compact().proposals
+    gone = {edit.seq for edit in proposal.edits}
     world.undo()
-    world.call("bash", "word " * 2_000, command="make more")
-    world.call("bash", "ok", command="ls")
-    assert cleared(cold(world)) == [results(world)[39], results(world)[40]]
+    for at in range(8):
+        world.call("bash", LINE * 100, command=f"make more{at}")
+    later = cleared(cold(world))
+    assert later and not gone & set(later)
 
 
-def test_a_batch_for_its_price_begins_behind_the_one_before():
-    limits = {"protected_tail_tokens": 1, "batch_min_tokens": 2_000, "batch_from_tokens": 1}
-    world = World(CompactSettings(**limits), judged=False)
-    world.user("begin")
-    for at in range(140):
-        if at % 10 < 7:
-            world.call("bash", f"{at:03} " * 200, command=f"make {at}")
-        else:  # in use when the first batch is made, and stale when the second is
-            world.call("read", f"{at:03} " * 200, file_path=f"src/f{at // 30}{at % 10}.py")
-        world.compact()
-    first, second, *_ = world.folded.compactions
-    assert {each.report["why"] for each in world.folded.compactions} == {"price"}
-    ended = max(edit.seq for edit in first.edits)
-    assert min(edit.seq for edit in second.edits) > ended
-    left = [part for message in world.folded.view for part in message.parts if part.seq < ended]
-    assert any(part.use is not None and part.tokens > 150 for part in left)  # which could be cleared
+def test_old_batches_do_not_slow_the_next_ones_down():
+    """A block is cleared once: what an edit shows otherwise is no candidate any more."""
+    world = outputs(12)
+    world.now += 1_000
+    first = world.compact()
+    assert cleared(choose_batch(world.situation)) == []
+    assert isinstance(world.facts[-1], Compacted) and len(first.proposals) == 1
 
 
-def test_a_long_view_of_small_blocks_is_looked_through_once_for_each_step(monkeypatch):
-    looked = []
-
-    def counted(*given):
-        looked.append(given)
-        return clear_candidates(*given)
-
-    monkeypatch.setattr(policy, "clear_candidates", counted)
-    limits = {"protected_tail_tokens": 1, "batch_min_tokens": 4_000, "batch_from_tokens": 1}
-    world = World(CompactSettings(**limits), judged=False)
-    world.user("begin")
-    for at in range(200):
-        world.call("bash", "x" * 320, command=f"make {at}")  # 80 tokens: too small to be cleared
-        assert choose_batch(world.situation) is None
-    steps = (world.folded.view.tokens - 4_000) // 500
-    assert 0.8 * steps <= len(looked) <= steps + 2
-
-
-def chosen_after(layer, **report):
-    """Why a batch is chosen soon after the first would be, when a compaction with this report was made."""
-    count = first_price_batch()
-    for world in map(outputs, range(count, count + 9)):
-        edit = Clear(results(world)[0], 0, "content", "[cleared]", 90)
-        given = {**report, "calls": report["calls"] or world.folded.conversation.reply_count}
-        world.add(Compacted, layer, "auto", (edit,), report=given)
-        if (batch := choose_batch(world.situation)) is not None:
-            return batch[1]
-    return None
-
-
-def test_a_later_batch_is_paid_from_what_the_earlier_ones_have_saved():
-    assert chosen_after("micro", calls=-1_000, freed=90, rewritten=0) == "price"
-    assert chosen_after("micro", calls=-1_000, freed=90, rewritten=1_000_000) is None
-    assert chosen_after("micro", calls=-1_000, freed=0, rewritten=0) is None
-
-
-def test_storing_results_that_were_never_sent_does_not_put_a_batch_off():
-    assert chosen_after("budget", calls=0, freed=0, rewritten=0) == "price"
-    assert chosen_after("micro", calls=0, freed=90_000, rewritten=0) is None
-
-
-@pytest.mark.parametrize(("binds", "due"), [(True, True), (False, False)])
-def test_thinking_that_a_batch_drops_counts_as_freed(binds, due):
-    def batch(count):
-        limits = {"batch_min_tokens": 2_000, "protected_tail_tokens": 1, "batch_from_tokens": 1}
-        world = World(CompactSettings(payback_calls=5.0, **limits), binds=binds, judged=False)
+def test_thinking_that_a_batch_drops_makes_it_worth_more():
+    def calls(binds):
+        world = World(binds=binds, judged=False)
         world.user("begin")
-        for at in range(count):
-            world.call("bash", f"{at:03} " * 100, thinks="hm " * 80, command=f"make part{at}")
-        return choose_batch(world.situation)
+        for at in range(300):
+            world.call("bash", f"{at:03} " + LINE * 100, thinks="hm " * 1_500, command=f"make {at}")
+            if choose_batch(world.situation) is not None:
+                return at
+        return 300
 
-    assert any(batch(count) is not None for count in range(20, 50)) is due
+    assert calls(binds=True) < calls(binds=False)

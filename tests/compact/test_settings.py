@@ -5,7 +5,14 @@ from dataclasses import fields
 
 import pytest
 
-from compact.settings import FORMER_NAMES, POLICY_NAMES, CompactSettings, current_names, settings_from
+from compact.settings import (
+    FORMER_NAMES,
+    POLICY_NAMES,
+    RETIRED_NAMES,
+    CompactSettings,
+    current_names,
+    settings_from,
+)
 
 DEFAULTS = {field.name: field.default for field in fields(CompactSettings)}
 
@@ -35,6 +42,12 @@ def test_a_table_with_both_names_keeps_the_value_under_the_new_one():
         assert settings_from(table).max_record_tokens == 2
 
 
+@pytest.mark.parametrize("retired", sorted(RETIRED_NAMES))
+def test_a_retired_name_has_no_effect_and_is_warned_of(retired):
+    assert settings_from({retired: 7}) == CompactSettings()
+    assert current_names({retired: 7}) == ({}, (f"[compact] {retired} has no effect any more",))
+
+
 def test_names_in_use_are_not_warned_of():
     assert current_names({"trigger": 1, "unknown": 2}) == ({"trigger": 1, "unknown": 2}, ())
 
@@ -53,7 +66,7 @@ def test_names_in_use_are_not_warned_of():
         ("budget_exempt = [1]", "[compact] budget_exempt must be a list of tool names, not [1]"),
         ("snip_hed_messages = 3", "no setting 'snip_hed_messages': did you mean 'snip_head_messages'?"),
         ("keep_kap = 3", "no setting 'keep_kap': did you mean 'max_record_tokens'?"),
-        ("zzz = 3", "no setting 'zzz': it has batch_from_tokens, batch_interval_calls,"),
+        ("zzz = 3", "no setting 'zzz': it has batch_interval_calls, batch_min_tokens,"),
         ("keep_cap = 'x'", "[compact] keep_cap must be a whole number"),
     ],
 )

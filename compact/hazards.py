@@ -1,0 +1,280 @@
+"""Hazards: how likely a block of the history is to be needed again, and what carrying it has cost so far.
+
+For every result and long tool input the tracker knows its kind, the calls since it was touched (a name in it
+used anew, its file named), and `hold`: what carrying it has cost beyond the insurance that it was, in input
+tokens at the full price. The table is what was seen on 37 recorded sessions of coding agents, in references
+(names that only a result had told) and edits whose old text the block showed, per million token-calls. A
+session that refers back less than the table expects has its rates scaled down.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import lru_cache
+from itertools import islice
+from math import sqrt
+
+from transcripts.entries import Exchange, Prompt
+from transcripts.facts import Result
+from transcripts.fold import Folded
+from transcripts.tool_kinds import ToolKind
+
+from .clearing import MIN_CLEARED_TOKENS, PLACEHOLDER_TOKENS, clearable_fields, is_placeholder
+from .identifiers import block_texts, file_path_of, joined_text, names
+from .prices import Prices
+
+AGE_BOUNDS = (2, 5, 10, 20, 40)  # calls since a block was touched, up to which each column of the table holds
+OLDEST_AGE = AGE_BOUNDS[-1] + 1  # from which on age makes no difference
+EDIT_WEIGHT = 4.0  # an edit out of view costs a failed call and a read beside the text
+PRIOR_REFERENCES = 5.0  # of the comparison of a session with the table
+EXPECTED_SHARE = 0.25  # of what the table expects: fewer references than this scale its rates down
+MAX_NAMED_CHARS = 60_000  # of a result, in which names are looked for
+REREAD_CALL_TOKENS = 750.0  # of a call that asks again: 150 of output at five times the price of input
+
+
+class Cell(IntEnum):
+    """The kinds of blocks that the table tells apart."""
+
+    READ_BEFORE_EDITS = 0  # nothing was edited yet in the session
+    READ = 1
+    READ_NAMED = 2  # its file was named twice or more since
+    READ_EDITED = 3  # its file was edited since
+    READ_AGAIN = 4  # its file was read again since
+    OUTPUT_BEFORE_EDITS = 5
+    OUTPUT = 6  # of commands, searches and all other tools
+    OWN = 7  # the model's own new text
+
+
+REFERENCE_RATES: Mapping[Cell, tuple[float, ...]] = {
+    Cell.READ_BEFORE_EDITS: (147, 42, 14, 14, 14, 0),
+    Cell.READ: (281, 44, 12, 8.8, 6.2, 0.8),
+    Cell.READ_NAMED: (9, 3, 6, 2.6, 0.4, 0.5),
+    Cell.READ_EDITED: (65, 5, 2.4, 2.9, 0.7, 0),
+    Cell.READ_AGAIN: (16, 3, 1.1, 1, 0.5, 0.3),
+    Cell.OUTPUT_BEFORE_EDITS: (198, 74, 53, 12, 2.7, 3.6),
+    Cell.OUTPUT: (101, 19, 9, 5, 2, 0.6),
+    Cell.OWN: (0, 0, 0, 0, 0, 0),
+}
+EDIT_RATES: Mapping[Cell, tuple[float, ...]] = {
+    Cell.READ_BEFORE_EDITS: (7, 3, 1, 1.5, 0, 0),
+    Cell.READ: (67, 7, 2.3, 1.2, 0.6, 0.1),
+    Cell.READ_NAMED: (1.6, 0, 0.3, 0, 0, 0),
+    Cell.READ_EDITED: (25, 0.2, 0.8, 0.4, 0.1, 0),
+    Cell.READ_AGAIN: (4.5, 0.4, 0.1, 0.1, 0, 0),
+    Cell.OUTPUT_BEFORE_EDITS: (0, 0, 0, 0, 0, 0),
+    Cell.OUTPUT: (9, 2, 0.8, 0.2, 0, 0),
+    Cell.OWN: (21, 9, 6, 2.5, 0.6, 0.1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HazardCurves:
+    """Rates per token by cell and age (0 to OLDEST_AGE): of the next call, the same of references alone, and
+    the mean over the calls that a cleared block is away.
+    """
+
+    following: tuple[tuple[float, ...], ...]
+    references: tuple[tuple[float, ...], ...]
+    mean: tuple[tuple[float, ...], ...]
+
+
+@lru_cache(maxsize=8)
+def hazard_curves(read: float, interval: int) -> HazardCurves:
+    """The curves for a price of reading. `interval` is the calls from batch to batch at the standard price.
+
+    The cheaper reading is, the longer a batch lasts.
+    """
+    horizon = max(1, round(interval * cheapness(read)))
+    ages = range(OLDEST_AGE + 1)
+    following, references, mean = [], [], []
+    for cell in Cell:
+        both = [_rate(cell, age, EDIT_WEIGHT) for age in range(OLDEST_AGE + horizon + 2)]
+        following.append(tuple(both[age + 1] for age in ages))
+        references.append(tuple(_rate(cell, age + 1, 0.0) for age in ages))
+        mean.append(tuple(sum(both[age + 1 : age + 1 + horizon]) / horizon for age in ages))
+    return HazardCurves(tuple(following), tuple(references), tuple(mean))
+
+
+def cheapness(read: float) -> float:
+    """How much longer than at the standard price of reading (0.1) a batch waits for the next."""
+    return sqrt(0.1 / max(read, 0.001))
+
+
+def _rate(cell: Cell, age: int, weight: float) -> float:
+    column = sum(age > bound for bound in AGE_BOUNDS)
+    return (REFERENCE_RATES[cell][column] + weight * EDIT_RATES[cell][column]) / 1e6
+
+
+@dataclass(slots=True, eq=False)
+class TrackedBlock:
+    """A result (field "content") or a string field of a call: what clearing it would free, in our tokens."""
+
+    seq: int
+    index: int
+    field: str
+    tokens: int
+    cell: Cell
+    touched: int  # the call that touched it last
+    file: str = ""  # name of the file that it shows
+    named: int = 0  # times that its file was named since
+    hold: float = 0.0
+
+
+@dataclass(slots=True)
+class BlockTracker:
+    """The blocks of a session that clearing could take, brought up to date with each call.
+
+    `seen` and `expected` count references to blocks that are shown.
+    """
+
+    calls: int = 0
+    edited: bool = False  # whether any file was edited yet
+    seen: float = 0.0
+    expected: float = 0.0
+    blocks: list[TrackedBlock] = field(default_factory=list)
+    _entries: int = 0  # that were looked at
+    _settled: int = 0  # the call up to which `hold` counts
+    _by_name: dict[str, list[TrackedBlock]] = field(default_factory=dict)
+    _by_file: dict[str, list[TrackedBlock]] = field(default_factory=dict)
+    _known: set[str] = field(default_factory=set)  # names that stood elsewhere than in results
+    _shown: list[TrackedBlock] = field(default_factory=list)
+    _looked_at: int = 0  # blocks that `_shown` was made of, under the edits of `_version`
+    _version: tuple[int, int, int] = (0, 0, 0)
+
+    def advance(self, folded: Folded) -> None:
+        """Take in the entries that were added since."""
+        entries = folded.entries
+        while self._entries < len(entries):
+            entry = entries[self._entries]
+            if isinstance(entry, Prompt):
+                self._use(names("\n".join(block_texts(entry.fact.blocks))), is_reply=False)
+            elif entry.open and self._entries == len(entries) - 1:
+                return
+            else:
+                self._add_exchange(folded, entry)
+            self._entries += 1
+
+    def shown(self, folded: Folded) -> Sequence[TrackedBlock]:
+        """The blocks that the view shows whole, oldest first."""
+        edits = folded.edits
+        clears, version = edits.clears, (len(edits.origins), max(edits.origins, default=0), len(edits.undone))
+        if version != self._version:
+            self._shown, self._looked_at, self._version = [], 0, version
+        for block in islice(self.blocks, self._looked_at, None):
+            is_cleared = block.field in clears.get((block.seq, block.index), ())
+            if not is_cleared and not (edits.folds and edits.covering(block.seq)):
+                self._shown.append(block)
+        self._looked_at = len(self.blocks)
+        return self._shown
+
+    def settle(self, folded: Folded, prices: Prices, prompt: int, curves: HazardCurves) -> None:
+        """Add to each block's `hold` what the calls since the last time have cost; `prompt` in our tokens."""
+        steps, self._settled = self.calls - self._settled, self.calls
+        if steps <= 0:
+            return
+        scale, calls = self.scale, self.calls
+        read, write, base = prices.read * steps, prices.write, loss_base(prompt, prices)
+        share = steps * scale / cheapness(prices.read)
+        following = self.by_cell(curves.following)
+        references, expected = self.by_cell(curves.references), 0.0
+        for block in self.shown(folded):
+            age, size = calls - block.touched, block.tokens
+            age = OLDEST_AGE if age > OLDEST_AGE else age
+            rate = following[block.cell][age]
+            hold = block.hold + size * (read - rate * share * (base + size * write))
+            block.hold = hold if hold > 0 else 0.0
+            expected += references[block.cell][age] * size
+        self.expected += expected * steps
+
+    @property
+    def scale(self) -> float:
+        """How this session refers back, against the table: at most 1."""
+        return min(1.0, (PRIOR_REFERENCES + self.seen) / (PRIOR_REFERENCES + EXPECTED_SHARE * self.expected))
+
+    def by_cell(self, curves: Sequence[tuple[float, ...]]) -> Sequence[tuple[float, ...]]:
+        """Curves by the cell that a block carries; before the first edit, those of that time."""
+        if self.edited:
+            return curves
+        early = list(curves)
+        early[Cell.READ] = early[Cell.READ_NAMED] = curves[Cell.READ_BEFORE_EDITS]
+        early[Cell.OUTPUT] = curves[Cell.OUTPUT_BEFORE_EDITS]
+        return early
+
+    def _add_exchange(self, folded: Folded, exchange: Exchange) -> None:
+        self.calls += 1
+        said = names("\n".join(block_texts(exchange.fact.blocks)))
+        self._use(said, is_reply=True)
+        for file in {_base_name(name) for name in said} & self._by_file.keys():
+            newest = self._by_file[file][-1]
+            newest.touched = self.calls
+            newest.named += 1
+        for index, use in exchange.uses.items():
+            result, kind, file = (
+                exchange.results.get(index),
+                folded.kind_of(use.name),
+                _base_name(file_path_of(use)),
+            )
+            self._judge_reads(file, kind, result)
+            for name, gain in clearable_fields(use, _tokens_at(exchange.fact.tokens, index)):
+                self._track(TrackedBlock(exchange.seq, index, name, gain, Cell.OWN, self.calls, file))
+            if result is not None:
+                cell = Cell.READ if kind == "reads" else Cell.OUTPUT
+                self._add_result(result, cell, file)
+
+    def _add_result(self, result: Result, cell: Cell, file: str) -> None:
+        gain, text = sum(result.tokens) - PLACEHOLDER_TOKENS, joined_text(result.content)
+        if gain < MIN_CLEARED_TOKENS or is_placeholder(text):
+            return
+        block = TrackedBlock(result.seq, 0, "content", gain, cell, self.calls, file)
+        self._track(block)
+        for name in names(text[:MAX_NAMED_CHARS]):
+            self._by_name.setdefault(name, []).append(block)
+
+    def _track(self, block: TrackedBlock) -> None:
+        self.blocks.append(block)
+        if block.file:
+            self._by_file.setdefault(block.file, []).append(block)
+
+    def _judge_reads(self, file: str, kind: ToolKind, result: Result | None) -> None:
+        """A call was about this file: what earlier reads show of it may be out of date."""
+        if kind == "writes" and result is not None and not result.error:
+            self.edited = True
+        for block in self._by_file.get(file, ()):
+            block.touched = self.calls
+            if block.cell in (Cell.READ, Cell.READ_NAMED, Cell.READ_EDITED) and result is not None:
+                if kind == "reads":
+                    block.cell = Cell.READ_AGAIN
+                elif kind == "writes" and not result.error:
+                    block.cell = Cell.READ_EDITED
+                elif block.cell is Cell.READ and block.named >= 2:
+                    block.cell = Cell.READ_NAMED
+
+    def _use(self, used: Iterable[str], is_reply: bool) -> None:
+        """Names were said outside of results: the newest result that had told one of them was touched."""
+        for name in used:
+            if name in self._known:
+                continue
+            self._known.add(name)
+            if sources := self._by_name.pop(name, None):
+                sources[-1].touched = self.calls  # where it would be looked up
+                self.seen += is_reply
+
+
+def loss_base(prompt: int, prices: Prices) -> float:
+    """What a read again costs beside the text: one more call over a prompt of so many tokens."""
+    return prompt * prices.read + REREAD_CALL_TOKENS
+
+
+def _tokens_at(tokens: Sequence[int], index: int) -> int:
+    return tokens[index] if index < len(tokens) else 0
+
+
+def _base_name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def tracker_of(folded: Folded) -> BlockTracker:
+    """The tracker of a session, up to date; made on first use and kept with what was folded."""
+    tracker: BlockTracker = folded.derived.setdefault("hazards", BlockTracker())
+    tracker.advance(folded)
+    return tracker

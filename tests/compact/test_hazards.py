@@ -1,0 +1,156 @@
+"""The tracker knows of each block its kind, its age and what carrying it has cost."""
+
+import pytest
+
+from compact.hazards import EDIT_RATES, OLDEST_AGE, REFERENCE_RATES, Cell, hazard_curves, tracker_of
+from compact.prices import PRICE_TIERS, Prices
+from transcripts.facts import Clear, Compacted, Fold, Rewound, Undone
+from transcripts.messages import TextBlock, ToolUseBlock
+
+from .worlds import World
+
+LINE = "a plain line of output with nothing to look up "
+CURVES = hazard_curves(0.1, 36)
+
+
+def session(*calls):
+    """A session of calls: (tool, text of the result, arguments)."""
+    world = World(judged=False)
+    world.user("begin")
+    for name, text, arguments in calls:
+        world.call(name, text, **arguments)
+    return world
+
+
+def read(path, text=LINE * 40):
+    return ("read", text, {"file_path": path})
+
+
+def edit(path, error=False):
+    return ("edit", "ok", {"file_path": path, "old_string": "a", "new_string": "b", "error": error})
+
+
+def bash(text=LINE * 40, command="make"):
+    return ("bash", text, {"command": command})
+
+
+def cells(world):
+    return [block.cell for block in tracker_of(world.folded).blocks]
+
+
+def ages(world):
+    tracker = tracker_of(world.folded)
+    return [tracker.calls - block.touched for block in tracker.blocks]
+
+
+def settle(world, prompt=50_000):
+    tracker = tracker_of(world.folded)
+    tracker.settle(world.folded, Prices(), prompt, CURVES)
+    return tracker
+
+
+@pytest.mark.parametrize("cell", Cell)
+def test_the_table_has_a_rate_for_every_cell_and_age(cell):
+    assert len(REFERENCE_RATES[cell]) == len(EDIT_RATES[cell]) == 6
+    assert all(len(curve[cell]) == OLDEST_AGE + 1 for curve in (CURVES.following, CURVES.mean))
+
+
+@pytest.mark.parametrize("tier", PRICE_TIERS.values())
+def test_the_mean_over_a_longer_interval_is_lower_as_hazards_fall_with_age(tier):
+    short, long = hazard_curves(tier.read, 10), hazard_curves(tier.read, 60)
+    for cell in (Cell.READ, Cell.OUTPUT, Cell.OWN):
+        assert long.mean[cell][0] < short.mean[cell][0]
+
+
+def test_reads_outputs_and_own_text_are_told_apart_and_small_blocks_left_out():
+    world = session(
+        read("a.py"), bash(), bash("ok"), ("write", "ok", {"file_path": "b.py", "content": LINE * 40})
+    )
+    assert cells(world) == [Cell.READ, Cell.OUTPUT, Cell.OWN]
+
+
+@pytest.mark.parametrize(
+    ("then", "cell"),
+    [
+        ([edit("src/a.py")], Cell.READ_EDITED),
+        ([edit("src/a.py", error=True)], Cell.READ),
+        ([read("src/a.py", "ok")], Cell.READ_AGAIN),
+        (
+            [bash("ok", "wc src/a.py"), bash("ok", "cat src/a.py"), edit("src/a.py", error=True)],
+            Cell.READ_NAMED,
+        ),
+        ([edit("src/b.py")], Cell.READ),
+    ],
+)
+def test_a_read_changes_its_cell_with_what_is_done_to_its_file(then, cell):
+    assert cells(session(read("src/a.py"), *then))[0] is cell
+
+
+def test_age_counts_calls_since_a_block_was_touched():
+    assert ages(session(read("src/a.py"), bash("ok"), bash("ok"))) == [2]
+    assert ages(session(read("src/a.py"), bash("ok"), bash("ok", "ls src/a.py"))) == [0]
+    assert ages(session(bash("def some_name(): " + LINE * 40), bash("ok"), bash("ok", "grep some_name"))) == [
+        0
+    ]
+
+
+def test_a_name_touches_only_the_newest_result_that_told_it_and_only_once():
+    told = "some_name " + LINE * 40
+    world = session(bash(told), bash(told), bash("ok"), bash("ok", "grep some_name"), bash("ok", "some_name"))
+    assert ages(world) == [4, 1]
+    assert tracker_of(world.folded).seen == 1
+
+
+def test_hold_grows_with_what_carrying_costs_and_never_falls_below_nothing():
+    world = session(edit("x.py"), read("src/a.py"))
+    holds = []
+    for at in range(60):
+        world.call("bash", "ok", command=f"make {at}")
+        [block] = settle(world).blocks
+        holds.append(block.hold)
+    assert holds[0] == 0.0
+    assert holds[-1] > holds[30] > 0.0
+    assert holds[-1] <= 61 * block.tokens * 0.1
+
+
+def test_hold_is_settled_once_for_each_call():
+    world = session(*[edit("x.py"), bash(), *[bash("ok")] * 30])
+    first = settle(world).blocks[0].hold
+    assert first > 0
+    assert settle(world).blocks[0].hold == first
+
+
+def test_rates_go_down_in_a_session_that_refers_back_less_than_the_table_expects():
+    world = session(edit("x.py"), *[read(f"src/f{at}.py", LINE * 400) for at in range(3)])
+    assert settle(world).scale < 1.0
+    for at in range(30):
+        world.call("read", LINE * 400, file_path=f"src/g{at}.py")
+        tracker = settle(world)
+    assert tracker.scale < 0.3
+
+
+def test_what_an_edit_shows_otherwise_is_not_shown_and_comes_back_with_the_undoing():
+    world = session(bash(), bash(), bash("ok"))
+    first, second = tracker_of(world.folded).blocks
+    made = world.add(Compacted, "micro", "auto", (Clear(first.seq, 0, "content", "[cleared]", 9),))
+    assert list(tracker_of(world.folded).shown(world.folded)) == [second]
+    world.add(Undone, made.id)
+    assert list(tracker_of(world.folded).shown(world.folded)) == [first, second]
+    fold = Fold(1, second.seq, (TextBlock("folded"),), 3)
+    world.add(Compacted, "ledger", "auto", (fold,))
+    assert list(tracker_of(world.folded).shown(world.folded)) == []
+
+
+def test_going_back_forgets_what_came_later():
+    world = session(bash(), bash())
+    assert len(tracker_of(world.folded).blocks) == 2
+    world.add(Rewound, tracker_of(world.folded).blocks[1].seq - 1)
+    assert len(tracker_of(world.folded).blocks) == 1
+
+
+def test_a_call_that_still_runs_is_taken_in_when_its_result_is_there():
+    world = session(bash())
+    reply = world.reply(ToolUseBlock("t9", "bash", {"command": "make"}))
+    assert len(tracker_of(world.folded).blocks) == 1
+    world.result(reply, 0, LINE * 40)
+    assert len(tracker_of(world.folded).blocks) == 2
