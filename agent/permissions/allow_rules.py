@@ -18,6 +18,7 @@ from typing import Protocol
 
 from tools.text_encoding import word_set
 
+from .program_names import ProgramFiles
 from .risky_options import risky_word
 from .rule_syntax import Rule, exact_rule, is_exactly, parse_rules, pattern_words
 from .shell_syntax import Glob, Words, parse_simple_commands
@@ -29,7 +30,7 @@ class Trap(str):
     __slots__ = ()
 
 
-class ReadingJudge(Protocol):
+class ReadingJudge(ProgramFiles, Protocol):
     """Knows which commands only read: by their words, and by the files and programs that these mean."""
 
     def doubts(self, line: str, folder: str) -> list[tuple[Words, str]] | None:

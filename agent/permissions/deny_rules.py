@@ -15,13 +15,14 @@ from posixpath import basename, normpath
 
 from .launches import is_unknown, program_name
 from .line_reading import Invocation, LineReading, read_line
+from .program_names import GIT_OPTIONS_WITH_VALUES, Standpoint, with_other_names
 from .rule_syntax import Rule, is_exactly, pattern_words
 from .shell_syntax import Words
 from .shell_values import CLASS, HOME, MARKS, ONE, SPLIT, STAR, UNSET
 
 _WILDCARD = re.compile(r"[*?[]")
 # Of programs whose other options take none, or take it with `=`.
-_OPTIONS_WITH_VALUES = {"git": frozenset(("-C", "-c", "--git-dir", "--work-tree", "--namespace"))}
+_OPTIONS_WITH_VALUES = {"git": GIT_OPTIONS_WITH_VALUES}
 
 
 class Denial(IntEnum):
@@ -32,11 +33,15 @@ class Denial(IntEnum):
     YES = 2
 
 
-def denial_of(rules: Sequence[Rule], line: str) -> tuple[Denial, Rule | None]:
-    """What the deny rules of the tool that runs commands say about a line, and the rule that says so."""
+def denial_of(rules: Sequence[Rule], line: str, seen: Standpoint | None = None) -> tuple[Denial, Rule | None]:
+    """What the deny rules of the tool that runs commands say about a line, and the rule that says so.
+
+    Without a standpoint programs are known by their names in the line alone.
+    """
     found: tuple[Denial, Rule | None] = (Denial.NO, None)
+    reading = reading_for(rules, line, seen)
     for rule in rules:
-        said = forbids(rule, line)
+        said = forbids(rule, line, reading)
         if said is Denial.YES:
             return said, rule
         if said > found[0]:
@@ -44,14 +49,22 @@ def denial_of(rules: Sequence[Rule], line: str) -> tuple[Denial, Rule | None]:
     return found
 
 
-def forbids(rule: Rule, line: str) -> Denial:
+def reading_for(rules: Sequence[Rule], line: str, seen: Standpoint | None) -> LineReading:
+    """What a line runs, with the other names of its programs as far as deny rules may mean them."""
+    reading = read_line(line)
+    if seen is None or all(rule.pattern is None or rule.exact for rule in rules):
+        return reading
+    wanted = (_wanted_words(rule)[:1] for rule in rules)
+    return with_other_names(reading, seen, frozenset(word for words in wanted for word in words))
+
+
+def forbids(rule: Rule, line: str, reading: LineReading) -> Denial:
     """Whether any command of the line is meant by a deny rule."""
     if rule.pattern is None or is_exactly(rule, line):
         return Denial.YES
     wanted = _wanted_words(rule)
     if rule.exact or not wanted:
         return Denial.NO if rule.exact else Denial.YES
-    reading = read_line(line)
     found = Denial.MAYBE if reading.opaque or _is_in_code(reading, wanted) else Denial.NO
     for invocation in reading.invocations:
         said = _meant(invocation, wanted)

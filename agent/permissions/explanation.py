@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .allow_rules import Coverage, coverage
-from .deny_rules import Denial, forbids_command
+from .deny_rules import Denial, forbids_command, reading_for
 from .destructive import ruinous_commands
-from .line_reading import Invocation, LineReading, read_line
+from .line_reading import Invocation, LineReading
 from .rule_syntax import Rule
-from .rules import PermissionRules, judge_call, reason_of
+from .rules import PermissionRules, judge_call, reason_of, standpoint
 from .shell_values import CLASS, HOME, MARKS, ONE, STAR, UNSET
 from .vital_places import Places
 
@@ -31,9 +31,9 @@ def explanation(tool: str, access: Access, rules: PermissionRules) -> list[str]:
     lines = [f"{verdict.answer}: {reason_of(verdict, rules)}"]
     if verdict.prefix is not None:
         lines.append(f'"always" would add {verdict.prefix}')
-    reading = read_line(access.target)
+    reading = reading_for(_about(tool, rules.deny), access.target, standpoint(access, rules))
     covered = coverage(access.target, access.cwd or rules.folder, _about(tool, rules.allow), rules.reading)
-    told = _reasons(tool, access, rules, covered)
+    told = _reasons(tool, reading, covered, access, rules)
     rows = list(dict.fromkeys((_shown(each), told[place]) for place, each in enumerate(reading.invocations)))
     rows = [row for row in rows if row[0]][:_MAX_COMMANDS_TOLD]
     width = min(max((len(command) for command, _ in rows), default=0), _MAX_COMMAND_CHARS // 2)
@@ -49,9 +49,10 @@ def _about(tool: str, rules: Sequence[Rule]) -> list[Rule]:
     return [rule for rule in rules if rule.tool == tool]
 
 
-def _reasons(tool: str, access: Access, rules: PermissionRules, covered: Coverage) -> list[str]:
+def _reasons(
+    tool: str, reading: LineReading, covered: Coverage, access: Access, rules: PermissionRules
+) -> list[str]:
     """Why each command of the line is stopped, or let through, "" where nothing is known about it alone."""
-    reading = read_line(access.target)
     places = Places(rules.folder, rules.home, access.cwd or rules.folder)
     ruin = {id(command): what for command, what in ruinous_commands(reading, places)}
     allowed = _allowed(reading, covered)

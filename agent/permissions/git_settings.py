@@ -1,4 +1,4 @@
-"""Whether a repository's settings could make git run a program while it only looks.
+"""What git's settings say: programs that it could run while it only looks, and aliases.
 
 No variable keeps git from running textconv programs, filters and programs that check signatures. So their
 settings are searched for: in the files of the person and the system, of every repository that a folder may
@@ -22,6 +22,7 @@ from .option_syntax import NotProved, SetTrap
 
 _MAX_SETTINGS_BYTES = 1_000_000  # of one file; people's have some thousand
 _MAX_INDEX_BYTES = 64_000_000
+MAX_GIVEN_SETTINGS = 100  # by variables
 _MAX_FILES = 60  # of settings, read for one verdict
 # Variables that steer git are not known to be harmless but for these.
 _HARMLESS_VARIABLES = re.compile(
@@ -46,6 +47,7 @@ _LARGE_FILES = re.compile(
     r"|process\s*=\s*git-lfs filter-process)[ \t]*$",
     re.MULTILINE,
 )
+_SECTION = re.compile(r'\s*\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
 _PATH = re.compile(r"\bpath\s*=[ \t]*(.*)", re.IGNORECASE)
 _WORK_TREE = re.compile(r"\bworktree\s*=[ \t]*(.*)", re.IGNORECASE)
 _PLAIN_VALUE = re.compile(r'"?([^"\\;#]+?)"?[ \t\r]*')
@@ -72,7 +74,7 @@ class GitSettings:
         for name in self.environ:
             if name.startswith("GIT_") and not _HARMLESS_VARIABLES.fullmatch(name):
                 raise NotProved(f"{name} steers git")
-        for at in range(100):
+        for at in range(MAX_GIVEN_SETTINGS):
             key = self.environ.get(f"GIT_CONFIG_KEY_{at}")
             if key is None:
                 break
@@ -81,6 +83,42 @@ class GitSettings:
             self._check_file(path)
         for above in (Path(folder), *Path(folder).parents):
             self._check_repository(str(above))
+
+    def aliases(self, folder: str) -> dict[str, list[str]]:
+        """What may be meant by each alias of a folder's repository, by its name in lower case.
+
+        Raises NotProved where that cannot be told.
+        """
+        found: dict[str, list[str]] = {}
+        for at in range(MAX_GIVEN_SETTINGS):
+            name = self.environ.get(f"GIT_CONFIG_KEY_{at}", "").lower()
+            if name.startswith("alias."):
+                value = self.environ.get(f"GIT_CONFIG_VALUE_{at}", "")
+                found.setdefault(name.removeprefix("alias."), []).append(value)
+        waiting = [*self._of_person(), *self._of_repository(folder)]
+        while waiting:
+            path = waiting.pop()
+            if path in self._read:
+                continue
+            self._read.add(path)
+            if len(self._read) > _MAX_FILES:
+                raise NotProved("git has too many files of settings")
+            for section, inner, name, value in parse_settings(_text(path)):
+                if section == "alias" and (inner or name) not in ("", "command"):
+                    found.setdefault((inner or name).lower(), []).append(value)
+                elif section in ("include", "includeif") and name == "path":
+                    waiting.append(self._path(value, path))
+        return found
+
+    def _of_repository(self, folder: str) -> Iterator[str]:
+        """The files of settings of the repository that a folder belongs to."""
+        above = (str(place) for place in (Path(folder), *Path(folder).parents))
+        top = next((place for place in above if os.path.lexists(f"{place}/.git")), None)
+        if top is not None:
+            git_dir = self._git_dir(top)
+            common = _first_line(f"{git_dir}/commondir")
+            shared = os.path.join(git_dir, common) if common else git_dir
+            yield from (f"{shared}/config", f"{shared}/config.worktree", f"{git_dir}/config.worktree")
 
     def _of_person(self) -> Iterator[str]:
         home = self.environ.get("HOME", "")
@@ -149,6 +187,40 @@ class GitSettings:
         if plain[1].startswith("~/"):
             return self.environ.get("HOME", "") + plain[1][1:]
         return os.path.join(os.path.dirname(path), plain[1])
+
+
+def parse_settings(text: str) -> Iterator[tuple[str, str, str, str]]:
+    """(section, its name in quotes, key, value) of a text of settings; sections and keys in lower case."""
+    section = inner = ""
+    lines = iter(text.replace("\r\n", "\n").split("\n"))
+    for line in lines:
+        if header := _SECTION.match(line):
+            section, inner = header[1].lower(), re.sub(r"\\(.)", r"\1", header[2] or "")
+            line = line[header.end() :]
+        key, _, value = line.partition("=")
+        if re.fullmatch(r"[A-Za-z][\w-]*", key.strip()):
+            yield section, inner, key.strip().lower(), _plain_value(value, lines)
+
+
+def _plain_value(text: str, lines: Iterator[str]) -> str:
+    """A value without its quotes and the comment behind it; it may go on in the next lines."""
+    found, quoted, at = list[str](), False, 0
+    while at < len(text):
+        char = text[at]
+        if char == "\\" and at + 1 == len(text):
+            text, at = next(lines, ""), 0
+            continue
+        if char == "\\":
+            at += 1
+            found.append({"n": "\n", "t": "\t", "b": "\b"}.get(text[at], text[at]))
+        elif char == '"':
+            quoted = not quoted
+        elif char in "#;" and not quoted:
+            break
+        else:
+            found.append(char)
+        at += 1
+    return "".join(found).strip()
 
 
 def _canonical(path: str) -> str:

@@ -41,6 +41,8 @@ from .launches import (
 from .shell_syntax import Words
 from .shell_values import ANY, SPLIT, STAR
 
+MAKES = ("make", "gmake")
+MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # that make reads where it is given none
 _VALUE = re.compile(r"([-\w.:@]+)=(.+)", re.DOTALL)
 # Variables whose values name programs that others run.
 _PROGRAM_VARIABLE = re.compile(
@@ -123,15 +125,24 @@ def _add_code(made: Launch, name: str, words: Words, stdin: str | None) -> None:
     language = name.rstrip("0123456789.")
     if language in FILE_RUNNERS:
         _run_program_file(made, words)
-    if language in ("make", "gmake"):
-        files = option_values(words, frozenset(("-f", "--file", "--makefile")))
-        made.unsure = made.unsure or any(map(is_open, files))
+    if language in MAKES:
+        files = [*option_values(words, frozenset(("-f", "--file", "--makefile")))]
+        from_input = any(map(INPUT_FILE.fullmatch, files))
+        made.unsure = made.unsure or from_input or any(map(is_open, files))
+        made.scripts += map(Script, recipes(stdin)) if from_input and stdin is not None else ()
     if language in ("sed", "gsed", "awk", "gawk", "mawk", "nawk"):
         executes = _SED_EXECUTES if language.endswith("sed") else _AWK_EXECUTES
         made.code += (word for word in words[1:] if executes.search(word))
         return
     made.code += (word for word in words[1:] if _CODE.search(word))
     made.code += [stdin] if stdin is not None and not is_open(stdin) else []
+
+
+def recipes(makefile: str) -> list[str]:
+    """The command lines in a file for make, as far as they can be told without its variables."""
+    lines = makefile.replace("\\\n", " ").splitlines()
+    texts = [line.partition(";")[2] if ";" in line else line[1:] * line.startswith("\t") for line in lines]
+    return [text.lstrip("@-+ \t").replace("$$", "$") for text in texts if text.strip()]
 
 
 def _run_program_file(made: Launch, words: Words) -> None:
@@ -265,6 +276,14 @@ def _run_callback(made: Launch, words: Words, stdin: str | None) -> None:
     made.scripts += map(Script, option_values(words, frozenset({"-C"})))
 
 
+def _run_by_key(made: Launch, words: Words, stdin: str | None) -> None:
+    """`bind -x '"key": command'`, `bind '"key": "typed text"'`, `bind -f file`."""
+    operands = [word for word in words[1:] if not (word.startswith("-") and len(word) > 1)]
+    bound = (word.rpartition('":')[2] if '":' in word else word.partition(":")[2] for word in operands)
+    made.scripts += (Script(text.strip().strip("'\"")) for text in bound if text.strip())
+    made.unsure = made.unsure or any(option_values(words, frozenset({"-f"})))
+
+
 def _run_input_later(made: Launch, words: Words, stdin: str | None) -> None:
     run_input(made, stdin)
     if launcher := launcher_of(program_name(words[0])):
@@ -335,6 +354,7 @@ _SPECIAL: dict[str, Callable[[Launch, Words, str | None], None]] = {
     "readarray": _run_callback,
     "compgen": _run_callback,
     "complete": _run_callback,
+    "bind": _run_by_key,
     "at": _run_input_later,
     "batch": _run_input_later,
     "su": _run_input_later,

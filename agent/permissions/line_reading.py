@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from .launched_commands import is_interpreter, launched_by, names_program
+from .launched_commands import MAKEFILES, MAKES, is_interpreter, launched_by, names_program, recipes
 from .launches import Launch, Script, is_unknown, program_name, value_commands
 from .shell_grammar import read_shell_text
 from .shell_syntax import find_possible_commands
@@ -68,13 +68,15 @@ class Invocation:
 class LineReading:
     """What a line runs.
 
-    code    texts in other languages that it runs
-    opaque  it may run more, which cannot be told from the line
+    code      texts in other languages that it runs
+    opaque    it may run more, which cannot be told from the line
+    assigned  the variables that it sets
     """
 
     invocations: tuple[Invocation, ...]
     code: tuple[str, ...] = ()
     opaque: bool = False
+    assigned: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -89,6 +91,7 @@ class _Progress:
     code: list[str] = field(default_factory=list)
     written: dict[str, str] = field(default_factory=dict)
     scripts: set[tuple[object, ...]] = field(default_factory=set)
+    assigned: set[str] = field(default_factory=set)
     steps: int = MAX_STEPS
     feeds: bool = False
     opaque: bool = False
@@ -113,7 +116,8 @@ def read_line(line: str) -> LineReading:
         progress.opaque = True
         line = MARKS.sub(" ", line)
     _read_script(progress, Script(line), _Scope({}))
-    return LineReading(tuple(progress.found), tuple(progress.code), progress.opaque)
+    found, code = tuple(progress.found), tuple(progress.code)
+    return LineReading(found, code, progress.opaque, frozenset(progress.assigned))
 
 
 def _read_script(progress: _Progress, script: Script, scope: _Scope) -> None:
@@ -154,6 +158,7 @@ def _add_gathered(progress: _Progress, gathered: Gathered, scope: _Scope) -> Non
     if gathered.functions:
         calls = (command for command in gathered.commands if _calls_function(command, gathered))
         set_by_builtins += [*_POSITIONAL, *(each for command in calls for each in _passed(command))]
+    progress.assigned.update(each.name for each in gathered.assigned)
     values = known_values([*gathered.assigned, *set_by_builtins], scope.values)
     _add_programs(progress, values, scope)
     own = (known for name, known in values.items() if name not in scope.values)
@@ -270,7 +275,7 @@ def _output_of(source: Invocation | None) -> str:
         for word in rest:
             form = form.replace("%s", word, 1)
         plain = [form]
-    text = " ".join(plain).replace("\\n", "\n")
+    text = " ".join(plain).replace("\\n", "\n").replace("\\t", "\t")
     return f"{text}\n{ANY}" if "\\" in text else text  # which some shells' echo interprets
 
 
@@ -331,9 +336,13 @@ def _run_files(progress: _Progress, invocation: Invocation, made: Launch, scope:
         if text is not None:
             progress.opaque = progress.opaque or is_unknown(text)
             _read_script(progress, Script(text, arguments), scope)
-    if is_interpreter(program_name(invocation.words[0])):
-        known = (progress.written.get(_plain_path(word)) for word in invocation.words[1:])
-        progress.code += (text for text in known if text is not None)
+    name = program_name(invocation.words[0])
+    if is_interpreter(name):
+        names = (*invocation.words[1:], *(MAKEFILES if name in MAKES else ()))
+        known = [text for word in names if (text := progress.written.get(_plain_path(word))) is not None]
+        progress.code += known
+        for recipe in (recipe for text in known if name in MAKES for recipe in recipes(text)):
+            _read_script(progress, Script(recipe), scope)
 
 
 def _add_texts(progress: _Progress, texts: list[str], level: int) -> None:

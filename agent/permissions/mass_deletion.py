@@ -11,8 +11,13 @@ from .line_reading import Invocation
 from .shell_values import SPLIT, STAR
 from .vital_places import Scene
 
-_REMOVERS = word_set("rm grm unlink shred srm trash trash-put rmtrash")
-_TREE_REMOVERS = word_set("rm unlink grm srm trash trash-put rmtrash rimraf del rd")
+_REMOVERS = word_set("rm grm unlink shred srm trash trash-put rmtrash gvfs-trash gio")
+_TREE_REMOVERS = word_set("rm unlink grm srm trash trash-put rmtrash gvfs-trash rimraf del rd")
+_REMOVING_VERBS = {  # of programs that do more than remove
+    "gio": ("trash", "remove"),
+    "kioclient": ("move", "remove"),
+    "kioclient5": ("move", "remove"),
+}
 _MODE_CHANGERS = word_set("chmod chown chgrp setfacl chattr gchmod gchown")
 _FINDERS = word_set("find gfind fd fdfind")
 # Tests that choose among what is found; with none of them, all that is below the folder is taken.
@@ -28,12 +33,14 @@ _ALL_NAMES = re.compile(f"['\"]?(?:[*.{STAR}]+|)['\"]?")
 
 def deleted_by_rm(scene: Scene) -> str:
     """A vital place that `rm -r` removes, or `tar --remove-files`."""
-    if scene.program not in _TREE_REMOVERS and "--remove-files" not in scene.arguments:
+    operands = scene.operands()
+    by_verb = operands[:1] and operands[0] in _REMOVING_VERBS.get(scene.program, ())
+    if scene.program not in _TREE_REMOVERS and "--remove-files" not in scene.arguments and not by_verb:
         return ""
     recursive = scene.program != "rm" or scene.has_flag("rR", "--recursive")
     if not recursive:
         return ""
-    place = next(filter(None, map(scene.vital, scene.operands())), "")
+    place = next(filter(None, map(scene.vital, operands)), "")
     return f"removes {place}" if place else ""
 
 

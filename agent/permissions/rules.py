@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from .allow_rules import ReadingJudge, coverage, lasting_rule
 from .deny_rules import Denial, denial_of
 from .destructive import ruin_by
+from .program_names import Standpoint
 from .rule_syntax import EDITING, OPENING, Rule, exact_rule, is_exactly
 from .shell_syntax import MAX_PARSED_CHARS
 from .vital_places import Places
@@ -120,12 +121,21 @@ def _denial(tool: str, access: Access, rules: PermissionRules) -> tuple[Denial, 
     tools = (tool, EDITING) if access.kind == "write" else (tool,)
     about = [rule for rule in rules.deny if rule.tool in tools]
     if access.kind == "run":
-        return denial_of(about, access.target)
+        return denial_of(about, access.target, standpoint(access, rules))
     for rule in about:
         named = access.kind != "none" and _path_matches(rule.pattern or "", access.target, rules)
         if rule.pattern is None or named:
             return Denial.YES, rule
     return Denial.NO, None
+
+
+def standpoint(access: Access, rules: PermissionRules) -> Standpoint | None:
+    """From where the line of an access is read; None where nothing is known of files."""
+    return Standpoint(_places(access, rules), rules.reading) if rules.reading is not None else None
+
+
+def _places(access: Access, rules: PermissionRules) -> Places:
+    return Places(rules.folder, rules.home, access.cwd or rules.folder)
 
 
 def _names_line(rules: PermissionRules, line: str) -> bool:
@@ -154,7 +164,7 @@ def _judge_command(tool: str, access: Access, rules: PermissionRules) -> Verdict
 
 
 def _ruin(access: Access, rules: PermissionRules) -> str:
-    return ruin_by(access.target, Places(rules.folder, rules.home, access.cwd or rules.folder))
+    return ruin_by(access.target, _places(access, rules))
 
 
 def _opens(rules: PermissionRules, line: str) -> bool:

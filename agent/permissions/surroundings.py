@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 # The proof follows links itself; a Path would drop the dots that have to be judged.
-# ruff: noqa: PTH113, PTH118, PTH119, PTH120, PTH123
+# ruff: noqa: PTH113, PTH114, PTH115, PTH118, PTH119, PTH120, PTH121, PTH123, PTH202
+import filecmp
 import os
 import re
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -29,6 +30,7 @@ _EDITIONS = re.compile(r"\s*(?:[A-Za-z0-9][\w.+-]*\s*)*", re.ASCII)
 _MAX_EDITIONS_BYTES = 4_096
 _QUOTED_CHARACTER = re.compile(r"\[([*?[])\]")
 _GLOB_PARTS = re.compile(r"\[([*?[])\]|([*?[])|([^*?[]+)")
+_MAX_LINKS_FOLLOWED = 40  # that lead from one to the next
 _MAX_MATCHES = 5_000  # names compared with one glob
 # Of the entries of a folder that is searched, the ones nearest to it: there lie the files that hold secrets.
 # Reading more takes longer than a verdict may.
@@ -49,6 +51,25 @@ class ProjectSurroundings:
     def doubts(self, line: str, folder: str) -> list[tuple[Words, str]] | None:
         """See allow_rules.ReadingJudge."""
         return prove_line(line, folder, self)
+
+    def other_names(self, word: str, folder: str, wanted: frozenset[str]) -> frozenset[str]:
+        """See program_names.ProgramFiles."""
+        path = os.path.join(folder, word) if "/" in word else self._program(word, folder)
+        if path is None or not os.path.isfile(path) or self._is_installed(path):
+            return frozenset()
+        originals = {name: self._program(name, folder) for name in wanted if "/" not in name}
+        copied = {name for name, original in originals.items() if original and _is_copy(path, original)}
+        return frozenset({*_linked_names(path), *copied} - {os.path.basename(word)})
+
+    def git_aliases(self, folder: str) -> Mapping[str, Sequence[str]]:
+        """See program_names.ProgramFiles."""
+        return GitSettings(self.environ, self.folder, contents=False).aliases(folder)
+
+    def _is_installed(self, path: str) -> bool:
+        """Whether a program lies where the shell looks for programs, and not in the project."""
+        place = os.path.realpath(os.path.dirname(path))
+        known = map(os.path.realpath, filter(None, self.environ.get("PATH", "").split(":")))
+        return not is_inside(place, self.folder) and place in known
 
     def check(self, reading: Reading, folder: str) -> None:
         """Raises NotProved where the command, run in `folder`, may run or read something else."""
@@ -172,6 +193,27 @@ def _is_program_itself(name: str, real: str) -> bool:
     except OSError:
         return False
     return start != b"#!" and os.path.basename(real).startswith(name.rstrip("0123456789."))
+
+
+def _linked_names(path: str) -> Iterator[str]:
+    """The names of what a path leads to, link by link."""
+    for _ in range(_MAX_LINKS_FOLLOWED):
+        if not os.path.islink(path):
+            break
+        path = os.path.join(os.path.dirname(path), os.readlink(path))
+        yield os.path.basename(path)
+
+
+def _is_copy(path: str, original: str) -> bool:
+    """Whether a file has the contents of a program, or is the same one by a hard link."""
+    try:
+        if os.path.samefile(path, original):
+            return True
+        if os.path.getsize(path) != os.path.getsize(original):
+            return False
+        return filecmp.cmp(path, original, shallow=False)
+    except OSError:
+        return False
 
 
 def _first_text(path: str) -> str:

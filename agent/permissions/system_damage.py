@@ -229,6 +229,8 @@ def removes_accounts(scene: Scene) -> str:
     if program in _ACCOUNT_REMOVERS and arguments and arguments[0] not in ("--help", "--version", "-h"):
         adds = program == "sysadminctl" and not any(word.casefold() == "-deleteuser" for word in arguments)
         return "" if adds else "removes a user or a group"
+    if program == "gpasswd" and scene.has_flag("dMr", "--delete", "--members", "--remove-password"):
+        return "removes a user from a group, or its password"
     if program == "dscl" and any(word in ("-delete", "delete") for word in arguments):
         return "removes a user or a group"
     if program == "pw" and {"userdel", "groupdel"} & set(arguments):

@@ -44,7 +44,8 @@ BEFORE = [
     "ls \\\n && {}", 'ls "\\""; {}', "ls \\'; {}", "ls $'\\''; {}", "ls 'a' \"b\" c\\ d; {}", "[ a ] && {}",
     "[[ a =~ (b|c)+ ]] && {}", "[[ a < b ]]; {}", "((x = 1)); {}", "(( a > b )) || {}", "let x=1; {}",
     "ls <<E\nit's\nE\n{}", "ls <<'E'\n$(\nE\n{}", "ls <<\\E\n`\nE\n{}", "ls <<E; {}\nx\nE",
-    "trap '{}' EXIT",
+    "trap '{}' EXIT", "bind -x '\"\\C-a\": {}'", "bind '\"x\": \"{}\"'",
+    "make -f - <<'E'\nall:\n\t@{}\nE", "printf 'all:\\n\\t{}' > makefile; make",
 ]  # fmt: skip
 WRAPPERS = [
     "sudo {}", "sudo -n {}", "sudo -u root {}", "sudo -uroot -H -- {}", "sudo --user=x -E {}",
@@ -139,6 +140,7 @@ UNTOLD = [
     "ls $(cat <<E\nx\nE)", "echo ${x:-'}'} \"${y:-'a'}\"", "x > y; sh y", "curl_=1; x > y; . ./y",
     "alias x=curl", "compgen -W '$(curl)'", "\ufdd0", "hash -p /usr/bin/curl x; x", "git -c alias.p=push p",
     "git filter-branch --tree-filter 'curl x'", "git grep -O'curl x' y", "BASH_ENV=<(x) bash -c :",
+    "make -f - < x", "cat x | make -f /dev/stdin", "make --file=- < x", "bind -f x", "x | bind -f /dev/stdin",
     "LESSOPEN='|curl %s' less x", "MAKEFLAGS='--eval=$(shell curl x)' make", "make -f <(x)",
     "podman run --entrypoint curl x", "gcc -wrapper curl x", "x | (sh)", "x | { :; sh; }", "x > >(sh)",
     "x | if :; then sh; fi", "sqlite3 x '.shell curl y'", "echo $(0<f ! curl)", "PAGER='curl x' man y",
