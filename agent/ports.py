@@ -142,7 +142,11 @@ class SystemClock:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a status line says. `tokens` is None until something was counted; `cost` in US dollars."""
+    """What a status line says. `tokens` is None until something was counted; `cost` in US dollars.
+
+    `priced`: what was spent has known prices, so that `cost` is all of it. `window_source` says in words who
+    told the size of the window, "" where nobody did.
+    """
 
     model: str
     tokens: int | None
@@ -154,6 +158,8 @@ class Status:
     folder: str
     jobs: int = 0
     note: str = ""
+    priced: bool = True
+    window_source: str = ""
 
 
 class Driver(Protocol):

@@ -4,13 +4,15 @@ Everything behind a change is written to the prompt cache anew, where it would h
 the price or less; what the change freed is not read any more, on every later call.
 """
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 
 from transcripts.messages import Usage
 
 MILLION = 1_000_000
+SEARCH_DOLLARS = 0.01  # a web search of the service; it fetches pages for nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,8 @@ class Prices:
 
     def cost(self, usage: Usage) -> float:
         """Dollars for a usage, output included."""
-        return self.dollars(self.plain(usage)) + usage.output * self.output / MILLION
+        tokens = self.dollars(self.plain(usage)) + usage.output * self.output / MILLION
+        return tokens + usage.searches * SEARCH_DOLLARS
 
     def plain(self, usage: Usage) -> float:
         """The input of a usage, in tokens at the full input price."""
@@ -38,19 +41,23 @@ class Prices:
         return tokens * self.input / MILLION
 
 
-# List prices as published in November 2026; the longest prefix of a model's name counts.
+# List prices as published in November 2026, by how the names of models begin.
 PRICES_BY_MODEL: Mapping[str, Prices] = {
     "claude-opus-5-5": Prices(4, 20, read=0.05),
     "claude-sonnet-5-5": Prices(2, 10, read=0.05),
     "claude-haiku-5-5": Prices(0.5, 2.5),  # the band above 100k tokens, where clearing is considered at all
-    "claude-fable-5": Prices(10, 50, read=0.025),
+    "claude-fable-5-1": Prices(10, 50, read=0.025),
     "claude-opus-5": Prices(5, 25),
     "claude-sonnet-5": Prices(2, 10),
-    "claude-opus-4": Prices(5, 25),
-    "claude-sonnet-4": Prices(3, 15),
-    "claude-haiku-4": Prices(1, 5),
+    **{f"claude-opus-4-{minor}": Prices(5, 25) for minor in (5, 6, 7, 8)},
+    "claude-sonnet-4-6": Prices(3, 15),
+    "claude-sonnet-4-5": Prices(3, 15),
+    "claude-haiku-4-5": Prices(1, 5),
     "makeroom-offline": Prices(0, 0),
 }
+# Below so many tokens of a prompt these prices count instead, for the whole request.
+LOW_BANDS: Mapping[str, tuple[int, Prices]] = {"claude-haiku-5-5": (100_000, Prices(0.1, 0.5))}
+_OTHER_VERSION = re.compile(r"-\d{1,2}(?!\d)")  # behind a name: "claude-opus-5" says nothing of "-5-6"
 PRICE_TIERS: Mapping[str, Prices] = {
     "standard": Prices(),
     "cheap": Prices(read=0.05),
@@ -59,10 +66,49 @@ PRICE_TIERS: Mapping[str, Prices] = {
 }
 
 
-def prices_for(model: str) -> Prices:
-    """The prices of a model; an unknown one has the defaults of `Prices`, a middling guess."""
-    prefix = max((each for each in PRICES_BY_MODEL if model.startswith(each)), key=len, default="")
-    return PRICES_BY_MODEL.get(prefix, Prices())
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What requests used, and the US dollars of those whose price is known; `unpriced`: of some it is not."""
+
+    usage: Usage = field(default=Usage())
+    dollars: float = 0.0
+    unpriced: bool = False
+
+    def __add__(self, other: "Spending") -> "Spending":
+        unpriced = self.unpriced or other.unpriced
+        return Spending(self.usage + other.usage, self.dollars + other.dollars, unpriced)
+
+
+@dataclass(frozen=True, slots=True)
+class PriceList:
+    """The published prices, and before them a person's own by the id of a model."""
+
+    own: Mapping[str, Prices] = field(default_factory=dict)
+
+    def known(self, model: str, prompt: int | None = None) -> Prices | None:
+        """The prices of a model, of the band that a prompt of so many tokens falls in; None: nobody knows."""
+        if model in self.own:
+            return self.own[model]
+        name = _listed_name(model)
+        most, low = LOW_BANDS.get(name, (0, Prices()))
+        return low if prompt is not None and prompt <= most else PRICES_BY_MODEL.get(name)
+
+    def planning(self, model: str) -> Prices:
+        """The prices to plan with; an unknown model has the defaults of `Prices`, a middling guess."""
+        return self.known(model) or Prices()
+
+    def spending(self, model: str, usage: Usage) -> Spending:
+        """What one request costs. Bands go by request: the usage of several must not be summed first."""
+        prices = self.known(model, usage.prompt)
+        return Spending(usage, prices.cost(usage)) if prices else Spending(usage, 0.0, usage.total > 0)
+
+
+def _listed_name(model: str) -> str:
+    """The longest listed name that a model's begins with; clouds put regions and vendors before it."""
+    name = model[max(0, model.find("claude-")) :]
+    fitting = (each for each in PRICES_BY_MODEL if name.startswith(each))
+    found = max(fitting, key=len, default="")
+    return "" if _OTHER_VERSION.match(name[len(found) :]) else found
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from .facts import FACT_TYPES, Clear, Edit, Fact, Fold, StoredOutput, UnknownFact, Unthink
-from .messages import Block, Usage, block_to_json, blocks_from_json
+from .messages import Block, Usage, block_to_json, blocks_from_json, usage_from_json
 
 FORMAT_VERSION = 1
 _EDIT_TYPES: dict[str, type[Any]] = {"clear": Clear, "fold": Fold, "unthink": Unthink}
@@ -139,7 +139,7 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "blocks": blocks_from_json,
     "content": blocks_from_json,
     "edits": lambda raw: tuple(_edit_from_json(edit) for edit in raw),
-    "usage": lambda raw: Usage(**{name: int(raw[name]) for name in Usage.__slots__ if name in raw}),
+    "usage": usage_from_json,
     "stored": lambda raw: StoredOutput(**{name: raw[name] for name in StoredOutput.__slots__}),
     "tools": tuple,
     "system": tuple,

@@ -31,7 +31,7 @@ from .facts import (
     Undone,
     User,
 )
-from .messages import ToolUseBlock, Usage
+from .messages import ToolUseBlock, Usage, usage_from_json
 from .tool_kinds import ToolKind, tool_kind
 from .view import View
 from .view_renderer import render_view
@@ -116,6 +116,15 @@ class Conversation:
         return uses
 
 
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What one request to a model used, or several whose price was known: then with their US dollars."""
+
+    model: str
+    usage: Usage
+    dollars: float | None = None
+
+
 @dataclass(slots=True)
 class Folded:
     """What the facts so far come to.
@@ -129,6 +138,7 @@ class Folded:
     conversation  the entries, before any edit
     measurements  (our count, the API's count) of the prompts of the newest requests, in tokens
     usage         of all replies, summed
+    charges       whatever is paid for, also where it was rewound: of replies, summaries, nested sessions
     gaps          seq directly before which facts are missing -> the first seq that is missing
     derived       what others keep up to date with the facts, by a name of their own; emptied by a rewind
     """
@@ -144,6 +154,7 @@ class Folded:
     metadata: list[Metadata] = field(default_factory=list)
     measurements: list[tuple[int, int]] = field(default_factory=list)
     usage: Usage = field(default=Usage())
+    charges: list[Charge] = field(default_factory=list)
     last_seq: int = 0
     gaps: dict[int, int] = field(default_factory=dict)
     derived: dict[str, Any] = field(default_factory=dict, compare=False)
@@ -211,6 +222,8 @@ class Folded:
                 changed = self.conversation.add_reply(fact)
                 self.last_reply = fact if fact.complete else self.last_reply
                 self.usage += fact.usage
+                asked_of = self.opened.model if self.opened and self.opened.model else fact.model
+                self.charges.append(Charge(asked_of, fact.usage))
                 asked = self.last_request
                 if fact.usage.prompt and asked is not None and asked.seq == fact.asked:
                     self._measure(asked.raw, fact.usage.prompt)
@@ -235,6 +248,9 @@ class Folded:
                 self._measure(fact.about.get("raw"), fact.about.get("actual"))
             case Metadata():
                 self.metadata.append(fact)
+                if isinstance(usage := fact.about.get("usage"), Mapping):
+                    model, dollars = str(fact.about.get("model", "")), fact.about.get("dollars")
+                    self.charges.append(Charge(model, usage_from_json(usage), dollars))
         self._show_again(changed)
 
     def _measure(self, ours: object, actual: object) -> None:
@@ -246,6 +262,7 @@ class Folded:
         known = self.gaps.items()  # a gap that began before `to` may have lost what is still shown
         gaps = {after if after < fact.to else fact.seq: first for after, first in known if first < fact.to}
         fresh = _refold((old for old in self.facts if old.seq < fact.to), gaps)
+        fresh.charges = self.charges
         for name in self.__slots__:
             setattr(self, name, getattr(fresh, name))
         self.last_seq = fact.seq
@@ -268,7 +285,7 @@ def fold(facts: Iterable[Fact]) -> Folded:
 def replace_facts(folded: Folded, facts: Mapping[int, Fact]) -> Folded:
     """The same session folded anew with other facts in the place of those with these seqs."""
     fresh = _refold((facts.get(fact.seq, fact) for fact in folded.facts), dict(folded.gaps))
-    fresh.last_seq = folded.last_seq
+    fresh.last_seq, fresh.charges = folded.last_seq, folded.charges
     return fresh
 
 

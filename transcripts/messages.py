@@ -105,6 +105,7 @@ class Usage:
     cache_read: int = 0
     cache_written: int = 0
     cache_written_hour: int = 0  # the part of cache_written that lives one hour
+    searches: int = 0  # of the web, by the server: charged one by one
 
     @property
     def prompt(self) -> int:
@@ -123,7 +124,13 @@ class Usage:
             self.cache_read + other.cache_read,
             self.cache_written + other.cache_written,
             self.cache_written_hour + other.cache_written_hour,
+            self.searches + other.searches,
         )
+
+
+def usage_from_json(raw: Mapping[str, Any]) -> Usage:
+    """The usage that a record holds; figures that it lacks, and ones unknown here, count nothing."""
+    return Usage(**{name: int(raw[name]) for name in Usage.__slots__ if name in raw})
 
 
 def is_thinking(block: Block) -> bool:

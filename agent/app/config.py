@@ -19,6 +19,7 @@ from agent.permissions.permission_store import permissions_path, read_settings
 from agent.permissions.rule_syntax import Rule
 from agent.permissions.rules import Mode
 from agent.permissions.sandbox_settings import SandboxSettings, tightened, with_entries
+from compact.prices import Prices
 from compact.settings import current_names
 from transcripts.disk import trusted_owners
 from transcripts.secret_forms import secret_texts
@@ -51,6 +52,7 @@ class Config:
     pass_env: tuple[str, ...] = ()
     hooks: Mapping[str, str] = field(default_factory=dict)
     compact: Mapping[str, Any] = field(default_factory=dict)
+    prices: Mapping[str, Prices] = field(default_factory=dict)  # a person's own, by the id of a model
     custom_headers: Mapping[str, str] = field(default_factory=dict)
     user_dir: Path = Path()
     cache_dir: Path = Path()

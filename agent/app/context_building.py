@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping
 from functools import partial
 
+from agent.errors import UsageError
 from agent.events import Notice
 from agent.loop.context import CompactionState, TurnContext
 from agent.loop.session_wall import SessionWall
 from agent.model_port import ModelFacts, RequestSettings, output_room
 from agent.session.session import Session
 from agent.session.system_prompt import MEMORY_HEAD, memory_paths, read_memory, system_prompt
-from compact.prices import prices_for
+from compact.prices import PriceList
 from compact.settings import ContextWindow
 from compact.tokens import TokenCounter
 from tools.base import Tool, ToolContext
@@ -38,6 +40,8 @@ def build_context(services: Services, session: Session) -> TurnContext:
     settings = request_settings(setup, facts, services.tools, session.folded.opened)
     hooks, environ = setup.config.hooks, filter_environment(setup.environ, setup.config.pass_env)
     budget = setup.options.max_budget_usd
+    session.use_prices(PriceList(setup.config.prices))
+    require_price(setup, facts)
     tools, permissions = tool_context_of(services, session), permission_store(setup)
     look = command_runner(tools).guard.check
     context = TurnContext(
@@ -61,6 +65,15 @@ def build_context(services: Services, session: Session) -> TurnContext:
     state = context.compaction
     context.tool_context.compact = lambda focus: setattr(state, "requested_focus", focus)
     return context
+
+
+def require_price(setup: RunSetup, facts: ModelFacts) -> None:
+    """Raise UsageError where there is a budget for a model of which nobody knows what it costs."""
+    if setup.options.max_budget_usd is not None and PriceList(setup.config.prices).known(facts.id) is None:
+        raise UsageError(
+            f"--max-budget-usd needs to know what {facts.id} costs: set [prices.{json.dumps(facts.id)}] with"
+            " input and output, in dollars per million tokens, in your settings"
+        )
 
 
 def tool_context_of(services: Services, session: Session) -> ToolContext:
@@ -122,7 +135,7 @@ def compaction_state(services: Services, settings: RequestSettings) -> Compactio
     return CompactionState(
         settings=setup.compact_settings(),
         window=ContextWindow(window_size(setup, facts), settings.max_tokens),
-        prices=prices_for(facts.id),
+        prices=PriceList(setup.config.prices).planning(facts.id),
         counter=services.counter,
         overhead=sum(overheads(settings, services.counter).values()),
         binds=facts.binds,

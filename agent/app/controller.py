@@ -248,4 +248,5 @@ def status_of(session: Session, context: TurnContext, folder: str) -> Status:
         session=session.sid,
         folder=folder,
         jobs=len(command_runner(context.tool_context).running),
+        priced=not session.unpriced,
     )

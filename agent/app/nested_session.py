@@ -28,6 +28,7 @@ async def spawn(
     Raises ToolError where a tool is named that the parent does not have.
     """
     session = services.repository.new()
+    session.use_prices(parent.prices)
     nested = _nested_context(services, (parent, context), session, request)
     settings = nested.settings
     session.open(
@@ -49,8 +50,8 @@ async def spawn(
         ended = await run_turn(session, nested, emit)
         return SpawnResult(_last_text(session), session.sid, ended.turns, ended.error)
     finally:
-        for model, usage in session.spending.items():
-            parent.charge_nested(session.sid, model, usage)
+        for model, spent in session.spending.items():
+            parent.charge_nested(session.sid, model, spent)
         session.close("left")
 
 

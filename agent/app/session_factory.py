@@ -6,6 +6,7 @@ import dataclasses
 from functools import partial
 from pathlib import Path
 
+from agent.errors import UsageError
 from agent.loop.context import ActiveSession, TurnContext
 from agent.session.environment_context import OPEN_MODE
 from agent.session.session import Session, record_opening
@@ -13,7 +14,13 @@ from agent.session.system_prompt import TEXTS_WITHOUT_WALL, with_command_text
 from tools.jobs import command_runner
 
 from .composition import Services
-from .context_building import build_context, compaction_state, overheads, request_settings
+from .context_building import (
+    build_context,
+    compaction_state,
+    overheads,
+    request_settings,
+    require_price,
+)
 from .nested_session import spawn
 
 
@@ -58,7 +65,13 @@ class SessionFactory:
     async def change_model(self, session: Session, context: TurnContext, name: str) -> None:
         """Use another model from now on; the thinking so far was bound to the old one."""
         services = self.services
+        before = services.selection.facts
         await services.selection.choose(name)
+        try:
+            require_price(services.setup, services.selection.facts)
+        except UsageError:
+            services.selection.facts = before
+            raise
         opened = session.folded.opened
         settings = request_settings(services.setup, services.selection.facts, services.tools, opened)
         context.settings = settings.without(*context.settings.rejected)

@@ -6,6 +6,7 @@ Importing this costs about 0.1 s: config.py does so only when there is something
 from __future__ import annotations
 
 import difflib
+import json
 import math
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
@@ -17,9 +18,13 @@ from agent.permissions.rule_syntax import Rule, parse_rules
 from agent.permissions.rules import MODES, Mode
 from agent.permissions.sandbox_settings import SANDBOX_MODES, sandbox_entries
 from agent.ports import HookEvent
+from compact.prices import Prices
 from compact.settings import settings_from
 
 from .options import EFFORTS, Effort
+
+# What [prices] may name besides input and output -> the multiple of the input price that it sets.
+PRICE_MULTIPLES = {"cache_read": "read", "cache_write": "write", "cache_write_hour": "write_hour"}
 
 
 def _number(value: object) -> float:
@@ -58,6 +63,22 @@ def _compact(table: dict[str, Any]) -> dict[str, Any]:
     return table
 
 
+def _prices(table: dict[str, Any]) -> dict[str, Prices]:
+    """Prices by model, from dollars per million tokens; what is not given is a usual multiple of input."""
+    made = {}
+    for model, given in table.items():
+        numbers = {k: _number(v) for k, v in given.items()} if isinstance(given, dict) else {}
+        rest = {name: numbers.pop(name) for name in PRICE_MULTIPLES if name in numbers}
+        all_given = (*numbers.values(), *rest.values())
+        if numbers.keys() != {"input", "output"} or not all(0 <= each < 1e6 for each in all_given):
+            names = ", ".join(("input and output", *PRICE_MULTIPLES))
+            raise ValueError(f"[prices.{json.dumps(model)}] takes {names}, in dollars per million tokens")
+        full = numbers["input"] or 1.0  # where input is free, its multiples are
+        multiples = {PRICE_MULTIPLES[name]: cost / full for name, cost in rest.items()}
+        made[model] = Prices(**numbers, **multiples)
+    return made
+
+
 _Text = Annotated[str, Field(min_length=1)]
 _Whole = Annotated[int, BeforeValidator(_number), Field(ge=1)]
 _Seconds = Annotated[float, BeforeValidator(_number), Field(ge=1, lt=1e6)]
@@ -88,6 +109,9 @@ class FileSettings(BaseModel):
     pass_env: tuple[_Text, ...] | None = Field(None, description="a list of texts")
     hooks: Annotated[dict[str, Any], AfterValidator(_hooks)] | None = Field(
         None, description='a table, such as [hooks] and pre_tool = "check.sh"'
+    )
+    prices: Annotated[dict[str, Any], AfterValidator(_prices)] | None = Field(
+        None, description='a table, such as [prices."my-model"] with input = 0.5 and output = 2'
     )
     compact: Annotated[dict[str, Any], AfterValidator(_compact)] | None = Field(None, description="a table")
 

@@ -9,6 +9,7 @@ from agent.loop.compaction import CompactionRequest, compact_context, situation_
 from agent.loop.context import CompactionState
 from agent.loop.model_call import prompt_tokens
 from agent.session.repository import load_deferred
+from agent.session.session import Session
 from compact.clearing import recall_id
 from compact.ledger import pins_of
 from compact.pipeline import dry_run
@@ -99,9 +100,17 @@ async def show_cost(controller: Controller, argument: str) -> Event | None:
         f"  written to it   {used.cache_written:>12,}",
         f"  neither         {used.input:>12,}",
         f"output  {used.output:>12,} tokens",
-        f"cost    ${session.cost:.4f} at the list prices of {', '.join(session.spending) or 'the model'}",
+        f"cost    {_cost_line(session)}",
     ]
     return CommandOutput("\n".join(lines))
+
+
+def _cost_line(session: Session) -> str:
+    unpriced = session.unpriced
+    priced = [model for model in session.spending if model not in unpriced]
+    known = f"${session.cost:.4f} at the list prices of {', '.join(priced) or 'the model'}"
+    unknown = f"price unknown: {', '.join(unpriced)} ([prices] in your settings can tell it)"
+    return "; ".join([*([known] if priced or not unpriced else []), *([unknown] if unpriced else [])])
 
 
 async def compact_now(controller: Controller, argument: str) -> Event | None:

@@ -243,6 +243,7 @@ async def call_summarizer(
             seconds = wait_before(error, attempt, context.jitter()) if attempt < MAX_SUMMARY_TRIES else None
             if seconds is None:
                 return SummaryReply(None, str(error), reply.usage)
+            session.charge(reply.usage, reply.model)
             emit(Retrying(str(error), seconds, attempt + 1, MAX_SUMMARY_TRIES))
             await context.clock.sleep(seconds)
         except ModelError as error:

@@ -83,6 +83,8 @@ class ModelSelection:
             facts = await asyncio.wait_for(self.model.describe(model), DESCRIBE_TIMEOUT_S)
         except ModelNotFound as error:
             near, aliases = self.model.catalog.suggest(model), ", ".join(self.model.catalog.aliases)
+            if not aliases:
+                raise UsageError(str(error)) from error  # which lists the models that there are
             hint = f"did you mean {near}?" if near else f"give a whole id, or {aliases}"
             raise UsageError(f"the service has no model {model!r}; {hint}") from error
         except (ModelError, TimeoutError):

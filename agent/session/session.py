@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Protocol, TypeVar
 
 from agent.events import Emit, Notice
 from agent.model_port import IncomingReply, RequestSettings
-from compact.prices import prices_for
+from compact.prices import PriceList, Spending
 from transcripts.facts import (
     Closed,
     Compacted,
@@ -38,7 +38,8 @@ from transcripts.messages import Block, TextBlock, ToolUseBlock, Usage, empty_ma
 from transcripts.tool_kinds import same_tools
 
 F = TypeVar("F", bound=Fact)
-NESTED_TOPIC = "nested session"  # of metadata: {"session", "model", "usage"}
+NESTED_TOPIC = "nested session"  # of metadata: {"session", "model", "usage", "dollars"}
+CHARGE_TOPIC = "request"  # of metadata: {"model", "usage"} of a request that is no part of the conversation
 
 
 class RecordWriter(Protocol):
@@ -60,7 +61,7 @@ class BlockCounter(Protocol):
 class Session:
     """One conversation. `folded` is what its facts come to; `sid` names the record.
 
-    spending  usage by the model that was asked; deferred: results left in the record's file
+    prices    what requests cost; deferred: results left in the record's file
     """
 
     def __init__(
@@ -69,21 +70,45 @@ class Session:
         self.sid = sid
         self.folded = folded
         self.deferred = LazyResults()
-        self.spending = spent(folded)
+        self.prices = PriceList()
+        self._spending = defaultdict[str, Spending](Spending)
+        self._charges_counted = 0
         self._record = record
         self._count = count
         self._now = now
         self._unsynced = False
 
     @property
+    def spending(self) -> Mapping[str, Spending]:
+        """What was spent so far, by the model that was asked; of this session and its nested ones."""
+        charges, total = self.folded.charges, self._spending
+        for each in charges[self._charges_counted :]:
+            if each.dollars is not None:
+                total[each.model] += Spending(each.usage, each.dollars)
+            else:
+                total[each.model] += self.prices.spending(each.model, each.usage)
+        self._charges_counted = len(charges)
+        return total
+
+    @property
     def spent(self) -> Usage:
         """Usage so far, over all models."""
-        return sum(self.spending.values(), Usage())
+        return sum((each.usage for each in self.spending.values()), Usage())
 
     @property
     def cost(self) -> float:
-        """US dollars so far, each model at its list prices."""
-        return sum(prices_for(model).cost(usage) for model, usage in self.spending.items())
+        """US dollars so far, each request at the prices of its model; nothing where that has none."""
+        return sum(each.dollars for each in self.spending.values())
+
+    @property
+    def unpriced(self) -> list[str]:
+        """The models that were used and whose price is not known."""
+        return [model for model, spent in self.spending.items() if spent.unpriced]
+
+    def use_prices(self, prices: PriceList) -> None:
+        """Count by these prices, also what was spent before."""
+        self.prices, self._charges_counted = prices, 0
+        self._spending.clear()
 
     def open(self, system: tuple[str, ...], tools: Sequence[Mapping[str, Any]], **more: Any) -> Opened:
         """The session begins, or goes on with another system prompt, tools, model or folder."""
@@ -98,30 +123,37 @@ class Session:
 
     def reply(self, reply: IncomingReply, asked: int) -> Reply:
         blocks = reply.kept() if reply.pending else tuple(reply.blocks)
+        counts = self._count.blocks(blocks)
         fact = Reply(
             *self._next(),
             blocks,
-            self._count.blocks(blocks),
-            usage=reply.usage,
+            counts,
+            usage=reply.usage if reply.complete else self._used_at_least(reply, sum(counts)),
             stop=reply.stop,
             complete=reply.complete,
             model=reply.model,
             asked=asked,
             partial=replace_surrogates(reply.unfinished) if reply.pending else "",
         )
-        self.charge(fact.usage, fact.model)
         return self._add(fact)
 
-    def charge(self, usage: Usage, answered: str = "") -> None:
-        """Count the usage of a request, also of one that is no part of the conversation (a summary)."""
-        asked = self.folded.opened.model if self.folded.opened else ""
-        model = asked or answered
-        self.spending[model] += usage
+    def _used_at_least(self, reply: IncomingReply, kept: int) -> Usage:
+        """The usage of a reply that was cut: its figures lack the output, of which we count what had come."""
+        unfinished = reply.unfinished if reply.pending else ""
+        rest = self._count.blocks((TextBlock(unfinished),))[0] if unfinished else 0
+        return replace(reply.usage, output=max(reply.usage.output, kept + rest))
 
-    def charge_nested(self, sid: str, model: str, usage: Usage) -> None:
-        """Count and record the usage of a nested session, which has a record of its own."""
-        self.spending[model] += usage
-        self.add_metadata(NESTED_TOPIC, {"session": sid, "model": model, "usage": asdict(usage)})
+    def charge(self, usage: Usage, answered: str = "") -> None:
+        """Record the usage of a request that is no part of the conversation (a summary)."""
+        if usage != Usage():
+            asked = self.folded.opened.model if self.folded.opened else ""
+            self.add_metadata(CHARGE_TOPIC, {"model": asked or answered, "usage": asdict(usage)})
+
+    def charge_nested(self, sid: str, model: str, spent: Spending) -> None:
+        """Record what a nested session used, which has a record of its own."""
+        dollars = None if spent.unpriced else spent.dollars
+        about = {"session": sid, "model": model, "usage": asdict(spent.usage), "dollars": dollars}
+        self.add_metadata(NESTED_TOPIC, about)
 
     def started(self, of: int, block: int) -> Started:
         return self._add(Started(*self._next(), of, block), durable=True)
@@ -227,17 +259,3 @@ def calls_of(reply: Reply) -> list[tuple[int, ToolUseBlock]]:
 def text_of_reply(reply: Reply) -> str:
     """The text of a reply, joined."""
     return "".join(block.text for block in reply.blocks if isinstance(block, TextBlock))
-
-
-def spent(folded: Folded) -> defaultdict[str, Usage]:
-    """The usage of all replies of the session and of its nested sessions, by the model that was asked."""
-    total = defaultdict[str, Usage](Usage)
-    model = ""
-    for fact in folded.facts:
-        if isinstance(fact, Opened):
-            model = fact.model
-        elif isinstance(fact, Reply):
-            total[model or fact.model] += fact.usage
-        elif isinstance(fact, Metadata) and fact.topic == NESTED_TOPIC:
-            total[str(fact.about["model"])] += Usage(**fact.about["usage"])
-    return total

@@ -129,10 +129,13 @@ def _status_parts(status: Status, queued: int) -> list[tuple[int, str, str]]:
         context += "" if status.state == "NORMAL" else f" {status.state}"
     mode, mode_role = MODE_LABELS.get(status.mode, (one_line(status.mode), "dim"))
     cost = f"${status.cost:.2f}" if status.cost >= 0.005 else f"${status.cost:.4f}"
+    cost = cost if status.cost >= 0.00005 else ""
+    if not status.priced:
+        cost = f"{cost} and more" if cost else "price unknown"
     parts = (
         (4, "dim", one_line(status.model)),
         (0, context_role, context),
-        (3, "dim", cost if status.cost >= 0.00005 else ""),
+        (3, "dim", cost),
         (1, mode_role, mode),
         (2, "accent", f"{queued} queued" if queued else ""),
         (2, "accent", f"{status.jobs} job{'s' * (status.jobs > 1)}" if status.jobs else ""),

@@ -146,6 +146,7 @@ class RunOutput:
         failure = "error_max_budget_usd" if end.code == BudgetExceeded.code else "error_during_execution"
         subtype = _SUBTYPES.get(end.reason, failure)
         cost, usage = self._status().cost, self._usage
+        basis = {} if self._status().priced else {"costBasis": "unknown"}
         return {
             "type": "result",
             "subtype": subtype,
@@ -165,6 +166,7 @@ class RunOutput:
                     "cacheReadInputTokens": usage.cache_read,
                     "cacheCreationInputTokens": usage.cache_written,
                     "costUSD": cost,
+                    **basis,
                 }
             },
             "permission_denials": self._denials,

@@ -2,15 +2,40 @@
 
 import pytest
 
-from compact.prices import PRICE_TIERS, PRICES_BY_MODEL, Prices, RewriteBill, pays, prices_for
+from compact.prices import PRICE_TIERS, PRICES_BY_MODEL, PriceList, Prices, RewriteBill, pays
 from compact.settings import CompactSettings, ContextWindow, WindowState, percent, state_of, trigger_of
 from transcripts.messages import Usage
 
 
 def test_the_longest_prefix_of_a_models_name_counts():
-    assert prices_for("claude-opus-5-5-20261101") == PRICES_BY_MODEL["claude-opus-5-5"]
-    assert prices_for("claude-opus-5-20260101") == PRICES_BY_MODEL["claude-opus-5"]
-    assert prices_for("someone-else") == Prices()
+    known = PriceList().known
+    assert known("claude-opus-5-5-20261101") == PRICES_BY_MODEL["claude-opus-5-5"]
+    assert known("claude-opus-5-20260101") == PRICES_BY_MODEL["claude-opus-5"]
+    assert known("us.anthropic.claude-sonnet-4-5-20250929-v1:0") == PRICES_BY_MODEL["claude-sonnet-4-5"]
+    assert known("anthropic/claude-sonnet-5-5") == PRICES_BY_MODEL["claude-sonnet-5-5"]
+    for unknown in ("someone-else", "claude-opus-5-6", "claude-fable-5-2", ""):
+        assert known(unknown) is None and PriceList().planning(unknown) == Prices()
+
+
+def test_the_band_of_a_request_is_the_one_of_its_whole_prompt():
+    list_ = PriceList()
+    low, high = Usage(50_000, 1_000, 40_000, 10_000), Usage(50_000, 1_000, 40_001, 10_000)
+    assert list_.spending("claude-haiku-5-5", low).dollars == pytest.approx(
+        (50_000 * 0.1 + 40_000 * 0.01 + 10_000 * 0.125 + 1_000 * 0.5) / 1e6
+    )
+    assert list_.spending("claude-haiku-5-5", high).dollars == pytest.approx(
+        (50_000 * 0.5 + 40_001 * 0.05 + 10_000 * 0.625 + 1_000 * 2.5) / 1e6
+    )
+
+
+def test_a_model_of_ones_own_costs_what_one_says_and_an_unknown_one_nothing():
+    usage = Usage(1_000_000, 1_000_000, searches=3)
+    own = PriceList({"mine": Prices(1, 2), "claude-sonnet-5-5": Prices(0, 0)})
+    assert own.spending("mine", usage).dollars == pytest.approx(3.03)
+    assert own.spending("claude-sonnet-5-5", usage).dollars == pytest.approx(0.03)
+    unknown = own.spending("other", usage)
+    assert (unknown.dollars, unknown.unpriced) == (0.0, True)
+    assert not own.spending("other", Usage()).unpriced
 
 
 def test_a_usage_is_charged_by_how_it_was_served():

@@ -45,6 +45,7 @@ class Endpoint:
         self._cache = PromptCache(now)
         self._paused: OrderedDict[bytes, None] = OrderedDict()
         self._made = 0
+        self.account: list[tuple[str, dict[str, Any]]] = []  # (model, usage) of each message made
         self._lock = Lock()
 
     def model(self, name: object) -> ServedModel:
@@ -84,6 +85,8 @@ class Endpoint:
                 self._paused[prefix.digest] = None
                 if len(self._paused) > _MAX_PAUSED:
                     self._paused.popitem(last=False)
+        usage = _usage(figures, finished, reply)
+        self.account.append((model.id, usage))
         message = {
             "id": f"msg_{prefix.digest.hex()[:16]}{self._made:06d}",
             "type": "message",
@@ -93,7 +96,7 @@ class Endpoint:
             "stop_reason": finished.stop,
             "stop_sequence": None,
             "stop_details": reply.stop_details,
-            "usage": _usage(figures, finished, reply),
+            "usage": usage,
         }
         if prefix.dropped:
             reason = "prefix_mismatch"

@@ -94,6 +94,7 @@ class MessageAccumulator:
             known.get("cache_read_input_tokens", 0),
             known.get("cache_creation_input_tokens", 0),
             known.get("ephemeral_1h_input_tokens", 0),
+            known.get("web_search_requests", 0),
         )
 
     def _grow(self, chars: int) -> None:
@@ -167,9 +168,9 @@ def _finished(block: _OpenBlock, marks_unsigned: bool) -> Block:
 
 
 def _figures(usage: Any) -> Iterator[tuple[str, int]]:
-    """(name, tokens) of each figure of usage that makes sense, those of cache writes by their own names."""
+    """(name, tokens) of each figure of usage that makes sense, those within by their own names."""
     for name, count in usage.items() if isinstance(usage, dict) else ():
-        if name == "cache_creation":
+        if name in ("cache_creation", "server_tool_use"):
             yield from _figures(count)
         elif isinstance(count, int | float) and 0 <= count <= MAX_USAGE_TOKENS:
             yield name, int(count)

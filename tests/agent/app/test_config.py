@@ -10,6 +10,7 @@ from agent.app.config import Config, has_credentials, load_config
 from agent.errors import ConfigError
 from agent.permissions.permission_store import permissions_path, store_rule
 from agent.permissions.rule_syntax import Rule
+from compact.prices import Prices
 
 
 class Home:
@@ -226,3 +227,15 @@ def test_a_former_name_of_a_compact_setting_works_and_is_told_once(home: Home) -
     assert config.origins["compact.max_record_tokens"] == str(home.user / "settings.toml")
     (warning,) = config.warnings
     assert warning.endswith("settings.toml: [compact] keep_cap is now called max_record_tokens")
+
+
+def test_prices_of_models_of_ones_own_are_dollars_per_million_tokens(home: Home) -> None:
+    free = "[prices.free]\ninput = 0\noutput = 0\n"
+    home.write('[prices."my/model"]\ninput = 0.5\noutput = 2\ncache_read = 0.05\n' + free)
+    prices = home.load().prices
+    assert prices == {"my/model": Prices(0.5, 2, read=0.1), "free": Prices(0, 0)}
+    home.write("[prices.x]\ninput = 1\n[prices.y]\ninput = -1\noutput = 2\n")
+    loaded = home.load()
+    assert loaded.prices == {} and '[prices."x"] takes input and output, cache_read' in loaded.warnings[0]
+    home.write(free, project=True)
+    assert home.load().prices == {}

@@ -17,14 +17,15 @@ from agent.app.setup import RunSetup
 from agent.cli.arguments import Options
 from agent.events import Event
 from agent.loop.turn import run_turn
-from agent.session.session import record_opening, spent
-from tests.agent.loop.world import Answers
+from agent.session.session import Session, record_opening
+from tests.agent.loop.world import Answers, Memory
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
 from tools.base import Arguments, SpawnRequest, SpawnResult, Tool, ToolCall, no_access, text_result
 from transcripts.facts import Closed, Opened
+from transcripts.fold import fold
 from transcripts.load import read_record
 from transcripts.messages import TextBlock
 
@@ -103,10 +104,11 @@ def test_a_nested_session_answers_a_call_and_has_a_record_of_its_own(tmp_path: P
 
 
 def test_its_cost_is_the_calling_session_s_also_after_a_resume(tmp_path: Path) -> None:
-    session, _, _, _ = run(tmp_path, [TASK, READ, "It is Title.", "done"])
+    session, _, _, services = run(tmp_path, [TASK, READ, "It is Title.", "done"])
     own = [fact.usage for fact in session.folded.facts if hasattr(fact, "usage")]
     assert session.spent.output > sum(usage.output for usage in own)
-    assert spent(session.folded) == session.spending
+    again = Session("again", Memory(), fold(session.folded.facts), services.counter, lambda: 0.0)
+    assert again.spending == session.spending and again.cost == session.cost > 0
 
 
 def test_it_is_offered_the_tools_and_told_what_was_asked_for(tmp_path: Path) -> None:

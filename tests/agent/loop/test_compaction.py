@@ -62,7 +62,7 @@ def test_a_summary_is_charged_to_the_session_and_its_budget_even_one_of_no_use(
         ended = w.run()
         assert ended.reason == "failed" and "budget of this run is spent" in ended.error
         replies = w.session.folded.usage
-        assert w.session.spending["claude-sonnet-5-5"].output - replies.output == 1_000_000
+        assert w.session.spending["claude-sonnet-5-5"].usage.output - replies.output == 1_000_000
         assert w.session.cost > 10.0 > 9.0 > Prices().cost(replies), "a million tokens of output cost $10"
 
 

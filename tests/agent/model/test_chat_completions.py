@@ -13,9 +13,17 @@ from typing import Any
 import pytest
 
 from agent.app.config import load_config
+from agent.app.context_building import require_price
 from agent.app.setup import RunSetup
 from agent.cli.arguments import Options
-from agent.errors import AuthenticationError, BlockRejected, ModelError, ModelNotFound, PromptTooLong
+from agent.errors import (
+    AuthenticationError,
+    BlockRejected,
+    ModelError,
+    ModelNotFound,
+    PromptTooLong,
+    UsageError,
+)
 from agent.events import ContextCompacted, Notice, Retrying, TextDelta, ThinkingDelta
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.chat_completions.chat_client import OPENAI_URL, ChatCompletionsModel, facts_from_list
@@ -429,7 +437,11 @@ def test_the_program_works_with_a_server_of_chat_completions(tmp_path: Path) -> 
             setup = RunSetup(Options(), config, tmp_path, environ)
             async with started(setup, server) as run:  # type: ignore[arg-type]
                 await run.do("how many words?")
-                assert run.controller.status().model == MODEL
+                status = run.controller.status()
+                assert (status.model, status.cost, status.priced) == (MODEL, 0.0, False)
+                assert f"price unknown: {MODEL}" in await run.do("/cost")
+            with pytest.raises(UsageError, match=rf'\[prices."{MODEL}"\]'):
+                require_price(replace(setup, options=Options(max_budget_usd=1.0)), ModelFacts(MODEL))
 
         asyncio.run(whole())
         assert server.refused == [] and b"three small words" in server.bodies[-1]

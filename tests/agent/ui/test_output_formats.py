@@ -4,6 +4,7 @@ import io
 import json
 import os
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 
 import pytest
 
@@ -21,11 +22,11 @@ STATUS = Status("claude-x", None, 200_000, "NORMAL", 0.25, "manual", "s1", "/w")
 class Run:
     """An output format that writes to memory, fed with the events of a small turn."""
 
-    def __init__(self, form, out=None):
+    def __init__(self, form, out=None, status=STATUS):
         self.out, self.err = out or io.StringIO(), io.StringIO()
         with redirect_stdout(self.out), redirect_stderr(self.err):
             self.output = RunOutput(form)
-            self.output.begin(lambda: STATUS, ("bash", "read"))
+            self.output.begin(lambda: status, ("bash", "read"))
 
     def show(self, *shown):
         for event in shown:
@@ -234,3 +235,10 @@ def test_a_format_is_a_class_and_one_entry(monkeypatch):
     monkeypatch.setitem(OUTPUT_FORMATS, "quiet", f"{__name__}:Quiet")
     assert parse(["-p", "hi", "--output-format", "quiet"]).output_format == "quiet"
     assert Run("quiet").show(*TURN).out.getvalue() == "done\n"
+
+
+def test_a_cost_that_nobody_knows_is_said_to_be_unknown():
+    for status in (STATUS, replace(STATUS, cost=0.0, priced=False)):
+        (result,) = Run("json", status=status).show(*TURN).objects()
+        (usage,) = result["modelUsage"].values()
+        assert usage["costUSD"] == status.cost and ("costBasis" in usage) != status.priced
