@@ -5,19 +5,17 @@ conversation folds that the API accepts.
 """
 
 import json
-import os
 import random
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agent.model.anthropic.request import encode_request
 from agent.model_port import ModelRequest, RequestSettings
 from compact.cache_breakpoints import cache_breakpoints
+from tests.agent.ui.headless_run import run_here
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.models import MODELS
 from tests.strict_api.request_checks import violations
@@ -28,6 +26,7 @@ from transcripts.load import read_record
 from transcripts.messages import TextBlock
 
 MODEL = "claude-sonnet-5-5"
+LongRun = Callable[..., tuple[Path, int]]
 PROMPT = "Read every Python file in the src directory one by one"
 
 
@@ -38,36 +37,6 @@ def tree(folder: Path, files: int, lines: int = 330) -> None:
     for number in range(files):
         rows = [f"def function_{number}_{row}(value): return value * {row}" for row in range(lines)]
         (place / f"module_{number:03}.py").write_text("\n".join(rows), "utf-8")
-
-
-def agent(folder: Path, server: Server, *argv: str) -> dict[str, Any]:
-    """Run the program headless; returns its result object."""
-    environ = {**os.environ, "HOME": str(folder / "home"), "ANTHROPIC_API_KEY": "test-key-1234"}
-    environ["ANTHROPIC_BASE_URL"] = server.base_url
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "agent",
-            "-p",
-            "--output-format",
-            "json",
-            "--allowedTools",
-            "bash",
-            "-m",
-            MODEL,
-            *argv,
-        ],
-        cwd=folder,
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.stdout, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
 
 
 def transcript(folder: Path) -> Path:
@@ -104,13 +73,24 @@ def line_ends(path: Path) -> list[int]:
     return ends
 
 
-def run_and_check(folder: Path, policy: str, files: int, window: int, believed: int) -> tuple[Path, int]:
+@pytest.fixture
+def long_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> LongRun:
+    """Runs the program in `tmp_path`; see run_and_check."""
+    return partial(run_and_check, tmp_path, capfd)
+
+
+def run_and_check(
+    folder: Path, capfd: pytest.CaptureFixture[str], policy: str, files: int, window: int, believed: int
+) -> tuple[Path, int]:
+    """Let the program read so many files. Returns its transcript and how many requests were too long."""
     tree(folder, files)
+    flags = ("--output-format", "json", "--allowedTools", "bash", "-m", MODEL, "--policy", policy)
     with Server(demo_reply, ServerOptions(window=window, binds_thinking=True, keep_requests=False)) as server:
-        result = agent(folder, server, "--policy", policy, "--context-window", str(believed), PROMPT)
+        done = run_here(folder, capfd, server, *flags, "--context-window", str(believed), PROMPT)
         refused = [text for text in server.refused if "prompt is too long" not in text]
         too_long = len(server.refused) - len(refused)
     assert refused == []
+    result = json.loads(done.stdout)
     assert result["subtype"] == "success", result
     assert f"all {files} files" in result["result"]
     path = transcript(folder)
@@ -126,8 +106,8 @@ def run_and_check(folder: Path, policy: str, files: int, window: int, believed: 
 
 
 @pytest.mark.parametrize("policy", ["thrifty", "classic"])
-def test_sixty_files_in_a_window_that_holds_ten(tmp_path: Path, policy: str) -> None:
-    path, too_long = run_and_check(tmp_path, policy, files=60, window=60_000, believed=60_000)
+def test_sixty_files_in_a_window_that_holds_ten(tmp_path: Path, long_run: LongRun, policy: str) -> None:
+    path, too_long = long_run(policy, files=60, window=60_000, believed=60_000)
     assert too_long == 0
     rng = random.Random(1)
     cuts(path, iter(line_ends(path)[::9]), tmp_path)
@@ -135,8 +115,8 @@ def test_sixty_files_in_a_window_that_holds_ten(tmp_path: Path, policy: str) -> 
 
 
 @pytest.mark.parametrize("policy", ["thrifty", "off"])
-def test_a_server_with_a_smaller_window_than_believed(tmp_path: Path, policy: str) -> None:
-    path, too_long = run_and_check(tmp_path, policy, files=30, window=40_000, believed=200_000)
+def test_a_server_with_a_smaller_window_than_believed(tmp_path: Path, long_run: LongRun, policy: str) -> None:
+    path, too_long = long_run(policy, files=30, window=40_000, believed=200_000)
     assert too_long >= 1
     assert any('"trigger":"reactive"' in line for line in path.read_text("utf-8").splitlines())
     cuts(path, iter(line_ends(path)[::9]), tmp_path)
@@ -145,8 +125,8 @@ def test_a_server_with_a_smaller_window_than_believed(tmp_path: Path, policy: st
 @pytest.mark.sweep
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("policy", ["thrifty", "classic"])
-def test_a_hundred_and_fifty_files_and_every_prefix(tmp_path: Path, policy: str) -> None:
-    path, too_long = run_and_check(tmp_path, policy, files=150, window=60_000, believed=60_000)
+def test_a_hundred_and_fifty_files_and_every_prefix(tmp_path: Path, long_run: LongRun, policy: str) -> None:
+    path, too_long = long_run(policy, files=150, window=60_000, believed=60_000)
     assert too_long == 0
     rng = random.Random(2)
     cuts(path, iter(line_ends(path)), tmp_path)
@@ -157,7 +137,7 @@ def test_a_hundred_and_fifty_files_and_every_prefix(tmp_path: Path, policy: str)
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("policy", "window"), [("thrifty", 40_000), ("classic", 18_000), ("off", 40_000)])
 def test_a_hundred_and_fifty_files_in_a_window_smaller_than_believed(
-    tmp_path: Path, policy: str, window: int
+    long_run: LongRun, policy: str, window: int
 ) -> None:
-    _, too_long = run_and_check(tmp_path, policy, files=150, window=window, believed=200_000)
+    _, too_long = long_run(policy, files=150, window=window, believed=200_000)
     assert too_long >= 1

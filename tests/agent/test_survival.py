@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment
+from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment, run_here
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.reply import Body, Reply, calls, says
 from tests.strict_api.server import Server, ServerOptions
@@ -21,9 +21,12 @@ from transcripts.load import read_record
 FILES = 5
 
 
+FLAGS = ("--allowedTools", "bash", "--output-format", "json")
+
+
 def start(folder: Path, server: Server, *argv: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "agent", "-p", "--allowedTools", "bash", "--output-format", "json", *argv],
+        [sys.executable, "-m", "agent", "-p", *FLAGS, *argv],
         cwd=folder,
         env=environment(folder, server),
         stdin=subprocess.DEVNULL,
@@ -33,7 +36,7 @@ def start(folder: Path, server: Server, *argv: str) -> subprocess.Popen[str]:
     )
 
 
-def kill_and_go_on(folder: Path, seed: int) -> None:
+def kill_and_go_on(folder: Path, capfd: pytest.CaptureFixture[str], seed: int) -> None:
     """Kill a run at a random one of its requests, or a moment after it; then ask for the rest."""
     rng = random.Random(seed)
     (folder / "src").mkdir()
@@ -53,26 +56,29 @@ def kill_and_go_on(folder: Path, seed: int) -> None:
         victim.append(start(folder, server, "Read every Python file in the src directory one by one"))
         victim[0].communicate(timeout=RUN_DEADLINE_S)
         server.responder = brain
-        again = start(folder, server, "-c", "continue")
-        out, err = again.communicate(timeout=RUN_DEADLINE_S)
+        again = run_here(folder, capfd, server, *FLAGS, "-c", "continue")
         assert list(server.refused) == []
-    result = json.loads(out)
-    assert result["subtype"] == "success", err
+    result = json.loads(again.stdout)
+    assert result["subtype"] == "success", again.stderr
     assert f"{FILES} files" in result["result"] or victim[0].returncode == 0, result["result"]
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_session_killed_at_a_random_moment_goes_on_to_the_right_answer(tmp_path: Path, seed: int) -> None:
-    kill_and_go_on(tmp_path, seed)
+def test_a_session_killed_at_a_random_moment_goes_on_to_the_right_answer(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], seed: int
+) -> None:
+    kill_and_go_on(tmp_path, capfd, seed)
 
 
 @pytest.mark.sweep
 @pytest.mark.timeout(3600)
-def test_two_hundred_sessions_killed_at_random_moments(tmp_path: Path) -> None:
+def test_two_hundred_sessions_killed_at_random_moments(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     for seed in range(1_000, 1_200):
         folder = tmp_path / str(seed)
         folder.mkdir()
-        kill_and_go_on(folder, seed)
+        kill_and_go_on(folder, capfd, seed)
 
 
 @pytest.mark.parametrize("turns", [50, pytest.param(300, marks=pytest.mark.sweep)])

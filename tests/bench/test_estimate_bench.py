@@ -14,8 +14,10 @@ CALIBRATED = 5  # replies after which the fit is taken to be calibrated
 
 
 @pytest.mark.parametrize("policy", ["thrifty", "classic"])
-def test_the_estimate_is_within_three_percent_of_the_usage(tmp_path: Path, policy: str) -> None:
-    path, _ = run_and_check(tmp_path, policy, files=60, window=60_000, believed=60_000)
+def test_the_estimate_is_within_three_percent_of_the_usage(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], policy: str
+) -> None:
+    path, _ = run_and_check(tmp_path, capfd, policy, files=60, window=60_000, believed=60_000)
     facts = {fact.seq: fact for fact in read_record(path).facts}
     errors = []
     for reply in facts.values():

@@ -4,15 +4,14 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from agent.cli.arguments import Options, parse
-from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment
+from tests.agent.ui.headless_run import run_here
 from tests.agent.ui.pty_terminal import PtyTerminal, forked_makeroom, makeroom
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.server import Server
@@ -22,6 +21,7 @@ from transcripts.messages import TextBlock
 from transcripts.session_lock import RECORDS_FOLDER
 from transcripts.store import Store, create_store, resume_store
 
+Headless = Callable[..., subprocess.CompletedProcess[str]]
 IDS = ("20261121-093012-aaaa", "20261122-093012-bbbb", "20261123-093012-cccc")
 
 
@@ -49,21 +49,17 @@ def files(project: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (project / RECORDS_FOLDER).glob("*.jsonl")}
 
 
-def headless(project: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture
+def headless(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Headless:
     """A run against the strict server, with the demo behind it; nothing that it sends may be refused."""
-    with Server(demo_reply) as server:
-        done = subprocess.run(
-            [sys.executable, "-m", "agent", *argv],
-            cwd=project,
-            env=environment(project, server),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=RUN_DEADLINE_S,
-            check=False,
-        )
-        assert server.refused == []
-    return done
+
+    def run(*argv: str, folder: Path = tmp_path) -> subprocess.CompletedProcess[str]:
+        with Server(demo_reply) as server:
+            done = run_here(folder, capfd, server, *argv)
+            assert server.refused == []
+        return done
+
+    return run
 
 
 def test_a_session_is_chosen_from_a_list_and_gone_on_with(project: Path) -> None:
@@ -107,38 +103,42 @@ def test_a_session_in_use_is_viewed_forked_or_left(project: Path, locked: Store)
     assert [one.prompts for one in recorded_sessions(project) if one.path.name == fork] == [2]
 
 
-def test_without_a_terminal_the_commands_are_named(project: Path, locked: Store) -> None:
-    done = headless(project, "--resume", "-p", "go")
+def test_without_a_terminal_the_commands_are_named(locked: Store, headless: Headless) -> None:
+    done = headless("go", "--resume")
     assert (done.returncode, "`makeroom sessions` lists them" in done.stderr) == (2, True)
-    done = headless(project, "--resume", IDS[2], "-p", "go")
+    done = headless("--resume", IDS[2], "go")
     assert (done.returncode, done.stdout) == (2, "")
     assert f"in use by pid {os.getpid()}" in done.stderr
     for command in (f"makeroom sessions show {IDS[2]}", f"--resume {IDS[2]} --fork-session"):
         assert command in done.stderr
 
 
-def test_a_fork_of_a_session_in_use_goes_on_under_an_id_of_its_own(project: Path, locked: Store) -> None:
+def test_a_fork_of_a_session_in_use_goes_on_under_an_id_of_its_own(
+    project: Path, locked: Store, headless: Headless
+) -> None:
     before = files(project)
-    done = headless(project, "-c", "--fork-session", "-p", "help")
+    done = headless("-c", "--fork-session", "help")
     assert (done.returncode, "I understand" in done.stdout) == (0, True)
     (fork,) = files(project).keys() - before.keys()
     assert {name: data for name, data in files(project).items() if name != fork} == before
     assert b"question 2" in files(project)[fork] and recorded_sessions(project)[0].path.name == fork
 
 
-def test_a_fork_needs_something_to_copy(capsys: pytest.CaptureFixture[str], project: Path) -> None:
+def test_a_fork_needs_something_to_copy(
+    capfd: pytest.CaptureFixture[str], project: Path, headless: Headless
+) -> None:
     assert parse(["-c", "--fork-session"]) == Options(continue_=True, fork_session=True)
     with pytest.raises(SystemExit, match="2"):
         parse(["--fork-session", "words"])
-    assert "goes with --continue or --resume" in capsys.readouterr().err
+    assert "goes with --continue or --resume" in capfd.readouterr().err
     shutil.rmtree(project / RECORDS_FOLDER)
-    done = headless(project, "-r", "nowhere", "--fork-session", "-p", "go")
+    done = headless("-r", "nowhere", "--fork-session", "go")
     assert (done.returncode, "no session 'nowhere'" in done.stderr) == (2, True)
 
 
-def test_a_session_is_gone_on_with_by_its_file(project: Path) -> None:
+def test_a_session_is_gone_on_with_by_its_file(project: Path, headless: Headless) -> None:
     before = files(project)
-    done = headless(project, "--resume", f".transcripts/{IDS[0]}.jsonl", "-p", "help")
+    done = headless("--resume", f".transcripts/{IDS[0]}.jsonl", "help")
     assert (done.returncode, "I understand" in done.stdout) == (0, True), done.stderr
     changed = {name for name, data in files(project).items() if data != before.get(name)}
     assert changed == {f"{IDS[0]}.jsonl"} and files(project).keys() == before.keys()
@@ -156,7 +156,9 @@ CLAUDE_CODE = [
 
 
 @pytest.mark.parametrize("origin", ["elsewhere", "claude code"])
-def test_a_recording_of_another_place_or_agent_is_gone_on_with_in_a_copy(tmp_path: Path, origin: str) -> None:
+def test_a_recording_of_another_place_or_agent_is_gone_on_with_in_a_copy(
+    tmp_path: Path, headless: Headless, origin: str
+) -> None:
     here, recording = tmp_path / "here", tmp_path / "recording.jsonl"
     here.mkdir()
     if origin == "elsewhere":
@@ -169,7 +171,7 @@ def test_a_recording_of_another_place_or_agent_is_gone_on_with_in_a_copy(tmp_pat
     else:
         recording.write_text("".join(json.dumps(line) + "\n" for line in CLAUDE_CODE), "utf-8")
     before = recording.read_bytes()
-    done = headless(here, "--resume", str(recording), "-p", "help")
+    done = headless("--resume", str(recording), "help", folder=here)
     assert (done.returncode, "I understand" in done.stdout) == (0, True), done.stderr
     (copy,) = files(here).values()
     assert all(words in copy for words in (b"What does main.c do?", b"It prints a line.", b"I understand"))

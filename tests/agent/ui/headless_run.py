@@ -1,4 +1,4 @@
-"""Run makeroom without a screen, as scripts do: in a process of its own, against a server of the test."""
+"""Run makeroom without a screen, as scripts do, against a server of the test."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from agent.__main__ import main
 from tests.strict_api.server import Server
 
 RUN_DEADLINE_S = 60  # a guard against hangs
@@ -27,9 +30,38 @@ def environment(folder: Path, server: Server | None, **more: str) -> dict[str, s
     return environ | credentials(folder, server) | more
 
 
+def run_here(
+    folder: Path,
+    capfd: pytest.CaptureFixture[str],
+    server: Server | None,
+    *argv: str,
+    stdin: int | None = None,
+    **environ: str,
+) -> subprocess.CompletedProcess[str]:
+    """Run the program within this process, which saves a second of imports each time.
+
+    stdin    a descriptor, which is closed; None: nothing
+    environ  more variables
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
+            patch.delenv(name)
+        patch.chdir(folder)
+        for name, value in (*credentials(folder, server).items(), *environ.items()):
+            patch.setenv(name, value)
+        with open(os.devnull if stdin is None else stdin) as given:  # noqa: PTH123
+            patch.setattr("sys.stdin", given)
+            try:
+                code = main(["-p", *argv])
+            except SystemExit as exit:
+                code = int(exit.code or 0)
+    return subprocess.CompletedProcess(argv, code, *capfd.readouterr())
+
+
 def run_headless(
     folder: Path, server: Server | None, *argv: str, **more: Any
 ) -> subprocess.CompletedProcess[str]:
+    """Run the program in a process of its own."""
     given = {"stdin": subprocess.DEVNULL} if "input" not in more else {}
     return subprocess.run(
         [sys.executable, "-m", "agent", "-p", *argv],

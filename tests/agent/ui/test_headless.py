@@ -7,46 +7,28 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.__main__ import main
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server, ServerOptions
 
-from .headless_run import RUN_DEADLINE_S, credentials, environment, run_headless
+from .headless_run import RUN_DEADLINE_S, environment, run_headless, run_here
 
 Done = subprocess.CompletedProcess[str]
 Run = Callable[..., Done]
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """Runs the program within this process, which saves a second of imports each time.
-
-    `stdin` is a descriptor; `environ` are more variables.
-    """
-    for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
-        monkeypatch.delenv(name)
-
-    def go(server: Server | None, *argv: str, stdin: int | None = None, **environ: str) -> Done:
-        monkeypatch.chdir(tmp_path)
-        for name, value in (*credentials(tmp_path, server).items(), *environ.items()):
-            monkeypatch.setenv(name, value)
-        with open(os.devnull if stdin is None else stdin) as given:  # noqa: PTH123
-            monkeypatch.setattr("sys.stdin", given)
-            try:
-                code = main(["-p", *argv])
-            except SystemExit as exit:
-                code = int(exit.code or 0)
-        return subprocess.CompletedProcess(argv, code, *capfd.readouterr())
-
-    return go
+def here(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Runs the program within this process; see run_here."""
+    return partial(run_here, tmp_path, capfd)
 
 
 def pipe_with(text: str) -> int:
