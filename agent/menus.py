@@ -8,8 +8,9 @@ from tools.text_encoding import pluralize
 from transcripts.listing import SessionSummary
 from transcripts.masking import SecretMasks
 from transcripts.record_errors import SessionInUse
+from transcripts.render_text import format_age
 
-from .formatting import format_age, format_timestamp
+from .formatting import format_timestamp
 
 MAX_SESSION_TITLE_CHARS = 100
 MAX_SEARCHED_PROMPT_CHARS = 2_000  # of a first prompt, which the menu's filter looks through

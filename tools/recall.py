@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from typing import Literal
+
 from pydantic import Field
 
 from transcripts.messages import TextBlock
@@ -10,14 +14,18 @@ from transcripts.originals import Originals
 from .base import Arguments, Tool, ToolCall, ToolError, ToolResult, no_access, text_result
 
 MAX_PAGE_CHARS = 30_000  # as much as a result of the bash tool
-_MAX_HITS = 10  # of a search that are shown at once
+_MAX_HITS = 8  # of a search that are shown at once
+_MAX_FOUND = 100  # of a search, whatever the offset
 
 
 class RecallArguments(Arguments):
     """An id, or words to look for."""
 
     id: str | None = Field(None, description="The id of the original, such as r57 or r57.2.")
-    query: str | None = Field(None, description="Words to look for in everything that was said.")
+    query: str | None = Field(None, description="Words or a question to search everything that was said for.")
+    scope: Literal["session", "project"] = Field(
+        "session", description="project: search the earlier sessions of this project too."
+    )
     offset: int = Field(0, ge=0, description="Character to begin with; 0 is the beginning.")
     limit: int = Field(
         MAX_PAGE_CHARS, ge=1, description="Most characters to show; 30000 unless set, and at most."
@@ -31,7 +39,7 @@ async def recall_original(arguments: RecallArguments, call: ToolCall) -> ToolRes
     if arguments.id is not None and arguments.id.strip():
         return _original(record, arguments.id.strip().strip("[]"), arguments)
     if arguments.query is not None and arguments.query.strip():
-        return _search(record, arguments.query.strip(), arguments.offset)
+        return await _search(record, arguments)
     raise ToolError("Neither `id` nor `query` was given.\nGive the id of a placeholder, or words.")
 
 
@@ -56,15 +64,17 @@ def _original(record: Originals, id: str, arguments: RecallArguments) -> ToolRes
     return ToolResult((page, TextBlock(f"[{where}]")), human={"note": where})
 
 
-def _search(record: Originals, words: str, offset: int) -> ToolResult:
-    hits = record.find(words)
+async def _search(record: Originals, arguments: RecallArguments) -> ToolResult:
+    words, offset = (arguments.query or "").strip(), arguments.offset
+    wanted = min(offset + _MAX_HITS, _MAX_FOUND)
+    hits = await asyncio.to_thread(record.find, words, arguments.scope, wanted + 1)
     if not hits:
-        return text_result(f"Nothing in this session holds: {words}", human={"note": "nothing found"})
-    shown = hits[offset : offset + _MAX_HITS]
-    lines = [f"{id}: {excerpt}" for id, excerpt in shown]
-    after = offset + len(shown)
-    if after < len(hits):
-        lines.append(f"[{after} of {len(hits)} shown; continue with offset={after}]")
+        elsewhere = "" if arguments.scope == "project" else '; scope "project" searches earlier sessions too'
+        text = f"Nothing in this {arguments.scope} fits: {words}{elsewhere}"
+        return text_result(text, human={"note": "nothing found"})
+    lines = [line for hit in hits[offset:wanted] for line in hit.lines(time.time())]
+    if len(hits) > wanted:
+        lines.append(f"[{wanted} shown, there are more; continue with offset={wanted}]")
     return text_result("\n".join(lines), human={"note": f"{len(hits)} found"})
 
 
@@ -75,7 +85,7 @@ Shows the original of what was shortened, cleared or summarised in this conversa
 
 - With `id` (r57, or r57.2 for one part), as a placeholder or a summary names it: the text exactly as it \
 was, page by page.
-- With `query`: the places that hold these words, with their ids.
+- With `query`, words or a question: the places that fit best, with their ids.
 A file may have changed since it was shown here: read it again before you edit it.""",
     arguments=RecallArguments,
     kind="recalls",

@@ -63,6 +63,23 @@ def opened_fd(path: Path, flags: int, disk: Disk = DISK) -> Iterator[int]:
 
 
 @contextmanager
+def opened_unread(path: Path) -> Iterator[int]:
+    """A file for reading that does not change its time of reading, by which others notice what commands read.
+
+    Raises OSError.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK
+    try:
+        fd = DISK.open(str(path), flags | getattr(os, "O_NOATIME", 0), 0)
+    except PermissionError:
+        fd = DISK.open(str(path), flags, 0)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
 def opened_regular(path: Path) -> Iterator[BinaryIO]:
     """A regular file, open for reading; links are followed, and nothing is waited for.
 

@@ -1,7 +1,8 @@
 """Recall: the original text of anything that was left out of the conversation, by its id or found by words.
 
-Ids: `r12` a fact, `r12.0` one block of it, `r12-r40` a stretch, `c41` what a compaction left out. A whole
-output that was stored beside the record is read from there if its hash still fits.
+Ids: `r12` a fact, `r12.0` one block of it, `r12-r40` a stretch, `c41` what a compaction left out; with
+`SESSION/` before it, the same of an earlier session of the project. A whole output that was stored beside the
+record is read from there if its hash still fits.
 """
 
 from __future__ import annotations
@@ -12,34 +13,75 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from .codec import BadLine
 from .facts import Clear, Compacted, Fact, Fold, Result
-from .fold import Folded
-from .load import LazyResults
+from .fold import Folded, fold
+from .load import LazyResults, read_record
+from .record_errors import NoSuchSession, StoreError
 from .render_text import block_text, fact_text, speaker_of
+from .search import record_path, recorded_sids, search_facts, search_records
+from .search_hits import Hit, make_hits
+from .session_lock import path_of
 from .stored_outputs import read_output
 
-_RECALL_ID = re.compile(r"r(\d{1,15})(?:\.(\d{1,9}))?(?:-r(\d{1,15}))?\Z|c(\d{1,15})\Z")
+RECALL_ID = re.compile(r"r(\d{1,15})(?:\.(\d{1,9}))?(?:-r(\d{1,15}))?\Z|c(\d{1,15})\Z")
 MAX_FACT_CHARS = 4_000  # of one fact in a stretch; `r<seq>` gives the rest
 MAX_STRETCH_CHARS = 400_000
-RECALL_EXCERPT_CHARS = 160
-MAX_RECALL_HITS = 20
-MAX_UNPAGED_CHARS = 30_000  # a longer text is recalled in pages, so that a hit in it needs its offset
 NOTHING_SAID = "(nothing was said there)"
+
+
+Scope = Literal["session", "project"]
 
 
 @dataclass(frozen=True, slots=True)
 class Originals:
-    """The record of a running session: its live `folded`, and the folder of its stored outputs."""
+    """The record of a running session `sid`: its live `folded`, and the folder of its stored outputs.
+
+    `home` is the folder that holds the records, `project` the one that paths are relative to; None where no
+    files are searched.
+    """
 
     folded: Folded
     outputs: Path
     lazy_results: LazyResults = field(default_factory=LazyResults)
+    sid: str = ""
+    home: Path | None = None
+    project: Path = Path()
 
     def original(self, id: str) -> str:
         """The original text of a recall id. Raises KeyError, which names ids that exist."""
-        match = _RECALL_ID.match(id.strip())
+        sid, slash, rest = id.strip().rpartition("/")
+        if slash and sid != self.sid:
+            return self._of_session(sid).original(rest)
+        return self._own_original(rest)
+
+    def find(self, words: str, scope: Scope = "session", limit: int = 10) -> list[Hit]:
+        """The facts that fit words or a question best, stored outputs included. Blocks on the disk.
+
+        With the scope "project" the sessions that were recorded earlier are searched too.
+        """
+        home = self.home
+        if home is None or not record_path(home, self.sid).exists():
+            found = search_facts(self.outputs, words, self.sid, list(self._whole_facts()), limit)
+        else:
+            sids = recorded_sids(home) if scope == "project" else (self.sid,)
+            found = search_records(home, words, sids, limit).found
+        return make_hits(found, self.sid, self.project)
+
+    def _of_session(self, sid: str) -> Originals:
+        """The record of an earlier session. Raises KeyError."""
+        try:
+            if self.home is None:
+                raise NoSuchSession("no records are kept")
+            loaded = read_record(path_of(self.home, sid))
+        except StoreError as error:
+            raise KeyError(str(error)) from error
+        return Originals(fold(loaded.facts), self.outputs, loaded.lazy_results, sid, self.home, self.project)
+
+    def _own_original(self, id: str) -> str:
+        match = RECALL_ID.match(id.strip())
         if match is None:
             raise KeyError(f"{id!r} is no recall id: r12, r12.0, r12-r40 or c41")
         first, block, last, compaction = match.groups()
@@ -54,21 +96,6 @@ class Originals:
         if int(block) >= len(blocks):
             raise KeyError(f"there is no {id}; r{fact.seq} has {len(blocks)} blocks")
         return block_text(blocks[int(block)])
-
-    def find(self, words: str) -> list[tuple[str, str]]:
-        """(id, excerpt) of the facts that hold all the words: at most 20, most hits first, then the newest.
-
-        Stored outputs are searched too. The excerpt of a long text begins with its offset.
-        """
-        wanted = words.casefold().split()
-        hits: list[tuple[int, int, str]] = []
-        for fact in self._whole_facts() if wanted else ():
-            text = self._stored_output(fact) or fact_text(fact)
-            folded = text.casefold()
-            counts = [folded.count(word) for word in wanted]
-            if all(counts):
-                hits.append((-sum(counts), -fact.seq, _excerpt(text, folded, wanted)))
-        return [(f"r{-seq}", excerpt) for _, seq, excerpt in sorted(hits)[:MAX_RECALL_HITS]]
 
     def _whole_facts(self) -> Iterator[Fact]:
         lazy = [fact.seq for fact in self.folded.facts if fact.seq in self.lazy_results]
@@ -135,11 +162,3 @@ class Originals:
             for fact in self.folded.facts
             if fact.seq in cleared or any(fold.first <= fact.seq <= fold.last for fold in folds)
         )
-
-
-def _excerpt(text: str, folded: str, words: list[str]) -> str:
-    """What stands around the first hit, on one line. (Folding the case may shift offsets by a little.)"""
-    at = max(0, folded.find(words[0]) - RECALL_EXCERPT_CHARS // 3)
-    line = " ".join(text[at : at + RECALL_EXCERPT_CHARS].split())
-    offset = f"[offset {at}] " if len(text) > MAX_UNPAGED_CHARS else ""
-    return f"{offset}{'…' if at else ''}{line}{'…' if at + RECALL_EXCERPT_CHARS < len(text) else ''}"

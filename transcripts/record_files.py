@@ -13,6 +13,7 @@ from .stored_outputs import OUTPUTS_TOP
 
 RECORD_FOLDERS = (RECORDS_FOLDER, OUTPUTS_TOP)
 WRITTEN_ONCE = f"{RECORDS_FOLDER}/checkpoints/objects/"  # files that never change, in folders of their own
+SEARCH_FOLDER = f"{RECORDS_FOLDER}/search"  # a cache, of which no copy is kept
 
 Stamp = tuple[int, int, int, int]  # inode, size in bytes, time of change of the content in ns, mode
 
@@ -58,7 +59,7 @@ def _look_into(home: Path, base: str) -> tuple[dict[str, Stamp], list[str]]:
         for entry in entries:
             name = base + entry.name
             if entry.is_dir(follow_symlinks=False):
-                folders.append(f"{name}/")
+                folders += [f"{name}/"] if name != SEARCH_FOLDER else []
             elif entry.is_file(follow_symlinks=False) and not _comes_and_goes(entry.name):
                 with suppress(FileNotFoundError):
                     files[name] = stamp_of(entry.stat(follow_symlinks=False))

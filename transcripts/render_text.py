@@ -18,6 +18,7 @@ from .messages import (
     UnknownBlock,
 )
 
+NO_DATE = "no date"
 MAX_SHOWN_CHARS = 20_000  # of one text in an export for people
 
 
@@ -88,3 +89,27 @@ def session_title(metadata: Sequence[Metadata], sid: str) -> str:
 def utc_time(ts: float) -> str:
     """Seconds since the epoch as a date and a time."""
     return f"{datetime.fromtimestamp(ts, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def format_age(at: float, now: float) -> str:
+    """`5 min ago`, `3 h ago` (today), `yesterday 14:02`, `Mon 14:02`, `12 Nov 14:02`, `2025-11-12`.
+
+    Both in seconds since the epoch, shown in local time; at most 15 characters. `no date` for a moment
+    that no calendar has.
+    """
+    try:
+        then, today = datetime.fromtimestamp(at), datetime.fromtimestamp(now)
+    except (OverflowError, OSError, ValueError):
+        return NO_DATE
+    spent, days = now - at, (today.date() - then.date()).days
+    if 0 <= spent < 60:
+        return "just now"
+    if 0 <= spent < 3600:
+        return f"{int(spent // 60)} min ago"
+    if days == 0 and spent > 0:
+        return f"{int(spent // 3600)} h ago"
+    if days == 1:
+        return f"yesterday {then:%H:%M}"
+    if 1 < days < 7:
+        return f"{then:%a %H:%M}"
+    return f"{then:%d %b %H:%M}" if then.year == today.year else f"{then:%Y-%m-%d}"

@@ -6,7 +6,7 @@ import os
 import stat
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -18,6 +18,7 @@ from .disk import (
     has_same_start,
     make_private_folders,
     opened_fd,
+    opened_unread,
     read_pieces,
     replace_and_open,
     sync_folders,
@@ -70,7 +71,7 @@ class SpareFiles:
     def copy(self, name: str, known: SpareFile | None, linked: bool) -> SpareFile:
         """Copy what a file has more than its copy, or all of it. Raises OSError."""
         target = self.path_of(name)
-        with _unread(self.home / name) as source:
+        with opened_unread(self.home / name) as source:
             now, start, checksum = os.fstat(source), 0, 0
             if known is None or known.checksum is None:
                 target.unlink(missing_ok=True)
@@ -98,7 +99,7 @@ class SpareFiles:
         try:
             if stat.S_IMODE(path.lstat().st_mode) != 0o600:
                 path.chmod(0o600)
-            with _unread(path) as fd:
+            with opened_unread(path) as fd:
                 return stamp_of(os.fstat(fd)) if self._is_as_kept(name, spare, fd) else None
         except OSError:
             return None
@@ -128,7 +129,7 @@ class SpareFiles:
     def _link_back(self, name: str, spare: SpareFile, path: Path) -> bool:
         """Put the file itself back from its hard link, unless it was changed in place. Raises OSError."""
         link = self.path_of(name, "links")
-        with _unread(link) as fd:
+        with opened_unread(link) as fd:
             if not self._is_as_kept(name, spare, fd):
                 return False
         temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
@@ -142,23 +143,6 @@ class SpareFiles:
         for kind in ("copies", "links"):
             with suppress(OSError):
                 (self.place / kind / name).unlink()
-
-
-@contextmanager
-def _unread(path: Path) -> Iterator[int]:
-    """A file for reading that does not change its time of reading, by which others notice what commands read.
-
-    Raises OSError.
-    """
-    flags = os.O_RDONLY | os.O_NONBLOCK
-    try:
-        fd = DISK.open(str(path), flags | getattr(os, "O_NOATIME", 0), 0)
-    except PermissionError:
-        fd = DISK.open(str(path), flags, 0)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
 
 
 def _make_folders_of(home: Path, name: str) -> None:

@@ -16,6 +16,7 @@ from .facts import StoredOutput
 
 MAX_OUTPUT_FILE_BYTES = 64 << 20  # outputs are kept up to 50 MB
 OUTPUTS_TOP = ".task_outputs"  # in the project; what is in it is kept in a folder of its own
+OUTPUTS_FOLDER = Path(OUTPUTS_TOP) / "tool-results"
 _SYNCED_FOLDERS = 3  # whose names must last: that of the outputs, .task_outputs, and the project's
 
 

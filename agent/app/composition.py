@@ -82,6 +82,11 @@ class Services:
         await asyncio.to_thread(self.counter.warm)
         await self.selection.choose(self.setup.model_name)
 
+    def after_turn(self) -> None:
+        """What is done behind the person's back between two turns."""
+        if not self.setup.options.headless:
+            self.repository.indexing.begin(self.repository.home)
+
     async def close(self) -> None:
         """End what is left; nothing that we started outlives this."""
         for source in self.sources:

@@ -154,6 +154,8 @@ class Controller:
             if task is not None:
                 task.uncancel()
             return TurnFinished("interrupted", 0, "interrupted", 130)
+        finally:
+            self.services.after_turn()
 
     async def command(self, line: str) -> bool:
         """See ports.Driver."""

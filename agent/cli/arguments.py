@@ -25,6 +25,7 @@ exit codes:
 
 other commands:
   makeroom permissions check   how command lines would be judged
+  makeroom recall WORDS        search the sessions of this folder
   makeroom replay FILE...      what a compaction policy would cost on recorded sessions
   makeroom sessions            list, show, search and export sessions
 """

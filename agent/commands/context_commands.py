@@ -1,6 +1,8 @@
-"""Commands about the context: /context, /cost, /compact, /uncompact, /recall, /pin."""
+"""Commands about the context: /context, /cost, /compact, /uncompact, /recall, /search, /pin."""
 
 from __future__ import annotations
+
+import asyncio
 
 from agent.app.context_building import overheads
 from agent.app.controller import Controller
@@ -19,6 +21,7 @@ from compact.uncompact import CannotUndo, evicted, plan_undo
 from tools.text_encoding import pluralize
 from transcripts.facts import Compacted
 from transcripts.fold import Folded
+from transcripts.originals import Scope
 from transcripts.view import PartKind, View
 
 DRY_RUN = "--dry-run"
@@ -166,8 +169,26 @@ what left."""
     try:
         return CommandOutput(lookup().original(argument))
     except KeyError:
-        lines = [f"{id}  {excerpt}" for id, excerpt in lookup().find(argument)]
-        return CommandOutput("\n".join(lines)) if lines else Notice(f"nothing holds {argument!r}")
+        return await _search(controller, argument, "session")
+
+
+async def search_project(controller: Controller, argument: str) -> Event | None:
+    """Search this session and the earlier ones of this project. Takes words, or a question."""
+    if not argument:
+        return Notice("/search takes words or a question; /recall ID then shows what was found")
+    return await _search(controller, argument, "project")
+
+
+async def _search(controller: Controller, words: str, scope: Scope) -> Event:
+    _, context = controller.in_use
+    if (lookup := context.tool_context.lookup) is None:
+        return Notice("there is no record to search", "warning")
+    hits = await asyncio.to_thread(lookup().find, words, scope)
+    lines = [line for hit in hits for line in hit.lines(context.clock.now())]
+    if lines:
+        return CommandOutput("\n".join([*lines, "/recall ID shows one whole"]))
+    more = "; /search looks in earlier sessions too" if scope == "session" else ""
+    return Notice(f"nothing fits {words!r}{more}")
 
 
 def _evicted_lines(folded: Folded) -> list[str]:

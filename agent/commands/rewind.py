@@ -15,7 +15,6 @@ from agent.checkpoints.change_log import changed_files_since
 from agent.checkpoints.file_restore import Action, RestoreStep, plan_restore, restore
 from agent.checkpoints.recorder import Checkpoints
 from agent.events import CommandOutput, Event, Notice, PromptRestored
-from agent.formatting import format_age
 from agent.menus import Menu, MenuRow, question_menu
 from agent.ports import Chooser
 from agent.session.conversation_text import prompt_texts
@@ -23,6 +22,7 @@ from agent.session.repository import load_deferred
 from tools.text_encoding import pluralize
 from transcripts.entries import Prompt
 from transcripts.fold import Folded
+from transcripts.render_text import format_age
 
 SCOPES = ("conversation", "files", "both")
 MAX_LISTED_STEPS = 200

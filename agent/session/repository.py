@@ -29,14 +29,14 @@ from transcripts.load import LazyResults, fetch_everything, read_record
 from transcripts.masking import SecretMasks
 from transcripts.originals import Originals
 from transcripts.record_errors import RecordTooNew, StoreError
+from transcripts.search import IndexThread
 from transcripts.session_lock import RECORDS_FOLDER, new_sid
 from transcripts.store import Store, create_store, resume_store
-from transcripts.stored_outputs import OUTPUTS_TOP
+from transcripts.stored_outputs import OUTPUTS_FOLDER
 
 from .records_guard import RecordsGuard
 from .session import Session, name_of
 
-OUTPUTS_FOLDER = Path(OUTPUTS_TOP) / "tool-results"
 RECORDING_SUFFIXES = (".jsonl", ".traj", ".json")
 
 
@@ -55,6 +55,7 @@ class SessionRepository:
     now: Callable[[], float] = time.time
     masks: SecretMasks = field(default_factory=SecretMasks)
     guard: RecordsGuard | None = None
+    indexing: IndexThread = field(default_factory=IndexThread)
     home: Path = field(init=False)  # the folder that holds .transcripts and .task_outputs
 
     def __post_init__(self) -> None:
@@ -175,7 +176,7 @@ class SessionRepository:
 
     def originals(self, session: Session) -> Originals:
         """The record of a session in use as it is now, for the recall tool."""
-        return Originals(session.folded, self.outputs, session.deferred)
+        return Originals(session.folded, self.outputs, session.deferred, session.sid, self.home, self.project)
 
     def checkpoints(self, session: Session) -> Checkpoints | None:
         """The recorder of file checkpoints for a session; None without a record."""
@@ -187,6 +188,7 @@ class SessionRepository:
         """Remove the temporary folder and the copy of the records, where there are such."""
         if self.guard is not None:
             self.guard.close()
+        self.indexing.end(wait=not self.keep)
         if not self.keep:
             shutil.rmtree(self.home, ignore_errors=True)
 

@@ -4,7 +4,8 @@ from datetime import datetime
 
 import pytest
 
-from agent.formatting import format_age, format_timestamp
+from agent.formatting import format_timestamp
+from transcripts.render_text import format_age
 
 NOW = datetime(2026, 11, 21, 14, 30)
 

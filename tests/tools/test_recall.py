@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tools import compact, recall
 from tools.base import Access, ToolCall, ToolContext, ToolError, ToolResult, parse_arguments
 from tools.recall import MAX_PAGE_CHARS
+from transcripts.search_hits import Hit
 
 from .file_session import text
 
@@ -30,8 +31,9 @@ class Originals:
             raise KeyError(*self.originals)
         return self.originals[id]
 
-    def find(self, words: str) -> list[tuple[str, str]]:
-        return [(id, whole[:40]) for id, whole in self.originals.items() if words in whole]
+    def find(self, words: str, scope: str, limit: int) -> list[Hit]:
+        found = [(id, whole) for id, whole in self.originals.items() if words in whole][:limit]
+        return [Hit(id, "s", 0.0, f"{scope} hit", (whole[:40],), 1.0) for id, whole in found]
 
 
 async def asked(originals: Originals | None, **given: Any) -> ToolResult:
@@ -69,9 +71,12 @@ def test_a_long_original_says_where_to_continue():
 def test_words_are_looked_for():
     originals = Originals(**{f"r{n}": f"apple {n}" for n in range(25)})
     found = text(ask(originals, query="apple"))
-    assert found.startswith("r0: apple 0\n") and "[10 of 25 shown; continue with offset=10]" in found
-    assert text(ask(originals, query="apple", offset=20)).count("\n") == 4
-    assert text(ask(originals, query="pear")) == "Nothing in this session holds: pear"
+    assert found.startswith("r0  1970-01-01  session hit\n    apple 0\nr1")
+    assert found.endswith("[8 shown, there are more; continue with offset=8]")
+    assert text(ask(originals, query="apple", offset=20)).count("apple") == 5
+    assert "project hit" in text(ask(originals, query="apple", scope="project"))
+    assert text(ask(originals, query="pear")).startswith("Nothing in this session fits: pear; scope")
+    assert text(ask(originals, query="pear", scope="project")) == "Nothing in this project fits: pear"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from transcripts.fold import fold
 from transcripts.load import read_record
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock
 from transcripts.originals import MAX_FACT_CHARS, Originals
+from transcripts.session_lock import RECORDS_FOLDER
 
 LONG = "needle\n" + "hay\n" * 3000
 FACTS: list[Fact] = [
@@ -58,17 +59,49 @@ def test_an_unknown_recall_id_is_refused_with_known_ones(recall: Originals, id: 
     assert any(word in str(caught.value) for word in ("near", "blocks", "newest", "r12"))
 
 
-def test_words_are_found_in_all_facts_the_most_hits_first(recall: Originals) -> None:
-    found = recall.find("NEEDLE")
-    assert found[0][0] == "r4"
-    assert {id for id, _ in found} == {"r1", "r2", "r3", "r4"}
-    assert recall.find("needle hay")[0] == ("r3", "needle " + "hay " * 38 + "h…")
+def test_words_are_found_in_all_facts(recall: Originals) -> None:
+    assert {hit.id for hit in recall.find("NEEDLE")} == {"r1", "r2", "r3", "r4"}
+    best = recall.find("needle hay")[0]
+    assert (best.id, best.kind, best.excerpt) == ("r3", "result of bash grep needle", ("needle", "hay"))
     assert recall.find("nowhere") == recall.find(" ") == []
+
+
+def test_sessions_that_were_recorded_earlier_are_found_and_recalled(tmp_path: Path) -> None:
+    for sid, facts in (("now", FACTS), ("then", [User(1, 0.0, (TextBlock("an older needle"),))])):
+        path = tmp_path / RECORDS_FOLDER / f"{sid}.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"".join(encode_fact(fact, sid) for fact in facts))
+    recall = Originals(fold(FACTS), tmp_path / "outputs", sid="now", home=tmp_path, project=tmp_path)
+    assert {"r1", "r2", "r3", "r4"} <= {hit.id for hit in recall.find("needle")}
+    assert recall.find("older needle", "project")[0].id == "then/r1"
+    assert recall.original("then/r1") == "an older needle"
+    assert recall.original("now/r4") == recall.original("r4")
+    for wrong in ("then/r9", "gone/r1", "../then/r1", "then/x"):
+        with pytest.raises(KeyError):
+            recall.original(wrong)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("as it was", ", the file is as it was"),
+        ("other", ", the file has changed since"),
+        (None, "has changed since"),
+    ],
+)
+def test_a_hit_tells_whether_its_file_has_changed(tmp_path: Path, content: str | None, told: str) -> None:
+    about = {"path": "a.txt", "sha256": hashlib.sha256(b"as it was").hexdigest()}
+    if content is not None:
+        (tmp_path / "a.txt").write_text(content)
+    facts = [*FACTS[:2], Result(3, 0.0, 2, 1, (TextBlock("a porcupine"),), about=about)]
+    (hit,) = Originals(fold(facts), tmp_path, project=tmp_path).find("porcupine")
+    assert hit.lines(60.0)[0].endswith(told)
+    assert hit.to_json(60.0)["changed"] == (content != "as it was")
 
 
 def test_rewound_facts_are_not_found(tmp_path: Path) -> None:
     recall = Originals(fold([*FACTS, Rewound(8, 0.0, 4)]), tmp_path)
-    assert [id for id, _ in recall.find("NEEDLE")] == ["r3", "r2", "r1"] or len(recall.find("NEEDLE")) == 3
+    assert {hit.id for hit in recall.find("NEEDLE")} == {"r1", "r2", "r3"}
     with pytest.raises(KeyError):
         recall.original("r4")
 
@@ -96,7 +129,7 @@ def test_a_stored_output_that_was_changed_or_removed_is_reported(tmp_path: Path)
 
 def test_words_are_found_in_a_stored_output_with_their_offset(tmp_path: Path) -> None:
     recall = stored(tmp_path / "out", b"hay\n" * 10_000 + b"a needle here\n" + b"hay\n" * 10_000)
-    [(id, excerpt)] = recall.find("NEEDLE here")
-    assert id == "r3" and "a needle here" in excerpt
-    offset = int(excerpt.removeprefix("[offset ").partition("]")[0])
-    assert 0 <= recall.original(id).find("a needle") - offset < 160
+    hit = recall.find("NEEDLE here")[0]
+    assert (hit.id, hit.excerpt[0]) == ("r3", "a needle here")
+    assert recall.original(hit.id)[hit.offset :].startswith("needle here")
+    assert f"offset {hit.offset}" in hit.lines(0.0)[0]

@@ -66,7 +66,8 @@ def test_one_is_shown_and_nothing_in_it_reaches_the_terminal_raw(
 def test_words_are_searched_for_in_all_of_them(capsys: pytest.CaptureFixture[str], project: Path) -> None:
     code, out, _ = run(capsys, project, "search", "FILE1.txt", "evil")
     assert code == 0
-    assert out.split()[:3] == ["20261122-093012-bbbb", "r4", "result"]
+    assert out.startswith("20261122-093012-bbbb/r4  ")
+    assert "result of bash ls\n    file1.txt" in out and "\x1b" not in out
     assert run(capsys, project, "search", "nowhere") == (1, "", "")
     assert run(capsys, project, "search", "surroundings") == (1, "", "")
 
@@ -93,7 +94,7 @@ def test_one_is_exported_privately_and_never_over_a_file(
         (("show",), "takes one id"),
         (("show", "nope"), "no session 'nope'"),
         (("show", "2026112"), "fits 2 sessions"),
-        (("search",), "words to look for"),
+        (("search",), "takes words"),
         (("export",), "takes an id"),
         (("export", "name0", "x.pdf"), "no export for .pdf"),
         (("export", "name0", "no/such/folder.md"), "cannot be written"),

@@ -86,7 +86,9 @@ def test_what_left_the_context_is_recalled_by_id_and_by_words(tmp_path: Path) ->
         ident = found.split()[0]
         assert ident.startswith("r")
         assert "def task_3_77(): return 'value 77'" in await run.do(f"/recall {ident}")
-        assert "nothing holds" in await run.do("/recall zebra-crossing")
+        assert "nothing fits 'zebra-crossing'" in await run.do("/recall zebra-crossing")
+        assert "task_3_77" in await run.do("/search where is task_3_77?")
+        assert "takes words" in await run.do("/search")
         await run.do("/uncompact")
         assert made not in (await run.do("/recall")).split()
 

@@ -1,0 +1,162 @@
+"""`python -m agent recall`: search the sessions of this folder, in plain text and without a model.
+
+    recall WORDS                 what fits words or a question best, the best first
+    recall ID                    the original of a recall id: SESSION/r57, or r57 of the newest session
+
+    --scope session|project      the newest session (or that of --session), or all of them (the default)
+    --session ID                 an id, the beginning of one, or a name
+    --limit N                    at most so many hits (default: 10)
+    --json                       one JSON object: the query and its hits
+    --queries FILE               a query a line, or a JSON object with "query"; one JSON object for each
+    -C DIR                       the sessions of DIR
+
+Exit codes: 0 found, 1 nothing found, 2 usage error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tools.truncate import escaped
+from transcripts.fold import Folded
+from transcripts.listing import find_session
+from transcripts.masking import SecretMasks
+from transcripts.originals import RECALL_ID, Originals
+from transcripts.record_errors import StoreError
+from transcripts.search import record_path, recorded_sids, search_records, update_index
+from transcripts.search_hits import Hit, make_hits
+from transcripts.secret_forms import secret_values
+from transcripts.stored_outputs import OUTPUTS_FOLDER
+
+USAGE_ERROR_CODE = 2
+MAX_HITS = 1_000
+QUIET_UPDATE_S = 1.0  # that the index is brought up to date for before the person is told
+
+
+@dataclass(frozen=True, slots=True)
+class RecallScope:
+    """The project to search, the sessions in it, and how many hits are wanted."""
+
+    project: Path
+    sids: tuple[str, ...]
+    limit: int
+
+    def hits(self, query: str) -> list[Hit]:
+        found = search_records(self.project, query, self.sids, self.limit).found
+        return make_hits(found, "", self.project, environment_masks().all)
+
+
+def main(words: list[str], folder: Path | None = None) -> int:
+    """Run `recall` with these words."""
+    if not words or words[0] in ("-h", "--help", "help"):
+        return print_text(__doc__ or "") if words else complain("recall takes words, a question or an id")
+    try:
+        return _recall(_parser().parse_args(words), folder)
+    except (StoreError, OSError, ValueError, KeyError) as error:
+        return complain(str(error.args[0] if isinstance(error, KeyError) else error))
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="makeroom recall", add_help=False, allow_abbrev=False)
+    made.add_argument("words", nargs="*")
+    made.add_argument("--scope", choices=("session", "project"))
+    made.add_argument("--session", default="")
+    made.add_argument("--limit", type=int, default=10)
+    made.add_argument("--json", action="store_true")
+    made.add_argument("--queries")
+    made.add_argument("-C", "--cd", dest="folder")
+    return made
+
+
+def _recall(given: argparse.Namespace, folder: Path | None) -> int:
+    project = Path(given.folder or folder or "").resolve()
+    words = " ".join(given.words).strip()
+    if not words and not given.queries:
+        return complain("recall takes words, a question or an id")
+    sids = recorded_sids(project)
+    if not sids:
+        return complain(f"no sessions are kept in {project}")
+    here = find_session(project, given.session).stem if given.session else sids[0]
+    if RECALL_ID.match(words.rpartition("/")[2]) and not given.queries:
+        record = Originals(Folded(), project / OUTPUTS_FOLDER, home=project, project=project)
+        return print_text(
+            environment_masks().all(record.original(words if "/" in words else f"{here}/{words}"))
+        )
+    in_one = given.scope == "session" or (given.session and given.scope is None)
+    scope = RecallScope(project, (here,) if in_one else sids, max(1, min(given.limit, MAX_HITS)))
+    _bring_up_to_date(scope)
+    if given.queries:
+        return _answer_all(scope, given.queries)
+    return _answer(scope, words, given.json)
+
+
+def _bring_up_to_date(scope: RecallScope) -> None:
+    """Index what is not yet; where that takes long, say so."""
+    paths = [record_path(scope.project, sid) for sid in scope.sids]
+    quiet_until = time.monotonic() + QUIET_UPDATE_S
+    update_index(scope.project, lambda: time.monotonic() > quiet_until)
+    if time.monotonic() > quiet_until:
+        size = sum(path.stat().st_size for path in paths if path.exists())
+        sys.stderr.write(f"indexing {size / 1e6:,.0f} MB of records, once ...\n")
+        update_index(scope.project, lambda: False)
+
+
+def _answer(scope: RecallScope, query: str, as_json: bool) -> int:
+    hits, now = scope.hits(query), time.time()
+    if as_json:
+        print_text(json.dumps({"query": query, "hits": [hit.to_json(now) for hit in hits]}), raw=True)
+    elif hits:
+        print_text("\n".join(line for hit in hits for line in hit.lines(now)))
+    return 0 if hits else 1
+
+
+def _answer_all(scope: RecallScope, file: str) -> int:
+    text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+    any_found = False
+    for about in _queries(text):
+        began = time.perf_counter()
+        hits = scope.hits(about["query"])
+        spent, now = 1000 * (time.perf_counter() - began), time.time()
+        shown = {**about, "ms": round(spent, 1), "hits": [hit.to_json(now) for hit in hits]}
+        print_text(json.dumps(shown), raw=True)
+        any_found = any_found or bool(hits)
+    return 0 if any_found else 1
+
+
+def _queries(text: str) -> Iterator[dict[str, Any]]:
+    """The queries of a file, with what else stands in their objects. Raises ValueError."""
+    for line in filter(str.strip, text.splitlines()):
+        about = json.loads(line) if line.lstrip().startswith("{") else {"query": line}
+        if not isinstance(about.get("query"), str):
+            raise ValueError(f'a query is a line of words, or an object with "query": {line[:80]}')
+        yield about
+
+
+def environment_masks() -> SecretMasks:
+    """The secrets of the environment: they are shown nowhere."""
+    return SecretMasks(secret_values(os.environ))
+
+
+def print_text(text: str, *, raw: bool = False) -> int:
+    """Print the text; unless it is to be `raw`, control characters are escaped."""
+    shown = text if raw else escaped(text)
+    sys.stdout.write(shown.encode("utf-8", "replace").decode() + ("" if shown.endswith("\n") else "\n"))
+    sys.stdout.flush()
+    return 0
+
+
+def complain(line: str) -> int:
+    """Tell what is wrong on standard error."""
+    sys.stderr.write(f"{escaped(line)}\n")
+    return USAGE_ERROR_CODE

@@ -1,0 +1,100 @@
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.__main__ import SUBCOMMANDS
+from agent.cli.recall_command import main
+from transcripts.codec import encode_fact
+from transcripts.facts import User
+from transcripts.messages import TextBlock
+from transcripts.session_lock import RECORDS_FOLDER
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for number, sid in enumerate(("20261121-093012-aaaa", "20261122-093012-bbbb")):
+        path = tmp_path / RECORDS_FOLDER / f"{sid}.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        words = ("a walrus\x1b[2J in the harbour", f"the bikeshed number {number}")
+        facts = [User(seq, 1.79e9 + number, (TextBlock(text),)) for seq, text in enumerate(words, 1)]
+        path.write_bytes(b"".join(encode_fact(fact, sid) for fact in facts))
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], project: Path, *words: str) -> tuple[int, str, str]:
+    code = main(list(words), project)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_the_best_hits_of_all_sessions_are_printed(capsys: pytest.CaptureFixture[str], project: Path) -> None:
+    code, out, _ = run(capsys, project, "where", "was", "the", "walrus?")
+    assert code == 0 and "\x1b" not in out
+    assert {line.split()[0] for line in out.splitlines() if line[0] != " "} >= {
+        "20261121-093012-aaaa/r1",
+        "20261122-093012-bbbb/r1",
+    }
+    assert run(capsys, project, "unicorn") == (1, "", "")
+
+
+@pytest.mark.parametrize("given", [("--scope", "session"), ("--session", "20261122")])
+def test_one_session_can_be_searched(
+    capsys: pytest.CaptureFixture[str], project: Path, given: tuple[str, ...]
+) -> None:
+    (project / RECORDS_FOLDER / "20261122-093012-bbbb.jsonl").touch()
+    _, out, _ = run(capsys, project, "bikeshed", "--json", *given)
+    assert {hit["session"] for hit in json.loads(out)["hits"]} == {"20261122-093012-bbbb"}
+
+
+def test_many_queries_are_answered_at_once(
+    capsys: pytest.CaptureFixture[str], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries = 'bikeshed number 0\n\n{"query": "walrus", "case": 7}\nunicorn\n'
+    (project / "queries").write_text(queries)
+    code, out, _ = run(capsys, project, "--queries", str(project / "queries"), "--limit", "1")
+    first, second, third = map(json.loads, out.splitlines())
+    assert code == 0
+    assert first["hits"][0]["id"] == "20261121-093012-aaaa/r2"
+    assert first["hits"][0].keys() >= {"ts", "age_s", "kind", "score", "excerpt", "path", "changed"}
+    assert (second["case"], len(second["hits"]), third["hits"]) == (7, 1, [])
+    monkeypatch.setattr("sys.stdin", io.StringIO(queries))
+    assert run(capsys, project, "--queries", "-", "--limit", "1")[1].count("\n") == 3
+
+
+def test_an_id_is_recalled(capsys: pytest.CaptureFixture[str], project: Path) -> None:
+    assert run(capsys, project, "20261121-093012-aaaa/r2")[1] == "the bikeshed number 0\n"
+    assert run(capsys, project, "r2", "--session", "20261121")[1] == "the bikeshed number 0\n"
+
+
+def test_secrets_of_the_environment_are_masked(
+    capsys: pytest.CaptureFixture[str], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARBOUR_PASSWORD", "bikeshed number")
+    assert "bikeshed number" not in run(capsys, project, "number")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ((), "takes words"),
+        (("--json",), "takes words"),
+        (("x", "--session", "nope"), "no session 'nope'"),
+        (("r9",), "there is no r9"),
+        (("--queries", "/none"), "/none"),
+    ],
+)
+def test_a_mistake_is_exit_2_and_one_line(
+    capsys: pytest.CaptureFixture[str], project: Path, words: tuple[str, ...], complaint: str
+) -> None:
+    code, out, err = run(capsys, project, *words)
+    assert (code, out) == (2, "") and complaint in err and err.count("\n") == 1
+
+
+def test_a_folder_without_sessions_is_left_as_it_is(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert run(capsys, tmp_path, "x")[0] == 2
+    assert list(tmp_path.iterdir()) == []
+    assert SUBCOMMANDS["recall"] == main.__module__

@@ -1,0 +1,267 @@
+"""Search over real records on disk: what is found, and that the index is never more than a cache."""
+
+import fcntl
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from transcripts import search_index
+from transcripts.codec import encode_fact
+from transcripts.facts import Fact, Reply, Result, Rewound, StoredOutput, User
+from transcripts.messages import TextBlock, ToolUseBlock
+from transcripts.record_files import SEARCH_FOLDER, RecordFiles
+from transcripts.search import recorded_sids, search_facts, search_records, update_index
+from transcripts.search_index import IndexUnavailable, open_index
+from transcripts.session_lock import RECORDS_FOLDER
+from transcripts.stored_outputs import OUTPUTS_FOLDER
+
+ROOT = Path(__file__).resolve().parents[2]
+NOON = 1.79e9
+CALL = ToolUseBlock("t1", "read", {"file_path": "src/retry.py"})
+FIRST: list[Fact] = [
+    User(
+        1, NOON, (TextBlock("<surroundings>\nbranch: zebra\n</surroundings>"), TextBlock("How do we retry?"))
+    ),
+    Reply(2, NOON, (TextBlock("I look at the backoff."), CALL)),
+    Result(
+        3, NOON, 2, 1, (TextBlock("MAX_TRIES = 7\nthe jitter is random\n"),), about={"path": "src/retry.py"}
+    ),
+    Reply(4, NOON, (TextBlock("Seven tries, and then it gives up."),)),
+    User(5, NOON, (TextBlock("Paint the bikeshed green."),)),
+]
+SECOND: list[Fact] = [
+    User(1, NOON + 60, (TextBlock("Which colour did the bikeshed get?"),)),
+    Reply(2, NOON + 60, (TextBlock("It is green."),)),
+]
+
+
+def write(project: Path, sid: str, *facts: Fact, mode: str = "ab") -> Path:
+    path = project / RECORDS_FOLDER / f"{sid}.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    with path.open(mode) as file:
+        file.writelines(encode_fact(fact, sid) for fact in facts)
+    return path
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    write(tmp_path, "a", *FIRST)
+    write(tmp_path, "b", *SECOND)
+    return tmp_path
+
+
+def found(project: Path, query: str, *sids: str, limit: int = 5) -> list[str]:
+    result = search_records(project, query, sids or recorded_sids(project), limit, 60)
+    assert result.unread == 0
+    return [f"{one.sid}{one.fact.seq}" for one in result.found]
+
+
+def index_file(project: Path) -> Path:
+    return project / SEARCH_FOLDER / "index.db"
+
+
+@pytest.mark.parametrize(
+    ("query", "best"),
+    [
+        ("how often do we retry, and what is the jitter?", "a3"),
+        ("maxTries", "a3"),
+        ("src/retry.py", "a2"),
+        ("backof*", "a2"),
+        ("giving up", "a4"),  # by its stem
+        ("bikeshed colour", "b1"),
+        ("colourful", "b1"),  # nothing has it: words that begin so
+    ],
+)
+def test_what_fits_best_comes_first(project: Path, query: str, best: str) -> None:
+    assert found(project, query)[0] == best
+
+
+def test_a_search_keeps_to_its_sessions(project: Path) -> None:
+    assert found(project, "bikeshed", "a")[0] == "a5"
+    assert {one[0] for one in found(project, "bikeshed green", "b")} == {"b"}
+    assert found(project, "bikeshed", "none") == found(project, "zebra") == found(project, "...") == []
+
+
+def test_a_turn_is_found_by_the_words_of_its_neighbours(project: Path) -> None:
+    assert set(found(project, "colour")) == {"b1", "b2"}
+
+
+def test_a_result_knows_its_call_and_where_the_words_stand(project: Path) -> None:
+    (best, *_) = search_records(project, "random jitter", ["a"], 3, 60).found
+    assert best.call == CALL
+    assert best.text[best.start :].startswith("jitter")
+
+
+def test_a_stored_output_is_searched_whole(project: Path) -> None:
+    text = "line\n" * 3_000 + "the porcupine\n"
+    folder = project / OUTPUTS_FOLDER
+    folder.mkdir(parents=True)
+    (folder / "x").write_text(text)
+    stored = StoredOutput("x", sha256(text.encode()).hexdigest(), len(text))
+    write(project, "a", Result(6, NOON, 2, 1, (TextBlock("line"),), stored=stored))
+    (best, *_) = search_records(project, "porcupine", ["a"], 1, 60).found
+    assert (best.fact.seq, best.text[best.start :]) == (6, "porcupine\n")
+
+
+def test_what_is_appended_is_found_at_once_and_a_torn_line_when_it_is_whole(project: Path) -> None:
+    assert found(project, "walrus") == []
+    line = encode_fact(User(6, NOON, (TextBlock("a walrus"),)), "a")
+    path = project / RECORDS_FOLDER / "a.jsonl"
+    with path.open("ab") as file:
+        file.write(line[:20])
+    assert found(project, "walrus") == []
+    with path.open("ab") as file:
+        file.write(line[20:])
+    assert found(project, "walrus")[0] == "a6"
+
+
+def test_what_was_rewound_and_records_that_are_gone_are_not_found(project: Path) -> None:
+    assert found(project, "bikeshed")[:3] == ["a5", "b1", "b2"]
+    write(project, "a", Rewound(6, NOON, 5))
+    assert found(project, "bikeshed")[:2] == ["b1", "b2"]
+    (project / RECORDS_FOLDER / "b.jsonl").unlink()
+    assert "a5" not in found(project, "bikeshed")
+
+
+def test_a_record_that_was_replaced_is_read_anew(project: Path) -> None:
+    assert found(project, "jitter", "a")
+    write(project, "a", *(User(n, NOON, (TextBlock(f"walrus {n}"),)) for n in range(1, 40)), mode="wb")
+    assert found(project, "jitter", "a") == []
+    assert found(project, "walrus 17", "a")[0] == "a17"
+
+
+def spoil_header(path: Path) -> None:
+    path.write_bytes(b"not a database" * 1_000)
+
+
+def spoil_middle(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[4_096:] = b"\xa5" * (len(data) - 4_096)
+    path.write_bytes(data)
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def age(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+
+
+def be_a_link(path: Path) -> None:
+    other = path.parents[2] / "someone's file"
+    other.write_text("precious")
+    path.unlink()
+    path.symlink_to(other)
+
+
+def be_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, spoil_header, spoil_middle, cut, age, be_a_link, be_a_folder])
+def test_an_index_that_is_missing_damaged_or_older_is_made_anew(
+    project: Path, spoil: Callable[[Path], None]
+) -> None:
+    before = found(project, "bikeshed colour")
+    spoil(index_file(project))
+    assert found(project, "bikeshed colour")[0] == before[0]
+    if spoil is not be_a_folder:  # which needs a person
+        assert found(project, "bikeshed colour") == before
+        assert sqlite3.connect(index_file(project)).execute("PRAGMA user_version").fetchone() == (1,)
+    if spoil is be_a_link:
+        assert (project / "someone's file").read_text() == "precious"
+
+
+def test_records_behind_a_link_are_no_place_for_an_index(project: Path) -> None:
+    elsewhere = project / "elsewhere"
+    elsewhere.mkdir()
+    (project / SEARCH_FOLDER).symlink_to(elsewhere)
+    assert found(project, "bikeshed")  # read through
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_while_another_process_uses_the_index_the_records_are_read_through(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found(project, "bikeshed")
+    with (project / SEARCH_FOLDER / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(IndexUnavailable), open_index(project, 0.0):
+            pass
+        assert {"a5", "b1"} <= set(found(project, "bikeshed"))
+
+
+def test_several_processes_fill_one_index(project: Path) -> None:
+    for n in range(30):
+        write(project, f"s{n}", *(User(m, NOON, (TextBlock(f"word{m} of walrus{n}"),)) for m in range(1, 30)))
+    code = (
+        "import sys; from pathlib import Path; from transcripts.search import *; "
+        "update_index(Path(sys.argv[1]), lambda: False)"
+    )
+    command = [sys.executable, "-c", code, str(project)]
+    fillers = [subprocess.Popen(command, cwd=ROOT) for _ in range(2)]
+    assert [filler.wait() for filler in fillers] == [0, 0]
+    with open_index(project) as index:
+        assert index.count() == 30 * 29 + len(FIRST) + len(SECOND)
+    assert found(project, "word7 walrus11")[0] == "s117"
+
+
+def test_the_index_holds_no_text_no_secret_and_is_private(project: Path) -> None:
+    secret = "sk-ant-api03-" + "Zq7" * 30
+    write(project, "a", User(6, NOON, (TextBlock(f"my key is {secret} bikeshed"),)))
+    assert found(project, "bikeshed")
+    data = index_file(project).read_bytes()
+    assert b"zq7zq7" not in data.lower()
+    assert b"Paint the bikeshed" not in data
+    assert index_file(project).stat().st_mode & 0o777 == 0o600
+    assert (project / SEARCH_FOLDER).stat().st_mode & 0o777 == 0o700
+
+
+def test_the_guard_of_the_records_keeps_no_copy_of_the_index(project: Path) -> None:
+    found(project, "bikeshed")
+    assert not any(SEARCH_FOLDER in folder for folder in RecordFiles(project).scan(()))
+
+
+def test_to_index_does_not_mark_a_record_as_read(project: Path) -> None:
+    path = project / RECORDS_FOLDER / "a.jsonl"
+    os.utime(path, ns=(1_000_000_000, path.stat().st_mtime_ns))
+    update_index(project, lambda: False)
+    assert path.stat().st_atime_ns == 1_000_000_000
+
+
+def test_an_index_of_records_that_are_mostly_gone_begins_anew(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_index, "MIN_STALE_TEXTS", 3)
+    update_index(project, lambda: False)
+    (project / RECORDS_FOLDER / "a.jsonl").unlink()
+    update_index(project, lambda: False)
+    with open_index(project) as index:
+        assert index.facts_with(search_index.QueryTerm("jitter"), None, 9) == []
+        assert index.count() == len(SECOND)
+
+
+@pytest.fixture
+def without_index(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(search_index, "_SCHEMA", "CREATE VIRTUAL TABLE words USING nothing();")
+    yield
+
+
+def test_a_python_without_fts5_searches_all_the_same(project: Path, without_index: None) -> None:
+    assert found(project, "how often do we retry, and what is the jitter?")[0] == "a3"
+    assert not any((project / SEARCH_FOLDER).glob("*.db-journal"))
+
+
+def test_facts_in_memory_are_searched_too(tmp_path: Path) -> None:
+    hits = search_facts(tmp_path, "jitter of the retry", "x", FIRST, 3)
+    assert (hits[0].fact.seq, hits[0].call) == (3, CALL)

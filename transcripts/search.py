@@ -1,0 +1,310 @@
+"""Search a project's records: by words or a question, the best first, each with where it is and what it says.
+
+First the index gives the facts that have the words: own words count most, those of the turns next to them
+less, and a little how much their whole session is about it. The best of them are then read from the record
+and judged by how close together the words stand. Without an index the records are read through.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import stat
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from heapq import nlargest
+from pathlib import Path
+from threading import Event, Thread
+
+from .codec import BadLine, decode_line
+from .disk import opened_unread
+from .facts import Fact, Reply, Result
+from .load import MAX_LINE_BYTES, read_record
+from .messages import ToolUseBlock
+from .record_errors import StoreError
+from .render_text import call_of
+from .search_index import IndexUnavailable, Place, SearchIndex, indexed_text, open_index
+from .search_terms import QueryTerm, query_terms
+from .session_lock import RECORDS_FOLDER
+from .stored_outputs import OUTPUTS_FOLDER
+
+MAX_FACTS_OF_TERM = 1_000  # the newest ones with a word that are looked at
+MAX_CANDIDATES = 100  # that are weighed with their neighbours
+MAX_READ_FACTS = 16  # that are read and judged by their texts
+NEIGHBOUR_WEIGHTS = {0: 1.0, 1: 0.5, 2: 0.2}  # of a word that stands so many turns away
+SESSION_WEIGHT = 0.15  # of how much the whole session is about the query
+CLOSENESS_WEIGHT = 0.5  # of how much of the query stands in one place
+BM25_K1, BM25_B = 1.2, 0.4  # each term counts once: what a long text holds more of is chance
+WINDOW_CHARS = 300  # what counts as one place
+MAX_MATCHES = 1_000  # of words in one text
+MIN_PLACED_CHARS = 3  # of a term by which a place in a text is found: shorter ones stand everywhere
+MIN_PREFIX_CHARS = 4  # of a word that nothing has, so that words which begin like it count
+SLICE_S = 0.2  # that the index is held for at once while it is brought up to date
+UPDATE_S = 2.0  # that a search spends on what was appended since the last one; the rest is not found yet
+
+Weights = Mapping[QueryTerm, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A fact that fits a query; from `start` on its words stand together in `text`.
+
+    `call` is the call that a result answers.
+    """
+
+    sid: str
+    fact: Fact
+    text: str
+    start: int
+    score: float
+    call: ToolUseBlock | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """What was found, the best first, and how many bytes of the records could not be looked through yet."""
+
+    found: tuple[Found, ...] = ()
+    unread: int = 0
+
+
+def search_records(
+    home: Path, query: str, sids: Sequence[str], limit: int, update_s: float = UPDATE_S
+) -> SearchResult:
+    """The facts of these sessions of the project `home` that fit best. `query`: words, or a question.
+
+    Blocks on the disk. Raises nothing: a record that cannot be read is left out.
+    """
+    terms = query_terms(query)
+    if not terms or not sids:
+        return SearchResult()
+    try:
+        with open_index(home) as index:
+            unread = index.update(sids, time.monotonic() + update_s)
+            scores, weights = _rank(index, terms, sids)
+            best = nlargest(max(limit, MAX_READ_FACTS), scores, key=scores.__getitem__)
+            scored = [(scores[place], place.sid, fact) for place in best for fact in _fact_at(home, place)]
+            judged = _judged(scored, weights, home / OUTPUTS_FOLDER, limit)
+            at = {(place.sid, place.seq): place for place in best}
+            calls = [_reply_of(index, home, one, at[one.sid, one.fact.seq]) for one in judged]
+    except IndexUnavailable:
+        return _search_without_index(home, query, sids, limit)
+    return SearchResult(tuple(map(_with_call, judged, calls)), unread)
+
+
+def search_facts(outputs: Path, query: str, sid: str, facts: Sequence[Fact], limit: int) -> tuple[Found, ...]:
+    """The same among facts in memory, each word as telling as the others: for what no file holds."""
+    weights = {term: term.weight for term in query_terms(query)}
+    matcher = Matcher.of(weights)
+    replies = {fact.seq: fact for fact in facts if isinstance(fact, Reply)}
+    scored = ((_plain_score(matcher, fact, outputs), sid, fact) for fact in facts)
+    judged = _judged((each for each in scored if each[0]), weights, outputs, limit)
+    return tuple(_with_call(one, replies.get(getattr(one.fact, "of", 0))) for one in judged)
+
+
+def update_index(home: Path, is_over: Callable[[], bool]) -> None:
+    """Bring the project's index up to date, a little at a time so that searches come in between.
+
+    Blocks; ends early once `is_over`, or where the index cannot be had.
+    """
+    sids = recorded_sids(home)
+    with suppress(IndexUnavailable):
+        while not is_over():
+            with open_index(home) as index:
+                index.forget_all_but(sids)
+                if not index.update(sids, time.monotonic() + SLICE_S):
+                    return
+
+
+class IndexThread:
+    """Brings a project's index up to date behind a session, which neither waits for it nor is ended late."""
+
+    def __init__(self) -> None:
+        self._over = Event()
+        self._thread: Thread | None = None
+
+    def begin(self, home: Path) -> None:
+        """Begin, unless it is at work already."""
+        if self._thread is None or not self._thread.is_alive():
+            work = partial(update_index, home, self._over.is_set)
+            self._thread = Thread(target=work, name="search index", daemon=True)
+            self._thread.start()
+
+    def end(self, wait: bool) -> None:
+        """Have it end soon; with `wait`, return when it has ended."""
+        self._over.set()
+        if wait and self._thread is not None:
+            self._thread.join()
+
+
+def recorded_sids(home: Path) -> tuple[str, ...]:
+    """The sessions of the project, the last written to first."""
+    found = []
+    with suppress(OSError):
+        for path in (home / RECORDS_FOLDER).glob("*.jsonl"):
+            about = path.lstat()
+            if stat.S_ISREG(about.st_mode):
+                found.append((-about.st_mtime_ns, path.stem))
+    return tuple(sid for _, sid in sorted(found))
+
+
+def record_path(home: Path, sid: str) -> Path:
+    """The record of a session of the project."""
+    return home / RECORDS_FOLDER / f"{sid}.jsonl"
+
+
+def _rank(
+    index: SearchIndex, terms: Sequence[QueryTerm], sids: Sequence[str]
+) -> tuple[dict[Place, float], Weights]:
+    """The scores of the facts that fit best, and how telling each term is (BM25's inverse frequency)."""
+    within = index.ids_of(sids[0]) if len(sids) == 1 else None
+    known = index.count() if within is None else len(within)
+    having = {term: index.facts_with(term, within, MAX_FACTS_OF_TERM) for term in terms}
+    for term in [term for term, ids in having.items() if not ids and len(term.text) >= MIN_PREFIX_CHARS]:
+        having[term] = index.facts_with(replace(term, is_prefix=True), within, MAX_FACTS_OF_TERM)
+    weights = {
+        term: term.weight * math.log(1 + (max(0, known - len(ids)) + 0.5) / (len(ids) + 0.5))
+        for term, ids in having.items()
+    }
+    plain: dict[int, float] = defaultdict(float)
+    for term, ids in having.items():
+        weight = weights[term]
+        for id in ids:
+            plain[id] += weight
+    best = nlargest(MAX_CANDIDATES, plain, key=plain.__getitem__)
+    places = index.places({id + step for id in best for step in (-1, 0, 1)})
+    of_session = _session_scores(index, having, weights)
+    scores = _own_and_neighbours(places, having, weights)
+    wanted = frozenset(sids)
+    return {
+        place: scores[id] + SESSION_WEIGHT * of_session[index.file_of(id)]
+        for id, place in places.items()
+        if place.sid in wanted
+    }, weights
+
+
+def _own_and_neighbours(
+    places: Mapping[int, Place], having: Mapping[QueryTerm, list[int]], weights: Weights
+) -> dict[int, float]:
+    """What each fact's own words and those of its neighbours count: of each word the nearest."""
+    mean = sum(place.terms for place in places.values()) / max(1, len(places))
+    scores = dict.fromkeys(places, 0.0)
+    for term, ids in having.items():
+        found = set(ids)
+        for id, place in places.items():
+            if id in found:
+                length = 1 - BM25_B + BM25_B * place.terms / mean
+                scores[id] += weights[term] * (BM25_K1 + 1) / (BM25_K1 * length + 1)
+            elif id - 1 in found or id + 1 in found:
+                scores[id] += weights[term] * NEIGHBOUR_WEIGHTS[1]
+            elif id - 2 in found or id + 2 in found:
+                scores[id] += weights[term] * NEIGHBOUR_WEIGHTS[2]
+    return scores
+
+
+def _session_scores(
+    index: SearchIndex, having: Mapping[QueryTerm, list[int]], weights: Weights
+) -> dict[int, float]:
+    """How much each session is about the query: how many of its facts have each word, with saturation."""
+    scores: dict[int, float] = defaultdict(float)
+    for term, ids in having.items():
+        for file, count in Counter(map(index.file_of, ids)).items():
+            scores[file] += weights[term] * count / (count + BM25_K1)
+    return scores
+
+
+def _fact_at(home: Path, place: Place) -> Iterator[Fact]:
+    """The fact that stands there; nothing where the record has changed meanwhile."""
+    path = record_path(home, place.sid)
+    with suppress(OSError, BadLine), opened_unread(path) as fd, os.fdopen(os.dup(fd), "rb") as file:
+        file.seek(place.at)
+        fact, _ = decode_line(file.readline(MAX_LINE_BYTES))
+        if fact.seq == place.seq:
+            yield fact
+
+
+def _judged(
+    scored: Iterable[tuple[float, str, Fact]], weights: Weights, outputs: Path, limit: int
+) -> list[Found]:
+    """The best facts by score and text; those where much of the query stands in one place come first."""
+    matcher = Matcher.of(weights)
+    judged = []
+    for score, sid, fact in scored:
+        text = indexed_text(fact, outputs)
+        closeness, start = matcher.closest(text)
+        judged.append(Found(sid, fact, text, start, score * (1 + CLOSENESS_WEIGHT * closeness)))
+    return nlargest(limit, judged, key=lambda one: (one.score, one.fact.ts, one.fact.seq))
+
+
+@dataclass(frozen=True, slots=True)
+class Matcher:
+    """Finds the terms of a query in a text by their stems, and how telling each is."""
+
+    pattern: re.Pattern[str]
+    weights: Mapping[str, float]  # of each stem, its parts joined
+
+    @classmethod
+    def of(cls, weights: Weights) -> Matcher:
+        terms = [term for term in weights if len(term.text) >= MIN_PLACED_CHARS] or list(weights)
+        stems = {term.stem.replace("_", ""): weights[term] for term in terms}
+        literals = (r"[\W_]{0,3}".join(map(re.escape, term.stem.split("_"))) for term in terms)
+        return cls(re.compile("|".join(sorted(literals, key=len, reverse=True))), stems)
+
+    def matches(self, text: str) -> Iterator[tuple[int, str]]:
+        """(offset, stem) of each match, in order; of a short stem only where it is a whole word."""
+        lowered = text.lower()
+        for _, match in zip(range(MAX_MATCHES), self.pattern.finditer(lowered), strict=False):
+            stem = "".join(filter(str.isalnum, match[0]))
+            around = (
+                lowered[max(0, match.start() - 1) : match.start()] + lowered[match.end() : match.end() + 1]
+            )
+            if len(stem) >= MIN_PREFIX_CHARS or not any(map(str.isalnum, around)):
+                yield match.start(), stem
+
+    def closest(self, text: str) -> tuple[float, int]:
+        """The largest share of the query within WINDOW_CHARS, and where its most telling term stands."""
+        best, start, total = 0.0, 0, 0.0
+        window: deque[tuple[int, str]] = deque()
+        inside: Counter[str] = Counter()
+        for at, stem in self.matches(text):
+            while window and window[0][0] < at - WINDOW_CHARS:
+                _, old = window.popleft()
+                inside[old] -= 1
+                total -= self.weights.get(old, 0.0) if not inside[old] else 0.0
+            window.append((at, stem))
+            total += self.weights.get(stem, 0.0) if not inside[stem] else 0.0
+            inside[stem] += 1
+            if total > best + 1e-9:
+                best, start = total, max(window, key=lambda each: self.weights.get(each[1], 0.0))[0]
+        return best / (sum(self.weights.values()) or 1.0), start
+
+
+def _reply_of(index: SearchIndex, home: Path, one: Found, place: Place) -> Fact | None:
+    """The reply whose call a result answers."""
+    if not isinstance(one.fact, Result) or (reply := index.place_before(place, one.fact.of)) is None:
+        return None
+    return next(_fact_at(home, reply), None)
+
+
+def _with_call(one: Found, reply: Fact | None) -> Found:
+    return replace(one, call=call_of(reply, one.fact)) if isinstance(one.fact, Result) else one
+
+
+def _search_without_index(home: Path, query: str, sids: Sequence[str], limit: int) -> SearchResult:
+    """The same by reading the records through."""
+    best, outputs = list[Found](), home / OUTPUTS_FOLDER
+    for sid in sids:
+        with suppress(StoreError):
+            best += search_facts(outputs, query, sid, read_record(record_path(home, sid)).facts, limit)
+    return SearchResult(tuple(nlargest(limit, best, key=lambda one: one.score)))
+
+
+def _plain_score(matcher: Matcher, fact: Fact, outputs: Path) -> float:
+    """What the different terms in a fact count."""
+    stems = {stem for _, stem in matcher.matches(indexed_text(fact, outputs))}
+    return sum(matcher.weights.get(stem, 0.0) for stem in stems)

@@ -1,0 +1,334 @@
+"""The search index of a project's records: an SQLite FTS5 file beside them that is only a cache.
+
+It holds which facts have which terms, and where each fact stands in its record: no text, so that nothing is
+stored twice and all that is shown comes from the record. It is made anew where it is missing, damaged, or of
+another version, and brought up to date with what was appended since. One process uses it at a time, and only
+for a moment: whoever must not wait searches without it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .codec import BadLine, decode_line
+from .disk import make_private_folders, opened_fd, opened_unread
+from .facts import Fact, Reply, Result, Rewound, User
+from .load import MAX_LINE_BYTES
+from .masking import mask
+from .messages import without_injected
+from .record_files import SEARCH_FOLDER
+from .render_text import content_text, fact_text, speaker_of
+from .search_terms import QueryTerm, document_terms
+from .session_lock import RECORDS_FOLDER
+from .stored_outputs import OUTPUTS_FOLDER, read_output
+
+if TYPE_CHECKING:
+    import sqlite3
+
+INDEX_VERSION = 1  # another number makes every index anew
+MAX_INDEXED_CHARS = 1_000_000  # of one fact
+BATCH_BYTES = 4 << 20  # of records that are read in one transaction
+MAX_CALL_DISTANCE = 200  # facts between a call and its result
+MIN_FREE_PAGES, MAX_FREE_SHARE = 64, 0.15  # pages of the file that hold nothing
+LOCK_TIMEOUT_S = 2.0
+MIN_STALE_TEXTS, MAX_STALE_SHARE = 1_000, 0.3  # facts whose records are gone; above both it is made anew
+_FILE_BITS = 26  # the id of a fact is that of its file, shifted, plus its place among the file's texts
+_MARK_BYTES = 32  # of a record before the place up to which it was indexed: they hold a checksum
+_READ_KINDS = (b'"kind":"user"', b'"kind":"reply"', b'"kind":"result"', b'"kind":"rewound"')
+_KIND_WITHIN_BYTES = 300  # the kind of a line stands within its first bytes
+_SCHEMA = f"""
+    CREATE TABLE files (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, sid TEXT UNIQUE, size INTEGER, texts INTEGER, mark BLOB,
+        stamp TEXT
+    );
+    CREATE TABLE facts (id INTEGER PRIMARY KEY, seq INTEGER, at INTEGER, terms INTEGER);
+    CREATE TABLE rewound (file INTEGER, first INTEGER, last INTEGER);
+    CREATE TABLE gone (texts INTEGER);
+    CREATE VIRTUAL TABLE words USING fts5(
+        text, content='', columnsize=0, detail=none, tokenize="porter unicode61 tokenchars '_'"
+    );
+    PRAGMA user_version = {INDEX_VERSION};
+"""
+
+
+class IndexUnavailable(Exception):
+    """There is no index to be had now: search without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a fact stands: the session, its seq, the offset of its line in bytes; `terms` is its size."""
+
+    id: int
+    sid: str
+    seq: int
+    at: int
+    terms: int
+
+
+def indexed_text(fact: Fact, outputs: Path) -> str:
+    """What of a fact can be found: what was said, and the whole of an output that was stored beside it."""
+    match fact:
+        case User():
+            return content_text(without_injected(fact.blocks))
+        case Result() if fact.stored is not None:
+            return read_output(fact.stored, outputs) or fact_text(fact)
+        case Result() | Reply():
+            return fact_text(fact)
+    return ""
+
+
+@contextmanager
+def open_index(home: Path, timeout: float = LOCK_TIMEOUT_S) -> Iterator[SearchIndex]:
+    """The index of the project `home`, this process its only user meanwhile. Raises IndexUnavailable."""
+    import sqlite3  # 17 ms that a session which does not search saves
+
+    folder = home / SEARCH_FOLDER
+    try:
+        if folder.resolve() != home.resolve() / SEARCH_FOLDER:
+            raise NotADirectoryError(f"a link is in the place of {folder}")
+        make_private_folders(folder)
+        with opened_fd(folder / "lock", os.O_RDWR | os.O_CREAT) as lock:
+            _wait_for(lock, timeout)
+            with closing(_connection(folder / "index.db")) as connection:
+                yield SearchIndex(home, connection)
+    except sqlite3.DatabaseError as error:  # damaged only where it says so: another search may not wait
+        if not isinstance(error, sqlite3.OperationalError):
+            _remove(folder)
+        raise IndexUnavailable(str(error)) from error
+    except OSError as error:
+        raise IndexUnavailable(str(error)) from error
+
+
+def _wait_for(lock: int, timeout: float) -> None:
+    end = time.monotonic() + timeout
+    while True:
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        if time.monotonic() > end:
+            raise IndexUnavailable("another process uses the search index")
+        time.sleep(0.01)
+
+
+def _connection(path: Path) -> sqlite3.Connection:
+    """The file, made anew where it is not plainly ours or is of no use. Raises sqlite3.Error and OSError."""
+    import sqlite3  # as in open_index
+
+    with suppress(FileNotFoundError):
+        found = path.lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or found.st_uid != os.geteuid():
+            path.unlink()
+    for is_new in (False, True):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        connection = sqlite3.connect(path, isolation_level=None)
+        try:
+            connection.execute("PRAGMA synchronous = NORMAL")
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version == INDEX_VERSION:
+                return connection
+            if not is_new and connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+                raise sqlite3.DatabaseError(f"its version is {version}")
+            connection.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
+        except sqlite3.DatabaseError as error:
+            connection.close()
+            if is_new or isinstance(error, sqlite3.OperationalError):
+                raise
+            _remove(path.parent)
+        else:
+            return connection
+    raise AssertionError("unreachable: the second round returns or raises")
+
+
+def _remove(folder: Path) -> None:
+    for name in ("index.db", "index.db-journal"):
+        with suppress(OSError):
+            (folder / name).unlink()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedFile:
+    """How far a record was read: its size then in bytes, and how many facts with a text it has there."""
+
+    id: int
+    size: int
+    texts: int
+
+
+class SearchIndex:
+    """An index that is open and locked. Its methods raise sqlite3.Error and OSError."""
+
+    def __init__(self, home: Path, connection: sqlite3.Connection) -> None:
+        self._records, self._outputs = home / RECORDS_FOLDER, home / OUTPUTS_FOLDER
+        self._db = connection
+
+    def update(self, sids: Iterable[str], until: float) -> int:
+        """Read what was appended to these sessions' records, up to the moment `until` (monotonic seconds).
+
+        Returns how many bytes are left to read.
+        """
+        stamps = dict(self._db.execute("SELECT sid, stamp FROM files"))
+        left = 0
+        for sid in sids:
+            path = f"{self._records}/{sid}.jsonl"
+            with suppress(FileNotFoundError):
+                if stamps.get(sid) != _stamp(os.lstat(path)):
+                    left += self._update_one(sid, Path(path), until)
+        if not left:
+            _give_back_space(self._db)
+        return left
+
+    def forget_all_but(self, sids: Collection[str]) -> None:
+        """Drop what is known of other sessions; where that was much, begin anew."""
+        for file, sid in self._db.execute("SELECT id, sid FROM files").fetchall():
+            if sid not in sids:
+                self._drop(file)
+        (stale,) = self._db.execute("SELECT total(texts) FROM gone").fetchone()
+        if stale > MIN_STALE_TEXTS and stale > MAX_STALE_SHARE * self.count():
+            names = ("files", "facts", "rewound", "gone", "words")
+            self._db.executescript("".join(f"DROP TABLE {name};" for name in names) + _SCHEMA)
+
+    def count(self) -> int:
+        """How many facts can be found."""
+        return int(self._db.execute("SELECT total(texts) FROM files").fetchone()[0])
+
+    def ids_of(self, sid: str) -> range:
+        """The ids that the facts of a session have."""
+        row = self._db.execute("SELECT id, texts FROM files WHERE sid = ?", (sid,)).fetchone()
+        return range(row[0] << _FILE_BITS, (row[0] << _FILE_BITS) + row[1]) if row else range(0)
+
+    def facts_with(self, term: QueryTerm, within: range | None, limit: int) -> list[int]:
+        """The ids of the newest facts that have a term, at most `limit`."""
+        words = f'"{term.text}"{"*" if term.is_prefix else ""}'
+        bounds = (within.start, within.stop - 1) if within is not None else ()
+        query = f"""
+            SELECT rowid FROM words WHERE words MATCH ?
+            {"AND rowid BETWEEN ? AND ?" if bounds else ""} ORDER BY rowid DESC LIMIT ?
+        """
+        return [id for (id,) in self._db.execute(query, (words, *bounds, limit))]
+
+    def places(self, ids: Collection[int]) -> dict[int, Place]:
+        """Where facts stand. Those are left out whose record is gone, or that were rewound."""
+        query = f"""
+            SELECT facts.id, files.sid, facts.seq, facts.at, facts.terms
+            FROM facts JOIN files ON files.id = facts.id >> {_FILE_BITS}
+            WHERE facts.id IN ({", ".join(map(str, ids))})
+        """
+        rewound = self._db.execute("SELECT file, first, last FROM rewound").fetchall()
+        found = (Place(*row) for row in self._db.execute(query))
+        return {
+            place.id: place
+            for place in found
+            if not any(
+                file == self.file_of(place.id) and first <= place.seq <= last for file, first, last in rewound
+            )
+        }
+
+    def place_before(self, place: Place, seq: int) -> Place | None:
+        """Where an earlier fact of the same session stands that is not far away."""
+        query = "SELECT id, seq, at, terms FROM facts WHERE id BETWEEN ? AND ? AND seq = ?"
+        row = self._db.execute(query, (place.id - MAX_CALL_DISTANCE, place.id, seq)).fetchone()
+        return Place(row[0], place.sid, *row[1:]) if row else None
+
+    @staticmethod
+    def file_of(id: int) -> int:
+        """By what the ids of one session's facts are known."""
+        return id >> _FILE_BITS
+
+    def _update_one(self, sid: str, path: Path, until: float) -> int:
+        """Read one record on; how many bytes are left."""
+        with opened_unread(path) as fd:
+            found = os.fstat(fd)
+            known = self._known(sid, fd)
+            while known.size < found.st_size:
+                if time.monotonic() > until:
+                    return found.st_size - known.size
+                before, known = known, self._read_batch(fd, known)
+                if known == before:
+                    break  # its last line is not whole yet
+            self._db.execute("UPDATE files SET stamp = ? WHERE id = ?", (_stamp(found), known.id))
+            return 0
+
+    def _known(self, sid: str, fd: int) -> IndexedFile:
+        """How far a record was read; not at all where it is another one than then."""
+        row = self._db.execute("SELECT id, size, texts, mark FROM files WHERE sid = ?", (sid,)).fetchone()
+        if row is not None:
+            *about, mark = row
+            known = IndexedFile(*about)
+            if os.pread(fd, len(mark), known.size - len(mark)) == mark:
+                return known
+            self._drop(known.id)
+        made = self._db.execute("INSERT INTO files (sid, size, texts, mark) VALUES (?, 0, 0, x'')", (sid,))
+        return IndexedFile(made.lastrowid or 0, 0, 0)
+
+    def _drop(self, file: int) -> None:
+        """Forget a record. Its words stay until the index is made anew: they lead nowhere."""
+        first = file << _FILE_BITS
+        self._db.execute("INSERT INTO gone SELECT texts FROM files WHERE id = ?", (file,))
+        self._db.execute("DELETE FROM facts WHERE id BETWEEN ? AND ?", (first, first + (1 << _FILE_BITS) - 1))
+        self._db.execute("DELETE FROM files WHERE id = ?", (file,))
+
+    def _read_batch(self, fd: int, known: IndexedFile) -> IndexedFile:
+        """Read some lines of a record on, in one transaction."""
+        with os.fdopen(os.dup(fd), "rb") as file, self._db:
+            file.seek(known.size)
+            end, texts = known.size, known.texts
+            self._db.execute("BEGIN")
+            while end - known.size < BATCH_BYTES:
+                line = file.readline(MAX_LINE_BYTES)
+                if not line.endswith(b"\n"):
+                    break
+                texts += self._add(line, known.id, texts, end)
+                end += len(line)
+            mark = os.pread(fd, _MARK_BYTES, max(0, end - _MARK_BYTES))
+            values = (end, texts, mark, known.id)
+            self._db.execute("UPDATE files SET size = ?, texts = ?, mark = ? WHERE id = ?", values)
+        return IndexedFile(known.id, end, texts)
+
+    def _add(self, line: bytes, file: int, number: int, at: int) -> bool:
+        """Take in one line of a record; whether it has a text."""
+        head = line[:_KIND_WITHIN_BYTES]
+        if not any(kind in head for kind in _READ_KINDS):
+            return False
+        try:
+            fact, _ = decode_line(line)
+        except BadLine:
+            return False
+        if isinstance(fact, Rewound):
+            self._db.execute("INSERT INTO rewound VALUES (?, ?, ?)", (file, fact.to, fact.seq))
+        text = indexed_text(fact, self._outputs)[:MAX_INDEXED_CHARS]
+        if not text.strip():
+            return False
+        terms, id = document_terms(mask(text)) + _field_terms(fact), (file << _FILE_BITS) + number
+        self._db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (id, " ".join(terms)))
+        self._db.execute("INSERT INTO facts VALUES (?, ?, ?, ?)", (id, fact.seq, at, len(terms)))
+        return True
+
+
+def _give_back_space(db: sqlite3.Connection) -> None:
+    """Give back what merging left free, where that is much."""
+    (free,) = db.execute("PRAGMA freelist_count").fetchone()
+    (pages,) = db.execute("PRAGMA page_count").fetchone()
+    if free > max(MIN_FREE_PAGES, MAX_FREE_SHARE * pages):
+        db.execute("INSERT INTO words (words) VALUES ('optimize')")
+        db.execute("VACUUM")
+
+
+def _stamp(found: os.stat_result) -> str:
+    """By what a record is known that nothing was written to since."""
+    return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
+
+
+def _field_terms(fact: Fact) -> list[str]:
+    """By what a fact can be found besides its text: the day, month and year, who spoke, the file."""
+    day = time.strftime("%Y_%m_%d %B %Y", time.gmtime(fact.ts)).lower().split()
+    path = fact.about.get("path") if isinstance(fact, Result) else None
+    return [*day, speaker_of(fact), *(document_terms(path) if isinstance(path, str) else ())]
