@@ -26,7 +26,7 @@ from agent.events import Emit, Notice, ReplyFinished, RequestStarted, Retrying, 
 from agent.model.retry import MAX_TRIES, UNREADABLE_TRIES, wait_before
 from agent.model_port import IncomingReply, ModelRequest
 from agent.session.session import Session
-from compact.cache_breakpoints import cache_breakpoints
+from compact.cache_breakpoints import MAX_APPENDED_BLOCKS, cache_breakpoints
 from compact.plan import SummaryReply, SummaryRequest
 from compact.settings import ContextWindow
 from compact.summary_prompt import summary_messages
@@ -117,7 +117,8 @@ def _request(session: Session, context: TurnContext, repairs: Repairs) -> ModelR
         settings = replace(settings, max_tokens=min(settings.max_tokens, repairs.max_tokens))
     paused = folded.last_reply is not None and folded.last_reply.stop == "pause_turn"
     view = folded.view if paused else sendable(folded.view)
-    marks = cache_breakpoints(folded) if folded.compactions else ()
+    newest = len(view[-1].parts) + len(view[-2].parts) if len(view) > 1 else 0  # mostly nothing to mark
+    marks = cache_breakpoints(folded) if folded.compactions or newest > MAX_APPENDED_BLOCKS else ()
     return ModelRequest(settings, view, marks)
 
 

@@ -1,8 +1,16 @@
 """Breakpoints stand where the two newest batches of edits end, and the next batch begins behind them."""
 
+import json
+
+import pytest
+
+from agent.model.anthropic.request import encode_request
+from agent.model_port import ModelRequest, RequestSettings
 from compact.cache_breakpoints import cache_breakpoints, first_unedited
+from tests.strict_api.prefix import walk_prefix
+from tests.strict_api.prompt_cache import CacheTerms, PromptCache
 from transcripts.facts import Clear, Compacted, Fold, Unthink
-from transcripts.messages import TextBlock
+from transcripts.messages import TextBlock, ToolUseBlock
 
 from .worlds import World
 
@@ -65,3 +73,39 @@ def test_the_end_of_the_view_is_a_place_and_beyond_it_is_none():
     world = session()
     clear(world, 8)
     assert places(world) == ((15, 16), 17)
+
+
+def bill(world, cache):
+    """What a server that counts every block charges for the request that is due."""
+    settings = RequestSettings("claude-sonnet-5-5", 100, ("system",), ())
+    body = json.loads(
+        encode_request(ModelRequest(settings, world.folded.view, cache_breakpoints(world.folded)))
+    )
+    return cache.charge(walk_prefix(body, False), CacheTerms("m", "", 1, None))
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_reply_with_many_calls_never_makes_the_next_request_write_the_history_anew(edited):
+    for count in (1, 2, 5, 8, 9, 10, 12, 19, 20, 21, 30, 60, 100):
+        world, cache = session(), PromptCache(lambda: 0.0, joins_runs=False)
+        if edited:
+            clear(world, 1, 2)
+            clear(world, 4, 5)
+        before = bill(world, cache).total
+        reply = world.reply(
+            *(ToolUseBlock(f"p{at}", "bash", {"command": f"make {at}"}) for at in range(count))
+        )
+        for at in range(count):
+            world.result(reply, at, f"made {at}")
+        assert bill(world, cache).read == before, f"{count} calls"
+
+
+def test_the_end_of_the_last_request_takes_the_place_of_the_older_batch():
+    world = session()
+    clear(world, 1, 2)
+    clear(world, 3, 4)
+    assert places(world) == ((4, 8), 9)
+    reply = world.reply(*(ToolUseBlock(f"p{at}", "bash", {}) for at in range(30)))
+    for at in range(30):
+        world.result(reply, at, "made")
+    assert places(world) == ((8, 16), 9)

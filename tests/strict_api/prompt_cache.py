@@ -47,8 +47,9 @@ class CacheTerms:
 class PromptCache:
     """The live entries, in order of their last use; at most _MAX_ENTRIES."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], joins_runs: bool = True) -> None:
         self._now = now
+        self._joins_runs = joins_runs  # as the Claude API does; others count every block
         self._alive: OrderedDict[tuple[str, ...], tuple[float, str]] = OrderedDict()
         self._lock = Lock()
 
@@ -78,7 +79,8 @@ class PromptCache:
         for at, _ in reversed(marks):
             steps = 0
             for back in range(at, -1, -1):
-                if back < at and not _same_run(positions[back], positions[back + 1]):
+                joined = self._joins_runs and back < at and _same_run(positions[back], positions[back + 1])
+                if back < at and not joined:
                     steps += 1
                 if steps > LOOK_BACK_POSITIONS:
                     break
