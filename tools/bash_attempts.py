@@ -83,7 +83,8 @@ def _with_guarded(result: ToolResult, reports: Sequence[str]) -> ToolResult:
 def _refused(attempt: CommandAttempt, refusal: WallRefusal) -> CommandAttempt:
     """The attempt with the refusal on the person's line."""
     result = attempt.result
-    human = {**result.human, "note": f"{result.human['note']}; {refusal}"}
+    note = "; ".join(filter(None, (result.human["note"], str(refusal))))
+    human = {**result.human, "note": note}
     return replace(attempt, result=replace(result, human=human, error=True))
 
 

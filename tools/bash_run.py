@@ -205,11 +205,11 @@ def command_result(
     if end.job is None:
         spool.close()
     how = {"timeout": "timed out", "output": "too much output", "editor": "waits for keys", "lost": "lost"}
-    word = how.get(end.why) or (f"killed by {end.signal}" if end.signal else f"exit {end.code}")
+    ended = f"killed by {end.signal}" if end.signal else f"exit {end.code}" if end.code else ""
     return text_result(
         (text + "\n".join(notes)) or "[no output]",
         error=bool(end.why) or (end.code != 0 and not is_answer(line, end.code or 0)),
-        human={"text": _screen_text(spool), "note": f"{word}, {end.took_s:.1f} s"},
+        human={"text": _screen_text(spool), "note": how.get(end.why, ended)},
         about={"exit": end.code, **({"signal": end.signal} if end.signal else {})},
         stored=spool.stored(context.folder) if end.job is None else None,
     )

@@ -17,6 +17,7 @@ from agent.formatting import format_count, format_duration
 from tools.text_encoding import pluralize
 from transcripts.facts import Result
 from transcripts.messages import TextBlock
+from transcripts.tool_kinds import tool_kind
 
 from .terminal_text import (
     RenderContext,
@@ -27,7 +28,6 @@ from .terminal_text import (
     escape_prose,
     hang,
     one_line,
-    painted_width,
     wrap,
 )
 
@@ -36,6 +36,7 @@ MIN_INDENT_COLUMNS = 8  # below that a prompt's echo has no margin
 SHORT_RESULT_LINES = 5  # shown of a result without Ctrl-O
 SHORT_DIFF_LINES = 40  # the same of a diff
 MAX_RESULT_LINES = 2000  # shown at most with Ctrl-O
+MIN_TOLD_SECONDS = 2.0  # that a call took, to be told
 FREE_ROW = "free"
 _HUNK_STARTS = re.compile(r"@@ -(\d+)\S* \+(\d+)")  # in the old and the new file
 _CHART_MARKS = ("■", "▣", "▤", "▥", "▦", "▧", "▨", "▩")
@@ -130,8 +131,31 @@ def call_title(name: str, title: str, ctx: RenderContext, role: str) -> str:
 
 def render_call(event: events.ToolCallFinished, ctx: RenderContext) -> str:
     """The title of a finished call, and its shortened result below."""
+    if is_look(event):
+        return render_looks([event], ctx)
     role = "warning" if event.denied else "bad" if event.result.error else "good"
     return "\n".join([call_title(event.name, event.title, ctx, role), *_result_lines(event, ctx)])
+
+
+def is_look(event: events.ToolCallFinished) -> bool:
+    """Whether the call has shown a file, of which people need no more than one line."""
+    return tool_kind(event.name) == "reads" and not event.result.error and not event.denied
+
+
+def render_looks(looks: Sequence[events.ToolCallFinished], ctx: RenderContext) -> str:
+    """One line for calls that showed files: `read  12 files, 3,140 lines`."""
+    first, about = looks[0], [look.result.about for look in looks]
+    if len(looks) == 1:
+        note = one_line(str(first.result.human.get("note", "")))
+        return call_title(first.name, f"{first.title}  {note}", ctx, "good")
+    files = len({look.title for look in looks})
+    lines = sum(
+        shown["last"] - shown["first"] + 1
+        for shown in about
+        if shown.get("last") and not shown.get("unchanged")
+    )
+    names = ", ".join(dict.fromkeys(look.name for look in looks))
+    return call_title(names, f"{pluralize(files, 'file')}, {pluralize(lines, 'line')}", ctx, "good")
 
 
 def _result_lines(event: events.ToolCallFinished, ctx: RenderContext) -> list[str]:
@@ -145,21 +169,20 @@ def _result_lines(event: events.ToolCallFinished, ctx: RenderContext) -> list[st
         body = [*(inner.wrapped("dim", summary) if summary else ()), *body]
     else:
         body = _shortened(_text_for_people(event.result), inner, event.result.error)
-        if summary and body and painted_width(body[-1]) + cell_width(summary) + 3 <= inner.columns:
-            body[-1] += ctx.paint("dim", f" ({summary})")
-        elif summary:
-            body += inner.wrapped("dim", summary)
+        if not body and not summary:
+            summary = "no output"
+        body += inner.wrapped("dim", summary) if summary else []
     return hang(body, ctx.paint("dim", BRANCH), " " * len(BRANCH))
 
 
 def _result_summary(event: events.ToolCallFinished, human: Mapping[str, Any]) -> str:
     parts = [one_line(str(human["note"]))] if human.get("note") else []
     code = event.result.about.get("exit")
-    if code is not None and f"exit {code}" not in "".join(parts):
+    if code and f"exit {code}" not in "".join(parts):
         parts.append(f"exit {code}")
     if event.denied:
         parts.append("not allowed")
-    if event.seconds >= 0.95:
+    if event.seconds >= MIN_TOLD_SECONDS:
         parts.append(format_duration(event.seconds))
     return ", ".join(parts)
 

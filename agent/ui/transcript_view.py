@@ -21,8 +21,10 @@ from agent import events
 from .live_view import REDRAW_INTERVAL_S, LiveView, draw_live_view
 from .render import (
     clipboard_sequence,
+    is_look,
     render_call,
     render_event,
+    render_looks,
     render_markdown,
     render_plainly,
     render_prompt,
@@ -187,6 +189,7 @@ class TranscriptView:
         self._on_prompt_restored = on_prompt_restored
         self._stream = MarkdownStream()
         self._deltas: list[events.TextDelta | events.ThinkingDelta] = []
+        self._looks: list[events.ToolCallFinished] = []  # that came one after the other and are told together
         self._results: deque[events.ToolCallFinished] = deque(maxlen=MAX_REPRINTED_RESULTS)
         self._ticking: asyncio.Task[None] | None = None
         self.turn_ended = False  # whether a TurnFinished came since `begin`
@@ -207,6 +210,7 @@ class TranscriptView:
         if self._ticking is not None:
             self._ticking.cancel()
         self.flush_deltas()
+        self._print_looks()
         self.live_view.stop()
         self._stream.end()
         self._drawn_tail = None
@@ -252,7 +256,7 @@ class TranscriptView:
         self._results.clear()
         for event in results:
             in_full = render_call(event, replace(ctx, full=True))
-            if strip_sequences(in_full) != strip_sequences(render_call(event, ctx)):
+            if is_look(event) or strip_sequences(in_full) != strip_sequences(render_call(event, ctx)):
                 self._print(in_full)
                 printed += 1
         return printed
@@ -261,6 +265,8 @@ class TranscriptView:
         """The live part, in at most `rows` lines: the unfinished text, and what runs."""
         ctx = self._terminal.render_context()
         foot = draw_live_view(self.live_view, ctx, rows, time.monotonic())
+        if self._looks:
+            foot = [render_looks(self._looks, ctx), "", *foot][-rows:]
         room = rows - len(foot) - 1
         size = self._terminal.size()
         if self._drawn_tail is None or len(self._drawn_tail) > room or self._drawn_on != size:
@@ -277,6 +283,9 @@ class TranscriptView:
         match event:
             case events.ToolCallFinished() if not self._terminal.render_context().full:
                 self._results.append(event)
+                if is_look(event):
+                    self._looks.append(event)
+                    return
             case events.ClipboardCopy(text):
                 self._terminal.send(clipboard_sequence(text))
             case events.PromptRestored(text):
@@ -301,16 +310,25 @@ class TranscriptView:
         if live_view.thinking_since is not None:
             seconds, text = time.monotonic() - live_view.thinking_since, live_view.thought
             live_view.thinking_since, live_view.thought = None, ""
+            if self._looks:
+                return  # between two of them it would only part what belongs together
             self._print(render_thought(text, seconds, self._terminal.render_context()))
 
     def _print_chunks(self, chunks: list[MarkdownChunk]) -> None:
         for text, joined in draw_chunks(chunks, self._terminal.render_context()):
             self._print(text, joined=joined)
 
+    def _print_looks(self) -> None:
+        """Print what was held back of calls that only looked."""
+        looks, self._looks = self._looks, []
+        if looks:
+            self._print(render_looks(looks, self._terminal.render_context()))
+
     def _print(self, text: str, is_notice: bool = False, joined: bool = False) -> None:
         """Print finished lines with a blank one before them, but none between notices that follow on."""
         if not strip_sequences(text).strip():
             return
+        self._print_looks()
         gap = "" if joined or (is_notice and self._after_notice) else "\n"
         self._after_notice = is_notice
         self._terminal.print_above(gap + text)

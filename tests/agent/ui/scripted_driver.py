@@ -206,6 +206,13 @@ class ScriptedDriver:
         text = "\n".join([*(f"test_{number} passed" for number in range(8)), "12 passed"])
         self.end("bash", rest, {"text": text}, {"exit": 0}, 2.34)
 
+    async def do_reads(self, rest: str) -> None:
+        """So many calls that show ten lines of a file each."""
+        for at in range(int(rest)):
+            name = f"src/part_{at}.py"
+            self.emit(events.ToolCallStarted(1, 0, "read", name))
+            self.end("read", name, {"note": "10 lines"}, {"path": name, "first": 1, "last": 10}, 0.01)
+
     async def do_run(self, rest: str) -> None:
         """A call that shows its output and waits for the gate."""
         self.emit(events.ToolCallStarted(1, 0, "bash", "make"))

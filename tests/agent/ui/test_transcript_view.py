@@ -106,6 +106,15 @@ def test_thinking_retries_losses_and_room_are_told(terminal):
     terminal.sees("stream broke (connection reset)", "94% of 200k CRITICAL")
 
 
+def test_calls_that_only_look_are_one_line_until_something_else_comes(terminal):
+    terminal.type("reads 1;say one;reads 12;run make\r").sees("● read  src/part_0.py  10 lines", "compiling")
+    terminal.sees("read  12 files, 120 lines")
+    assert "part_5" not in terminal.everything
+    terminal.open_gate("make").misses("Ctrl-C to interrupt").type("\x0f")
+    terminal.sees("read  src/part_11.py  10 lines")
+    assert terminal.everything.count("12 files, 120 lines") == 1
+
+
 def test_a_fault_in_the_driver_is_told_and_the_session_goes_on(terminal):
     terminal.type("boom\r").sees("RuntimeError: boom in the driver").type("say still here\r").sees(
         "\nstill here"
