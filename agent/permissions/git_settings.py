@@ -3,7 +3,8 @@
 No variable keeps git from running textconv programs, filters and programs that check signatures. So their
 settings are searched for: in the files of the person and the system, of every repository that a folder may
 belong to, of its submodules, and in what those include. Anything like such a setting counts, wherever in the
-file it stands.
+file it stands. So does the one hook that a look can run: `git diff` and `git describe --dirty` write the
+index where times of files have changed, whatever GIT_OPTIONAL_LOCKS says (git 2.39).
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ _LARGE_FILES = re.compile(
     re.MULTILINE,
 )
 _SECTION = re.compile(r'\s*\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
+_INDEX_HOOK = "post-index-change"
+_HOOKS_PATH = re.compile(r"\bhookspath\s*=[ \t]*(.*)", re.IGNORECASE)
 _PATH = re.compile(r"\bpath\s*=[ \t]*(.*)", re.IGNORECASE)
 _WORK_TREE = re.compile(r"\bworktree\s*=[ \t]*(.*)", re.IGNORECASE)
 _PLAIN_VALUE = re.compile(r'"?([^"\\;#]+?)"?[ \t\r]*')
@@ -68,6 +71,7 @@ class GitSettings:
         self.contents = contents
         self._read: set[str] = set()
         self._repositories: set[str] = set()
+        self._hooks_paths: list[str] = []  # as settings name them
 
     def check(self, folder: str) -> None:
         """Raises SetTrap where a repository names a program that could run, NotProved where it may be so."""
@@ -149,8 +153,15 @@ class GitSettings:
         except _NamesProgram as found:
             raise SetTrap(str(found)) from found
         if self.contents:
+            self._check_hooks(folder, shared)
             for below in _submodules(git_dir):
                 self._check_repository(f"{folder}/{below}")
+
+    def _check_hooks(self, folder: str, shared: str) -> None:
+        """Raises SetTrap where a look into the repository's files could run a hook."""
+        for hooks in (f"{shared}/hooks", *(self._path(value, f"{folder}/.") for value in self._hooks_paths)):
+            if os.path.lexists(f"{hooks}/{_INDEX_HOOK}"):
+                raise SetTrap(f"git could run a program: {hooks}/{_INDEX_HOOK}")
 
     def _git_dir(self, folder: str) -> str:
         path = f"{folder}/.git"
@@ -176,6 +187,7 @@ class GitSettings:
         for match in _WORK_TREE.finditer(text):
             if not is_inside(_canonical(self._path(match[1], path)), self.project):
                 raise NotProved(f"{path} moves the working folder")
+        self._hooks_paths += (match[1] for match in _HOOKS_PATH.finditer(text))
         for match in _PATH.finditer(text):
             self._check_file(self._path(match[1], path))
 

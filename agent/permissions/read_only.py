@@ -28,6 +28,7 @@ _OTHER_BUILTINS = word_set(
 # Subcommands of git that look at contents, in whatever form.
 _LOOKING = word_set(
     "status diff log show blame annotate grep whatchanged diff-tree diff-index diff-files stash cat-file"
+    " describe"
 )
 _PROGRAM_FOLDERS = ("/usr/bin/", "/bin/", "/usr/local/bin/", "/opt/homebrew/bin/")
 _ALSO_PROGRAMS = word_set("echo printf pwd true false")

@@ -64,7 +64,7 @@ _TABLE: Mapping[str, Risks] = {
     "sort": Risks("oT", "output compress-program files0-from temporary-directory"),
     "shuf": Risks("o", "output"),
     "tree": Risks("oR", "output"),
-    "file": Risks("Cmz", "compile uncompress magic-file"),
+    "file": Risks("Cmzp", "compile uncompress magic-file preserve-date"),
     "diff": Risks("l", "paginate"),
     "date": Risks("sfr", "set file reference", operands="[^+]"),
     "tar": Risks(

@@ -105,6 +105,33 @@ def test_a_rule_covers_what_the_person_set_up(project: ReadingProject) -> None:
     assert not project.runs("git diff") and project.runs("git diff", "git diff")
 
 
+@pytest.mark.parametrize(
+    ("hooks", "setting"), [(".git/hooks", ""), (".husky", "[core]\n\thooksPath = .husky\n")]
+)
+def test_the_hook_that_a_look_can_run_keeps_it_from_running_unasked(
+    project: ReadingProject, hooks: str, setting: str
+) -> None:
+    settings(project, setting)
+    hook = project.root / hooks / "post-index-change"
+    hook.parent.mkdir(exist_ok=True)
+    looks, rules = (
+        ("git diff", "git diff HEAD", "git describe --always --dirty"),
+        ("git diff", "git describe"),
+    )
+    assert all(project.runs(line, *rules) for line in looks)
+    hook.write_text(f"#!/bin/sh\ntouch {project.place}/fired\n")
+    hook.chmod(0o755)
+    os.utime(project.root / "README.md", (1, 1))
+    fired = project.place / "fired"
+    for line in looks:
+        assert not project.runs(line) and not project.runs(line, *rules), line
+    for line in ("git log", "git branch", "git describe --always", "git ls-files", "git grep x"):
+        subprocess.run(line.split(), cwd=project.root, env=filter_environment(project.environ), check=False)
+        assert not fired.exists(), line
+    subprocess.run(["git", "diff"], cwd=project.root, env=filter_environment(project.environ), check=True)
+    assert fired.exists(), "the hook is what the question is about"
+
+
 def test_what_cannot_fire_a_driver_stays_free(project: ReadingProject) -> None:
     settings(project, HOSTILE["textconv"] + HOSTILE["clean"])
     for line in ("git log --oneline", "git branch", "git rev-parse HEAD", "git stash list", "git remote -v"):
