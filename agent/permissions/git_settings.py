@@ -50,7 +50,7 @@ _LARGE_FILES = re.compile(
 )
 _SECTION = re.compile(r'\s*\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
 _INDEX_HOOK = "post-index-change"
-_HOOKS_PATH = re.compile(r"\bhookspath\s*=[ \t]*(.*)", re.IGNORECASE)
+_HOOKS_FOLDER = re.compile(r"\bhookspath\s*=[ \t]*(.*)", re.IGNORECASE)
 _PATH = re.compile(r"\bpath\s*=[ \t]*(.*)", re.IGNORECASE)
 _WORK_TREE = re.compile(r"\bworktree\s*=[ \t]*(.*)", re.IGNORECASE)
 _PLAIN_VALUE = re.compile(r'"?([^"\\;#]+?)"?[ \t\r]*')
@@ -65,10 +65,12 @@ class _NamesProgram(NotProved):
 class GitSettings:
     """The settings that git would read in a folder; each file is read once."""
 
-    def __init__(self, environ: Mapping[str, str], project: str, contents: bool) -> None:
+    def __init__(self, environ: Mapping[str, str], project: str, reads: str) -> None:
+        """`reads`: what is looked at, as `Reading.git` says."""
         self.environ = environ
         self.project = project
-        self.contents = contents
+        self.contents = reads != "names"
+        self.index = reads == "index"
         self._read: set[str] = set()
         self._repositories: set[str] = set()
         self._hooks_paths: list[str] = []  # as settings name them
@@ -153,7 +155,8 @@ class GitSettings:
         except _NamesProgram as found:
             raise SetTrap(str(found)) from found
         if self.contents:
-            self._check_hooks(folder, shared)
+            if self.index:
+                self._check_hooks(folder, shared)
             for below in _submodules(git_dir):
                 self._check_repository(f"{folder}/{below}")
 
@@ -187,7 +190,7 @@ class GitSettings:
         for match in _WORK_TREE.finditer(text):
             if not is_inside(_canonical(self._path(match[1], path)), self.project):
                 raise NotProved(f"{path} moves the working folder")
-        self._hooks_paths += (match[1] for match in _HOOKS_PATH.finditer(text))
+        self._hooks_paths += (match[1] for match in _HOOKS_FOLDER.finditer(text))
         for match in _PATH.finditer(text):
             self._check_file(self._path(match[1], path))
 

@@ -102,9 +102,10 @@ class _Shell:
         """What the repository makes git run in a look that is not known to only read; "" for nothing."""
         if words[0].rpartition("/")[2] != "git" or _LOOKING.isdisjoint(words[1:]):
             return ""
+        writes_index = not {"diff", "describe"}.isdisjoint(words[1:])
         try:
             for folder in self.here:
-                self.surroundings.check(Reading("git", git="contents"), folder)
+                self.surroundings.check(Reading("git", git="index" if writes_index else "contents"), folder)
         except SetTrap as doubt:
             return Trap(doubt)
         except NotProved:

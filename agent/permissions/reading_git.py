@@ -165,8 +165,8 @@ def _reading(words: list[str]) -> Reading:
     split = split_arguments(rest, options)
     _check_formats(split)
     operands = _operands(name, split)
-    kind: Literal["names", "contents"] = "contents" if _shows_contents(name, split) else "names"
-    return Reading("git", git=kind, revisions=operands)
+    kind: Literal["names", "contents", "index"] = "contents" if _shows_contents(name, split) else "names"
+    return Reading("git", git="index" if name == "diff" else kind, revisions=operands)
 
 
 def _operands(name: str, split: SplitArguments) -> tuple[str, ...]:

@@ -27,7 +27,8 @@ class Reading:
     visible    whether it passes hidden files there over
     names      globs of the names that it reads there; () for all
     left_out   globs of the names that it does not
-    git        what of a repository: names and history, or contents, for which drivers may run
+    git        what of a repository: names and history, or contents, for which drivers may run, or the index
+               too, which may be written, and then a hook runs
     revisions  operands of git, which are paths where such a path exists
     below      a folder from which all of this is meant
     version    it only tells its version, if it is no script that chooses which program is run
@@ -41,7 +42,7 @@ class Reading:
     visible: bool = False
     names: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
-    git: Literal["", "names", "contents"] = ""
+    git: Literal["", "names", "contents", "index"] = ""
     revisions: tuple[str, ...] = ()
     below: str = ""
     version: bool = False

@@ -63,7 +63,7 @@ class ProjectSurroundings:
 
     def git_aliases(self, folder: str) -> Mapping[str, Sequence[str]]:
         """See program_names.ProgramFiles."""
-        return GitSettings(self.environ, self.folder, contents=False).aliases(folder)
+        return GitSettings(self.environ, self.folder, "names").aliases(folder)
 
     def _is_installed(self, path: str) -> bool:
         """Whether a program lies where the shell looks for programs, and not in the project."""
@@ -85,7 +85,7 @@ class ProjectSurroundings:
             for path in _matches(word, folder):
                 self._check_tree(_canonical(path), reading)
         if reading.git:
-            GitSettings(self.environ, self.folder, reading.git == "contents").check(folder)
+            GitSettings(self.environ, self.folder, reading.git).check(folder)
 
     def folder_below(self, folder: str, path: str) -> str:
         """Where `cd` leads. Raises NotProved outside the project, and where a link is on the way."""

@@ -10,7 +10,7 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -173,6 +173,24 @@ class MarkdownStream:
         self._size = 0
 
 
+class _TailDrawing:
+    """The drawing of the unfinished text, made anew when something changed."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] | None = None
+        self._size = (0, 0)  # of the screen then
+
+    def forget(self) -> None:
+        self._lines = None
+
+    def lines(
+        self, stream: MarkdownStream, room: int, ctx: RenderContext, size: tuple[int, int]
+    ) -> list[str]:
+        if self._lines is None or len(self._lines) > room or self._size != size:
+            self._lines, self._size = draw_unfinished(stream, room, ctx), size
+        return self._lines
+
+
 class TranscriptView:
     """The screen above the input: takes events, prints what is finished, shows what is going on.
 
@@ -195,8 +213,7 @@ class TranscriptView:
         self.turn_ended = False  # whether a TurnFinished came since `begin`
         self._echo_turns = True  # a turn that a command began is echoed by its TurnStarted
         self._after_notice = False
-        self._drawn_tail: list[str] | None = None
-        self._drawn_on = (0, 0)  # the size of the screen then
+        self._tail = _TailDrawing()
 
     def begin(self, text: str, echo_turns: bool) -> None:
         """A prompt or a command begins, in the running event loop; `text` is its echo."""
@@ -213,7 +230,7 @@ class TranscriptView:
         self._print_looks()
         self.live_view.stop()
         self._stream.end()
-        self._drawn_tail = None
+        self._tail.forget()
         self._terminal.invalidate()
 
     def notice(self, text: str, level: events.Level = "info") -> None:
@@ -239,7 +256,7 @@ class TranscriptView:
         deltas, self._deltas = self._deltas, []
         for kind, pieces in groupby(deltas, type):
             event = kind("".join(piece.text for piece in pieces))
-            self._drawn_tail = None
+            self._tail.forget()
             if isinstance(event, events.TextDelta):
                 self._end_thought()
                 self._print_chunks(self._stream.feed(event.text))
@@ -251,15 +268,11 @@ class TranscriptView:
 
     def print_in_full(self) -> int:
         """Print the turn's results in full that were shortened, each once; returns how many there were."""
-        ctx = replace(self._terminal.render_context(), full=False)
-        results, printed = list(self._results), 0
+        texts = [*_more_in_full(self._results, self._terminal.render_context())]
         self._results.clear()
-        for event in results:
-            in_full = render_call(event, replace(ctx, full=True))
-            if is_look(event) or strip_sequences(in_full) != strip_sequences(render_call(event, ctx)):
-                self._print(in_full)
-                printed += 1
-        return printed
+        for text in texts:
+            self._print(text)
+        return len(texts)
 
     def live_lines(self, rows: int) -> list[str]:
         """The live part, in at most `rows` lines: the unfinished text, and what runs."""
@@ -267,18 +280,14 @@ class TranscriptView:
         foot = draw_live_view(self.live_view, ctx, rows, time.monotonic())
         if self._looks:
             foot = [render_looks(self._looks, ctx), "", *foot][-rows:]
-        room = rows - len(foot) - 1
-        size = self._terminal.size()
-        if self._drawn_tail is None or len(self._drawn_tail) > room or self._drawn_on != size:
-            self._drawn_tail, self._drawn_on = draw_unfinished(self._stream, room, ctx), size
-        gap = [""] if self._drawn_tail and foot else []
-        return [*self._drawn_tail, *gap, *foot]
+        tail = self._tail.lines(self._stream, rows - len(foot) - 1, ctx, self._terminal.size())
+        return [*tail, *([""] if tail and foot else []), *foot]
 
     def _show(self, event: events.Event) -> None:
         if isinstance(event, _ENDS_TEXT):
             self._end_thought()
             self._print_chunks(self._stream.end())
-        self._drawn_tail = None
+        self._tail.forget()
         self.live_view.take(event, time.monotonic())
         match event:
             case events.ToolCallFinished() if not self._terminal.render_context().full:
@@ -332,6 +341,15 @@ class TranscriptView:
         gap = "" if joined or (is_notice and self._after_notice) else "\n"
         self._after_notice = is_notice
         self._terminal.print_above(gap + text)
+
+
+def _more_in_full(results: Iterable[events.ToolCallFinished], ctx: RenderContext) -> Iterator[str]:
+    """What each result is in full, where that is more than was shown of it."""
+    short, full = replace(ctx, full=False), replace(ctx, full=True)
+    for event in results:
+        in_full = render_call(event, full)
+        if is_look(event) or strip_sequences(in_full) != strip_sequences(render_call(event, short)):
+            yield in_full
 
 
 def draw_chunks(chunks: list[MarkdownChunk], ctx: RenderContext) -> Iterator[tuple[str, bool]]:

@@ -125,7 +125,9 @@ def test_the_hook_that_a_look_can_run_keeps_it_from_running_unasked(
     fired = project.place / "fired"
     for line in looks:
         assert not project.runs(line) and not project.runs(line, *rules), line
-    for line in ("git log", "git branch", "git describe --always", "git ls-files", "git grep x"):
+    free = ("git status", "git log", "git branch", "git describe --always", "git ls-files", "git grep x")
+    for line in free:
+        assert project.runs(line), line
         subprocess.run(line.split(), cwd=project.root, env=filter_environment(project.environ), check=False)
         assert not fired.exists(), line
     subprocess.run(["git", "diff"], cwd=project.root, env=filter_environment(project.environ), check=True)
@@ -149,7 +151,7 @@ def test_hooks_pagers_aliases_and_large_file_filters_need_no_question(project: R
     hooks.mkdir(exist_ok=True)
     for place in (hooks, project.root / ".husky"):
         place.mkdir(exist_ok=True)
-        for name in ("post-index-change", "post-checkout", "pre-commit", "fsmonitor-watchman"):
+        for name in ("post-merge", "post-checkout", "pre-commit", "fsmonitor-watchman"):
             (place / name).symlink_to(project.root / "evil")
     for line in LOOKS:
         assert project.runs(line), line

@@ -52,7 +52,8 @@ def answer(project: ReadingProject, line: str, folder: str = "") -> str:
 @pytest.mark.parametrize(
     "line",
     ["./linked x", "./copied", "timeout 5 ./linked", "$PWD/linked", "bash -c './copied x'",
-     "cd src; ../linked", "cd src && ./through", "PATH=.:$PATH; ./copied", "./g push", "./g p", "git p", "git -C src p",
+     "cd src; ../linked", "cd src && ./through", "PATH=.:$PATH; ./copied", "./g push",
+     "./g p", "git p", "git -C src p",
      "git --no-pager p x", "git sp", "git q", "git up", "git far away", "git P", "cd src && git p",
      "git -C ../other there", "git tool x", "./linked || ls"],
 )  # fmt: skip
