@@ -11,6 +11,7 @@ import io
 import json
 import os
 import pkgutil
+import re
 import sys
 import time
 import uuid
@@ -22,17 +23,18 @@ from agent import events
 from agent.app.options import OUTPUT_FORMATS
 from agent.errors import BudgetExceeded
 from agent.ports import Status
+from tools.truncate import INVISIBLE
 from transcripts.facts import Reply
 from transcripts.messages import TextBlock, ToolResultBlock, ToolUseBlock, Usage, block_to_json
 
 from .render import retrying_message
-from .terminal_text import escape_prose, escape_strict, one_line, write_fully
+from .terminal_text import escape_prose, escape_strict, one_line, title_line, write_fully
 
 BROKEN_PIPE_CODE = 141  # 128 + SIGPIPE
 _SUBTYPES: Mapping[str, str] = {"done": "success", "max_turns": "error_max_turns"}
 # Line separators of Unicode are legal within JSON, but many readers would break the line there; DEL and the
-# C1 controls (NEL among them) are legal too, and terminals obey them.
-_ESCAPED_IN_JSON = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
+# C1 controls (NEL among them) are legal too, and terminals obey them, as they do what reorders or hides.
+_ESCAPED_IN_JSON = re.compile(f"[\x7f-\x9f\u2028\u2029{INVISIBLE}]")
 
 
 class PipeWriter:
@@ -203,7 +205,7 @@ class TextFormat(OutputFormat):
     def show(self, event: events.Event) -> None:
         match event:
             case events.ToolCallFinished(_, _, name, title, result):
-                told = f"● {one_line(name)}  {one_line(title)}"
+                told = f"● {one_line(name)}  {title_line(title)}"
                 self.run.err.line(told + ("  (failed)" if result.error else ""))
             case events.TurnFinished() if answer := self.run.answer:
                 self.run.out.line(escape_prose(answer) if self.run.out.at_terminal else answer)
@@ -279,7 +281,11 @@ def stderr_line(event: events.Event) -> str:
 def json_line(value: Any) -> str:
     """JSON on one line for every reader: no raw line separators of any kind, nothing a terminal obeys."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    return text.translate(_ESCAPED_IN_JSON)
+    return _ESCAPED_IN_JSON.sub(_escaped_in_json, text)
+
+
+def _escaped_in_json(found: re.Match[str]) -> str:
+    return json.dumps(found[0])[1:-1] if found[0] != "\x7f" else "\\u007f"
 
 
 def usage_fields(usage: Usage) -> dict[str, int]:

@@ -28,7 +28,7 @@ from .render import (
     retrying_message,
 )
 from .terminal import exit_on_signals, signal_handlers
-from .terminal_text import RenderContext, Theme, at_terminal, escape_prose, one_line
+from .terminal_text import RenderContext, Theme, at_terminal, escape_prose, one_line, title_line
 
 LINE_PROMPT = "> "
 REASON_HINT = "No, and tell why; n REASON on one line tells it at once"
@@ -147,7 +147,7 @@ def plain_text(event: events.Event, ctx: RenderContext) -> str:
     """What is printed for an event; "" for most."""
     match event:
         case events.ToolCallStarted(_, _, name, title):
-            return f"{one_line(name)}: {one_line(title)}"
+            return f"{one_line(name)}: {title_line(title)}"
         case events.ToolCallFinished():
             return "\n".join(render_call(event, ctx).split("\n")[1:])
         case events.Notice():

@@ -31,6 +31,7 @@ _TAG_FLAGS = re.compile(
 _EMOJI_SELECTOR = "\ufe0f"  # may make the character before it one cell wider
 _SGR_CODES = re.compile(r"(\x1b\[[0-9;]*m)")
 
+MAX_TITLE_CHARS = 2_000  # of the title of a call where lines are not cut to a screen; some are megabytes
 MIN_ROW_CHARS = 1_000  # that are looked at for one row of a wrapped line, however few cells it has
 # Role -> (attributes that stay without colour, colours), as SGR numbers. Only the terminal's sixteen colours
 # are used, so that its own palette decides how they look on a light or a dark background.
@@ -96,6 +97,11 @@ def escape_prose(text: str) -> str:
 def one_line(text: str) -> str:
     """`escape_strict` on one line: newlines are shown as `⏎`, tabs as a space."""
     return escape_strict(text.strip().replace("\r\n", "\n")).replace("\n", " ⏎ ").replace("\t", " ")
+
+
+def title_line(text: str) -> str:
+    """`one_line` of a title, cut where it is longer than any that people read."""
+    return clip(one_line(text[: 2 * MAX_TITLE_CHARS]), MAX_TITLE_CHARS)
 
 
 def escape_output(text: str) -> str:

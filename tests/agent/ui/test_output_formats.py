@@ -66,6 +66,7 @@ def test_text_puts_only_the_final_answer_on_stdout():
 
 
 EVIL = "\x1b]52;c;ZXZpbA==\x07\x9b31m\u202e"
+HIDDEN = EVIL + "\x7f\U000e0041\u2066\u200b\ufeff"
 
 
 def test_nothing_that_a_terminal_obeys_is_told_on_stderr():
@@ -86,10 +87,15 @@ def test_nothing_that_a_terminal_obeys_is_told_on_stderr():
 @pytest.mark.parametrize("form", ["json", "stream-json"])
 def test_json_holds_no_raw_control_characters(form):
     run = Run(form).show(
-        events.ReplyFinished(Reply(3, 0.0, (TextBlock(EVIL),))), events.TurnFinished("done", 1)
+        events.ReplyFinished(Reply(3, 0.0, (TextBlock(HIDDEN),))), events.TurnFinished("done", 1)
     )
-    assert not any(0x7F <= ord(char) < 0xA0 or char < " " for char in run.out.getvalue().replace("\n", ""))
-    assert run.objects()[-1]["result"] == EVIL
+    assert run.out.getvalue().replace("\n", "").isprintable()
+    assert run.objects()[-1]["result"] == HIDDEN
+
+
+def test_the_title_of_a_call_is_cut_where_nobody_reads_on():
+    done = events.ToolCallFinished(3, 0, "bash", "x" * 3_000_000, Result(4, 0.0, 3, 0, ()), 0.1)
+    assert Run("text").show(done).err.getvalue() == f"● bash  {'x' * 1_999}…\n"
 
 
 class TerminalInMemory(io.StringIO):
