@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeGuard
 
 from transcripts.messages import Block, TextBlock, Usage
 from transcripts.view import Message
@@ -18,6 +18,7 @@ from .errors import Feature
 from .events import Event
 
 MIN_OUTPUT_TOKENS = 1024  # asked for, however small the window
+BELIEVED_LIMITS_TOKENS = (256, 100_000_000)  # what a server may say of a window or an output
 MAX_OUTPUT_SHARE = 0.25  # of the window: a reply has to fit beside its prompt
 
 
@@ -55,6 +56,11 @@ class RequestSettings:
             eager=self.eager and "eager tool input" not in features,
             rejected=self.rejected | set(features),
         )
+
+
+def is_believable(tokens: Any) -> TypeGuard[int]:
+    """Whether what a server says of the window or the longest output of a model makes sense."""
+    return isinstance(tokens, int) and BELIEVED_LIMITS_TOKENS[0] <= tokens <= BELIEVED_LIMITS_TOKENS[1]
 
 
 def output_room(window: int) -> int:

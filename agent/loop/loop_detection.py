@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from transcripts.entries import Exchange
 from transcripts.fold import Folded
 from transcripts.messages import Block, TextBlock, ToolUseBlock
 
 TIMES = 3
+MAX_COUNTED_TIMES = 20  # a reply may repeat a call two thousand times, and each one is looked at
 NOTE = (
     "[the same call had the same result {times} times in a row; it will not change by itself: do something "
     "else, or say what is in the way]"
@@ -18,12 +20,13 @@ NOTE = (
 def with_repeat_note(folded: Folded, use: ToolUseBlock, content: tuple[Block, ...]) -> tuple[Block, ...]:
     """What a call came to; with a note where the calls before it were the same and ended so."""
     times = 1
-    for before, outcome in _latest(folded):
+    for before, outcome in islice(_latest(folded), MAX_COUNTED_TIMES):
         same = (before.name, before.input, _bare(outcome)) == (use.name, use.input, content)
         if not same:
             break
         times += 1
-    return content if times < TIMES else (*content, TextBlock(NOTE.format(times=times)))
+    told = times if times <= MAX_COUNTED_TIMES else f"more than {MAX_COUNTED_TIMES}"
+    return content if times < TIMES else (*content, TextBlock(NOTE.format(times=told)))
 
 
 def _latest(folded: Folded) -> Iterator[tuple[ToolUseBlock, tuple[Block, ...]]]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.errors import RequestRejected
-from transcripts.messages import INVALID_JSON
+from agent.errors import RequestRejected, TransientError
+from agent.model.retry import UNREADABLE_TRIES
+from transcripts.messages import INVALID_JSON, replace_surrogates
 
 from .error_mapping import unreadable
 
@@ -54,8 +56,12 @@ async def refuse_failures(faults: type[Exception], response: Any) -> None:
     """Raise AnswerRefused for an answer that is no success: a hook on each answer of the HTTP client.
 
     Redirects are among them: they would take the key, other secret headers and the prompt along. `faults`
-    are the exceptions of that client.
+    are the exceptions of that client. Raises TransientError for an answer that is packed more than once:
+    some kilobytes of it could keep the unpacking busy for hours, and no signal would be heard meanwhile.
     """
+    if "," in response.headers.get("content-encoding", ""):
+        told = "the answer is packed more than once, which nobody asked for"
+        raise TransientError(told, tries=UNREADABLE_TRIES)
     if not response.is_success:
         raise AnswerRefused(response.status_code, await beginning(response, faults), response.headers)
 
@@ -192,7 +198,10 @@ def parsed_input(text: str, initial: Any = None) -> Mapping[str, Any]:
 
 
 def check_shape(value: Any) -> None:
-    """Raise ValueError for a JSON value with too many parts, or nested too deeply for all who handle it."""
+    """Raise ValueError for a JSON value with too many parts, or nested too deeply for all who handle it.
+
+    Also for NaN and infinite numbers, which Python reads, and which no request can hold.
+    """
     level, seen = [value], 0
     for _ in range(MAX_INPUT_DEPTH):
         inner = [each for each in level if isinstance(each, dict | list)]
@@ -202,7 +211,21 @@ def check_shape(value: Any) -> None:
             return
         if seen > MAX_INPUT_VALUES:
             raise ValueError(f"it has more than {MAX_INPUT_VALUES:,} values")
+        if any(isinstance(part, float) and not math.isfinite(part) for part in level):
+            raise ValueError("it has a number that JSON cannot hold")
     raise ValueError(f"it is nested more than {MAX_INPUT_DEPTH} deep")
+
+
+def reply_label(value: Any) -> str:
+    """What a reply says of itself (its model, why it stopped), cut to a length that makes sense."""
+    return replace_surrogates(str(value)[:MAX_REPLY_LABEL_CHARS])
+
+
+def no_cookies() -> Any:
+    """A jar for the HTTP client that keeps nothing: each answer could make all later requests larger."""
+    from http.cookiejar import CookieJar, DefaultCookiePolicy  # 100 ms, which that client takes anyway
+
+    return CookieJar(DefaultCookiePolicy(allowed_domains=()))
 
 
 def too_large(what: str) -> RequestRejected:

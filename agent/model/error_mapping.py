@@ -28,6 +28,7 @@ from agent.errors import (
 from agent.model.retry import UNREADABLE_TRIES, retry_after
 from tools.truncate import printable
 from transcripts.masking import mask
+from transcripts.messages import replace_surrogates
 
 from .size_errors import find_size_error, is_rate_limit
 
@@ -108,7 +109,7 @@ def map_error(
         return PromptTooLong(text)
     if status in (400, 422) or kind == "invalid_request_error":
         return _invalid(text, message or body, names)
-    if kind in _TRANSIENT_TYPES or status in _TRANSIENT_STATUSES or status >= 500:
+    if kind in _TRANSIENT_TYPES or status in _TRANSIENT_STATUSES or 500 <= status < 600:
         return transient
     return RequestRejected(text)
 
@@ -130,9 +131,12 @@ def _invalid(text: str, message: str, names: ServerNames) -> ModelError:
 def read_error(body: str) -> tuple[str, str, str]:
     """Type, message and code of an error answer, each "" where it has none that is known."""
     try:
-        raw: Any = json.loads(body)
+        return _words_of(json.loads(body))
     except (ValueError, RecursionError):
         return "", "", ""
+
+
+def _words_of(raw: Any) -> tuple[str, str, str]:
     raw = raw[0] if isinstance(raw, list) and raw else raw  # Gemini answers with a list
     if not isinstance(raw, dict):
         return "", "", ""
@@ -186,8 +190,8 @@ def quote(text: str, max_chars: int = MAX_ANSWER_QUOTE_CHARS) -> str:
 
 
 def _one_line(text: str, max_chars: int) -> str:
-    """The beginning of a text without what terminals obey or hide."""
-    return " ".join(printable(text[: 10 * max_chars]).split())[:max_chars]
+    """The beginning of a text without what terminals obey or hide, or no file can hold."""
+    return " ".join(printable(replace_surrogates(text[: 10 * max_chars])).split())[:max_chars]
 
 
 def summarize_error(error: BaseException) -> str:
@@ -205,7 +209,7 @@ def map_connection_error(place: str, host: str, error: BaseException) -> ModelEr
             " (SSL_CERT_FILE may name another authority)"
         )
     why = summarize_error(causes[-1])
-    if type(causes[-1]).__name__ == "RemoteProtocolError" and not _HUNG_UP.search(why):
+    if _breaks_protocol(causes[-1]):
         return TransientError(f"{place} does not speak HTTP: {why}", tries=UNREADABLE_TRIES)
     if any(type(cause).__name__ == "ProxyError" for cause in causes):
         if "407" in why:
@@ -216,6 +220,11 @@ def map_connection_error(place: str, host: str, error: BaseException) -> ModelEr
         return TransientError(f"no connection to {place}: nothing listens there", tries=tries)
     said = _first_words(causes[1:] or causes) or why  # the client's own words are always the same
     return TransientError(f"no connection to {place}: {said}", tries=tries)
+
+
+def _breaks_protocol(error: BaseException) -> bool:
+    """Whether an error of the HTTP client means that what came is no HTTP, and not only too short."""
+    return type(error).__name__ == "RemoteProtocolError" and not _HUNG_UP.search(summarize_error(error))
 
 
 def _first_words(errors: Iterable[BaseException]) -> str:
@@ -242,7 +251,8 @@ def map_transport_error(error: Exception, http: Any, place: str, stall: float | 
         case http.DecodingError():
             return unreadable(error, "")
         case http.HTTPError() | http.StreamError() | OSError():
-            return TransientError(f"the connection broke: {summarize_error(error)}")
+            tries = UNREADABLE_TRIES if _breaks_protocol(error) else None
+            return TransientError(f"the connection broke: {summarize_error(error)}", tries=tries)
     return unreadable(error, "")
 
 

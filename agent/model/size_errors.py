@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from agent.errors import OutputTooLong, PromptTooLong
-from agent.model_port import MIN_OUTPUT_TOKENS
+from agent.model_port import MIN_OUTPUT_TOKENS, is_believable
 
 OUTPUT_MARGIN_TOKENS = (
     64  # left free when the rest of a window is asked for: servers count chat templates late
@@ -104,23 +104,28 @@ def find_size_error(line: str, words: str, body: str) -> OutputTooLong | PromptT
     `line` is the text for people, `words` what the server said with type and code, `body` the whole answer,
     in which some give the numbers as fields.
     """
-    if cap := _OUTPUT_CAP.search(words):
-        return OutputTooLong(line, _tokens(cap["most"] or cap["most_completion"]))
+    if (cap := _OUTPUT_CAP.search(words)) and is_believable(most := _tokens(cap[1] or cap[2])):
+        return OutputTooLong(line, most)
     if found := _EXCEEDED_LIMIT.search(words) or _first(_OUTPUT_BESIDE_PROMPT, words):
         window, prompt = _tokens(found["window"]), _tokens(found["prompt"])
         left = window - prompt - OUTPUT_MARGIN_TOKENS
         if left >= MIN_OUTPUT_TOKENS:
             return OutputTooLong(line, left, window)
-        return PromptTooLong(line, prompt, window)
+        return PromptTooLong(line, prompt, _believed(window))
     if _OVERFLOW.search(words):
         size, limit = _first(_SIZES, words) or _first(_SIZES, body), _first(_LIMITS, words)
         limit = limit or _first(_LIMITS, body)
-        return PromptTooLong(line, _tokens(size[1]) if size else None, _tokens(limit[1]) if limit else None)
+        told = _tokens(limit[1]) if limit else None
+        return PromptTooLong(line, _tokens(size[1]) if size else None, _believed(told))
     return None
 
 
 def _first(patterns: tuple[re.Pattern[str], ...], text: str) -> re.Match[str] | None:
     return next((found for pattern in patterns if (found := pattern.search(text))), None)
+
+
+def _believed(tokens: int | None) -> int | None:
+    return tokens if is_believable(tokens) else None
 
 
 def _tokens(digits: str) -> int:

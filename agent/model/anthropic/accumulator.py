@@ -18,10 +18,10 @@ from agent.model.answer_reader import (
     MAX_BLOCKS,
     MAX_CALL_NAME_CHARS,
     MAX_REPLY_CHARS,
-    MAX_REPLY_LABEL_CHARS,
     MAX_USAGE_TOKENS,
     check_shape,
     parsed_input,
+    reply_label,
     too_large,
 )
 from agent.model_port import IncomingReply, PendingBlock
@@ -65,7 +65,7 @@ class MessageAccumulator:
         """
         match event["type"]:
             case "message_start":
-                self.reply.model = str(event["message"].get("model") or "unknown")[:MAX_REPLY_LABEL_CHARS]
+                self.reply.model = reply_label(event["message"].get("model") or "unknown")
                 self._count(event["message"].get("usage"))
             case "content_block_start":
                 return self._start_block(int(event["index"]), event["content_block"])
@@ -77,7 +77,7 @@ class MessageAccumulator:
                 del self.reply.pending[index]
             case "message_delta":
                 stop = event["delta"].get("stop_reason")
-                self.reply.stop = str(stop)[:MAX_REPLY_LABEL_CHARS] if stop else self.reply.stop
+                self.reply.stop = reply_label(stop) if stop else self.reply.stop
                 self._count(event.get("usage"))
             case "message_stop":
                 self.reply.complete = self.reply.stop is not None and not self._open
@@ -154,6 +154,7 @@ def message_events(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _finished(block: _OpenBlock, marks_unsigned: bool) -> Block:
     raw, text = block.raw, "".join(block.pieces)
+    raw.pop(UNSIGNED, None)  # a mark of our own, which no server sets
     match raw["type"]:
         case "text":
             raw["text"] = text

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from agent.model_port import ModelCatalog, ModelFacts
+from agent.model_port import ModelCatalog, ModelFacts, is_believable
 
 
 def _claude(id: str, window: int = 1_000_000, max_output: int = 128_000, binds: bool = True) -> ModelFacts:
@@ -58,12 +58,15 @@ def facts_from_catalog(model: str, official: bool) -> ModelFacts:
 
 
 def facts_from_endpoint(model: str, answer: Mapping[str, Any], official: bool) -> ModelFacts:
-    """The catalog's facts, corrected by what the models endpoint answered. What it is silent on stays."""
+    """The catalog's facts, corrected by what the models endpoint answered.
+
+    What it is silent on stays, and so does what it tells beyond reason.
+    """
     facts = facts_from_catalog(model, official)
     window, max_output = answer.get("max_input_tokens"), answer.get("max_tokens")
-    if isinstance(window, int) and window > 0:
+    if is_believable(window):
         facts = replace(facts, window=window, known=True)
-    if isinstance(max_output, int) and max_output > 0:
+    if is_believable(max_output):
         facts = replace(facts, max_output=max_output)
     capabilities = answer.get("capabilities")
     if not isinstance(capabilities, Mapping):

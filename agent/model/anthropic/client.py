@@ -26,6 +26,7 @@ from agent.model.answer_reader import (
     EventStream,
     beginning,
     drain,
+    no_cookies,
     parse_event,
     refuse_failures,
     whole_json,
@@ -116,7 +117,11 @@ class AnthropicModel:
                 timeout=timeout,
                 default_headers=dict(self.headers) or None,
                 http_client=anthropic.DefaultAsyncHttpxClient(
-                    timeout=timeout, follow_redirects=False, event_hooks=hooks, verify=_tls_context()
+                    timeout=timeout,
+                    follow_redirects=False,
+                    event_hooks=hooks,
+                    verify=_tls_context(),
+                    cookies=no_cookies(),
                 ),
                 **credentials,
             )
@@ -234,6 +239,8 @@ def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:
     match error:
         case sdk.APIConnectionError() if isinstance(refused := error.__cause__, AnswerRefused):
             return map_error(refused.status, refused.body, refused.headers, time.time(), NAMES)
+        case sdk.APIConnectionError() if isinstance(refused := error.__cause__, ModelError):
+            return refused
         case sdk.APIStatusError():
             return map_error(error.status_code, _body_of(error), error.response.headers, time.time(), NAMES)
         case sdk.APITimeoutError() | sdk.APIConnectionError() if isinstance(

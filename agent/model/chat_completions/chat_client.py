@@ -26,6 +26,7 @@ from agent.model.answer_reader import (
     AnswerRefused,
     EventStream,
     drain,
+    no_cookies,
     parse_event,
     refuse_failures,
     whole_json,
@@ -104,6 +105,7 @@ class ChatCompletionsModel:
             timeout=httpx2.Timeout(self.stall, connect=CONNECT_TIMEOUT_S),
             follow_redirects=False,
             event_hooks={"response": [partial(refuse_failures, httpx2.HTTPError)]},
+            cookies=no_cookies(),
         )
 
     async def close(self) -> None:

@@ -16,10 +16,10 @@ from agent.model.answer_reader import (
     MAX_BLOCKS,
     MAX_CALL_NAME_CHARS,
     MAX_REPLY_CHARS,
-    MAX_REPLY_LABEL_CHARS,
     MAX_USAGE_TOKENS,
     check_shape,
     parsed_input,
+    reply_label,
     too_large,
 )
 from agent.model_port import IncomingReply, PendingBlock
@@ -62,15 +62,15 @@ class ChunkReader:
         Raises KeyError, TypeError, ValueError or AttributeError where it makes no sense, RequestRejected for
         a reply that is too large.
         """
-        self.reply.model = str(chunk.get("model") or self.reply.model or "unknown")[:MAX_REPLY_LABEL_CHARS]
-        self.reply.request_id = str(chunk.get("id") or self.reply.request_id)[:MAX_REPLY_LABEL_CHARS]
+        self.reply.model = reply_label(chunk.get("model") or self.reply.model or "unknown")
+        self.reply.request_id = reply_label(chunk.get("id") or self.reply.request_id)
         self._count(chunk.get("usage"))
         for choice in (chunk.get("choices") or ())[:1]:
             self._count(choice.get("usage"))
             yield from self._take(choice.get("delta") or choice.get("message") or {})
             if reason := choice.get("finish_reason"):
                 self._finish()
-                said = str(reason)[:MAX_REPLY_LABEL_CHARS]
+                said = reply_label(reason)
                 self.reply.stop = _STOPS.get(said, said)
 
     def end(self) -> None:

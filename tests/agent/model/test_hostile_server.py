@@ -1,0 +1,229 @@
+"""Whatever a server answers: memory and time are bounded, no terminal obeys it, the session goes on."""
+
+import asyncio
+import json
+import re
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.errors import ModelError
+from agent.events import Retrying, TurnFinished
+from agent.model.anthropic.catalog import facts_from_catalog, facts_from_endpoint
+from agent.model.anthropic.client import AnthropicModel
+from agent.model.chat_completions.chat_client import ChatCompletionsModel
+from agent.model.selection import ModelSelection
+from agent.model_port import IncomingReply, ModelFacts, ModelRequest, RequestSettings
+from agent.ports import Allow, PermissionQuestion
+from agent.ui.approval import question_body, question_head, question_target
+from agent.ui.output_formats import json_line, stderr_line
+from agent.ui.plain_repl import plain_text
+from agent.ui.render import render_event
+from agent.ui.terminal_text import RenderContext, Theme
+from tests.agent.loop.world import World, world
+from tests.strict_api.reply import Reply as Answer
+from tests.strict_api.reply import says
+from transcripts.codec import decode_line, encode_fact
+from transcripts.facts import Reply
+from transcripts.messages import block_to_json
+
+from .hostile_answers import headed, text, whole
+from .hostile_cases import CHAT, HOSTILE, Hostile
+from .raw_server import HEAD, raw
+
+MAX_GROWTH_MB = 100.0  # of our memory, and that of the server within it; most cases take none
+MAX_LAG_S = 1.0  # of processor time at once: no signal is heard meanwhile; most cases take a hundredth of it
+UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\U000e0000-\U000e0fff]"
+)
+REPAIRED = re.compile("prompt is too long|Invalid `signature`")  # by the client, at the next request
+CONTEXTS = [RenderContext(columns, Theme(False, False)) for columns in (40, 10_000)]
+
+
+DONE = {
+    AnthropicModel: whole(text("done")),
+    ChatCompletionsModel: HEAD
+    + b'data: {"choices":[{"delta":{"content":"done"},"finish_reason":"stop"}]}\n\n',
+}
+
+
+@dataclass
+class Outcome:
+    """What came of an answer: the turn with it, the next one, and what they took."""
+
+    first: TurnFinished
+    second: TurnFinished
+    lag: float  # seconds of processor time, the longest without a look at the event loop
+    growth: float  # megabytes
+
+
+def memory(field: str) -> float:
+    """VmRSS or VmHWM of this process, in megabytes; 0 where that cannot be known."""
+    if sys.platform != "linux":
+        return 0.0
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(field))
+
+
+async def watch(gaps: list[float]) -> None:
+    """Note how long the event loop was not looked at, until cancelled."""
+    while True:
+        before = time.thread_time()
+        await asyncio.sleep(0.002)
+        gaps.append(time.thread_time() - before)
+
+
+Adapter = type[AnthropicModel] | type[ChatCompletionsModel]
+
+
+def answered(w: World, hostile: AnthropicModel | ChatCompletionsModel) -> Outcome:
+    """One turn with the hostile server's model, and one with the strict server's."""
+
+    async def turns() -> Outcome:
+        gaps = [0.0]
+        strict, w.context.model = w.context.model, hostile
+        await asyncio.to_thread(hostile.connect)
+        watcher = asyncio.ensure_future(watch(gaps))
+        if sys.platform == "linux":
+            Path("/proc/self/clear_refs").write_text("5")  # the peak is measured from here
+        before = memory("VmRSS")
+        first = await w.turn("first words")
+        growth = memory("VmHWM") - before
+        watcher.cancel()
+        await hostile.close()
+        w.context.model = strict
+        second = await w.turn("and now?")
+        await strict.close()  # type: ignore[attr-defined]
+        return Outcome(first, second, max(gaps), growth)
+
+    return asyncio.run(turns())
+
+
+def shown(w: World) -> str:
+    """Everything that the faces print of the events."""
+    told = [stderr_line(event) for event in w.events]
+    for ctx in CONTEXTS:
+        told += [show(event, ctx) for event in w.events for show in (plain_text, render_event)]
+        told += [line for question in w.approver.questions for line in question_lines(question, ctx)]
+    for fact in w.record.facts:
+        if isinstance(fact, Reply):
+            told += map(json_line, ([*map(block_to_json, fact.blocks)], fact.model, fact.stop, fact.partial))
+    return "\n".join(told)
+
+
+def question_lines(question: PermissionQuestion, ctx: RenderContext) -> list[str]:
+    return [question_head(question), *question_target(question, ctx), *question_body(question, ctx)]
+
+
+def check_record(w: World) -> None:
+    """Each fact is a line that can be read again, with what any JSON can hold."""
+    for fact in w.record.facts:
+        line = encode_fact(fact, "s")
+        assert decode_line(line)[0].seq == fact.seq
+        json.loads(line, parse_constant=pytest.fail)
+        if isinstance(fact, Reply):
+            assert not re.search("[\ud800-\udfff]", f"{fact.blocks}{fact.model}{fact.stop}{fact.partial}")
+
+
+def run(case: Hostile, folder: Path, adapter: Adapter = AnthropicModel) -> Outcome:
+    patience = 0.3 if "no content" in case.words else 20.0
+    with (
+        raw(case.answer, DONE[adapter]) as url,
+        world([Answer([says("second")])] * 3, folder, Allow("once")) as w,
+    ):
+        outcome = answered(w, adapter(url, "key", stall=patience, silence=patience))
+        retries: list[Retrying] = w.told(Retrying)
+        told = [*(event.reason for event in retries), outcome.first.error]
+        assert outcome.first.reason == ("failed" if case.ends == "gives up" else "done"), told
+        assert {f"tries {event.tries}" for event in retries} == {case.ends} - {"goes on", "gives up"}
+        assert case.words in " ".join(told)
+        assert all(len(each) < 700 and each.isprintable() for each in told), told
+        assert outcome.second.reason == "done", outcome.second
+        assert [each for each in w.server.refused if not REPAIRED.search(each)] == []
+        assert not UNSAFE.search(shown(w))
+        check_record(w)
+    assert outcome.growth < MAX_GROWTH_MB and outcome.lag < MAX_LAG_S, outcome
+    return outcome
+
+
+@pytest.mark.parametrize("name", [name for name, case in HOSTILE.items() if not case.slow])
+def test_a_hostile_answer_costs_little_and_the_session_goes_on(name: str, tmp_path: Path) -> None:
+    run(HOSTILE[name], tmp_path)
+
+
+@pytest.mark.parametrize("name", CHAT)
+def test_so_does_one_of_chat_completions(name: str, tmp_path: Path) -> None:
+    run(CHAT[name], tmp_path, ChatCompletionsModel)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", [name for name, case in HOSTILE.items() if case.slow])
+def test_so_does_one_that_is_read_for_long(name: str, tmp_path: Path) -> None:
+    run(HOSTILE[name], tmp_path)
+
+
+def test_a_hostile_answer_about_a_model_is_no_fact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.model.selection.DESCRIBE_TIMEOUT_S", 2.0)
+
+    async def ask(case: Hostile) -> ModelFacts:
+        with raw(case.answer) as url:
+            api = AnthropicModel(url, "key")
+            chosen = ModelSelection(api, "m", lambda: 0.0, None)
+            await chosen.choose("m")
+            await api.close()
+            return chosen.facts
+
+    async def ask_all() -> list[ModelFacts]:
+        return await asyncio.gather(
+            *(ask(case) for case in HOSTILE.values() if isinstance(case.answer, bytes))
+        )
+
+    assert set(asyncio.run(ask_all())) == {AnthropicModel("http://x", "key").known_facts("m")}
+
+
+@pytest.mark.parametrize("told", [0, -1, True, 1e999, float("nan"), 10**4000, "many", [], None])
+def test_a_window_or_an_output_beyond_reason_is_no_fact(told: Any) -> None:
+    known = facts_from_catalog("claude-opus-4-6", True)
+    assert facts_from_endpoint(known.id, {"max_input_tokens": told, "max_tokens": told}, True) == known
+
+
+def test_what_a_server_wants_to_be_told_again_is_forgotten() -> None:
+    asked: list[bytes] = []
+    cookies = headed(*(f"set-cookie: c{at}=1; Path=/; Max-Age=9999" for at in range(9)))
+
+    async def twice() -> None:
+        api = AnthropicModel(url, "key", headers={"Cookie": "own=1"})
+        request = ModelRequest(RequestSettings("m", 1), ())
+        for _ in range(2):
+            await api.stream(request, IncomingReply(), lambda event: None)
+        await api.close()
+
+    with raw(whole(text(), head=cookies), asked=asked) as url:
+        asyncio.run(twice())
+    assert len(asked) == 2
+    assert all(re.findall(rb"(?i)cookie: *([^\r]*)", head) == [b"own=1"] for head in asked)
+
+
+def test_no_hostile_answer_to_another_protocol_is_a_whole_chat_completion() -> None:
+    async def ask(case: Hostile) -> tuple[str, bool]:
+        """What the answer failed with, and whether the reply is whole."""
+        with raw(case.answer) as url:
+            api, reply = ChatCompletionsModel(url, "key", silence=1.0), IncomingReply()
+            try:
+                await api.stream(ModelRequest(RequestSettings("m", 1), ()), reply, lambda event: None)
+            except ModelError as error:
+                return str(error), reply.complete
+            finally:
+                await api.close()
+        return "", reply.complete
+
+    async def ask_all() -> list[tuple[str, bool]]:
+        cases = [case for case in HOSTILE.values() if isinstance(case.answer, bytes)]
+        return await asyncio.gather(*map(ask, cases))
+
+    for said, complete in asyncio.run(ask_all()):
+        assert said.isprintable() and not complete
