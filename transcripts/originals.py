@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from .codec import BadLine
-from .facts import Clear, Compacted, Fact, Fold, Result
+from .facts import FACT_TYPES, Clear, Compacted, Fact, Fold, Reply, Result, Started, User
 from .fold import Folded, fold
 from .load import LazyResults, read_record
 from .record_errors import NoSuchSession, StoreError
@@ -126,7 +126,21 @@ class Originals:
             size, path = fact.stored.size, fact.stored.path
             lost = f"[the whole output, {size:,} bytes, is not in {path} any more, or has changed]"
             return self._stored_output(fact) or f"{fact_text(fact)}\n\n{lost}"
-        return fact_text(fact) or NOTHING_SAID
+        if isinstance(fact, Result):
+            return "".join(map(block_text, fact.content)) or NOTHING_SAID  # byte for byte
+        return fact_text(fact) or self._what_it_is(fact)
+
+    def _what_it_is(self, fact: Fact) -> str:
+        """What a fact without words is, for who asks for its text."""
+        if isinstance(fact, User | Reply):
+            return NOTHING_SAID
+        if isinstance(fact, Started):
+            answers = (one for one in self.folded.facts if isinstance(one, Result))
+            result = next((one for one in answers if (one.of, one.block) == (fact.of, fact.block)), None)
+            end = f"its result is r{result.seq}" if result is not None else "it has no result"
+            return f"(r{fact.seq} notes that the call r{fact.of}.{fact.block} began to act; {end})"
+        kind = next((name for name, made in FACT_TYPES.items() if type(fact) is made), "unknown")
+        return f"(r{fact.seq} is a line of kind {kind!r} of the record, in which nothing is said)"
 
     def _stored_output(self, fact: Fact) -> str | None:
         """The whole output of a fact that has one beside the record, if it is still there."""

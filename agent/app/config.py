@@ -216,6 +216,15 @@ SETTING_VARIABLES = {
 }
 
 
+def _switches_compaction_off(environ: Mapping[str, str]) -> str | None:
+    """The variable that switches the automatic compaction off, ours or a common one of other agents."""
+    for name in ("MAKEROOM_AUTO_COMPACT", "CLAUDE_AUTO_COMPACT"):
+        if text := (_value(environ, name) or "").lower():
+            return name if text in SWITCHED_OFF else None
+    disabling = ("DISABLE_COMPACT", "DISABLE_AUTO_COMPACT")
+    return next((n for n in disabling if (_value(environ, n) or "").lower() not in ("", *SWITCHED_OFF)), None)
+
+
 def _with_environment(config: Config, environ: Mapping[str, str]) -> Config:
     for variable, name in SETTING_VARIABLES.items():
         if (text := _value(environ, variable)) is not None:
@@ -226,10 +235,8 @@ def _with_environment(config: Config, environ: Mapping[str, str]) -> Config:
         pairs = (line.partition(":") for line in headers.splitlines())
         read = {name.strip(): value.strip() for name, _, value in pairs if name.strip()}
         config = _with_value(config, "ANTHROPIC_CUSTOM_HEADERS", "custom_headers", read)
-    if (_value(environ, "MAKEROOM_AUTO_COMPACT") or "").lower() in SWITCHED_OFF:
-        config = _with_value(config, "MAKEROOM_AUTO_COMPACT", "compact", {"enabled": False})
-    elif (_value(environ, "DISABLE_COMPACT") or "").lower() not in ("", *SWITCHED_OFF):
-        config = _with_value(config, "DISABLE_COMPACT", "compact", {"enabled": False})
+    if (switch := _switches_compaction_off(environ)) is not None:
+        config = _with_value(config, switch, "compact", {"enabled": False})
     if policy := _value(environ, "MAKEROOM_POLICY"):
         config = _with_value(config, "MAKEROOM_POLICY", "compact", {"policy": policy})
     return config

@@ -75,7 +75,7 @@ class SessionRepository:
         if torn := loaded.torn_size:
             self.tell(f"the last record was cut off ({torn} bytes): kept aside in {loaded.sid}.torn")
         if bad := loaded.damaged:
-            self.tell(f"{len(bad)} damaged records are skipped; the first is line {bad[0].line}")
+            self.tell(damaged_text(len(bad), bad[0].line))
         self._take(store)
         session = Session(store.sid, store, fold(loaded.facts), self.counter, self.now)
         session.deferred = loaded.lazy_results
@@ -204,3 +204,10 @@ def load_deferred(session: Session) -> None:
         where = session.deferred.path
         raise StoreError(f"{where} was changed since it was read ({error}): resume it anew") from error
     session.deferred = LazyResults()
+
+
+def damaged_text(count: int, line: int) -> str:
+    """What a person is told of records that cannot be read, the first of them in `line`."""
+    if count == 1:
+        return f"1 damaged record is skipped: line {line}"
+    return f"{count:,} damaged records are skipped; the first is line {line}"

@@ -125,7 +125,7 @@ def _status_parts(status: Status, queued: int) -> list[tuple[int, str, str]]:
     if status.tokens is None or not status.window:
         context_role = "dim"
     else:
-        context = f"{min(status.tokens / status.window, 9.99):.0%} of {format_count(status.window)}"
+        context = f"{min(100 * status.tokens // status.window, 999)}% of {format_count(status.window)}"
         context += "" if status.state == "NORMAL" else f" {status.state}"
     mode, mode_role = MODE_LABELS.get(status.mode, (one_line(status.mode), "dim"))
     cost = f"${status.cost:.2f}" if status.cost >= 0.005 else f"${status.cost:.4f}"

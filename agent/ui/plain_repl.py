@@ -162,7 +162,7 @@ def plain_text(event: events.Event, ctx: RenderContext) -> str:
             return f"The prompt was: {escape_prose(text)}"
         case events.ContextChart(title, rows):
             used, total = chart_usage(event)
-            headline = f"{escape_prose(title)}: {used:,} of {total:,} tokens ({used / total:.0%})"
+            headline = f"{escape_prose(title)}: {used:,} of {total:,} tokens ({100 * used // total}%)"
             shares = (*rows, (FREE_ROW, total - used))
             return "\n".join([headline, *(f"  {escape_prose(label)}: {share:,}" for label, share in shares)])
         case events.TurnFinished(reason=reason, error=error):

@@ -4,7 +4,19 @@ from pathlib import Path
 import pytest
 
 from transcripts.codec import encode_fact
-from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, Result, Rewound, StoredOutput, User
+from transcripts.facts import (
+    Clear,
+    Compacted,
+    Fact,
+    Fold,
+    Reply,
+    RequestSent,
+    Result,
+    Rewound,
+    Started,
+    StoredOutput,
+    User,
+)
 from transcripts.fold import fold
 from transcripts.load import read_record
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock
@@ -37,6 +49,22 @@ def test_a_fact_a_block_and_a_stretch_can_be_recalled(recall: Originals) -> None
     assert recall.original("r2.1") == 'bash {\n  "command": "grep needle"\n}'
     assert recall.original("r1") == "find the needle\n\n[image, image/png, 3 bytes]"
     assert recall.original("r4-r7") == "[r4 assistant]\nfound the Needle, the NEEDLE\n\n[r7 user]\nthanks"
+
+
+def test_two_blocks_of_a_result_come_back_byte_for_byte(tmp_path: Path) -> None:
+    two = Result(3, 0.0, 2, 1, (TextBlock("a\n"), TextBlock("b")), (1, 1))
+    assert Originals(fold([*FACTS[:2], two]), tmp_path).original("r3") == "a\nb"
+
+
+def test_a_fact_in_which_nothing_is_said_tells_what_it_is(tmp_path: Path) -> None:
+    asked, started = RequestSent(2, 0.0, "turn"), Started(4, 0.0, 3, 1)
+    reply = Reply(3, 0.0, FACTS[1].blocks)
+    facts = [FACTS[0], asked, reply, started]
+    record = Originals(fold(facts), tmp_path)
+    assert record.original("r2") == "(r2 is a line of kind 'asked' of the record, in which nothing is said)"
+    assert record.original("r4") == "(r4 notes that the call r3.1 began to act; it has no result)"
+    record.folded.apply(Result(5, 0.0, 3, 1, (TextBlock("x"),)))
+    assert record.original("r4") == "(r4 notes that the call r3.1 began to act; its result is r5)"
 
 
 def test_what_a_compaction_left_out_can_be_recalled(recall: Originals) -> None:

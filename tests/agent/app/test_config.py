@@ -191,6 +191,10 @@ def test_automatic_compaction_can_be_switched_off(home: Home) -> None:
     assert home.load(DISABLE_COMPACT="1").compact["enabled"] is False
     assert "enabled" not in home.load(DISABLE_COMPACT="0").compact
     assert "enabled" not in home.load(MAKEROOM_AUTO_COMPACT="1").compact
+    assert home.load(CLAUDE_AUTO_COMPACT="false").compact["enabled"] is False
+    assert home.load(DISABLE_AUTO_COMPACT="1").compact["enabled"] is False
+    assert "enabled" not in home.load(DISABLE_AUTO_COMPACT="0", CLAUDE_AUTO_COMPACT="1").compact
+    assert "enabled" not in home.load(MAKEROOM_AUTO_COMPACT="1", CLAUDE_AUTO_COMPACT="0").compact
 
 
 def test_a_grant_is_kept_for_this_project_only(home: Home) -> None:
