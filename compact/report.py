@@ -6,16 +6,36 @@ from typing import Any
 
 from transcripts.facts import Clear, Compacted, Edit, Fold, Reply, Unthink
 from transcripts.fold import Folded
-from transcripts.messages import ToolUseBlock
+from transcripts.messages import TextBlock, ToolUseBlock
 from transcripts.view import Part, PartKind, View
 
 from .cache_breakpoints import first_unedited
-from .clearing import call_label, recall_id
+from .clearing import call_label, recall_id, shown_text
 from .invariants import changed_span, with_dropped_thinking
 from .plan import File, Proposal, Situation, Trigger
 from .prices import Prices, RewriteBill
 
+MIN_TOLD_COST_USD = 0.05  # that a notice mentions
+_DONE_BY_LAYER = {
+    "budget": "large results went to files",
+    "snip": "messages in the middle were left out",
+    "micro": "old tool output became placeholders",
+    "collapse": "old stretches became digests",
+    "summary": "the model summarised older messages",
+    "ledger": "older messages became a record made by code",
+    "reactive": "results were shortened after the server's refusal",
+    "unthink": "earlier thinking was left out",
+}
 NAMED_BLOCKS = 3  # of the largest blocks that a report and a message name
+# What stands instead of folded history, by the beginning of its text.
+_FOLD_LABELS = (
+    ("[folded: this is makeroom's record", "record of the folded messages"),
+    ("[folded: files as they were", "files shown again"),
+    ("[folded: a digest", "digest of folded messages"),
+    ("[folded: the request", "the request being worked on"),
+    ("[snipped", "note on snipped messages"),
+)
+FOLD_START = "[folded: "
 _EDIT_LABELS = {"content": "results", "text": "pasted", "source": "pasted"}  # of a field; else an input
 
 
@@ -81,6 +101,10 @@ def _edit_label(edit: Edit) -> str:
 
 def part_label(part: Part) -> str:
     """What a part of the view is, in a few words: a result by its call, a text by its kind."""
+    if part.kind is PartKind.PLACEHOLDER and isinstance(part.block, TextBlock):
+        return next(
+            (name for start, name in _FOLD_LABELS if part.block.text.startswith(start)), "placeholder"
+        )
     if part.use is not None:
         return call_label(part.use)
     if isinstance(part.block, ToolUseBlock):
@@ -90,9 +114,26 @@ def part_label(part: Part) -> str:
 
 def largest_blocks(view: View, count: int = NAMED_BLOCKS) -> list[str]:
     """The largest blocks of the view, largest first, a line each: what it is, its tokens, its id."""
-    parts = [part for message in view for part in message.parts]
-    parts.sort(key=lambda part: -part.tokens)
-    return [f"{part_label(part)}, {part.tokens:,} tokens ({recall_id(part)})" for part in parts[:count]]
+    parts = largest_parts(view)[:count]
+    return [f"{part_label(part)}, {tokens:,} tokens ({recall_id(part)})" for part, tokens in parts]
+
+
+def largest_parts(view: View) -> list[tuple[Part, int]]:
+    """The parts of the view with their tokens, largest first.
+
+    A fold has one count for all of its blocks, which the view spreads evenly; here it goes by their sizes.
+    """
+    found: list[tuple[Part, int]] = []
+    for message in view:
+        texts = [shown_text(part.block) for part in message.parts]
+        folds = [text.startswith(FOLD_START) for text in texts]
+        tokens = sum(part.tokens for part, fold in zip(message.parts, folds, strict=True) if fold)
+        size = sum(len(text) for text, fold in zip(texts, folds, strict=True) if fold)
+        found.extend(
+            (part, tokens * len(text) // size if fold else part.tokens)
+            for part, text, fold in zip(message.parts, texts, folds, strict=True)
+        )
+    return sorted(found, key=lambda each: -each[1])
 
 
 def largest_blocks_sentence(view: View) -> str:
@@ -107,25 +148,30 @@ def fits(situation: Situation) -> bool:
 
 
 def compaction_notice(proposals: Sequence[Proposal], trigger: str = "") -> str:
-    """One line that tells what proposals made together free and cost; `trigger` overrides theirs."""
+    """One line in plain words: the sizes, what was done, whether the model was asked.
+
+    `trigger` overrides that of the proposals. When it has paid for itself is told by /context.
+    """
     if not proposals:
         return ""
     name = trigger or proposals[0].trigger
     before, after = proposals[0].report["before"], proposals[-1].report["after"]
     share = round(100 * (before - after) / before) if before else 0
-    text = f"[{name} compact] {_thousands(before)} -> {_thousands(after)} tokens (-{share} %)"
-    return f"{text}, {_rewrite_cost(proposals)}; /uncompact undoes it"
+    sizes = f"{_thousands(before)} -> {_thousands(after)}"
+    if _thousands(before) == _thousands(after):
+        sizes = f"{before:,} -> {after:,}"
+    done = ", ".join(dict.fromkeys(_DONE_BY_LAYER.get(each.layer, each.layer) for each in proposals))
+    asked = "" if any(each.layer == "summary" for each in proposals) else ", no model call"
+    cost = _cost_worth_telling(proposals)
+    return f"[{name} compact] {sizes} tokens (-{share} %): {done}{asked}{cost}; /uncompact undoes it"
 
 
-def _rewrite_cost(proposals: Sequence[Proposal]) -> str:
-    dearest = max((each.report for each in proposals), key=lambda report: report["predicted_cost_usd"])
-    if not dearest["rewritten"]:
-        return "nothing cached is rewritten"
-    if dearest["cold"]:
-        return "no rewrite beyond what the cold cache costs anyway"
-    calls = dearest["pays_back_calls"]
-    times = "call" if calls == 1 else "calls"
-    return f"one cache rewrite ~${dearest['predicted_cost_usd']:.2f}, pays back in {calls} {times}"
+def _cost_worth_telling(proposals: Sequence[Proposal]) -> str:
+    """What writing the cache anew costs, "" where that is little or has to be paid anyway."""
+    dearest = max(
+        (each.report["predicted_cost_usd"] for each in proposals if not each.report["cold"]), default=0
+    )
+    return f", the next call costs about ${dearest:.2f} more, once" if dearest >= MIN_TOLD_COST_USD else ""
 
 
 def _thousands(tokens: int) -> str:

@@ -114,7 +114,8 @@ def exemptions(situation: Situation) -> Exemptions:
     ranges: list[tuple[int, int]] = []
     for edit in (edit for made in folded.compactions if made.id in folded.undone for edit in made.edits):
         if isinstance(edit, Clear):
-            clears.add((edit.seq, edit.block, edit.field))
+            if folded.edits.covering(edit.seq) is None:
+                clears.add((edit.seq, edit.block, edit.field))
         elif isinstance(edit, Fold):
             again = folded.edits.covering(edit.first)  # on request, or a wider fold
             if again is None or again.last < edit.last:

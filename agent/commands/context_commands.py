@@ -15,7 +15,7 @@ from agent.session.session import Session
 from compact.clearing import recall_id
 from compact.ledger import pins_of
 from compact.pipeline import dry_run
-from compact.report import compaction_notice, part_label, predicted_and_real_cost
+from compact.report import compaction_notice, largest_parts, part_label, predicted_and_real_cost
 from compact.settings import percent, state_of
 from compact.uncompact import CannotUndo, evicted, plan_undo
 from tools.text_encoding import pluralize
@@ -34,7 +34,7 @@ PART_LABELS = {
     PartKind.THINKING: "thinking",
     PartKind.INPUT: "tool inputs",
     PartKind.RESULT: "tool results",
-    PartKind.PLACEHOLDER: "placeholders",
+    PartKind.PLACEHOLDER: "placeholders and records",
 }
 
 
@@ -51,19 +51,21 @@ figures; `/context all` lists every one."""
     rows += [(PART_LABELS[kind], round(view.tally[kind] * scale)) for kind in PartKind]
     state = state_of(total, compaction.window, compaction.settings).name
     title = f"The context of {context.settings.model}: {state}"
-    controller.emit(ContextChart(title, tuple(rows), compaction.window.size))
+    shown = tuple(row for row in rows if row[1])
+    controller.emit(ContextChart(title, shown, compaction.window.size))
     newest = None if argument == "all" else MAX_NEWEST_COMPACTIONS
     lines = [*_largest_blocks(view, scale), "", *_compactions(session.folded, compaction, newest)]
     return CommandOutput("\n".join(lines))
 
 
 def _largest_blocks(view: View, scale: float) -> list[str]:
-    found = sorted((part for message in view for part in message.parts), key=lambda part: -part.tokens)
-    if not found:
+    largest = largest_parts(view)[:MAX_LARGEST_BLOCKS]
+    if not largest:
         return ["The conversation is empty."]
+    width = max(len(recall_id(part)) for part, _ in largest)
     rows = [
-        f"  {round(part.tokens * scale):>8,}  {recall_id(part)}  {part_label(part)}"
-        for part in found[:MAX_LARGEST_BLOCKS]
+        f"  {round(tokens * scale):>8,}  {recall_id(part):<{width}}  {part_label(part)}"
+        for part, tokens in largest
     ]
     return ["Largest blocks", *rows]
 
@@ -122,7 +124,7 @@ async def compact_now(controller: Controller, argument: str) -> Event | None:
     if not session.folded.entries:
         return Notice("there is nothing to compact yet")
     situation = situation_of(session, context)
-    used = f"{situation.tokens:,} tokens, {percent(situation.tokens, situation.window):.0f} % of the window"
+    used = f"{situation.tokens:,} tokens, {int(percent(situation.tokens, situation.window))} % of the window"
     words = argument.split()
     planned = dry_run(situation, "manual", " ".join(word for word in words if word != DRY_RUN))
     if DRY_RUN not in words:

@@ -7,13 +7,14 @@ conversation as it was. Files that a plan names are on the disk before the recor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent.errors import PromptTooLong
 from agent.events import ContextCompacted, Emit, Notice
 from agent.ports import HookAnswer, HookEvent
+from agent.session.environment_context import newest_plan, newest_todo
 from agent.session.session import Session
 from compact.pipeline import REACTIVE_RUNGS, plan
 from compact.plan import (
@@ -27,6 +28,7 @@ from compact.plan import (
     WorkedOut,
 )
 from compact.report import compaction_notice, largest_blocks_sentence
+from compact.settings import CompactSettings
 from compact.tokens import calibrate, context_tokens
 from transcripts.stored_outputs import store_output
 
@@ -34,6 +36,8 @@ from .context import TurnContext
 from .model_call import call_summarizer, prompt_tokens
 
 MIN_SHARE_TOLD = 0.05  # of the context: an automatic compaction that frees less is not announced
+LAYERS_TOLD = frozenset({"summary", "ledger", "reactive"})  # of which a person wants to know in any case
+MAX_LIVE_CHARS = 120  # of a command line in the record
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +150,24 @@ def situation_of(session: Session, context: TurnContext, worked_out: WorkedOut |
         calibration=calibrate(session.folded.measurements),
         binds=state.binds,
         counter=state.counter,
-        live=state.live(),
+        live=tuple(live_state(session, context)),
         # Facts are numbered anew in each session, and all sessions of a project share the folder.
         outputs=f"{outputs / session.sid}-",
         reported=state.rejected_tokens,
         worked_out=worked_out or WorkedOut(),
     )
+
+
+def live_state(session: Session, context: TurnContext) -> Iterator[str]:
+    """What holds now beside the conversation, a line each: mode, commands, plan, to-do list."""
+    yield f"permission mode: {context.permissions.rules.mode}"
+    jobs = context.tool_context.jobs
+    for job in jobs.running if jobs is not None else ():
+        yield f"background command {job.id} is running: {' '.join(job.line.split())[:MAX_LIVE_CHARS]}"
+    if (plan_found := newest_plan(session.folded)) is not None:
+        yield f"plan (r{plan_found[0]}): {plan_found[1]}"
+    if (todo := newest_todo(session.folded)) is not None:
+        yield f"to-do list (r{todo[0]}): {todo[1]}"
 
 
 def _advance(flow: Flow, reply: SummaryReply | None = None) -> SummaryRequest | CompactionPlan:
@@ -190,7 +206,7 @@ async def _apply(
     if not applied:
         return CompactionOutcome()
     line, final = compaction_notice(applied), applied[-1].report
-    if trigger != "auto" or _worth_telling(final):
+    if trigger != "auto" or _worth_telling(applied, context.compaction.settings):
         emit(ContextCompacted(line, trigger, tuple(ids), final))
     before, after = applied[0].report["before"], final["after"]
     figures = {"before": before, "after": after, "reclaimed": before - after}
@@ -209,10 +225,15 @@ def _store_files(proposal: Proposal, context: TurnContext) -> str:
     return ""
 
 
-def _worth_telling(figures: Mapping[str, Any]) -> bool:
-    """Whether an automatic compaction freed enough for a line; /context lists them all."""
-    before, after = int(figures.get("before", 0)), int(figures.get("after", 0))
-    return before - after >= MIN_SHARE_TOLD * before
+def _worth_telling(applied: Sequence[Proposal], settings: CompactSettings) -> bool:
+    """Whether an automatic compaction deserves a line; /context lists them all.
+
+    classic clears a little before almost every call, which is nobody's news.
+    """
+    if any(each.layer in LAYERS_TOLD for each in applied):
+        return True
+    before, after = applied[0].report["before"], applied[-1].report["after"]
+    return settings.policy != "classic" and before - after >= max(1, MIN_SHARE_TOLD * before)
 
 
 async def compact_reactively(

@@ -29,7 +29,6 @@ class CompactionState:
     rejected_tokens  the size that the server named when it rejected the last request; 0: it named none
     requested_focus  the focus of a compaction that the model asked for; None: it asked for none
     told             the newest reason given for going without an automatic summary, so that it is given once
-    live             state that stands beside the conversation, a line each
     quiet_below      the sizes of the prompt and of its messages below which no layer acts unasked
     """
 
@@ -43,7 +42,6 @@ class CompactionState:
     rejected_tokens: int = 0
     requested_focus: str | None = None
     told: str = ""
-    live: Callable[[], tuple[str, ...]] = tuple
     quiet_below: tuple[int, int] = field(init=False)
 
     def __post_init__(self) -> None:

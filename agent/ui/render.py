@@ -54,7 +54,7 @@ def _event_text(event: events.Event, ctx: RenderContext) -> str:
         case events.Notice():
             return render_notice(event, ctx)
         case events.ContextCompacted():
-            return "\n".join(ctx.wrapped("highlight", escape_prose(event.notice)))
+            return "\n".join(ctx.wrapped("dim", escape_prose(event.notice)))
         case events.CommandOutput(text, form):
             if form == "markdown":
                 return render_markdown(text, ctx)
@@ -261,7 +261,7 @@ def render_context_chart(event: events.ContextChart, ctx: RenderContext) -> str:
     rows = [(one_line(label), tokens) for label, tokens in event.rows]
     used, total = chart_usage(event)
     title = one_line(event.title)
-    figure = f"{format_count(used)} of {format_count(total)} ({used / total:.0%})"
+    figure = f"{format_count(used)} of {format_count(total)} ({100 * used // total}%)"
     fits = cell_width(title) + 2 + len(figure) <= ctx.columns
     headline = [f"{title}  {figure}"] if fits else [title, figure]
     lines = [ctx.clipped("bold", line) for line in headline]

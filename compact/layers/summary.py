@@ -53,7 +53,8 @@ def _plan(situation: Situation) -> Flow:
     due = max(situation.trigger_tokens, settings.min_compact_size)
     if uncleared.tokens < due or situation.tokens < _due_after_clearing(settings, due):
         return CompactionPlan()
-    if situation.vetoed or exemptions(uncleared).ranges:  # a fold would take the exempt stretch with it
+    exempt = exemptions(uncleared)
+    if situation.vetoed or exempt.ranges or exempt.clears:  # a fold would take what is exempt with it
         return CompactionPlan()
     if _thrashing(uncleared.folded, settings):
         named = largest_blocks_sentence(uncleared.view)

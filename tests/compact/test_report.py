@@ -132,22 +132,31 @@ def test_what_was_never_sent_costs_nothing():
     world.call("bash", "x" * 4_000, command="one more")
     report = proposed(world, clear(world, 12)).report
     assert report["rewritten"] == 0 and report["predicted_cost_usd"] == 0
-    assert compaction_notice([proposed(world, clear(world, 12))]).endswith(
-        "nothing cached is rewritten; /uncompact undoes it"
+    assert "more, once" not in compaction_notice([proposed(world, clear(world, 12))])
+
+
+def made(layer, before=167_600, after=999, cost=0.214, cold=False):
+    report = {"before": before, "after": after, "cold": cold, "predicted_cost_usd": cost}
+    return Proposal(layer, "auto", (), report)
+
+
+def test_the_notice_tells_the_sizes_what_was_done_and_whether_the_model_was_asked():
+    assert compaction_notice([made("summary")]) == (
+        "[auto compact] 168k -> 999 tokens (-99 %): the model summarised older messages, "
+        "the next call costs about $0.21 more, once; /uncompact undoes it"
     )
-
-
-def test_the_notice_tells_the_sizes_and_when_it_pays_back():
-    report = {"before": 167_600, "after": 999, "rewritten": 5, "cold": False, "predicted_cost_usd": 0.214}
-    one = Proposal("micro", "auto", (), {**report, "pays_back_calls": 1})
-    text = "[auto compact] 168k -> 999 tokens (-99 %), one cache rewrite ~$0.21, pays back in 1 call"
-    assert compaction_notice([one]) == f"{text}; /uncompact undoes it"
-    nine = Proposal("micro", "auto", (), {**report, "pays_back_calls": 9, "predicted_cost_usd": 0.1})
-    assert "~$0.21, pays back in 1 call;" in compaction_notice([nine, one])
-    assert compaction_notice([nine], "manual").startswith("[manual compact]")
-    cold = Proposal("micro", "auto", (), {**report, "pays_back_calls": 0, "cold": True})
-    assert "no rewrite beyond what the cold cache costs anyway" in compaction_notice([cold])
+    assert compaction_notice([made("micro", cost=0.004)], "manual") == (
+        "[manual compact] 168k -> 999 tokens (-99 %): old tool output became placeholders, "
+        "no model call; /uncompact undoes it"
+    )
+    both = compaction_notice([made("budget"), made("micro"), made("micro")])
+    assert "large results went to files, old tool output became" in both
+    assert "$" not in compaction_notice([made("micro", cold=True)])
     assert compaction_notice([]) == ""
+
+
+def test_sizes_that_round_to_the_same_are_told_in_full():
+    assert " 6,400 -> 5,900 tokens (-8 %)" in compaction_notice([made("micro", 6_400, 5_900)])
 
 
 def test_blocks_are_named_by_their_call_or_their_kind():

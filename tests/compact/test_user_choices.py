@@ -7,7 +7,7 @@ import pytest
 from agent.model.anthropic.request import encode_message
 from compact.pipeline import dry_run, plan
 from compact.settings import CompactSettings
-from transcripts.facts import Clear, Failed, Fold
+from transcripts.facts import Clear, Compacted, Failed, Fold
 from transcripts.messages import ToolUseBlock
 
 from .worlds import World, answered
@@ -46,6 +46,30 @@ def test_a_compaction_that_is_asked_for_ends_the_exemption_of_what_it_folds():
         world.reply("words " * 500)
         world.user("go on", source="harness")
     assert [proposal.layer for proposal in world.plan().proposals] == ["summary"]
+
+
+def talk(world, tokens):
+    """Let the conversation grow by words of the model."""
+    while world.situation.tokens < tokens:
+        world.reply("words " * 500)
+        world.user("go on", source="harness")
+
+
+def test_what_an_undone_batch_gave_back_is_not_taken_by_the_ledger():
+    world = World(window=60_000, judged=False)
+    world.user("begin")
+    talk(world, 18_000)
+    results = [world.call("bash", f"{at:05}" * 2_400, command=f"make {at}") for at in range(5)]
+    batch = tuple(Clear(each.seq, 0, "content", "[cleared: x]", 2_900) for each in results[:3])
+    world.add(Compacted, "micro", "auto", batch, report={})
+    world.undo()
+    talk(world, 43_000)
+    for _ in range(3):
+        world.compact()
+        assert all(f"{at:05}" * 2_400 in "\n".join(world.shown) for at in range(3))
+        world.user("go on")
+        world.reply("ok")
+    assert "micro" in [made.layer for made in world.folded.compactions[1:]]
 
 
 def test_micro_leaves_alone_what_an_undone_fold_gave_back():

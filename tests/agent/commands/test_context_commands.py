@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.events import ContextChart, ContextCompacted, TurnFinished
+from transcripts.messages import TextBlock
 
 from .controller_run import READ_ALL, ControllerRun, files, run_controller
 
@@ -193,3 +194,72 @@ def test_each_model_is_paid_at_its_own_prices_also_in_a_resumed_session(tmp_path
         assert run.controller.status().cost == pytest.approx(spent)
 
     run_controller(tmp_path, work)
+
+
+def test_live_state_stands_in_the_record_from_its_values_now(tmp_path: Path) -> None:
+    files(tmp_path, 12)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("/permissions mode plan", "what can you do?", "/permissions mode acceptEdits")
+        session, _ = run.controller.in_use
+        plan = next(
+            block.text for block in session.folded.entries[1].fact.blocks if isinstance(block, TextBlock)
+        )
+        await run.do("run `sleep 60` in the background", READ_ALL, "/pin answer in French", "/compact")
+        record = next(part.block.text for part in session.folded.view[0].parts)
+        state = record.partition("## State now\n")[2].partition("\n\n## ")[0]
+        assert "- permission mode: acceptEdits\n" in state
+        assert "- background command b1 is running: sleep 60\n" in state
+        assert f"- plan (r4): {plan}" in state
+        assert "- answer in French (pinned by the user)" in record
+        words = record.partition("## All user messages")[2]
+        assert "what can you do?" in words and "added by makeroom" not in words
+
+    run_controller(tmp_path, work)
+
+
+def test_what_a_summary_cost_is_known_after_a_resume(tmp_path: Path) -> None:
+    files(tmp_path, 12)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do(READ_ALL, "/compact")
+        session = run.controller.in_use[0]
+        assert [made.layer for made in session.folded.compactions] == ["summary"]
+        told = await run.do("/cost")
+        assert await run.do("/clear", f"/resume {session.sid}", "/cost") == told
+
+    run_controller(tmp_path, work)
+
+
+def test_the_context_names_records_and_files_with_their_own_sizes_and_no_empty_rows(tmp_path: Path) -> None:
+    files(tmp_path, 12)
+
+    async def work(run: ControllerRun) -> None:
+        said = await run.do(READ_ALL, "/compact", "/context")
+        (chart,) = run.emitted(ContextChart)
+        assert all(tokens for _, tokens in chart.rows)
+        largest = said.partition("Largest blocks\n")[2].partition("\n\n")[0].splitlines()
+        named = {
+            label: line.split()[0]
+            for line in largest
+            for label in ("record of", "files shown again")
+            if label in line
+        }
+        assert set(named) == {"record of", "files shown again"} and len(set(named.values())) == 2
+        labels = [line.split(None, 2)[2] for line in largest]
+        assert len({line.index(label) for line, label in zip(largest, labels, strict=True)}) == 1
+
+    run_controller(tmp_path, work)
+
+
+def test_an_automatic_notice_tells_of_a_summary_and_not_of_each_small_clearing(tmp_path: Path) -> None:
+    files(tmp_path, 12)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do(READ_ALL)
+        layers = [made.layer for made in run.controller.in_use[0].folded.compactions]
+        told = [made.notice for made in run.emitted(ContextCompacted)]
+        assert layers.count("micro") > 3 and len(told) == layers.count("summary") + layers.count("ledger")
+        assert all("the model summarised" in notice for notice in told)
+
+    run_controller(tmp_path, work, policy="classic", window=40_000)
