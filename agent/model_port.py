@@ -142,6 +142,8 @@ class ModelFacts:
     window      input tokens; max_output: tokens
     binds       thinking is bound to the prefix that it was produced on (taken for granted where unknown)
     known       a table or the server knows the model
+    window_source   in words, what told the window; "" where it is a guess
+    cuts_silently   the server cuts a prompt that is too long, and answers what is left (Ollama)
     """
 
     id: str
@@ -153,6 +155,8 @@ class ModelFacts:
     cache: bool = False
     eager: bool = False
     known: bool = True
+    window_source: str = ""
+    cuts_silently: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,15 @@ def window_size(setup: RunSetup, facts: ModelFacts) -> int:
     return setup.options.context_window or setup.config.context_window or facts.window
 
 
+def window_source(setup: RunSetup, facts: ModelFacts) -> str:
+    """In words, what told the size of the window; "" where it is a guess."""
+    if setup.options.context_window:
+        return "--context-window"
+    if setup.config.context_window:
+        return setup.config.origins.get("context_window", "settings")
+    return facts.window_source or ("what is known of the model" if facts.known else "")
+
+
 def compaction_state(services: Services, settings: RequestSettings) -> CompactionState:
     """What the pipeline needs to know. Raises ConfigError for settings that make no sense."""
     setup, facts = services.setup, services.selection.facts
@@ -140,6 +149,8 @@ def compaction_state(services: Services, settings: RequestSettings) -> Compactio
         overhead=sum(overheads(settings, services.counter).values()),
         binds=facts.binds,
         learn_window=services.selection.learn_window,
+        window_source=window_source(setup, facts),
+        cuts_silently=facts.cuts_silently,
     )
 
 

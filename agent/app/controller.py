@@ -251,4 +251,5 @@ def status_of(session: Session, context: TurnContext, folder: str) -> Status:
         folder=folder,
         jobs=len(command_runner(context.tool_context).running),
         priced=not session.unpriced,
+        window_source=context.compaction.window_source,
     )

@@ -40,8 +40,8 @@ class DemoModel:
         """Nothing is open."""
 
     def known_facts(self, model: str) -> ModelFacts:
-        features = {"thinking": True, "effort": True, "cache": True, "eager": True}
-        return ModelFacts(model, self.window, MAX_OUTPUT_TOKENS, known=model == NAME, **features)
+        facts = ModelFacts(model, self.window, MAX_OUTPUT_TOKENS, known=model == NAME)
+        return replace(facts, thinking=True, effort=True, cache=True, eager=True)
 
     async def describe(self, model: str) -> ModelFacts:
         if model != NAME:

@@ -26,6 +26,8 @@ class CompactionState:
     overhead         our count of system prompt and tools, in tokens
     binds            whether the model binds thinking to its prefix
     learn_window     called with a window that an error told, to remember it for this model and server
+    window_source    in words, what told the size of the window; "" where it is a guess
+    cuts_silently    the server cuts a prompt that is too long, and answers what is left
     rejected_tokens  the size that the server named when it rejected the last request; 0: it named none
     requested_focus  the focus of a compaction that the model asked for; None: it asked for none
     told             the newest reason given for going without an automatic summary, so that it is given once
@@ -39,6 +41,8 @@ class CompactionState:
     overhead: int
     binds: bool
     learn_window: Callable[[int], None] = lambda window: None
+    window_source: str = ""
+    cuts_silently: bool = False
     rejected_tokens: int = 0
     requested_focus: str | None = None
     told: str = ""
@@ -86,6 +90,7 @@ class TurnContext:
             self.settings = replace(self.settings, max_tokens=most)
             state.use_window(ContextWindow(tokens, most))
             state.learn_window(tokens)
+            state.window_source = "what the server answered"
 
 
 ActiveSession = tuple[Session, TurnContext]

@@ -38,6 +38,7 @@ from transcripts.view import Message, Part, sendable
 from .context import TurnContext
 
 MAX_SUMMARY_TRIES = 4
+MIN_SEEN_SHARE = 0.7  # of a prompt, by our estimate: a server that saw less has cut it
 _DROPPED_FEATURE = "the server does not take {}: left out from now on"
 _CHANGED_FEATURE: dict[Feature, str] = {
     "system blocks": "the server takes the system prompt as one text: sent so from now on",
@@ -96,9 +97,23 @@ async def call_model(session: Session, context: TurnContext, emit: Emit) -> Repl
             _keep_partial(session, reply, sent)
             _repair(session, context, error, repairs, emit)
         else:
-            fact = session.reply(reply, sent.seq)
+            seen = reply.usage.prompt if context.compaction.cuts_silently else 0
+            is_cut = 0 < seen < MIN_SEEN_SHARE * sent.tokens
+            fact = session.reply(reply, 0 if is_cut else sent.seq)  # its figure says nothing of our estimate
             emit(ReplyFinished(fact))
+            if is_cut:
+                _plan_for_cut(context, seen, sent.tokens, emit)
             return fact
+
+
+def _plan_for_cut(context: TurnContext, seen: int, sent: int, emit: Emit) -> None:
+    """The server answered a part of the prompt: what it saw is its window from now on."""
+    told = (
+        f"the server saw only {seen:,} of about {sent:,} tokens and said nothing of it: a larger"
+        " OLLAMA_CONTEXT_LENGTH where it is started avoids that; from now on the context is kept that small"
+    )
+    emit(Notice(told, "warning"))
+    context.limit_window(seen)
 
 
 def _record_request(session: Session, context: TurnContext, emit: Emit, attempt: int) -> RequestSent:

@@ -8,11 +8,14 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from agent.errors import ModelError, ModelNotFound, UsageError
 from agent.model_port import Model, ModelFacts
 from transcripts.disk import make_private_folders, read_regular, replace_file
 from transcripts.masking import mask
+
+from .error_mapping import LOCAL
 
 DESCRIBE_TIMEOUT_S = 5.0  # the catalog is good enough to go on without an answer
 MAX_CACHE_BYTES = 1024 * 1024
@@ -76,11 +79,23 @@ class ModelSelection:
         """
         model = self.model.catalog.resolve(name)
         found = self._cache.get(self.model.server, model, self._now()) if self._cache else None
-        self.facts = found or await self._describe(model)
+        if found is not None and urlsplit(self.model.server).hostname not in LOCAL:
+            self.facts = found
+            return
+        # A server on this machine answers at once and may have changed; what it taught is not forgotten.
+        asked = await self._describe(model)
+        if asked is None:
+            self.facts = found or self.model.known_facts(model)
+            return
+        if found is not None and found.window_source and not asked.window_source:
+            asked = replace(asked, window=found.window, window_source=found.window_source)
+        self.facts = asked
+        self._remember(asked)
 
-    async def _describe(self, model: str) -> ModelFacts:
+    async def _describe(self, model: str) -> ModelFacts | None:
+        """What the server says; None where it says nothing. Raises UsageError."""
         try:
-            facts = await asyncio.wait_for(self.model.describe(model), DESCRIBE_TIMEOUT_S)
+            return await asyncio.wait_for(self.model.describe(model), DESCRIBE_TIMEOUT_S)
         except ModelNotFound as error:
             near, aliases = self.model.catalog.suggest(model), ", ".join(self.model.catalog.aliases)
             if not aliases:
@@ -88,13 +103,11 @@ class ModelSelection:
             hint = f"did you mean {near}?" if near else f"give a whole id, or {aliases}"
             raise UsageError(f"the service has no model {model!r}; {hint}") from error
         except (ModelError, TimeoutError):
-            return self.model.known_facts(model)
-        self._remember(facts)
-        return facts
+            return None
 
     def learn_window(self, tokens: int) -> None:
         """A rejected request told the size of the window: remember it for this model and server."""
-        self.facts = replace(self.facts, window=tokens)
+        self.facts = replace(self.facts, window=tokens, window_source="an error of the server")
         self._remember(self.facts)
 
     def _remember(self, facts: ModelFacts) -> None:

@@ -65,7 +65,7 @@ def facts_from_endpoint(model: str, answer: Mapping[str, Any], official: bool) -
     facts = facts_from_catalog(model, official)
     window, max_output = answer.get("max_input_tokens"), answer.get("max_tokens")
     if is_believable(window):
-        facts = replace(facts, window=window, known=True)
+        facts = replace(facts, window=window, window_source="/v1/models: max_input_tokens", known=True)
     if is_believable(max_output):
         facts = replace(facts, max_output=max_output)
     capabilities = answer.get("capabilities")

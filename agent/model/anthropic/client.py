@@ -41,6 +41,7 @@ from agent.model.error_mapping import (
     unreadable,
 )
 from agent.model.retry import UNREADABLE_TRIES
+from agent.model.server_windows import with_window
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
 from transcripts.masking import mask
 
@@ -147,18 +148,27 @@ class AnthropicModel:
         self.connect()
         known = self.known_facts(model)
         try:
-            with _errors_mapped(self):
-                response = await self.client.get(
-                    f"/v1/models/{model}", cast_to=self.http.Response, stream=True
-                )
-                answer = json.loads(await beginning(response, self.http.HTTPError))
+            answer = await self._get(f"/v1/models/{model}")
         except ModelNotFound:
             if self.official and not known.known:
                 raise
-            return known  # a server without that endpoint, or a model of the catalog
+            answer = {}  # a server without that endpoint, or a model of the catalog
         if not isinstance(answer, dict):
             raise TransientError(f"no facts about {model}: the answer is no JSON object")
-        return facts_from_endpoint(model, answer, self.official)
+        facts = facts_from_endpoint(model, answer, self.official)
+        return facts if self.official or facts.window_source else await with_window(facts, self._look)
+
+    async def _get(self, path: str) -> Any:
+        with _errors_mapped(self):
+            response = await self.client.get(path, cast_to=self.http.Response, stream=True)
+            return json.loads(await beginning(response, self.http.HTTPError))
+
+    async def _look(self, path: str) -> Any:
+        """What stands at a path that only some servers have."""
+        try:
+            return await self._get(path)
+        except ModelError:
+            return None
 
     async def _post(self, body: bytes, reply: IncomingReply, emit: Emit) -> None:
         async with asyncio.timeout(self.silence) as limit:

@@ -40,6 +40,7 @@ from agent.model.error_mapping import (
     unreadable,
 )
 from agent.model.retry import UNREADABLE_TRIES
+from agent.model.server_windows import with_window
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
 from transcripts.masking import mask
 
@@ -143,18 +144,30 @@ class ChatCompletionsModel:
     async def describe(self, model: str) -> ModelFacts:
         """See model_port.Model; asks which models there are. "" means the only one."""
         self.connect()
-        with _failures_mapped(self):
+        try:
             answer = await self._get(f"{self.server}/models")
+        except ModelNotFound:
+            if not model or self.official:
+                raise
+            answer = {}  # a server without a list
         listed = answer.get("data") if isinstance(answer, dict) else None
-        entries = [
-            each for each in listed or () if isinstance(each, dict) and isinstance(each.get("id"), str)
-        ]
-        return facts_from_list(self.known_facts(model), entries)
+        entries = listed if isinstance(listed, list) else []
+        named = [each for each in entries if isinstance(each, dict) and isinstance(each.get("id"), str)]
+        facts = facts_from_list(self.known_facts(model), named)
+        return facts if self.official else await with_window(facts, self._look, named)
 
     async def _get(self, url: str) -> Any:
-        async with self.client.stream("GET", url) as response:
-            answer = [data async for _, data in whole_json(EventStream(response.aiter_bytes()))]
-        return json.loads(answer[0])
+        with _failures_mapped(self):
+            async with self.client.stream("GET", url) as response:
+                answer = [data async for _, data in whole_json(EventStream(response.aiter_bytes()))]
+            return json.loads(answer[0])
+
+    async def _look(self, path: str) -> Any:
+        """What stands at a path of the host that only some servers have."""
+        try:
+            return await self._get(f"{self.server.removesuffix('/v1')}{path}")
+        except ModelError:
+            return None
 
     async def _read(self, response: Any, reply: IncomingReply, emit: Emit, limit: asyncio.Timeout) -> None:
         """Fill the reply until the stream is over. Only content extends the time limit."""
