@@ -8,6 +8,8 @@ from typing import Any, Literal, get_args
 
 Policy = Literal["thrifty", "classic", "off"]
 WARNING_PERCENT, CRITICAL_PERCENT, BLOCKING_PERCENT, EXHAUSTED_PERCENT = 80, 95, 98, 100  # of the window
+MIN_COMPACT_SHARE = 0.25  # of the window, below which no summary is made where min_compact_size is more
+HOUR_TTL_S = 3_600  # of a cache entry that is written for an hour
 POLICY_NAMES: tuple[Policy, ...] = get_args(Policy)
 
 
@@ -27,7 +29,7 @@ class CompactSettings:
     enabled: bool = True  # False: only /compact and the reactive ladder, as with policy "off"
     trigger: int | None = None  # tokens at which a summary is due; None: by the policy and the window
     keep_recent_messages: int = 5  # kept verbatim while they fit; the last reactive rung shrinks them
-    min_compact_size: int = 10_000  # tokens below which no summary is made
+    min_compact_size: int = 10_000  # tokens below which no summary is made; a quarter of a smaller window
     max_compact_size: int | None = None  # tokens that a compaction may leave
     reactive: bool = True
     collapse: bool = False
@@ -166,6 +168,11 @@ class ContextWindow:
 
     size: int
     max_output: int = 32_000
+
+
+def min_compact_tokens(settings: CompactSettings, window: ContextWindow) -> int:
+    """The prompt size below which no summary is made."""
+    return min(settings.min_compact_size, int(MIN_COMPACT_SHARE * window.size))
 
 
 class WindowState(StrEnum):

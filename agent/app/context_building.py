@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from agent.errors import UsageError
@@ -15,7 +16,7 @@ from agent.model_port import ModelFacts, RequestSettings, output_room
 from agent.session.session import Session
 from agent.session.system_prompt import MEMORY_HEAD, memory_paths, read_memory, system_prompt
 from compact.prices import PriceList
-from compact.settings import ContextWindow
+from compact.settings import HOUR_TTL_S, ContextWindow
 from compact.tokens import TokenCounter
 from tools.base import Tool, ToolContext
 from tools.env_filter import filter_environment
@@ -141,10 +142,14 @@ def window_source(setup: RunSetup, facts: ModelFacts) -> str:
 def compaction_state(services: Services, settings: RequestSettings) -> CompactionState:
     """What the pipeline needs to know. Raises ConfigError for settings that make no sense."""
     setup, facts = services.setup, services.selection.facts
+    limits, prices = setup.compact_settings(), PriceList(setup.config.prices).planning(facts.id)
+    if settings.cache == "1h":
+        limits = replace(limits, cache_ttl_s=max(HOUR_TTL_S, limits.cache_ttl_s))
+        prices = replace(prices, write=prices.write_hour)
     return CompactionState(
-        settings=setup.compact_settings(),
+        settings=limits,
         window=ContextWindow(window_size(setup, facts), settings.max_tokens),
-        prices=PriceList(setup.config.prices).planning(facts.id),
+        prices=prices,
         counter=services.counter,
         overhead=sum(overheads(settings, services.counter).values()),
         binds=facts.binds,

@@ -14,7 +14,7 @@ from compact.layers.summary import SUMMARY_LAYER
 from compact.pipeline import plan
 from compact.plan import Flow, Situation, Trigger
 from compact.prices import PRICE_TIERS, Prices
-from compact.settings import CompactSettings, ContextWindow, trigger_of
+from compact.settings import HOUR_TTL_S, CompactSettings, ContextWindow, trigger_of
 from compact.tokens import TokenCounter
 from transcripts.entries import Exchange, Prompt
 from transcripts.fold import Folded
@@ -25,7 +25,6 @@ REPLAY_WINDOW_TOKENS = 200_000
 OVERHEAD_TOKENS = 12_000  # of system prompt and tools, as agents have them that load many tools
 OWN_OVERHEAD_TOKENS = 1_900  # of ours, without a project's instructions
 MAX_REPLY_TOKENS = 32_000  # as the agent asks for by default
-HOUR_TTL_S = 3600  # of a cache entry at the tier "hour"; else as in the settings
 
 CANNED_SUMMARY_TOKENS = 1_800  # a usual summary has 1,500 to 2,000
 CANNED_USER_CHARS = 200

@@ -16,7 +16,14 @@ from compact.identifiers import joined_text
 from compact.ledger import coverage
 from compact.plan import CompactionPlan, File, Flow, Layer, Proposal, Situation, Trigger
 from compact.report import fits, largest_blocks_sentence, propose
-from compact.settings import CompactSettings, ContextWindow, trigger_of
+from compact.settings import (
+    BLOCKING_PERCENT,
+    CompactSettings,
+    ContextWindow,
+    min_compact_tokens,
+    percent,
+    trigger_of,
+)
 from compact.summary_prompt import SummaryFailed, request_summary
 from compact.summary_record import FoldLimits, ledger_before, record_limit, summary_in
 from compact.uncompact import exemptions
@@ -38,7 +45,7 @@ TOO_LITTLE = "a summary would free less than a tenth, so nothing was done"
 
 def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int | None:
     """While collapse is on, no summary is made unasked."""
-    due = max(trigger_of(window, settings), settings.min_compact_size)
+    due = max(trigger_of(window, settings), min_compact_tokens(settings, window))
     return None if settings.collapse else int(_due_after_clearing(settings, due))
 
 
@@ -50,7 +57,7 @@ def _due_after_clearing(settings: CompactSettings, due: int) -> float:
 def _plan(situation: Situation) -> Flow:
     """Planned without the clearing of this pass; the ledger is tried before the model is asked."""
     settings, uncleared = situation.settings, situation.uncleared or situation
-    due = max(situation.trigger_tokens, settings.min_compact_size)
+    due = max(situation.trigger_tokens, min_compact_tokens(settings, situation.window))
     if uncleared.tokens < due or situation.tokens < _due_after_clearing(settings, due):
         return CompactionPlan()
     exempt = exemptions(uncleared)
@@ -94,19 +101,25 @@ def _thrashing(folded: Folded, settings: CompactSettings) -> bool:
 
 def summarize_on_request(situation: Situation, trigger: Trigger, focus: str) -> Flow:
     """`/compact` and the compact tool: a summary, but for a conversation too short for one."""
-    least = situation.settings.min_compact_size
+    least = min_compact_tokens(situation.settings, situation.window)
     if situation.tokens < least:
         few = f"nothing to do: {situation.tokens:,} tokens are in the context"
         return CompactionPlan(note=f"{few}; a summary pays from {least:,} on ([compact] min_compact_size)")
-    if fold_history(situation, FoldLimits(trigger)) is None and fits(situation):
+    if fold_history(situation, FoldLimits(trigger)) is None and not _has_to_shrink(situation, trigger):
         return CompactionPlan(note=ALL_RECENT)
     return (yield from summarize(situation, trigger, focus))
+
+
+def _has_to_shrink(situation: Situation, trigger: Trigger) -> bool:
+    """Whether nothing can be sent otherwise: the prompt does not fit, or only `/compact` goes on."""
+    blocked = percent(situation.tokens, situation.window) >= BLOCKING_PERCENT
+    return not fits(situation) or (blocked and trigger == "manual")
 
 
 def summarize(situation: Situation, trigger: Trigger, focus: str) -> Flow:
     """Ask for a summary, unless even an empty one would free too little, and propose the fold with it."""
     if _fold_with(situation, trigger, "") is None:
-        if not fits(situation):
+        if _has_to_shrink(situation, trigger):
             return _without_model(situation, trigger, TOO_LITTLE)
         return CompactionPlan(note=TOO_LITTLE if trigger != "auto" else "")
     reason = TOO_LITTLE
@@ -117,7 +130,7 @@ def summarize(situation: Situation, trigger: Trigger, focus: str) -> Flow:
     except SummaryFailed as failed:
         reason = str(failed)
     failures = (("summary", reason),)
-    if trigger != "reactive" and fits(situation):
+    if trigger != "reactive" and not _has_to_shrink(situation, trigger):
         return CompactionPlan((), failures, f"the history is as it was: {reason}")
     return replace(_without_model(situation, trigger, reason), failures=failures)
 

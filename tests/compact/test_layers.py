@@ -4,7 +4,7 @@ import pytest
 
 from compact.layers import BUDGET_LAYER, COLLAPSE_LAYER, SNIP_LAYER, SUMMARY_LAYER
 from compact.plan import CompactionPlan
-from compact.settings import CompactSettings
+from compact.settings import CompactSettings, ContextWindow
 from transcripts.facts import Compacted, Failed, Fold
 from transcripts.messages import ToolUseBlock
 
@@ -187,6 +187,7 @@ def test_a_summary_is_due_at_the_trigger_and_not_below_the_smallest_size():
     for trigger, layers in ((tokens, ["summary"]), (tokens + 1, [])):
         world.with_settings(trigger=trigger)
         assert due(world) == layers
+    world.window = ContextWindow(200_000)  # of which the smallest size is less than a quarter
     world.with_settings(trigger=1_000, min_compact_size=tokens + 1)
     assert due(world) == [] and world.plan("manual").note.startswith(f"nothing to do: {tokens:,} tokens")
     world.with_settings(min_compact_size=tokens)

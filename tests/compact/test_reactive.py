@@ -3,7 +3,7 @@
 import pytest
 
 from compact.pipeline import REACTIVE_RUNGS
-from compact.settings import CompactSettings
+from compact.settings import CompactSettings, percent
 from transcripts.facts import Clear, Fold
 from transcripts.messages import ToolUseBlock
 
@@ -88,3 +88,18 @@ def test_where_nothing_helps_the_biggest_blocks_are_named(number):
 def test_beyond_the_last_rung_nothing_is_left_to_do():
     assert rung(session(), REACTIVE_RUNGS + 1).proposals == ()
     assert rung(World(judged=False), 1).note == "nothing more can be left out. The conversation is empty"
+
+
+@pytest.mark.parametrize("window", [8_000, 9_000, 10_000, 32_000])
+@pytest.mark.parametrize("newest", [100, 4_000])
+def test_compact_never_refuses_where_nothing_else_goes_on(window, newest):
+    """While automatic compaction is off, a window that is as good as full lets only /compact through."""
+    world = World(CompactSettings(policy="off"), window=window)
+    world.user("begin")
+    while world.situation.tokens < 0.95 * window - newest:
+        world.call("read", "some line " * 60, file_path=f"f{world.folded.last_seq}.py")
+    while world.situation.tokens < 0.98 * window:
+        world.call("bash", "last " * newest, command="make")
+    answer = failed("too long: prompt is too long")
+    world.compact("manual", answer)
+    assert percent(world.situation.tokens, world.window) < 95

@@ -90,6 +90,7 @@ def run_controller(folder: Path, work: Callable[[ControllerRun], Awaitable[None]
     faults = options.pop("faults", ())
     environ = {"PATH": "/usr/bin:/bin", **options.pop("environ", {})}
     binds = None if "model" in options else True
+    cache = options.pop("cache", "5m")
     with Server(demo_reply, ServerOptions(window=window, binds_thinking=binds)) as server:
         server.faults.add(*faults)
         config = Config(
@@ -99,6 +100,7 @@ def run_controller(folder: Path, work: Callable[[ControllerRun], Awaitable[None]
             user_dir=home / "config",
             cache_dir=home / "cache",
             state_dir=home / "state",
+            cache=cache,
         )
         given = Options(**{"context_window": window, **options})
 

@@ -263,3 +263,15 @@ def test_an_automatic_notice_tells_of_a_summary_and_not_of_each_small_clearing(t
         assert all("the model summarised" in notice for notice in told)
 
     run_controller(tmp_path, work, policy="classic", window=40_000)
+
+
+@pytest.mark.parametrize(("cache", "ttl", "write"), [("5m", 300, 1.25), ("1h", 3_600, 2.0)])
+def test_entries_that_are_written_for_an_hour_are_planned_with_as_such(
+    tmp_path: Path, cache: str, ttl: int, write: float
+) -> None:
+    async def work(run: ControllerRun) -> None:
+        _, context = run.controller.in_use
+        assert context.compaction.settings.cache_ttl_s == ttl
+        assert context.compaction.prices.write == write
+
+    run_controller(tmp_path, work, cache=cache)
