@@ -4,8 +4,10 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -188,15 +190,22 @@ WORK = {
 
 
 @pytest.fixture(scope="module", params=["the user", "nobody"])
-def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What all tries gave, as this user and, where this is root, as nobody."""
+def told(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
+    """What all tries gave, as this user and, where this is root, as nobody.
+
+    The folder is none of pytest's: those are closed to others, and whenever another run begins once more.
+    """
     other = request.param == "nobody"
     if other and os.geteuid() != 0:
         pytest.skip("only root can become another user")
-    base = tmp_path_factory.mktemp("wall").resolve()
-    for above in (base, *base.parents):
-        if other and above.owner() == "root" and not above.stat().st_mode & 1:
-            above.chmod(above.stat().st_mode | 0o11)  # pytest's folders are closed to others
+    base = Path(tempfile.mkdtemp(prefix="makeroom-test-")).resolve()
+    base.chmod(0o755)
+    yield tried_in(base, other)
+    shutil.rmtree(base)
+
+
+def tried_in(base: Path, other: bool) -> dict[str, str]:
+    """What all tries gave in a folder."""
     for name in ("project", "outside", "home/.ssh", "private/walled"):
         (base / name).mkdir(parents=True)
     (base / "home/.ssh/id").write_text("KEY")
