@@ -32,8 +32,9 @@ from agent.ui.terminal_text import (
     wrap,
 )
 from agent.ui.transcript_view import MarkdownStream
+from compact.directives import commitments, weighed_sentences
 from compact.identifiers import name_counts
-from compact.ledger import _CONSTRAINT, _NUMBER, _SENTENCE_END
+from compact.ledger import _NUMBER
 from compact.summary_prompt import _ANALYSIS, _SUMMARY
 from compact.summary_record import summary_in
 from tools.command_hints import hint, lex_commands, looks_like_prompt
@@ -109,7 +110,8 @@ FUNCTIONS: dict[str, Callable[[str], Any]] = {
     "summarize_error": lambda text: summarize_error(ValueError(text)),
     "name_counts": name_counts,
     "numbers": _NUMBER.findall,
-    "constraints": lambda text: [_CONSTRAINT.search(each) for each in _SENTENCE_END.split(text)],
+    "weighed_sentences": weighed_sentences.__wrapped__,
+    "commitments": lambda text: list(commitments(text, True)),
     "summary": lambda text: _SUMMARY.search(_ANALYSIS.sub("", text, count=1)),
     "summary_in": summary_in,
     "holds_placeholder": holds_placeholder,
