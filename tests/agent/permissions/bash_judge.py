@@ -18,11 +18,12 @@ while IFS= read -r -d "" line; do
     AT=$((AT+1))
 done <"$1"
 """
-# What bash calls for a command that is not found, as no program is: it tells the words that it was given.
+# What bash calls for a command that is not found, as no program is: it tells the words that it was given. In
+# one line: bash writes line by line, and the commands of a pipe write at once.
 _TELLING = r"""
 command_not_found_handle() {
     printf -v said '%s\x1f' "$@"
-    echo -n "$said"$'\x1e' >>"$LOG/$AT"
+    echo -n "${said//$'\n'/$'\x1d'}"$'\x1e' >>"$LOG/$AT"
     return ${FAIL-0}
 }
 """
@@ -56,6 +57,7 @@ def commands_run(place: Path, lines: Sequence[str], *, fail: bool = False) -> li
     found = []
     for at in range(len(lines)):
         text = (log / str(at)).read_text("utf-8") if (log / str(at)).exists() else ""
+        text = text.replace("\x1d", "\n")
         found.append(sorted(call.split("\x1f")[:-1] for call in text.split("\x1e")[:-1]))
     return found
 
