@@ -62,12 +62,12 @@ def recorded_sessions(project: Path) -> list[SessionSummary]:
 
 
 def newest_session(project: Path) -> Path | None:
-    """The last active session of exactly this folder that has a prompt and is no nested one, or None."""
-    here = os.path.realpath(project)
-    for one in recorded_sessions(project):
-        if one.prompts and one.parent is None and os.path.realpath(one.folder) == here:
-            return one.path
-    return None
+    """The last active session kept in this folder that has a prompt and is no nested one, or None.
+
+    Where it was made does not count: a project that was moved, renamed or cloned has its sessions with it.
+    """
+    found = (one.path for one in recorded_sessions(project) if one.prompts and one.parent is None)
+    return next(found, None)
 
 
 def find_session(project: Path, wanted: str) -> Path:

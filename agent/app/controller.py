@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from agent.events import Emit, Notice, TurnFinished, TurnStarted
 from agent.loop.context import TurnContext
@@ -46,6 +46,9 @@ class CommandTable(Protocol):
     def may_run_during_turn(self, line: str) -> bool:
         """Whether a command line may run while a turn runs."""
 
+    def use_without_screen(self, line: str) -> Literal["words", "run", "refuse"]:
+        """Whether a prompt of a script is a command that runs there, one that does not, or for the model."""
+
     async def run_command(self, controller: Controller, line: str) -> None:
         """Run a command line. What goes wrong is emitted, never raised."""
 
@@ -75,7 +78,7 @@ class Controller:
         self.own_commands = 0
         self.after_prompt: list[str] = []
         self.emit = emit
-        self._command_table = command_table
+        self.command_table = command_table
         self._ready: asyncio.Task[None] | None = None
         self._warming: asyncio.Task[object] | None = None
 
@@ -160,16 +163,16 @@ class Controller:
     async def command(self, line: str) -> bool:
         """See ports.Driver."""
         await self.ready()
-        await self._command_table.run_command(self, line)
+        await self.command_table.run_command(self, line)
         return not self.ended
 
     def may_run_during_turn(self, line: str) -> bool:
         """See ports.Driver."""
-        return self._command_table.may_run_during_turn(line)
+        return self.command_table.may_run_during_turn(line)
 
     def commands(self) -> Sequence[tuple[str, str]]:
         """See ports.Driver."""
-        return self._command_table.command_summaries()
+        return self.command_table.command_summaries()
 
     def cycle_mode(self) -> str:
         """See ports.Driver."""

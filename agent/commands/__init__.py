@@ -35,13 +35,14 @@ class Command:
     """`name` is typed after the slash; `aliases` are names that other agents use for it.
 
     `during_turn` tells whether it may run while a turn runs: always, or only without arguments ("bare"),
-    when it changes nothing then.
+    when it changes nothing then. `at_screen` tells that it is of use only to somebody at a screen.
     """
 
     name: str
     run: Callable[[Controller, str], Awaitable[Event | None]]
     aliases: tuple[str, ...] = ()
     during_turn: Literal["never", "bare", "always"] = "never"
+    at_screen: bool = False
 
     @property
     def help(self) -> str:
@@ -91,26 +92,26 @@ COMMANDS: tuple[Command, ...] = (
     Command("context", context.show_context, ("tokens",), "always"),
     Command("cost", context.show_cost, ("usage", "stats"), "always"),
     Command("status", settings.show_status, (), "always"),
-    Command("model", settings.set_model, (), "bare"),
-    Command("effort", settings.set_effort, ("thinking",), "bare"),
+    Command("model", settings.set_model, (), "bare", at_screen=True),
+    Command("effort", settings.set_effort, ("thinking",), "bare", at_screen=True),
     Command("memory", project.show_memory, (), "always"),
     Command("diff", project.show_diff, (), "always"),
-    Command("tasks", project.show_tasks, ("bashes", "ps"), "always"),
-    Command("permissions", settings.set_permissions, ("allowed-tools",), "bare"),
-    Command("sandbox", system.show_sandbox, (), "bare"),
-    Command("publish", system.publish_port, ("ports",), "always"),
+    Command("tasks", project.show_tasks, ("bashes", "ps"), "always", at_screen=True),
+    Command("permissions", settings.set_permissions, ("allowed-tools",), "bare", at_screen=True),
+    Command("sandbox", system.show_sandbox, (), "bare", at_screen=True),
+    Command("publish", system.publish_port, ("ports",), "always", at_screen=True),
     Command("config", settings.show_settings, ("settings",), "always"),
     Command("hooks", settings.show_hooks, (), "always"),
     Command("doctor", system.examine, (), "always"),
     Command("sessions", session.list_sessions, (), "always"),
-    Command("resume", session.resume_session, ("continue",)),
-    Command("rewind", rewind, ("undo",)),
-    Command("fork", session.fork_session, ("branch",)),
+    Command("resume", session.resume_session, ("continue",), at_screen=True),
+    Command("rewind", rewind, ("undo",), at_screen=True),
+    Command("fork", session.fork_session, ("branch",), at_screen=True),
     Command("rename", session.rename_session),
     Command("export", session.export_session),
-    Command("copy", session.copy_answer, (), "always"),
-    Command("clear", session.new_session, ("new", "reset")),
-    Command("exit", leave, ("quit", "q"), "always"),
+    Command("copy", session.copy_answer, (), "always", at_screen=True),
+    Command("clear", session.new_session, ("new", "reset"), at_screen=True),
+    Command("exit", leave, ("quit", "q"), "always", at_screen=True),
 )
 
 
@@ -140,6 +141,15 @@ def may_run_during_turn(line: str) -> bool:
     if command is None or command.during_turn == "never":
         return False
     return command.during_turn == "always" or not argument.strip()
+
+
+def use_without_screen(line: str) -> Literal["words", "run", "refuse"]:
+    """Whether a prompt of a script is a command that runs there, one that does not, or for the model."""
+    name = line.removeprefix("/").partition(" ")[0].partition("\n")[0]
+    command = find_command(name.lower()) if line.startswith("/") else None
+    if command is None:
+        return "words"
+    return "refuse" if command.at_screen else "run"
 
 
 async def run_command(controller: Controller, line: str) -> None:

@@ -73,9 +73,16 @@ async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str,
     controller = make_controller(output.show, DenyAll())
     code, error = 1, "the run was cut short"
     try:
+        use = controller.command_table.use_without_screen(prompt)
+        if use == "refuse":
+            name = prompt.split(None, 1)[0]
+            raise UsageError(f"{name} is for somebody at the screen: start makeroom without -p")
         await controller.ready()
         output.begin(controller.status, tuple(controller.in_use[1].tools))
-        ended = await controller.prompt(prompt)
+        if use == "run":
+            ended = await _command(controller, output, prompt)
+        else:
+            ended = await controller.prompt(prompt)
         code, error = _exit_code(controller, ended), ended.error
     except (AgentError, StoreError) as failure:
         code, error = getattr(failure, "code", UsageError.code), str(failure)
@@ -89,6 +96,16 @@ async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str,
     output.begin(controller.status)  # where `ready` failed
     written = output.finish(signalled[0] if signalled else code, error)
     return signalled[0] if signalled else written or code
+
+
+async def _command(controller: Controller, output: RunOutput, line: str) -> TurnFinished:
+    """Run a slash command; what it tells is the answer, and an error that it tells fails the run."""
+    output.answers_command = True
+    await controller.command(line)
+    failed = output.told_error
+    ended = TurnFinished("failed" if failed else "done", 0, failed, 1 if failed else 0)
+    output.show(ended)
+    return ended
 
 
 def _exit_code(controller: Controller, ended: TurnFinished) -> int:

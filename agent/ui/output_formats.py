@@ -27,7 +27,7 @@ from tools.truncate import INVISIBLE
 from transcripts.facts import Reply
 from transcripts.messages import TextBlock, ToolResultBlock, ToolUseBlock, Usage, block_to_json
 
-from .render import retrying_message
+from .render import plain_chart, retrying_message
 from .terminal_text import escape_prose, escape_strict, one_line, title_line, write_fully
 
 BROKEN_PIPE_CODE = 141  # 128 + SIGPIPE
@@ -86,7 +86,8 @@ class RunOutput:
 
     The format named `form` writes to `out`; what is told beside it goes to `err`. What the result says is
     summed up here: usage, times, denials and `answer`; of the replies only the last is kept. `started` is the
-    status at the beginning, `tools` are the names of the tools.
+    status at the beginning, `tools` are the names of the tools. With `answers_command` what is told to people
+    is the answer, because a slash command was run; `told_error` is the last error among it.
     """
 
     started: Status
@@ -97,6 +98,8 @@ class RunOutput:
     def __init__(self, form: str, mask: Callable[[str], str] = str) -> None:
         self.out, self.err = PipeWriter(sys.stdout, mask), PipeWriter(sys.stderr, mask)
         self.answer = ""
+        self.answers_command = False
+        self.told_error = ""
         self._form = form
         self._format: OutputFormat | None = None
         self._early: list[events.Event] = []  # from before `begin`
@@ -127,7 +130,10 @@ class RunOutput:
             self._code = event.code
         self._sum_up(event)
         if line := stderr_line(event):
-            self.err.line(line)
+            if self.answers_command and not isinstance(event, events.TurnFinished | events.Retrying):
+                self._answer_with(event, line)
+            else:
+                self.err.line(line)
         self._format.show(event)
 
     def finish(self, code: int = 1, error: str = "the run was cut short") -> int:
@@ -175,6 +181,12 @@ class RunOutput:
             "stop_reason": self._last.stop if self._last else None,
             "uuid": str(uuid.uuid4()),
         }
+
+    def _answer_with(self, event: events.Event, line: str) -> None:
+        if isinstance(event, events.Notice) and event.level == "error":
+            self.told_error = event.text
+        else:
+            self.answer = f"{self.answer}\n{line}" if self.answer else line
 
     def _sum_up(self, event: events.Event) -> None:
         match event:
@@ -270,6 +282,8 @@ def stderr_line(event: events.Event) -> str:
             return escape_prose(text) if level == "info" else f"{level}: {escape_prose(text)}"
         case events.ContextCompacted(text) | events.CommandOutput(text):
             return escape_prose(text)
+        case events.ContextChart():
+            return plain_chart(event)
         case events.Retrying():
             return retrying_message(event)
         case events.TurnFinished(error=error) if error:

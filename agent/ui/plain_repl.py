@@ -19,10 +19,9 @@ from .completion import is_command
 from .input_editor import EXIT_WORDS
 from .output_formats import PipeWriter
 from .render import (
-    FREE_ROW,
     aborted_message,
-    chart_usage,
     clipboard_sequence,
+    plain_chart,
     render_call,
     render_notice,
     retrying_message,
@@ -160,11 +159,8 @@ def plain_text(event: events.Event, ctx: RenderContext) -> str:
             return aborted_message(event)
         case events.PromptRestored(text):
             return f"The prompt was: {escape_prose(text)}"
-        case events.ContextChart(title, rows):
-            used, total = chart_usage(event)
-            headline = f"{escape_prose(title)}: {used:,} of {total:,} tokens ({100 * used // total}%)"
-            shares = (*rows, (FREE_ROW, total - used))
-            return "\n".join([headline, *(f"  {escape_prose(label)}: {share:,}" for label, share in shares)])
+        case events.ContextChart():
+            return plain_chart(event)
         case events.TurnFinished(reason=reason, error=error):
             return "Interrupted" if reason == "interrupted" else escape_prose(error)
         case _:

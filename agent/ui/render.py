@@ -274,6 +274,14 @@ def chart_usage(event: events.ContextChart) -> tuple[int, int]:
     return used, max(event.total, used, 1)
 
 
+def plain_chart(event: events.ContextChart) -> str:
+    """The context without a map: a headline, and a line for each row and for what is free."""
+    used, total = chart_usage(event)
+    headline = f"{escape_prose(event.title)}: {used:,} of {total:,} tokens ({100 * used // total}%)"
+    shares = (*event.rows, (FREE_ROW, total - used))
+    return "\n".join([headline, *(f"  {escape_prose(label)}: {share:,}" for label, share in shares)])
+
+
 def share_cells(tokens: list[int], total: int, cells: int) -> list[int]:
     """How many of `cells` each gets: its share, at least one for each that is not 0, never over `cells`."""
     exact = [max(count * cells / total, 1.0 if count else 0.0) for count in tokens]

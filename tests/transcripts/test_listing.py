@@ -1,4 +1,5 @@
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -107,47 +108,27 @@ def project(tmp_path: Path, name: str) -> Path:
     return tmp_path / name
 
 
-def test_the_newest_session_is_one_of_exactly_this_folder_with_a_prompt(tmp_path: Path) -> None:
-    here, other = project(tmp_path, "a_b"), project(tmp_path, "a-b")
-    wanted = keep(here, "s1", opened(here), prompt(2, "mine", 1000.0))
-    keep(here, "s2", opened(other), prompt(2, "copied from elsewhere", 2000.0))
+def test_the_newest_session_with_a_prompt_is_continued_also_where_the_project_was_moved(
+    tmp_path: Path,
+) -> None:
+    here, was = project(tmp_path, "new name"), tmp_path / "old name"
+    keep(here, "s1", opened(here), prompt(2, "mine", 1000.0))
+    wanted = keep(here, "s2", opened(was), prompt(2, "from before the move", 2000.0))
     keep(here, "s3", opened(here, 3000.0), Metadata(2, 3000.0, "mode"))
     keep(here, "s4", opened(here), prompt(2, "ours only", 4000.0, "harness"))
     assert newest_session(here) == wanted
     (tmp_path / "link").symlink_to(here)
-    assert newest_session(tmp_path / "link") == tmp_path / "link" / RECORDS_FOLDER / "s1.jsonl"
+    assert newest_session(tmp_path / "link") == tmp_path / "link" / RECORDS_FOLDER / "s2.jsonl"
 
 
-PAIRS = [
-    ("a_b", "a-b"),
-    ("a b", "a-b"),
-    ("a.b", "a-b"),
-    ("a/b", "a-b"),
-    ("a/b", "a"),
-    ("ab", "abc"),
-    ("A", "a"),
-    ("é", "e\u0301"),
-    ("日本", "日"),
-    ("x%20y", "x y"),
-    ("-p", "p"),
-    ("~", "home"),
-]
-
-
-@pytest.mark.parametrize(("name", "other"), PAIRS, ids=str)
-def test_a_record_copied_from_a_folder_of_a_similar_name_is_not_continued(
-    tmp_path: Path, name: str, other: str
-) -> None:
-    here, there = tmp_path / name, tmp_path / other
-    for place in (here, there):
-        place.mkdir(parents=True, exist_ok=True)
-    keep(here, "copied", opened(there), prompt(2, "of the other", 2000.0))
-    assert newest_session(here) is None
-    wanted = keep(here, "mine", opened(here), prompt(2, "of this one", 1000.0))
-    keep(there, "theirs", opened(there), prompt(2, "of that one", 3000.0))
+@pytest.mark.skipif(sys.platform == "darwin", reason="names of files are UTF-8 there")
+def test_a_session_is_continued_in_a_folder_whose_name_is_no_utf_8(tmp_path: Path) -> None:
+    here = tmp_path / os.fsdecode(b"caf\xe9")
+    here.mkdir()
+    wanted = keep(
+        here, "s1", opened(Path(str(here).encode("utf-8", "replace").decode())), prompt(2, "mine", 1.0)
+    )
     assert newest_session(here) == wanted
-    (tmp_path / "link").symlink_to(here)
-    assert newest_session(tmp_path / "link") == tmp_path / "link" / RECORDS_FOLDER / "mine.jsonl"
 
 
 def test_a_session_is_found_by_id_beginning_or_name(tmp_path: Path) -> None:

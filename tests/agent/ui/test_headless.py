@@ -201,3 +201,27 @@ def test_our_own_key_is_in_no_file_and_not_in_the_environment_of_commands(tmp_pa
         assert "test-key-123456" not in str(server.requests[1]["messages"][1:])
     for path in tmp_path.rglob("*"):
         assert not path.is_file() or b"test-key-123456" not in path.read_bytes()
+
+
+def test_a_command_that_makes_sense_in_a_script_runs_there_and_its_words_are_the_answer(here: Run) -> None:
+    with Server(demo_reply) as server:
+        here(server, "hello")
+        asked = len(server.requests)
+        done = here(server, "-c", "/context")
+        assert done.returncode == 0 and "tokens" in done.stdout and "Largest blocks" in done.stdout
+        assert done.stderr == ""
+        told = json.loads(here(server, "-c", "/compact", "--output-format", "json").stdout)
+        assert told["subtype"] == "success" and "a summary pays from" in told["result"]
+        assert "there is nothing to compact yet" in here(server, "/compact").stdout
+        assert len(server.requests) == asked
+        failed = here(server, "-c", "/pin remove 7")
+        assert (failed.returncode, failed.stdout) == (0, "warning: there is no pin 7\n")
+
+
+def test_a_command_for_the_screen_is_refused_in_a_script_and_other_words_go_to_the_model(here: Run) -> None:
+    with Server(ScriptedModel(["an answer", "an answer"])) as server:
+        done = here(server, "/clear")
+        assert done.returncode == 2 and "/clear is for somebody at the screen" in done.stderr
+        assert list(server.requests) == []
+        assert here(server, "/etc/hosts: what is in it?").stdout == "an answer\n"
+        assert here(server, "/unknown").stdout == "an answer\n"
