@@ -66,7 +66,7 @@ class StreamAborted:
 
 @dataclass(frozen=True, slots=True)
 class Retrying:
-    """The next try comes in `seconds`; can be cancelled like everything else."""
+    """The next try, the `attempt`th of `tries`, comes in `seconds`; can be cancelled like everything else."""
 
     reason: str
     seconds: float

@@ -87,7 +87,7 @@ class LiveView:
             case events.ToolCallDelta(name, size):
                 self.label, self.answered = f"Writing {one_line(name)} ({format_count(size)})", True
             case events.Retrying(reason, seconds, attempt, tries):
-                self.label = f"{one_line(reason)}; try {attempt + 1} of {tries}"
+                self.label = f"{one_line(reason)}; try {attempt} of {tries}"
                 self.retry_at = now + seconds
             case events.ToolCallStarted(of, block, name, title):
                 self.calls[of, block] = RunningCall(name, title, now)
@@ -135,7 +135,8 @@ def _spinner(live_view: LiveView, ctx: RenderContext, now: float) -> list[str]:
     frame = SPINNER_FRAMES[int(now / REDRAW_INTERVAL_S) % len(SPINNER_FRAMES)]
     label, role = live_view.label, "accent"
     if live_view.retry_at is not None:
-        label, role = f"{label} in {max(live_view.retry_at - now, 0):.0f} s", "warning"
+        wait = round(live_view.retry_at - now)
+        label, role = f"{label} {f'in {wait} s' if wait > 0 else 'now'}", "warning"
     rest = f"… {_whole_seconds(now - live_view.started_at)} · Ctrl-C to interrupt"
     shown = clip(label, max(ctx.columns - len(rest) - 2, ctx.columns // 2))
     left = ctx.columns - 2 - cell_width(shown)

@@ -97,8 +97,8 @@ def aborted_message(event: events.StreamAborted) -> str:
 
 def retrying_message(event: events.Retrying) -> str:
     """For faces that print lines; live_view has a running clock instead."""
-    tries = f"({event.attempt} of {event.tries})"
-    return f"{one_line(event.reason)}; trying again in {event.seconds:.0f} s {tries}"
+    when = f"in {event.seconds:.0f} s" if event.seconds >= 0.5 else "now"
+    return f"{one_line(event.reason)}; try {event.attempt} of {event.tries} {when}"
 
 
 def render_prompt(text: str, ctx: RenderContext) -> str:

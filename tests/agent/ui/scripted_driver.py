@@ -260,7 +260,7 @@ class ScriptedDriver:
         self.emit(events.Notice(rest))
 
     async def do_retry(self, rest: str) -> None:
-        self.emit(events.Retrying("overloaded", 7.0, 1, 10))
+        self.emit(events.Retrying("overloaded", 7.0, 2, 10))
         await self.opened("gate")
 
     async def do_lost(self, rest: str) -> None:
