@@ -16,6 +16,7 @@ SUBCOMMANDS = {
     "recall": "agent.cli.recall_command",
     "replay": "agent.replay.command",
     "sessions": "agent.cli.sessions_command",
+    "verify": "agent.cli.verify_command",
 }
 
 

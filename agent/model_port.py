@@ -68,19 +68,25 @@ def output_room(window: int) -> int:
     return max(MIN_OUTPUT_TOKENS, int(window * MAX_OUTPUT_SHARE))
 
 
+RECORDED_SETTINGS = ("max_tokens", "thinking", "effort", "cache", "eager", "rejected")
+"""The settings of a request that stand in its own fact; the others stand in the `Opened` before it."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One request: the view, and where the provider's cache should be able to stop.
 
     `messages` alternate, begin with the user's, and hold thinking only where its signature may be sent back.
     `cache_marks` are indices of messages; the last message is always one more. `instruction` is one more user
-    message at the end, behind the last mark.
+    message at the end, behind the last mark. `encoded` keeps the body that adapters made, by the name of
+    their encoding.
     """
 
     settings: RequestSettings
     messages: Sequence[Message]
     cache_marks: tuple[int, ...] = ()
     instruction: str = ""
+    encoded: dict[str, bytes] = field(init=False, default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(slots=True)
@@ -189,6 +195,13 @@ class Model(Protocol):
 
     @property
     def catalog(self) -> ModelCatalog: ...
+
+    @property
+    def encoding(self) -> str:
+        """The name of what `encode` does, by which it is found when a record is verified."""
+
+    def encode(self, request: ModelRequest) -> bytes:
+        """The body that `stream` sends: always the same for the same request. b"" where there is none."""
 
     def connect(self) -> None:
         """Everything slow (imports, a client). May be called on any thread. Raises AuthenticationError."""

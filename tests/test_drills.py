@@ -308,7 +308,10 @@ from transcripts.messages import TextBlock, Usage
 
 
 class ParrotModel:
-    server, catalog = "none", ModelCatalog("parrot-1")
+    server, catalog, encoding = "none", ModelCatalog("parrot-1"), ""
+
+    def encode(self, request):
+        return b""
 
     def connect(self):
         pass

@@ -32,6 +32,8 @@ def _to_json(value: Any) -> Any:
     """What the JSON encoder takes in the place of a value of ours."""
     if isinstance(value, Mapping):
         return dict(value)
+    if isinstance(value, frozenset):
+        return sorted(value)
     if isinstance(value, Clear | Fold | Unthink):
         return {"edit": _EDIT_NAMES[type(value)], **_fields_of(value)}
     if isinstance(value, StoredOutput):
@@ -142,6 +144,7 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "usage": usage_from_json,
     "stored": lambda raw: StoredOutput(**{name: raw[name] for name in StoredOutput.__slots__}),
     "tools": tuple,
+    "marks": tuple,
     "system": tuple,
     "tokens": lambda raw: tuple(raw) if isinstance(raw, list) else raw,
 }

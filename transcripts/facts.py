@@ -101,13 +101,19 @@ class RequestSent(Fact):
     """A request was sent.
 
     `trigger` says why; `tokens` is the calibrated estimate of the whole prompt, `raw` our uncorrected count
-    of the same view; `attempt` counts from 1.
+    of the same view; `attempt` counts from 1. By the rest the request can be made again from the record:
+    `sha256` of the body as it was sent, credentials masked as in the record; `encoding` names how it was
+    encoded ("": it was not), `settings` are those that are not in `Opened`, `marks` where the cache may end.
     """
 
     trigger: str
     tokens: int = 0
     raw: int = 0
     attempt: int = 1
+    sha256: str = ""
+    encoding: str = ""
+    settings: Mapping[str, Any] = field(default_factory=empty_mapping)
+    marks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 from .codec import CHECKSUM, seal
 from .secret_forms import MIN_SECRET_CHARS, SECRET_FORMS
+from .view import to_json_bytes
 
 MASK_TEXT = "****"
 _ENVELOPE = ("v", "seq", "ts", "sid", "kind")  # what a line of the record is known by: never masked
@@ -58,6 +59,10 @@ class SecretMasks:
         del raw[CHECKSUM]
         fields = raw.items()
         return seal({key: each if key in _ENVELOPE else self._without_values(each) for key, each in fields})
+
+    def body(self, body: bytes) -> bytes:
+        """A JSON body with the values masked as in the record."""
+        return to_json_bytes(self._without_values(json.loads(body)))
 
     def _without_values(self, value: Any) -> Any:
         if isinstance(value, str):

@@ -7,6 +7,7 @@ and every append tries again. What can keep a record from being opened is in rec
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -105,6 +106,11 @@ class Store:
         self.is_begun = self.is_begun or not isinstance(fact, Opened | Metadata | Closed)
         if self.is_begun:
             self._save(durable)
+
+    def digest(self, body: bytes) -> str:
+        """The SHA-256 of a request's JSON body, the values masked that no line holds."""
+        is_masked = any(map(body.__contains__, self._hidden))
+        return hashlib.sha256(self._masks.body(body) if is_masked else body).hexdigest()
 
     def sync(self) -> None:
         """Put everything so far on the disk."""

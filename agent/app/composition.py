@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
-from agent.demo.demo_model import WINDOW_TOKENS, DemoModel
+from agent.demo.demo_model import ENCODING, WINDOW_TOKENS, DemoModel, encode_for_demo
 from agent.errors import ConfigError
 from agent.events import Emit, Notice
 from agent.model.anthropic.client import AnthropicModel
+from agent.model.anthropic.request import FORMAT, encode_request
 from agent.model.chat_completions.chat_client import OPENAI_URL, ChatCompletionsModel
+from agent.model.chat_completions.chat_request import CHAT_FORMAT, OFFICIAL_CHAT_FORMAT, encode_chat_request
 from agent.model.selection import ModelFactsCache, ModelSelection
-from agent.model_port import Model
+from agent.model_port import Model, ModelRequest
 from agent.ports import Approver, ToolSource
 from agent.session.records_guard import RecordsGuard
 from agent.session.repository import SessionRepository
@@ -50,6 +53,13 @@ PROVIDERS: Mapping[str, Callable[[RunSetup], Model]] = {
     "anthropic": anthropic_model,
     "openai": openai_model,
     "demo": demo_model,
+}
+# How recorded requests are encoded again, by the names that the record holds.
+ENCODERS: Mapping[str, Callable[[ModelRequest], bytes]] = {
+    FORMAT: encode_request,
+    CHAT_FORMAT: partial(encode_chat_request, official=False),
+    OFFICIAL_CHAT_FORMAT: partial(encode_chat_request, official=True),
+    ENCODING: encode_for_demo,
 }
 TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)
 

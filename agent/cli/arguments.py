@@ -28,6 +28,7 @@ other commands:
   makeroom recall WORDS        search the sessions of this folder
   makeroom replay FILE...      what a compaction policy would cost on recorded sessions
   makeroom sessions            list, show, search and export sessions
+  makeroom verify [SESSION]    check that a record gives what was sent, byte for byte
 """
 
 

@@ -5,17 +5,18 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
+from typing import ClassVar
 
 from agent.errors import ModelNotFound, PromptTooLong
 from agent.events import Emit, TextDelta, ThinkingDelta, ToolCallDelta
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest, PendingBlock
-from transcripts.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock, Usage
-from transcripts.view import Message
+from transcripts.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock, Usage, block_to_json
+from transcripts.view import Message, to_json_bytes
 
 from .answers import name_calls
 from .dialogue import answer
 
-NAME = "makeroom-offline"
+NAME, ENCODING = "makeroom-offline", "demo"
 WINDOW_TOKENS = 200_000
 MAX_OUTPUT_TOKENS = 64_000
 DEMO_CHARS_PER_TOKEN = 4
@@ -31,6 +32,7 @@ class DemoModel:
     pace: float = PACE_S  # seconds before each delta
     server: str = "none: the demo runs in this process"
     catalog: ModelCatalog = field(default_factory=lambda: ModelCatalog(NAME))
+    encoding: ClassVar[str] = ENCODING
     _cached: tuple[object, Sequence[Message]] = (None, ())
 
     def connect(self) -> None:
@@ -38,6 +40,10 @@ class DemoModel:
 
     async def close(self) -> None:
         """Nothing is open."""
+
+    def encode(self, request: ModelRequest) -> bytes:
+        """What the demo answers; it is not posted anywhere."""
+        return encode_for_demo(request)
 
     def known_facts(self, model: str) -> ModelFacts:
         facts = ModelFacts(model, self.window, MAX_OUTPUT_TOKENS, known=model == NAME)
@@ -86,6 +92,14 @@ class DemoModel:
         read = sum(sizes[: len(same) + 1]) if known == head else 0
         written = sum(sizes) - read
         return Usage(instruction, 0, read, written, written if settings.cache == "1h" else 0)
+
+
+def encode_for_demo(request: ModelRequest) -> bytes:
+    """A request as JSON."""
+    settings = request.settings
+    messages = [[block_to_json(part.block) for part in message.parts] for message in request.messages]
+    tools = [tool["name"] for tool in settings.tools]
+    return to_json_bytes([settings.model, settings.system, tools, messages, request.instruction])
 
 
 def _blocks(request: ModelRequest) -> Iterator[tuple[PendingBlock, str, Block]]:

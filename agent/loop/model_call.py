@@ -24,7 +24,7 @@ from agent.errors import (
 )
 from agent.events import Emit, Notice, ReplyFinished, RequestStarted, Retrying, StreamAborted
 from agent.model.retry import MAX_TRIES, UNREADABLE_TRIES, wait_before
-from agent.model_port import IncomingReply, ModelRequest
+from agent.model_port import RECORDED_SETTINGS, IncomingReply, ModelRequest
 from agent.session.session import Session
 from compact.cache_breakpoints import MAX_APPENDED_BLOCKS, cache_breakpoints
 from compact.plan import SummaryReply, SummaryRequest
@@ -77,9 +77,10 @@ async def call_model(session: Session, context: TurnContext, emit: Emit) -> Repl
     repairs, attempt = Repairs(), 1
     while True:
         reply = IncomingReply()
-        sent = _record_request(session, context, emit, attempt)
+        request = _request(session, context, repairs)
+        sent = _record_request(session, context, emit, attempt, request)
         try:
-            await context.model.stream(_request(session, context, repairs), reply, emit)
+            await context.model.stream(request, reply, emit)
             if not reply.complete:
                 raise TransientError(STREAM_ENDED_EARLY, tries=UNREADABLE_TRIES)
         except asyncio.CancelledError:
@@ -116,10 +117,20 @@ def _plan_for_cut(context: TurnContext, seen: int, sent: int, emit: Emit) -> Non
     context.limit_window(seen)
 
 
-def _record_request(session: Session, context: TurnContext, emit: Emit, attempt: int) -> RequestSent:
-    tokens = prompt_tokens(session, context)
-    raw = context.compaction.overhead + session.folded.view.tokens
-    sent = session.request_sent("turn", tokens, raw, attempt)
+def _record_request(
+    session: Session, context: TurnContext, emit: Emit, attempt: int, request: ModelRequest
+) -> RequestSent:
+    tokens, settings = prompt_tokens(session, context), request.settings
+    sent = session.request_sent(
+        "turn",
+        context.model.encode(request),
+        tokens=tokens,
+        raw=context.compaction.overhead + session.folded.view.tokens,
+        attempt=attempt,
+        encoding=context.model.encoding,
+        settings={name: value for name in RECORDED_SETTINGS if (value := getattr(settings, name))},
+        marks=request.cache_marks,
+    )
     session.sync()  # results are durable before the next request
     emit(RequestStarted("turn", tokens, attempt))
     return sent

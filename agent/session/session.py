@@ -47,6 +47,8 @@ class RecordWriter(Protocol):
 
     def append(self, fact: Fact, durable: bool = False) -> None: ...
 
+    def digest(self, body: bytes) -> str: ...
+
     def sync(self) -> None: ...
 
     def close(self) -> None: ...
@@ -118,8 +120,10 @@ class Session:
         blocks = tuple(map(without_surrogates, blocks))
         return self._add(User(*self._next(), blocks, self._count.blocks(blocks), source), durable=True)
 
-    def request_sent(self, trigger: str, tokens: int, raw: int, attempt: int) -> RequestSent:
-        return self._add(RequestSent(*self._next(), trigger, tokens, raw, attempt))
+    def request_sent(self, trigger: str, body: bytes, **about: Any) -> RequestSent:
+        """A request with this body goes out. `about`: tokens, raw, attempt, encoding, settings, marks."""
+        sha256 = self._record.digest(body) if body else ""
+        return self._add(RequestSent(*self._next(), trigger, sha256=sha256, **about))
 
     def reply(self, reply: IncomingReply, asked: int) -> Reply:
         blocks = reply.kept() if reply.pending else tuple(reply.blocks)

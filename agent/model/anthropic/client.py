@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, ClassVar
 
 from agent.errors import AuthenticationError, ModelError, ModelNotFound, TransientError
 from agent.events import Emit, Event
@@ -47,7 +47,7 @@ from transcripts.masking import mask
 
 from .accumulator import MessageAccumulator, message_events
 from .catalog import CATALOG, facts_from_catalog, facts_from_endpoint
-from .request import NAMES, encode_request
+from .request import FORMAT, NAMES, encode_request
 from .sdk_import import import_sdk
 
 log = logging.getLogger(__name__)
@@ -83,6 +83,8 @@ class AnthropicModel:
     headers: Mapping[str, str] = field(default_factory=dict)
     assume_official: bool = False
     catalog: ModelCatalog = CATALOG
+    encoding: ClassVar[str] = FORMAT
+    encode = staticmethod(encode_request)
     client: Any = field(default=None, repr=False)
     sdk: Any = field(default=None, repr=False)
     http: Any = field(default=None, repr=False)
@@ -138,7 +140,7 @@ class AnthropicModel:
         if self.client is None:
             self.connect()
         with _errors_mapped(self):
-            await self._post(encode_request(request), reply, emit)
+            await self._post(self.encode(request), reply, emit)
 
     def known_facts(self, model: str) -> ModelFacts:
         return facts_from_catalog(model, self.official)

@@ -36,6 +36,8 @@ NAMES = ServerNames(
 
 def encode_request(request: ModelRequest) -> bytes:
     """The body of a streamed request."""
+    if FORMAT in request.encoded:
+        return request.encoded[FORMAT]
     settings, view = request.settings, request.messages
     mark = _cache_control(settings)
     signed = "unsigned thinking" in settings.rejected
@@ -48,7 +50,8 @@ def encode_request(request: ModelRequest) -> bytes:
         text = {"type": "text", "text": request.instruction}
         pieces.append(to_json_bytes({"role": "user", "content": [text]}))
     head = to_json_bytes(_head(settings, mark))
-    return b'%b,"messages":[%b]}' % (head[:-1], b",".join(pieces))
+    request.encoded[FORMAT] = b'%b,"messages":[%b]}' % (head[:-1], b",".join(pieces))
+    return request.encoded[FORMAT]
 
 
 def encode_message(message: Message, mark: dict[str, Any] | None = None, signed: bool = False) -> bytes:

@@ -44,7 +44,7 @@ from agent.model.server_windows import with_window
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
 from transcripts.masking import mask
 
-from .chat_request import CHAT_NAMES, encode_chat_request
+from .chat_request import CHAT_FORMAT, CHAT_NAMES, OFFICIAL_CHAT_FORMAT, encode_chat_request
 from .chat_stream import ChunkReader
 
 log = logging.getLogger(__name__)
@@ -89,6 +89,15 @@ class ChatCompletionsModel:
     def official(self) -> bool:
         return self.server == OPENAI_URL
 
+    @property
+    def encoding(self) -> str:
+        return OFFICIAL_CHAT_FORMAT if self.official else CHAT_FORMAT
+
+    def encode(self, request: ModelRequest) -> bytes:
+        """See model_port.Model."""
+        request.encoded[self.encoding] = encode_chat_request(request, self.official)
+        return request.encoded[self.encoding]
+
     def connect(self) -> None:
         """Import the HTTP client and make one (150 ms the first time). Raises AuthenticationError."""
         if self.client is not None:
@@ -116,7 +125,7 @@ class ChatCompletionsModel:
     async def stream(self, request: ModelRequest, reply: IncomingReply, emit: Emit) -> None:
         """See model_port.Model."""
         self.connect()
-        body = encode_chat_request(request, self.official)
+        body = request.encoded.get(self.encoding) or self.encode(request)
         url = f"{self.server}/chat/completions"
         with _failures_mapped(self):
             try:

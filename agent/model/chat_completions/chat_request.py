@@ -24,6 +24,7 @@ from transcripts.messages import (
 )
 from transcripts.view import Message, to_json_bytes
 
+OFFICIAL_CHAT_FORMAT = "chat completions, official"
 CHAT_FORMAT = "chat completions"  # the key of what `Message.encoded` keeps for this adapter
 DEFAULT_REASONING_FIELD = "reasoning_content"
 SEE_BELOW = "(the image is in the next message)"

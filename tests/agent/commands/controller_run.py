@@ -12,12 +12,14 @@ from agent.app.config import Config
 from agent.app.controller import Controller
 from agent.app.setup import RunSetup
 from agent.cli.arguments import Options
+from agent.cli.verify_command import verify_record
 from agent.events import CommandOutput, Event, Notice
 from agent.menus import Menu, MenuRow
 from agent.model.anthropic.request import encode_message
 from agent.ports import Allow, Deny, PermissionQuestion
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.server import Server, ServerOptions
+from transcripts.search import recorded_sids
 
 READ_ALL = "Read every Python file in the src directory one by one"
 
@@ -84,10 +86,13 @@ async def started(setup: RunSetup, server: Server) -> AsyncIterator[ControllerRu
 
 
 def run_controller(folder: Path, work: Callable[[ControllerRun], Awaitable[None]], **options: Any) -> Server:
-    """Do `work` with a controller in `folder`. The server may refuse no request but one that is too long."""
+    """Do `work` with a controller in `folder`. The server may refuse no request but one that is too long.
+
+    Every request has to be made again from the record, unless `verified` is False.
+    """
     home = folder / "home"
     window = options.pop("window", 200_000)
-    faults = options.pop("faults", ())
+    faults, verified = options.pop("faults", ()), options.pop("verified", True)
     environ = {"PATH": "/usr/bin:/bin", **options.pop("environ", {})}
     binds = None if "model" in options else True
     cache = options.pop("cache", "5m")
@@ -110,6 +115,8 @@ def run_controller(folder: Path, work: Callable[[ControllerRun], Awaitable[None]
 
         asyncio.run(whole())
         assert [text for text in server.refused if "too long" not in text] == []
+        for sid in recorded_sids(folder) if verified else ():
+            verify_record(folder, sid)  # every request can be made again from the record
         return server
 
 

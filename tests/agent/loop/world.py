@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -41,6 +42,9 @@ class Memory:
         self.facts.append(fact)
         if durable:
             self.sync()
+
+    def digest(self, body: bytes) -> str:
+        return hashlib.sha256(body).hexdigest()
 
     def sync(self) -> None:
         self.durable = len(self.facts)

@@ -1,0 +1,198 @@
+"""`python -m agent verify`: check what the record of a session says against itself, without a model.
+
+    verify [SESSION...]          an id, the beginning of one, or a name (default: every session of the folder)
+    -C DIR                       the sessions of DIR
+
+Every request is made again from the record alone and compared with the hash of what was sent; everything that
+a compaction left out is fetched by its recall id and compared with the record; every prefix of the record has
+to come to a conversation that the API accepts. One line for each session, or its first difference.
+
+Exit codes: 0 all is as it was, 1 a difference, 2 usage error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from agent.app.composition import ENCODERS
+from agent.model_port import ModelRequest, RequestSettings
+from compact.invariants import problems
+from tools.text_encoding import pluralize
+from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, RequestSent, Result, User
+from transcripts.fold import Folded, fold
+from transcripts.listing import find_session
+from transcripts.load import LoadedRecord, read_record
+from transcripts.messages import TextBlock
+from transcripts.originals import NOTHING_SAID, Originals
+from transcripts.record_errors import StoreError
+from transcripts.render_text import block_text, fact_text
+from transcripts.search import record_path, recorded_sids
+from transcripts.stored_outputs import OUTPUTS_FOLDER, read_output
+from transcripts.view import Message, Part, PartKind, sendable
+
+from .recall_command import complain, print_text
+
+MAX_CHECKED_PREFIXES = 400  # of one record, evenly spread: each costs as much as its conversation is long
+HASH_CHARS = 12  # of a hash that is shown
+_SETTINGS = frozenset(field.name for field in fields(RequestSettings))
+
+
+class Difference(Exception):
+    """What is not as it was, in one line that names the fact."""
+
+
+@dataclass(slots=True)
+class Verified:
+    """How much of a record was checked and found as it was; `unhashed` requests have no hash to compare."""
+
+    requests: int = 0
+    unhashed: int = 0
+    removed: int = 0
+    prefixes: int = 0
+
+    def line(self) -> str:
+        made = f"{pluralize(self.requests, 'request')} made again byte for byte"
+        old = f" ({self.unhashed} more have no hash)" if self.unhashed else ""
+        left_out = f"{pluralize(self.removed, 'removed text')} fetched"
+        return f"{made}{old}, {left_out}, {self.prefixes} prefixes fold: all as it was"
+
+
+def main(words: list[str], folder: Path | None = None) -> int:
+    """Run `verify` with these words."""
+    if words[:1] and words[0] in ("-h", "--help", "help"):
+        return print_text(__doc__ or "")
+    made = argparse.ArgumentParser(prog="makeroom verify", add_help=False, allow_abbrev=False)
+    made.add_argument("sessions", nargs="*")
+    made.add_argument("-C", "--cd", dest="folder")
+    given = made.parse_args(words)
+    home = Path(given.folder or folder or "").resolve()
+    try:
+        sids = [find_session(home, one).stem for one in given.sessions] or recorded_sids(home)
+        if not sids:
+            return complain(f"no sessions are kept in {home}")
+        return max([_tell(home, sid) for sid in sids])
+    except (StoreError, OSError) as error:
+        return complain(str(error))
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _tell(home: Path, sid: str) -> int:
+    try:
+        print_text(f"{sid}: {verify_record(home, sid).line()}")
+    except Difference as difference:
+        print_text(f"{sid}: {difference}")
+        return 1
+    return 0
+
+
+def verify_record(home: Path, sid: str) -> Verified:
+    """Check one record. Raises Difference at the first thing that is not as it was, and StoreError."""
+    loaded = read_record(record_path(home, sid))
+    if loaded.damaged:
+        damaged = loaded.damaged[0]
+        raise Difference(f"line {damaged.line} is damaged: {damaged.why}")
+    verified = Verified()
+    _verify_requests(loaded.facts, verified)
+    _verify_removed(home, loaded, verified)
+    return verified
+
+
+def _verify_requests(facts: Sequence[Fact], verified: Verified) -> None:
+    """Fold fact by fact; make each request again on the way, and look at the prefixes in between."""
+    folded, step = Folded(), -(-len(facts) // MAX_CHECKED_PREFIXES)
+    for number, fact in enumerate(facts):
+        if isinstance(fact, RequestSent):
+            _verify_request(folded, fact, verified)
+        folded.apply(fact)
+        if number % step == 0 or isinstance(fact, Compacted):
+            if found := problems(_with_question(folded.view)):
+                raise Difference(f"r{fact.seq}: the API would refuse the conversation up to here: {found[0]}")
+            verified.prefixes += 1
+
+
+def _with_question(view: Sequence[Message]) -> list[Message]:
+    """The conversation with one more message of the user."""
+    if view and view[-1].role == "user":
+        return list(view)
+    part = Part(TextBlock("continue"), 0, 0, PartKind.USER, 1)
+    return [*view, Message("user", (part,), 0, 0)]
+
+
+def _verify_request(folded: Folded, sent: RequestSent, verified: Verified) -> None:
+    encode = ENCODERS.get(sent.encoding)
+    if not sent.sha256 or encode is None:
+        verified.unhashed += 1
+        return
+    request = _request_of(folded, sent)
+    found = hashlib.sha256(encode(request)).hexdigest()
+    if found != sent.sha256:
+        size = pluralize(len(request.messages), "message")
+        hashes = f"{sent.sha256[:HASH_CHARS]} was sent, {found[:HASH_CHARS]} is what the record gives"
+        raise Difference(f"r{sent.seq}: a request of {size} is not what was sent: {hashes}")
+    verified.requests += 1
+
+
+def _request_of(folded: Folded, sent: RequestSent) -> ModelRequest:
+    """The request as it was sent, from what the record says."""
+    opened = folded.opened
+    if opened is None:
+        raise Difference(f"r{sent.seq}: nothing says what the request was made with")
+    about: dict[str, Any] = {"cache": None, "max_tokens": 0, **sent.settings}
+    about["rejected"] = frozenset(about.get("rejected", ()))
+    known = {name: value for name, value in about.items() if name in _SETTINGS}
+    settings = RequestSettings(model=opened.model, system=opened.system, tools=opened.tools, **known)
+    paused = folded.last_reply is not None and folded.last_reply.stop == "pause_turn"
+    return ModelRequest(settings, folded.view if paused else sendable(folded.view), tuple(sent.marks))
+
+
+def _verify_removed(home: Path, loaded: LoadedRecord, verified: Verified) -> None:
+    """Fetch what compactions left out as `recall` does, and compare it with the facts."""
+    deferred = read_record(loaded.path, defer=True)
+    outputs = home / OUTPUTS_FOLDER
+    record = Originals(fold(deferred.facts), outputs, deferred.lazy_results, loaded.sid, home, home)
+    live = {fact.seq for fact in record.folded.facts}
+    for id, fact, wanted in _removed(loaded.facts):
+        if fact.seq not in live:  # rewound: no part of the conversation any more
+            continue
+        if isinstance(fact, Result) and fact.stored is not None and read_output(fact.stored, outputs) is None:
+            raise Difference(f"{id}: the whole output is not in {fact.stored.path} any more, or has changed")
+        try:
+            found = record.original(id)
+        except KeyError as error:
+            raise Difference(f"{id} cannot be recalled: {error.args[0]}") from error
+        is_stored = isinstance(fact, Result) and fact.stored is not None and "." not in id
+        if not is_stored and _hash(found) != _hash(wanted or NOTHING_SAID):
+            raise Difference(f"{id}: what is recalled is not what was left out")
+        verified.removed += 1
+
+
+def _removed(facts: Sequence[Fact]) -> Iterator[tuple[str, Fact, str]]:
+    """(recall id, fact, text) of everything that any compaction left out, each once."""
+    by_seq = {fact.seq: fact for fact in facts}
+    ids: dict[str, tuple[Fact, str]] = {}
+    for edit in (edit for fact in facts if isinstance(fact, Compacted) for edit in fact.edits):
+        if isinstance(edit, Clear):
+            fact = by_seq.get(edit.seq)
+            if isinstance(fact, Result):
+                ids[f"r{edit.seq}"] = (fact, fact_text(fact))
+            elif isinstance(fact, User | Reply) and edit.block < len(fact.blocks):
+                ids[f"r{edit.seq}.{edit.block}"] = (fact, block_text(fact.blocks[edit.block]))
+            else:
+                raise Difference(f"r{edit.seq}: what was cleared is not in the record")
+        elif isinstance(edit, Fold):
+            inside = (by_seq[seq] for seq in range(edit.first, edit.last + 1) if seq in by_seq)
+            ids |= {f"r{f.seq}": (f, fact_text(f)) for f in inside if isinstance(f, User | Reply | Result)}
+    yield from ((id, fact, text) for id, (fact, text) in ids.items())
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

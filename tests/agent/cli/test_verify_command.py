@@ -1,0 +1,113 @@
+"""A record gives back what was sent, byte for byte; what is not as it was is found and named."""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.__main__ import SUBCOMMANDS
+from agent.cli.verify_command import main, verify_record
+from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
+from transcripts.codec import decode_line, encode_fact, seal
+from transcripts.facts import Fact, RequestSent, Result
+from transcripts.search import record_path, recorded_sids
+
+SECRET = "correct-horse-battery"
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """A project with a session that was compacted, undone, rewound and continued; hashes of what was sent."""
+    project = tmp_path_factory.mktemp("project").resolve()
+    files(project, 6)
+    (project / "key.txt").write_text(f"the key is {SECRET}")
+
+    async def work(run: ControllerRun) -> None:
+        await run.do(READ_ALL, "/compact", "read key.txt", "/uncompact", READ_ALL)
+
+    server = run_controller(project, work, environ={"MY_API_KEY": SECRET}, context_window=60_000)
+    bodies = [json.dumps(body, ensure_ascii=False, separators=(",", ":")) for body in server.requests]
+    return project, [hashlib.sha256(body.encode()).hexdigest() for body in bodies]
+
+
+def facts_of(project: Path, sid: str) -> list[Fact]:
+    return [decode_line(line)[0] for line in record_path(project, sid).read_bytes().splitlines()]
+
+
+def test_every_request_is_made_again_and_every_removed_text_fetched(recorded: tuple[Path, list[str]]) -> None:
+    project, sent = recorded
+    (sid,) = recorded_sids(project)
+    verified = verify_record(project, sid)
+    asked = [fact for fact in facts_of(project, sid) if isinstance(fact, RequestSent)]
+    assert verified.requests == len(asked) >= 8 and verified.unhashed == 0
+    assert verified.removed >= 3 and verified.prefixes > 20
+    hashes = [fact.sha256 for fact in asked]
+    without_secret = [sha256 for sha256 in hashes if sha256 in sent]
+    assert len(without_secret) >= 4, "the hashes are those of the bodies that the server got"
+    assert SECRET.encode() not in record_path(project, sid).read_bytes()
+
+
+def test_it_is_one_line_and_exit_code_0(
+    recorded: tuple[Path, list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([], recorded[0]) == main([recorded_sids(recorded[0])[0][:8]], recorded[0]) == 0
+    line, again = capsys.readouterr().out.splitlines()
+    assert line == again and re.search(r"requests made again byte for byte, .*: all as it was$", line)
+    assert SUBCOMMANDS["verify"] == main.__module__
+
+
+def change_a_result(facts: list[Fact]) -> list[bytes]:
+    """As somebody would who can compute checksums."""
+    lines, seen = [], 0
+    for fact in facts:
+        line = encode_fact(fact, "s")
+        if isinstance(fact, Result) and b"value 7" in line:
+            seen += 1
+            if seen == 1:
+                raw = json.loads(line.replace(b"value 7'", b"value 8'", 1))
+                del raw["crc"]
+                line = seal(raw)
+        lines.append(line)
+    assert seen
+    return lines
+
+
+def leave_out_a_prompt(facts: list[Fact]) -> list[bytes]:
+    return [encode_fact(fact, "s") for fact in facts if fact.seq != 2]
+
+
+def damage(facts: list[Fact]) -> list[bytes]:
+    lines = [encode_fact(fact, "s") for fact in facts]
+    lines[5] = lines[5].replace(b'"ts"', b'"tz"')
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (change_a_result, r"s: r\d+: a request of \d+ messages is not what was sent: \w{12} was sent"),
+        (leave_out_a_prompt, r"s: r\d+: a request of \d+ message"),
+        (damage, r"s: line 6 is damaged"),
+    ],
+)
+def test_the_first_difference_is_named(
+    recorded: tuple[Path, list[str]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    spoil: Callable[[list[Fact]], list[bytes]],
+    told: str,
+) -> None:
+    (sid,) = recorded_sids(recorded[0])
+    target = record_path(tmp_path, "s")
+    target.parent.mkdir()
+    target.write_bytes(b"".join(spoil(facts_of(recorded[0], sid))))
+    assert main(["-C", str(tmp_path)]) == 1
+    assert re.match(told, capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("words", [["nope"], []])
+def test_a_session_that_is_not_there_is_exit_2(words: list[str], tmp_path: Path) -> None:
+    assert main(words, tmp_path) == 2
