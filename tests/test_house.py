@@ -56,6 +56,7 @@ PURE = (
     "agent/cli/arguments.py",
     "agent/model/anthropic/accumulator.py",
     "agent/model/anthropic/catalog.py",
+    "agent/model/anthropic/clouds.py",
     "agent/model/error_mapping.py",
     "agent/model/anthropic/request.py",
     "agent/model/chat_completions/chat_request.py",

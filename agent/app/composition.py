@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from agent.demo.demo_model import ENCODING, WINDOW_TOKENS, DemoModel, encode_for_demo
 from agent.errors import ConfigError
 from agent.events import Emit, Notice
+from agent.model.anthropic.catalog import CATALOG
 from agent.model.anthropic.client import AnthropicModel
+from agent.model.anthropic.clouds import cloud_of
 from agent.model.anthropic.request import FORMAT, encode_request
 from agent.model.chat_completions.chat_client import OPENAI_URL, ChatCompletionsModel
 from agent.model.chat_completions.chat_request import CHAT_FORMAT, OFFICIAL_CHAT_FORMAT, encode_chat_request
@@ -29,6 +31,12 @@ from .setup import RunSetup
 def anthropic_model(setup: RunSetup) -> Model:
     """The official service, or a compatible server; a local one asks for no key, but the SDK does."""
     config = setup.config
+    if (cloud := cloud_of(setup.environ)) is not None:
+        prefixed = {name: cloud.prefix + id for name, id in CATALOG.aliases.items()}
+        catalog = replace(CATALOG, default=cloud.prefix + CATALOG.default, aliases=prefixed)
+        return AnthropicModel(
+            stall=config.timeout, headers=config.custom_headers, cloud=cloud, catalog=catalog
+        )
     key = config.key
     if key is None and config.token is None and not config.official:
         key = "none"

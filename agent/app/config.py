@@ -264,6 +264,8 @@ def has_credentials(config: Config, environ: Mapping[str, str], home: Path) -> b
     """Whether there is something to sign requests with; a local server and other providers see to that."""
     if config.key or config.token or not config.official or config.provider != "anthropic":
         return True
+    if any(name.startswith("CLAUDE_CODE_USE_") and value for name, value in environ.items()):
+        return True  # a cloud, which says itself what it lacks
     if _value(environ, "ANTHROPIC_PROFILE") or _value(environ, "ANTHROPIC_FEDERATION_RULE_ID"):
         return True
     place = Path(_value(environ, "ANTHROPIC_CONFIG_DIR") or home / ".config" / "anthropic")

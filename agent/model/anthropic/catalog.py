@@ -14,6 +14,8 @@ from typing import Any
 
 from agent.model_port import ModelCatalog, ModelFacts, is_believable
 
+from .clouds import listed_name
+
 
 def _claude(id: str, window: int = 1_000_000, max_output: int = 128_000, binds: bool = True) -> ModelFacts:
     return ModelFacts(id, window, max_output, thinking=True, binds=binds, effort=True, cache=True, eager=True)
@@ -48,9 +50,10 @@ _DATE_SUFFIX = re.compile(r"-\d{8}$")
 
 def facts_from_catalog(model: str, official: bool) -> ModelFacts:
     """What is known without asking; `official` tells that the base URL is the service's own."""
-    undated = _DATE_SUFFIX.sub("", model)
+    undated = _DATE_SUFFIX.sub("", listed_name(model))
     known = next((facts for facts in CATALOG.models if facts.id == undated), None)
     if known is not None:
+        known = replace(known, id=model)
         return known if official else replace(known, effort=False, thinking=False, cache=False, eager=False)
     return (
         replace(_claude(model, 200_000, 32_000), known=False) if official else ModelFacts(model, known=False)

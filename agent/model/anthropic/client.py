@@ -47,6 +47,7 @@ from transcripts.masking import mask
 
 from .accumulator import MessageAccumulator, message_events
 from .catalog import CATALOG, facts_from_catalog, facts_from_endpoint
+from .clouds import Cloud, bedrock_events, cloud_body
 from .request import FORMAT, NAMES, encode_request
 from .sdk_import import import_sdk
 
@@ -73,6 +74,7 @@ class AnthropicModel:
     stall      seconds without a byte before an attempt is given up; None chooses by the server
     silence    seconds without content, whatever bytes come; at least `stall`
     assume_official  the server takes every field, whatever its URL
+    cloud      by way of which requests go, instead of `base_url`
     """
 
     base_url: str | None = None
@@ -82,6 +84,7 @@ class AnthropicModel:
     silence: float = SILENCE_TIMEOUT_S
     headers: Mapping[str, str] = field(default_factory=dict)
     assume_official: bool = False
+    cloud: Cloud | None = None
     catalog: ModelCatalog = CATALOG
     encoding: ClassVar[str] = FORMAT
     encode = staticmethod(encode_request)
@@ -91,11 +94,11 @@ class AnthropicModel:
 
     @property
     def server(self) -> str:
-        return self.base_url or OFFICIAL_URL
+        return self.cloud.place if self.cloud else self.base_url or OFFICIAL_URL
 
     @property
     def official(self) -> bool:
-        return self.assume_official or self.server.rstrip("/") == OFFICIAL_URL
+        return self.assume_official or self.cloud is not None or self.server.rstrip("/") == OFFICIAL_URL
 
     def connect(self) -> None:
         """Import the SDK and make the client (0.3 to 1 s the first time). Raises AuthenticationError."""
@@ -103,33 +106,12 @@ class AnthropicModel:
             return
         import httpx2  # 150 ms, and the SDK takes twice that: not before the prompt stands
 
-        anthropic = import_sdk()
+        anthropic = import_sdk(whole=self.cloud is not None)
         self.sdk, self.http = anthropic, httpx2
-        local = "api.anthropic.com" not in self.server
+        local = "api.anthropic.com" not in self.server and self.cloud is None
         self.silence = max(self.silence, self.stall or 0.0)
         self.stall = self.stall or (LOCAL_STALL_TIMEOUT_S if local else STALL_TIMEOUT_S)
-        credentials: dict[str, Any] = {"api_key": self.key} if self.key else {}
-        if self.token and not self.key:
-            credentials["auth_token"] = self.token
-        timeout = httpx2.Timeout(self.stall, connect=CONNECT_TIMEOUT_S)
-        hooks = {"response": [partial(refuse_failures, httpx2.HTTPError)]}
-        try:
-            self.client = anthropic.AsyncAnthropic(
-                base_url=self.base_url,
-                max_retries=0,
-                timeout=timeout,
-                default_headers=dict(self.headers) or None,
-                http_client=anthropic.DefaultAsyncHttpxClient(
-                    timeout=timeout,
-                    follow_redirects=False,
-                    event_hooks=hooks,
-                    verify=_tls_context(),
-                    cookies=no_cookies(),
-                ),
-                **credentials,
-            )
-        except anthropic.AnthropicError as error:
-            raise AuthenticationError(f"no usable credentials: {summarize_error(error)}") from error
+        self.client = _make_client(self, anthropic)
 
     async def close(self) -> None:
         if self.client is not None:
@@ -149,6 +131,8 @@ class AnthropicModel:
         """See model_port.Model; asks the models endpoint."""
         self.connect()
         known = self.known_facts(model)
+        if self.cloud is not None:
+            return known  # clouds have no list of models
         try:
             answer = await self._get(f"/v1/models/{model}")
         except ModelNotFound:
@@ -174,9 +158,10 @@ class AnthropicModel:
 
     async def _post(self, body: bytes, reply: IncomingReply, emit: Emit) -> None:
         async with asyncio.timeout(self.silence) as limit:
+            given = {"body": cloud_body(self.cloud, body)} if self.cloud else {"content": body}
             response = await self.client.post(
                 "/v1/messages",
-                content=body,
+                **given,
                 cast_to=self.http.Response,
                 stream=True,
                 options={"headers": _HEADERS},
@@ -194,6 +179,8 @@ class AnthropicModel:
         stream = EventStream(response.aiter_bytes())
         content = response.headers.get("content-type", "no content type").rpartition(", ")[2]
         events = whole_json(stream) if content.startswith("application/json") else stream.events()
+        if content.startswith("application/vnd.amazon.eventstream"):
+            events = bedrock_events(stream.pieces)
         async for name, data in events:
             event = parse_event(name, data)
             if event["type"] == "ping":
@@ -212,6 +199,36 @@ class AnthropicModel:
                 f"no reply, but {quote(content, 60)} (a captive portal or a proxy?): {quote(said)}",
                 tries=UNREADABLE_TRIES,
             )
+
+
+def _make_client(model: AnthropicModel, anthropic: Any) -> Any:
+    """The SDK's client for the service, a compatible server or a cloud. Raises AuthenticationError."""
+    made = anthropic.AsyncAnthropic
+    place: Mapping[str, str | None] = {"base_url": model.base_url}
+    credentials: dict[str, Any] = {"api_key": model.key} if model.key else {}
+    if model.token and not model.key:
+        credentials["auth_token"] = model.token
+    if model.cloud is not None:
+        made, place, credentials = getattr(anthropic, model.cloud.client), model.cloud.arguments, {}
+    timeout = model.http.Timeout(model.stall, connect=CONNECT_TIMEOUT_S)
+    hooks = {"response": [partial(refuse_failures, model.http.HTTPError)]}
+    try:
+        return made(
+            **place,
+            max_retries=0,
+            timeout=timeout,
+            default_headers=dict(model.headers) or None,
+            http_client=anthropic.DefaultAsyncHttpxClient(
+                timeout=timeout,
+                follow_redirects=False,
+                event_hooks=hooks,
+                verify=_tls_context(),
+                cookies=no_cookies(),
+            ),
+            **credentials,
+        )
+    except (anthropic.AnthropicError, ValueError) as error:
+        raise AuthenticationError(f"no usable credentials: {summarize_error(error)}") from error
 
 
 @contextmanager
@@ -244,6 +261,11 @@ def _fed(accumulator: MessageAccumulator, event: Mapping[str, Any], data: str) -
         raise unreadable(error, data) from error
 
 
+def _lacks_credentials(error: Exception) -> bool:
+    """Whether a library of a cloud found nothing to sign a request with."""
+    return type(error).__module__.startswith(("botocore", "google.auth")) or type(error) is RuntimeError
+
+
 def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:
     """What an exception of the model's client means."""
     sdk, http, client = model.sdk, model.http, model.client
@@ -265,6 +287,9 @@ def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:
             return map_connection_error(server, client.base_url.host, error)
         case sdk.CredentialsError():
             return AuthenticationError(f"no usable credentials: {summarize_error(error)}")
+        case _ if model.cloud is not None and _lacks_credentials(error):
+            why = f"{model.cloud.name}: no usable credentials: {summarize_error(error)}"
+            return AuthenticationError(why)
         case TypeError() if "authentication" in str(error):
             return AuthenticationError("no credentials: set ANTHROPIC_API_KEY, or try --offline")
         case TimeoutError():

@@ -76,9 +76,12 @@ class _EmptyModules(MetaPathFinder, Loader):
         """Nothing to run."""
 
 
-def import_sdk() -> ModuleType:
-    """The SDK, slim where that is known to work. Raises ImportError where it is not installed."""
-    is_whole_wanted = os.environ.get("MAKEROOM_FULL_SDK", "") not in ("", "0")
+def import_sdk(whole: bool = False) -> ModuleType:
+    """The SDK, slim where that is known to work and `whole` is not wanted.
+
+    Raises ImportError where it is not installed.
+    """
+    is_whole_wanted = whole or os.environ.get("MAKEROOM_FULL_SDK", "") not in ("", "0")
     if SDK in sys.modules or is_whole_wanted or not _is_known_version():
         return import_module(SDK)
     finder = _EmptyModules()
