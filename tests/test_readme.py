@@ -1,11 +1,13 @@
 """The README's tables say what the program says."""
 
+import json
 import re
 from pathlib import Path
 
 from agent.cli.arguments import parser
 from agent.commands import COMMANDS
 from tools import BUILTIN
+from transcripts.facts import FACT_TYPES
 
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text("utf-8")
 
@@ -34,3 +36,9 @@ def test_every_flag_that_the_readme_names_exists() -> None:
 def test_the_commands_to_start_and_to_test_are_there() -> None:
     assert "pip install -q -e . && .venv/bin/python -m agent --offline" in README
     assert "<!-- tests -->" in README
+
+
+def test_the_readme_shows_a_line_of_each_kind_of_the_record() -> None:
+    block = README.partition("```json\n")[2].partition("```")[0]
+    shown = [json.loads(line)["kind"] for line in block.splitlines()]
+    assert shown == list(FACT_TYPES)

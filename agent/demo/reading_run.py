@@ -14,12 +14,21 @@ from itertools import takewhile
 
 from .conversation import Answer, Step, calls_in, own_text, tool_call
 
+COMPACTED = (
+    "The context was compacted by itself, so I stop here. `/context` shows what left it, `/recall` brings any "
+    "of it back, and `/uncompact` undoes it."
+)
 PAGE_FILES = 100  # listed at a time
 AHEAD_FILES = 20  # named at a time as what comes next
 _READ_ALL = (
     r"(?i)\b(read|look at|go through) (every|each|all)( of)?( the)? (?P<what>[\w.*+#-]*?)\s*files?\b"
     r"( (in|under|inside|within|from|of|below) (the )?(?P<where>`[^`]+`|'[^']+'|\"[^\"]+\"|[^\s,;:!?]+))?"
 ).replace(" ", r"\s+")
+_KEEP_READING = (
+    r"(?i)\b(keep( on)?|continue|go on|carry on) reading( (?!files?\b)[\w*.]+){0,3} files?\b"
+    r"( (in|under|inside|within|from|of|below) (the )?(?P<where>`[^`]+`|'[^']+'|\"[^\"]+\"|[^\s,;:!?]+))?"
+).replace(" ", r"\s+")
+_UNTIL_COMPACTED = r"(?i)\buntil\b.{0,40}\b(compress|compact|room|context|window)"
 _KINDS = {
     "python": "*.py", "markdown": "*.md", "typescript": "*.ts", "javascript": "*.js", "rust": "*.rs",
     "text": "*.txt", "golang": "*.go", "ruby": "*.rb", "shell": "*.sh", "": "*", "source": "*", "single": "*",
@@ -31,20 +40,27 @@ _UP_NEXT = re.compile(r"Up next \((\d+)-\d+\):\n((?:- [^\n]+\n?)+)")
 
 @dataclass(frozen=True, slots=True)
 class ReadingRun:
-    """The files below `where` whose names fit `pattern`."""
+    """The files below `where` whose names fit `pattern`, without hidden ones.
+
+    `until_compacted` tells that it ends when the context was compacted.
+    """
 
     where: str
     pattern: str
+    until_compacted: bool = False
 
     def page(self, start: int) -> str:
         """The command that prints the paths from number `start` on, and at last how many there are in all."""
         where, pattern = shlex.quote(self.where), shlex.quote(self.pattern)
         pages = f"{start},{start + PAGE_FILES - 1}p;$="
-        return f"find {where} -type f -name {pattern} | LC_ALL=C sort | sed -n '{pages}'"
+        return (
+            f"find {where} -type f -name {pattern} -not -path '*/.[!.]*' | LC_ALL=C sort | sed -n '{pages}'"
+        )
 
     def owns(self, path: str) -> bool:
         """Whether the listing would print the path."""
-        return path.startswith(self.where.rstrip("/") + "/") and fnmatch(path.split("/")[-1], self.pattern)
+        below = path.startswith(self.where.rstrip("/") + "/") and re.search(r"/\.[^.]", path) is None
+        return below and fnmatch(path.split("/")[-1], self.pattern)
 
 
 @dataclass(slots=True)
@@ -70,13 +86,14 @@ class ReadingProgress:
 
 def find_run(text: str) -> ReadingRun | None:
     """The run that a text asks for."""
-    match = re.search(_READ_ALL, text)
+    match = re.search(_READ_ALL, text) or re.search(_KEEP_READING, text)
     if match is None:
         return None
-    what, where = match["what"].lower(), (match["where"] or ".").strip("`'\"")
+    what, where = match.groupdict().get("what", "").lower(), (match["where"] or ".").strip("`'\"")
     where = where if where in (".", "..") else where.rstrip(".").rstrip("/") or "/"
     pattern = _KINDS.get(what) or (what if "*" in what else f"*.{what.lstrip('.')}")
-    return ReadingRun("." if where.lower() in _WHOLE_PROJECT else where, pattern)
+    until = re.search(_UNTIL_COMPACTED, text) is not None
+    return ReadingRun("." if where.lower() in _WHOLE_PROJECT else where, pattern, until)
 
 
 def find_progress(run: ReadingRun, past: Sequence[Step]) -> ReadingProgress:
@@ -110,6 +127,10 @@ def find_progress(run: ReadingRun, past: Sequence[Step]) -> ReadingProgress:
 def read_next(run: ReadingRun, past: Sequence[Step]) -> Answer:
     """List, read the next file, or tell the end. `past` follows the request or begins with its record."""
     found, notes = find_progress(run, past), own_text(past)
+    if run.until_compacted and any(
+        step.kind == "record" or step.text.startswith("[cleared:") for step in past
+    ):
+        return Answer(COMPACTED)
     latest, lines = past[-1] if past else Step("reply"), []
     if latest.tool == "read" and latest.failed and not latest.interrupted:
         lines = [f"Could not read `{latest.path}`: {latest.text.strip().partition(chr(10))[0][:200]}"]

@@ -92,6 +92,10 @@ def test_a_small_window_shows_how_room_is_made(tmp_path: Path) -> None:
     assert "all 12 files" in done.stdout and "12 could be read" in done.stdout
     (record,) = tmp_path.glob(".transcripts/*.jsonl")
     assert any(isinstance(fact, Compacted) for fact in read_record(record).facts)
+    until = ("Keep reading files until compression triggers automatically.", *words[1:-1], "16000")
+    done = offline(tmp_path, *until)
+    assert "The context was compacted by itself, so I stop here" in done.stdout
+    assert "[auto compact]" in done.stderr
 
 
 def test_nothing_but_the_composition_root_imports_the_demo() -> None:

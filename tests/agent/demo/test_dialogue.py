@@ -89,6 +89,8 @@ def test_quotes_and_code_keep_a_then_within_them() -> None:
     ("text", "where", "pattern"),
     [
         ("Read every Python file in the src directory one by one", "src", "*.py"),
+        ("Keep reading files until compression triggers automatically", ".", "*"),
+        ("go on reading the source files in lib", "lib", "*"),
         ("read all *.md files in docs", "docs", "*.md"),
         ("please read every .ts file under web/app, one by one.", "web/app", "*.ts"),
         ("Read all files in `a b/c`.", "a b/c", "*"),
