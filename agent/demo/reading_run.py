@@ -15,8 +15,8 @@ from itertools import takewhile
 from .conversation import Answer, Step, calls_in, own_text, tool_call
 
 COMPACTED = (
-    "The context was compacted by itself, so I stop here. `/context` shows what left it, `/recall` brings any "
-    "of it back, and `/uncompact` undoes it."
+    "The context was compacted by itself, so I stop here. `/context` shows what left it, `/recall` brings "
+    "any of it back, and `/uncompact` undoes it."
 )
 PAGE_FILES = 100  # listed at a time
 AHEAD_FILES = 20  # named at a time as what comes next
