@@ -14,6 +14,7 @@ from .text_encoding import word_set
 GUARDED_FOLDERS = word_set(
     ".git .makeroom .transcripts .task_outputs .claude .vscode .idea .fleet .zed .devcontainer .github"
     " .gitlab .circleci .husky .buildkite .ssh .aws .gnupg .kube .docker .cargo .direnv"
+    " .cursor .windsurf .codex .gemini"
 )
 GUARDED_CONFIG_FOLDERS = word_set("makeroom fish git systemd autostart gh nvim pip")  # folders in .config
 GUARDED_FILES = word_set(
@@ -23,7 +24,7 @@ GUARDED_FILES = word_set(
     " .curlrc .wgetrc .envrc .vimrc .exrc .nvimrc .emacs .tmux.conf .screenrc .gdbinit .lldbinit .ripgreprc"
     " .editorconfig .pre-commit-config.yaml .lefthook.yml lefthook.yml .gitlab-ci.yml .travis.yml jenkinsfile"
     " .mcp.json azure-pipelines.yml bitbucket-pipelines.yml appveyor.yml .appveyor.yml .drone.yml .cirrus.yml"
-    " authorized_keys crontab sudoers"
+    " authorized_keys crontab sudoers .mise.toml mise.toml .nvim.lua .lvimrc .woodpecker.yml"
 )
 ENV_FILE = re.compile(r"\.env(?:\.(?!(?:example|sample|template|dist|defaults)\Z).*)?", re.DOTALL)
 MEMORY_NAMES = ("AGENTS.md", "CLAUDE.md")  # of memory files, the preferred first: every session reads them

@@ -355,6 +355,7 @@ GUARDED_FOLDERS = (
     ".git .makeroom .transcripts .task_outputs .claude .vscode .idea .fleet .zed .devcontainer .github"
     " .gitlab .circleci .husky .buildkite .ssh .aws .gnupg .kube .docker .cargo .direnv .config/makeroom"
     " .config/fish .config/git .config/systemd .config/autostart .config/gh .config/nvim .config/pip"
+    " .cursor .windsurf .codex .gemini"
 )
 GUARDED_FILES = (
     ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin"
@@ -363,7 +364,7 @@ GUARDED_FILES = (
     " .curlrc .wgetrc .envrc .vimrc .exrc .nvimrc .emacs .tmux.conf .screenrc .gdbinit .lldbinit .ripgreprc"
     " .editorconfig .pre-commit-config.yaml .lefthook.yml lefthook.yml .gitlab-ci.yml .travis.yml Jenkinsfile"
     " .mcp.json azure-pipelines.yml bitbucket-pipelines.yml appveyor.yml .appveyor.yml .drone.yml .cirrus.yml"
-    " authorized_keys crontab sudoers .env .env.local"
+    " authorized_keys crontab sudoers .env .env.local .mise.toml mise.toml .nvim.lua .lvimrc .woodpecker.yml"
 )
 SECRET_FOLDERS = ".makeroom .transcripts .ssh .aws .gnupg .kube .docker .config/makeroom"
 SECRET_FILES = ".netrc .git-credentials .npmrc .pypirc id_rsa id_ed25519 id_ecdsa id_dsa .env .env.local"
