@@ -11,12 +11,14 @@ import signal
 import stat
 import sys
 from collections.abc import Callable
+from glob import escape
 from shlex import quote
 
 from agent.app.controller import Controller
 from agent.app.setup import RunSetup
 from agent.errors import AgentError, UsageError
 from agent.events import Emit, TurnFinished
+from agent.permissions.rule_syntax import Rule
 from agent.ports import Approver, Deny, PermissionQuestion
 from transcripts.entries import Exchange
 from transcripts.record_errors import StoreError
@@ -32,12 +34,20 @@ class DenyAll:
     """Implements ports.Approver: what is not allowed is refused, naming the flag that would allow it."""
 
     async def ask(self, question: PermissionQuestion) -> Deny:
-        runs = any(access.kind == "run" for access in question.access)
-        rule = question.prefix or ("" if runs else question.tool)
-        remedy = question.remedy or (f"--allowedTools {quote(rule)}" if rule else "")
+        rules = [question.prefix] if question.prefix else _rules_for(question)
+        flag = " ".join(["--allowedTools", *map(quote, rules)]) if rules else ""
+        remedy = question.remedy or flag
         why = "" if question.refused else f"{question.why}, and "
         reason = f"{why}nobody is there to ask{f'; {remedy} would allow it' if remedy else ''}"
         return Deny(reason, unattended=True)
+
+
+def _rules_for(question: PermissionQuestion) -> list[str]:
+    """The rules that would allow what has no rule of its own; none for commands, and protected places."""
+    special = [access for access in question.access if access.outside or access.protected]
+    if any(each.kind == "run" or (each.kind == "write" and each.protected) for each in question.access):
+        return []
+    return [str(Rule(question.tool, escape(each.target))) for each in special] or [question.tool]
 
 
 MakeController = Callable[[Emit, Approver], Controller]

@@ -286,8 +286,22 @@ def test_leaving_the_wall_is_another_question_with_answers_of_its_own():
             {"remedy": "--allowedTools 'net(a.b)'", **REFUSED},
             "nobody is there to ask; --allowedTools 'net(a.b)'",
         ),
+        (
+            {"tool": "read", "why": "outside", "access": (Access("read", "/a [b]", outside=True),)},
+            "outside, and nobody is there to ask; --allowedTools 'read(/a [[]b])'",
+        ),
+        (
+            {"tool": "read", "why": "secret", "access": (Access("read", "/w/.env", protected=True),)},
+            "secret, and nobody is there to ask; --allowedTools 'read(/w/.env)'",
+        ),
     ],
 )
 def test_without_a_person_a_question_is_a_denial_that_names_the_flag(fields, reason):
     answer = asyncio.run(DenyAll().ask(question(**fields)))
     assert answer == Deny(f"{reason} would allow it", unattended=True)
+
+
+def test_what_no_rule_allows_is_denied_without_naming_one():
+    access = (Access("write", "/w/.git/config", protected=True),)
+    answer = asyncio.run(DenyAll().ask(question(tool="write", why="protected", access=access)))
+    assert answer == Deny("protected, and nobody is there to ask", unattended=True)
