@@ -36,6 +36,17 @@ SECRETS: dict[str, tuple[str, str]] = {
         ("OTLP_HEADERS", "x-team=blue,api-key=0a1b2c3d4e5f", "0a1b2c3d4e5f"),
         ("STORAGE_CONNECTION_STRING", "Name=x;AccountKey=" + "Ab3/" * 12 + "==", ""),
         ("INNOCENT_NAME", "see gl" + "pat-" + "x1Y2z3" * 4, "gl" + "pat-" + "x1Y2z3" * 4),
+        # One of each other form, under a name that tells nothing.
+        ("SERVICE_A", "gs" + "k_" + "x1Y2z3" * 6, ""),
+        ("SERVICE_B", "github" + "_pat_" + "11ABC_" * 8, ""),
+        ("SERVICE_C", "xo" + "xb-" + "1234567890-abcdef", ""),
+        ("SERVICE_D", "AI" + "za" + "Sy" + "a1" * 16 + "b", ""),
+        ("SERVICE_E", "sk" + "_live_" + "Zy9x8W7v" * 4, ""),
+        ("SERVICE_F", "h" + "f_" + "x1Y2z3" * 5, ""),
+        ("SERVICE_G", "np" + "m_" + "x1Y2z3" * 6, ""),
+        ("SERVICE_H", "S" + "G." + "x1Y2z3" * 3 + "." + "x1Y2z3" * 3, ""),
+        ("SERVICE_I", "do" + "p_v1_" + "0a1b2c3d" * 8, ""),
+        ("SERVICE_J", "hv" + "s." + "x1Y2z3" * 4, ""),
     )
 }
 # Withheld from commands, but no value to look for: it is a word, a place, a placeholder, or too short.

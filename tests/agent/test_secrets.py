@@ -23,7 +23,7 @@ from agent.session.session import Session
 from agent.ui.input_editor import PromptHistory, UnsentInput
 from compact.tokens import load_counter
 from tests.agent.loop.world import Memory, TestClock
-from tests.agent.ui.headless_run import credentials
+from tests.agent.ui.headless_run import ROOT, credentials
 from tests.secret_samples import SECRETS, WITHHELD
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls
@@ -62,7 +62,7 @@ def project(folder: Path) -> tuple[Path, dict[str, str]]:
         'pass_env = ["DEPLOY_PAT"]\n[hooks]\npost_tool = "env >>hooked"\n[compact]\nbudget_chars = 20000\n'
     )
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTHROPIC_")}
-    own = {"HOME": str(folder / "home"), "ANTHROPIC_API_KEY": KEY, "MY_TOKEN": NAMED}
+    own = {"HOME": str(folder / "home"), "ANTHROPIC_API_KEY": KEY, "MY_TOKEN": NAMED, "PYTHONPATH": str(ROOT)}
     given = {name: value for name, (value, _) in SECRETS.items() if name != "ANTHROPIC_API_KEY"}
     return work, {**kept, **given, **own, "ANTHROPIC_CUSTOM_HEADERS": "X-Auth-Token: Bearer header-secret-1"}
 

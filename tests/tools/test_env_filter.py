@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,8 @@ import pytest
 from tests.secret_samples import INNOCENT, SECRETS, WITHHELD
 from tools.env_filter import filter_environment
 from tools.spool import Spool
-from transcripts.masking import SecretMasks
-from transcripts.secret_forms import secret_values
+from transcripts.masking import SecretMasks, mask
+from transcripts.secret_forms import SECRET_FORMS, SecretForm, secret_values
 
 from .bash_session import BashSession
 
@@ -31,6 +32,16 @@ def test_a_secret_is_withheld_and_masked_under_its_name_and_in_other_variables(n
     assert kept.keys() & environ.keys() == {"OTHER", "PATH"}
     text = masked(environ, f"before {value} and '{secret}' after")
     assert secret not in text and "before" in text and "****' after" in text
+
+
+@pytest.mark.parametrize("form", SECRET_FORMS, ids=lambda form: f"{form.kind}-{form.hints[0]}")
+def test_each_form_of_the_table_is_known_to_commands_records_exports_and_logs(form: SecretForm) -> None:
+    held = {name: value for name, (value, _) in SECRETS.items() if re.search(form.pattern, value)}
+    assert held
+    for name, value in held.items():
+        secret = SECRETS[name][1]
+        assert filter_environment({"X": value}).get("X") is None
+        assert secret not in masked({"X": value}, f"<{secret}>") and secret not in mask(f"X={value}")
 
 
 @pytest.mark.parametrize(("name", "value"), WITHHELD)

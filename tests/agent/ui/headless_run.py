@@ -13,6 +13,7 @@ import pytest
 from agent.__main__ import main
 from tests.strict_api.server import Server
 
+ROOT = Path(__file__).parents[3]
 RUN_DEADLINE_S = 60  # a guard against hangs
 
 
@@ -25,9 +26,12 @@ def credentials(folder: Path, server: Server | None) -> dict[str, str]:
 
 
 def environment(folder: Path, server: Server | None, **more: str) -> dict[str, str]:
-    """The environment of the tests with the server's credentials in place of the user's."""
+    """The environment of the tests with the server's credentials in place of the user's.
+
+    `python -m agent` is the one of this checkout, whichever is installed.
+    """
     environ = {name: value for name, value in os.environ.items() if not name.startswith("ANTHROPIC_")}
-    return environ | credentials(folder, server) | more
+    return environ | {"PYTHONPATH": str(ROOT)} | credentials(folder, server) | more
 
 
 def run_here(
