@@ -119,7 +119,7 @@ MAX_BROAD_EXCEPTS = 6
 MAX_SHARED_CLASS_NAMES = 3
 MAX_HIDDEN_IMPORTS = 8
 MAX_MODULES = 330  # 180 for the loop, the record and the pipeline; the rest for walls, clients and extensions
-MAX_UI_MODULES = 18
+MAX_UI_MODULES = 22
 VAGUE_ENDINGS = ("Manager", "Handler", "Helper", "Util", "Mixin", "Data", "Info")
 
 

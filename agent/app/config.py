@@ -49,6 +49,7 @@ class Config:
     allow: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
+    notify: bool = True  # announce the end of a long turn and questions where the terminal is not looked at
     pass_env: tuple[str, ...] = ()
     hooks: Mapping[str, str] = field(default_factory=dict)
     compact: Mapping[str, Any] = field(default_factory=dict)

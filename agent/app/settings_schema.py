@@ -106,6 +106,7 @@ class FileSettings(BaseModel):
     sandbox: Annotated[Any, AfterValidator(sandbox_entries)] = Field(
         None, description=f"one of {', '.join(SANDBOX_MODES)}, or a table"
     )
+    notify: bool | None = Field(None, description="true or false")
     pass_env: tuple[_Text, ...] | None = Field(None, description="a list of texts")
     hooks: Annotated[dict[str, Any], AfterValidator(_hooks)] | None = Field(
         None, description='a table, such as [hooks] and pre_tool = "check.sh"'

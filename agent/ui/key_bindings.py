@@ -11,6 +11,7 @@ from tools.text_encoding import pluralize
 
 from .approval import full_question
 from .input_editor import EXIT_WORDS
+from .keyboard import FOCUS_IN, FOCUS_OUT
 from .picker import add_picker_keys
 from .repl_state import QueuedInput, ReplState
 
@@ -71,6 +72,8 @@ def _add_session_keys(bindings: KeyBindings, state: ReplState) -> None:
     bindings.add("c-c", filter=~is_searching)(lambda event: _interrupt_or_clear(state))
     bindings.add("<sigint>")(lambda event: _interrupt_or_clear(state))
     bindings.add("c-t", filter=idle)(lambda event: state.queue.add_command("/tasks"))
+    bindings.add(FOCUS_IN)(lambda event: _note_focus(state, True))
+    bindings.add(FOCUS_OUT)(lambda event: _note_focus(state, False))
     bindings.add("c-l")(lambda event: state.terminal.redraw())
     bindings.add("c-o")(lambda event: _toggle_full(state))
     bindings.add("c-z")(lambda event: event.app.suspend_to_background())
@@ -103,6 +106,11 @@ def _add_question_keys(bindings: KeyBindings, state: ReplState) -> None:
     bindings.add("escape", filter=listening)(lambda event: approval.refuse(stop=True))
     bindings.add("c-o", filter=listening)(lambda event: _print_question(state))
     bindings.add("escape", filter=reasoning)(lambda event: approval.ask_again())
+
+
+def _note_focus(state: ReplState, focused: bool) -> None:
+    """The terminal gained or lost the focus."""
+    state.notifications.focused = focused
 
 
 def _hint_at_answers(state: ReplState) -> None:

@@ -24,12 +24,16 @@ from .terminal_text import escape_strict
 
 PASTE_TIMEOUT_S = 1.0  # without a byte: the paste counts as over
 PASTE_END = "\x1b[201~"
+# What the terminal says of its focus comes as keys that no keyboard has.
+FOCUS_IN, FOCUS_OUT = Keys.ControlF23, Keys.ControlF24
 # Shift+Enter, Alt+Enter and Ctrl+Enter as CSI-u and modifyOtherKeys send them, and a stray end of a paste.
 _MORE_KEYS: dict[str, Keys] = {
     **{f"\x1b[13;{modifier}u": Keys.ControlJ for modifier in (2, 3, 5)},
     **{f"\x1b[27;{modifier};13~": Keys.ControlJ for modifier in (2, 3, 5)},
     "\x1b[27u": Keys.Escape,
     PASTE_END: Keys.Ignore,
+    "\x1b[I": FOCUS_IN,
+    "\x1b[O": FOCUS_OUT,
 }
 MAX_INLINE_LINES = 8  # a paste with more lines becomes a chip
 MAX_INLINE_CHARS = 1000  # as does one with more characters

@@ -13,6 +13,7 @@ from typing import Any
 from agent.app.setup import RunSetup
 from agent.ports import Factory
 
+from .approval import question_head
 from .key_bindings import build_key_bindings
 from .layout import ScreenLayout
 from .plain_repl import PlainRepl
@@ -37,7 +38,8 @@ async def run_repl(make_driver: Factory, setup: RunSetup) -> int:
 async def _run_screen(make_driver: Factory, setup: RunSetup) -> int:
     state = ReplState(setup)
     screen = ScreenLayout(state)
-    state.approval.on_change = state.picker.on_change = screen.dialog_changed
+    state.approval.on_change = partial(_question_changed, state, screen)
+    state.picker.on_change = screen.dialog_changed
     state.terminal.show(screen.layout, build_key_bindings(state), screen.compose)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: state.view.notice(_fault_message(context), "error"))
@@ -52,9 +54,20 @@ async def _run_screen(make_driver: Factory, setup: RunSetup) -> int:
             loop.set_exception_handler(None)
 
 
+def _question_changed(state: ReplState, screen: ScreenLayout) -> None:
+    """A question came, went, or wants a reason."""
+    panel = state.approval.panel
+    if panel is None:
+        state.notifications.show("working")
+    elif not panel.reasoning:
+        state.notifications.question_waits(question_head(panel.question))
+    screen.dialog_changed()
+
+
 async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
     """Runs from the first paint on: load what is slow, make the driver, work off what is typed."""
     _restore_draft(state)
+    state.notifications.start()
     if prompt:
         state.queue.add(QueuedInput(prompt, prompt, prompt))
     await asyncio.sleep(LOAD_DELAY_S)
@@ -82,6 +95,7 @@ def _restore_draft(state: ReplState) -> None:
 async def _close(state: ReplState, code: int) -> None:
     """Close the driver, print what is left. What ran has ended, and the terminal is restored already."""
     driver, terminal = state.driver, state.terminal
+    state.notifications.stop()
     session = driver.status().session if driver else ""
     try:
         if driver is not None:

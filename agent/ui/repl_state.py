@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from agent.ports import Driver
 from .approval import ApprovalDialog
 from .completion import CompletionSource, FileIndex, is_command
 from .input_editor import InputEditor, PromptHistory, UnsentInput
+from .notifications import Notifications, wants_notifications
 from .picker import Picker
 from .terminal import Terminal
 
@@ -132,6 +134,9 @@ class ReplState:
         self.picker = Picker(self.terminal.invalidate)
         self.status_hint = StatusHint(self.terminal.invalidate)
         self.queue = InputQueue(self)
+        wanted = wants_notifications(setup.config.notify, setup.environ)
+        send = self.terminal.send if wanted else lambda codes: None
+        self.notifications = Notifications(send, setup.environ, setup.folder.name)
 
     @cached_property
     def view(self) -> TranscriptView:
@@ -193,6 +198,8 @@ async def run_input(state: ReplState, driver: Driver, item: QueuedInput) -> None
         await _run_command(state, driver, item)
         return
     view.begin(item.shown, echo_turns=item.is_command)
+    state.notifications.show("working")
+    begun = time.monotonic()
     try:
         await (_run_command if item.is_command else _run_prompt)(state, driver, item)
     except asyncio.CancelledError:
@@ -204,6 +211,7 @@ async def run_input(state: ReplState, driver: Driver, item: QueuedInput) -> None
         view.notice(f"{type(error).__name__}: {error} ({where})", "error")
     finally:
         view.finish()
+        state.notifications.turn_ended(time.monotonic() - begun)
 
 
 async def _run_prompt(state: ReplState, driver: Driver, item: QueuedInput) -> None:

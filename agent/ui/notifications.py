@@ -1,0 +1,81 @@
+"""Tell a person who looks elsewhere: the title of the window, a bell and a notification of the desktop.
+
+The terminal says when it gains and loses the focus (DECSET 1004). As long as it never said that it lost it,
+nothing is announced: people who look at the screen need no bell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from .terminal_text import one_line
+
+Activity = Literal["idle", "working", "asking"]
+MIN_TURN_S = 10.0  # after which the end of a turn is announced
+_REPORT_FOCUS = "\x1b[22;0t\x1b[?1004h"  # keep the title that was, report the focus
+_RESTORE_TITLE = "\x1b[?1004l\x1b[23;0t"
+_MARKS: Mapping[Activity, str] = {"idle": "", "working": "… ", "asking": "? "}
+_MAX_TEXT_CHARS = 120
+_QUIET_TERMINALS = ("dumb", "linux", "")
+
+
+class Notifications:
+    """The title and the announcements of one session. `send` writes codes to the terminal at once."""
+
+    def __init__(self, send: Callable[[str], None], environ: Mapping[str, str], name: str) -> None:
+        self._send = send
+        self._environ = environ
+        self._name = one_line(name)[:_MAX_TEXT_CHARS]
+        self._shown: Activity | None = None
+        self.focused = True
+
+    def start(self) -> None:
+        """Begin to report the focus, and set the title."""
+        self._send(_REPORT_FOCUS)
+        self.show("idle")
+
+    def stop(self) -> None:
+        """Give the terminal back as it was."""
+        self._send(_RESTORE_TITLE)
+        self._shown = None
+
+    def show(self, activity: Activity) -> None:
+        """Let the title say what goes on."""
+        if activity != self._shown:
+            self._shown = activity
+            self._send(f"\x1b]0;{_MARKS[activity]}makeroom: {self._name}\x07")
+
+    def turn_ended(self, seconds: float) -> None:
+        """A turn that took so long is over."""
+        self.show("idle")
+        if seconds >= MIN_TURN_S:
+            self._announce("The turn is over")
+
+    def question_waits(self, question: str) -> None:
+        """An answer is waited for."""
+        self.show("asking")
+        self._announce(question)
+
+    def _announce(self, text: str) -> None:
+        if not self.focused:
+            self._send("\x07" + _desktop_notification(f"{one_line(text)} ({self._name})", self._environ))
+
+
+def wants_notifications(setting: bool, environ: Mapping[str, str]) -> bool:
+    """Whether to set titles and announce anything: not in CI, nor on terminals that would show the codes."""
+    return setting and not environ.get("CI") and environ.get("TERM", "") not in _QUIET_TERMINALS
+
+
+def _desktop_notification(text: str, environ: Mapping[str, str]) -> str:
+    """The code that this terminal shows as a notification; "" where none is known, or within tmux."""
+    shown = text[:_MAX_TEXT_CHARS].replace(";", ",")
+    if environ.get("TMUX"):
+        return ""
+    if "kitty" in environ.get("TERM", ""):
+        return f"\x1b]99;;{shown}\x1b\\"
+    if environ.get("TERM_PROGRAM", "") in ("iTerm.app", "WezTerm", "ghostty"):
+        return f"\x1b]9;{shown}\x07"
+    if environ.get("VTE_VERSION") or environ.get("TERM", "").startswith(("rxvt", "foot")):
+        return f"\x1b]777;notify;makeroom;{shown}\x07"
+    return ""

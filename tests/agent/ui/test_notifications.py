@@ -1,0 +1,67 @@
+"""A person who looks elsewhere is told when a long turn ends or a question waits."""
+
+import pytest
+
+from agent.ui.notifications import MIN_TURN_S, Notifications, wants_notifications
+
+from .pty_terminal import PtyTerminal
+
+
+def sent(environ, *, focused, seconds=MIN_TURN_S):
+    """What the end of a turn sends, without titles."""
+    codes = []
+    told = Notifications(codes.append, environ, "proj")
+    told.focused = focused
+    told.turn_ended(seconds)
+    return "".join(code for code in codes if not code.startswith("\x1b]0;"))
+
+
+@pytest.mark.parametrize(
+    ("environ", "code"),
+    [
+        ({"TERM": "xterm-kitty"}, "\x1b]99;;The turn is over (proj)\x1b\\"),
+        ({"TERM_PROGRAM": "WezTerm"}, "\x1b]9;The turn is over (proj)\x07"),
+        ({"VTE_VERSION": "7600"}, "\x1b]777;notify;makeroom;The turn is over (proj)\x07"),
+        ({"TERM": "xterm-kitty", "TMUX": "x"}, ""),
+        ({"TERM": "xterm"}, ""),
+    ],
+)
+def test_the_end_of_a_long_turn_is_announced_as_the_terminal_knows_it(environ, code):
+    assert sent(environ, focused=False) == f"\x07{code}"
+    assert sent(environ, focused=True) == ""
+    assert sent(environ, focused=False, seconds=MIN_TURN_S - 1) == ""
+
+
+def test_a_name_cannot_send_codes_of_its_own():
+    codes = []
+    told = Notifications(codes.append, {"TERM": "xterm-kitty"}, "p\x1b]52;c;x\x07;q")
+    told.focused = False
+    told.question_waits("Allow bash?")
+    assert all("\x1b]52" not in code and "␛]52" in code for code in codes)
+
+
+@pytest.mark.parametrize(
+    ("setting", "environ"),
+    [
+        (False, {"TERM": "xterm"}),
+        (True, {"TERM": "dumb"}),
+        (True, {}),
+        (True, {"TERM": "xterm", "CI": "true"}),
+    ],
+)
+def test_nothing_is_sent_where_nobody_wants_or_would_see_it(setting, environ):
+    assert not wants_notifications(setting, environ)
+    assert wants_notifications(True, {"TERM": "xterm-256color"})
+
+
+def test_the_title_follows_the_session_and_a_question_rings_where_the_focus_is_elsewhere(tmp_path):
+    with PtyTerminal(tmp_path, VTE_VERSION="7600") as terminal:
+        terminal.ready().until(lambda: b"\x1b[?1004h" in terminal.raw, "focus events")
+        terminal.type("\x1b[Osay one;ask\r").sees("Allow bash?", "one")
+        assert b"\x07\x1b]777;notify;makeroom;Allow bash? (" in terminal.raw
+        assert b"\x1b]0;\xe2\x80\xa6 makeroom: " in terminal.raw and b"\x1b]0;? makeroom: " in terminal.raw
+        rung = terminal.raw.count(b"\x1b]777")
+        terminal.type("\x03").misses("Allow bash?").type("\x1b[Iask\r").sees("Allow bash?")
+        assert terminal.raw.count(b"\x1b]777") == rung
+        terminal.type("\x03").misses("Allow bash?").type("\x15/exit\r").ends()
+        assert b"\x1b[?1004l" in terminal.raw
