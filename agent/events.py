@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from transcripts.facts import Reply, Result
 
-Reason = Literal["done", "interrupted", "failed", "max_turns", "refused", "denied"]
+Reason = Literal["done", "interrupted", "failed", "max_turns", "refused", "denied", "no_answer"]
 Level = Literal["info", "warning", "error"]
 
 

@@ -1,10 +1,16 @@
-"""Durations, numbers and dates as people read them."""
+"""Durations, numbers and dates as people read them, names as clients do."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
+from tools import BUILTIN
 from transcripts.render_text import NO_DATE
+
+
+def client_name(tool: str) -> str:
+    """The name of a tool as clients of the stream protocol know it: `Bash`, `Read`, `Edit`, `Write`."""
+    return tool.capitalize() if tool in BUILTIN else tool
 
 
 def format_duration(seconds: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -26,7 +26,7 @@ class PermissionQuestion:
 
     Where the wall refused something to a call that ran, `refused` says what, and the question is whether the
     call may run again: outside of the wall, or within it with `through` let through. `remedy` is what would
-    have allowed it where nobody is there to ask.
+    have allowed it where nobody is there to ask. `call` is the id of the model's call, `input` its input.
     """
 
     tool: str
@@ -38,6 +38,8 @@ class PermissionQuestion:
     refused: str = ""
     through: str = ""
     remedy: str = ""
+    call: str = ""
+    input: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,23 @@ class Allow:
     """Yes: once, for this session, or always for the prefix in this project.
 
     "through": what the wall refused is let through from now on in this project.
+
+    updated_input  the input to use instead; it is judged anew
+    updates        what is to change for the rest of the session
     """
 
     scope: Literal["once", "session", "always", "through"] = "once"
+    updated_input: Mapping[str, Any] | None = None
+    updates: tuple[PermissionUpdate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionUpdate:
+    """A change of the permissions for the rest of the session: rules as they are written, another mode."""
+
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    mode: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +94,45 @@ class Chooser(Protocol):
 class HookEvent(StrEnum):
     """The moments at which a hook of the user runs; the values are the names in the settings."""
 
-    PRE_TOOL = "pre_tool"  # before a call: {"tool", "input"}; may veto it; words go to the model
-    POST_TOOL = "post_tool"  # after a call: {"tool", "input", "output", "error"}; words go to the model
+    PROMPT = "prompt"  # before a prompt goes to the model: {"prompt"}; may veto it; words go to the model
+    PRE_TOOL = "pre_tool"  # before a call: {"tool", "input", "id"}; may veto it; words go to the model
+    POST_TOOL = "post_tool"  # after a call: also {"output", "error"}; words go to the model
+    STOP = "stop"  # when the model is done: {"answer", "again"}; a veto has it go on, with the reason
     PRE_COMPACT = "pre_compact"  # before history is replaced: {"trigger", "tokens", "budget"}; may veto it
     POST_COMPACT = "post_compact"  # after a compaction: its report
 
 
 @dataclass(frozen=True, slots=True)
 class HookAnswer:
-    """What a hook answered: a veto with its reason, and words to take along."""
+    """What a hook answered: a veto with its reason, and words to take along.
+
+    decision       before a call: "allow" saves the question to the user, "ask" has one asked in any case;
+                   deny rules count nevertheless
+    updated_input  before a call: the input to use instead
+    stop           why the turn is to end; None: it goes on
+    """
 
     veto: str | None = None
     words: str = ""
+    decision: Literal["allow", "ask"] | None = None
+    updated_input: Mapping[str, Any] | None = None
+    stop: str | None = None
+
+    @property
+    def changed_input(self) -> Mapping[str, Any]:
+        """What a further hook is told of a changed input."""
+        return {} if self.updated_input is None else {"input": self.updated_input}
+
+    def then(self, later: HookAnswer) -> HookAnswer:
+        """Both answers as one: the first veto and stop count, "ask" beats "allow", the later input counts."""
+        decisions = {self.decision, later.decision}
+        return HookAnswer(
+            self.veto if self.veto is not None else later.veto,
+            "\n".join(filter(None, (self.words, later.words))),
+            "ask" if "ask" in decisions else "allow" if "allow" in decisions else None,
+            self.updated_input if later.updated_input is None else later.updated_input,
+            self.stop if self.stop is not None else later.stop,
+        )
 
 
 class Hooks(Protocol):

@@ -72,6 +72,7 @@ class ToolResult:
     # written, {"exit": code} of a command.
     about: Mapping[str, Any] = field(default_factory=empty_mapping)
     stored: StoredOutput | None = None  # the whole output, where it is longer than `content`
+    ends_turn: bool = False  # the model has nothing more to say after it
 
 
 def text_result(text: str, *, error: bool = False, **more: Any) -> ToolResult:
@@ -144,6 +145,7 @@ class ToolContext:
     cwd: Path  # where the next command runs; follows `cd`
     outputs: Path  # folder for outputs that are too large for the record (made on demand, mode 0700)
     journals: Path  # folder for journals of writes in place, outside the project: its content is acted on
+    added: tuple[Path, ...] = ()  # further folders to work in, real paths
     session: str = "session"  # the session's id; names the files in `outputs`
     seen: dict[str, SeenFile] = field(default_factory=dict)  # by real path; a file is read before a change
     in_view: Callable[[int], bool] = lambda seq: False

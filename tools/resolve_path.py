@@ -62,7 +62,8 @@ class FileArguments(Arguments):
         """What using the path means; the path is kept. Raises ToolError where the text is no usable path."""
         path = self._path = resolve_path(context, self.file_path, self.creates)
         protected = is_protected(path, self.USE) or (self.USE == "write" and _is_guarded(path, context))
-        return (Access(self.USE, path, not is_inside(path, str(context.folder)), protected),)
+        inside = any(is_inside(path, str(folder)) for folder in (context.folder, *context.added))
+        return (Access(self.USE, path, not inside, protected),)
 
     def real_path(self, context: ToolContext) -> str:
         """The real path that was judged, or is judged now. Raises ToolError as `access` does."""

@@ -12,8 +12,8 @@ import fcntl
 import os
 import re
 import stat
+import uuid
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 
 from .disk import DISK, Disk, opened_fd, write_ignore_files
@@ -23,9 +23,9 @@ RECORDS_FOLDER = ".transcripts"
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 
 
-def new_sid(now: float, token: str) -> str:
-    """A session id that sorts by time (UTC) and is readable: 20261121-093012-4f2a."""
-    return f"{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}-{token}"
+def new_sid() -> str:
+    """The id of a new session, a random UUID: clients take nothing else for one."""
+    return str(uuid.uuid4())
 
 
 def path_of(project: Path, sid: str) -> Path:

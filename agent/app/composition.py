@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -22,10 +22,12 @@ from agent.ports import Approver, ToolSource
 from agent.session.records_guard import RecordsGuard
 from agent.session.repository import SessionRepository
 from compact.tokens import TokenCounter, load_counter
+from tools import BUILTIN
 from tools.base import Tool
 from tools.registry import BuiltinTools, join_tools
 
 from .setup import RunSetup
+from .structured_output import StructuredOutput, structured_output
 
 
 def anthropic_model(setup: RunSetup) -> Model:
@@ -84,6 +86,7 @@ class Services:
     counter: TokenCounter
     sources: tuple[ToolSource, ...]
     tools: dict[str, Tool] = field(default_factory=dict)
+    structured: StructuredOutput | None = None
 
     def warn(self, text: str) -> None:
         self.emit(Notice(text, "warning"))
@@ -93,9 +96,10 @@ class Services:
         for source in self.sources:
             await source.open(self.setup.folder, self.setup.environ)
         try:
-            self.tools = join_tools((source.name, source.tools()) for source in self.sources)
+            joined = join_tools((source.name, source.tools()) for source in self.sources)
         except ValueError as error:
             raise ConfigError(str(error)) from error
+        self.tools = offered_tools(joined, self.setup.options.tools)
         await asyncio.to_thread(self.selection.model.connect)
         await asyncio.to_thread(self.counter.warm)
         await self.selection.choose(self.setup.model_name)
@@ -113,6 +117,12 @@ class Services:
         self.repository.close()
 
 
+def offered_tools(tools: Mapping[str, Tool], wanted: Sequence[str] | None) -> dict[str, Tool]:
+    """The tools without those built-in ones that --tools leaves out."""
+    left_out = () if wanted is None else [name for name in BUILTIN if name not in wanted]
+    return {name: tool for name, tool in tools.items() if name not in left_out}
+
+
 def make_services(setup: RunSetup, emit: Emit, approver: Approver) -> Services:
     """The services of a run, with nothing slow done yet."""
     offline = setup.options.offline
@@ -122,7 +132,9 @@ def make_services(setup: RunSetup, emit: Emit, approver: Approver) -> Services:
     model = PROVIDERS[provider](setup)
     cache = None if offline else ModelFactsCache(setup.config.cache_dir / "models.json")
     selection = ModelSelection(model, setup.model_name, setup.clock.now, cache)
-    sources = tuple(make() for make in TOOL_SOURCES)
+    structured = structured_output(setup.options.json_schema)
+    further = setup.sources if structured is None else (*setup.sources, structured)
+    sources = (*(make() for make in TOOL_SOURCES), *further)
     counter = load_counter()
     keep = not setup.options.no_session
 
@@ -137,5 +149,8 @@ def make_services(setup: RunSetup, emit: Emit, approver: Approver) -> Services:
         now=setup.clock.now,
         masks=setup.masks,
         guard=RecordsGuard(setup.folder, setup.spare_places, tell) if keep else None,
+        first_sid=setup.options.session_id,
     )
-    return Services(setup, emit, approver, selection, repository, counter, sources)
+    services = Services(setup, emit, approver, selection, repository, counter, sources)
+    services.structured = structured
+    return services

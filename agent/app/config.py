@@ -24,6 +24,9 @@ from compact.settings import current_names
 from transcripts.disk import trusted_owners
 from transcripts.secret_forms import secret_texts
 
+from .given_settings import GivenSettings
+
+GIVEN_NONE = GivenSettings()
 OFFICIAL_SERVER = "https://api.anthropic.com"
 SWITCHED_OFF = ("0", "false", "no", "off")  # what switches a variable of the environment off
 
@@ -91,7 +94,9 @@ GUARDING_SETTINGS = (
 MERGED_SETTINGS = ("allow", "deny", "pass_env")  # those of several files add up
 
 
-def load_config(environ: Mapping[str, str], folder: Path, home: Path) -> Config:
+def load_config(
+    environ: Mapping[str, str], folder: Path, home: Path, given: GivenSettings = GIVEN_NONE
+) -> Config:
     """The settings in force in a project folder. Raises ConfigError, naming the file and the fix."""
     user_dir = Path(_value(environ, "XDG_CONFIG_HOME") or home / ".config") / "makeroom"
     config = Config(
@@ -99,15 +104,23 @@ def load_config(environ: Mapping[str, str], folder: Path, home: Path) -> Config:
         cache_dir=Path(_value(environ, "XDG_CACHE_HOME") or home / ".cache") / "makeroom",
         state_dir=Path(_value(environ, "XDG_STATE_HOME") or home / ".local" / "state") / "makeroom",
     )
-    config = _with_file(config, user_dir / "settings.toml")
+    if given.reads("user"):
+        config = _with_file(config, user_dir / "settings.toml")
+    if given.reads("project"):
+        config = _with_projects_file(config, folder)
+    if given.reads("local"):
+        config = _with_file(config, permissions_path(user_dir, folder), GRANTED_SETTINGS)
+    config = _with_environment(config, environ)
+    config = _with_entries(config, "--settings", given.entries)
+    return replace(config, warnings=(*config.warnings, *given.remarks))
+
+
+def _with_projects_file(config: Config, folder: Path) -> Config:
     own = folder / ".makeroom" / "settings.toml"
-    if _is_foreign(own, folder):
-        ignored = f"{own} belongs to another user: it is ignored"
-        config = replace(config, warnings=(*config.warnings, ignored))
-    else:
-        config = _with_file(config, own, PROJECT_SETTINGS)
-    config = _with_file(config, permissions_path(user_dir, folder), GRANTED_SETTINGS)
-    return _with_environment(config, environ)
+    if not _is_foreign(own, folder):
+        return _with_file(config, own, PROJECT_SETTINGS)
+    ignored = f"{own} belongs to another user: it is ignored"
+    return replace(config, warnings=(*config.warnings, ignored))
 
 
 def _is_foreign(path: Path, folder: Path) -> bool:
@@ -120,7 +133,13 @@ def _is_foreign(path: Path, folder: Path) -> bool:
 
 def _with_file(config: Config, path: Path, allowed: Sequence[str] = ()) -> Config:
     """The config with a file's entries; only those of `allowed`, where it names any."""
-    entries = read_settings(path)
+    return _with_entries(config, path, read_settings(path), allowed)
+
+
+def _with_entries(
+    config: Config, path: Path | str, entries: Mapping[str, Any], allowed: Sequence[str] = ()
+) -> Config:
+    """The config with the entries of a file, or of what stands in the place of one."""
     values, problems = _checked(entries)
     for name, entry in entries.items():
         if name in problems:
@@ -141,7 +160,7 @@ def _with_file(config: Config, path: Path, allowed: Sequence[str] = ()) -> Confi
 
 
 def _with_stricter_wall(
-    config: Config, path: Path, entries: Mapping[str, Any], allowed: Sequence[str]
+    config: Config, path: Path | str, entries: Mapping[str, Any], allowed: Sequence[str]
 ) -> tuple[Config, str]:
     """The config with the sandbox of a file that can only tighten it, and what is wrong with that."""
     if allowed == GRANTED_SETTINGS:
@@ -161,7 +180,7 @@ def _checked(entries: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]
     return check(entries)
 
 
-def _judged(path: Path, name: str, problem: str, value: Any) -> str:
+def _judged(path: Path | str, name: str, problem: str, value: Any) -> str:
     """The problem again, to be warned of. Raises ConfigError where a warning would not do."""
     if (meant := difflib.get_close_matches(name, ("deny", "hooks"), 1)) and name not in GUARDING_SETTINGS:
         raise ConfigError(f"{path}: {name!r} is no setting; did you mean {meant[0]!r}?")

@@ -7,12 +7,14 @@ import random
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from agent.errors import UsageError
 from agent.events import Notice
 from agent.loop.context import CompactionState, TurnContext
 from agent.loop.session_wall import SessionWall
 from agent.model_port import ModelFacts, RequestSettings, output_room
+from agent.ports import Hooks
 from agent.session.session import Session
 from agent.session.system_prompt import MEMORY_HEAD, memory_paths, read_memory, system_prompt
 from compact.prices import PriceList
@@ -30,7 +32,7 @@ from transcripts.tool_kinds import visible_definition
 from transcripts.view import PartKind, to_json_bytes
 
 from .composition import Services
-from .hooks import CommandHooks
+from .hooks import CommandHooks, JoinedHooks
 from .permission_loading import home_of, permission_store
 from .setup import RunSetup
 
@@ -39,21 +41,17 @@ def build_context(services: Services, session: Session) -> TurnContext:
     """Everything that the turns of a session need. Raises ConfigError for settings that make no sense."""
     setup, facts = services.setup, services.selection.facts
     settings = request_settings(setup, facts, services.tools, session.folded.opened)
-    hooks, environ = setup.config.hooks, filter_environment(setup.environ, setup.config.pass_env)
     budget = setup.options.max_budget_usd
     session.use_prices(PriceList(setup.config.prices))
     require_price(setup, facts)
     tools, permissions = tool_context_of(services, session), permission_store(setup)
-    look = command_runner(tools).guard.check
     context = TurnContext(
         model=services.selection.model,
         settings=settings,
         tools=services.tools,
         tool_context=tools,
         approver=services.approver,
-        hooks=CommandHooks(hooks, setup.folder, services.warn, environ=environ, before=look)
-        if hooks
-        else None,
+        hooks=_hooks(services, tools),
         clock=setup.clock,
         permissions=permissions,
         compaction=compaction_state(services, settings),
@@ -77,11 +75,23 @@ def require_price(setup: RunSetup, facts: ModelFacts) -> None:
         )
 
 
+def _hooks(services: Services, tools: ToolContext) -> Hooks | None:
+    """The hooks of whoever runs the program, then those of the settings; None where there are none."""
+    setup = services.setup
+    if not setup.config.hooks:
+        return setup.hooks
+    environ = filter_environment(setup.environ, setup.config.pass_env)
+    look = command_runner(tools).guard.check
+    own = CommandHooks(setup.config.hooks, setup.folder, services.warn, environ=environ, before=look)
+    return own if setup.hooks is None else JoinedHooks((setup.hooks, own))
+
+
 def tool_context_of(services: Services, session: Session) -> ToolContext:
     """Where the tools of a session work; writes that a crash cut short are undone first."""
     setup, outputs = services.setup, services.repository.outputs
     context = ToolContext(
         folder=setup.folder,
+        added=setup.added,
         cwd=setup.folder,
         outputs=outputs,
         journals=setup.config.state_dir.resolve() / "journals",
@@ -112,7 +122,7 @@ def request_settings(
         max_tokens=min(setup.config.max_tokens, facts.max_output, max_output),
         system=opened.system if opened is not None else _new_system_prompt(setup),
         tools=definitions(tools.values()),
-        thinking=facts.thinking,
+        thinking=facts.thinking and setup.options.thinking is not False,
         effort=(setup.options.effort or setup.config.effort) if facts.effort else None,
         cache=setup.config.cache if facts.cache else None,
         eager=facts.eager,
@@ -120,9 +130,17 @@ def request_settings(
 
 
 def _new_system_prompt(setup: RunSetup) -> tuple[str, ...]:
-    user_dir = setup.config.user_dir
-    memory = read_memory(memory_paths(setup.folder, user_dir), user_dir)
-    return tuple(map(setup.masks.text, system_prompt(memory, setup.options.append_system_prompt)))
+    user_dir, options = setup.config.user_dir, setup.options
+    paths = memory_paths(setup.folder, user_dir)
+    if options.setting_sources is not None:
+        paths = [path for path in paths if _source_of(path, user_dir) in options.setting_sources]
+    memory = read_memory(paths, user_dir)
+    texts = system_prompt(memory, options.append_system_prompt, options.system_prompt)
+    return tuple(map(setup.masks.text, texts))
+
+
+def _source_of(path: Path, user_dir: Path) -> str:
+    return "user" if path.parent == user_dir else "project"
 
 
 def window_size(setup: RunSetup, facts: ModelFacts) -> int:

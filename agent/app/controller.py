@@ -27,6 +27,7 @@ from tools.jobs import announcement, command_runner, new_listeners
 from transcripts.messages import Block, TextBlock
 
 from .composition import make_services
+from .follow_ups import hook_refuses, run_with_follow_ups
 from .session_factory import SessionFactory, end_session, raise_wall
 from .setup import RunSetup
 
@@ -68,8 +69,7 @@ class Controller:
         command_table: CommandTable,
         chooser: Chooser | None = None,
     ) -> None:
-        self.setup = setup
-        self.chooser = chooser
+        self.setup, self.chooser = setup, chooser
         self.services = make_services(setup, emit, approver)
         self.factory = SessionFactory(self.services)
         self.session: Session | None = None
@@ -109,17 +109,12 @@ class Controller:
         if self.session.folded.entries:
             show_briefly(self.session, self.emit)
         else:
-            self.emit(Notice(self._welcome()))
+            self.emit(Notice(welcome(self.setup, self.services.selection.facts.id)))
 
     async def _raise_wall(self, session: Session, context: TurnContext) -> None:
         """Have the wall ready before the first command. Raises ConfigError."""
         if (missing := await raise_wall(session, context)) and not self.setup.options.headless:
             self.emit(Notice(missing, "warning"))
-
-    def _welcome(self) -> str:
-        offline = self.setup.options.offline
-        model = "the built-in rule-based demo" if offline else self.services.selection.facts.id
-        return f"makeroom {__version__} with {model} in {self.setup.folder}. /help lists commands and keys."
 
     async def use(self, session: Session, context: TurnContext) -> None:
         """Use another session from now on; the one before is closed and can be resumed."""
@@ -127,8 +122,8 @@ class Controller:
         self.session, self.context = session, context
         await raise_wall(session, context)
 
-    async def prompt(self, text: str) -> TurnFinished:
-        """See ports.Driver."""
+    async def prompt(self, text: str, content: Sequence[Block] | None = None) -> TurnFinished:
+        """See ports.Driver. `content` are all blocks of the prompt, where it is more than the words."""
         await self.ready()
         session, context = self.in_use
         if is_blocked(session, context):
@@ -137,14 +132,20 @@ class Controller:
             return finished
         self.emit(TurnStarted(text))
         earlier, self.after_prompt = self.after_prompt, []
+        if context.hooks is not None and (refused := await hook_refuses(context.hooks, text, earlier)):
+            self.emit(refused)
+            return refused
         if self._warming is not None:
             await asyncio.shield(self._warming)
-        blocks = prompt_blocks(session, context, [*earlier, text])
+        blocks = prompt_blocks(session, context, earlier, (TextBlock(text),) if content is None else content)
         window, folder = context.compaction.window.size, str(self.setup.folder)
         record_opening(session, context.settings, window, folder, self.emit)
         user = session.user(blocks)
         try:
-            finished = await run_turn(session, context, self.emit)
+            if context.hooks is not None or self.services.structured is not None:
+                finished = await run_with_follow_ups(session, context, self.emit, self.services.structured)
+            else:
+                finished = await run_turn(session, context, self.emit)
             for notice in () if self.setup.options.headless else await port_notices(context):
                 self.emit(notice)
             return finished
@@ -178,10 +179,10 @@ class Controller:
         """See ports.Driver."""
         if self.context is None:
             return self.setup.mode
-        rules = self.context.permissions.rules
-        at = CYCLED_MODES.index(rules.mode) if rules.mode in CYCLED_MODES else -1
-        self.context.permissions.set_mode(CYCLED_MODES[(at + 1) % len(CYCLED_MODES)])
-        return self.context.permissions.rules.mode
+        mode = self.context.permissions.rules.mode
+        at = CYCLED_MODES.index(mode) if mode in CYCLED_MODES else -1
+        self.context.permissions.set_mode(mode := CYCLED_MODES[(at + 1) % len(CYCLED_MODES)])
+        return mode
 
     def status(self) -> Status:
         """See ports.Driver."""
@@ -205,8 +206,18 @@ class Controller:
             await end_session(self.session, self.context)
 
 
-def prompt_blocks(session: Session, context: TurnContext, texts: Sequence[str]) -> tuple[Block, ...]:
-    """A prompt's blocks; before its texts stand the environment, if that is new, and finished commands."""
+def welcome(setup: RunSetup, model: str) -> str:
+    """The line with which a new session begins."""
+    named = "the built-in rule-based demo" if setup.options.offline else model
+    return f"makeroom {__version__} with {named} in {setup.folder}. /help lists commands and keys."
+
+
+def prompt_blocks(
+    session: Session, context: TurnContext, earlier: Sequence[str], content: Sequence[Block]
+) -> tuple[Block, ...]:
+    """A prompt's blocks; before its content stand the environment, if that is new, finished commands, and
+    what came before the prompt.
+    """
     opened, tools = session.folded.opened, context.tool_context
     before: list[str] = []
     if opened is None or opened.folder != str(tools.folder) or not session.folded.entries:
@@ -218,7 +229,7 @@ def prompt_blocks(session: Session, context: TurnContext, texts: Sequence[str]) 
     ended = tools.jobs.unannounced if tools.jobs is not None else []
     before += [announcement(job, tools) for job in ended]
     ended.clear()
-    return tuple(map(TextBlock, (*before, *texts)))
+    return (*map(TextBlock, (*before, *earlier)), *content)
 
 
 async def port_notices(context: TurnContext) -> list[Notice]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.ports import HookAnswer, HookEvent
+from agent.ports import HookAnswer, HookEvent, Hooks
 from tools.base import ToolError
 from tools.env_filter import filter_environment
 
@@ -91,6 +91,22 @@ class CommandHooks:
             await process.wait()
             raise
         return process.returncode or 0, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedHooks:
+    """Several hooks as one: each is asked, the first veto counts, the words of all are taken along."""
+
+    parts: tuple[Hooks, ...]
+
+    async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer:
+        """See ports.Hooks."""
+        joined = HookAnswer()
+        for part in self.parts:
+            joined = joined.then(await part.run(event, {**about, **joined.changed_input}))
+            if joined.veto is not None:
+                break
+        return joined
 
 
 def _failure(code: int, err: str) -> str:

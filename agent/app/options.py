@@ -14,7 +14,7 @@ EFFORTS: tuple[Effort, ...] = get_args(Effort)
 OUTPUT_FORMATS: Mapping[str, str] = {
     "text": "agent.ui.output_formats:TextFormat",
     "json": "agent.ui.output_formats:JsonFormat",
-    "stream-json": "agent.ui.output_formats:StreamJsonFormat",
+    "stream-json": "agent.stream_protocol.message_frames:StreamJsonFormat",
 }
 
 
@@ -22,6 +22,9 @@ class Options(NamedTuple):
     """Values of the flags; None where a flag was not given.
 
     `resume` is None (no), "" (choose one), or an id, a name, a file. `max_budget_usd` is in US dollars.
+    From `input_format` on they are for programs that run makeroom: `asks_client` has permission questions
+    answered by the client, `may_bypass` allows a later switch to bypassPermissions, `remarks` are lines about
+    flags that have no effect.
     """
 
     prompt: str = ""
@@ -47,3 +50,23 @@ class Options(NamedTuple):
     color: str = "auto"
     append_system_prompt: str = ""
     debug_file: str | None = None
+    input_format: str = "text"
+    session_id: str | None = None
+    system_prompt: str | None = None
+    system_prompt_file: str | None = None
+    append_system_prompt_file: str | None = None
+    tools: tuple[str, ...] | None = None
+    asks_client: bool = False
+    may_bypass: bool = False
+    fallback_model: str | None = None
+    add_dirs: tuple[str, ...] = ()
+    settings: str | None = None
+    setting_sources: tuple[str, ...] | None = None
+    mcp_config: tuple[str, ...] = ()
+    partial_messages: bool = False
+    replay_user_messages: bool = False
+    json_schema: str | None = None
+    thinking: bool | None = None
+    thinking_display: str | None = None
+    betas: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()

@@ -26,13 +26,18 @@ def permission_store(setup: RunSetup) -> PermissionStore:
     options, config = setup.options, setup.config
     path = permissions_path(config.user_dir, setup.folder)
     configured = [rule for rule in config.allow if rule.origin != str(path)]
-    allow = (*configured, *stored_rules(path), *_from_flag("--allowedTools", options.allowed_tools))
+    reads_stored = options.setting_sources is None or "local" in options.setting_sources
+    stored = stored_rules(path) if reads_stored else ()
+    allow = (*configured, *stored, *_from_flag("--allowedTools", options.allowed_tools))
     deny = (*config.deny, *_from_flag("--disallowedTools", options.disallowed_tools))
     environ = filter_environment(setup.environ, config.pass_env)
     reading = ProjectSurroundings(str(setup.folder), environ)
     folder, home = str(setup.folder), str(home_of(setup.environ))
-    rules = PermissionRules(setup.mode, allow, deny, folder, home, reading=reading)
-    return PermissionStore(rules, path, sandbox=with_entries(setup.sandbox, stored_places(path)))
+    rules = PermissionRules(
+        setup.mode, allow, deny, folder, home, reading=reading, asks_walled=options.asks_client
+    )
+    places = stored_places(path) if reads_stored else {}
+    return PermissionStore(rules, path, sandbox=with_entries(setup.sandbox, places))
 
 
 def home_of(environ: Mapping[str, str]) -> Path:

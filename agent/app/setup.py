@@ -11,8 +11,8 @@ from pathlib import Path
 
 from agent.errors import ConfigError
 from agent.permissions.rules import Mode
-from agent.permissions.sandbox_settings import SandboxSettings
-from agent.ports import Clock, SystemClock
+from agent.permissions.sandbox_settings import SandboxSettings, with_entries
+from agent.ports import Clock, Hooks, SystemClock, ToolSource
 from compact.settings import CompactSettings, settings_from
 from transcripts.masking import SecretMasks
 from transcripts.secret_forms import secret_values
@@ -23,13 +23,21 @@ from .options import Options
 
 @dataclass(frozen=True, slots=True)
 class RunSetup:
-    """What the program was started with; flags win over settings. `folder` is the project's real path."""
+    """What the program was started with; flags win over settings. `folder` is the project's real path.
+
+    added    further folders to work in, real paths
+    sources  tools that whoever runs the program serves
+    hooks    of whoever runs the program; they run before those of the settings
+    """
 
     options: Options
     config: Config
     folder: Path
     environ: Mapping[str, str]
     clock: Clock = dataclasses.field(default_factory=SystemClock)
+    added: tuple[Path, ...] = ()
+    sources: tuple[ToolSource, ...] = ()
+    hooks: Hooks | None = None
 
     @property
     def masks(self) -> SecretMasks:
@@ -61,6 +69,8 @@ class RunSetup:
     def sandbox(self) -> SandboxSettings:
         """The settings of the wall around commands."""
         set_, flag = self.config.sandbox, self.options.sandbox
+        if self.added:
+            set_ = with_entries(set_, {"write": tuple(map(str, self.added))})
         return set_ if flag is None else dataclasses.replace(set_, mode=flag)
 
     def compact_settings(self) -> CompactSettings:

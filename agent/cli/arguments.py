@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.app.options import EFFORTS, OUTPUT_FORMATS, Options
-from agent.permissions.rule_syntax import parse_rules
+from agent.permissions.rule_syntax import known_rules
 from agent.permissions.rules import MODES
 from agent.permissions.sandbox_settings import SANDBOX_MODES
 from agent.version import __version__
+
+from .client_flags import add_client_flags, joined_values, settle_client_flags
 
 EXIT_CODES = """\
 exit codes:
@@ -30,6 +32,7 @@ other commands:
   makeroom sessions            list, show, search and export sessions
   makeroom verify [SESSION]    check that a record gives what was sent, byte for byte
 """
+FOREIGN_COMMANDS = ("mcp", "doctor", "config", "update")  # of other agents; nobody means them as prompts
 
 
 def parser() -> argparse.ArgumentParser:
@@ -64,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
     add("-r", "--resume", nargs="?", const="", metavar="ID", help=resuming)
     forking = "with -c or -r: go on in a copy, the old one stays as it is"
     add("--fork-session", action="store_true", help=forking)
-    add("--no-session", action="store_true", help="keep no record")
+    add("--no-session", "--no-session-persistence", action="store_true", help="keep no record")
     add = made.add_argument_group("permissions").add_argument
     add("--permission-mode", type=_mode, metavar="MODE", help=", ".join(MODES))
     add(
@@ -73,14 +76,15 @@ def parser() -> argparse.ArgumentParser:
     add("--sandbox", choices=SANDBOX_MODES, help="wall commands in (default: auto)")
     for name, verb in (("allowed", "allow"), ("disallowed", "deny")):
         flags, told = (f"--{name}Tools", f"--{name}-tools"), f"{verb}: edit, bash(git *)"
-        add(*flags, dest=f"{name}_tools", nargs="+", default=[], metavar="RULE", help=told)
+        add(*flags, dest=f"{name}_tools", nargs="+", action="extend", default=[], metavar="RULE", help=told)
+    add_client_flags(made)
     return made
 
 
 def parse(argv: Sequence[str]) -> Options:
     """The options that argv asks for. Raises SystemExit (2, or 0 for --help and --version)."""
     made = parser()
-    given = made.parse_args(argv)
+    given = made.parse_args(joined_values(made, argv))
     continues = given.continue_ or given.resume is not None
     if given.skip and given.permission_mode not in (None, "bypassPermissions"):
         made.error("--dangerously-skip-permissions contradicts --permission-mode; give one of them")
@@ -90,28 +94,43 @@ def parse(argv: Sequence[str]) -> Options:
         made.error("--fork-session goes with --continue or --resume: which session is to be copied?")
     if given.no_session and continues:
         made.error("--no-session keeps no record, so there is nothing to continue")
-    if given.output_format != "text" and not given.headless:
+    if given.output_format != "text" and not given.headless and given.input_format == "text":
         made.error("--output-format goes with -p")
     values = vars(given)
     values["prompt"] = " ".join(values["prompt"])
+    if len(argv) == 1 and values["prompt"] in FOREIGN_COMMANDS:
+        made.error(f"there is no command {argv[0]!r} (a prompt of one such word goes with -p); see --help")
+    if values["permission_mode"] == "auto":
+        values["permission_mode"] = "manual"
+        values["remarks"] += ("--permission-mode auto is not known here: the mode is default",)
     values["permission_mode"] = "bypassPermissions" if values.pop("skip") else values["permission_mode"]
     for name in ("allowed_tools", "disallowed_tools"):
         values[name] = _rules(made, values, values[name])
+    settle_client_flags(made, values)
     return Options(**values)
 
 
 def _rules(made: argparse.ArgumentParser, values: dict[str, Any], words: list[str]) -> tuple[str, ...]:
-    """The rules among the words after a --…Tools flag; a last one that is no rule is the prompt."""
-    if not words:
-        return ()
+    """The rules among the words after a --…Tools flag; a last one that is no rule is the prompt.
+
+    Rules about tools that there are not here become remarks: clients name the tools of other agents.
+    """
     rules: list[str] = []
     for place, word in enumerate(words, 1):
+        may_be_prompt = not values["prompt"] and place == len(words) and " " in word
+        may_be_prompt = may_be_prompt and values["input_format"] == "text"
         try:
-            rules += map(str, parse_rules(word))
+            found, unknown = known_rules(word) if word.strip(", ") else ((), ())
         except ValueError as error:
-            if values["prompt"] or place < len(words) or " " not in word:
+            if not may_be_prompt:
                 made.error(str(error))
             values["prompt"] = word
+            continue
+        if unknown and not found and may_be_prompt:
+            values["prompt"] = word
+            continue
+        rules += map(str, found)
+        values["remarks"] += unknown
     return tuple(rules)
 
 
@@ -138,6 +157,6 @@ def _dollars(text: str) -> float:
 
 def _mode(text: str) -> str:
     mode = "manual" if text == "default" else text
-    if mode not in MODES:
+    if mode not in (*MODES, "auto"):
         raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(MODES)}")
     return mode

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.app.config import has_credentials, load_config
+from agent.app.given_settings import added_folders, given_settings, with_prompt_files
 from agent.app.options import Options
 from agent.app.setup import RunSetup
 from agent.errors import AgentError, AuthenticationError, UsageError
@@ -61,9 +62,15 @@ def with_errors_told(action: Callable[[], int]) -> int:
 def _begin(options: Options) -> int:
     setup = run_setup(options)
     if options.resume is not None or options.continue_:
-        from .session_choice import with_session  # 60 ms that a new session saves
+        from .session_choice import tell_refusal, with_session  # 60 ms that a new session saves
 
-        if (chosen := with_session(setup)) is None:
+        try:
+            chosen = with_session(setup)
+        except (AgentError, StoreError) as error:
+            if options.output_format == "text":
+                raise
+            return tell_refusal(str(error), options.resume or "")
+        if chosen is None:
             return 0
         setup = chosen
     return _run(setup)
@@ -77,7 +84,13 @@ def run_setup(options: Options) -> RunSetup:
     except OSError as error:
         where = options.folder or "the current folder"
         raise UsageError(f"cannot work in {where}: {error.strerror}; name another with -C") from error
-    setup = RunSetup(options, load_config(os.environ, folder, Path.home()), folder, dict(os.environ))
+    given = given_settings(options.settings, options.setting_sources, folder)
+    environ = {**os.environ, **given.environ}
+    config = load_config(environ, folder, Path.home(), given)
+    config = replace(config, warnings=(*options.remarks, *config.warnings))
+    options = with_prompt_files(options, folder)
+    added = added_folders((*options.add_dirs, *given.add_dirs), folder)
+    setup = RunSetup(options, config, folder, environ, added=added)
     if told := told_of(recover_records(folder, setup.spare_places)):
         config = replace(setup.config, warnings=(*setup.config.warnings, *told))
         setup = replace(setup, config=config)
@@ -90,10 +103,14 @@ def run_setup(options: Options) -> RunSetup:
 
 def _run(setup: RunSetup) -> int:
     headless = setup.options.headless
-    if not setup.options.offline and not has_credentials(setup.config, os.environ, Path.home()):
+    if not setup.options.offline and not has_credentials(setup.config, setup.environ, Path.home()):
         interactive = sys.stdin.isatty() and sys.stdout.isatty() and not headless
         (sys.stdout if interactive else sys.stderr).write(NO_MODEL)
         return AuthenticationError.code
+    if setup.options.input_format == "stream-json":
+        from agent.stream_protocol.stream_run import run_stream  # 60 ms that other runs save
+
+        return run_stream(setup, _make_controller)
     if headless:
         from agent.ui.headless import run_headless  # 60 ms that the REPL's first paint saves
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from glob import escape
 from typing import Any
 
 from agent.errors import AgentError
 from agent.events import Emit, Notice
-from agent.permissions.rule_syntax import Rule
-from agent.permissions.rules import Verdict, judge_call
-from agent.ports import Allow, Deny, HookEvent, PermissionQuestion
-from tools.base import Access, Tool
+from agent.permissions.permission_store import PermissionStore
+from agent.permissions.rule_syntax import Rule, parse_rules
+from agent.permissions.rules import MODES, Verdict, judge_call
+from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionQuestion, PermissionUpdate
+from tools.base import Access, Tool, parse_arguments
 from transcripts.messages import ToolUseBlock
 
 from .context import TurnContext
@@ -37,30 +39,43 @@ class Permission:
     """The answer about one call. `refusal` is "" where it may run.
 
     hint    what the model should do about a refusal
-    words   what the hook has to say to the model about a call that runs
+    notes   what the hook and the person have to say to the model about a call that runs
     stop    the user wants the turn to end
     walled  whether a command is to run within the wall
+    call    the call with the input that it is to run with
     """
 
     refusal: str = ""
     hint: str = HINT
-    words: str = ""
+    notes: tuple[str, ...] = ()
     stop: bool = False
     walled: bool = False
+    call: ParsedCall | None = None
+
+
+def parse_call(context: TurnContext, use: ToolUseBlock, tool: Tool) -> ParsedCall:
+    """Read the input of a call. Raises ToolError."""
+    arguments = parse_arguments(tool, use.input)
+    title = tool.title(arguments)
+    return ParsedCall(use, tool, title, arguments, tool.access(arguments, context.tool_context))
 
 
 async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> Permission:
-    """Ask whoever has a say, in order. May raise ToolError, from the tool's preview."""
-    words = ""
+    """Ask whoever has a say, in order. Raises ToolError where an input that was changed cannot be read."""
+    hooked = HookAnswer()
+    notes: tuple[str, ...] = ()
     if context.hooks is not None:
-        about = {"tool": call.tool.name, "input": dict(call.use.input)}
+        about = {"tool": call.tool.name, "input": dict(call.use.input), "id": call.use.id}
         hooked = await context.hooks.run(HookEvent.PRE_TOOL, about)
-        if hooked.veto is not None:
-            return Permission(f"A hook refused this call: {hooked.veto}")
-        words = hooked.words
+        if hooked.veto is not None or hooked.stop is not None:
+            reason = hooked.stop if hooked.veto is None else hooked.veto
+            return Permission(f"A hook refused this call: {reason}", stop=hooked.stop is not None)
+        call, notes = _after_hook(context, call, hooked)
     if context.wall is not None and any(access.kind == "run" for access in call.access):
         await _settle(context.wall, emit)
     verdict = judge_call(call.tool.name, call.access, context.permissions.rules)
+    if verdict.answer != "deny" and hooked.decision is not None:
+        verdict = replace(verdict, answer=hooked.decision, why=verdict.why or "a hook asks")
     if verdict.answer == "deny":
         return Permission(f"Permission denied: {verdict.why}.")
     if verdict.answer == "ask":
@@ -69,7 +84,37 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
         if isinstance(answer, Deny):
             return _refused(answer)
         _grant(context, emit, question, verdict, answer)
-    return Permission(words=words, walled=verdict.walled)
+        if answer.updated_input not in (None, call.use.input):
+            return _with_input_of(context, call, answer, notes)
+    return Permission(notes=notes, walled=verdict.walled, call=call)
+
+
+def _after_hook(
+    context: TurnContext, call: ParsedCall, hooked: HookAnswer
+) -> tuple[ParsedCall, tuple[str, ...]]:
+    """The call as the hook wants it, and what the model is told of that."""
+    notes = (f"[a hook before this call says: {hooked.words}]",) if hooked.words else ()
+    if hooked.updated_input in (None, call.use.input):
+        return call, notes
+    changed = parse_call(context, replace(call.use, input=hooked.updated_input), call.tool)
+    return changed, (*notes, f"[a hook changed the input of this call to {_shown(changed)}]")
+
+
+def _with_input_of(
+    context: TurnContext, call: ParsedCall, answer: Allow, notes: tuple[str, ...]
+) -> Permission:
+    """The permission for a call with the input that the person gave it; deny rules count for that too."""
+    assert answer.updated_input is not None
+    changed = parse_call(context, replace(call.use, input=answer.updated_input), call.tool)
+    verdict = judge_call(call.tool.name, changed.access, context.permissions.rules)
+    if verdict.answer == "deny":
+        return Permission(f"Permission denied: {verdict.why}.")
+    note = f"[the person changed the input of this call to {_shown(changed)}]"
+    return Permission(notes=(*notes, note), walled=verdict.walled, call=changed)
+
+
+def _shown(call: ParsedCall) -> str:
+    return json.dumps(dict(call.use.input), ensure_ascii=False, default=str)
 
 
 async def _settle(wall: SessionWall, emit: Emit) -> None:
@@ -84,7 +129,16 @@ def _question(context: TurnContext, call: ParsedCall, verdict: Verdict) -> Permi
     tool, preview = call.tool, call.tool.preview
     shown = preview(call.arguments, context.tool_context) if preview is not None else {"text": call.title}
     prefix = str(verdict.prefix) if verdict.prefix is not None else None
-    return PermissionQuestion(tool.name, call.title, call.access, verdict.why, prefix, shown)
+    return PermissionQuestion(
+        tool.name,
+        call.title,
+        call.access,
+        verdict.why,
+        prefix,
+        shown,
+        call=call.use.id,
+        input=call.use.input,
+    )
 
 
 def _refused(answer: Deny) -> Permission:
@@ -102,6 +156,20 @@ def _grant(
             context.permissions.allow(rule)
     elif answer.scope == "always" and verdict.prefix is not None:
         grant_always(context, emit, verdict.prefix)
+    for update in answer.updates:
+        _update(context.permissions, update)
+
+
+def _update(permissions: PermissionStore, update: PermissionUpdate) -> None:
+    """Change the permissions for the rest of the session. Bypassing them is never granted this way."""
+    for text in update.allow:
+        for rule in parse_rules(text):
+            permissions.allow(rule)
+    for text in update.deny:
+        for rule in parse_rules(text):
+            permissions.deny(rule)
+    if update.mode in MODES and update.mode != "bypassPermissions":
+        permissions.set_mode(update.mode)
 
 
 def grant_always(context: TurnContext, emit: Emit, rule: Rule) -> None:

@@ -97,6 +97,8 @@ class Leaving:
             refused=str(refusal),
             through=passage.shown(folder) if passage is not None else "",
             remedy=remedy or ("" if rule is not None else "--sandbox off"),
+            call=call.use.id,
+            input=call.use.input,
         )
         return question, passage
 

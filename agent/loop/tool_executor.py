@@ -12,15 +12,15 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agent.events import Emit, ToolCallFinished, ToolCallProgress, ToolCallStarted
+from agent.events import Emit, Reason, ToolCallFinished, ToolCallProgress, ToolCallStarted
 from agent.permissions.rules import only_reads
 from agent.ports import HookEvent
 from agent.session.session import Session, calls_of
-from tools.base import Tool, ToolCall, ToolError, ToolResult, parse_arguments, text_result
+from tools.base import Tool, ToolCall, ToolError, ToolResult, text_result
 from transcripts.facts import Reply
 from transcripts.messages import INVALID_JSON, Block, TextBlock, ToolUseBlock, replace_surrogates_in_json
 
-from .call_permission import ParsedCall, Permission, ask_permission
+from .call_permission import ParsedCall, Permission, ask_permission, parse_call
 from .changed_files import checkpointed, with_changed_files
 from .context import TurnContext
 from .leaving import Leaving
@@ -31,11 +31,17 @@ MAX_TITLE_OF_UNREAD_CALL_CHARS = 200
 MAX_INVALID_INPUT_CHARS = 200  # that an error quotes of an input that is no JSON object
 INTERRUPTED = "[interrupted by the user; it may have run in part: check before you do it again]"
 NOT_BEGUN = "[not run: the user interrupted the turn before this call]"
+STOPPED = "the turn was stopped at a permission question"
 CUT = "The reply was cut at max_tokens within this call, so it was not run. Do it again in smaller pieces."
 
 
 class TurnStopped(Exception):
-    """The user refused a call and wants the turn to end."""
+    """The turn ends after a call: the user wants that, a hook does, or nothing is left to be said."""
+
+    def __init__(self, reason: Reason = "denied", error: str = STOPPED) -> None:
+        super().__init__(error)
+        self.reason: Reason = reason
+        self.error = error
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,7 @@ class PreparedCall:
     index   of the call's block in the reply
     parsed  None where the call could not be read
     result  why it is not run; None where it may run
-    words   of the hook before the call, which the model gets with the result
+    notes   of the hook before the call and of the person, which the model gets with the result
     walled  whether a command is to run within the wall
     """
 
@@ -57,7 +63,7 @@ class PreparedCall:
     parsed: ParsedCall | None = None
     result: ToolResult | None = None
     denied: bool = False
-    words: str = ""
+    notes: tuple[str, ...] = ()
     walled: bool = False
 
 
@@ -126,15 +132,14 @@ async def _prepare(batch: CallBatch, index: int, use: ToolUseBlock, tool: Tool |
         return _refused(index, use, tool, f"The input was no valid JSON object: {given}")
     title = ""
     try:
-        arguments = parse_arguments(tool, use.input)
-        title = tool.title(arguments)
-        access = tool.access(arguments, batch.context.tool_context)
-        parsed = ParsedCall(use, tool, title, arguments, access)
+        parsed = parse_call(batch.context, use, tool)
+        title = parsed.title
         permission = await ask_permission(batch.context, batch.emit, parsed)
     except ToolError as error:
         return _refused(index, use, tool, str(error), title)
+    parsed = permission.call or parsed
     call = PreparedCall(
-        index, use, tool.name, title, tool, parsed, words=permission.words, walled=permission.walled
+        index, use, tool.name, parsed.title, tool, parsed, notes=permission.notes, walled=permission.walled
     )
     return _denied(batch, call, permission) if permission.refusal else call
 
@@ -183,16 +188,18 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
         batch.session.sync()  # the reply is durable before its tools run
     else:
         batch.session.started(batch.reply, call.index)
-    result = text_result(INTERRUPTED, error=True)
+    result, stop = text_result(INTERRUPTED, error=True), None
     leaving = Leaving(batch.context, batch.emit, call.parsed)
     try:
         result = await _call_tool(batch, call, call.parsed, leaving)
-        result = await _with_words_of_hooks(batch.context, call, result)
+        result, stop = await _with_words_of_hooks(batch.context, call, result)
     finally:
         call = replace(call, denied=leaving.denied)
         _finish(batch, call, result, batch.context.clock.monotonic() - began - leaving.waited)
     if leaving.stop:
         raise TurnStopped
+    if stop is not None or result.ends_turn:
+        raise TurnStopped("done" if stop is None else "denied", stop or "")
 
 
 async def _call_tool(
@@ -225,16 +232,23 @@ async def _call_tool(
         return text_result(fault, error=True)
 
 
-async def _with_words_of_hooks(context: TurnContext, call: PreparedCall, result: ToolResult) -> ToolResult:
-    """The result with what the hooks before and after the call have to say to the model."""
-    words = [f"[a hook before this call says: {call.words}]"] if call.words else []
+async def _with_words_of_hooks(
+    context: TurnContext, call: PreparedCall, result: ToolResult
+) -> tuple[ToolResult, str | None]:
+    """The result with what is to be told to the model beside it, and why the turn is to end, if it is."""
+    words, stop = list(call.notes), None
     if context.hooks is not None:
         output = text_of(result.content)
-        about = {"tool": call.name, "input": dict(call.use.input), "output": output, "error": result.error}
-        hooked = await context.hooks.run(HookEvent.POST_TOOL, about)
+        about = {"tool": call.name, "input": dict(call.use.input), "id": call.use.id}
+        hooked = await context.hooks.run(
+            HookEvent.POST_TOOL, {**about, "output": output, "error": result.error}
+        )
+        stop = hooked.stop
         if said := hooked.veto or hooked.words:
             words.append(f"[a hook after this call says: {said}]")
-    return replace(result, content=(*result.content, *map(TextBlock, words))) if words else result
+    if words:
+        result = replace(result, content=(*result.content, *map(TextBlock, words)))
+    return result, stop
 
 
 def _answer(batch: CallBatch, call: PreparedCall) -> None:

@@ -45,8 +45,8 @@ async def run_turn(session: Session, context: TurnContext, emit: Emit) -> TurnFi
         finished = await _run(session, context, emit, progress)
     except ModelError as error:
         finished = TurnFinished("failed", progress.replies, str(error), error.code)
-    except TurnStopped:
-        finished = TurnFinished("denied", progress.replies, "the turn was stopped at a permission question")
+    except TurnStopped as stop:
+        finished = TurnFinished(stop.reason, progress.replies, stop.error)
     except asyncio.CancelledError:
         finished = TurnFinished("interrupted", progress.replies, "interrupted", 130)
         raise

@@ -27,7 +27,7 @@ OPENING = "open"  # what a rule is called that lets a command line out of the wa
 REACHING = "net"  # ... that lets walled commands reach a host
 FOREIGN_PREFIX = "mcp__"  # of the names of tools that come from servers
 _BLANKS = " \t\n"  # that a shell passes over; other blanks are parts of words
-_TOOL_WORD = re.compile(r"[\w-]+", re.ASCII)
+_TOOL_WORD = re.compile(r"[\w-]+\*?", re.ASCII)
 _BLANK = re.compile(r"[ ,\t]*")
 _ESCAPED = re.compile(r"\\([\\()])")
 _TO_ESCAPE = re.compile(r"\\(?=[\\()]|\Z)")
@@ -39,6 +39,10 @@ _RESERVED_WORDS = word_set(
     "! [[ { } case coproc do done elif else esac fi for function if in select then until while"
 )
 _WEB_PORT = re.compile(r":(?:80|443)\Z")
+
+
+class UnknownTool(ValueError):
+    """A rule names a tool that there is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,14 @@ class Rule:
     pattern: str | None = None
     origin: str = field(default="", compare=False)
     exact: bool = False
+
+    def names(self, tool: str) -> bool:
+        """Whether the rule is about a tool: one of that name, or of a server, `mcp__server__*`."""
+        if self.tool == tool or not self.tool.startswith(FOREIGN_PREFIX):
+            return self.tool == tool
+        if self.tool.endswith("*"):
+            return tool.startswith(self.tool[:-1])
+        return tool.startswith(f"{self.tool}__")
 
     def __str__(self) -> str:
         """The rule as it is stored; `parse_rules` reads the same rule from it."""
@@ -70,6 +82,21 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
     if not found:
         raise _no_rules(text)
     return tuple(_rule(name, pattern) for name, pattern in found)
+
+
+def known_rules(text: str) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
+    """The rules about tools that there are, and a line about each other tool that the text names.
+
+    Raises ValueError for what is no list of rules, and for rules that cannot match anything.
+    """
+    found: list[Rule] = []
+    others: list[str] = []
+    for name, pattern in _written_rules(text):
+        try:
+            found.append(_rule(name, pattern))
+        except UnknownTool as error:
+            others.append(f"{error}; the rule is left out")
+    return tuple(found), tuple(others)
 
 
 def exact_rule(tool: str, line: str) -> Rule:
@@ -116,7 +143,7 @@ def _rule(written_name: str, written: str | None) -> Rule:
     whole = written_name if written is None else f"{written_name}({written})"
     is_foreign = name.startswith(FOREIGN_PREFIX) and name != FOREIGN_PREFIX
     if name not in _NAMES and not is_foreign:
-        raise ValueError(f"{whole!r} names no tool; {_nearest(whole)}")
+        raise UnknownTool(f"{whole!r} names no tool; {_nearest(whole)}")
     try:
         return _checked_rule(name, written)
     except ValueError as error:

@@ -6,7 +6,7 @@ a question. Within the wall a command needs no question; without one what cannot
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from glob import escape
@@ -25,15 +25,22 @@ if TYPE_CHECKING:
 
 Mode = Literal["manual", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+_MODES_OF_CLIENTS: Mapping[str, Mode] = {"default": "manual", "auto": "manual"}
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
+
+
+def mode_named(text: str) -> Mode | None:
+    """The mode of that name, also as Claude Code calls it; None where there is none."""
+    name = _MODES_OF_CLIENTS.get(text, text)
+    return next((mode for mode in MODES if mode == name), None)
 
 
 @dataclass(frozen=True, slots=True)
 class PermissionRules:
     """The mode and the rules in force in the project `folder`; it and `home` are real paths.
 
-    `wall` tells whether commands are walled in; with `wall_required` none runs without a wall. Without
-    `reading` no command is known to only read.
+    `wall` tells whether commands are walled in; with `wall_required` none runs without a wall. With
+    `asks_walled` the wall does not save the question. Without `reading` no command is known to only read.
     """
 
     mode: Mode = "manual"
@@ -43,6 +50,7 @@ class PermissionRules:
     home: str = ""
     wall: bool = False
     wall_required: bool = False
+    asks_walled: bool = False
     reading: ReadingJudge | None = field(default=None, compare=False)
 
 
@@ -104,7 +112,7 @@ def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
     if access.kind == "none":
         return Verdict("allow")
     if access.kind != "run":
-        allowed = any(rule.tool == tool and _allows(rule, access, rules) for rule in rules.allow)
+        allowed = any(rule.names(tool) and _allows(rule, access, rules) for rule in rules.allow)
         return _judge_path(tool, access, rules.mode, allowed)
     verdict = _judge_command(tool, access, rules)
     if verdict.answer == "deny" or _ruin(access, rules):
@@ -119,7 +127,7 @@ def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
 def _denial(tool: str, access: Access, rules: PermissionRules) -> tuple[Denial, Rule | None]:
     """What the deny rules say about an access. A rule about editing is about every tool that writes."""
     tools = (tool, EDITING) if access.kind == "write" else (tool,)
-    about = [rule for rule in rules.deny if rule.tool in tools]
+    about = [rule for rule in rules.deny if any(map(rule.names, tools))]
     if access.kind == "run":
         return denial_of(about, access.target, standpoint(access, rules))
     for rule in about:
@@ -150,17 +158,17 @@ def _judge_command(tool: str, access: Access, rules: PermissionRules) -> Verdict
     walled = rules.wall and not opened
     if ruin := _ruin(access, rules):
         return Verdict("ask", f"it {ruin}", walled=walled)
-    if walled or rules.mode == "bypassPermissions":
+    if (walled and not rules.asks_walled) or rules.mode == "bypassPermissions":
         return Verdict("allow", walled=walled)
     if rules.wall_required and not rules.wall:
         return Verdict("deny", "commands have to be walled in, and there is no wall here")
     allow = () if rules.mode == "plan" else [rule for rule in rules.allow if rule.tool == tool]
     covered = coverage(line, access.cwd or rules.folder, allow, rules.reading)
     if opened or not covered.doubt:
-        return Verdict("allow", rule=covered.rule)
+        return Verdict("allow", rule=covered.rule, walled=walled)
     if rules.mode == "plan":
         return Verdict("deny", "the mode is plan: without a wall only what is sure to read only runs")
-    return Verdict("ask", covered.doubt, lasting_rule(tool, line, covered))
+    return Verdict("ask", covered.doubt, lasting_rule(tool, line, covered), walled=walled)
 
 
 def _ruin(access: Access, rules: PermissionRules) -> str:

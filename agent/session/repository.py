@@ -6,7 +6,6 @@ Without a record (`--no-session`) everything goes to a temporary folder that is 
 from __future__ import annotations
 
 import re
-import secrets
 import shutil
 import tempfile
 import time
@@ -30,7 +29,7 @@ from transcripts.masking import SecretMasks
 from transcripts.originals import Originals
 from transcripts.record_errors import RecordTooNew, StoreError
 from transcripts.search import IndexThread
-from transcripts.session_lock import RECORDS_FOLDER, new_sid
+from transcripts.session_lock import RECORDS_FOLDER, new_sid, path_of
 from transcripts.store import Store, create_store, resume_store
 from transcripts.stored_outputs import OUTPUTS_FOLDER
 
@@ -45,7 +44,7 @@ class SessionRepository:
     """The records of a project. `tell` takes one line when something is wrong with the disk.
 
     `now` gives seconds since the epoch; `masks` are values that no record may hold; `guard` keeps the records
-    from commands, where they can reach them.
+    from commands, where they can reach them; `first_sid` is the id of the first session to be made.
     """
 
     project: Path
@@ -56,6 +55,7 @@ class SessionRepository:
     masks: SecretMasks = field(default_factory=SecretMasks)
     guard: RecordsGuard | None = None
     indexing: IndexThread = field(default_factory=IndexThread)
+    first_sid: str | None = None
     home: Path = field(init=False)  # the folder that holds .transcripts and .task_outputs
 
     def __post_init__(self) -> None:
@@ -102,9 +102,7 @@ class SessionRepository:
         return self._with_facts(fold(imported.facts).facts)
 
     def _copy(self, original: str, facts: Sequence[Fact]) -> Session:
-        """A session with these facts and the checkpoints of its original, so that rewinding reaches the
-        files as well; its name still tells it from the original.
-        """
+        """A session with these facts, and the checkpoints of its original, for /rewind; its name differs."""
         session = self._with_facts(facts)
         try:
             if self.keep:
@@ -116,7 +114,7 @@ class SessionRepository:
         return session
 
     def _with_facts(self, facts: Sequence[Fact]) -> Session:
-        store = create_store(self.home, new_sid(self.now(), secrets.token_hex(2)), self.tell)
+        store = create_store(self.home, unused_sid(self), self.tell)
         self._take(store)
         for fact in facts:
             store.append(fact)
@@ -191,6 +189,14 @@ class SessionRepository:
         self.indexing.end(wait=not self.keep)
         if not self.keep:
             shutil.rmtree(self.home, ignore_errors=True)
+
+
+def unused_sid(repository: SessionRepository) -> str:
+    """The id that was asked for, once, then random ones. Raises UsageError where there is such a session."""
+    wanted, repository.first_sid = repository.first_sid, None
+    if wanted is not None and path_of(repository.home, wanted).exists():
+        raise UsageError(f"there is a session {wanted} already; --resume {wanted} goes on with it")
+    return wanted or new_sid()
 
 
 def load_deferred(session: Session) -> None:

@@ -10,9 +10,10 @@ import select
 import signal
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from glob import escape
 from shlex import quote
+from typing import Any
 
 from agent.app.controller import Controller
 from agent.app.setup import RunSetup
@@ -21,6 +22,7 @@ from agent.events import Emit, TurnFinished
 from agent.permissions.rule_syntax import Rule
 from agent.ports import Approver, Deny, PermissionQuestion
 from transcripts.entries import Exchange
+from transcripts.messages import Block
 from transcripts.record_errors import StoreError
 
 from .output_formats import RunOutput
@@ -82,25 +84,17 @@ async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str,
     output = RunOutput(setup.options.output_format, setup.masks.text)
     controller = make_controller(output.show, DenyAll())
     code, error = 1, "the run was cut short"
-    try:
-        use = controller.command_table.use_without_screen(prompt)
-        if use == "refuse":
-            name = prompt.split(None, 1)[0]
-            raise UsageError(f"{name} is for somebody at the screen: start makeroom without -p")
+
+    async def work() -> tuple[int, str]:
+        if controller.command_table.use_without_screen(prompt) == "refuse":
+            raise for_the_screen(prompt)  # before anything slow is loaded
         await controller.ready()
-        output.begin(controller.status, tuple(controller.in_use[1].tools))
-        if use == "run":
-            ended = await _command(controller, output, prompt)
-        else:
-            ended = await controller.prompt(prompt)
-        code, error = _exit_code(controller, ended), ended.error
-    except (AgentError, StoreError) as failure:
-        code, error = getattr(failure, "code", UsageError.code), str(failure)
-    except asyncio.CancelledError:
-        code, error = 130, "interrupted"
-    except Exception as failure:  # border: every run has its result line and its exit code
-        log.exception("a fault within")
-        error = f"a fault within makeroom: {type(failure).__name__}: {failure}"
+        output.begin(controller.status, tuple(controller.in_use[1].tools), **session_details(setup))
+        ended = await run_prompt(controller, output, prompt)
+        return ended.code if output.form != "text" else _exit_code(controller, ended), ended.error
+
+    try:
+        code, error = await outcome_of(work())
     finally:
         await controller.close()
     output.begin(controller.status)  # where `ready` failed
@@ -108,10 +102,49 @@ async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str,
     return signalled[0] if signalled else written or code
 
 
-async def _command(controller: Controller, output: RunOutput, line: str) -> TurnFinished:
-    """Run a slash command; what it tells is the answer, and an error that it tells fails the run."""
+async def outcome_of(work: Awaitable[tuple[int, str]]) -> tuple[int, str]:
+    """Exit code and error of a piece of work, whatever happens in it."""
+    try:
+        return await work
+    except (AgentError, StoreError) as failure:
+        return getattr(failure, "code", UsageError.code), str(failure)
+    except asyncio.CancelledError:
+        if (task := asyncio.current_task()) is not None:
+            task.uncancel()
+        return 130, "interrupted"
+    except Exception as failure:  # border: every run has its result line and its exit code
+        log.exception("a fault within")
+        return 1, f"a fault within makeroom: {type(failure).__name__}: {failure}"
+
+
+def session_details(setup: RunSetup) -> dict[str, Any]:
+    """What the first line of a turn says beside the status."""
+    return {"apiKeySource": setup.config.origins.get("key", "none")}
+
+
+def for_the_screen(line: str) -> UsageError:
+    """What is said to a slash command that only somebody at the screen can use."""
+    return UsageError(f"{line.split(None, 1)[0]} is for somebody at the screen: start makeroom without -p")
+
+
+async def run_prompt(
+    controller: Controller,
+    output: RunOutput,
+    text: str,
+    content: Sequence[Block] | None = None,
+    runnable: Collection[str] = (),
+) -> TurnFinished:
+    """Run a turn on a prompt, or the slash command that it is: then what that tells is the answer, and an
+    error that it tells fails the run. Raises UsageError for a command that needs a screen and is not named
+    in `runnable`.
+    """
+    use = controller.command_table.use_without_screen(text)
+    if use == "words":
+        return await controller.prompt(text, content)
+    if use == "refuse" and text.split()[0].removeprefix("/") not in runnable:
+        raise for_the_screen(text)
     output.answers_command = True
-    await controller.command(line)
+    await controller.command(text)
     failed = output.told_error
     ended = TurnFinished("failed" if failed else "done", 0, failed, 1 if failed else 0)
     output.show(ended)

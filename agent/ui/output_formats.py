@@ -17,21 +17,38 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TextIO
 
 from agent import events
 from agent.app.options import OUTPUT_FORMATS
 from agent.errors import BudgetExceeded
+from agent.formatting import client_name
 from agent.ports import Status
 from tools.truncate import INVISIBLE
-from transcripts.facts import Reply
-from transcripts.messages import TextBlock, ToolResultBlock, ToolUseBlock, Usage, block_to_json
+from transcripts.facts import Reply, Result
+from transcripts.messages import TextBlock, ToolUseBlock, Usage
 
 from .render import plain_chart, retrying_message
 from .terminal_text import escape_prose, escape_strict, one_line, title_line, write_fully
 
 BROKEN_PIPE_CODE = 141  # 128 + SIGPIPE
-_SUBTYPES: Mapping[str, str] = {"done": "success", "max_turns": "error_max_turns"}
+_SUBTYPES: Mapping[str, str] = {
+    "done": "success",
+    "failed": "success",
+    "refused": "success",
+    "max_turns": "error_max_turns",
+    "no_answer": "error_max_structured_output_retries",
+}
+_TERMINAL_REASONS: Mapping[str, str] = {
+    "done": "completed",
+    "failed": "model_error",
+    "refused": "model_error",
+    "max_turns": "max_turns",
+    "interrupted": "aborted_streaming",
+    "denied": "aborted_tools",
+    "no_answer": "structured_output_retry_exhausted",
+}
 # Line separators of Unicode are legal within JSON, but many readers would break the line there; DEL and the
 # C1 controls (NEL among them) are legal too, and terminals obey them, as they do what reorders or hides.
 _ESCAPED_IN_JSON = re.compile(f"[\x7f-\x9f\u2028\u2029{INVISIBLE}]")
@@ -54,11 +71,12 @@ class PipeWriter:
         """Whether a terminal shows what is written, and would obey what stands in it."""
         return self._stream.isatty()
 
-    def line(self, text: str) -> None:
-        """Write the text and a newline."""
+    def line(self, text: str) -> str:
+        """Write the text and a newline; returns the text as it was written."""
+        shown = self._mask(text)
         if self.gone:
-            return
-        data = f"{self._mask(text)}\n".encode("utf-8", "replace")
+            return shown
+        data = f"{shown}\n".encode("utf-8", "replace")
         try:
             self._stream.flush()
             write_fully(self._stream.fileno(), data)
@@ -68,6 +86,7 @@ class PipeWriter:
             self.gone = True
             with Path(os.devnull).open("wb") as void:  # the interpreter's last flush must report nothing
                 os.dup2(void.fileno(), self._stream.fileno())
+        return shown
 
 
 class OutputFormat:
@@ -76,33 +95,44 @@ class OutputFormat:
     def __init__(self, run: RunOutput) -> None:
         self.run = run
 
+    def begin_turn(self) -> None:
+        """A turn begins; `run.started` and what stands with it are those of this turn."""
+
     def show(self, event: events.Event) -> None:
-        """Write what an event brings to `run.out`; quick, never raises. A TurnFinished comes last."""
+        """Write what an event brings to `run.out`; quick, never raises. A TurnFinished ends a turn."""
         raise NotImplementedError
 
 
 class RunOutput:
-    """The output of one run: `show` for each event, `begin` once, `finish` at the end, on every path.
+    """The output of a run: `begin`, `show` for each event, `finish` at the end of each turn, on every path.
 
     The format named `form` writes to `out`; what is told beside it goes to `err`. What the result says is
-    summed up here: usage, times, denials and `answer`; of the replies only the last is kept. `started` is the
-    status at the beginning, `tools` are the names of the tools. With `answers_command` what is told to people
-    is the answer, because a slash command was run; `told_error` is the last error among it.
+    summed up here: usage, times, denials and `answer` of the turn, costs of the run; of the replies only the
+    last is kept. `started` is the status at the beginning of the turn, `tools` are the names of the tools,
+    `details` what else a format may say of the session. With
+    `answers_command` what is told to people is the answer, because a slash command was run; `told_error` is
+    the last error among it.
     """
 
     started: Status
-    tools: Sequence[str]
+    tools: Sequence[str] = ()
+    details: Mapping[str, Any] = MappingProxyType({})
     _status: Callable[[], Status]
-    _began_at: float
 
     def __init__(self, form: str, mask: Callable[[str], str] = str) -> None:
         self.out, self.err = PipeWriter(sys.stdout, mask), PipeWriter(sys.stderr, mask)
-        self.answer = ""
-        self.answers_command = False
-        self.told_error = ""
-        self._form = form
+        self.form = form
         self._format: OutputFormat | None = None
         self._early: list[events.Event] = []  # from before `begin`
+        self._charged = 0.0  # of the session's cost, in US dollars: what came before, and what turns cost
+        self._usage_of: dict[str, Usage] = {}  # by model, in this run
+        self._cost_of: dict[str, float] = {}
+        self._reset()
+
+    def _reset(self) -> None:
+        self.answer, self.told_error, self.answers_command = "", "", False
+        self.structured: Any = None
+        self._began_at = time.monotonic()
         self._requested_at: float | None = None
         self._api_seconds = 0.0
         self._usage = Usage()
@@ -110,24 +140,32 @@ class RunOutput:
         self._denials: list[dict[str, Any]] = []
         self._code: int | None = None
 
-    def begin(self, status: Callable[[], Status], tools: Sequence[str] = ()) -> None:
+    def begin(self, status: Callable[[], Status], tools: Sequence[str] = (), **details: Any) -> None:
         """The session is known, which the first line names; only the first call counts."""
         if self._format is None:
-            self.started, self.tools, self._status = status(), tools, status
-            self._began_at = time.monotonic()
-            self._format = pkgutil.resolve_name(OUTPUT_FORMATS[self._form])(self)
+            self._status, self._charged = status, status().cost
+            self._format = pkgutil.resolve_name(OUTPUT_FORMATS[self.form])(self)
+            self.begin_turn(tools, **details)
             for event in self._early:
                 self.show(event)
 
+    def begin_turn(self, tools: Sequence[str], **details: Any) -> None:
+        """Another turn begins in the run; there is a result for each."""
+        assert self._format is not None
+        self._reset()
+        self.started, self.tools, self.details = self._status(), tools, details
+        self._format.begin_turn()
+
     def show(self, event: events.Event) -> None:
-        """Write what an event brings; quick, never raises. A second TurnFinished is left out."""
+        """Write what an event brings; quick, never raises. A second TurnFinished of a turn is left out."""
         if self._format is None:
             self._early.append(event)
             return
         if isinstance(event, events.TurnFinished):
             if self._code is not None:
                 return
-            self._code = event.code
+            failed_json = self.form != "text" and event.reason != "done"  # clients go by the exit code
+            self._code = event.code or int(failed_json)
         self._sum_up(event)
         if line := stderr_line(event):
             if self.answers_command and not isinstance(event, events.TurnFinished | events.Retrying):
@@ -139,46 +177,39 @@ class RunOutput:
     def finish(self, code: int = 1, error: str = "the run was cut short") -> int:
         """Write the result if no TurnFinished did, with this error; return the exit code."""
         if self._code is None:
-            self.show(events.TurnFinished("failed", 0, error, code))
+            self.show(events.TurnFinished("interrupted", 0, error, code))
         return BROKEN_PIPE_CODE if self.out.gone else (self._code or 0)
 
     def tool_use(self, of: int, block: int) -> ToolUseBlock | None:
         """The call that a result of the newest reply belongs to."""
-        if self._last is None or self._last.seq != of or not 0 <= block < len(self._last.blocks):
-            return None
-        found = self._last.blocks[block]
+        is_last = self._last is not None and self._last.seq == of
+        found = dict(enumerate(self._last.blocks)).get(block) if self._last and is_last else None
         return found if isinstance(found, ToolUseBlock) else None
 
     def result(self, end: events.TurnFinished) -> dict[str, Any]:
-        """The result object."""
-        failure = "error_max_budget_usd" if end.code == BudgetExceeded.code else "error_during_execution"
-        subtype = _SUBTYPES.get(end.reason, failure)
-        cost, usage = self._status().cost, self._usage
-        basis = {} if self._status().priced else {"costBasis": "unknown"}
+        """The result object. A failure of the service is a "success" with is_error, as clients expect it."""
+        subtype = _SUBTYPES.get(end.reason, "error_during_execution")
+        if end.reason == "failed" and end.code == BudgetExceeded.code:
+            subtype = "error_max_budget_usd"
+        status = self._status()
+        self._charge(status)
         return {
             "type": "result",
             "subtype": subtype,
-            "is_error": subtype != "success",
+            "is_error": end.reason != "done",
             "duration_ms": round((time.monotonic() - self._began_at) * 1000),
             "duration_api_ms": round(self._api_seconds * 1000),
             "num_turns": end.turns,
-            "result": self.answer or end.error,
+            "result": end.error if end.reason == "failed" else self.answer or end.error,
             "errors": [end.error] if end.error else [],
-            "session_id": self.started.session,
-            "total_cost_usd": cost,
-            "usage": usage_fields(usage),
-            "modelUsage": {
-                self.started.model: {
-                    "inputTokens": usage.input,
-                    "outputTokens": usage.output,
-                    "cacheReadInputTokens": usage.cache_read,
-                    "cacheCreationInputTokens": usage.cache_written,
-                    "costUSD": cost,
-                    **basis,
-                }
-            },
+            "session_id": status.session or self.started.session,
+            "total_cost_usd": sum(self._cost_of.values()),
+            "usage": usage_fields(self._usage),
+            "modelUsage": model_usage(self._usage_of, self._cost_of, status),
             "permission_denials": self._denials,
             "stop_reason": self._last.stop if self._last else None,
+            "terminal_reason": _TERMINAL_REASONS[end.reason],
+            **({} if self.structured is None else {"structured_output": self.structured}),
             "uuid": str(uuid.uuid4()),
         }
 
@@ -188,6 +219,12 @@ class RunOutput:
         else:
             self.answer = f"{self.answer}\n{line}" if self.answer else line
 
+    def _charge(self, status: Status) -> None:
+        """Charge the model of the turn with what the session has cost since the last charge."""
+        model = self.started.model
+        self._cost_of[model] = self._cost_of.get(model, 0.0) + status.cost - self._charged
+        self._charged = status.cost
+
     def _sum_up(self, event: events.Event) -> None:
         match event:
             case events.RequestStarted():
@@ -196,19 +233,64 @@ class RunOutput:
                 self._end_request()
                 self._last = reply
                 self._usage += reply.usage
+                model = self.started.model
+                self._usage_of[model] = self._usage_of.pop(model, Usage()) + reply.usage
                 texts = [block.text for block in reply.blocks if isinstance(block, TextBlock) and block.text]
                 self.answer = "\n\n".join(texts) or self.answer
             case events.StreamAborted():
                 self._end_request()
+            case events.ToolCallFinished(of, block, "StructuredOutput", _, Result(error=False)):
+                use = self.tool_use(of, block)
+                self.structured = dict(use.input) if use else None
             case events.ToolCallFinished(of, block, name, denied=True):
                 use = self.tool_use(of, block)
                 ident, given = (use.id, dict(use.input)) if use else ("", {})
-                self._denials.append({"tool_name": name, "tool_use_id": ident, "tool_input": given})
+                denial = {"tool_name": client_name(name), "tool_use_id": ident, "tool_input": given}
+                self._denials.append(denial)
 
     def _end_request(self) -> None:
         if self._requested_at is not None:
             self._api_seconds += time.monotonic() - self._requested_at
             self._requested_at = None
+
+
+def model_usage(used: Mapping[str, Usage], costs: Mapping[str, float], status: Status) -> dict[str, Any]:
+    """Usage and costs of a run by model."""
+    basis = {} if status.priced else {"costBasis": "unknown"}
+    return {
+        model: {
+            "inputTokens": usage.input,
+            "outputTokens": usage.output,
+            "cacheReadInputTokens": usage.cache_read,
+            "cacheCreationInputTokens": usage.cache_written,
+            "webSearchRequests": 0,
+            "costUSD": cost,
+            "contextWindow": status.window,
+            **basis,
+        }
+        for model, cost in costs.items()
+        for usage in (used.get(model, Usage()),)
+    }
+
+
+def refused_result(error: str, session: str) -> dict[str, Any]:
+    """The result of a run that could not begin."""
+    return {
+        "type": "result",
+        "subtype": "error_during_execution",
+        "is_error": True,
+        "duration_ms": 0,
+        "duration_api_ms": 0,
+        "num_turns": 0,
+        "errors": [error],
+        "session_id": session,
+        "total_cost_usd": 0,
+        "usage": usage_fields(Usage()),
+        "modelUsage": {},
+        "permission_denials": [],
+        "stop_reason": None,
+        "uuid": str(uuid.uuid4()),
+    }
 
 
 class TextFormat(OutputFormat):
@@ -229,50 +311,6 @@ class JsonFormat(OutputFormat):
     def show(self, event: events.Event) -> None:
         if isinstance(event, events.TurnFinished):
             self.run.out.line(json_line(self.run.result(event)))
-
-
-class StreamJsonFormat(OutputFormat):
-    """One object a line, as things happen; the first describes the run, the last is the result."""
-
-    def __init__(self, run: RunOutput) -> None:
-        super().__init__(run)
-        status = run.started
-        self._write(
-            "system",
-            subtype="init",
-            cwd=status.folder,
-            model=status.model,
-            tools=list(run.tools),
-            permissionMode=status.mode,
-        )
-
-    def show(self, event: events.Event) -> None:
-        run = self.run
-        match event:
-            case events.TurnFinished():
-                run.out.line(json_line(run.result(event)))
-            case events.ReplyFinished(reply):
-                message = {
-                    "type": "message",
-                    "role": "assistant",
-                    "model": reply.model or run.started.model,
-                    "content": [block_to_json(block) for block in reply.blocks],
-                    "stop_reason": reply.stop,
-                    "usage": usage_fields(reply.usage),
-                }
-                self._write("assistant", message=message, parent_tool_use_id=None)
-            case events.ToolCallFinished(of, block, _, _, result):
-                use = run.tool_use(of, block)
-                content = ToolResultBlock(use.id if use else "", result.content, result.error)
-                message = {"role": "user", "content": [block_to_json(content)]}
-                self._write("user", message=message, parent_tool_use_id=None)
-            case events.ContextCompacted(_, trigger, ids, report):
-                metadata = {"trigger": trigger, "ids": list(ids), **report}
-                self._write("system", subtype="compact_boundary", compact_metadata=metadata)
-
-    def _write(self, kind: str, **fields: Any) -> None:
-        source = {"session_id": self.run.started.session, "uuid": str(uuid.uuid4())}
-        self.run.out.line(json_line({"type": kind, **fields, **source}))
 
 
 def stderr_line(event: events.Event) -> str:

@@ -4,6 +4,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -40,9 +41,8 @@ def test_what_is_appended_is_read_back(tmp_path: Path) -> None:
     assert loaded.sid == SID and loaded.torn_size == 0 and told == []
 
 
-def test_a_session_id_sorts_by_time() -> None:
-    assert new_sid(1795253412.9, "4f2a") == "20261121-093012-4f2a"
-    assert new_sid(1795253412, "ffff") < new_sid(1795253413, "0000")
+def test_the_id_of_a_session_is_a_random_uuid() -> None:
+    assert str(uuid.UUID(new_sid())) != new_sid()
 
 
 def test_folder_and_files_are_private_whatever_the_umask(tmp_path: Path) -> None:

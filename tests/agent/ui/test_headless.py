@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -55,7 +56,7 @@ def test_stream_json_has_the_lines_that_wrappers_know(here: Run) -> None:
         done = here(server, "go", "--output-format", "stream-json", "--allowedTools", "bash")
     found = lines(done)
     assert [line["type"] for line in found] == ["system", "assistant", "user", "assistant", "result"]
-    assert found[0]["subtype"] == "init" and "bash" in found[0]["tools"]
+    assert found[0]["subtype"] == "init" and "Bash" in found[0]["tools"]
     assert found[-1]["result"] == "the\u2028answer" and found[-1]["num_turns"] == 2
     assert len({line["session_id"] for line in found}) == 1
     assert len(done.stdout.splitlines()) == done.stdout.count("\n")
@@ -87,6 +88,12 @@ def test_an_inherited_pipe_that_says_nothing_does_not_hang(here: Run) -> None:
         (["x", "-c"], 2, "no session in this folder"),
         (["x", "-C", "/nonexistent"], 2, "cannot work in"),
         (["x", "--permission-mode", "whatever"], 2, "none of"),
+        (["x", "--session-id", "mine"], 2, "no UUID"),
+        (["x", "--permission-prompt-tool", "mcp__a__b"], 2, "only stdio"),
+        (["x", "--resume-session-at=a"], 2, "unrecognized"),
+        (["x", "--settings", '{"sandbox":{"enabled":true,"network":{}}}'], 2, "cannot be enforced"),
+        (["x", "--settings", "nowhere.json"], 2, "nowhere.json"),
+        (["x", "--add-dir", "nowhere"], 2, "no such folder"),
     ],
 )
 def test_wrong_use_is_exit_code_2_and_says_what_to_do(
@@ -102,6 +109,59 @@ def test_without_a_key_the_exit_code_is_5_and_an_empty_one_is_none(here: Run) ->
     done = here(None, "x", ANTHROPIC_API_KEY="", ANTHROPIC_AUTH_TOKEN=" ")
     assert done.returncode == 5
     assert "ANTHROPIC_API_KEY" in done.stderr and "--offline" in done.stderr
+
+
+def test_a_session_to_resume_that_is_not_there_has_a_result_that_says_so(here: Run) -> None:
+    done = here(None, "x", "--output-format", "stream-json", "-r", "nowhere")
+    (result,) = lines(done)
+    assert (done.returncode, result["is_error"], result["num_turns"]) == (1, True, 0)
+    assert "no session 'nowhere'" in result["errors"][0]
+
+
+def test_the_id_of_a_session_can_be_given_once(here: Run) -> None:
+    wanted = "0c7d4ad5-5f6d-4b3f-9a53-1c1f6c1c7a01"
+    with Server(ScriptedModel(["one", "two", "three"])) as server:
+        flags = ("--output-format", "json", "--session-id", wanted)
+        assert json.loads(here(server, "x", *flags).stdout)["session_id"] == wanted
+        assert "--resume" in here(server, "x", *flags).stderr
+        resumed = here(server, "y", "--output-format", "json", f"--resume={wanted}")
+        assert json.loads(resumed.stdout)["session_id"] == wanted
+        forked = here(server, "z", "--output-format=json", "--resume", wanted, "--fork-session")
+        assert UUID(json.loads(forked.stdout)["session_id"]) != UUID(wanted)
+
+
+def test_the_system_prompt_and_the_tools_can_be_others(here: Run) -> None:
+    with Server(ScriptedModel(["one", "two"])) as server:
+        here(
+            server,
+            "x",
+            "--system-prompt",
+            "-Be a parrot",
+            "--append-system-prompt=Loud.",
+            "--tools",
+            "Read,Glob",
+        )
+        here(server, "x", "--system-prompt", "", "--tools", "")
+        first, second = server.requests
+    texts = [block["text"] for block in first["system"]]
+    assert texts[0].startswith("-Be a parrot\n\n# Tools") and texts[-1] == "Loud."
+    assert [tool["name"] for tool in first["tools"]] == ["read"]
+    assert second["system"][0]["text"].startswith("# Tools") and "tools" not in second
+
+
+def test_settings_and_folders_can_be_given(here: Run, tmp_path: Path) -> None:
+    other = tmp_path.parent / f"{tmp_path.name}-other"
+    other.mkdir()
+    (tmp_path / ".makeroom").mkdir()
+    (tmp_path / ".makeroom" / "settings.toml").write_text("[compact\n", "utf-8")  # is not read
+    given = json.dumps({"permissions": {"allow": ["Write", "WebFetch"]}, "env": {"MAKEROOM_EFFORT": "low"}})
+    steps = [Reply([calls("write", file_path=str(other / "made.txt"), content="x")]), "done"]
+    with Server(ScriptedModel(steps)) as server:
+        flags = ("--settings", given, "--setting-sources=", "--add-dir", str(other))
+        done = here(server, "x", *flags)
+        assert server.requests[0]["output_config"] == {"effort": "low"}
+    assert (done.returncode, (other / "made.txt").read_text()) == (0, "x")
+    assert "'WebFetch' names no tool" in done.stderr
 
 
 def test_broken_settings_are_exit_code_6_with_file_and_line(here: Run, tmp_path: Path) -> None:
@@ -144,8 +204,10 @@ def test_max_turns_is_exit_code_3(here: Run) -> None:
 def test_a_refused_permission_that_ends_the_task_is_exit_code_4(here: Run, tmp_path: Path) -> None:
     with Server(ScriptedModel([Reply([calls("bash", command="make it so")]), "I may not"])) as server:
         done = here(server, "x", "--output-format", "json", "--sandbox", "off")
+        server.responder = ScriptedModel([Reply([calls("bash", command="make it so")]), "I may not"])
+        assert here(server, "x", "--sandbox", "off").returncode == 4
     result = json.loads(done.stdout)
-    assert done.returncode == 4
+    assert done.returncode == 0, "clients take any other code for a failure"
     assert result["permission_denials"][0]["tool_input"] == {"command": "make it so"}
     assert not list(tmp_path.glob("made*"))
 

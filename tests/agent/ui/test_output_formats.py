@@ -14,7 +14,7 @@ from agent.cli.arguments import parse
 from agent.ports import Status
 from agent.ui.output_formats import OutputFormat, RunOutput
 from transcripts.facts import Reply, Result
-from transcripts.messages import TextBlock, ToolUseBlock, Usage
+from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock, Usage
 
 STATUS = Status("claude-x", None, 200_000, "NORMAL", 0.25, "manual", "s1", "/w")
 
@@ -26,7 +26,8 @@ class Run:
         self.out, self.err = out or io.StringIO(), io.StringIO()
         with redirect_stdout(self.out), redirect_stderr(self.err):
             self.output = RunOutput(form)
-            self.output.begin(lambda: status, ("bash", "read"))
+            costs = iter((0.0, 0.0))
+            self.output.begin(lambda: replace(status, cost=next(costs, status.cost)), ("bash", "read"))
 
     def show(self, *shown):
         for event in shown:
@@ -141,17 +142,21 @@ def test_stream_json_starts_with_init_and_ends_with_the_result():
     assert kinds == [
         ("system", "init"),
         ("assistant", None),
+        ("assistant", None),
         ("user", None),
         ("assistant", None),
         ("result", "success"),
     ]
     assert {line["session_id"] for line in lines} == {"s1"}
     assert (lines[0]["permissionMode"], lines[0]["tools"], lines[0]["cwd"]) == (
-        "manual",
-        ["bash", "read"],
+        "default",
+        ["Bash", "Read"],
         "/w",
     )
-    assert lines[2]["message"]["content"][0]["tool_use_id"] == "toolu_1"
+    assert [line["message"]["content"][0].get("name") for line in lines[1:3]] == [None, "Bash"]
+    assert lines[1]["message"]["id"] == lines[2]["message"]["id"] != lines[4]["message"]["id"]
+    assert lines[3]["message"]["content"][0]["tool_use_id"] == "toolu_1"
+    assert lines[3]["tool_use_result"]["stdout"] == "a b"
 
 
 @pytest.mark.parametrize("form", OUTPUT_FORMATS)
@@ -179,13 +184,33 @@ def test_a_run_cut_short_still_has_its_one_result():
     [
         ("done", "success"),
         ("max_turns", "error_max_turns"),
-        ("failed", "error_during_execution"),
+        ("failed", "success"),
         ("interrupted", "error_during_execution"),
     ],
 )
 def test_each_reason_has_its_subtype(reason, subtype):
     (result,) = Run("json").show(events.TurnFinished(reason, 1, code=7)).objects()
     assert result["subtype"] == subtype
+    assert result["is_error"] is (reason != "done")
+
+
+def test_each_turn_of_a_run_has_a_result_of_its_own_and_the_costs_of_all():
+    run = Run("stream-json").show(*TURN)
+    run.output.begin_turn(("bash",))
+    first, second = (
+        line for line in run.show(events.ReplyFinished(DONE), TURN[-1]).objects() if line["type"] == "result"
+    )
+    assert [first["usage"]["input_tokens"], second["usage"]["input_tokens"]] == [11, 1]
+    assert second["modelUsage"]["claude-x"]["inputTokens"] == 12
+    assert second["total_cost_usd"] == second["modelUsage"]["claude-x"]["costUSD"] == 0.25
+
+
+def test_a_line_is_never_longer_than_a_client_takes():
+    huge = Result(4, 0.0, 3, 1, (TextBlock("\x85" * 2_000_000), ImageBlock("image/png", "A" * 2_000_000)))
+    run = Run("stream-json").show(TURN[3], events.ToolCallFinished(3, 1, "bash", "ls", huge, 0.1))
+    assert max(map(len, run.out.getvalue().split("\n"))) < 1024 * 1024
+    told = run.objects()[-1]["message"]["content"][0]["content"]
+    assert "more characters are left out" in told[0]["text"] and "image" in told[1]["text"]
 
 
 def test_a_denied_call_is_listed_with_its_input():
@@ -195,7 +220,7 @@ def test_a_denied_call_is_listed_with_its_input():
     run = Run("json").show(TURN[3], denied, events.TurnFinished("denied", 1, "not allowed: bash", 4))
     (result,) = run.objects()
     assert result["permission_denials"] == [
-        {"tool_name": "bash", "tool_use_id": "toolu_1", "tool_input": {"command": "ls"}}
+        {"tool_name": "Bash", "tool_use_id": "toolu_1", "tool_input": {"command": "ls"}}
     ]
     assert run.output.finish() == 4
 

@@ -1,0 +1,77 @@
+"""Have the model go on after it said that it is done: a hook wants that, or its answer lacks the form."""
+
+from __future__ import annotations
+
+import asyncio
+
+from agent.events import Emit, Event, TurnFinished
+from agent.loop.context import TurnContext
+from agent.loop.turn import run_turn
+from agent.ports import HookEvent, Hooks
+from agent.session.session import Session, text_of_reply
+from transcripts.messages import TextBlock
+
+from .structured_output import ANSWER_REMINDER, MAX_REMINDERS, StructuredOutput
+
+MAX_STOP_VETOES = 20  # of the hook in one turn; more is a loop that nobody wants
+NO_ANSWER = "the model gave no answer in the form of --json-schema"
+
+
+async def run_with_follow_ups(
+    session: Session, context: TurnContext, emit: Emit, answer: StructuredOutput | None
+) -> TurnFinished:
+    """Run a turn, and go on for as long as something has it go on. Emits one TurnFinished, last."""
+    if answer is not None:
+        answer.value = None
+    limit, turns, vetoes, reminders = context.max_turns, 0, 0, 0
+    finished = TurnFinished("interrupted", 0, "interrupted", 130)
+
+    def without_end(event: Event) -> None:
+        if not isinstance(event, TurnFinished):
+            emit(event)
+
+    try:
+        while True:
+            context.max_turns = None if limit is None else max(0, limit - turns)
+            ended = await run_turn(session, context, without_end)
+            turns += ended.turns
+            finished = TurnFinished(ended.reason, turns, ended.error, ended.code)
+            if ended.reason != "done":
+                return finished
+            if answer is not None and answer.value is None:
+                reminders += 1
+                if reminders > MAX_REMINDERS:
+                    finished = TurnFinished("no_answer", turns, NO_ANSWER, 1)
+                    return finished
+                words = ANSWER_REMINDER
+            else:
+                words = await _stop_veto(session, context, vetoes)
+                vetoes += 1
+            if not words:
+                return finished
+            session.user((TextBlock(words),), "harness")
+    except asyncio.CancelledError:
+        finished = TurnFinished("interrupted", turns, "interrupted", 130)
+        raise
+    finally:
+        context.max_turns = limit
+        emit(finished)
+
+
+async def hook_refuses(hooks: Hooks, prompt: str, earlier: list[str]) -> TurnFinished | None:
+    """How a turn ends at once whose prompt the hook refuses, else None; its words go into `earlier`."""
+    answer = await hooks.run(HookEvent.PROMPT, {"prompt": prompt})
+    if (reason := answer.stop if answer.veto is None else answer.veto) is not None:
+        return TurnFinished("denied", 0, f"a hook refused the prompt: {reason}", 1)
+    earlier += [f"<hook>\n{answer.words}\n</hook>"] if answer.words else []
+    return None
+
+
+async def _stop_veto(session: Session, context: TurnContext, vetoes: int) -> str:
+    """Why the hook wants the model to go on; "" where it does not."""
+    if context.hooks is None or vetoes >= MAX_STOP_VETOES:
+        return ""
+    last = session.folded.last_reply
+    about = {"answer": text_of_reply(last) if last is not None else "", "again": vetoes > 0}
+    answer = await context.hooks.run(HookEvent.STOP, about)
+    return "" if answer.stop is not None else answer.veto or ""

@@ -1,0 +1,159 @@
+"""What flags name beside the settings files: --settings in our terms or Claude Code's, prompts, folders."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent.errors import ConfigError, UsageError
+from agent.permissions.permission_store import read_settings
+from agent.permissions.rule_syntax import known_rules
+from agent.permissions.rules import mode_named
+from transcripts.disk import read_regular
+
+from .options import Options
+
+MAX_GIVEN_BYTES = 4 * 1024 * 1024
+# Entries of Claude Code's settings that only concern its looks and its housekeeping.
+_HARMLESS = {
+    "$schema", "cleanupPeriodDays", "includeCoAuthoredBy", "outputStyle", "spinnerTipsEnabled", "statusLine",
+    "theme", "verbose", "alwaysThinkingEnabled", "attribution",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSettings:
+    """What --settings and --setting-sources say. `entries` are in the terms of a settings file of ours.
+
+    sources   the files to be read: "user", "project", "local"; None: all
+    environ   variables to be set before anything else is read
+    """
+
+    entries: Mapping[str, Any] = field(default_factory=dict)
+    sources: tuple[str, ...] | None = None
+    environ: Mapping[str, str] = field(default_factory=dict)
+    add_dirs: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    def reads(self, source: str) -> bool:
+        """Whether the files of a source are read."""
+        return self.sources is None or source in self.sources
+
+
+def given_settings(text: str | None, sources: tuple[str, ...] | None, folder: Path) -> GivenSettings:
+    """Read what was given. Raises UsageError and ConfigError, naming the fix."""
+    if not text or not text.strip():
+        return GivenSettings(sources=sources)
+    raw = _object(text.strip(), folder)
+    permissions = raw.pop("permissions", None) or {}
+    environ = raw.pop("env", None) or {}
+    if not isinstance(permissions, dict) or not isinstance(environ, dict):
+        raise ConfigError("--settings: permissions and env are objects")
+    entries, remarks = _own_entries(raw)
+    for name, others in (("allow", ()), ("deny", ()), ("ask", ())):
+        rules, unknown = _rules(permissions.get(name, others))
+        remarks += unknown
+        if name == "ask":
+            remarks += [f"--settings: permissions.ask {', '.join(rules)} has no effect here"] if rules else []
+        elif rules:
+            entries[name] = [*entries.get(name, []), *rules]
+    if mode := permissions.get("defaultMode"):
+        entries["permission_mode"] = mode_named(str(mode)) or mode
+    added = tuple(map(str, permissions.get("additionalDirectories", ())))
+    variables = {str(name): str(value) for name, value in environ.items()}
+    return GivenSettings(entries, sources, variables, added, tuple(remarks))
+
+
+def added_folders(texts: Iterable[str], folder: Path) -> tuple[Path, ...]:
+    """The real paths of further folders to work in, relative to the project. Raises UsageError."""
+    found = []
+    for text in texts:
+        path = (folder / Path(text).expanduser()).resolve()
+        if not path.is_dir():
+            raise UsageError(f"--add-dir {text}: there is no such folder")
+        found.append(path)
+    return tuple(dict.fromkeys(path for path in found if path != folder))
+
+
+def with_prompt_files(options: Options, folder: Path) -> Options:
+    """The options with the system prompts that stand in files. Raises UsageError."""
+    replaced, added = options.system_prompt_file, options.append_system_prompt_file
+    if replaced is not None:
+        options = options._replace(system_prompt=_text_of(folder / replaced))
+    if added is not None:
+        texts = (options.append_system_prompt, _text_of(folder / added))
+        options = options._replace(append_system_prompt="\n\n".join(filter(None, texts)))
+    return options
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return read_regular(path.expanduser(), MAX_GIVEN_BYTES).decode("utf-8-sig", "replace")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; it was to hold a system prompt") from error
+
+
+def _object(text: str, folder: Path) -> dict[str, Any]:
+    """The object that a text is, or that is in the file that it names."""
+    if text.startswith("{"):
+        where, data = "--settings", text.encode("utf-8", "replace")
+    else:
+        path = folder / Path(text).expanduser()
+        where = f"--settings {path}"
+        if path.suffix == ".toml":
+            return read_settings(path)
+        try:
+            data = read_regular(path, MAX_GIVEN_BYTES).removeprefix(b"\xef\xbb\xbf")
+        except OSError as error:
+            raise UsageError(f"{where}: {error.strerror}; give a file or a JSON object") from error
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where}: no JSON object ({error})") from error
+    if not isinstance(found, dict):
+        raise UsageError(f"{where}: no JSON object")
+    return found
+
+
+def _own_entries(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The entries in our terms, and lines about those that have no effect. Raises UsageError."""
+    entries: dict[str, Any] = {}
+    remarks: list[str] = []
+    for name, value in raw.items():
+        if name == "sandbox":
+            entries[name] = _sandbox(value)
+        elif name == "hooks" and isinstance(value, dict) and list in map(type, value.values()):
+            raise UsageError("--settings: hooks are given as one command for each event, not as lists")
+        elif name == "disableAllHooks" or name in _HARMLESS:
+            remarks.append(f"--settings: {name} has no effect here")
+        else:
+            entries[name] = value
+    return entries, remarks
+
+
+def _sandbox(value: Any) -> Any:
+    """Our setting of the wall for a `sandbox` object of Claude Code. Raises UsageError."""
+    if not isinstance(value, dict) or "enabled" not in value:
+        return value
+    if others := sorted(set(value) - {"enabled", "autoAllowBashIfSandboxed", "failIfUnavailable"}):
+        raise UsageError(
+            f"--settings: sandbox.{others[0]} cannot be enforced here; see the setting [sandbox]"
+        )
+    return {"mode": "require" if value["enabled"] else "auto"}
+
+
+def _rules(texts: Any) -> tuple[list[str], list[str]]:
+    """The rules about tools that there are, and lines about the others. Raises ConfigError."""
+    rules: list[str] = []
+    remarks: list[str] = []
+    for text in texts if isinstance(texts, list) else ():
+        try:
+            found, unknown = known_rules(str(text))
+        except ValueError as error:
+            raise ConfigError(f"--settings: {error}") from error
+        rules += map(str, found)
+        remarks += [f"--settings: {line}" for line in unknown]
+    return rules, remarks

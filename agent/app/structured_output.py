@@ -1,0 +1,74 @@
+"""An answer in a form that the caller gives: the tool StructuredOutput, whose input is the answer.
+
+The tool is offered from the first request on, to any model and server; a call that fits the schema ends the
+turn.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agent.errors import UsageError
+from tools.base import Tool, ToolCall, ToolError, ToolResult, no_access, parse_arguments, text_result
+
+TOOL_NAME = "StructuredOutput"
+MAX_REMINDERS = 5  # then the run fails
+DESCRIPTION = (
+    "Give the final answer of this conversation, as an object of the schema of this tool. Call it exactly"
+    " once, when everything else is done; it ends the turn. Text beside it is not read."
+)
+ANSWER_REMINDER = f"Give your answer now by calling {TOOL_NAME}; text alone is not read."
+
+
+class StructuredOutput:
+    """Implements ports.ToolSource. `value` is the answer of the turn under way, None until there is one."""
+
+    name = "the answer's schema"
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self.value: Mapping[str, Any] | None = None
+        self._tool = Tool(
+            name=TOOL_NAME,
+            description=DESCRIPTION,
+            arguments=schema,
+            kind="other",
+            title=lambda arguments: "the answer",
+            access=no_access,
+            run=self._run,
+        )
+
+    async def open(self, folder: Path, environ: Mapping[str, str]) -> None:
+        """Check the schema. Raises UsageError for one that cannot be used."""
+        if self._tool.arguments.get("type", "object") != "object":  # type: ignore[union-attr]
+            raise UsageError('--json-schema: the answer is an object: its "type" must be "object"')
+        try:
+            parse_arguments(self._tool, {})
+        except ToolError as error:
+            if "cannot be checked" in str(error):
+                raise UsageError(f"--json-schema: {error}") from error
+
+    def tools(self) -> Sequence[Tool]:
+        return (self._tool,)
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+    async def _run(self, arguments: Mapping[str, Any], call: ToolCall) -> ToolResult:
+        self.value = dict(arguments)
+        return text_result("The answer was taken.", ends_turn=True)
+
+
+def structured_output(text: str | None) -> StructuredOutput | None:
+    """The tool for --json-schema; None without. Raises UsageError."""
+    if text is None:
+        return None
+    try:
+        schema = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"--json-schema: no JSON ({error})") from error
+    if not isinstance(schema, dict):
+        raise UsageError("--json-schema: the schema is a JSON object")
+    return StructuredOutput({"type": "object", **schema})

@@ -1,0 +1,137 @@
+"""The lines that a client writes, as values; and what is written in answer to its requests. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from transcripts.messages import Block, TextBlock, blocks_from_json, empty_mapping
+
+MAX_QUOTED_FRAME_CHARS = 200  # of a line that makes no sense
+
+
+class BadFrame(Exception):
+    """A line that is none of the protocol; the text says why. `ident` names a request to be refused."""
+
+    def __init__(self, text: str, ident: str = "") -> None:
+        super().__init__(text)
+        self.ident = ident
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage:
+    """A prompt. `verbatim`: no slash command in it; `query` False: it waits for the next prompt."""
+
+    content: tuple[Block, ...]
+    uuid: str = ""
+    verbatim: bool = False
+    query: bool = True
+
+    @property
+    def text(self) -> str:
+        return "\n".join(block.text for block in self.content if isinstance(block, TextBlock))
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRequest:
+    """The client asks for something; it waits for one answer."""
+
+    ident: str
+    subtype: str
+    body: Mapping[str, Any] = field(default_factory=empty_mapping)
+
+
+@dataclass(frozen=True, slots=True)
+class ControlResponse:
+    """The client's answer to a request of ours; `error` None: it succeeded."""
+
+    ident: str
+    body: Mapping[str, Any] = field(default_factory=empty_mapping)
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequest:
+    """The client wants no answer to a request any more."""
+
+    ident: str
+
+
+Frame = UserMessage | ControlRequest | ControlResponse | CancelRequest
+
+
+def parse_frame(line: bytes | str) -> Frame | None:
+    """The value of a line, None for one without a meaning here. Raises BadFrame."""
+    if not line.strip():
+        return None
+    try:
+        raw = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadFrame(f"a line on standard input is no JSON ({error}): {_quoted(line)}") from error
+    if not isinstance(raw, dict):
+        raise BadFrame(f"a line on standard input is no JSON object: {_quoted(line)}")
+    match raw.get("type"):
+        case "user":
+            return _user_message(raw, line)
+        case "control_request":
+            return _control_request(raw)
+        case "control_response":
+            return _control_response(raw.get("response"))
+        case "control_cancel_request":
+            return CancelRequest(str(raw.get("request_id", "")))
+    return None
+
+
+def _user_message(raw: Mapping[str, Any], line: bytes | str) -> UserMessage:
+    message = raw.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, list) and not all(isinstance(block, dict) for block in content):
+        content = None
+    if not isinstance(content, str | list):
+        raise BadFrame(f"a user message without content: {_quoted(line)}")
+    return UserMessage(
+        blocks_from_json(content) or (TextBlock(""),),
+        str(raw.get("uuid") or ""),
+        raw.get("client_composed") is True,
+        raw.get("shouldQuery") is not False,
+    )
+
+
+def _control_request(raw: Mapping[str, Any]) -> ControlRequest:
+    ident, body = str(raw.get("request_id") or ""), raw.get("request")
+    if not isinstance(body, dict) or not isinstance(body.get("subtype"), str):
+        raise BadFrame("a control request without a subtype", ident)
+    return ControlRequest(ident, body["subtype"], body)
+
+
+def _control_response(response: Any) -> ControlResponse | None:
+    if not isinstance(response, dict):
+        return None
+    ident, body = str(response.get("request_id") or ""), response.get("response")
+    if response.get("subtype") == "error":
+        return ControlResponse(ident, error=str(response.get("error") or "no reason given"))
+    return ControlResponse(ident, body if isinstance(body, dict) else {})
+
+
+def _quoted(line: bytes | str) -> str:
+    text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
+    return text[:MAX_QUOTED_FRAME_CHARS].strip()
+
+
+def success(ident: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer to a request."""
+    response = {"subtype": "success", "request_id": ident, "response": dict(body)}
+    return {"type": "control_response", "response": response}
+
+
+def refusal(ident: str, error: str) -> dict[str, Any]:
+    """The answer to a request that cannot be fulfilled."""
+    return {"type": "control_response", "response": {"subtype": "error", "request_id": ident, "error": error}}
+
+
+def replayed(message: UserMessage, raw_content: list[dict[str, Any]]) -> dict[str, Any]:
+    """A user message repeated to the client (--replay-user-messages)."""
+    told = {"role": "user", "content": raw_content}
+    return {"type": "user", "message": told, "parent_tool_use_id": None, "isReplay": True}

@@ -1,0 +1,236 @@
+"""What a client may ask for during a session, a function for each; the answers are plain data."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any
+
+from agent.app.context_building import overheads
+from agent.app.controller import Controller
+from agent.errors import AgentError
+from agent.loop.model_call import prompt_tokens
+from agent.permissions.rules import mode_named
+from agent.session.system_prompt import memory_of
+from compact.settings import percent
+from tools.jobs import command_runner
+from transcripts.record_errors import StoreError
+from transcripts.view import PartKind
+
+from .client_frames import CancelRequest, ControlRequest, refusal, success
+from .client_servers import ClientServer
+from .client_tools import tool_sizes
+from .message_frames import client_mode
+from .stream_input import StreamInput
+
+_PART_LABELS = {
+    PartKind.USER: "Messages",
+    PartKind.ASSISTANT: "Messages",
+    PartKind.THINKING: "Thinking",
+    PartKind.INPUT: "Tool calls",
+    PartKind.RESULT: "Tool results",
+    PartKind.PLACEHOLDER: "Placeholders",
+}
+_COLOR = "inactive"
+
+
+class ControlRefused(Exception):
+    """The request cannot be fulfilled; the text says why."""
+
+
+Answer = Mapping[str, Any]
+Body = Mapping[str, Any]
+
+
+class ControlRequests:
+    """The requests of a client under way, and the turn that they may be about."""
+
+    def __init__(self, controller: Controller, client: StreamInput) -> None:
+        self.controller, self.client = controller, client
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._turn: asyncio.Task[int] | None = None
+        self._model: str | None = None  # to be used from the next turn on
+
+    def begin(self) -> None:
+        """Take the requests of the client from now on, and those that came before."""
+        self.client.fulfil, self.client.withdraw = self._start, self._withdraw
+        for request in self.client.requests:
+            self._start(request)
+
+    async def finish(self) -> None:
+        """Return when every request is answered."""
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def cancel(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+
+    async def ready(self) -> Controller:
+        """The controller, ready. Raises what kept it from becoming ready."""
+        await self.controller.ready()
+        return self.controller
+
+    async def run_turn(self, work: Coroutine[Any, Any, int]) -> int:
+        """Run a turn that the client may interrupt."""
+        self._turn = asyncio.ensure_future(work)
+        try:
+            return await self._turn
+        finally:
+            self._turn = None
+            if self._model is not None:
+                await self.use_model(self._model)
+
+    async def use_model(self, name: str) -> None:
+        """Use another model, from now or from the end of the turn that runs."""
+        self._model = name if self._turn is not None else None
+        if self._turn is not None:
+            return
+        try:
+            await self.controller.factory.change_model(*self.controller.in_use, name)
+        except AgentError as error:
+            self.client.warn(f"the model stays as it is: {error}")
+
+    def _start(self, request: ControlRequest) -> None:
+        task = self._tasks[request.ident] = asyncio.ensure_future(self._fulfil(request))
+        task.add_done_callback(lambda done: self._tasks.pop(request.ident, None))
+
+    def _withdraw(self, request: CancelRequest) -> None:
+        if request.ident in self._tasks:
+            self._tasks[request.ident].cancel()
+        else:
+            self.client.channel.withdraw(request)
+
+    async def _fulfil(self, request: ControlRequest) -> None:
+        """Answer a request of the client."""
+        try:
+            if request.subtype not in FUNCTIONS:
+                raise ControlRefused(f"the request {request.subtype} is not supported")
+            answer = success(request.ident, await FUNCTIONS[request.subtype](self, request.body))
+        except (ControlRefused, AgentError, StoreError) as error:
+            answer = refusal(request.ident, str(error))
+        self.client.channel.write(answer)
+        if request.subtype == "interrupt" and self._turn is not None:
+            self._turn.cancel()
+
+
+async def set_model(run: ControlRequests, body: Body) -> Answer:
+    controller = await run.ready()
+    catalog = controller.services.selection.model.catalog
+    name = body.get("model") or controller.setup.model_name
+    model = catalog.resolve("" if name == "default" else str(name))
+    await run.use_model(model)
+    return {"model": model}
+
+
+async def set_permission_mode(run: ControlRequests, body: Body) -> Answer:
+    controller = await run.ready()
+    wanted = str(body.get("mode"))
+    if (mode := mode_named(wanted)) is None:
+        raise ControlRefused(f"there is no permission mode {wanted!r}")
+    options = controller.setup.options
+    permitted = options.may_bypass or controller.setup.mode == "bypassPermissions"
+    if mode == "bypassPermissions" and not permitted:
+        raise ControlRefused(
+            "bypassPermissions needs --allow-dangerously-skip-permissions when the program is started"
+        )
+    controller.in_use[1].permissions.set_mode(mode)
+    return {"mode": client_mode(mode)}
+
+
+async def set_max_thinking_tokens(run: ControlRequests, body: Body) -> Answer:
+    controller = await run.ready()
+    context, facts = controller.in_use[1], controller.services.selection.facts
+    thinking = facts.thinking and body.get("max_thinking_tokens") != 0
+    setup = controller.services.setup
+    options = setup.options._replace(thinking=thinking)
+    controller.services.setup = dataclasses.replace(setup, options=options)
+    if "thinking" not in context.settings.rejected:
+        context.settings = dataclasses.replace(context.settings, thinking=thinking)
+    return {}
+
+
+async def mcp_status(run: ControlRequests, body: Body) -> Answer:
+    await run.ready()
+    return {"mcpServers": [server.status() for server in run.client.servers]}
+
+
+async def mcp_reconnect(run: ControlRequests, body: Body) -> Answer:
+    await _server(run, body).connect()
+    return {}
+
+
+async def mcp_toggle(run: ControlRequests, body: Body) -> Answer:
+    _server(run, body).enabled = body.get("enabled") is True
+    return {}
+
+
+def _server(run: ControlRequests, body: Body) -> ClientServer:
+    wanted = str(body.get("serverName"))
+    found = next((server for server in run.client.servers if server.name == wanted), None)
+    if found is None:
+        raise ControlRefused(f"there is no MCP server {wanted!r}")
+    return found
+
+
+async def stop_task(run: ControlRequests, body: Body) -> Answer:
+    controller = await run.ready()
+    jobs = command_runner(controller.in_use[1].tool_context)
+    wanted = str(body.get("task_id"))
+    job = next((job for job in jobs.running if job.id == wanted), None)
+    if job is None:
+        raise ControlRefused(f"there is no task {wanted!r}")
+    await jobs.stop(job)
+    return {}
+
+
+async def get_context_usage(run: ControlRequests, body: Body) -> Answer:
+    controller = await run.ready()
+    session, context = controller.in_use
+    compaction, view = context.compaction, session.folded.view
+    total, window = prompt_tokens(session, context), compaction.window
+    frame = overheads(context.settings, compaction.counter)
+    raw = sum(view.tally) + sum(frame.values())
+    scale = total / raw if raw else 1.0
+    sizes = {f"{label[0].upper()}{label[1:]}": count for label, count in frame.items()}
+    for kind in PartKind:
+        label = _PART_LABELS[kind]
+        sizes[label] = sizes.get(label, 0) + view.tally[kind]
+    rows = {label: round(count * scale) for label, count in sizes.items()}
+    rows["Free space"] = max(0, window.size - sum(rows.values()))
+    categories = [{"name": name, "tokens": tokens, "color": _COLOR} for name, tokens in rows.items()]
+    memory = memory_of(context.settings.system)
+    count = compaction.counter.text
+    return {
+        "categories": categories,
+        "totalTokens": total,
+        "maxTokens": window.size,
+        "rawMaxTokens": window.size,
+        "percentage": percent(total, window),
+        "model": context.settings.model,
+        "isAutoCompactEnabled": compaction.settings.automatic,
+        "memoryFiles": [
+            {"path": path, "type": "Project", "tokens": count(text)} for path, text in memory.items()
+        ],
+        "mcpTools": [tool for server in run.client.servers for tool in tool_sizes(server, count)],
+        "agents": [],
+        "gridRows": [],
+    }
+
+
+async def interrupt(run: ControlRequests, body: Body) -> Answer:
+    """The turn is cancelled once this is answered."""
+    return {"still_queued": [message.uuid for message in run.client.prompts]}
+
+
+FUNCTIONS: Mapping[str, Callable[[ControlRequests, Body], Awaitable[Answer]]] = {
+    "get_context_usage": get_context_usage,
+    "interrupt": interrupt,
+    "mcp_reconnect": mcp_reconnect,
+    "mcp_status": mcp_status,
+    "mcp_toggle": mcp_toggle,
+    "set_max_thinking_tokens": set_max_thinking_tokens,
+    "set_model": set_model,
+    "set_permission_mode": set_permission_mode,
+    "stop_task": stop_task,
+}

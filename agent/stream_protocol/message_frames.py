@@ -1,0 +1,192 @@
+"""What happens in a turn as lines of stream-json, in the shapes that SDKs parse.
+
+A line has at most MAX_FRAME_CHARS: the SDK for Python takes no longer one. Bulky texts are shortened there,
+the record keeps them whole.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from agent import events
+from agent.formatting import client_name
+from agent.ports import Status
+from agent.ui.output_formats import OutputFormat, RunOutput, json_line, usage_fields
+from transcripts.facts import Reply, Result
+from transcripts.messages import (
+    Block,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Usage,
+    block_to_json,
+    map_strings,
+)
+
+TESTED_CLIENT_VERSION = "2.1.330"  # of Claude Code, whose clients these lines were tested with
+MAX_FRAME_CHARS = 1024 * 1024 - 1
+_CUT_SIZES = (200_000, 20_000, 2_000, 200)  # characters kept of a bulky text, the largest that fits
+
+
+def client_mode(mode: str) -> str:
+    """A permission mode as clients call it."""
+    return "default" if mode == "manual" else mode
+
+
+def init_frame(status: Status, tools: Iterable[str], details: Mapping[str, Any]) -> dict[str, Any]:
+    """The first line of a turn."""
+    return {
+        "type": "system",
+        "subtype": "init",
+        "cwd": status.folder,
+        "model": status.model,
+        "tools": [client_name(name) for name in tools],
+        "mcp_servers": [],
+        "permissionMode": client_mode(status.mode),
+        "slash_commands": [],
+        "apiKeySource": "none",
+        "claude_code_version": TESTED_CLIENT_VERSION,
+        "output_style": "default",
+        "agents": [],
+        "skills": [],
+        "plugins": [],
+        **details,
+    }
+
+
+def assistant_frame(block: Block, message_id: str, model: str, usage: Usage) -> dict[str, Any]:
+    """A finished block of a reply; a reply of several is as many lines with one id."""
+    message = {
+        "id": message_id,
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [client_block(block)],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage_fields(usage),
+    }
+    return {"type": "assistant", "message": message, "parent_tool_use_id": None}
+
+
+def client_block(block: Block) -> dict[str, Any]:
+    """A block as clients know it: the tools have their names for them."""
+    raw = block_to_json(block)
+    return {**raw, "name": client_name(raw["name"])} if isinstance(block, ToolUseBlock) else raw
+
+
+def result_frame(use: ToolUseBlock | None, result: Result) -> dict[str, Any]:
+    """The result of a call as the user's line that the model is sent."""
+    raw = block_to_json(ToolResultBlock(use.id if use else "", result.content, result.error))
+    message = {"role": "user", "content": [{**raw, "is_error": result.error}]}
+    text = "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
+    about: Any = None
+    if result.error:
+        about = f"Error: {text}"
+    elif use is not None and client_name(use.name) == "Bash":
+        about = {"stdout": text, "stderr": "", "interrupted": False, "isImage": False}
+    told = {} if about is None else {"tool_use_result": about}
+    return {"type": "user", "message": message, "parent_tool_use_id": None, **told}
+
+
+def compaction_frame(event: events.ContextCompacted) -> dict[str, Any]:
+    """A compaction came into force."""
+    trigger = "manual" if event.trigger == "manual" else "auto"
+    report = event.report
+    sizes = {"pre_tokens": report.get("before"), "post_tokens": report.get("after")}
+    metadata = {**report, **sizes, "trigger": trigger, "reason": event.trigger, "ids": list(event.ids)}
+    return {"type": "system", "subtype": "compact_boundary", "compact_metadata": metadata}
+
+
+def retry_frame(event: events.Retrying) -> dict[str, Any]:
+    """A request is going to be sent again."""
+    return {
+        "type": "system",
+        "subtype": "api_retry",
+        "attempt": event.attempt - 1,
+        "max_retries": event.tries - 1,
+        "retry_delay_ms": round(event.seconds * 1000),
+        "error_status": None,
+        "error": event.reason,
+    }
+
+
+def denial_frame(use: ToolUseBlock, result: Result) -> dict[str, Any]:
+    """A call was refused."""
+    text = next((block.text for block in result.content if isinstance(block, TextBlock)), "")
+    told = {"tool_name": client_name(use.name), "tool_use_id": use.id, "message": text}
+    return {"type": "system", "subtype": "permission_denied", **told}
+
+
+class StreamJsonFormat(OutputFormat):
+    """One object a line, as things happen; the first of a turn describes it, the last is the result."""
+
+    def __init__(self, run: RunOutput) -> None:
+        super().__init__(run)
+        self._told_blocks = 0  # of the reply under way
+
+    def begin_turn(self) -> None:
+        self.write(init_frame(self.run.started, self.run.tools, self.run.details))
+
+    def show(self, event: events.Event) -> None:
+        run = self.run
+        match event:
+            case events.TurnFinished():
+                run.out.line(fitting_line(run.result(event)))
+            case events.RequestStarted(trigger):
+                self._told_blocks = 0
+                if trigger == "summary":
+                    self.write({"type": "system", "subtype": "status", "status": "compacting"})
+            case events.ReplyFinished(reply):
+                self._tell_reply(reply)
+            case events.ToolCallFinished(of, block, _, _, result, _, denied):
+                use = run.tool_use(of, block)
+                if denied and use is not None:
+                    self.write(denial_frame(use, result))
+                self.write(result_frame(use, result))
+            case events.ContextCompacted():
+                self.write(compaction_frame(event))
+            case events.Retrying():
+                self.write(retry_frame(event))
+
+    def _tell_reply(self, reply: Reply) -> None:
+        """The blocks of a reply that were not told as they came."""
+        model = reply.model or self.run.started.model
+        for block in reply.blocks[self._told_blocks :]:
+            self.write(assistant_frame(block, f"msg_r{reply.seq}", model, reply.usage))
+        self._told_blocks = 0
+
+    def write(self, frame: Mapping[str, Any]) -> None:
+        """Write a line about the session."""
+        source = {"session_id": self.run.started.session, "uuid": str(uuid.uuid4())}
+        self.run.out.line(fitting_line({**frame, **source}))
+
+
+def fitting_line(frame: Mapping[str, Any], most: int = MAX_FRAME_CHARS) -> str:
+    """A frame as one line of at most `most` characters, long texts in it shortened as far as needed."""
+    line = json_line(frame)
+    for size in _CUT_SIZES:
+        if len(line) <= most:
+            break
+        line = json_line(map_strings(_without_images(frame), _shortener(size), keys=False))
+    return line
+
+
+def _shortener(size: int) -> Callable[[str], str]:
+    def shortened(text: str) -> str:
+        if len(text) <= size:
+            return text
+        return f"{text[:size]}\n[... {len(text) - size:,} more characters are left out of this line]"
+
+    return shortened
+
+
+def _without_images(value: Any) -> Any:
+    """The value with a text in the place of each image, which cannot be shortened."""
+    if isinstance(value, Mapping):
+        if value.get("type") == "image":
+            return {"type": "text", "text": "[an image, left out of this line]"}
+        return {key: _without_images(item) for key, item in value.items()}
+    return [_without_images(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,194 @@
+"""What a client sends: its wishes for the session, prompts, requests, answers. Loads nothing that is slow.
+
+The first request of a client, initialize, is answered here, before the session is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import uuid
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from agent.app.options import Options
+from agent.app.setup import RunSetup
+from agent.errors import UsageError
+from agent.events import Emit, Notice
+from agent.model.anthropic.catalog import CATALOG
+from agent.ports import Approver
+from agent.ui.output_formats import RunOutput
+from transcripts.session_lock import path_of
+
+from .client_callbacks import ClientHooks, HookMatcher, hook_matchers
+from .client_channel import ClientChannel
+from .client_frames import (
+    BadFrame,
+    CancelRequest,
+    ControlRequest,
+    ControlResponse,
+    UserMessage,
+    parse_frame,
+    refusal,
+    success,
+)
+from .client_servers import ClientServer, configured_servers
+from .message_frames import client_mode
+
+if TYPE_CHECKING:
+    from agent.app.controller import Controller
+
+READS_STATE_VARIABLE = "CLAUDE_CODE_SDK_READS_SESSION_STATE"
+# Slash commands that run here; a test compares them with the table of commands, which is slow to load.
+LOCAL_COMMANDS: Mapping[str, str] = {
+    "clear": "Start a new conversation",
+    "compact": "Compact the context now",
+    "context": "Draw what the context holds",
+    "cost": "Show what this session has used and cost",
+}
+MakeController = Callable[[RunSetup, Emit, Approver], "Controller"]
+
+
+class StreamInput:
+    """One client. `setup` is as it wants the session once `begun` is set.
+
+    prompts   that wait for their turn
+    servers   MCP servers within the client
+    matchers  the hooks that it registered
+    changed   is set when a prompt came, or the input ended
+    requests  what it asked for before `fulfil` was there to take it; `withdraw` takes such a request back
+    """
+
+    def __init__(self, setup: RunSetup, output: RunOutput) -> None:
+        self.setup = setup
+        self.output = output
+        self.channel = ClientChannel(output.out, bool(setup.environ.get(READS_STATE_VARIABLE)))
+        self.begun, self.changed = asyncio.Event(), asyncio.Event()
+        self.prompts: deque[UserMessage] = deque()
+        self.servers: tuple[ClientServer, ...] = ()
+        self.matchers: tuple[HookMatcher, ...] = ()
+        self.requests: list[ControlRequest] = []
+        self.fulfil: Callable[[ControlRequest], None] = self.requests.append
+        self.withdraw: Callable[[CancelRequest], None] = self.channel.withdraw
+        self.session_now: Callable[[], Any] = lambda: None  # the session in use and its context
+        self._initializing: asyncio.Task[None] | None = None
+
+    def take(self, line: bytes | None) -> None:
+        """Take in a line; None: there are no more."""
+        if line is None:
+            self.channel.close()
+            self._begin()
+            return
+        try:
+            frame = parse_frame(line)
+        except BadFrame as error:
+            if error.ident:
+                self.channel.write(refusal(error.ident, str(error)))
+            self.output.err.line(f"error: {error}")
+            return
+        match frame:
+            case UserMessage():
+                given = frame if frame.uuid else replace(frame, uuid=str(uuid.uuid4()))
+                self.prompts.append(given)
+                self._begin()
+            case ControlRequest(ident, "initialize") if self._initializing or self.begun.is_set():
+                self.channel.write(success(ident, greeting()))
+            case ControlRequest(_, "initialize"):
+                self._initializing = asyncio.ensure_future(self._initialize(frame))
+            case ControlRequest():
+                self.fulfil(frame)
+                self._begin()
+            case ControlResponse():
+                self.channel.settle(frame)
+            case CancelRequest():
+                self.withdraw(frame)
+
+    def _begin(self) -> None:
+        """There is something to do, unless it still has to be settled how."""
+        self.changed.set()
+        if self._initializing is None and not self.begun.is_set():
+            try:
+                self._know_servers(())
+            except UsageError as error:
+                self.output.err.line(f"error: {error}")
+            self.begun.set()
+
+    async def _initialize(self, request: ControlRequest) -> None:
+        """Take in how the client wants the session, and answer."""
+        try:
+            self.setup = replace(self.setup, options=_with_wishes(self.setup.options, request.body))
+            self.matchers = hook_matchers(request.body.get("hooks"))
+            self._know_servers(request.body.get("sdkMcpServers") or ())
+        except (UsageError, ValueError) as error:
+            self.channel.write(refusal(request.ident, str(error)))
+            self.begun.set()
+            return
+        for server in self.servers:
+            await server.connect()
+        self.channel.write(success(request.ident, greeting()))
+        self.begun.set()
+
+    def _know_servers(self, names: Any) -> None:
+        """Know the MCP servers of the client; of others it is told that they are left out."""
+        given = configured_servers(self.setup.options.mcp_config, self.setup.folder)
+        within = [name for name, server in given.items() if server.get("type") == "sdk"]
+        for name in given:
+            if name not in within:
+                self.warn(f"the MCP server {name} is left out: only servers within the client are supported")
+        within += [name for name in map(str, names) if name not in within]
+        self.servers = tuple(ClientServer(name, self.channel) for name in within)
+
+    def hooks(self) -> ClientHooks | None:
+        """The client's hooks; None where it registered none."""
+        if not self.matchers:
+            return None
+        return ClientHooks(self.channel, self.matchers, self._about_session, self.warn)
+
+    def _about_session(self) -> dict[str, Any]:
+        """What every callback of a hook is told."""
+        session, context = self.session_now()
+        return {
+            "session_id": session.sid,
+            "transcript_path": str(path_of(self.setup.folder, session.sid)),
+            "cwd": str(context.tool_context.cwd),
+            "permission_mode": client_mode(context.permissions.rules.mode),
+        }
+
+    def warn(self, text: str) -> None:
+        self.output.show(Notice(text, "warning"))
+
+
+def greeting() -> dict[str, Any]:
+    """The answer to initialize."""
+    return {
+        "commands": [
+            {"name": name, "description": told, "argumentHint": ""} for name, told in LOCAL_COMMANDS.items()
+        ],
+        "agents": [],
+        "output_style": "default",
+        "available_output_styles": ["default"],
+        "models": [
+            {"value": alias, "displayName": alias.capitalize(), "description": model}
+            for alias, model in CATALOG.aliases.items()
+        ],
+        "account": {},
+        "hook_on_failure_supported": True,
+        "pid": os.getpid(),
+    }
+
+
+def _with_wishes(options: Options, body: Mapping[str, Any]) -> Options:
+    """The options with what the client says when it begins."""
+    system = body.get("systemPrompt")
+    if isinstance(system, list):
+        system = "\n\n".join(map(str, system))
+    if isinstance(system, str):
+        options = options._replace(system_prompt=system)
+    if isinstance(added := body.get("appendSystemPrompt"), str):
+        options = options._replace(append_system_prompt=added)
+    if isinstance(schema := body.get("jsonSchema"), dict):
+        options = options._replace(json_schema=json.dumps(schema))
+    return options

@@ -1,0 +1,48 @@
+"""Run a session that a program conducts: JSON lines in and out, a turn for each prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+
+from agent.app.setup import RunSetup
+from agent.ui.output_formats import RunOutput
+
+from .client_channel import start_reading
+from .stream_input import MakeController, StreamInput
+
+
+def run_stream(setup: RunSetup, make_controller: MakeController) -> int:
+    """Run the session to its end. The exit code is 0 where the last result is fine.
+
+    The end of the input is no interruption: what was asked for is done first.
+    """
+    return asyncio.run(_run(setup, make_controller))
+
+
+async def _run(setup: RunSetup, make_controller: MakeController) -> int:
+    """The exit code; the first signal of a kind ends the session, the second has its usual effect."""
+    loop, signalled = asyncio.get_running_loop(), list[int]()
+    client = StreamInput(setup, RunOutput("stream-json", setup.masks.text))
+    start_reading(sys.stdin.fileno(), client.take)
+    task = asyncio.ensure_future(_conduct(client, make_controller, signalled))
+
+    def stop(number: int) -> None:
+        signalled.append(128 + number)
+        task.cancel()
+        loop.remove_signal_handler(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop, number)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        return signalled[0] if signalled else 130
+
+
+async def _conduct(client: StreamInput, make_controller: MakeController, signalled: list[int]) -> int:
+    await client.begun.wait()
+    from .stream_session import conduct  # 700 ms that the answer to initialize saves
+
+    return await conduct(client, make_controller, signalled)

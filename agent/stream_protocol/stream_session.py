@@ -1,0 +1,130 @@
+"""A session that a program conducts: a turn and a result for each prompt, and its requests meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from dataclasses import replace
+
+from agent.app.controller import Controller
+from agent.app.setup import RunSetup
+from agent.errors import AgentError, UsageError
+from agent.ports import Approver
+from agent.ui.headless import DenyAll, outcome_of, run_prompt, session_details
+from agent.ui.output_formats import refused_result
+from transcripts.messages import block_to_json
+from transcripts.record_errors import StoreError
+
+from .client_callbacks import ClientApprover
+from .client_frames import UserMessage, replayed
+from .client_tools import ClientTools
+from .control_requests import ControlRequests
+from .stream_input import LOCAL_COMMANDS, MakeController, StreamInput
+
+
+async def conduct(client: StreamInput, make_controller: MakeController, signalled: list[int]) -> int:
+    """Run the session of a client that has begun; its exit code. `signalled` ends it with the code in it."""
+    sources = tuple(map(ClientTools, client.servers))
+    setup = replace(client.setup, sources=sources, hooks=client.hooks())
+    approver: Approver = ClientApprover(client.channel) if setup.options.asks_client else DenyAll()
+    try:
+        controller = make_controller(setup, client.output.show, approver)
+    except AgentError as error:
+        return _tell_failure(client, error, "")
+    session = StreamSession(client, setup, controller)
+    client.session_now = lambda: controller.in_use
+    try:
+        code = await session.run(signalled)
+    except (AgentError, StoreError) as error:
+        code = _tell_failure(client, error, controller.status().session)
+    except asyncio.CancelledError:
+        if client.prompts:
+            _tell_failure(client, AgentError("interrupted"), controller.status().session)
+        raise
+    finally:
+        session.requests.cancel()
+        await controller.close()
+    return signalled[0] if signalled else code
+
+
+def _tell_failure(client: StreamInput, error: AgentError | StoreError, session: str) -> int:
+    """The session could not begin: a result says why. Returns the exit code."""
+    client.output.err.line(f"error: {error}")
+    client.channel.write(refused_result(str(error), session))
+    return error.code if isinstance(error, AgentError) else UsageError.code
+
+
+class StreamSession:
+    """Runs a turn for each prompt of the client."""
+
+    def __init__(self, client: StreamInput, setup: RunSetup, controller: Controller) -> None:
+        self.requests = ControlRequests(controller, client)
+        self._client, self._setup, self._controller = client, setup, controller
+        self._code = 0
+
+    async def run(self, signalled: list[int]) -> int:
+        """The exit code of the last turn. Every turn that began has its result, also where it is cancelled.
+
+        Raises what keeps the session from beginning.
+        """
+        self.requests.begin()
+        await self._controller.ready()
+        while (message := await self._next()) is not None:
+            await self._run_turn(message)
+            if signalled:
+                return self._code
+        await self.requests.finish()
+        return self._code
+
+    async def _next(self) -> UserMessage | None:
+        client = self._client
+        while not client.prompts:
+            if client.channel.closed:
+                return None
+            client.changed.clear()
+            await client.changed.wait()
+        return client.prompts.popleft()
+
+    async def _run_turn(self, message: UserMessage) -> None:
+        if not message.query:
+            self._controller.after_prompt.append(message.text)
+            return
+        self._code = await self.requests.run_turn(self._answer(message))
+        if not self._client.prompts:
+            self._client.channel.tell_state("idle")
+
+    async def _answer(self, message: UserMessage) -> int:
+        """Run one turn; its exit code."""
+        self._begin()
+        if self._setup.options.replay_user_messages:
+            frame = replayed(message, [block_to_json(block) for block in message.content])
+            session = self._client.channel.session
+            self._client.channel.write({**frame, "session_id": session, "uuid": message.uuid})
+        code, error = await outcome_of(self._work(message))
+        return self._client.output.finish(code, error)
+
+    async def _work(self, message: UserMessage) -> tuple[int, str]:
+        controller, channel = self._controller, self._client.channel
+        if message.verbatim:
+            ended = await controller.prompt(message.text, message.content)
+        else:
+            output = self._client.output
+            ended = await run_prompt(controller, output, message.text, message.content, LOCAL_COMMANDS)
+        after = controller.status().session
+        if after != channel.session:
+            channel.session = after
+            frame = {"type": "conversation_reset", "new_conversation_id": after}
+            channel.write({**frame, "session_id": after, "uuid": str(uuid.uuid4())})
+        return ended.code, ended.error
+
+    def _begin(self) -> None:
+        channel, output = self._client.channel, self._client.output
+        servers = [{"name": server.name, "status": server.state} for server in self._client.servers]
+        details = {"mcp_servers": servers, "slash_commands": list(LOCAL_COMMANDS)}
+        tools = tuple(self._controller.in_use[1].tools)
+        is_first, channel.session = not channel.session, self._controller.status().session
+        channel.tell_state("running")
+        if is_first:
+            output.begin(self._controller.status, tools, **session_details(self._setup), **details)
+        else:
+            output.begin_turn(tools, **session_details(self._setup), **details)

@@ -1,0 +1,266 @@
+"""Lines of a client as values, and what its answers mean."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from contextlib import redirect_stdout
+from typing import Any
+
+import pytest
+
+from agent.commands import find_command, use_without_screen
+from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionQuestion, PermissionUpdate
+from agent.stream_protocol.client_callbacks import (
+    ClientApprover,
+    ClientHooks,
+    hook_answer,
+    hook_matchers,
+    permission_answer,
+)
+from agent.stream_protocol.client_channel import ClientChannel, ClientRefused
+from agent.stream_protocol.client_frames import (
+    BadFrame,
+    CancelRequest,
+    ControlRequest,
+    ControlResponse,
+    UserMessage,
+    parse_frame,
+)
+from agent.stream_protocol.client_servers import ClientServer, configured_servers
+from agent.stream_protocol.client_tools import mcp_result, tool_name
+from agent.stream_protocol.stream_input import LOCAL_COMMANDS
+from agent.ui.output_formats import PipeWriter
+from tools.base import Access
+from transcripts.messages import ImageBlock, TextBlock, UnknownBlock
+
+SOURCE = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
+BASH = PermissionQuestion(
+    "bash", "make", (Access("run", "make"),), "it runs a command", "bash(make)", {}, call="t1",
+    input={"command": "make KEY=secret", "timeout": 5},
+)  # fmt: skip
+
+
+def user(content: Any, **more: Any) -> str:
+    return json.dumps({"type": "user", "message": {"role": "user", "content": content}, **more})
+
+
+def test_a_prompt_is_text_or_blocks() -> None:
+    assert parse_frame(user("hi", uuid="u")) == UserMessage((TextBlock("hi"),), "u")
+    document = {"type": "document", "source": {"type": "text", "data": "x"}}
+    found = parse_frame(user([{"type": "text", "text": "a"}, {"type": "image", "source": SOURCE}, document]))
+    assert isinstance(found, UserMessage) and found.text == "a"
+    assert found.content[1:] == (ImageBlock("image/png", "AAAA"), UnknownBlock(document))
+    flags = parse_frame(user("x", client_composed=True, shouldQuery=False))
+    assert isinstance(flags, UserMessage) and (flags.verbatim, flags.query) == (True, False)
+
+
+def test_requests_answers_and_what_is_taken_back() -> None:
+    request = {"subtype": "set_model", "model": "m"}
+    line = json.dumps({"type": "control_request", "request_id": "r", "request": request})
+    assert parse_frame(line) == ControlRequest("r", "set_model", request)
+    answer = {"subtype": "success", "request_id": "r", "response": {"a": 1}}
+    assert parse_frame(json.dumps({"type": "control_response", "response": answer})) == ControlResponse(
+        "r", {"a": 1}
+    )
+    failed = {"subtype": "error", "request_id": "r", "error": "no"}
+    found = parse_frame(json.dumps({"type": "control_response", "response": failed}))
+    assert isinstance(found, ControlResponse) and found.error == "no"
+    taken_back = json.dumps({"type": "control_cancel_request", "request_id": "r"})
+    assert parse_frame(taken_back) == CancelRequest("r")
+    assert parse_frame('{"type": "keep_alive"}') is parse_frame("  ") is None
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"type": "user"}', user(5), user(["text"]), b"\xff"])
+def test_a_line_that_makes_no_sense_is_quoted(line: str | bytes) -> None:
+    with pytest.raises(BadFrame, match=r"standard input|without content"):
+        parse_frame(line)
+
+
+def test_only_a_clear_yes_allows() -> None:
+    assert permission_answer({"behavior": "allow", "updatedInput": {"a": 1}}) == Allow(updated_input={"a": 1})
+    assert permission_answer({"behavior": "deny", "message": "no", "interrupt": True}) == Deny(
+        "no", stop=True
+    )
+    assert permission_answer({}) == permission_answer({"behavior": "ALLOW"}) == Deny("")
+
+
+def test_only_changes_for_the_session_are_followed() -> None:
+    rules = [{"toolName": "Bash", "ruleContent": "git:*"}, {"toolName": "Glob"}, {"toolName": "mcp__a__b"}]
+    added = {"type": "addRules", "rules": rules, "behavior": "allow", "destination": "session"}
+    mode = {"type": "setMode", "mode": "acceptEdits", "destination": "session"}
+    kept = {**added, "destination": "userSettings"}
+    answer = permission_answer({"behavior": "allow", "updatedPermissions": [added, mode, kept, "x"]})
+    assert isinstance(answer, Allow) and answer.updates == (
+        PermissionUpdate(allow=("bash(git)", "mcp__a__b")),
+        PermissionUpdate(mode="acceptEdits"),
+        PermissionUpdate(),
+        PermissionUpdate(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted"),
+    [
+        ({}, HookAnswer()),
+        ({"decision": "block", "reason": "r"}, HookAnswer(veto="r")),
+        ({"continue": False, "stopReason": "s"}, HookAnswer(stop="s")),
+        ({"hookSpecificOutput": {"permissionDecision": "deny"}}, HookAnswer(veto="no reason given")),
+        ({"hookSpecificOutput": {"permissionDecision": "allow"}}, HookAnswer(decision="allow")),
+        ({"hookSpecificOutput": {"permissionDecision": "ask"}}, HookAnswer(decision="ask")),
+        ({"hookSpecificOutput": {"additionalContext": "c"}}, HookAnswer(words="c")),
+        ({"hookSpecificOutput": {"updatedInput": {"a": 1}}}, HookAnswer(updated_input={"a": 1})),
+        ({"hookSpecificOutput": 5, "decision": 5}, HookAnswer()),
+    ],
+)
+def test_each_field_of_a_hooks_answer_counts(answer: dict[str, Any], wanted: HookAnswer) -> None:
+    assert hook_answer(answer) == wanted
+
+
+def test_a_veto_and_an_ask_win_over_what_other_hooks_say() -> None:
+    joined = HookAnswer(decision="allow", words="a").then(HookAnswer(decision="ask", words="b"))
+    assert (joined.decision, joined.words) == ("ask", "a\nb")
+    assert HookAnswer(veto="first").then(HookAnswer(veto="second", decision="allow")).veto == "first"
+
+
+class Client:
+    """The other end of a channel: answers requests by a function, at once."""
+
+    def __init__(self, answer: Any, mask: Any = str) -> None:
+        self.out = io.StringIO()
+        with redirect_stdout(self.out):
+            import sys
+
+            self.channel = ClientChannel(PipeWriter(sys.stdout, mask), tells_state=True)
+        self._answer = answer
+        self.asked: list[dict[str, Any]] = []
+
+    async def serve(self, work: Any) -> Any:
+        """The result of the work, with requests answered meanwhile."""
+        task = asyncio.ensure_future(work)
+        while not task.done():
+            await asyncio.sleep(0)
+            for line in self.lines()[len(self.asked) :]:
+                self.asked.append(line)
+                if line["type"] == "control_request":
+                    body = self._answer(line["request"])
+                    error = body if isinstance(body, str) else None
+                    self.channel.settle(ControlResponse(line["request_id"], body if not error else {}, error))
+        return task.result()
+
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.getvalue().splitlines()]
+
+
+def test_what_a_client_saw_masked_runs_as_it_was() -> None:
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        assert request["input"]["command"] == "make KEY=[masked]"
+        return {"behavior": "allow", "updatedInput": {**request["input"], "timeout": 9}}
+
+    client = Client(answer, mask=lambda line: line.replace("secret", "[masked]"))
+    given = asyncio.run(client.serve(ClientApprover(client.channel).ask(BASH)))
+    assert given.updated_input == {"command": "make KEY=secret", "timeout": 9}
+    states = [line["state"] for line in client.lines() if line.get("subtype") == "session_state_changed"]
+    assert states == ["requires_action", "running"]
+    (request,) = (line["request"] for line in client.lines() if line["type"] == "control_request")
+    assert (request["tool_name"], request["tool_use_id"]) == ("Bash", "t1")
+    (suggestion,) = request["permission_suggestions"]
+    assert suggestion["rules"] == [{"toolName": "Bash", "ruleContent": "make"}]
+
+
+def test_a_client_that_fails_or_is_gone_refuses() -> None:
+    client = Client(lambda request: "it raised")
+    assert asyncio.run(client.serve(ClientApprover(client.channel).ask(BASH))).reason == "it raised"
+    client.channel.close()
+    assert "closed its side" in asyncio.run(ClientApprover(client.channel).ask(BASH)).reason
+
+
+def test_a_wait_that_ends_early_is_told_to_the_client() -> None:
+    async def cancelled(client: Client) -> None:
+        task = asyncio.ensure_future(client.channel.ask({"subtype": "x"}))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    client = Client(None)
+    asyncio.run(cancelled(client))
+    first, second = client.lines()
+    assert (second["type"], second["request_id"]) == ("control_cancel_request", first["request_id"])
+
+
+def test_hooks_are_asked_by_event_and_tool_and_a_failure_blocks_only_where_it_shall() -> None:
+    registered = {
+        "PreToolUse": [
+            {"matcher": "Write|Edit", "hookCallbackIds": ["h0"]},
+            {"matcher": None, "hookCallbackIds": ["h1"], "onFailure": "continue"},
+            {"matcher": "Bash", "hookCallbackIds": ["h2"], "onFailure": "block", "timeout": 5},
+        ]
+    }
+    told: list[str] = []
+    client = Client(lambda request: "boom")
+    hooks = ClientHooks(client.channel, hook_matchers(registered), lambda: {"session_id": "s"}, told.append)
+    about = {"tool": "bash", "input": {"command": "ls"}, "id": "t"}
+    answer = asyncio.run(client.serve(hooks.run(HookEvent.PRE_TOOL, about)))
+    assert [line["request"]["callback_id"] for line in client.lines()] == ["h1", "h2"]
+    assert answer.veto == told[1] == "a hook of the client for PreToolUse failed: boom"
+    given = client.lines()[0]["request"]["input"]
+    assert (given["tool_name"], given["hook_event_name"], given["session_id"]) == ("Bash", "PreToolUse", "s")
+    with pytest.raises(ValueError, match="no pattern"):
+        hook_matchers({"Stop": [{"matcher": "(", "hookCallbackIds": []}]})
+
+
+def test_a_server_within_the_client_is_shaken_hands_with_and_listed_page_by_page() -> None:
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        message = request["message"]
+        results: dict[str, Any] = {
+            "initialize": {"serverInfo": {"name": "calc"}},
+            "tools/list": {"tools": [{"name": "add"}], "nextCursor": "2"},
+        }
+        if message["method"] == "tools/list" and message["params"]:
+            results["tools/list"] = {"tools": [{"name": "mul"}]}
+        return {"mcp_response": {"id": message.get("id"), "result": results.get(message["method"], {})}}
+
+    client = Client(answer)
+    server = ClientServer("calc", client.channel)
+    asyncio.run(client.serve(server.connect()))
+    assert [tool["name"] for tool in server.status()["tools"]] == ["add", "mul"]
+    methods = [line["request"]["message"]["method"] for line in client.lines()]
+    assert methods == ["initialize", "notifications/initialized", "tools/list", "tools/list"]
+    broken = Client(lambda request: {"mcp_response": {"error": {"code": 1, "message": "no such server"}}})
+    other = ClientServer("gone", broken.channel)
+    asyncio.run(broken.serve(other.connect()))
+    assert (other.state, other.status()["error"]) == ("failed", "initialize: no such server")
+
+
+def test_what_a_server_answers_is_what_the_model_is_sent() -> None:
+    content = [{"type": "text", "text": "a"}, {"type": "image", "data": "AAAA", "mimeType": "image/png"}]
+    assert mcp_result({"content": content}).content == (TextBlock("a"), ImageBlock("image/png", "AAAA"))
+    assert mcp_result({"content": [], "structuredContent": {"x": 1}}).content == (TextBlock('{"x": 1}'),)
+    assert mcp_result({"isError": True}).error is True
+    assert tool_name("my server", "do.it") == "mcp__my_server__do_it"
+
+
+def test_servers_are_configured_as_json_or_in_a_file(tmp_path: Any) -> None:
+    text = '{"mcpServers": {"a": {"type": "sdk"}}}'
+    (tmp_path / "mcp.json").write_text(text.replace('"a"', '"b"'), "utf-8")
+    assert list(configured_servers((text, "mcp.json"), tmp_path)) == ["a", "b"]
+
+
+def test_a_question_without_an_answer_ends_when_the_client_closes() -> None:
+    async def closing(channel: ClientChannel) -> None:
+        task = asyncio.ensure_future(channel.ask({"subtype": "x"}))
+        await asyncio.sleep(0)
+        channel.close()
+        with pytest.raises(ClientRefused):
+            await task
+
+    asyncio.run(closing(Client(None).channel))
+
+
+def test_the_commands_that_run_here_are_told_as_the_table_tells_them() -> None:
+    for name, told in LOCAL_COMMANDS.items():
+        command = find_command(name)
+        assert command is not None and command.summary == told, name
+        assert use_without_screen(f"/{name}") == ("refuse" if name == "clear" else "run")
