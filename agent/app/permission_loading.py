@@ -9,11 +9,12 @@ from pathlib import Path
 from agent.permissions.permission_store import (
     PermissionStore,
     permissions_path,
+    stored_openings,
     stored_places,
     stored_rules,
 )
-from agent.permissions.rule_syntax import Rule, parse_rules
-from agent.permissions.rules import PermissionRules
+from agent.permissions.rule_syntax import OPENING, Rule, parse_rules
+from agent.permissions.rules import PermissionRules, noting_programs
 from agent.permissions.sandbox_settings import with_entries
 from agent.permissions.surroundings import ProjectSurroundings
 from tools.env_filter import filter_environment
@@ -36,6 +37,9 @@ def permission_store(setup: RunSetup) -> PermissionStore:
     rules = PermissionRules(
         setup.mode, allow, deny, folder, home, reading=reading, asks_walled=options.asks_client
     )
+    for line in {rule.pattern for rule in allow if rule.tool == OPENING and rule.pattern is not None}:
+        rules = noting_programs(rules, line)
+    rules = replace(rules, opened={**rules.opened, **stored_openings(path)})
     places = stored_places(path) if reads_stored else {}
     return PermissionStore(rules, path, sandbox=with_entries(setup.sandbox, places))
 

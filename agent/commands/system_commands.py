@@ -66,7 +66,8 @@ def _change(wall: SessionWall, verb: str, rest: str = "") -> str:
     elif verb == "project":
         store.sandbox = with_entries(store.sandbox, sandbox_entries({"project": rest}))
     elif verb == "reach" and rest:
-        store.allow_always(*parse_rules(f"{REACHING}({rest})"))
+        for rule in parse_rules(f"{REACHING}({rest})"):
+            store.allow_always(rule)
         told = f"Commands may reach {rest} in this project from now on. It can be sent anything"
         return told if wall.has_network else f"{told}, where the wall has a network: here it has none"
     elif verb in ("write", "read") and rest:

@@ -153,9 +153,9 @@ def _grant(
 ) -> None:
     if answer.scope == "session":
         for rule in rules_for_session(question, verdict):
-            context.permissions.allow(rule)
+            context.permissions.allow(rule, question.access[0].cwd if question.access else "")
     elif answer.scope == "always" and verdict.prefix is not None:
-        grant_always(context, emit, verdict.prefix)
+        grant_always(context, emit, verdict.prefix, question.access[0].cwd if question.access else "")
     for update in answer.updates:
         _update(context.permissions, update)
 
@@ -172,10 +172,10 @@ def _update(permissions: PermissionStore, update: PermissionUpdate) -> None:
         permissions.set_mode(update.mode)
 
 
-def grant_always(context: TurnContext, emit: Emit, rule: Rule) -> None:
-    """Allow a rule permanently in this project, and say so."""
+def grant_always(context: TurnContext, emit: Emit, rule: Rule, folder: str = "") -> None:
+    """Allow a rule permanently in this project, and say so; it was asked for by a command in `folder`."""
     try:
-        context.permissions.allow_always(rule)
+        context.permissions.allow_always(rule, folder)
     except (AgentError, OSError) as error:
         emit(Notice(f"{rule} is allowed for this session only, as it cannot be kept: {error}", "warning"))
     else:

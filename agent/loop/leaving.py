@@ -117,7 +117,7 @@ class Leaving:
 
     def _keep(self, *rules: Rule) -> None:
         for rule in rules:
-            grant_always(self.context, self.emit, rule)
+            grant_always(self.context, self.emit, rule, self.call.access[0].cwd)
 
 
 def opening_rule(line: str) -> Rule | None:

@@ -18,8 +18,8 @@ from typing import Any
 from agent.errors import ConfigError
 from transcripts.disk import make_private_folders, read_regular, replace_file
 
-from .rule_syntax import Rule, parse_rules
-from .rules import Mode, PermissionRules
+from .rule_syntax import OPENING, Rule, parse_rules
+from .rules import Mode, PermissionRules, noting_programs
 from .sandbox_settings import SandboxSettings, sandbox_entries, with_entries
 
 SESSION_ORIGIN = "this session"
@@ -43,19 +43,23 @@ class PermissionStore:
     def set_mode(self, mode: Mode) -> None:
         self.rules = replace(self.rules, mode=mode)
 
-    def allow(self, rule: Rule) -> None:
-        """Allow for this session."""
+    def allow(self, rule: Rule, folder: str = "") -> None:
+        """Allow for this session; a line that is let out of the wall as it is now in `folder`."""
         self.rules = replace(self.rules, allow=(*self.rules.allow, replace(rule, origin=SESSION_ORIGIN)))
+        if rule.tool == OPENING and rule.pattern is not None:
+            self.rules = noting_programs(self.rules, rule.pattern, folder)
 
     def deny(self, rule: Rule) -> None:
         """Deny for this session."""
         self.rules = replace(self.rules, deny=(*self.rules.deny, replace(rule, origin=SESSION_ORIGIN)))
 
-    def allow_always(self, rule: Rule) -> None:
+    def allow_always(self, rule: Rule, folder: str = "") -> None:
         """Allow permanently in this project. Raises as `store_rule`, after allowing it for this session."""
-        self.allow(rule)
+        self.allow(rule, folder)
         if self.path is not None:
             store_rule(self.path, rule)
+            if rule.tool == OPENING:
+                store_openings(self.path, self.rules)
             stored = replace(rule, origin=str(self.path))
             self.rules = replace(self.rules, allow=(*self.rules.allow[:-1], stored))
 
@@ -130,6 +134,22 @@ def stored_places(path: Path) -> dict[str, Any]:
     with suppress(ValueError):
         return sandbox_entries(read_settings(path).get("sandbox", {}))
     return {}
+
+
+def stored_openings(path: Path) -> dict[str, str]:
+    """What the project's own programs were in the lines that were let out of the wall for good."""
+    try:
+        found = json.loads(read_regular(path.with_suffix(".opened"), MAX_SETTINGS_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return {str(line): str(known) for line, known in found.items()} if isinstance(found, dict) else {}
+
+
+def store_openings(path: Path, rules: PermissionRules) -> None:
+    """Keep what programs were for the lines that rules in the file let out. Raises OSError."""
+    lines = {rule.pattern for rule in (*rules.allow, *stored_rules(path)) if rule.tool == OPENING}
+    kept = {line: known for line, known in rules.opened.items() if line in lines}
+    replace_file(path.with_suffix(".opened"), json.dumps(kept).encode())
 
 
 def store_rule(path: Path, rule: Rule) -> None:

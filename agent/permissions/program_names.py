@@ -45,6 +45,11 @@ class ProgramFiles(Protocol):
         in `wanted` whose copy it is. None of a program that lies where all programs do.
         """
 
+    def own_programs(self, words: Sequence[str], folder: str) -> str:
+        """A digest of those files of the project that words, in `folder`, name as programs or scripts: where
+        their links lead, and what stands in them. "" where there are none.
+        """
+
     def git_aliases(self, folder: str) -> Mapping[str, Sequence[str]]:
         """What git's settings may say of each alias, by its name in lower case. Raises NotProved."""
 
@@ -55,6 +60,12 @@ class Standpoint:
 
     places: Places
     files: ProgramFiles
+
+
+def own_programs_of(line: str, folder: str, files: ProgramFiles) -> str:
+    """A digest of the project's own programs that a line runs in `folder`; "" where it names none."""
+    words = {command.words[0] for command in read_line(line).invocations if command.words}
+    return files.own_programs(sorted(word for word in words if not is_unknown(word)), folder)
 
 
 def with_other_names(reading: LineReading, seen: Standpoint, wanted: frozenset[str]) -> LineReading:

@@ -7,7 +7,7 @@ a question. Within the wall a command needs no question; without one what cannot
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from glob import escape
 from typing import TYPE_CHECKING, Literal, get_args
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from .allow_rules import ReadingJudge, coverage, lasting_rule
 from .deny_rules import Denial, denial_of
 from .destructive import ruin_by
-from .program_names import Standpoint
+from .program_names import Standpoint, own_programs_of
 from .rule_syntax import EDITING, OPENING, Rule, exact_rule, is_exactly
 from .shell_syntax import MAX_PARSED_CHARS
 from .vital_places import Places
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Mode = Literal["manual", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 _MODES_OF_CLIENTS: Mapping[str, Mode] = {"default": "manual", "auto": "manual"}
+REPLACED = "it runs a program of the project that has changed since this line was let out of the wall"
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 
@@ -41,6 +42,8 @@ class PermissionRules:
 
     `wall` tells whether commands are walled in; with `wall_required` none runs without a wall. With
     `asks_walled` the wall does not save the question. Without `reading` no command is known to only read.
+    `opened` has for lines that a rule lets out of the wall what the project's own programs in them were then:
+    walled commands can replace those.
     """
 
     mode: Mode = "manual"
@@ -51,6 +54,7 @@ class PermissionRules:
     wall: bool = False
     wall_required: bool = False
     asks_walled: bool = False
+    opened: Mapping[str, str] = field(default_factory=dict)
     reading: ReadingJudge | None = field(default=None, compare=False)
 
 
@@ -155,9 +159,12 @@ def _judge_command(tool: str, access: Access, rules: PermissionRules) -> Verdict
     """A rule of the tool that allows the line does not open the wall."""
     line = access.target
     opened = rules.mode == "bypassPermissions" or (rules.mode != "plan" and _opens(rules, line))
+    replaced = rules.wall and rules.mode != "bypassPermissions" and opened and _is_replaced(access, rules)
     walled = rules.wall and not opened
     if ruin := _ruin(access, rules):
         return Verdict("ask", f"it {ruin}", walled=walled)
+    if replaced:
+        return Verdict("ask", REPLACED, Rule(OPENING, line.strip()))
     if (walled and not rules.asks_walled) or rules.mode == "bypassPermissions":
         return Verdict("allow", walled=walled)
     if rules.wall_required and not rules.wall:
@@ -173,6 +180,22 @@ def _judge_command(tool: str, access: Access, rules: PermissionRules) -> Verdict
 
 def _ruin(access: Access, rules: PermissionRules) -> str:
     return ruin_by(access.target, _places(access, rules))
+
+
+def noting_programs(rules: PermissionRules, line: str, folder: str = "") -> PermissionRules:
+    """The rules with what the project's own programs in a line are now, as it is let out of the wall."""
+    if rules.reading is None:
+        return rules
+    now = own_programs_of(line, folder or rules.folder, rules.reading)
+    return replace(rules, opened={**rules.opened, line.strip(): now})
+
+
+def _is_replaced(access: Access, rules: PermissionRules) -> bool:
+    """Whether programs of the project in an open line are not what they were when it was let out."""
+    known = rules.opened.get(access.target.strip())
+    if known is None or rules.reading is None:
+        return False
+    return own_programs_of(access.target, access.cwd or rules.folder, rules.reading) != known
 
 
 def _opens(rules: PermissionRules, line: str) -> bool:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 # The proof follows links itself; a Path would drop the dots that have to be judged.
-# ruff: noqa: PTH113, PTH114, PTH115, PTH118, PTH119, PTH120, PTH121, PTH123, PTH202
-import filecmp
+# ruff: noqa: PTH118, PTH119, PTH120, PTH123
 import os
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from tools.text_encoding import word_set
 
 from .git_settings import GitSettings
 from .option_syntax import NotProved
+from .program_files import ProjectPrograms
 from .read_only import prove_line
 from .reading_programs import Reading
 from .shell_syntax import Glob, Words
@@ -30,7 +29,6 @@ _EDITIONS = re.compile(r"\s*(?:[A-Za-z0-9][\w.+-]*\s*)*", re.ASCII)
 _MAX_EDITIONS_BYTES = 4_096
 _QUOTED_CHARACTER = re.compile(r"\[([*?[])\]")
 _GLOB_PARTS = re.compile(r"\[([*?[])\]|([*?[])|([^*?[]+)")
-_MAX_LINKS_FOLLOWED = 40  # that lead from one to the next
 _MAX_MATCHES = 5_000  # names compared with one glob
 # Of the entries of a folder that is searched, the ones nearest to it: there lie the files that hold secrets.
 # Reading more takes longer than a verdict may.
@@ -41,35 +39,12 @@ _PASSED_BY = word_set(".makeroom .transcripts .task_outputs .docker .npmrc .pypi
 _UNSEARCHED = word_set(".git .transcripts .task_outputs")
 
 
-class ProjectSurroundings:
-    """Commands run in the project `folder`, a real path, with the environment `environ`."""
-
-    def __init__(self, folder: str, environ: Mapping[str, str]) -> None:
-        self.folder = folder
-        self.environ = environ
+class ProjectSurroundings(ProjectPrograms):
+    """What there is around commands of a project, for the proof that they only read."""
 
     def doubts(self, line: str, folder: str) -> list[tuple[Words, str]] | None:
         """See allow_rules.ReadingJudge."""
         return prove_line(line, folder, self)
-
-    def other_names(self, word: str, folder: str, wanted: frozenset[str]) -> frozenset[str]:
-        """See program_names.ProgramFiles."""
-        path = os.path.join(folder, word) if "/" in word else self._program(word, folder)
-        if path is None or not os.path.isfile(path) or self._is_installed(path):
-            return frozenset()
-        originals = {name: self._program(name, folder) for name in wanted if "/" not in name}
-        copied = {name for name, original in originals.items() if original and _is_copy(path, original)}
-        return frozenset({*_linked_names(path), *copied} - {os.path.basename(word)})
-
-    def git_aliases(self, folder: str) -> Mapping[str, Sequence[str]]:
-        """See program_names.ProgramFiles."""
-        return GitSettings(self.environ, self.folder, "names").aliases(folder)
-
-    def _is_installed(self, path: str) -> bool:
-        """Whether a program lies where the shell looks for programs, and not in the project."""
-        place = os.path.realpath(os.path.dirname(path))
-        known = map(os.path.realpath, filter(None, self.environ.get("PATH", "").split(":")))
-        return not is_inside(place, self.folder) and place in known
 
     def check(self, reading: Reading, folder: str) -> None:
         """Raises NotProved where the command, run in `folder`, may run or read something else."""
@@ -102,7 +77,7 @@ class ProjectSurroundings:
             raise NotProved(f"{name} is a function of the environment")
         if reading.builtin:
             return
-        found = self._program(name, folder)
+        found = self.program(name, folder)
         if found is None:
             raise NotProved(f"{name} was not found on PATH")
         real = _canonical(found)
@@ -119,14 +94,6 @@ class ProjectSurroundings:
         if not is_shim or not all(map(_EDITIONS.fullmatch, chosen)):
             raise NotProved(f"{name} may choose what it runs")
         self._check_program(Reading("bash"), folder)
-
-    def _program(self, name: str, folder: str) -> str | None:
-        """The file that the shell would run."""
-        for entry in self.environ.get("PATH", "").split(":"):
-            path = name if name.startswith("/") else os.path.join(folder, entry, name)
-            if os.path.isfile(path) and os.access(path, os.X_OK):
-                return path
-        return None
 
     def _check_path(self, path: str, word: str) -> None:
         real = _canonical(path)
@@ -193,27 +160,6 @@ def _is_program_itself(name: str, real: str) -> bool:
     except OSError:
         return False
     return start != b"#!" and os.path.basename(real).startswith(name.rstrip("0123456789."))
-
-
-def _linked_names(path: str) -> Iterator[str]:
-    """The names of what a path leads to, link by link."""
-    for _ in range(_MAX_LINKS_FOLLOWED):
-        if not os.path.islink(path):
-            break
-        path = os.path.join(os.path.dirname(path), os.readlink(path))
-        yield os.path.basename(path)
-
-
-def _is_copy(path: str, original: str) -> bool:
-    """Whether a file has the contents of a program, or is the same one by a hard link."""
-    try:
-        if os.path.samefile(path, original):
-            return True
-        if os.path.getsize(path) != os.path.getsize(original):
-            return False
-        return filecmp.cmp(path, original, shallow=False)
-    except OSError:
-        return False
 
 
 def _first_text(path: str) -> str:

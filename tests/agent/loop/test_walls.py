@@ -19,10 +19,12 @@ from agent.checkpoints.recorder import Checkpoints
 from agent.errors import ConfigError
 from agent.events import Notice, ToolCallFinished, TurnFinished
 from agent.loop.session_wall import SessionWall
-from agent.permissions.permission_store import PermissionStore, stored_places, stored_rules
+from agent.permissions.permission_store import PermissionStore, stored_openings, stored_places, stored_rules
+from agent.permissions.program_names import own_programs_of
 from agent.permissions.rule_syntax import OPENING, REACHING, Rule
-from agent.permissions.rules import Mode, PermissionRules
+from agent.permissions.rules import REPLACED, Mode, PermissionRules
 from agent.permissions.sandbox_settings import SandboxSettings
+from agent.permissions.surroundings import ProjectSurroundings
 from agent.ports import Allow, Deny
 from tests.strict_api.reply import Reply, calls
 from tools.bash import TOOL
@@ -102,7 +104,8 @@ class WalledWorld:
 
     @property
     def store(self) -> PermissionStore:
-        rules = PermissionRules(folder=str(self.folder))
+        reading = ProjectSurroundings(str(self.folder), {"PATH": os.environ["PATH"]})
+        rules = PermissionRules(folder=str(self.folder), reading=reading)
         return PermissionStore(rules, self.granted, sandbox=self.sandbox)
 
     @property
@@ -170,6 +173,23 @@ def test_a_yes_runs_it_again_outside_the_wall_and_always_means_exactly_this_line
     assert "run again outside the wall, as the person allowed; its first run was walled off" in shell.texts
     assert (shell.folder / "ran").read_text() == "x\nx\n"
     assert stored_rules(shell.granted) == (Rule(OPENING, "git config a.b d"),)
+
+
+def test_a_program_of_the_project_that_was_replaced_does_not_run_open_unasked(shell: WalledWorld) -> None:
+    """Whoever let a line out of the wall knew the program as it was; another session knows it too."""
+    tool = shell.folder / ".venv/bin/tool"
+    tool.parent.mkdir(parents=True)
+    tool.symlink_to("/usr/bin/true")
+    line, plant = ".venv/bin/tool; git config a.b c", "ln -sf /usr/bin/env .venv/bin/tool"
+    shell.run([line, line, plant, line, line], Allow("always"), Deny(), Allow("always"))
+    first, denied, again = shell.world.approver.questions
+    assert (first.refused, first.prefix) == (QUESTION, f"open({line})")
+    assert (denied.refused, denied.why, denied.prefix) == ("", REPLACED, f"open({line})")
+    assert again.why == REPLACED and "b = c" in shell.config
+    assert shell.texts.count("The user refused this call") == 1
+    rules = shell.store.rules
+    assert rules.reading is not None
+    assert stored_openings(shell.granted) == {line: own_programs_of(line, rules.folder, rules.reading)}
 
 
 def test_a_place_that_is_let_through_widens_the_wall_for_this_project(

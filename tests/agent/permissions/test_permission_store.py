@@ -1,9 +1,14 @@
 """The rules of a session, and those that are kept for a project in a file."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agent.app.config import Config
+from agent.app.permission_loading import permission_store
+from agent.app.setup import RunSetup
+from agent.cli.arguments import Options
 from agent.errors import ConfigError
 from agent.permissions.permission_store import (
     SESSION_ORIGIN,
@@ -13,8 +18,9 @@ from agent.permissions.permission_store import (
     store_rule,
     stored_rules,
 )
-from agent.permissions.rule_syntax import Rule, parse_rules
-from agent.permissions.rules import PermissionRules
+from agent.permissions.rule_syntax import OPENING, Rule, parse_rules
+from agent.permissions.rules import PermissionRules, judge_call
+from tools.base import Access
 
 LOG, PUSH = Rule("bash", "git log", "a flag"), Rule("bash", "git push", "a flag")
 
@@ -103,3 +109,26 @@ def test_the_file_of_a_project_stays_where_it_was_whatever_bytes_its_folder_has(
     no_text = Path("/home/me/\udcff")
     store_rule(permissions_path(tmp_path, no_text), LOG)
     assert stored_rules(permissions_path(tmp_path, no_text)) == (LOG,)
+
+
+def test_a_line_let_out_of_the_wall_is_remembered_with_what_its_programs_were(tmp_path: Path) -> None:
+    """A rule of this project's file is checked against what was kept; one of a flag against the start."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "tool").write_text("echo")
+    config = Config(user_dir=tmp_path / "user")
+
+    def answers(*flags: str) -> list[str]:
+        setup = RunSetup(Options(allowed_tools=flags), config, folder, {"PATH": "/usr/bin:/bin"})
+        rules = replace(permission_store(setup).rules, wall=True)
+        verdicts = [judge_call("bash", [Access("run", line)], rules) for line in ("./tool", "./tool x")]
+        return [f"{verdict.answer}{' walled' * verdict.walled}" for verdict in verdicts]
+
+    setup = RunSetup(Options(), config, folder, {"PATH": "/usr/bin:/bin"})
+    permission_store(setup).allow_always(Rule(OPENING, "./tool"))
+    assert answers("open(./tool x)") == ["allow", "allow"]
+    (folder / "tool").write_text("echo evil")
+    assert answers("open(./tool x)") == ["ask", "allow"]
+    assert answers() == ["ask", "allow walled"]
+    permission_store(setup).allow_always(Rule(OPENING, "./tool"))
+    assert answers() == ["allow", "allow walled"]

@@ -11,7 +11,9 @@ import pytest
 
 from agent.permissions.explanation import explanation
 from agent.permissions.git_settings import parse_settings
+from agent.permissions.program_names import own_programs_of
 from agent.permissions.rule_syntax import parse_rules
+from agent.permissions.surroundings import ProjectSurroundings
 from tools.base import Access
 
 from .reading_project import ReadingProject
@@ -126,3 +128,26 @@ def test_what_is_denied_without_a_name_of_a_program_is_judged_as_before(tmp_path
     for rules, expected in (("bash(*)", "deny"), ("bash(=git p)", "deny"), ("bash(=git q)", "allow")):
         given = {"mode": "bypassPermissions", "deny": parse_rules(rules)}
         assert made.verdict("git p", **given).answer == expected  # type: ignore[arg-type]
+
+
+def test_programs_of_the_project_are_known_by_where_they_lead_and_what_they_hold(tmp_path: Path) -> None:
+    made = ReadingProject(tmp_path)
+    files, folder = ProjectSurroundings(str(made.root), made.environ), str(made.root)
+    tool = made.root / ".venv/bin/tool"
+    tool.parent.mkdir(parents=True)
+    seen = [own_programs_of("ls; git status", folder, files)]
+    assert seen == [""]
+    for line, change in (
+        (".venv/bin/tool x", lambda: tool.symlink_to("/usr/bin/true")),
+        (".venv/bin/tool x", lambda: (tool.unlink(), tool.symlink_to("/usr/bin/env"))),
+        (".venv/bin/tool x", lambda: (tool.unlink(), tool.write_text("echo a"))),
+        (".venv/bin/tool x", lambda: tool.write_text("echo b")),
+        ("env A=1 .venv/bin/tool", lambda: tool.write_text("echo c")),
+        ("cd src && bash a.sh; bash a.sh", lambda: (made.root / "a.sh").write_text("echo")),
+        ("bash a.sh", lambda: (made.root / "a.sh").write_text("echo 2")),
+    ):
+        change()
+        now = own_programs_of(line, folder, files)
+        assert now not in seen and now == own_programs_of(f"{line} 2>x", folder, files)
+        seen.append(now)
+    assert own_programs_of("bash a.sh", str(made.root / "src"), files) == ""

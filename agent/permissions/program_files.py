@@ -1,0 +1,101 @@
+"""The files that words of a command line name as programs: where links lead, what was copied or replaced."""
+
+from __future__ import annotations
+
+# Links are followed one by one.
+# ruff: noqa: PTH113, PTH114, PTH115, PTH118, PTH119, PTH120, PTH121, PTH123, PTH202
+import filecmp
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from tools.resolve_path import is_inside
+
+from .git_settings import GitSettings
+
+_MAX_LINKS_FOLLOWED = 40  # that lead from one to the next
+
+
+class ProjectPrograms:
+    """Programs of commands that run in the project `folder`, a real path, with the environment `environ`.
+
+    Implements program_names.ProgramFiles.
+    """
+
+    def __init__(self, folder: str, environ: Mapping[str, str]) -> None:
+        self.folder = folder
+        self.environ = environ
+
+    def program(self, name: str, folder: str) -> str | None:
+        """The file that the shell would run."""
+        for entry in self.environ.get("PATH", "").split(":"):
+            path = name if name.startswith("/") else os.path.join(folder, entry, name)
+            if os.path.isfile(path) and os.access(path, os.X_OK):
+                return path
+        return None
+
+    def other_names(self, word: str, folder: str, wanted: frozenset[str]) -> frozenset[str]:
+        """See program_names.ProgramFiles."""
+        path = os.path.join(folder, word) if "/" in word else self.program(word, folder)
+        if path is None or not os.path.isfile(path) or self._is_installed(path):
+            return frozenset()
+        originals = {name: self.program(name, folder) for name in wanted if "/" not in name}
+        copied = {name for name, original in originals.items() if original and _is_copy(path, original)}
+        return frozenset({*_linked_names(path), *copied} - {os.path.basename(word)})
+
+    def own_programs(self, words: Sequence[str], folder: str) -> str:
+        """See program_names.ProgramFiles."""
+        found = set[str]()
+        for word in words:
+            paths = [os.path.join(folder, word), self.program(word, folder) or ""]
+            found |= {path for path in paths if os.path.isfile(path) and self._is_own(path)}
+        digest = hashlib.sha256()
+        for path in sorted(found):
+            real = os.path.realpath(path)
+            digest.update(os.fsencode(f"{path}\0{real}\0"))
+            if is_inside(real, self.folder):
+                digest.update(_file_digest(real))
+        return digest.hexdigest() if found else ""
+
+    def _is_own(self, path: str) -> bool:
+        """Whether a file lies in the project, or what it leads to."""
+        return any(is_inside(os.path.realpath(place), self.folder) for place in (path, os.path.dirname(path)))
+
+    def git_aliases(self, folder: str) -> Mapping[str, Sequence[str]]:
+        """See program_names.ProgramFiles."""
+        return GitSettings(self.environ, self.folder, "names").aliases(folder)
+
+    def _is_installed(self, path: str) -> bool:
+        """Whether a program lies where the shell looks for programs, and not in the project."""
+        place = os.path.realpath(os.path.dirname(path))
+        known = map(os.path.realpath, filter(None, self.environ.get("PATH", "").split(":")))
+        return not is_inside(place, self.folder) and place in known
+
+
+def _linked_names(path: str) -> Iterator[str]:
+    """The names of what a path leads to, link by link."""
+    for _ in range(_MAX_LINKS_FOLLOWED):
+        if not os.path.islink(path):
+            break
+        path = os.path.join(os.path.dirname(path), os.readlink(path))
+        yield os.path.basename(path)
+
+
+def _is_copy(path: str, original: str) -> bool:
+    """Whether a file has the contents of a program, or is the same one by a hard link."""
+    try:
+        if os.path.samefile(path, original):
+            return True
+        if os.path.getsize(path) != os.path.getsize(original):
+            return False
+        return filecmp.cmp(path, original, shallow=False)
+    except OSError:
+        return False
+
+
+def _file_digest(path: str) -> bytes:
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except OSError as error:
+        return repr(error).encode()
