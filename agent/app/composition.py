@@ -33,17 +33,20 @@ from .structured_output import StructuredOutput, structured_output
 def anthropic_model(setup: RunSetup) -> Model:
     """The official service, or a compatible server; a local one asks for no key, but the SDK does."""
     config = setup.config
-    if (cloud := cloud_of(setup.environ)) is not None:
-        prefixed = {name: cloud.prefix + id for name, id in CATALOG.aliases.items()}
-        catalog = replace(CATALOG, default=cloud.prefix + CATALOG.default, aliases=prefixed)
-        return AnthropicModel(
-            stall=config.timeout, headers=config.custom_headers, cloud=cloud, catalog=catalog
-        )
+    cloud = cloud_of(setup.environ)
+    prefix = cloud.prefix if cloud is not None else ""
+    aliases = {**{alias: prefix + id for alias, id in CATALOG.aliases.items()}, **config.aliases}
+    catalog = replace(CATALOG, default=aliases["sonnet"], aliases=aliases)
+    if cloud is not None:
+        headers = config.custom_headers
+        return AnthropicModel(stall=config.timeout, headers=headers, cloud=cloud, catalog=catalog)
     key = config.key
     if key is None and config.token is None and not config.official:
         key = "none"
     base_url = None if config.official else config.base_url
-    return AnthropicModel(base_url, key, config.token, config.timeout, headers=config.custom_headers)
+    return AnthropicModel(
+        base_url, key, config.token, config.timeout, headers=config.custom_headers, catalog=catalog
+    )
 
 
 def openai_model(setup: RunSetup) -> Model:

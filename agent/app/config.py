@@ -58,6 +58,10 @@ class Config:
     compact: Mapping[str, Any] = field(default_factory=dict)
     prices: Mapping[str, Prices] = field(default_factory=dict)  # a person's own, by the id of a model
     custom_headers: Mapping[str, str] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)  # short names of models -> ids of one's own
+    max_retries: int | None = None  # after the first try of a request; None: as many as usual
+    thinks: bool = True  # the model may think where it can
+    caches: bool = True  # the provider may keep the prefix where it can
     user_dir: Path = Path()
     cache_dir: Path = Path()
     state_dir: Path = Path()
@@ -224,6 +228,9 @@ SETTING_VARIABLES = {
     "OPENAI_BASE_URL": "openai_base_url",
     "OPENAI_MODEL": "openai_model",
     "ANTHROPIC_MODEL": "model",
+    "CLAUDE_CODE_EFFORT_LEVEL": "effort",
+    "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "max_tokens",
+    "CLAUDE_CODE_MAX_CONTEXT_TOKENS": "context_window",
     "MAKEROOM_MODEL": "model",
     "MAKEROOM_PROVIDER": "provider",
     "MAKEROOM_EFFORT": "effort",
@@ -234,6 +241,32 @@ SETTING_VARIABLES = {
     "ANTHROPIC_BASE_URL": "base_url",
     "API_TIMEOUT_MS": "timeout",  # milliseconds
 }
+
+
+ALIAS_VARIABLES = {name: f"ANTHROPIC_DEFAULT_{name.upper()}_MODEL" for name in ("opus", "sonnet", "haiku")}
+MAX_RETRIES_TAKEN = 100
+NO_BETAS = "CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS"
+
+
+def _with_habits(config: Config, environ: Mapping[str, str]) -> Config:
+    """The config with variables that people have set for Claude Code and that are no settings of ours."""
+    aliases = {alias: id for alias, name in ALIAS_VARIABLES.items() if (id := _value(environ, name))}
+    config = replace(config, aliases={**config.aliases, **aliases})
+    if (retries := _value(environ, "CLAUDE_CODE_MAX_RETRIES")) is not None:
+        if not (retries.isascii() and retries.isdigit() and int(retries[:9]) <= MAX_RETRIES_TAKEN):
+            raise ConfigError(f"CLAUDE_CODE_MAX_RETRIES={retries!r}: it takes 0 to {MAX_RETRIES_TAKEN}")
+        config = replace(config, max_retries=int(retries))
+    if _value(environ, "MAX_THINKING_TOKENS") == "0":
+        config = replace(config, thinks=False)
+    if (_value(environ, "DISABLE_PROMPT_CACHING") or "").lower() not in ("", *SWITCHED_OFF):
+        config = replace(config, caches=False)
+    betas = _value(environ, "ANTHROPIC_BETAS")
+    if betas and (_value(environ, NO_BETAS) or "").lower() in ("", *SWITCHED_OFF):
+        config = replace(config, custom_headers={"anthropic-beta": betas, **config.custom_headers})
+    if _value(environ, "CLAUDE_CODE_OAUTH_TOKEN"):
+        told = "CLAUDE_CODE_OAUTH_TOKEN is not usable: it is for Claude Code alone; set ANTHROPIC_API_KEY"
+        config = replace(config, warnings=(*config.warnings, told))
+    return config
 
 
 def _switches_compaction_off(environ: Mapping[str, str]) -> str | None:
@@ -259,7 +292,7 @@ def _with_environment(config: Config, environ: Mapping[str, str]) -> Config:
         config = _with_value(config, switch, "compact", {"enabled": False})
     if policy := _value(environ, "MAKEROOM_POLICY"):
         config = _with_value(config, "MAKEROOM_POLICY", "compact", {"policy": policy})
-    return config
+    return _with_habits(config, environ)
 
 
 def _variable(variable: str, name: str, text: str) -> Any:

@@ -13,6 +13,7 @@ from agent.errors import UsageError
 from agent.events import Notice
 from agent.loop.context import CompactionState, TurnContext
 from agent.loop.session_wall import SessionWall
+from agent.model.retry import MAX_TRIES
 from agent.model_port import ModelFacts, RequestSettings, output_room
 from agent.ports import Hooks
 from agent.session.session import Session
@@ -58,6 +59,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
         max_turns=setup.options.max_turns,
         max_cost=None if budget is None else session.cost + budget,
         jitter=random.random,
+        max_tries=MAX_TRIES if setup.config.max_retries is None else 1 + setup.config.max_retries,
         checkpoints=services.repository.checkpoints(session),
         wall=SessionWall(tools, permissions, home_of(setup.environ)),
     )
@@ -122,9 +124,10 @@ def request_settings(
         max_tokens=min(setup.config.max_tokens, facts.max_output, max_output),
         system=opened.system if opened is not None else _new_system_prompt(setup),
         tools=definitions(tools.values()),
-        thinking=facts.thinking and setup.options.thinking is not False,
+        thinking=facts.thinking
+        and (setup.config.thinks if setup.options.thinking is None else setup.options.thinking),
         effort=(setup.options.effort or setup.config.effort) if facts.effort else None,
-        cache=setup.config.cache if facts.cache else None,
+        cache=setup.config.cache if facts.cache and setup.config.caches else None,
         eager=facts.eager,
     )
 

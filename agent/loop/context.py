@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from agent.checkpoints.recorder import Checkpoints
+from agent.model.retry import MAX_TRIES
 from agent.model_port import Model, RequestSettings, output_room
 from agent.permissions.permission_store import PermissionStore
 from agent.ports import Approver, Clock, Hooks
@@ -62,6 +63,7 @@ class TurnContext:
     """Everything that a turn needs of the world.
 
     settings    changes only when the server rejects a feature, or the person asks for another model
+    max_tries   of a request that may succeed later
     max_cost    dollars that the session may have cost before another request goes out
     jitter      a random number in 0..1 for the wait before a retry
     wall        around commands; None: they are judged as if there were none
@@ -79,6 +81,7 @@ class TurnContext:
     max_turns: int | None = None
     max_cost: float | None = None
     jitter: Callable[[], float] = lambda: 0.5
+    max_tries: int = MAX_TRIES
     checkpoints: Checkpoints | None = None
     wall: SessionWall | None = None
 

@@ -23,7 +23,7 @@ from agent.errors import (
     TransientError,
 )
 from agent.events import Emit, Notice, ReplyFinished, RequestStarted, Retrying, StreamAborted
-from agent.model.retry import MAX_TRIES, UNREADABLE_TRIES, wait_before
+from agent.model.retry import UNREADABLE_TRIES, wait_before
 from agent.model_port import RECORDED_SETTINGS, IncomingReply, ModelRequest
 from agent.session.session import Session
 from compact.cache_breakpoints import MAX_APPENDED_BLOCKS, cache_breakpoints
@@ -160,10 +160,11 @@ async def _wait_for_retry(
     """Wait for the next try, or raise the error when there is none."""
     if reply.text:
         emit(StreamAborted(str(error), reply.text))
-    seconds = wait_before(error, attempt, context.jitter())
+    tries = min(error.tries or context.max_tries, context.max_tries)
+    seconds = wait_before(error, attempt, context.jitter(), tries) if attempt < tries else None
     if seconds is None:
         raise error
-    emit(Retrying(str(error), seconds, attempt + 1, error.tries or MAX_TRIES))
+    emit(Retrying(str(error), seconds, attempt + 1, tries))
     await context.clock.sleep(seconds)
 
 

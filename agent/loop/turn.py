@@ -27,6 +27,7 @@ CONTINUE_AFTER_COMPACTION = (
 )
 REPLY_WAS_EMPTY = "Your reply was empty. Please go on."
 MAX_CONTINUATIONS = 3  # times in a row that a cut or empty reply is continued without asking the person
+MAX_PAUSES = 10  # times in a row that a reply which paused for tools of the server is sent back
 
 
 @dataclass(slots=True)
@@ -68,7 +69,7 @@ async def _run(session: Session, context: TurnContext, emit: Emit, progress: Pro
             return _finished(reply, progress)
         else:
             progress.continuations += 1
-            if progress.continuations > MAX_CONTINUATIONS:
+            if progress.continuations > (MAX_CONTINUATIONS if words else MAX_PAUSES):
                 return _given_up(words, progress)
             if words:
                 session.user((TextBlock(words),), "harness")

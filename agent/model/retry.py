@@ -20,12 +20,13 @@ MAX_HEADER_CHARS = 100  # of a header with a number or a date
 MAX_JITTER = 0.25  # share of a wait that may be taken off
 
 
-def wait_before(error: ModelError, attempt: int, jitter: float) -> float | None:
+def wait_before(error: ModelError, attempt: int, jitter: float, most: int = MAX_TRIES) -> float | None:
     """Seconds until the next try, or None when there is none.
 
-    `attempt` is the number of tries made (1 after the first); `jitter` is in 0..1.
+    `attempt` is the number of tries made (1 after the first); `jitter` is in 0..1, `most` the tries of an
+    error that does not say itself how many make sense.
     """
-    if not isinstance(error, TransientError) or attempt >= (error.tries or MAX_TRIES):
+    if not isinstance(error, TransientError) or attempt >= (error.tries or most):
         return None
     asked = error.retry_after
     if asked is not None and asked > MAX_RETRY_AFTER_S:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 from pathlib import Path
@@ -9,11 +10,18 @@ from typing import Any
 
 import pytest
 
+from agent.app.config import load_config
+from agent.app.setup import RunSetup
+from agent.cli.arguments import Options
+from agent.errors import ConfigError
 from agent.events import ContextCompacted
 from agent.model.anthropic.request import FEATURE_FIELDS
-from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
+from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller, started
+from tests.agent.loop.world import world
+from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.faults import Fault
 from tests.strict_api.models import MODELS
+from tests.strict_api.server import Server, ServerOptions
 
 HEAD = ["model", "max_tokens", "system", "tools", "thinking", "output_config", "stream", "messages"]
 MARK = {"type": "ephemeral"}
@@ -159,3 +167,70 @@ def test_a_plain_server_gets_plain_requests_and_its_figures_may_be_missing(tmp_p
         assert list(request) == ["model", "max_tokens", "system", "tools", "stream", "messages"]
         assert "cache_control" not in json.dumps(request)
         assert "eager_input_streaming" not in json.dumps(request)
+
+
+def with_variables(folder: Path, **environ: str) -> Any:
+    """The program's setup under variables, and the first request of a session with it."""
+    folder.mkdir(exist_ok=True)
+    with Server(demo_reply, ServerOptions()) as server:
+        variables = {"ANTHROPIC_BASE_URL": server.base_url, "ANTHROPIC_API_KEY": "test-key-12345", **environ}
+        config = load_config(variables, folder, folder)
+        setup = RunSetup(Options(model=environ.get("MODEL")), config, folder, variables)
+
+        async def whole() -> None:
+            async with started(setup, server) as run:
+                run.controller.services.selection.model.assume_official = True  # type: ignore[attr-defined]
+                if "MODEL" in environ:
+                    await run.do(f"/model {environ['MODEL']}")
+                await run.do("hello")
+
+        asyncio.run(whole())
+        return setup, server.requests[0], server.headers[0]
+
+
+def test_aliases_are_the_models_that_a_person_names(tmp_path: Path) -> None:
+    for alias in ("opus", "sonnet", "haiku"):
+        named = {f"ANTHROPIC_DEFAULT_{alias.upper()}_MODEL": "claude-sonnet-4-6", "MODEL": alias}
+        _, request, _ = with_variables(tmp_path, **named)
+        assert request["model"] == "claude-sonnet-4-6"
+
+
+def test_the_variables_of_claude_code_count_and_ours_come_first(tmp_path: Path) -> None:
+    names = ("MAX_OUTPUT_TOKENS", "MAX_CONTEXT_TOKENS", "EFFORT_LEVEL")
+    theirs = dict(zip((f"CLAUDE_CODE_{name}" for name in names), ("5000", "90000", "low"), strict=True))
+    setup, request, _ = with_variables(tmp_path, MODEL="claude-sonnet-4-6", **theirs)
+    assert request["max_tokens"] == 5_000 and request["output_config"] == {"effort": "low"}
+    assert setup.config.context_window == 90_000
+    ours = {"MAKEROOM_MAX_TOKENS": "6000", "MAKEROOM_EFFORT": "high"}
+    assert load_config({**theirs, **ours}, tmp_path, tmp_path).max_tokens == 6_000
+
+
+def test_thinking_and_caching_can_be_switched_off(tmp_path: Path) -> None:
+    off = {"MAX_THINKING_TOKENS": "0", "DISABLE_PROMPT_CACHING": "1"}
+    _, request, _ = with_variables(tmp_path, MODEL="claude-sonnet-4-6", **off)
+    assert "thinking" not in request and "cache_control" not in json.dumps(request)
+    _, request, _ = with_variables(tmp_path, MODEL="claude-sonnet-4-6", MAX_THINKING_TOKENS="8000")
+    assert request["thinking"]["type"] == "adaptive" and "cache_control" in json.dumps(request)
+
+
+def test_betas_are_a_header_unless_experiments_are_off(tmp_path: Path) -> None:
+    betas = {"ANTHROPIC_BETAS": "thinking-binding-controls-2026-08-01"}
+    _, _, headers = with_variables(tmp_path, **betas)
+    assert headers["anthropic-beta"] == betas["ANTHROPIC_BETAS"]
+    _, _, headers = with_variables(tmp_path, **betas, CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS="1")
+    assert "anthropic-beta" not in headers
+
+
+def test_a_token_of_claude_code_is_said_to_be_of_no_use(tmp_path: Path) -> None:
+    config = load_config({"CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-x"}, tmp_path, tmp_path)
+    assert "CLAUDE_CODE_OAUTH_TOKEN is not usable" in config.warnings[0]
+
+
+def test_retries_are_as_many_as_a_person_wants(tmp_path: Path) -> None:
+    with world(["ok"], tmp_path) as w:
+        w.context.max_tries = 3
+        w.server.faults.add(Fault("status", status=529, times=None))
+        assert w.run().code == 75 and len(w.server.requests) == 3
+    assert load_config({"CLAUDE_CODE_MAX_RETRIES": "0"}, tmp_path, tmp_path).max_retries == 0
+    with pytest.raises(ConfigError, match="0 to 100"):
+        load_config({"CLAUDE_CODE_MAX_RETRIES": "many"}, tmp_path, tmp_path)
