@@ -1,5 +1,6 @@
 """What a compaction frees and costs: the report recorded with it, and the lines that show it to the user."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -26,6 +27,7 @@ _DONE_BY_LAYER = {
     "reactive": "results were shortened after the server's refusal",
     "unthink": "earlier thinking was left out",
 }
+MAX_HEADING_CHARS = 400  # of a record, in which it says what it stands for
 NAMED_BLOCKS = 3  # of the largest blocks that a report and a message name
 # What stands instead of folded history, by the beginning of its text.
 _FOLD_LABELS = (
@@ -36,6 +38,7 @@ _FOLD_LABELS = (
     ("[snipped", "note on snipped messages"),
 )
 FOLD_START = "[folded: "
+_STANDS_FOR = re.compile(r"\((r\d+-r\d+)\)|as read in (r\d+)|digest of (r\d+-r\d+)")
 _EDIT_LABELS = {"content": "results", "text": "pasted", "source": "pasted"}  # of a field; else an input
 
 
@@ -115,7 +118,14 @@ def part_label(part: Part) -> str:
 def largest_blocks(view: View, count: int = NAMED_BLOCKS) -> list[str]:
     """The largest blocks of the view, largest first, a line each: what it is, its tokens, its id."""
     parts = largest_parts(view)[:count]
-    return [f"{part_label(part)}, {tokens:,} tokens ({recall_id(part)})" for part, tokens in parts]
+    return [f"{part_label(part)}, {tokens:,} tokens ({shown_id(part)})" for part, tokens in parts]
+
+
+def shown_id(part: Part) -> str:
+    """The id by which a part is recalled: of a record the stretch that it stands for, of files the first."""
+    text = shown_text(part.block) if part.kind is PartKind.PLACEHOLDER else ""
+    found = _STANDS_FOR.search(text[:MAX_HEADING_CHARS]) if text.startswith(FOLD_START) else None
+    return next(filter(None, found.groups())) if found is not None else recall_id(part)
 
 
 def largest_parts(view: View) -> list[tuple[Part, int]]:

@@ -12,10 +12,9 @@ from agent.loop.context import CompactionState
 from agent.loop.model_call import prompt_tokens
 from agent.session.repository import load_deferred
 from agent.session.session import Session
-from compact.clearing import recall_id
 from compact.ledger import pins_of
 from compact.pipeline import dry_run
-from compact.report import compaction_notice, largest_parts, part_label, predicted_and_real_cost
+from compact.report import compaction_notice, largest_parts, part_label, predicted_and_real_cost, shown_id
 from compact.settings import percent, state_of
 from compact.uncompact import CannotUndo, evicted, plan_undo
 from tools.text_encoding import pluralize
@@ -62,9 +61,9 @@ def _largest_blocks(view: View, scale: float) -> list[str]:
     largest = largest_parts(view)[:MAX_LARGEST_BLOCKS]
     if not largest:
         return ["The conversation is empty."]
-    width = max(len(recall_id(part)) for part, _ in largest)
+    width = max(len(shown_id(part)) for part, _ in largest)
     rows = [
-        f"  {round(tokens * scale):>8,}  {recall_id(part):<{width}}  {part_label(part)}"
+        f"  {round(tokens * scale):>8,}  {shown_id(part):<{width}}  {part_label(part)}"
         for part, tokens in largest
     ]
     return ["Largest blocks", *rows]

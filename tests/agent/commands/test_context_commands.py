@@ -246,6 +246,8 @@ def test_the_context_names_records_and_files_with_their_own_sizes_and_no_empty_r
             if label in line
         }
         assert set(named) == {"record of", "files shown again"} and len(set(named.values())) == 2
+        assert any("  r2-r" in line and "record of" in line for line in largest)
+        assert "r2.0" not in said and "r2.1" not in said
         labels = [line.split(None, 2)[2] for line in largest]
         assert len({line.index(label) for line, label in zip(largest, labels, strict=True)}) == 1
 

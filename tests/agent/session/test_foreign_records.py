@@ -4,6 +4,7 @@ import asyncio
 import shutil
 from pathlib import Path
 
+from agent.session.repository import damaged_text
 from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
 from tests.agent.loop.world import world
 from tests.strict_api.reply import Reply as Answer
@@ -82,3 +83,8 @@ def test_a_clock_that_goes_back_a_day_between_two_turns_changes_no_order(tmp_pat
         assert [fact.seq for fact in facts] == list(range(1, len(facts) + 1))
         assert w.session.folded.entries[-1].fact.blocks == (TextBlock("two"),)
         w.check()
+
+
+def test_one_damaged_record_is_told_in_the_singular() -> None:
+    assert damaged_text(1, 7) == "1 damaged record is skipped: line 7"
+    assert damaged_text(1_200, 7) == "1,200 damaged records are skipped; the first is line 7"

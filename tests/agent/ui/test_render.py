@@ -46,6 +46,15 @@ def test_the_map_of_the_context_always_tells_how_full_it_is(columns, capsys):
     assert "NORMAL: 50,000 of 200,000 tokens (25%)\n" in capsys.readouterr().out
 
 
+def test_a_window_that_is_nearly_full_is_not_told_to_be_full(capsys):
+    status = Status("m", 199_999, 200_000, "BLOCKING", 0.0, "manual", "s", "/w")
+    assert "99% of 200k BLOCKING" in without_sgr(status_line(status, 0, RenderContext(100, Theme(False))))
+    chart = ContextChart("m: BLOCKING", (("tool results", 199_999),), 200_000)
+    assert "(99%)" in without_sgr(render_event(chart, RenderContext(100, Theme(False))))
+    PlainView(None).emit(chart)
+    assert "(99%)" in capsys.readouterr().out
+
+
 def everything(sample, ctx):
     yield render_markdown(sample, ctx)
     yield render_prompt(sample, ctx)
