@@ -9,6 +9,7 @@ the window leaves no choice.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from transcripts.facts import Clear
 from transcripts.view import PartKind
@@ -58,8 +59,19 @@ class _Outlook:
                 yield block
 
 
-def choose_batch(situation: Situation) -> tuple[tuple[Clear, ...], str] | None:
-    """What to clear before this call, in order, and why: "price", "cold cache" or "window"; mostly None."""
+class Batch(NamedTuple):
+    """What to clear, in order, and why: "price", "cold cache" or "window".
+
+    Nothing before fact `settled` is shown any more that may be needed: earlier batches have been through it.
+    """
+
+    edits: tuple[Clear, ...]
+    why: str
+    settled: int
+
+
+def choose_batch(situation: Situation) -> Batch | None:
+    """The batch that is due before this call; mostly None."""
     forced = situation.tokens >= situation.trigger_tokens
     tracker = tracker_of(situation.folded)
     if not (forced or situation.cache_is_cold) and not _looks_now(situation, tracker):
@@ -76,7 +88,18 @@ def choose_batch(situation: Situation) -> tuple[tuple[Clear, ...], str] | None:
     if sum(block.tokens for block in chosen) < least:
         return None
     edits = tuple(filter(None, (_placeholder(situation, block) for block in chosen)))
-    return (edits, why) if edits else None
+    return Batch(edits, why, _settled_before(outlook, blocks)) if edits else None
+
+
+def _settled_before(outlook: _Outlook, clearable: Sequence[TrackedBlock]) -> int:
+    """The seq before which earlier batches have left nothing that is likely to be needed; 0 for none."""
+    folded, view = outlook.situation.folded, outlook.situation.view
+    behind = first_unedited(folded)
+    if not 0 < behind < len(view):
+        return 0
+    going = set(map(id, clearable))
+    stays = (block.seq for block in outlook.tracker.shown(folded) if id(block) not in going)
+    return min(view[behind].first, next(stays, view[behind].first))
 
 
 def min_batch_tokens(settings: CompactSettings, window: ContextWindow) -> int:

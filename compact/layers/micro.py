@@ -1,16 +1,25 @@
 """micro: old results become one line that names the tool and the recall id.
 
 classic counts: of the results that the model has seen, all but the newest few are cleared, at every call.
-thrifty clears in batches, long tool inputs too, when compact/policy.py finds that a batch is due.
+thrifty clears in batches, long tool inputs too, when compact/policy.py finds that a batch is due. With a
+batch the ledger takes the place of what earlier batches have been through, where that pays.
 """
 
+from bisect import bisect_left
+
 from compact.clearing import is_one_line, placeholder_edit, shown_text
+from compact.folding import fold_before
+from compact.layers.summary import earlier_summary
 from compact.plan import Layer, Proposal, Situation
-from compact.policy import choose_batch, min_batch_tokens
+from compact.policy import MIN_BATCH_SHARE, Batch, choose_batch, min_batch_tokens
 from compact.report import propose
 from compact.settings import CompactSettings, ContextWindow
+from compact.summary_record import FoldLimits
 from compact.uncompact import exemptions
-from transcripts.facts import Clear
+from transcripts.facts import Clear, Fold
+
+MIN_FOLD_TOKENS = 4_000  # that the ledger frees where it takes the place of what was edited before
+FOLD_PAYBACK_CALLS = 10  # within which it has to pay for its own record
 
 
 def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int:
@@ -20,9 +29,36 @@ def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int:
 def _plan(situation: Situation) -> tuple[Proposal, ...]:
     if situation.settings.policy == "classic":
         edits, why = _all_but_newest(situation), "count"
+    elif (batch := choose_batch(situation)) is not None:
+        if (fold := _fold_of_settled(situation, batch)) is not None:
+            rest = tuple(edit for edit in batch.edits if edit.seq > fold.last)
+            return (propose(situation, "ledger", "auto", (fold, *rest), why=batch.why),)
+        edits, why = batch.edits, batch.why
     else:
-        edits, why = choose_batch(situation) or ((), "")
+        return ()
     return (propose(situation, "micro", "auto", edits, why=why),) if edits else ()
+
+
+def _fold_of_settled(situation: Situation, batch: Batch) -> Fold | None:
+    """The ledger in place of what earlier batches have been through, where that pays; mostly None.
+
+    Placeholders, short results and old texts pile up there. What stands behind is written anew for the batch
+    in any case, so that the fold costs no more than its own record.
+    """
+    folded, view, prices = situation.folded, situation.view, situation.prices
+    at = bisect_left(folded.entries, batch.settled, key=lambda entry: entry.seq)
+    least = situation.unscaled(min(MIN_FOLD_TOKENS, int(MIN_BATCH_SHARE * situation.window.size)))
+    zone = view.tokens_before(view.index_of(batch.settled)) if 0 < at < len(folded.entries) else 0
+    if zone - sum(fold.tokens for fold in folded.edits.folds) < max(1, least):
+        return None
+    if situation.vetoed or exemptions(situation):
+        return None
+    limits = FoldLimits("auto", earlier_summary(situation), restoring=False)
+    fold = fold_before(situation, limits, at).fold
+    saved = (zone - fold.tokens) * prices.read * FOLD_PAYBACK_CALLS
+    return (
+        fold if zone - fold.tokens >= least and saved >= fold.tokens * (prices.write - prices.read) else None
+    )
 
 
 def _all_but_newest(situation: Situation) -> tuple[Clear, ...]:

@@ -198,7 +198,7 @@ def fallback_summary(situation: Situation, trigger: Trigger, why: str) -> Propos
 
     What the model has not seen is only touched where the user or the API asked for room.
     """
-    usual = FoldLimits(trigger, _earlier_summary(situation))
+    usual = FoldLimits(trigger, earlier_summary(situation))
     bare = replace(usual, restoring=False)
     short = replace(bare, tail=SHORT_TAIL_TOKENS)
     attempts = ((usual, False), (bare, False), (short, False), (short, True))
@@ -221,7 +221,7 @@ def ledger_first(situation: Situation, cleared: Situation) -> Proposal | None:
     at = sum(1 for entry in entries if entry.seq <= max(seqs))
     if not 0 < at < len(entries):
         return None
-    folding = fold_before(situation, FoldLimits("auto", _earlier_summary(situation)), at)
+    folding = fold_before(situation, FoldLimits("auto", earlier_summary(situation)), at)
     edits, why = (folding.fold,), "ledger first"
     proposal = propose(situation, "ledger", "auto", edits, why=why, restored=folding.restored)
     most = situation.settings.ledger_first_max_share * situation.trigger_tokens
@@ -262,7 +262,7 @@ def _attempt_without_model(
     return None if too_much and not unseen and limits.trigger != "auto" else proposal
 
 
-def _earlier_summary(situation: Situation) -> str:
+def earlier_summary(situation: Situation) -> str:
     """The summary of the newest fold that has one, cut to a third of what a record may take; "" for none."""
     for fold in reversed(situation.folded.edits.folds):
         for block in fold.blocks:

@@ -1,15 +1,19 @@
 """thrifty's batches: when one is due, what it must free, and what it leaves alone."""
 
+from dataclasses import replace
+
 import pytest
 
 from compact.cache_breakpoints import first_unedited
 from compact.hazards import tracker_of
+from compact.pipeline import plan
+from compact.plan import finish_plan
 from compact.policy import MAX_FORCED_SHARE, REWRITE_WEIGHT, choose_batch, min_batch_tokens
 from compact.prices import PRICE_TIERS, Prices
 from compact.settings import CompactSettings, ContextWindow
-from transcripts.facts import Compacted
+from transcripts.facts import Clear, Compacted, Fold
 
-from .worlds import World
+from .worlds import World, answered
 
 LINE = "a plain line of output with nothing to look up "
 
@@ -101,10 +105,10 @@ def test_a_batch_for_its_price_begins_behind_the_one_before_or_at_the_beginning(
     world, begun = outputs(1), []
     for at in range(150):
         world.call("bash", f"{at:03} " + LINE * 100, command=f"make {at}")
-        behind = first_unedited(world.folded)
+        behind = world.folded.view[min(first_unedited(world.folded), len(world.folded.view) - 1)].first
         for proposal in world.compact().proposals:
-            first = world.folded.view.index_of(min(edit.seq for edit in proposal.edits))
-            begun.append((first >= behind, proposal.report["why"]))
+            cleared_seqs = [edit.seq for edit in proposal.edits if isinstance(edit, Clear)]
+            begun.append((min(cleared_seqs) >= behind, proposal.report["why"]))
     assert len(begun) > 2 and {why for _, why in begun} == {"price"}
     assert all(is_behind for is_behind, _ in begun[1:])
 
@@ -124,6 +128,8 @@ def reading(**more):
 def test_a_file_that_was_read_and_not_edited_stays_longer_than_one_that_was_edited():
     world = reading()
     world.call("edit", "ok", file_path="src/f2.py", old_string="a", new_string="b")
+    for _ in range(2):
+        world.call("bash", "ok", command="make")
     _, _, _, edited, kept, *_ = results(world)
     gone = cleared(cold(world))
     assert edited in gone
@@ -199,3 +205,54 @@ def test_thinking_that_a_batch_drops_makes_it_worth_more():
         return 300
 
     assert calls(binds=True) < calls(binds=False)
+
+
+def grown(**more):
+    """A session of many small outputs, in which batches have left a long row of placeholders."""
+    world = World(CompactSettings(**more), judged=False)
+    world.user("begin, and never push")
+    for at in range(90):
+        world.call("bash", f"{at:03} " + LINE * 100, command=f"make {at}", why="as planned " * 12)
+        yield world
+
+
+def folds(world):
+    return [made for made in world.folded.compactions if any(isinstance(edit, Fold) for edit in made.edits)]
+
+
+def test_with_a_batch_the_ledger_takes_the_place_of_what_earlier_batches_went_through():
+    for world in grown():
+        before = world.folded.view.tokens
+        made = world.compact()
+        if folds(world):
+            break
+    [proposal] = made.proposals
+    fold, *rest = proposal.edits
+    assert (proposal.layer, proposal.report["why"]) == ("ledger", "price")
+    assert all(edit.seq > fold.last for edit in rest if isinstance(edit, Clear))
+    assert world.folded.view.tokens < before - 4_000
+    assert "never push" in world.shown[0]
+    assert world.undo().id == folds(world)[0].id
+    assert world.folded.view.tokens == before
+    world.call("bash", LINE * 400, command="make all")
+    world.compact()
+    assert len(folds(world)) == 1  # what was brought back stays
+
+
+def test_a_veto_leaves_what_was_edited_as_it_is():
+    for world in grown():
+        situation = replace(world.situation, vetoed=True)
+        planned = finish_plan(plan(situation, "auto"), lambda asked: answered())
+        assert [proposal.layer for proposal in planned.proposals] in ([], ["micro"])
+        world.carry_out(planned)
+    assert len(world.folded.compactions) > 3
+
+
+def test_what_is_likely_to_be_needed_is_never_folded_away():
+    for world in grown():
+        world.compact()
+        tracker = tracker_of(world.folded)
+        if made := folds(world):
+            gone = made[-1].edits[0].last
+            young = [b for b in tracker.blocks if tracker.calls - b.touched < 3]
+            assert all(block.seq > gone for block in young)
