@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import math
+from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -95,6 +96,7 @@ class EventStream:
     _data: list[str] = field(default_factory=list)
     _held: int = 0  # bytes of the event that has not ended
     _after_return: bool = False
+    _begun: bool = False
 
     async def events(self) -> AsyncIterator[tuple[str, str]]:
         """(name, data) of each event. Raises RequestRejected for too large ones, UnicodeDecodeError."""
@@ -134,6 +136,8 @@ class EventStream:
             raise RequestRejected(_too_much("an event of it", MAX_EVENT_BYTES))
 
     def _take_line(self, line: bytes) -> None:
+        if not self._begun:
+            line, self._begun = line.removeprefix(BOM_UTF8), True  # some proxies put it before any text
         name, _, value = line.partition(b":")
         if name == b"data":
             self._data.append(value.removeprefix(b" ").decode("utf-8"))
@@ -152,7 +156,7 @@ async def whole_json(stream: EventStream) -> AsyncIterator[tuple[str, str]]:
         if size > MAX_EVENT_BYTES:
             raise RequestRejected(_too_much("its answer", MAX_EVENT_BYTES))
     stream.beginning = b"".join(pieces)
-    yield "", stream.beginning.decode("utf-8")
+    yield "", stream.beginning.decode("utf-8-sig")
 
 
 def _too_much(what: str, limit: int) -> str:
