@@ -203,6 +203,8 @@ class Status:
     note: str = ""
     priced: bool = True
     window_source: str = ""
+    effort: str = ""
+    branch: str = ""
 
 
 class Driver(Protocol):

@@ -18,7 +18,7 @@ from agent.loop.turn import run_turn
 from agent.permissions.rules import Mode
 from agent.ports import Approver, Chooser, Status
 from agent.session.conversation_text import show_briefly
-from agent.session.environment_context import environment_context, news_of_surroundings
+from agent.session.environment_context import BranchWatch, environment_context, news_of_surroundings
 from agent.session.session import Session, record_opening
 from agent.session.system_prompt import unread_memory
 from agent.version import __version__
@@ -81,6 +81,7 @@ class Controller:
         self.command_table = command_table
         self._ready: asyncio.Task[None] | None = None
         self._warming: asyncio.Task[object] | None = None
+        self._branch = BranchWatch(setup.folder)
 
     @property
     def in_use(self) -> tuple[Session, TurnContext]:
@@ -190,7 +191,7 @@ class Controller:
         if self.session is None or self.context is None:
             model = self.services.selection.facts.id
             return Status(model, None, 0, "NORMAL", 0.0, self.setup.mode, "", folder, note="starting")
-        return status_of(self.session, self.context, folder)
+        return status_of(self.session, self.context, self._branch.name(self.setup.clock.monotonic()))
 
     async def close(self) -> None:
         """See ports.Driver."""
@@ -251,7 +252,7 @@ def window_state(context: TurnContext, tokens: int) -> WindowState:
     return state_of(tokens, context.compaction.window, context.compaction.settings)
 
 
-def status_of(session: Session, context: TurnContext, folder: str) -> Status:
+def status_of(session: Session, context: TurnContext, branch: str) -> Status:
     """What the status line says of a session."""
     tokens = prompt_tokens(session, context) if session.folded.entries else None
     return Status(
@@ -262,8 +263,10 @@ def status_of(session: Session, context: TurnContext, folder: str) -> Status:
         cost=session.cost,
         mode=context.permissions.rules.mode,
         session=session.sid,
-        folder=folder,
+        folder=str(context.tool_context.folder),
+        branch=branch,
         jobs=len(command_runner(context.tool_context).running),
         priced=not session.unpriced,
         window_source=context.compaction.window_source,
+        effort=context.settings.effort or "",
     )

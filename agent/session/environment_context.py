@@ -27,6 +27,7 @@ The person has switched to plan mode: look and think, and change nothing. Edits 
 cannot change the project. End with a plan of what you would do; they change the mode to have it done."""
 END_OF_PLAN_TEXT = "Plan mode is over: you may change files again, as far as the person allows it."
 _COMMAND_TEXTS, _PLAN_TEXTS = (*COMMAND_TEXTS, OPEN_TEXT), (PLAN_TEXT, END_OF_PLAN_TEXT)
+BRANCH_INTERVAL_S = 2.0  # between two looks for the status line
 MAX_HEAD_BYTES = 4_096  # of the file that names the branch
 MAX_PLAN_CHARS = 3_000  # of a plan or to-do list that a record repeats
 MAX_NAME_CHARS = 200  # of a folder or branch: the name comes with the project and may be anything
@@ -114,6 +115,25 @@ def branch(folder: Path) -> str:
         if git.is_dir():
             return _head(git, place)
     return "no repository"
+
+
+class BranchWatch:
+    """The name of the branch of a folder's repository, looked for at most every two seconds."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._looked_at = float("-inf")
+        self._name = ""
+
+    def name(self, now: float) -> str:
+        """The name at the moment `now`, in seconds of a monotonic clock; "" where there is none."""
+        if now - self._looked_at >= BRANCH_INTERVAL_S:
+            self._looked_at = now
+            places = (self._folder, *self._folder.parents)
+            root = next((place for place in places if (place / ".git").is_dir()), None)
+            head = _head(root / ".git", root) if root is not None else ""
+            self._name = head.partition(" (")[0] if " (" in head else ""
+        return self._name
 
 
 def _head(git: Path, place: Path) -> str:

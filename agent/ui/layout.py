@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import PurePath
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition, is_searching
@@ -105,7 +106,7 @@ def draw_completions(buffer: Buffer, columns: int) -> StyleAndTextTuples:
 
 
 def status_line(status: Status | None, queued: int, ctx: RenderContext) -> str:
-    """Model, context, cost, mode and what waits, on one line; `status` is None until the agent is made.
+    """Model, context, cost, mode, place and what waits, on one line; `status` is None before the agent.
 
     What does not fit is left out, the least important first.
     """
@@ -121,11 +122,9 @@ def status_line(status: Status | None, queued: int, ctx: RenderContext) -> str:
 def _status_parts(status: Status, queued: int) -> list[tuple[int, str, str]]:
     """(rank, role, text) in the order of showing; the highest rank is left out first."""
     context_role = CONTEXT_ROLES.get(status.state, "dim")
-    context = "context ?" + (f" of {format_count(status.window)}" if status.window else "")
-    if status.tokens is None or not status.window:
-        context_role = "dim"
-    else:
-        context = f"{min(100 * status.tokens // status.window, 999)}% of {format_count(status.window)}"
+    context = ""
+    if status.window:
+        context = f"{min(100 * (status.tokens or 0) // status.window, 999)}% of {format_count(status.window)}"
         context += "" if status.state == "NORMAL" else f" {status.state}"
     mode, mode_role = MODE_LABELS.get(status.mode, (one_line(status.mode), "dim"))
     cost = f"${status.cost:.2f}" if status.cost >= 0.005 else f"${status.cost:.4f}"
@@ -133,13 +132,15 @@ def _status_parts(status: Status, queued: int) -> list[tuple[int, str, str]]:
     if not status.priced:
         cost = f"{cost} and more" if cost else "price unknown"
     parts = (
-        (4, "dim", one_line(status.model)),
+        (4, "dim", " ".join(filter(None, (one_line(status.model), status.effort)))),
         (0, context_role, context),
         (3, "dim", cost),
         (1, mode_role, mode),
         (2, "accent", f"{queued} queued" if queued else ""),
         (2, "accent", f"{status.jobs} job{'s' * (status.jobs > 1)}" if status.jobs else ""),
-        (5, "dim", one_line(status.note)),
+        (6, "dim", one_line(status.note)),
+        (7, "dim", one_line(PurePath(status.folder).name)),
+        (5, "dim", one_line(status.branch)),
     )
     return [part for part in parts if part[2]]
 
