@@ -187,9 +187,8 @@ class Controller:
 
     def status(self) -> Status:
         """See ports.Driver."""
-        folder = str(self.setup.folder)
         if self.session is None or self.context is None:
-            model = self.services.selection.facts.id
+            model, folder = self.services.selection.facts.id, str(self.setup.folder)
             return Status(model, None, 0, "NORMAL", 0.0, self.setup.mode, "", folder, note="starting")
         return status_of(self.session, self.context, self._branch.name(self.setup.clock.monotonic()))
 
