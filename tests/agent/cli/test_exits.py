@@ -145,7 +145,7 @@ def test_closed_standard_input_and_a_slow_reader_lose_nothing(tmp_path: Path) ->
     wanted = ("--output-format=stream-json", "--allowedTools=bash")
     answer = "words\u2028 and é " * 10_000  # more than a pipe holds, less than 32,000 tokens
     with Server(
-        ScriptedModel([Answer([calls("bash", command="seq 1 9000")]), Answer([says(answer)])])
+        ScriptedModel([Answer([calls("bash", command="seq 1 3000")]), Answer([says(answer)])])
     ) as server:
         process = subprocess.Popen(
             ["sh", "-c", 'exec "$0" "$@" <&-', sys.executable, "-m", "agent", "-p", "x", *wanted],
