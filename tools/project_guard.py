@@ -15,6 +15,7 @@ import asyncio
 import os
 import shutil
 import stat
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from .guarded_state import (
     changes_since,
     guarded_state,
 )
+from .hard_links import tell_changed_links
 from .resolve_path import one_line_path
 from .safe_open import FILE_TIMEOUT_S, FOLDER_FLAGS, closing, in_thread, safe_open
 from .wall_profile import project_key
@@ -54,6 +56,8 @@ class ProjectGuard:
     _before: GuardedState | None = None
     _told: set[str] = field(default_factory=set)  # new places since then
     _running: int = 0  # walled commands
+    _told_links: set[str] = field(default_factory=set)
+    _since: float | None = None  # when the first began that `look_at_links` did not look back at
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _ending: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -69,6 +73,7 @@ class ProjectGuard:
             if first:
                 self._told.clear()
             self._before = await in_thread(FILE_TIMEOUT_S, lambda _: look())
+            self._since = self._since or time.time()
             self._running += 1
 
     async def end(self) -> None:
@@ -106,6 +111,15 @@ class ProjectGuard:
                 if self.restores:
                     look = partial(_put_back, self.folder, before, self._told, self.kept)
                 self.reports += await in_thread(FILE_TIMEOUT_S, lambda _: [*self.backup.restore(), *look()])
+
+    async def look_at_links(self) -> list[str]:
+        """Lines about shared files that walled commands changed since the last look; up to 0.1 s."""
+        since, self._since = self._since, time.time() if self._running else None
+        if since is None:
+            return []
+        return await in_thread(
+            FILE_TIMEOUT_S, lambda _: tell_changed_links(self.folder, since, self._told_links)
+        )
 
     async def close(self) -> None:
         """To be awaited when all commands were ended: the copies of the repository go."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Literal, Protocol
 
 from agent.events import Emit, Notice, TurnFinished, TurnStarted
@@ -23,6 +24,7 @@ from agent.session.session import Session, record_opening
 from agent.session.system_prompt import unread_memory
 from agent.version import __version__
 from compact.settings import WindowState, state_of
+from tools.base import ToolError
 from tools.jobs import announcement, command_runner, new_listeners
 from transcripts.messages import Block, TextBlock
 
@@ -147,7 +149,7 @@ class Controller:
                 finished = await run_with_follow_ups(session, context, self.emit, self.services.structured)
             else:
                 finished = await run_turn(session, context, self.emit)
-            for notice in () if self.setup.options.headless else await port_notices(context):
+            for notice in await notices_after_turn(context, ports=not self.setup.options.headless):
                 self.emit(notice)
             return finished
         except asyncio.CancelledError:
@@ -232,11 +234,14 @@ def prompt_blocks(
     return (*map(TextBlock, (*before, *earlier)), *content)
 
 
-async def port_notices(context: TurnContext) -> list[Notice]:
-    """What to tell the person of ports that background commands began to serve within the wall."""
-    found = await new_listeners(command_runner(context.tool_context))
+async def notices_after_turn(context: TurnContext, ports: bool) -> list[Notice]:
+    """What to tell the person of commands: shared files that they changed, and `ports` that they serve."""
+    runner, notices = command_runner(context.tool_context), list[Notice]()
+    with suppress(ToolError):  # the disk does not answer
+        notices += (Notice(line, "warning") for line in await runner.guard.look_at_links())
+    found = await new_listeners(runner) if ports else {}
     text = "{} serves port {} within the wall; /publish {} lets you reach it"
-    return [Notice(text.format(job.id, port, port)) for port, job in found.items()]
+    return [*notices, *(Notice(text.format(job.id, port, port)) for port, job in found.items())]
 
 
 def is_blocked(session: Session, context: TurnContext) -> bool:

@@ -1,0 +1,77 @@
+"""A file that is shared with other projects by a hard link and changed in place is told."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tools.hard_links import changed_links, tell_changed_links
+
+from .wall_session import WalledSession, walled_session
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """A project with packages whose files are linked from a store."""
+    store, project = tmp_path / "store", tmp_path / "project"
+    for name in ("a", "b", "same"):
+        place = project / "node_modules/.pnpm" / name / "index.js"
+        place.parent.mkdir(parents=True)
+        store.mkdir(exist_ok=True)
+        (store / name).write_text(name)
+        place.hardlink_to(store / name)
+    (project / "own").write_text("x")
+    (project / "own2").hardlink_to(project / "own")
+    (project / ".git").mkdir()
+    (project / ".git/object").hardlink_to(store / "a")
+    return project
+
+
+def later() -> float:
+    """A moment after all that was written."""
+    mark = time.time()
+    while time.time() < mark + 0.1:
+        os.sched_yield()
+    return time.time()
+
+
+def test_what_is_changed_in_place_is_told_and_what_is_not_shared_is_not(shared: Path) -> None:
+    since = later()
+    assert changed_links(shared, since) == []
+    (shared / "own").write_text("y")
+    (shared / "new").write_text("z")
+    other = shared / "node_modules/.pnpm/same/index.js"
+    other.unlink()
+    other.write_text("a file of its own")
+    assert changed_links(shared, since) == []
+    changed = shared / "node_modules/.pnpm/b/index.js"
+    before = changed.stat()
+    changed.write_text("patched")
+    os.utime(changed, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert changed_links(shared, since) == ["node_modules/.pnpm/b/index.js"]
+    told: set[str] = set()
+    (line,) = tell_changed_links(shared, since, told)
+    assert line.endswith("shared with other projects by hard links: node_modules/.pnpm/b/index.js")
+    assert tell_changed_links(shared, since, told) == []
+
+
+@pytest.fixture
+def walled(tmp_path: Path) -> WalledSession:
+    return walled_session(tmp_path)
+
+
+def test_after_walled_commands_they_are_looked_for_once(shared: Path, walled: WalledSession) -> None:
+    walled.require_wall()
+    later()
+
+    def looked() -> list[str]:
+        return walled.runner.run(walled.commands.guard.look_at_links())
+
+    assert looked() == []
+    walled.prints("echo patched >node_modules/.pnpm/a/index.js")
+    assert (shared.parent / "store/a").read_text() == "patched\n"
+    (told,) = looked()
+    assert "node_modules/.pnpm/a/index.js" in told
+    assert looked() == []
+    walled.end()

@@ -1,0 +1,63 @@
+"""Files of a project that were changed and have names elsewhere: stores of package managers share them so.
+
+pnpm and uv link the files of a package from one store into every project. Who changes one in place changes it
+for all, past every wall: it cannot be kept from happening, but be told.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from pathlib import Path
+
+from transcripts.record_files import RECORD_FOLDERS
+
+_MAX_SEEN_FILES = 20_000  # files and folders, those nearest to the top first: 0.1 s
+_MAX_NAMED = 5
+_CLOCK_S = 0.02  # that the time of a file may be behind the clock
+_UNSEEN = frozenset((".git", *RECORD_FOLDERS))  # a local clone shares objects of git, which never change
+
+
+def tell_changed_links(folder: Path, since: float, told: set[str]) -> list[str]:
+    """A line about files below a folder that changed since that time (by the clock) and have names elsewhere.
+
+    None where there are no others than those that were `told`, to which they are added. Blocks.
+    """
+    names = [name for name in changed_links(folder, since) if name not in told]
+    told.update(names)
+    if not names:
+        return []
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    shown = ", ".join(name if name.isprintable() else repr(name) for name in names[:_MAX_NAMED])
+    return [f"changed while commands ran, and shared with other projects by hard links: {shown}{more}"]
+
+
+def changed_links(folder: Path, since: float) -> list[str]:
+    """The paths of those files, below the folder."""
+    found: dict[int, list[str]] = defaultdict(list)
+    names: dict[int, int] = {}
+    for entry in _files(str(folder)):
+        state = entry.stat(follow_symlinks=False)
+        if state.st_nlink > 1 and state.st_ctime > since - _CLOCK_S:
+            found[state.st_ino].append(os.path.relpath(entry.path, folder))
+            names[state.st_ino] = state.st_nlink
+    return sorted(paths[0] for inode, paths in found.items() if len(paths) < names[inode])
+
+
+def _files(folder: str) -> Iterator[os.DirEntry[str]]:
+    """The files below a folder, those nearest first; links are not followed."""
+    waiting, seen = deque([folder]), 0
+    while waiting:
+        try:
+            entries = list(os.scandir(waiting.popleft()))
+        except OSError:
+            continue
+        for entry in entries:
+            seen += 1
+            if seen > _MAX_SEEN_FILES:
+                return
+            if entry.is_dir(follow_symlinks=False):
+                waiting += [entry.path] if entry.name not in _UNSEEN else []
+            elif entry.is_file(follow_symlinks=False):
+                yield entry
