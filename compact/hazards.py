@@ -27,7 +27,7 @@ AGE_BOUNDS = (2, 5, 10, 20, 40)  # calls since a block was touched, up to which 
 OLDEST_AGE = AGE_BOUNDS[-1] + 1  # from which on age makes no difference
 EDIT_WEIGHT = 10.0  # an edit out of view costs a failed call and a read beside the text
 PRIOR_REFERENCES = 5.0  # of the comparison of a session with the table
-EXPECTED_SHARE = 0.25  # of what the table expects: fewer references than this scale its rates down
+EXPECTED_SHARE = 0.5  # of what the table expects: fewer references than this scale its rates down
 MAX_NAMED_CHARS = 60_000  # of a result, in which names are looked for
 REREAD_CALL_TOKENS = 750.0  # of a call that asks again: 150 of output at five times the price of input
 
