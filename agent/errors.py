@@ -60,13 +60,16 @@ class ModelError(AgentError):
 class TransientError(ModelError):
     """Worth another try. `retry_after` is what the server asked for, in seconds, or None.
 
-    `tries` is how often at most, where fewer than usual make sense.
+    `tries` is how often at most, where fewer than usual make sense. `overloaded`: another model may be free.
     """
 
     code = 75
 
-    def __init__(self, text: str, retry_after: float | None = None, tries: int | None = None) -> None:
+    def __init__(
+        self, text: str, retry_after: float | None = None, tries: int | None = None, overloaded: bool = False
+    ) -> None:
         super().__init__(text)
+        self.overloaded = overloaded
         self.retry_after = retry_after
         self.tries = tries
 

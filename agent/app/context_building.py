@@ -63,8 +63,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
         checkpoints=services.repository.checkpoints(session),
         wall=SessionWall(tools, permissions, home_of(setup.environ)),
     )
-    state = context.compaction
-    context.tool_context.compact = lambda focus: setattr(state, "requested_focus", focus)
+    context.tool_context.compact = lambda focus: setattr(context.compaction, "requested_focus", focus)
     return context
 
 

@@ -88,6 +88,7 @@ def _nested_context(
         tools=tools,
         tool_context=own,
         compaction=state,
+        fall_back=None,
         max_turns=request.max_turns or context.max_turns,
         max_cost=None if context.max_cost is None else max(0.0, context.max_cost - parent.cost),
     )

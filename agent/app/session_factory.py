@@ -6,7 +6,7 @@ import dataclasses
 from functools import partial
 from pathlib import Path
 
-from agent.errors import UsageError
+from agent.errors import RequestRejected, UsageError
 from agent.loop.context import ActiveSession, TurnContext
 from agent.session.environment_context import OPEN_MODE
 from agent.session.session import Session, record_opening
@@ -60,7 +60,17 @@ class SessionFactory:
     def _start(self, session: Session) -> ActiveSession:
         context = build_context(self.services, session)
         context.tool_context.spawn = partial(spawn, self.services, session, context)
+        if name := self.services.setup.options.fallback_model:
+            context.fall_back = partial(self._fall_back, session, context, name)
         return session, context
+
+    async def _fall_back(self, session: Session, context: TurnContext, name: str) -> str:
+        """Change to the model of --fallback-model. Raises RequestRejected where there is none such."""
+        try:
+            await self.change_model(session, context, name)
+        except UsageError as error:
+            raise RequestRejected(f"--fallback-model: {error}") from error
+        return context.settings.model
 
     async def change_model(self, session: Session, context: TurnContext, name: str) -> None:
         """Use another model from now on; the thinking so far was bound to the old one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from agent.checkpoints.recorder import Checkpoints
@@ -63,6 +63,7 @@ class TurnContext:
     """Everything that a turn needs of the world.
 
     settings    changes only when the server rejects a feature, or the person asks for another model
+    fall_back   changes to the model that is there for when this one stays overloaded, and says which; once
     max_tries   of a request that may succeed later
     max_cost    dollars that the session may have cost before another request goes out
     jitter      a random number in 0..1 for the wait before a retry
@@ -82,6 +83,7 @@ class TurnContext:
     max_cost: float | None = None
     jitter: Callable[[], float] = lambda: 0.5
     max_tries: int = MAX_TRIES
+    fall_back: Callable[[], Awaitable[str]] | None = None
     checkpoints: Checkpoints | None = None
     wall: SessionWall | None = None
 

@@ -88,8 +88,7 @@ async def call_model(session: Session, context: TurnContext, emit: Emit) -> Repl
             raise
         except TransientError as error:
             _keep_partial(session, reply, sent)
-            await _wait_for_retry(context, error, attempt, reply, emit)
-            attempt += 1
+            attempt = await _wait_for_retry(context, error, attempt, reply, emit)
         except PromptTooLong as error:
             measured = {"raw": sent.raw, "actual": error.actual, "limit": error.limit}
             session.failed("request", str(error), measured)
@@ -156,16 +155,21 @@ def _keep_partial(session: Session, reply: IncomingReply, sent: RequestSent) -> 
 
 async def _wait_for_retry(
     context: TurnContext, error: TransientError, attempt: int, reply: IncomingReply, emit: Emit
-) -> None:
-    """Wait for the next try, or raise the error when there is none."""
+) -> int:
+    """Wait for the next try, which may be another model's first; its number. Raises the error without one."""
     if reply.text:
         emit(StreamAborted(str(error), reply.text))
     tries = min(error.tries or context.max_tries, context.max_tries)
     seconds = wait_before(error, attempt, context.jitter(), tries) if attempt < tries else None
     if seconds is None:
-        raise error
+        if not error.overloaded or context.fall_back is None:
+            raise error
+        fall_back, context.fall_back = context.fall_back, None
+        emit(Notice(f"{error}: {await fall_back()} goes on instead", "warning"))
+        return 1
     emit(Retrying(str(error), seconds, attempt + 1, tries))
     await context.clock.sleep(seconds)
+    return attempt + 1
 
 
 def _repair(session: Session, context: TurnContext, error: ModelError, repairs: Repairs, emit: Emit) -> None:

@@ -96,9 +96,9 @@ def map_error(
         return ModelNotFound(f"{text} (check the name of the model, and {names.url}{place})")
     if {code, kind} & _SPEND_LIMIT_CODES or "API usage limits" in message:
         return RequestRejected(text)
-    transient = TransientError(
-        text, retry_after(headers, now), 1 if headers.get("x-should-retry") == "false" else None
-    )
+    tries = 1 if headers.get("x-should-retry") == "false" else None
+    overloaded = status == 529 or kind == "overloaded_error"
+    transient = TransientError(text, retry_after(headers, now), tries, overloaded)
     if status in _SIZE_STATUSES or status >= 500 or status == 429:
         words = f"{message or body} {kind} {code}"
         if is_rate_limit(status, words):

@@ -17,7 +17,7 @@ from agent.errors import ConfigError
 from agent.events import ContextCompacted
 from agent.model.anthropic.request import FEATURE_FIELDS
 from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller, started
-from tests.agent.loop.world import world
+from tests.agent.loop.world import TestClock, world
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.faults import Fault
 from tests.strict_api.models import MODELS
@@ -234,3 +234,44 @@ def test_retries_are_as_many_as_a_person_wants(tmp_path: Path) -> None:
     assert load_config({"CLAUDE_CODE_MAX_RETRIES": "0"}, tmp_path, tmp_path).max_retries == 0
     with pytest.raises(ConfigError, match="0 to 100"):
         load_config({"CLAUDE_CODE_MAX_RETRIES": "many"}, tmp_path, tmp_path)
+
+
+def test_another_model_goes_on_where_one_stays_overloaded(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("hello")
+        context = run.controller.in_use[1]
+        context.clock, context.max_tries = TestClock(), 3
+        busy = Fault("status", status=529, times=None, when=lambda body: "sonnet" in body["model"])
+        run.server.faults.add(busy)
+        told = await run.do("and now?")
+        assert "Overloaded" in told and "claude-opus-5-5 goes on instead" in told
+        assert run.controller.status().model == "claude-opus-5-5"
+        await run.do("and then?")
+
+    server = run_controller(tmp_path, work, fallback_model="opus")
+    asked = [request["model"].split("-")[1] for request in server.requests]
+    assert asked == ["sonnet"] * 4 + ["opus"] * 2
+
+
+def test_a_fallback_that_is_no_model_is_told_when_it_is_needed(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("hello")
+        run.controller.in_use[1].max_tries = 1
+        run.controller.services.selection.model.assume_official = True  # type: ignore[attr-defined]
+        run.server.faults.add(Fault("status", status=529))
+        ended = await run.controller.prompt("and now?")
+        assert ended.reason == "failed" and "--fallback-model" in ended.error and "no-such" in ended.error
+        await run.do("and then?")
+
+    run_controller(tmp_path, work, fallback_model="no-such")
+
+
+def test_the_compact_tool_works_with_the_model_that_was_changed_to(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("hello", "/model opus")
+        context = run.controller.in_use[1]
+        assert context.tool_context.compact is not None
+        context.tool_context.compact("all of it")
+        assert context.compaction.requested_focus == "all of it"
+
+    run_controller(tmp_path, work)
