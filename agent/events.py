@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from transcripts.facts import Reply, Result
+from transcripts.messages import Block, Usage
 
 Reason = Literal["done", "interrupted", "failed", "max_turns", "refused", "denied", "no_answer"]
 Level = Literal["info", "warning", "error"]
@@ -47,6 +48,23 @@ class ToolCallDelta:
 
     name: str
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFinished:
+    """A block of the reply under way is whole; the reply may still break off. `message` is its id."""
+
+    block: Block
+    message: str
+    model: str
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class RawStreamEvent:
+    """An event of the service's stream as it came; only told where the run asks for such."""
+
+    event: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +190,8 @@ Event = (
     | TextDelta
     | ThinkingDelta
     | ToolCallDelta
+    | BlockFinished
+    | RawStreamEvent
     | ReplyFinished
     | StreamAborted
     | Retrying

@@ -119,6 +119,7 @@ class IncomingReply:
     complete: bool = False
     model: str = ""
     request_id: str = ""
+    ident: str = ""  # of the message, where the service gives one
 
     @property
     def started(self) -> bool:

@@ -32,21 +32,29 @@ from .structured_output import StructuredOutput, structured_output
 
 def anthropic_model(setup: RunSetup) -> Model:
     """The official service, or a compatible server; a local one asks for no key, but the SDK does."""
-    config = setup.config
+    config, options = setup.config, setup.options
+    headers = {**config.custom_headers, **beta_header(config.custom_headers, options.betas)}
+    passes = options.partial_messages
     cloud = cloud_of(setup.environ)
     prefix = cloud.prefix if cloud is not None else ""
     aliases = {**{alias: prefix + id for alias, id in CATALOG.aliases.items()}, **config.aliases}
     catalog = replace(CATALOG, default=aliases["sonnet"], aliases=aliases)
     if cloud is not None:
-        headers = config.custom_headers
-        return AnthropicModel(stall=config.timeout, headers=headers, cloud=cloud, catalog=catalog)
+        wait = config.timeout
+        return AnthropicModel(stall=wait, headers=headers, cloud=cloud, catalog=catalog, passes_events=passes)
     key = config.key
     if key is None and config.token is None and not config.official:
         key = "none"
     base_url = None if config.official else config.base_url
     return AnthropicModel(
-        base_url, key, config.token, config.timeout, headers=config.custom_headers, catalog=catalog
+        base_url, key, config.token, config.timeout, headers=headers, catalog=catalog, passes_events=passes
     )
+
+
+def beta_header(headers: Mapping[str, str], betas: Sequence[str]) -> dict[str, str]:
+    """The header that names beta features, with those that are named already; empty without any."""
+    name = next((each for each in headers if each.lower() == BETA_HEADER), BETA_HEADER)
+    return {name: ",".join(dict.fromkeys(filter(None, (headers.get(name), *betas))))} if betas else {}
 
 
 def openai_model(setup: RunSetup) -> Model:
@@ -74,6 +82,7 @@ ENCODERS: Mapping[str, Callable[[ModelRequest], bytes]] = {
     OFFICIAL_CHAT_FORMAT: partial(encode_chat_request, official=True),
     ENCODING: encode_for_demo,
 }
+BETA_HEADER = "anthropic-beta"
 TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)
 
 
@@ -90,6 +99,7 @@ class Services:
     sources: tuple[ToolSource, ...]
     tools: dict[str, Tool] = field(default_factory=dict)
     structured: StructuredOutput | None = None
+    follows_up: bool = False  # whether something may have to be done once a turn is over
 
     def warn(self, text: str) -> None:
         self.emit(Notice(text, "warning"))
@@ -156,4 +166,5 @@ def make_services(setup: RunSetup, emit: Emit, approver: Approver) -> Services:
     )
     services = Services(setup, emit, approver, selection, repository, counter, sources)
     services.structured = structured
+    services.follows_up = structured is not None or setup.options.fallback_model is not None
     return services

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Literal, Protocol
 
 from agent.events import Emit, Notice, TurnFinished, TurnStarted
@@ -145,8 +146,9 @@ class Controller:
         record_opening(session, context.settings, window, folder, self.emit)
         user = session.user(blocks)
         try:
-            if context.hooks is not None or self.services.structured is not None:
-                finished = await run_with_follow_ups(session, context, self.emit, self.services.structured)
+            if context.hooks is not None or self.services.follows_up:
+                form, other = self.services.structured, partial(self.factory.fall_back, session, context)
+                finished = await run_with_follow_ups(session, context, self.emit, form, other)
             else:
                 finished = await run_turn(session, context, self.emit)
             for notice in await notices_after_turn(context, ports=not self.setup.options.headless):
@@ -157,8 +159,7 @@ class Controller:
             if not answered and not self.setup.options.headless:
                 # The face gives an unanswered prompt back for editing, so it leaves the conversation.
                 session.rewound(user.seq, {"why": "interrupted before any answer"})
-            task = asyncio.current_task()
-            if task is not None:
+            if (task := asyncio.current_task()) is not None:
                 task.uncancel()
             return TurnFinished("interrupted", 0, "interrupted", 130)
         finally:

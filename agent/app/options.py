@@ -67,6 +67,5 @@ class Options(NamedTuple):
     replay_user_messages: bool = False
     json_schema: str | None = None
     thinking: bool | None = None
-    thinking_display: str | None = None
     betas: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()

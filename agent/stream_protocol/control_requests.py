@@ -9,12 +9,15 @@ from typing import Any
 
 from agent.app.context_building import overheads
 from agent.app.controller import Controller
+from agent.checkpoints.file_restore import plan_restore, restore
 from agent.errors import AgentError
 from agent.loop.model_call import prompt_tokens
 from agent.permissions.rules import mode_named
+from agent.session.session import Session
 from agent.session.system_prompt import memory_of
 from compact.settings import percent
 from tools.jobs import command_runner
+from transcripts.facts import User
 from transcripts.record_errors import StoreError
 from transcripts.view import PartKind
 
@@ -33,6 +36,7 @@ _PART_LABELS = {
     PartKind.PLACEHOLDER: "Placeholders",
 }
 _COLOR = "inactive"
+UUID_TOPIC = "prompt id"  # of metadata: {"uuid", "seq"}
 
 
 class ControlRefused(Exception):
@@ -218,6 +222,36 @@ async def get_context_usage(run: ControlRequests, body: Body) -> Answer:
     }
 
 
+async def rewind_files(run: ControlRequests, body: Body) -> Answer:
+    """Restore the files as they were before a prompt; files that somebody else changed since stay."""
+    session, context = (await run.ready()).in_use
+    wanted, checkpoints = str(body.get("user_message_id")), context.checkpoints
+    found = [note.about for note in session.folded.metadata if note.topic == UUID_TOPIC]
+    seq = next((about["seq"] for about in reversed(found) if about.get("uuid") == wanted), None)
+    if seq is None or checkpoints is None:
+        why = "no prompt has that id" if checkpoints else "there are no checkpoints of files without a record"
+        return {"canRewind": False, "error": why, "filesChanged": []}
+    steps = await asyncio.to_thread(plan_restore, checkpoints, seq)
+    failed = {}
+    if body.get("dry_run") is not True:
+        failed = await asyncio.to_thread(restore, checkpoints, steps, False)
+    return {
+        "canRewind": True,
+        "filesChanged": [step.path for step in steps if step not in failed],
+        "insertions": sum(step.added for step in steps),
+        "deletions": sum(step.removed for step in steps),
+        **({"error": "; ".join(f"{step.path}: {why}" for step, why in failed.items())} if failed else {}),
+    }
+
+
+def keep_uuid(session: Session, uuid: str, before: int) -> None:
+    """Record which prompt the client's id names: the first one after the fact `before`, if there is one."""
+    prompts = (fact for fact in session.folded.facts if isinstance(fact, User) and fact.source == "user")
+    seq = next((fact.seq for fact in prompts if fact.seq > before), None)
+    if seq is not None:
+        session.add_metadata(UUID_TOPIC, {"uuid": uuid, "seq": seq})
+
+
 async def interrupt(run: ControlRequests, body: Body) -> Answer:
     """The turn is cancelled once this is answered."""
     return {"still_queued": [message.uuid for message in run.client.prompts]}
@@ -229,6 +263,7 @@ FUNCTIONS: Mapping[str, Callable[[ControlRequests, Body], Awaitable[Answer]]] = 
     "mcp_reconnect": mcp_reconnect,
     "mcp_status": mcp_status,
     "mcp_toggle": mcp_toggle,
+    "rewind_files": rewind_files,
     "set_max_thinking_tokens": set_max_thinking_tokens,
     "set_model": set_model,
     "set_permission_mode": set_permission_mode,

@@ -6,8 +6,9 @@ the record keeps them whole.
 
 from __future__ import annotations
 
+import json
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from agent import events
@@ -18,6 +19,7 @@ from transcripts.facts import Reply, Result
 from transcripts.messages import (
     Block,
     TextBlock,
+    ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
     Usage,
@@ -73,8 +75,53 @@ def assistant_frame(block: Block, message_id: str, model: str, usage: Usage) -> 
 
 def client_block(block: Block) -> dict[str, Any]:
     """A block as clients know it: the tools have their names for them."""
-    raw = block_to_json(block)
-    return {**raw, "name": client_name(raw["name"])} if isinstance(block, ToolUseBlock) else raw
+    if isinstance(block, ThinkingBlock):
+        return {"type": "thinking", "thinking": block.thinking, "signature": block.signature}
+    return _with_client_name(block_to_json(block))
+
+
+def _with_client_name(raw: Mapping[str, Any]) -> dict[str, Any]:
+    is_call = raw.get("type") == "tool_use"
+    return {**raw, "name": client_name(str(raw.get("name")))} if is_call else dict(raw)
+
+
+def partial_frame(event: Mapping[str, Any]) -> dict[str, Any]:
+    """An event of the service as it came; the tools have their names for clients."""
+    if isinstance(begun := event.get("content_block"), Mapping):
+        event = {**event, "content_block": _with_client_name(begun)}
+    return {"type": "stream_event", "event": event, "parent_tool_use_id": None}
+
+
+def partial_events(reply: Reply, model: str) -> Iterator[dict[str, Any]]:
+    """The events of a reply of a service that has no such: each block comes in one piece."""
+    usage = usage_fields(reply.usage)
+    message = {"id": f"msg_r{reply.seq}", "type": "message", "role": "assistant", "model": model}
+    yield {"type": "message_start", "message": {**message, "content": [], "usage": usage}}
+    for index, block in enumerate(reply.blocks):
+        raw = client_block(block)
+        empty, delta = _begun_and_rest(raw)
+        yield {"type": "content_block_start", "index": index, "content_block": empty}
+        if delta:
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+    ended = {"stop_reason": reply.stop, "stop_sequence": None}
+    yield {"type": "message_delta", "delta": ended, "usage": usage}
+    yield {"type": "message_stop"}
+
+
+def _begun_and_rest(raw: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A block as it begins, and the delta that makes it whole; {} where it begins whole."""
+    match raw["type"]:
+        case "text":
+            return {**raw, "text": ""}, {"type": "text_delta", "text": raw["text"]}
+        case "thinking":
+            return {**raw, "thinking": ""}, {"type": "thinking_delta", "thinking": raw["thinking"]}
+        case "tool_use":
+            return {**raw, "input": {}}, {
+                "type": "input_json_delta",
+                "partial_json": json.dumps(raw["input"]),
+            }
+    return raw, {}
 
 
 def result_frame(use: ToolUseBlock | None, result: Result) -> dict[str, Any]:
@@ -139,6 +186,11 @@ class StreamJsonFormat(OutputFormat):
                 self._told_blocks = 0
                 if trigger == "summary":
                     self.write({"type": "system", "subtype": "status", "status": "compacting"})
+            case events.BlockFinished(block, message, model, usage):
+                self._told_blocks += 1
+                self.write(assistant_frame(block, message, model, usage))
+            case events.RawStreamEvent(raw):
+                self.write(partial_frame(raw))
             case events.ReplyFinished(reply):
                 self._tell_reply(reply)
             case events.ToolCallFinished(of, block, _, _, result, _, denied):
@@ -154,6 +206,9 @@ class StreamJsonFormat(OutputFormat):
     def _tell_reply(self, reply: Reply) -> None:
         """The blocks of a reply that were not told as they came."""
         model = reply.model or self.run.started.model
+        if self.run.partial and not self._told_blocks:
+            for event in partial_events(reply, model):
+                self.write(partial_frame(event))
         for block in reply.blocks[self._told_blocks :]:
             self.write(assistant_frame(block, f"msg_r{reply.seq}", model, reply.usage))
         self._told_blocks = 0

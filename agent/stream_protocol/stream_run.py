@@ -24,7 +24,8 @@ def run_stream(setup: RunSetup, make_controller: MakeController) -> int:
 async def _run(setup: RunSetup, make_controller: MakeController) -> int:
     """The exit code; the first signal of a kind ends the session, the second has its usual effect."""
     loop, signalled = asyncio.get_running_loop(), list[int]()
-    client = StreamInput(setup, RunOutput("stream-json", setup.masks.text))
+    output = RunOutput("stream-json", setup.masks.text, setup.options.partial_messages)
+    client = StreamInput(setup, output)
     start_reading(sys.stdin.fileno(), client.take)
     task = asyncio.ensure_future(_conduct(client, make_controller, signalled))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import uuid
 from dataclasses import replace
 
@@ -12,13 +13,14 @@ from agent.errors import AgentError, UsageError
 from agent.ports import Approver
 from agent.ui.headless import DenyAll, outcome_of, run_prompt, session_details
 from agent.ui.output_formats import refused_result
-from transcripts.messages import block_to_json
+from tools.images import BadImage, load_image, media_type
+from transcripts.messages import Block, ImageBlock, TextBlock, block_to_json
 from transcripts.record_errors import StoreError
 
 from .client_callbacks import ClientApprover
 from .client_frames import UserMessage, replayed
 from .client_tools import ClientTools
-from .control_requests import ControlRequests
+from .control_requests import ControlRequests, keep_uuid
 from .stream_input import LOCAL_COMMANDS, MakeController, StreamInput
 
 
@@ -52,6 +54,22 @@ def _tell_failure(client: StreamInput, error: AgentError | StoreError, session: 
     client.output.err.line(f"error: {error}")
     client.channel.write(refused_result(str(error), session))
     return error.code if isinstance(error, AgentError) else UsageError.code
+
+
+def usable_content(content: tuple[Block, ...]) -> tuple[Block, ...]:
+    """A prompt's blocks with images as a request can carry them: a broken one would spoil every request."""
+    return tuple(_usable_image(block) if isinstance(block, ImageBlock) else block for block in content)
+
+
+def _usable_image(block: ImageBlock) -> Block:
+    try:
+        data = base64.b64decode(block.data, validate=True)
+        kind = media_type(data[:16])
+        if kind is None:
+            raise BadImage("it is of no type that the model takes (PNG, JPEG, GIF, WebP)")
+        return load_image(data, kind)[0]
+    except (BadImage, ValueError) as error:
+        return TextBlock(f"[an image was left out here: {error}]")
 
 
 class StreamSession:
@@ -105,11 +123,16 @@ class StreamSession:
 
     async def _work(self, message: UserMessage) -> tuple[int, str]:
         controller, channel = self._controller, self._client.channel
-        if message.verbatim:
-            ended = await controller.prompt(message.text, message.content)
-        else:
-            output = self._client.output
-            ended = await run_prompt(controller, output, message.text, message.content, LOCAL_COMMANDS)
+        content = await asyncio.to_thread(usable_content, message.content)
+        before = controller.in_use[0].folded.last_seq
+        try:
+            if message.verbatim:
+                ended = await controller.prompt(message.text, content)
+            else:
+                output = self._client.output
+                ended = await run_prompt(controller, output, message.text, content, LOCAL_COMMANDS)
+        finally:
+            keep_uuid(controller.in_use[0], message.uuid, before)
         after = controller.status().session
         if after != channel.session:
             channel.session = after

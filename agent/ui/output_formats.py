@@ -109,7 +109,7 @@ class RunOutput:
     The format named `form` writes to `out`; what is told beside it goes to `err`. What the result says is
     summed up here: usage, times, denials and `answer` of the turn, costs of the run; of the replies only the
     last is kept. `started` is the status at the beginning of the turn, `tools` are the names of the tools,
-    `details` what else a format may say of the session. With
+    `details` what else a format may say of the session, `partial` whether replies are told as they come. With
     `answers_command` what is told to people is the answer, because a slash command was run; `told_error` is
     the last error among it.
     """
@@ -119,7 +119,8 @@ class RunOutput:
     details: Mapping[str, Any] = MappingProxyType({})
     _status: Callable[[], Status]
 
-    def __init__(self, form: str, mask: Callable[[str], str] = str) -> None:
+    def __init__(self, form: str, mask: Callable[[str], str] = str, partial: bool = False) -> None:
+        self.partial = partial
         self.out, self.err = PipeWriter(sys.stdout, mask), PipeWriter(sys.stderr, mask)
         self.form = form
         self._format: OutputFormat | None = None
@@ -220,8 +221,9 @@ class RunOutput:
             self.answer = f"{self.answer}\n{line}" if self.answer else line
 
     def _charge(self, status: Status) -> None:
-        """Charge the model of the turn with what the session has cost since the last charge."""
-        model = self.started.model
+        """Charge the model in use with the turn, and with what the session has cost since the last one."""
+        model = status.model
+        self._usage_of[model] = self._usage_of.get(model, Usage()) + self._usage
         self._cost_of[model] = self._cost_of.get(model, 0.0) + status.cost - self._charged
         self._charged = status.cost
 
@@ -233,8 +235,6 @@ class RunOutput:
                 self._end_request()
                 self._last = reply
                 self._usage += reply.usage
-                model = self.started.model
-                self._usage_of[model] = self._usage_of.pop(model, Usage()) + reply.usage
                 texts = [block.text for block in reply.blocks if isinstance(block, TextBlock) and block.text]
                 self.answer = "\n\n".join(texts) or self.answer
             case events.StreamAborted():
@@ -269,7 +269,7 @@ def model_usage(used: Mapping[str, Usage], costs: Mapping[str, float], status: S
             **basis,
         }
         for model, cost in costs.items()
-        for usage in (used.get(model, Usage()),)
+        for usage in (used[model],)
     }
 
 

@@ -66,6 +66,7 @@ class MessageAccumulator:
         match event["type"]:
             case "message_start":
                 self.reply.model = reply_label(event["message"].get("model") or "unknown")
+                self.reply.ident = reply_label(event["message"].get("id") or "")
                 self._count(event["message"].get("usage"))
             case "content_block_start":
                 return self._start_block(int(event["index"]), event["content_block"])

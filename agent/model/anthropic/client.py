@@ -17,7 +17,7 @@ from functools import cache, partial
 from typing import Any, ClassVar
 
 from agent.errors import AuthenticationError, ModelError, ModelNotFound, TransientError
-from agent.events import Emit, Event
+from agent.events import BlockFinished, Emit, Event, RawStreamEvent
 from agent.model.answer_reader import (
     LOCAL_STALL_TIMEOUT_S,
     SILENCE_TIMEOUT_S,
@@ -75,6 +75,7 @@ class AnthropicModel:
     silence    seconds without content, whatever bytes come; at least `stall`
     assume_official  the server takes every field, whatever its URL
     cloud      by way of which requests go, instead of `base_url`
+    passes_events  the events of the stream are told as they come
     """
 
     base_url: str | None = None
@@ -85,6 +86,7 @@ class AnthropicModel:
     headers: Mapping[str, str] = field(default_factory=dict)
     assume_official: bool = False
     cloud: Cloud | None = None
+    passes_events: bool = False
     catalog: ModelCatalog = CATALOG
     encoding: ClassVar[str] = FORMAT
     encode = staticmethod(encode_request)
@@ -190,6 +192,10 @@ class AnthropicModel:
             limit.reschedule(now() + self.silence)
             for delta in _fed(accumulator, event, data):
                 emit(delta)
+            if event["type"] == "content_block_stop":
+                emit(BlockFinished(reply.blocks[-1], reply.ident, reply.model, reply.usage))
+            if self.passes_events:
+                emit(RawStreamEvent(event))
             if reply.complete:
                 await drain(events, (self.http.HTTPError, self.http.StreamError, OSError))
                 return
