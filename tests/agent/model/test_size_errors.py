@@ -455,3 +455,37 @@ def test_a_stream_that_ends_for_want_of_room_compacts_and_goes_on(tmp_path: Path
         before = prompt_tokens(w.session, w.context)
         assert w.run().reason == "done"
         assert w.told(ContextCompacted) and prompt_tokens(w.session, w.context) < before
+
+
+SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}
+FOUND = {
+    "type": "web_search_tool_result",
+    "tool_use_id": "srvtoolu_1",
+    "content": [{"type": "web_search_result", "url": "https://x.example", "encrypted_content": "Eo8DCioI"}],
+}
+CALL = {"type": "tool_use", "id": "toolu_1", "name": "echo", "input": {"words": "x"}}
+
+
+def test_tools_of_the_server_come_back_verbatim_also_without_their_result(tmp_path: Path) -> None:
+    sent: list[Any] = []
+
+    def say(stop: str, *content: Any) -> Any:
+        message = {"type": "message", "model": "m", "stop_reason": stop, "usage": None, "content": content}
+        reply = answer(json.dumps(message))
+        return lambda connection, body: (sent.append(json.loads(body)), connection.sendall(reply))
+
+    steps = (
+        say("tool_use", SEARCH, CALL),  # the search runs on the next request
+        say("pause_turn", FOUND, {"type": "text", "text": "so far"}),
+        say("end_turn", {"type": "text", "text": "done"}),
+    )
+    with raw(*steps) as url, world([], tmp_path) as w:
+        w.context.model = AnthropicModel(url, "key")
+        assert w.run().reason == "done" and w.texts() == ["echo: x"]
+    plain = [[without_mark(block) for block in message["content"]] for message in sent[-1]["messages"]]
+    assert plain[1] == [SEARCH, CALL] and plain[3] == [FOUND, {"type": "text", "text": "so far"}]
+    assert sent[-1]["messages"][-1]["role"] == "assistant"
+
+
+def without_mark(block: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in block.items() if name != "cache_control"}
