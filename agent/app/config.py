@@ -59,6 +59,7 @@ class Config:
     prices: Mapping[str, Prices] = field(default_factory=dict)  # a person's own, by the id of a model
     custom_headers: Mapping[str, str] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)  # short names of models -> ids of one's own
+    summary_model: str = ""  # that writes summaries; "" for the one that is talked to
     max_retries: int | None = None  # after the first try of a request; None: as many as usual
     thinks: bool = True  # the model may think where it can
     caches: bool = True  # the provider may keep the prefix where it can
@@ -252,6 +253,7 @@ def _with_habits(config: Config, environ: Mapping[str, str]) -> Config:
     """The config with variables that people have set for Claude Code and that are no settings of ours."""
     aliases = {alias: id for alias, name in ALIAS_VARIABLES.items() if (id := _value(environ, name))}
     config = replace(config, aliases={**config.aliases, **aliases})
+    config = replace(config, summary_model=_value(environ, "ANTHROPIC_SMALL_FAST_MODEL") or "")
     if (retries := _value(environ, "CLAUDE_CODE_MAX_RETRIES")) is not None:
         if not (retries.isascii() and retries.isdigit() and int(retries[:9]) <= MAX_RETRIES_TAKEN):
             raise ConfigError(f"CLAUDE_CODE_MAX_RETRIES={retries!r}: it takes 0 to {MAX_RETRIES_TAKEN}")

@@ -59,6 +59,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
         max_turns=setup.options.max_turns,
         max_cost=None if budget is None else session.cost + budget,
         jitter=random.random,
+        summary_model=summary_model(services),
         max_tries=MAX_TRIES if setup.config.max_retries is None else 1 + setup.config.max_retries,
         checkpoints=services.repository.checkpoints(session),
         wall=SessionWall(tools, permissions, home_of(setup.environ)),
@@ -148,6 +149,13 @@ def _source_of(path: Path, user_dir: Path) -> str:
 def window_size(setup: RunSetup, facts: ModelFacts) -> int:
     """The window in tokens: as set by flag or settings, else the model's."""
     return setup.options.context_window or setup.config.context_window or facts.window
+
+
+def summary_model(services: Services) -> str:
+    """The model that was named for summaries, "" for the session's own; the variable is Anthropic's alone."""
+    config, offline = services.setup.config, services.setup.options.offline
+    named = "" if offline or config.provider != "anthropic" else config.summary_model
+    return services.selection.model.catalog.resolve(named) if named else ""
 
 
 def window_source(setup: RunSetup, facts: ModelFacts) -> str:

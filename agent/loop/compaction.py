@@ -127,7 +127,7 @@ async def _plan(
             step = _advance(flow)
     while isinstance(step, SummaryRequest):
         reply = await call_summarizer(session, context, step, emit)
-        session.charge(reply.usage)
+        session.charge(reply.usage, context.summary_model)
         step = _advance(flow, reply)
     if answer.veto is not None:
         reason = f"a hook said no: {answer.veto}"

@@ -64,6 +64,7 @@ class TurnContext:
 
     settings    changes only when the server rejects a feature, or the person asks for another model
     fall_back   changes to the model that is there for when this one stays overloaded, and says which; once
+    summary_model  the model that writes summaries; "" for the one that is talked to
     max_tries   of a request that may succeed later
     max_cost    dollars that the session may have cost before another request goes out
     jitter      a random number in 0..1 for the wait before a retry
@@ -83,6 +84,7 @@ class TurnContext:
     max_cost: float | None = None
     jitter: Callable[[], float] = lambda: 0.5
     max_tries: int = MAX_TRIES
+    summary_model: str = ""
     fall_back: Callable[[], Awaitable[str]] | None = None
     checkpoints: Checkpoints | None = None
     wall: SessionWall | None = None

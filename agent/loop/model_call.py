@@ -275,7 +275,7 @@ async def call_summarizer(
             seconds = wait_before(error, attempt, context.jitter()) if attempt < MAX_SUMMARY_TRIES else None
             if seconds is None:
                 return SummaryReply(None, str(error), reply.usage)
-            session.charge(reply.usage, reply.model)
+            session.charge(reply.usage, context.summary_model)
             emit(Retrying(str(error), seconds, attempt + 1, MAX_SUMMARY_TRIES))
             await context.clock.sleep(seconds)
         except ModelError as error:
@@ -291,6 +291,8 @@ def _summary_request(
     most = context.compaction.window.max_output
     max_tokens = min(wanted.max_tokens, most, repairs.max_tokens or most)
     settings = replace(context.settings, max_tokens=max_tokens)
+    if context.summary_model:  # which need not know what this one may be asked for, nor finds its cache
+        settings = replace(settings, model=context.summary_model, thinking=False, effort=None, cache=None)
     return ModelRequest(settings, view, breakpoints, wanted.instructions)
 
 

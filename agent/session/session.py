@@ -147,11 +147,11 @@ class Session:
         rest = self._count.blocks((TextBlock(unfinished),))[0] if unfinished else 0
         return replace(reply.usage, output=max(reply.usage.output, kept + rest))
 
-    def charge(self, usage: Usage, answered: str = "") -> None:
-        """Record the usage of a request that is no part of the conversation (a summary)."""
+    def charge(self, usage: Usage, model: str = "") -> None:
+        """Record the usage of a request outside of the conversation; `model`: "" for that of the session."""
         if usage != Usage():
-            asked = self.folded.opened.model if self.folded.opened else ""
-            self.add_metadata(CHARGE_TOPIC, {"model": asked or answered, "usage": asdict(usage)})
+            asked = model or (self.folded.opened.model if self.folded.opened else "")
+            self.add_metadata(CHARGE_TOPIC, {"model": asked, "usage": asdict(usage)})
 
     def charge_nested(self, sid: str, model: str, spent: Spending) -> None:
         """Record what a nested session used, which has a record of its own."""

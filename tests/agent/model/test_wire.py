@@ -275,3 +275,21 @@ def test_the_compact_tool_works_with_the_model_that_was_changed_to(tmp_path: Pat
         assert context.compaction.requested_focus == "all of it"
 
     run_controller(tmp_path, work)
+
+
+def test_a_summary_is_written_by_the_model_that_a_person_named_for_it(tmp_path: Path) -> None:
+    files(tmp_path)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do(READ_ALL)
+        run.controller.in_use[1].summary_model = "claude-haiku-5-5"
+        await run.do("/compact")
+        assert run.emitted(ContextCompacted) and "summary" in str(run.emitted(ContextCompacted)[0].report)
+        assert {*run.controller.in_use[0].spending} == {"claude-sonnet-5-5", "claude-haiku-5-5"}
+        await run.do("and now?")
+
+    server = run_controller(tmp_path, work)
+    models = [request["model"] for request in server.requests]
+    assert models.count("claude-haiku-5-5") == 1 and models[-1] == "claude-sonnet-5-5"
+    config = load_config({"ANTHROPIC_SMALL_FAST_MODEL": "haiku"}, tmp_path, tmp_path)
+    assert config.summary_model == "haiku"
