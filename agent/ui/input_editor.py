@@ -18,6 +18,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import History
+from wcwidth import iter_graphemes_reverse
 
 from transcripts.disk import append_line, make_private_folders, opened_regular
 
@@ -123,6 +124,14 @@ class InputEditor:
             if fitting:
                 self._replace(f"/{fitting[0]}")
         return False
+
+    def delete_grapheme(self) -> None:
+        """Delete what people see as one character before the cursor, or what is selected."""
+        if self.buffer.selection_state is not None:
+            self.buffer.cut_selection()
+            return
+        before = self.buffer.document.text_before_cursor
+        self.buffer.delete_before_cursor(len(next(iter_graphemes_reverse(before), "")))
 
     def newline_after_backslash(self) -> bool:
         """A backslash before the cursor and Enter is a new line."""

@@ -52,6 +52,7 @@ def _add_editing_keys(bindings: KeyBindings, state: ReplState) -> None:
     bindings.add("up", filter=writing & ~is_searching)(lambda event: _up(state))
     bindings.add("c-j", filter=writing)(lambda event: editor.buffer.insert_text("\n"))
     bindings.add("escape", "enter", filter=writing)(lambda event: editor.buffer.insert_text("\n"))
+    bindings.add("backspace", filter=writing & ~is_searching)(lambda event: editor.delete_grapheme())
     bindings.add("tab", filter=writing)(lambda event: editor.complete(state.command_names()))
     bindings.add("c-s", filter=writing & ~is_searching)(lambda event: _stash(state))
 
@@ -162,7 +163,9 @@ def _escape(state: ReplState) -> None:
         state.status_hint.show("escape", hint, ESCAPE_REPEAT_S)
     elif written:
         state.editor.take()
+        state.status_hint.clear()
     else:
+        state.status_hint.clear()
         state.queue.add_command("/rewind")
 
 

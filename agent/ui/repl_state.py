@@ -105,6 +105,10 @@ class StatusHint:
         self._name, self._text, self._until = name, text, loop.time() + seconds
         loop.call_later(seconds + 0.01, self._on_change)
 
+    def clear(self) -> None:
+        """Show no hint any more: what it told of was done."""
+        self._name = self._text = ""
+
     def shows(self, name: str) -> bool:
         """Whether the hint of that name is still shown: its key was pressed twice."""
         return self._name == name and bool(self.text)

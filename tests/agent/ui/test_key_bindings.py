@@ -109,6 +109,12 @@ def test_esc_interrupts_and_gives_the_queue_back(terminal):
     assert "prompt 'later'" not in terminal.log
 
 
+def test_the_hint_of_a_key_goes_when_the_key_has_done_what_it_said(terminal):
+    terminal.type("words").sees("❯ words").type("\x1b").sees("Esc again clears")
+    terminal.type("\x1b").misses("words")
+    assert "Esc again clears" not in terminal.text
+
+
 def test_esc_esc_on_an_empty_line_rewinds_and_on_text_clears(terminal):
     terminal.type("text\x1b").sees("Esc again clears").type("\x1b").misses("❯ text")
     terminal.misses("Esc again").type("\x1b").sees("Esc again rewinds").type("\x1b").logged(

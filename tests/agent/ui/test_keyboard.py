@@ -39,6 +39,10 @@ def test_a_big_paste_is_a_chip_that_expands_to_the_same_text(terminal):
     )
 
 
+def test_backspace_removes_what_people_see_as_one_character(terminal):
+    terminal.type("a👩\u200d👩\u200d👧e\u0301🇩🇪").type("\x7f\x7f\x7f").type("b\r").logged("prompt 'ab'")
+
+
 def test_backspace_removes_a_whole_chip(terminal):
     terminal.type(START + b"x\n" * 50 + END).sees("[paste 1").type("\x7fshort").sees("❯ short").misses(
         "[paste"
