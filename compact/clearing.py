@@ -167,6 +167,23 @@ def recall_id(part: Part) -> str:
     return f"r{part.seq}" if part.use is not None else f"r{part.seq}.{part.index}"
 
 
+def strike_edits(folded: Folded, part: Part, counter: TokenCounter) -> tuple[Clear, ...]:
+    """The edits that show a placeholder for a part: of a call for its long fields. Empty where none saves."""
+    edits: list[Clear | None] = []
+    if is_replaced(part):
+        return ()
+    if isinstance(part.block, ToolUseBlock):
+        fields = [name for name, _ in clearable_fields(part.block, part.tokens)]
+        edits = [placeholder_edit(folded, part, name, counter) for name in fields]
+    elif isinstance(part.block, ToolResultBlock):
+        edits = [placeholder_edit(folded, part, "content", counter)]
+    elif isinstance(part.block, TextBlock | ImageBlock):
+        field = "text" if isinstance(part.block, TextBlock) else "source"
+        text = placeholder(part, f"{part.kind.name.lower()} {field}", part.tokens)
+        edits = [_shorter(part, field, text, part.tokens, counter)]
+    return tuple(edit for edit in edits if edit is not None)
+
+
 def placeholder(part: Part, what: str, tokens: int) -> str:
     """What is shown instead of (a field of) a part that has so many tokens."""
     return f"{PLACEHOLDER_START} {what}, {tokens:,} tokens; recall {recall_id(part)} shows it]"

@@ -22,6 +22,7 @@ class Options(NamedTuple):
     """Values of the flags; None where a flag was not given.
 
     `resume` is None (no), "" (choose one), or an id, a name, a file. `max_budget_usd` is in US dollars.
+    `at` is the number of the last fact that a copy takes over.
     From `input_format` on they are for programs that run makeroom: `asks_client` has permission questions
     answered by the client, `may_bypass` allows a later switch to bypassPermissions, `remarks` are lines about
     flags that have no effect.
@@ -45,6 +46,7 @@ class Options(NamedTuple):
     continue_: bool = False
     resume: str | None = None
     fork_session: bool = False
+    at: int | None = None
     offline: bool = False
     plain: bool = False
     color: str = "auto"

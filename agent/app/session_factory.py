@@ -36,7 +36,8 @@ class SessionFactory:
         options = self.services.setup.options
         if options.resume is None:
             return self.new()
-        return self.fork_of(options.resume) if options.fork_session else self.resume(options.resume)
+        forked = options.fork_session
+        return self.fork_of(options.resume, options.at) if forked else self.resume(options.resume)
 
     def new(self) -> ActiveSession:
         return self._start(self._repository.new())
@@ -51,11 +52,13 @@ class SessionFactory:
         """A copy of a session in use."""
         return self._start(self._repository.copy(session))
 
-    def fork_of(self, wanted: str) -> ActiveSession:
-        """A copy of a recorded session, in use or not; otherwise like `resume`."""
+    def fork_of(self, wanted: str, at: int | None = None) -> ActiveSession:
+        """A copy of a recorded session, in use or not, up to the fact `at`; otherwise like `resume`."""
         if self._repository.is_recording(wanted):
+            if at is not None:
+                raise UsageError("--at goes with a session of this folder, not with another recording")
             return self.resume(wanted)  # which makes a copy anyway
-        return self._start(self._repository.fork(self._repository.named(wanted)))
+        return self._start(self._repository.fork(self._repository.named(wanted), at))
 
     def _start(self, session: Session) -> ActiveSession:
         context = build_context(self.services, session)

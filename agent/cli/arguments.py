@@ -67,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     add("-r", "--resume", nargs="?", const="", metavar="ID", help=resuming)
     forking = "with -c or -r: go on in a copy, the old one stays as it is"
     add("--fork-session", action="store_true", help=forking)
+    add("--at", type=_fact_number, metavar="ID", help="with -c or -r: go on in a copy from there (r57)")
     add("--no-session", "--no-session-persistence", action="store_true", help="keep no record")
     add = made.add_argument_group("permissions").add_argument
     add("--permission-mode", type=_mode, metavar="MODE", help=", ".join(MODES))
@@ -92,11 +93,14 @@ def parse(argv: Sequence[str]) -> Options:
         made.error("give either --continue or --resume, not both")
     if given.fork_session and not continues:
         made.error("--fork-session goes with --continue or --resume: which session is to be copied?")
+    if given.at is not None and not continues:
+        made.error("--at goes with --continue or --resume: at a moment of which session?")
     if given.no_session and continues:
         made.error("--no-session keeps no record, so there is nothing to continue")
     if given.output_format != "text" and not given.headless and given.input_format == "text":
         made.error("--output-format goes with -p")
     values = vars(given)
+    values["fork_session"] = given.fork_session or given.at is not None
     values["prompt"] = " ".join(values["prompt"])
     if len(argv) == 1 and values["prompt"] in FOREIGN_COMMANDS:
         made.error(f"there is no command {argv[0]!r} (a prompt of one such word goes with -p); see --help")
@@ -146,6 +150,13 @@ def _count(text: str) -> int:
     if number != int(number) or number < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
     return int(number)
+
+
+def _fact_number(text: str) -> int:
+    digits = text.removeprefix("r").partition(".")[0]
+    if not digits.isdecimal() or int(digits) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no recall id such as r57")
+    return int(digits)
 
 
 def _dollars(text: str) -> float:

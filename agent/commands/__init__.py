@@ -86,6 +86,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("init", project.init_project),
     Command("compact", context.compact_now, ("compress", "summarize")),
     Command("uncompact", context.undo_compaction),
+    Command("drop", context.drop_block),
     Command("recall", context.show_evicted, (), "always"),
     Command("search", context.search_project, (), "always"),
     Command("pin", context.pin),

@@ -1,4 +1,4 @@
-"""Commands about the context: /context, /cost, /compact, /uncompact, /recall, /search, /pin."""
+"""Commands about the context: /context, /cost, /compact, /uncompact, /drop, /recall, /search, /pin."""
 
 from __future__ import annotations
 
@@ -10,21 +10,31 @@ from agent.events import CommandOutput, ContextChart, Event, Notice
 from agent.loop.compaction import CompactionRequest, compact_context, situation_of
 from agent.loop.context import CompactionState
 from agent.loop.model_call import prompt_tokens
+from agent.menus import Menu, MenuRow
 from agent.session.repository import load_deferred
 from agent.session.session import Session
+from compact.clearing import recall_id, strike_edits
 from compact.ledger import pins_of
 from compact.pipeline import dry_run
-from compact.report import compaction_notice, largest_parts, part_label, predicted_and_real_cost, shown_id
+from compact.report import (
+    compaction_notice,
+    largest_parts,
+    part_label,
+    predicted_and_real_cost,
+    propose,
+    shown_id,
+)
 from compact.settings import percent, state_of
 from compact.uncompact import CannotUndo, evicted, plan_undo
 from tools.text_encoding import pluralize
 from transcripts.facts import Compacted
 from transcripts.fold import Folded
 from transcripts.originals import Scope
-from transcripts.view import PartKind, View
+from transcripts.view import Part, PartKind, View
 
 DRY_RUN = "--dry-run"
 MAX_LARGEST_BLOCKS = 5
+MAX_OFFERED_BLOCKS = 40  # to drop
 MAX_NEWEST_COMPACTIONS = 8  # without `all`
 MAX_EVICTED_LINES = 20
 PART_LABELS = {
@@ -156,6 +166,40 @@ async def undo_compaction(controller: Controller, argument: str) -> Event | None
         return Notice(planned.reason, "warning")
     session.undone(planned.id, planned.edits)
     return Notice(planned.message)
+
+
+async def drop_block(controller: Controller, argument: str) -> Event | None:
+    """Strike one block from the context. Takes its id, such as r57 or r57.2, as /context lists the largest; \
+without one, choose from a list. /uncompact brings it back."""
+    session, context = controller.in_use
+    largest = largest_parts(session.folded.view)
+    if not argument:
+        if controller.chooser is None:
+            return Notice("/drop takes the id of a block; /context lists the largest")
+        row = await controller.chooser.choose(_blocks_menu(largest))
+        if row is None:
+            return None
+        argument = row.value
+    part = next((part for part, _ in largest if argument in (recall_id(part), f"r{part.seq}")), None)
+    if part is None:
+        return Notice(f"nothing in the context has the id {argument}; /context lists the largest", "warning")
+    situation = situation_of(session, context)
+    if not (edits := strike_edits(session.folded, part, context.compaction.counter)):
+        return Notice(f"{recall_id(part)} is too short to be dropped, or left out already", "warning")
+    proposal = propose(situation, "drop", "manual", edits)
+    made = session.compacted(proposal.layer, "manual", proposal.edits, proposal.report)
+    freed = int(proposal.report["freed"])
+    told = f"{recall_id(part)} ({part_label(part)}) is left out as {made.id}: {freed:,} tokens less"
+    return Notice(f"{told}; /uncompact {made.id} brings it back")
+
+
+def _blocks_menu(largest: list[tuple[Part, int]]) -> Menu:
+    rows = (
+        MenuRow(recall_id(part), part_label(part), (f"{tokens:,} tokens", recall_id(part)))
+        for part, tokens in largest[:MAX_OFFERED_BLOCKS]
+        if part.kind is not PartKind.PLACEHOLDER
+    )
+    return Menu("Leave which block out of the context?", tuple(rows))
 
 
 async def show_evicted(controller: Controller, argument: str) -> Event | None:

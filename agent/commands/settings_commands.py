@@ -34,10 +34,13 @@ SettingRow = tuple[str, Any, str]  # name, value, where it was set
 
 
 async def show_status(controller: Controller, argument: str) -> Event | None:
-    """Show the model, the server, the session, the folder and what holds commands."""
+    """Show the model and its window, the server, the session, the folder and what holds commands."""
     session, context = controller.in_use
+    window, source = context.compaction.window, context.compaction.window_source
+    source = f"from {source}" if source else "a guess: nobody told; --context-window sets it"
     lines = [
         f"model       {context.settings.model}",
+        f"window      {window.size:,} tokens ({source})",
         f"server      {mask(controller.services.selection.model.server)}",
         f"session     {session.sid}",
         f"folder      {controller.setup.folder}",

@@ -24,7 +24,7 @@ from transcripts.facts import Fact
 from transcripts.fold import fold
 from transcripts.importers import MAX_RECORDING_BYTES, import_session
 from transcripts.listing import SessionSummary, find_session, newest_session, recorded_sessions
-from transcripts.load import LazyResults, fetch_everything, read_record
+from transcripts.load import LazyResults, LoadedRecord, fetch_everything, read_record
 from transcripts.masking import SecretMasks
 from transcripts.originals import Originals
 from transcripts.record_errors import RecordTooNew, StoreError
@@ -81,12 +81,12 @@ class SessionRepository:
         session.deferred = loaded.lazy_results
         return session
 
-    def fork(self, path: Path) -> Session:
-        """A copy of a recorded session, which another process may be writing. Raises StoreError."""
+    def fork(self, path: Path, at: int | None = None) -> Session:
+        """A copy of a recorded session, up to the fact `at`. Raises StoreError, and UsageError without it."""
         loaded = read_record(path)
         if loaded.version > FORMAT_VERSION:
             raise RecordTooNew(loaded.sid, loaded.version)
-        return self._copy(loaded.sid, loaded.facts)
+        return self._copy(loaded.sid, loaded.facts if at is None else _facts_up_to(loaded, at))
 
     def copy(self, session: Session) -> Session:
         """A copy of a session in use. Raises StoreError."""
@@ -197,6 +197,14 @@ def unused_sid(repository: SessionRepository) -> str:
     if wanted is not None and path_of(repository.home, wanted).exists():
         raise UsageError(f"there is a session {wanted} already; --resume {wanted} goes on with it")
     return wanted or new_sid()
+
+
+def _facts_up_to(loaded: LoadedRecord, at: int) -> list[Fact]:
+    """The facts of a record up to one of them. Raises UsageError where there is no such fact."""
+    if all(fact.seq != at for fact in loaded.facts):
+        last = loaded.facts[-1].seq if loaded.facts else 0
+        raise UsageError(f"{loaded.sid} has no r{at}: its last is r{last}; makeroom recall finds moments")
+    return [fact for fact in loaded.facts if fact.seq <= at]
 
 
 def load_deferred(session: Session) -> None:

@@ -17,6 +17,7 @@ from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.server import Server
 from transcripts.facts import Opened, Reply, User
 from transcripts.listing import recorded_sessions
+from transcripts.load import read_record
 from transcripts.messages import TextBlock
 from transcripts.session_lock import RECORDS_FOLDER
 from transcripts.store import Store, create_store, resume_store
@@ -176,3 +177,30 @@ def test_a_recording_of_another_place_or_agent_is_gone_on_with_in_a_copy(
     (copy,) = files(here).values()
     assert all(words in copy for words in (b"What does main.c do?", b"It prints a line.", b"I understand"))
     assert recording.read_bytes() == before
+
+
+def test_a_session_is_gone_on_with_at_a_past_moment(project: Path, headless: Headless) -> None:
+    assert headless("-c", "what is 1 + 1?").returncode == 0
+    before = files(project)
+    done = headless("-c", "--at", "r2", "help")
+    assert (done.returncode, "I understand" in done.stdout) == (0, True), done.stderr
+    (copy,) = files(project).keys() - before.keys()
+    assert {name: data for name, data in files(project).items() if name != copy} == before
+    texts = [fact for fact in read_record(project / RECORDS_FOLDER / copy).facts if isinstance(fact, User)]
+    assert len(texts) == 2 and "1 + 1" not in str(texts), "what came later is not known there"
+
+
+def test_a_moment_that_is_none_is_a_usage_error(
+    project: Path, headless: Headless, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = files(project)
+    for words, told in (
+        (["--at", "r2", "go"], "--at goes with --continue or --resume"),
+        (["-c", "--at", "x"], "'x' is no recall id such as r57"),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            parse(words)
+        assert told in capfd.readouterr().err
+    done = headless("-c", "--at", "r99", "go")
+    assert done.returncode == 2 and f"{IDS[2]} has no r99: its last is r2" in done.stderr
+    assert files(project) == before

@@ -8,7 +8,7 @@ import pytest
 from agent.events import ContextChart, ContextCompacted, TurnFinished
 from transcripts.messages import TextBlock
 
-from .controller_run import READ_ALL, ControllerRun, files, run_controller
+from .controller_run import READ_ALL, ControllerRun, ScriptedChooser, files, run_controller
 
 
 def test_compact_says_what_it_would_do_then_does_it_and_can_be_undone(tmp_path: Path) -> None:
@@ -277,3 +277,31 @@ def test_entries_that_are_written_for_an_hour_are_planned_with_as_such(
         assert context.compaction.prices.write == write
 
     run_controller(tmp_path, work, cache=cache)
+
+
+def test_one_block_is_dropped_by_hand_and_brought_back(tmp_path: Path) -> None:
+    files(tmp_path, 3)
+    chooser = ScriptedChooser("")
+
+    async def work(run: ControllerRun) -> None:
+        await run.do(READ_ALL)
+        before = run.bodies()
+        listed = await run.do("/context")
+        ident = next(word for word in listed.split() if word.startswith("r") and word[1:].isdigit())
+        told = await run.do(f"/drop {ident}")
+        made = run.controller.in_use[0].folded.compactions[-1]
+        assert (made.layer, made.trigger) == ("drop", "manual") and "src/part_" in told and made.id in told
+        assert "tokens less" in told and any(b"[cleared: read src/part_" in body for body in run.bodies())
+        assert "too short to be dropped, or left out already" in await run.do(f"/drop {ident}")
+        assert "has the id r999" in await run.do("/drop r999")
+        assert "takes the id of a block" in await run.do("/drop")
+        run.controller.chooser = chooser
+        assert await run.do("/drop") == ""
+        chooser.values.append(chooser.menus[0].rows[0].value)
+        assert "is left out as" in await run.do("/drop")
+        assert ident not in [row.value for row in chooser.menus[1].rows]
+        await run.do("/uncompact", f"/uncompact {made.id}")
+        assert run.bodies() == before
+        await run.do("what is there?")
+
+    run_controller(tmp_path, work)

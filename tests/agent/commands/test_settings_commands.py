@@ -204,3 +204,12 @@ def test_a_command_line_is_explained_by_its_simple_commands(tmp_path: Path) -> N
         assert "`explain LINE`" in await run.do("/permissions explain")
 
     run_controller(tmp_path, work, allowed_tools=("bash(pytest)",))
+
+
+def test_the_status_names_the_window_and_where_its_size_comes_from(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        assert "window      50,000 tokens (from --context-window)" in await run.do("/status")
+        run.controller.in_use[1].compaction.window_source = ""
+        assert "tokens (a guess: nobody told; --context-window sets it)" in await run.do("/status")
+
+    run_controller(tmp_path, work, context_window=50_000)
