@@ -126,6 +126,11 @@ class SupervisorClient:
         return self.walled.run(take, **start)
 
     @property
+    def private(self) -> Path:
+        """The folder of this session's own, which walled commands can read and not write."""
+        return self._private
+
+    @property
     def scratch(self) -> Path:
         """The folder in which walled commands may write as well; what is in it is not to be trusted."""
         return self._private / _SCRATCH

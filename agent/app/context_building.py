@@ -33,7 +33,7 @@ from transcripts.tool_kinds import visible_definition
 from transcripts.view import PartKind, to_json_bytes
 
 from .composition import Services
-from .hooks import CommandHooks, JoinedHooks
+from .hooks import CommandHooks, JoinedHooks, hooks_within
 from .permission_loading import home_of, permission_store
 from .setup import RunSetup
 
@@ -46,13 +46,14 @@ def build_context(services: Services, session: Session) -> TurnContext:
     session.use_prices(PriceList(setup.config.prices))
     require_price(setup, facts)
     tools, permissions = tool_context_of(services, session), permission_store(setup)
+    wall = SessionWall(tools, permissions, home_of(setup.environ))
     context = TurnContext(
         model=services.selection.model,
         settings=settings,
         tools=services.tools,
         tool_context=tools,
         approver=services.approver,
-        hooks=_hooks(services, tools),
+        hooks=_hooks(services, wall),
         clock=setup.clock,
         permissions=permissions,
         compaction=compaction_state(services, settings),
@@ -62,7 +63,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
         summary_model=summary_model(services),
         max_tries=MAX_TRIES if setup.config.max_retries is None else 1 + setup.config.max_retries,
         checkpoints=services.repository.checkpoints(session),
-        wall=SessionWall(tools, permissions, home_of(setup.environ)),
+        wall=wall,
     )
     context.tool_context.compact = lambda focus: setattr(context.compaction, "requested_focus", focus)
     return context
@@ -77,14 +78,20 @@ def require_price(setup: RunSetup, facts: ModelFacts) -> None:
         )
 
 
-def _hooks(services: Services, tools: ToolContext) -> Hooks | None:
+def _hooks(services: Services, wall: SessionWall) -> Hooks | None:
     """The hooks of whoever runs the program, then those of the settings; None where there are none."""
     setup = services.setup
     if not setup.config.hooks:
         return setup.hooks
     environ = filter_environment(setup.environ, setup.config.pass_env)
-    look = command_runner(tools).guard.check
-    own = CommandHooks(setup.config.hooks, setup.folder, services.warn, environ=environ, before=look)
+    own = CommandHooks(
+        setup.config.hooks,
+        setup.folder,
+        services.warn,
+        environ=environ,
+        before=command_runner(wall.tools).guard.check,
+        walled=hooks_within(wall),
+    )
     return own if setup.hooks is None else JoinedHooks((setup.hooks, own))
 
 

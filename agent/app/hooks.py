@@ -17,9 +17,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent.loop.session_wall import SessionWall
+from agent.permissions.rule_syntax import OPENING, Rule
+from agent.permissions.rules import runs_open
 from agent.ports import HookAnswer, HookEvent, Hooks
 from tools.base import ToolError
+from tools.bash import command_access
+from tools.command_socket import SupervisorLost
 from tools.env_filter import filter_environment
+from tools.jobs import command_runner
+from tools.walled_run import run_walled
 
 HOOK_TIMEOUT_S = 30.0
 VETO_EXIT_CODE = 2
@@ -28,12 +35,37 @@ MAX_REASON_CHARS = 200
 GUARDS = (HookEvent.PRE_TOOL,)  # nothing goes ahead that these could not be asked about
 
 
+HookEnd = tuple[int, str, str]  # exit code, standard output, standard error
+# Runs a command line with an input within the wall; None where it is to run open.
+RunWalled = Callable[[str, str], Awaitable[HookEnd | None]]
+
+
+def hooks_within(wall: SessionWall) -> RunWalled:
+    """Hooks run within the session's wall, but for those that a rule `open(command)` lets out."""
+
+    async def run(command: str, given: str) -> HookEnd | None:
+        if wall.level == "none" or runs_open(
+            command_access(command, wall.tools.folder), wall.permissions.rules
+        ):
+            return None
+        try:
+            end = await run_walled(command_runner(wall.tools), command, given)
+        except SupervisorLost as error:
+            raise OSError(str(error)) from error
+        if end.refusal is None or end.code == VETO_EXIT_CODE:
+            return end.code, end.out, end.err
+        remedy = f"the rule {Rule(OPENING, command.strip())} in your settings lets it out"
+        return end.code, end.out, f"{end.refusal}; {remedy}\n{end.err}"
+
+    return run
+
+
 @dataclass(frozen=True, slots=True)
 class CommandHooks:
     """`commands` by event, run with bash in `folder`; `tell` takes one line about a hook that failed.
 
-    `environ` is what they get, without credentials. They run open: `before` is awaited first, so that no
-    walled command has left something that they would run.
+    `environ` is what they get, without credentials. They run within the wall as `walled` has it, else open:
+    then `before` is awaited first, so that no walled command has left something that they would run.
     """
 
     commands: Mapping[str, str]
@@ -42,6 +74,7 @@ class CommandHooks:
     timeout: float = HOOK_TIMEOUT_S
     environ: Mapping[str, str] = field(default_factory=lambda: filter_environment(os.environ))
     before: Callable[[], Awaitable[None]] | None = None
+    walled: RunWalled | None = None
 
     async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer:
         """See ports.Hooks."""
@@ -69,7 +102,12 @@ class CommandHooks:
         self.tell(words)
         return HookAnswer()
 
-    async def _call(self, command: str, about: Mapping[str, Any]) -> tuple[int, str, str]:
+    async def _call(self, command: str, about: Mapping[str, Any]) -> HookEnd:
+        given = json.dumps(about, default=str)
+        if self.walled is not None:
+            ended = await asyncio.wait_for(self.walled(command, given), self.timeout)
+            if ended is not None:
+                return ended
         if self.before is not None:
             await self.before()
         process = await asyncio.create_subprocess_exec(
@@ -83,9 +121,8 @@ class CommandHooks:
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
-        sent = json.dumps(about, default=str).encode()
         try:
-            out, err = await asyncio.wait_for(process.communicate(sent), self.timeout)
+            out, err = await asyncio.wait_for(process.communicate(given.encode()), self.timeout)
         except (TimeoutError, asyncio.CancelledError):
             os.killpg(process.pid, signal.SIGKILL)
             await process.wait()

@@ -198,6 +198,13 @@ def _is_replaced(access: Access, rules: PermissionRules) -> bool:
     return own_programs_of(access.target, access.cwd or rules.folder, rules.reading) != known
 
 
+def runs_open(access: Access, rules: PermissionRules) -> bool:
+    """Whether a line is run outside of the wall by the mode or a rule."""
+    if rules.mode == "bypassPermissions" or not rules.wall:
+        return True
+    return _opens(rules, access.target) and not _is_replaced(access, rules)
+
+
 def _opens(rules: PermissionRules, line: str) -> bool:
     """Whether a rule lets exactly this line out of the wall, and none keeps it in."""
     kept_in = any(rule.tool == OPENING and is_exactly(rule, line) for rule in rules.deny)

@@ -2,12 +2,23 @@
 
 import asyncio
 import json
+import os
+import pwd
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agent.app.hooks import CommandHooks
-from agent.ports import HookAnswer
+from agent.app.hooks import CommandHooks, hooks_within
+from agent.loop.session_wall import SessionWall
+from agent.permissions.permission_store import PermissionStore
+from agent.permissions.rule_syntax import parse_rules
+from agent.permissions.rules import PermissionRules
+from agent.ports import HookAnswer, HookEvent
+from tests.tools.wall_session import WalledSession, walled_session
 from tools.base import ToolError
 
 
@@ -96,3 +107,92 @@ def test_what_walled_commands_left_is_looked_at_before_a_hook_runs_open(tmp_path
     answer = asyncio.run(hooks.run(event, {}))  # type: ignore[arg-type]
     fault = f"the hook {event} (touch ran) could not be started: the disk does not answer"
     assert (answer.veto, told) == ((fault, []) if event == "pre_tool" else (None, [fault]))
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WalledSession]:
+    made = walled_session(tmp_path_factory.mktemp("hooks"))
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def wall(session: WalledSession) -> SessionWall:
+    """A wall whose rules may be changed."""
+    store = PermissionStore(PermissionRules(folder=str(session.folder)))
+    made = SessionWall(session.context, store, session.home)
+    session.runner.run(made.warm())
+    if made.level == "none":
+        pytest.skip(f"no wall here: {made.why}")
+    return made
+
+
+@pytest.fixture
+def outside() -> Iterator[Path]:
+    """A folder that is neither in the project nor below a folder for temporary files."""
+    home = Path(pwd.getpwuid(os.geteuid()).pw_dir).resolve()
+    if not os.access(home, os.W_OK) or str(home).startswith(("/tmp", "/var/tmp")):
+        pytest.skip("there is no place to write outside of the project")
+    folder = Path(tempfile.mkdtemp(prefix="makeroom-test-", dir=home))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def walled_answer(session: WalledSession, wall: SessionWall, command: str) -> tuple[HookAnswer, list[str]]:
+    """What a hook answers, and what is told of it."""
+    told: list[str] = []
+    hooks = CommandHooks({"stop": command}, session.folder, told.append, 30.0, walled=hooks_within(wall))
+    return session.runner.run(hooks.run(HookEvent("stop"), {"why": 'it\'s "done"', "é": 1})), told
+
+
+def test_a_hook_runs_within_the_wall_and_answers_as_an_open_one(
+    session: WalledSession, wall: SessionWall
+) -> None:
+    for command, answer in (
+        ("true", HookAnswer()),
+        ("echo keep the list; echo and more >&2", HookAnswer(words="keep the list")),
+        ("cat", HookAnswer()),  # JSON without words
+        (
+            "python3 -c 'import json, sys; print(json.load(sys.stdin)[\"why\"])'",
+            HookAnswer(words='it\'s "done"'),
+        ),
+        ("echo out; echo no >&2; exit 2", HookAnswer(veto="no")),
+        ("echo no; exit 2", HookAnswer(veto="no")),
+        ("echo ${ANTHROPIC_API_KEY-no key}; touch here", HookAnswer(words="no key")),
+    ):
+        assert walled_answer(session, wall, command) == (answer, []), command
+    assert (session.folder / "here").exists()
+    assert walled_answer(session, wall, "echo a >&2; exit 7") == (
+        HookAnswer(),
+        ["the hook stop failed: exit code 7: a"],
+    )
+
+
+def test_a_hook_that_the_wall_refused_something_is_told_with_the_rule_that_lets_it_out(
+    session: WalledSession, wall: SessionWall, outside: Path
+) -> None:
+    command = f"touch {outside}/log"
+    answer, (told,) = walled_answer(session, wall, command)
+    assert answer == HookAnswer()
+    assert "walled off: write" in told and f"the rule open({command}) in your settings lets it out" in told
+    wall.permissions.rules = PermissionRules(allow=parse_rules(f"open({command})"), wall=True)
+    assert walled_answer(session, wall, command) == (HookAnswer(), [])
+    assert (outside / "log").exists()
+
+
+def test_a_walled_hook_that_takes_too_long_is_ended(session: WalledSession, wall: SessionWall) -> None:
+    hooks = CommandHooks({"pre_tool": "sleep 300"}, session.folder, lambda text: None, 0.3)
+    hooks = replace(hooks, walled=hooks_within(wall))
+    answer = session.runner.run(hooks.run(HookEvent("pre_tool"), {}))
+    assert answer.veto == "the hook pre_tool (sleep 300) took longer than 0.3 s"
+
+
+def test_where_there_is_no_wall_or_the_mode_has_none_hooks_run_open(
+    session: WalledSession, wall: SessionWall, outside: Path
+) -> None:
+    wall.permissions.set_mode("bypassPermissions")
+    assert walled_answer(session, wall, f"touch {outside}/bypass") == (HookAnswer(), [])
+    wall.level = "none"
+    wall.permissions.set_mode("manual")
+    assert walled_answer(session, wall, f"touch {outside}/none") == (HookAnswer(), [])
+    assert {"bypass", "none"} == {path.name for path in outside.iterdir()}
