@@ -19,7 +19,6 @@ from agent.loop.model_call import prompt_tokens
 from agent.loop.turn import run_turn
 from agent.permissions.rules import Mode
 from agent.ports import Approver, Chooser, Status
-from agent.session.conversation_text import show_briefly
 from agent.session.environment_context import BranchWatch, environment_context, news_of_surroundings
 from agent.session.session import Session, record_opening
 from agent.session.system_prompt import unread_memory
@@ -30,6 +29,7 @@ from tools.jobs import announcement, command_runner, new_listeners
 from transcripts.messages import Block, TextBlock
 
 from .composition import make_services
+from .cost_preview import show_resumed
 from .follow_ups import hook_refuses, run_with_follow_ups
 from .session_factory import SessionFactory, end_session, raise_wall
 from .setup import RunSetup
@@ -111,7 +111,7 @@ class Controller:
         if self.setup.options.headless:
             return
         if self.session.folded.entries:
-            show_briefly(self.session, self.emit)
+            show_resumed(self.session, self.context, self.emit)
         else:
             self.emit(Notice(welcome(self.setup, self.services.selection.facts.id)))
 

@@ -11,10 +11,11 @@ from functools import partial
 from pathlib import Path
 
 from agent.app.controller import Controller
+from agent.app.cost_preview import show_resumed
 from agent.events import ClipboardCopy, CommandOutput, Event, Notice
 from agent.formatting import shorten
 from agent.menus import in_use_menu, session_line, session_menu
-from agent.session.conversation_text import conversation_text, show_briefly
+from agent.session.conversation_text import conversation_text
 from agent.session.session import name_of, text_of_reply
 from tools.env_filter import filter_environment
 from transcripts.entries import Exchange
@@ -79,7 +80,7 @@ from a list."""
         if row is None or row.value != "fork":
             return None
         await controller.use(*controller.factory.fork_of(error.sid))
-    show_briefly(controller.in_use[0], controller.emit)
+    show_resumed(*controller.in_use, controller.emit)
     return None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agent.app.controller import Controller
+from agent.app.cost_preview import tell_cold_cost
 from agent.app.options import EFFORTS
 from agent.events import CommandOutput, Event, Notice
 from agent.formatting import shorten
@@ -64,6 +65,7 @@ async def set_model(controller: Controller, argument: str) -> Event | None:
         size = f"window {facts.window:,} tokens, output up to {facts.max_output:,}"
         return CommandOutput(f"{facts.id}: {size}\n{lines}\n/model ID       any other")
     await controller.factory.change_model(session, context, argument)
+    tell_cold_cost(session, context, controller.emit, "another model has a cache of its own")
     changed = Notice(f"the model is now {context.settings.model}")
     if selection.facts.known:
         return changed

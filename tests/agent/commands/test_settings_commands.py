@@ -14,10 +14,12 @@ from agent.model.anthropic.client import AnthropicModel
 from agent.model.selection import ModelSelection
 from agent.permissions.permission_store import permissions_path, store_rule
 from agent.permissions.rule_syntax import Rule
+from compact.prices import PRICES_BY_MODEL
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.server import Server
+from transcripts.facts import Opened, Reply
 
-from .controller_run import ControllerRun, run_controller
+from .controller_run import READ_ALL, ControllerRun, files, run_controller
 
 
 def test_permissions_can_be_seen_and_changed(tmp_path: Path) -> None:
@@ -213,3 +215,23 @@ def test_the_status_names_the_window_and_where_its_size_comes_from(tmp_path: Pat
         assert "tokens (a guess: nobody told; --context-window sets it)" in await run.do("/status")
 
     run_controller(tmp_path, work, context_window=50_000)
+
+
+def test_another_model_is_billed_before_anything_is_sent(tmp_path: Path) -> None:
+    files(tmp_path, 10)
+
+    async def work(run: ControllerRun) -> None:
+        assert "~$" not in await run.do("/model claude-opus-5-5"), "there is nothing to be written anew yet"
+        await run.do(READ_ALL)
+        told = await run.do("/model claude-sonnet-5-5")
+        tokens, dollars = re.search(r"writes ([\d,]+) tokens anew, ~\$([\d.]+)", told).groups()
+        await run.do("how many files are there?")
+        facts = run.controller.in_use[0].folded.facts
+        changed = next(fact.seq for fact in reversed(facts) if isinstance(fact, Opened))
+        first = next(fact for fact in facts if isinstance(fact, Reply) and fact.seq > changed)
+        prices = PRICES_BY_MODEL["claude-sonnet-5-5"]
+        paid = prices.dollars(prices.plain(first.usage))
+        assert abs(int(tokens.replace(",", "")) - first.usage.prompt) < 0.05 * first.usage.prompt
+        assert abs(float(dollars) - paid) < max(0.006, 0.05 * paid)
+
+    run_controller(tmp_path, work)
