@@ -119,7 +119,7 @@ def _account(entry: Entry, kind_of: Callable[[str], ToolKind]) -> EntryAccount:
 
 def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: Result | None) -> None:
     path, at = file_path_of(use), account.calls
-    if path:
+    if path and kind != "searches":
         account.uses.append(("changed" if kind == "writes" else "read", at, {path: 1.0}))
     named = dict.fromkeys(whole_name_counts("\n".join(strings(use.input))), 1.0)
     text = joined_text(result.content) if result is not None else ""

@@ -156,6 +156,7 @@ class ToolContext:
     masks: SecretMasks = field(default_factory=SecretMasks)  # values that no stored output may hold
     locks: dict[str, Any] = field(default_factory=dict)  # real path -> asyncio.Lock: one change at a time
     records: RecordsGuard | None = None  # None where there are no records in the project
+    may_read: Callable[[str, str], bool] = lambda tool, path: True  # what searches may see
     jobs: Any = None  # the session's tools.jobs.CommandRunner, made on first use
     spawn: Callable[[SpawnRequest], Awaitable[SpawnResult]] | None = None  # None: none can be started
 
@@ -245,7 +246,8 @@ def _parameters(tool: Tool) -> dict[str, bool]:
     if isinstance(tool.arguments, Mapping):
         required = tool.arguments.get("required", ())
         return {name: name in required for name in tool.arguments.get("properties", ())}
-    return {name: field.is_required() for name, field in tool.arguments.model_fields.items()}
+    fields = tool.arguments.model_fields.items()
+    return {field.alias or name: field.is_required() for name, field in fields}
 
 
 _Path = tuple[str | int, ...]  # the name of a parameter, then what is within it

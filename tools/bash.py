@@ -230,7 +230,7 @@ do not work. Use options that answer questions (`-y`, `--no-edit`, `git commit -
 - A command that runs too long is ended with everything it started. For servers, watchers and long builds \
 use run_in_background: you get a job id at once, are told when it finishes, and can look (`job`) or end it \
 (`job` with `kill`). All of them end with the session.
-- To read or change files prefer the read, edit and write tools.""",
+- To read, search or change files prefer the read, grep, glob, edit and write tools.""",
     arguments=BashArguments,
     kind="runs",
     title=_title,

@@ -1,4 +1,4 @@
-"""List the files of a project for people to choose from, without git: asking it runs what the project names.
+"""List the files of a project, for people and for searches, without git: that runs what the project names.
 
 Folders that hold no work are left out, and what .gitignore files and .git/info/exclude name, read as git
 reads them. What is tracked although it is ignored is left out too.
@@ -10,10 +10,11 @@ import os
 import re
 import stat
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import translate
+from itertools import islice
 from pathlib import Path
 
 from .text_encoding import word_set
@@ -23,10 +24,12 @@ MAX_LISTED_FILES = 50_000
 MAX_SEEN_ENTRIES = 400_000  # looked at, ignored ones too
 MAX_IGNORE_BYTES = 65_536  # read of one file of patterns
 MAX_IGNORE_PATTERNS = 1_000  # of one file
+MAX_GLOB_ALTERNATIVES = 200  # that the braces of one pattern stand for
 _IDLE_FOLDERS = word_set(
     ".git .hg .svn .jj node_modules __pycache__ .venv .tox .nox .mypy_cache .pytest_cache .ruff_cache"
     " .hypothesis .gradle .terraform .direnv .transcripts .task_outputs"
 )
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")  # the innermost ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +73,60 @@ def list_project(folder: Path, stopped: Callable[[], bool] = lambda: False) -> l
     Links are listed, not followed. Names with characters that cannot be seen are left out. Blocks on the
     disk until it is done, has found MAX_LISTED_FILES, or `stopped` says so.
     """
-    names: list[str] = []
-    for name in _walk(folder, stopped):
-        names.append(name)
-        if len(names) >= MAX_LISTED_FILES:
-            break
+    names = [name for name, _ in islice(_walk(folder, stopped), MAX_LISTED_FILES)]
     folders = {f"{parent}/" for name in names for parent in _folders_above(name)}
     by_depth = sorted([*folders, *names], key=lambda name: (name.rstrip("/").count("/"), name))
     return by_depth[:MAX_LISTED_FILES]
+
+
+def regular_files(folder: Path, stopped: Callable[[], bool] = lambda: False) -> tuple[list[str], bool]:
+    """As `list_project`, the regular files alone, level by level; and whether these are all.
+
+    Of a folder that is itself ignored, or in one that holds no work, no file is left out as ignored.
+    """
+    walk = _walk(folder, stopped, heeded=False)
+    names: list[str] = []
+    while len(names) < MAX_LISTED_FILES:
+        try:
+            name, is_regular = next(walk)
+        except StopIteration as end:
+            return names, bool(end.value)
+        names += [name] if is_regular else []
+    return names, False
+
+
+def name_matcher(pattern: str) -> Callable[[str], bool]:
+    """Whether a path below a folder fits a glob: by its name alone where the glob has no slash.
+
+    `**` stands for any folders, `{a,b}` for each of its words. Raises ValueError for more alternatives than
+    MAX_GLOB_ALTERNATIVES.
+    """
+    globs = _without_braces(pattern)
+    by_name = [re.compile(_glob(each)) for each in globs if "/" not in each]
+    by_path = [_path_pattern(each) for each in globs if "/" in each]
+
+    def fits(path: str) -> bool:
+        name = path.rpartition("/")[2]
+        if any(each.match(name) for each in by_name):
+            return True
+        return bool(by_path) and any(_fits(each, path.split("/")) for each in by_path)
+
+    return fits
+
+
+def _without_braces(pattern: str) -> list[str]:
+    """The patterns that one with `{a,b}` stands for; braces without a comma are ordinary characters."""
+    done, waiting = [], [pattern]
+    while waiting:
+        found = _BRACES.search(each := waiting.pop())
+        if found is None:
+            done.append(each)
+            continue
+        words = found[1].split(",")
+        waiting += [f"{each[: found.start()]}{word}{each[found.end() :]}" for word in reversed(words)]
+        if len(done) + len(waiting) > MAX_GLOB_ALTERNATIVES:
+            raise ValueError(f"it stands for more than {MAX_GLOB_ALTERNATIVES} patterns")
+    return done
 
 
 def ignore_rules(text: str) -> tuple[IgnoreRule, ...]:
@@ -145,9 +194,16 @@ def _past_stars(parts: Sequence[re.Pattern[str] | None], reached: set[int]) -> s
     return reached | {at + 1 for at in reached if at < len(parts) and parts[at] is None}
 
 
-def _walk(folder: Path, stopped: Callable[[], bool]) -> Iterator[str]:
-    """The names of the files, level by level, those of a folder in their order."""
+def _walk(
+    folder: Path, stopped: Callable[[], bool], heeded: bool = True
+) -> Generator[tuple[str, bool], None, bool]:
+    """(name, whether it is a regular file), level by level, those of a folder in their order.
+
+    The generator returns whether it came to the end. Patterns are `heeded`, at least in a folder that they do
+    not leave out.
+    """
     files = _ignore_files_above(folder)
+    heeded = heeded or not _is_left_out(files, folder)
     depth = len(folder.parts)
     waiting = deque([(str(folder), list(folder.parts), files)])
     seen = 0
@@ -155,29 +211,42 @@ def _walk(folder: Path, stopped: Callable[[], bool]) -> Iterator[str]:
         path, parts, files = waiting.popleft()
         entries = _entries(path, MAX_SEEN_ENTRIES - seen)
         seen += len(entries)
-        if own := _ignore_file(Path(path, ".gitignore"), len(parts)):
+        if heeded and (own := _ignore_file(Path(path, ".gitignore"), len(parts))):
             files = [*files, own]
-        for name, is_folder in entries:
+        for name, kind in entries:
+            is_folder = kind == "folder"
             here = [*parts, name]
             if not is_plain(name) or (is_folder and name in _IDLE_FOLDERS):
                 continue
-            if _is_ignored(files, here, is_folder):
+            if heeded and _is_ignored(files, here, is_folder):
                 continue
             if is_folder:
                 waiting.append((f"{path.rstrip('/')}/{name}", here, files))
             else:
-                yield "/".join(here[depth:])
+                yield "/".join(here[depth:]), kind == "file"
+    return not waiting
 
 
-def _entries(path: str, limit: int) -> list[tuple[str, bool]]:
-    """(name, whether it is a folder) of what a folder holds; links are none."""
-    found: list[tuple[str, bool]] = []
+def _entries(path: str, limit: int) -> list[tuple[str, str]]:
+    """(name, "folder", "file" or "other") of what a folder holds; links are other."""
+    found: list[tuple[str, str]] = []
     with suppress(OSError), os.scandir(path) as entries:
         for entry in entries:
-            found.append((entry.name, entry.is_dir(follow_symlinks=False)))
+            is_file = entry.is_file(follow_symlinks=False)
+            kind = "file" if is_file else "folder" if entry.is_dir(follow_symlinks=False) else "other"
+            found.append((entry.name, kind))
             if len(found) >= limit:
                 break
     return sorted(found)
+
+
+def _is_left_out(files: Sequence[IgnoreFile], folder: Path) -> bool:
+    """Whether the folder or one above it is ignored, or holds no work."""
+    parts = folder.parts
+    above = (parts[:count] for count in range(1, len(parts) + 1))
+    return not _IDLE_FOLDERS.isdisjoint(parts) or any(
+        _is_ignored([file for file in files if file.depth < len(each)], each, True) for each in above
+    )
 
 
 def _is_ignored(files: Sequence[IgnoreFile], path: Sequence[str], is_folder: bool) -> bool:

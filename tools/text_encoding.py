@@ -26,9 +26,9 @@ _NEWLINE = re.compile("\r\n|\n|\r")
 _SAMPLE_CHARS = 64 * 1024  # enough to guess an encoding by
 
 
-def pluralize(number: int, noun: str) -> str:
+def pluralize(number: int, noun: str, plural: str = "") -> str:
     """A number with its noun: `1 line`, `2,000 lines`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {plural or noun + 's'}"
 
 
 def word_set(text: str) -> frozenset[str]:

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast, get_args
 
-ToolKind = Literal["reads", "writes", "runs", "recalls", "asks", "other"]
-"""reads: shows a file. writes: changes a file. runs: executes a command. recalls: shows earlier text again.
-asks: puts a question to the user or the program. other: none of these."""
+ToolKind = Literal["reads", "searches", "writes", "runs", "recalls", "asks", "other"]
+"""reads: shows a file. searches: names files, or shows lines of many. writes: changes a file.
+runs: executes a command. recalls: shows earlier text again. asks: puts a question to the user or the program.
+other: none of these."""
 TOOL_KINDS: tuple[ToolKind, ...] = get_args(ToolKind)
 
 _VISIBLE_KEYS = ("name", "description", "input_schema")  # the kind is for the record alone
 _KIND_BY_NAME: dict[str, ToolKind] = {
     **dict.fromkeys(("read", "view", "open", "cat"), "reads"),
+    **dict.fromkeys(("grep", "glob"), "searches"),
     **dict.fromkeys(
         ("write", "edit", "multiedit", "notebookedit", "create", "str_replace_based_edit_tool"), "writes"
     ),

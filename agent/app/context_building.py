@@ -15,6 +15,7 @@ from agent.loop.context import CompactionState, TurnContext
 from agent.loop.session_wall import SessionWall
 from agent.model.retry import MAX_TRIES
 from agent.model_port import ModelFacts, RequestSettings, output_room
+from agent.permissions.rules import may_search
 from agent.ports import Hooks
 from agent.session.session import Session
 from agent.session.system_prompt import MEMORY_HEAD, memory_paths, read_memory, system_prompt
@@ -47,6 +48,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
     require_price(setup, facts)
     tools, permissions = tool_context_of(services, session), permission_store(setup)
     wall = SessionWall(tools, permissions, home_of(setup.environ))
+    tools.may_read = lambda tool, path: may_search(tool, path, permissions.rules)
     context = TurnContext(
         model=services.selection.model,
         settings=settings,

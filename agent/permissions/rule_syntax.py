@@ -23,6 +23,7 @@ from tools.text_encoding import word_set
 from .shell_syntax import Words
 
 EDITING = "edit"  # a deny rule about this tool is about every tool that writes files
+READING = "read"  # ... every tool that reads files
 OPENING = "open"  # what a rule is called that lets a command line out of the wall
 REACHING = "net"  # ... that lets walled commands reach a host
 FOREIGN_PREFIX = "mcp__"  # of the names of tools that come from servers

@@ -16,7 +16,7 @@ from .allow_rules import ReadingJudge, coverage, lasting_rule
 from .deny_rules import Denial, denial_of
 from .destructive import ruin_by
 from .program_names import Standpoint, own_programs_of
-from .rule_syntax import EDITING, OPENING, Rule, exact_rule, is_exactly
+from .rule_syntax import EDITING, OPENING, READING, Rule, exact_rule, is_exactly
 from .shell_syntax import MAX_PARSED_CHARS
 from .vital_places import Places
 
@@ -129,8 +129,8 @@ def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
 
 
 def _denial(tool: str, access: Access, rules: PermissionRules) -> tuple[Denial, Rule | None]:
-    """What the deny rules say about an access. A rule about editing is about every tool that writes."""
-    tools = (tool, EDITING) if access.kind == "write" else (tool,)
+    """What the deny rules say about an access. One about edit or read is about every such tool."""
+    tools = (tool, {"write": EDITING, "read": READING}.get(access.kind, tool))
     about = [rule for rule in rules.deny if any(map(rule.names, tools))]
     if access.kind == "run":
         return denial_of(about, access.target, standpoint(access, rules))
@@ -139,6 +139,12 @@ def _denial(tool: str, access: Access, rules: PermissionRules) -> tuple[Denial, 
         if rule.pattern is None or named:
             return Denial.YES, rule
     return Denial.NO, None
+
+
+def may_search(tool: str, path: str, rules: PermissionRules) -> bool:
+    """Whether no rule keeps a tool that searches folders from showing what is in this file."""
+    about = (rule for rule in rules.deny if rule.names(tool) or rule.names(READING))
+    return not any(rule.pattern is None or _path_matches(rule.pattern, path, rules) for rule in about)
 
 
 def standpoint(access: Access, rules: PermissionRules) -> Standpoint | None:

@@ -30,6 +30,7 @@ you can.
 TOOL_CONTRACTS = """\
 # Tools
 - Paths may be relative to the project. Read a file before you edit it; edit replaces exact text.
+- Find files with glob and text with grep; they leave out what git ignores.
 - Call several tools in one reply when they do not depend on each other.
 - bash starts a fresh shell each time; the working directory carries over, variables do not. Nothing can \
 be typed into a running command: use flags that do not ask.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -138,24 +138,40 @@ def render_call(event: events.ToolCallFinished, ctx: RenderContext) -> str:
 
 
 def is_look(event: events.ToolCallFinished) -> bool:
-    """Whether the call has shown a file, of which people need no more than one line."""
-    return tool_kind(event.name) == "reads" and not event.result.error and not event.denied
+    """Whether the call has shown or found something, of which people need no more than one line."""
+    is_reading = tool_kind(event.name) in ("reads", "searches")
+    return is_reading and not event.result.error and not event.denied
 
 
 def render_looks(looks: Sequence[events.ToolCallFinished], ctx: RenderContext) -> str:
-    """One line for calls that showed files: `read  12 files, 3,140 lines`."""
-    first, about = looks[0], [look.result.about for look in looks]
+    """One line for calls that only looked: `read, grep  12 files, 3,140 lines, 3 searches, 41 matches`."""
+    first = looks[0]
     if len(looks) == 1:
         note = one_line(str(first.result.human.get("note", "")))
         return call_title(first.name, f"{first.title}  {note}", ctx, "good")
-    files = len({look.title for look in looks})
-    lines = sum(
-        shown["last"] - shown["first"] + 1
-        for shown in about
-        if shown.get("last") and not shown.get("unchanged")
-    )
+    searches = [look for look in looks if tool_kind(look.name) == "searches"]
+    reads = [look for look in looks if tool_kind(look.name) == "reads"]
     names = ", ".join(dict.fromkeys(look.name for look in looks))
-    return call_title(names, f"{pluralize(files, 'file')}, {pluralize(lines, 'line')}", ctx, "good")
+    figures = (*(_read_figures(reads) if reads else ()), *(_search_figures(searches) if searches else ()))
+    return call_title(names, ", ".join(figures), ctx, "good")
+
+
+def _read_figures(reads: Sequence[events.ToolCallFinished]) -> Iterator[str]:
+    yield pluralize(len({read.title for read in reads}), "file")
+    shown = [read.result.about for read in reads if not read.result.about.get("unchanged")]
+    yield pluralize(sum(each["last"] - each["first"] + 1 for each in shown if each.get("last")), "line")
+
+
+def _search_figures(searches: Sequence[events.ToolCallFinished]) -> Iterator[str]:
+    """What searches found: matching lines where they counted them, else files."""
+    about = [search.result.about for search in searches]
+    yield pluralize(len(searches), "search", "searches")
+    matches = [each["matches"] for each in about if "matches" in each]
+    if matches:
+        yield pluralize(sum(matches), "match", "matches")
+    found = [each.get("files", 0) for each in about if "matches" not in each]
+    if found:
+        yield f"{pluralize(sum(found), 'file')} found"
 
 
 def _result_lines(event: events.ToolCallFinished, ctx: RenderContext) -> list[str]:

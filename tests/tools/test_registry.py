@@ -48,6 +48,8 @@ def test_the_record_keeps_the_kind_of_each_tool_besides():
         "read": "reads",
         "write": "writes",
         "edit": "writes",
+        "grep": "searches",
+        "glob": "searches",
         "compact": "asks",
         "recall": "recalls",
     }

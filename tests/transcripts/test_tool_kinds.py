@@ -9,7 +9,14 @@ from transcripts.tool_kinds import TOOL_KINDS, tool_kind
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("Read", "reads"), ("MultiEdit", "writes"), ("bash", "runs"), ("recall", "recalls"), ("Task", "other")],
+    [
+        ("Read", "reads"),
+        ("Grep", "searches"),
+        ("MultiEdit", "writes"),
+        ("bash", "runs"),
+        ("recall", "recalls"),
+        ("Task", "other"),
+    ],
 )
 def test_a_tool_that_declares_no_kind_is_known_by_its_name(name: str, kind: str) -> None:
     assert tool_kind(name) == kind

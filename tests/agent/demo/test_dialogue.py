@@ -12,7 +12,7 @@ from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.reply import Reply
 from tests.strict_api.token_counting import count_text
 
-TOOLS = [{"name": name} for name in ("bash", "read", "write", "edit", "compact", "recall")]
+TOOLS = [{"name": name} for name in ("bash", "read", "write", "edit", "grep", "glob", "compact", "recall")]
 
 
 def user(*texts: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from tests.strict_api.reply import Block, Body
 
 TOOLS = [
     {"name": name, "input_schema": {"type": "object"}}
-    for name in ("bash", "read", "write", "edit", "compact", "recall")
+    for name in ("bash", "read", "write", "edit", "grep", "glob", "compact", "recall")
 ]
 ASK = (
     "Write the summary: <analysis>your thoughts</analysis>, then <summary>nine sections</summary>. No tools."

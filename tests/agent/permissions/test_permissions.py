@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agent.cli.arguments import parse
 from agent.loop.call_permission import rules_for_session
 from agent.permissions.rule_syntax import Rule, parse_rules
-from agent.permissions.rules import MODES, PermissionRules, Verdict, judge_call
+from agent.permissions.rules import MODES, PermissionRules, Verdict, judge_call, may_search
 from agent.permissions.shell_syntax import parse_simple_commands
 from agent.ports import PermissionQuestion
 from agent.ui.approval import approval_choices
@@ -101,6 +101,17 @@ def test_a_deny_rule_about_editing_is_about_every_tool_that_writes() -> None:
         assert write(f"{FOLDER}/b", given) == ("deny" if rule == "edit" else "allow")
     editing = judge_call("edit", [Access("write", f"{FOLDER}/a")], rules(deny=("write",), mode="acceptEdits"))
     assert editing.answer == "allow"
+
+
+def test_a_deny_rule_about_reading_is_about_every_tool_that_reads() -> None:
+    for rule in ("read", "read(docs/*)", "grep(docs/a.md)"):
+        given = rules("write", deny=(rule,), mode="bypassPermissions")
+        verdict = judge_call("grep", [Access("read", f"{FOLDER}/docs/a.md")], given)
+        assert verdict.answer == "deny" and not may_search("grep", f"{FOLDER}/docs/a.md", given)
+        assert may_search("grep", f"{FOLDER}/src/a.md", given) == (rule != "read")
+    given = rules("write", deny=("grep(docs/a.md)",))
+    assert judge_call("read", [Access("read", f"{FOLDER}/docs/a.md")], given).answer == "allow"
+    assert may_search("glob", f"{FOLDER}/docs/a.md", given)
 
 
 def test_a_deny_rule_for_a_whole_tool_holds_where_the_call_accesses_nothing() -> None:

@@ -14,7 +14,7 @@ from agent.ui.layout import status_line
 from agent.ui.live_view import LiveView, draw_live_view
 from agent.ui.markdown import draw_markdown
 from agent.ui.plain_repl import PlainView
-from agent.ui.render import render_diff, render_event, render_markdown, render_prompt
+from agent.ui.render import render_diff, render_event, render_looks, render_markdown, render_prompt
 from agent.ui.terminal_text import RenderContext, Theme
 from tools.base import Access
 from transcripts.facts import Result
@@ -53,6 +53,20 @@ def test_a_window_that_is_nearly_full_is_not_told_to_be_full(capsys):
     assert "(99%)" in without_sgr(render_event(chart, RenderContext(100, Theme(False))))
     PlainView(None).emit(chart)
     assert "(99%)" in capsys.readouterr().out
+
+
+def test_reads_and_searches_are_added_up_on_one_line():
+    def look(name, title, **about):
+        return events.ToolCallFinished(1, 0, name, title, Result(1, 0.0, 1, 0, (), about=about), 0.1)
+
+    read = [look("read", f"{file}.py", first=1, last=10) for file in "ab"]
+    matches = [look("grep", "x", matches=40, files=2), look("grep", "y", matches=1, files=1)]
+    found = [look("glob", "*.py", files=7), look("grep", "z", files=1)]
+    ctx = RenderContext(100, Theme(False))
+    drawn = [without_sgr(render_looks(looks, ctx)) for looks in (matches, read + matches, found)]
+    assert drawn[0] == "● grep  2 searches, 41 matches"
+    assert drawn[1] == "● read, grep  2 files, 20 lines, 2 searches, 41 matches"
+    assert drawn[2] == "● glob, grep  2 searches, 8 files found"
 
 
 def everything(sample, ctx):

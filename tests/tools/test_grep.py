@@ -1,0 +1,222 @@
+"""grep and glob see what git does not ignore, page what they find, and end whatever the pattern does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools import glob, grep
+from tools.base import Access, Tool, ToolCall, ToolError, ToolResult, parse_arguments
+
+from .bash_session import BashSession, text
+
+FILES = {
+    "src/app.py": "import os\n\ndef run():\n    return 'needle'\n",
+    "src/deep/util.ts": "export const needle = 1\r\n// Needle\r\n",
+    "docs/guide.md": "# Guide\nno such thing\n",
+    "build/out.py": "needle\n",
+    ".github/ci.yml": "run: needle\n",
+    ".env": "KEY=needle\n",
+    ".transcripts/s.jsonl": "needle\n",
+    ".task_outputs/o.txt": "needle\n",
+    "data.bin": "\0needle\n",
+    "caf\u00e9.txt": "needle\n",
+    ".gitignore": "build/\n",
+    ".git/config": "needle\n",
+}
+ENGINES = ("ripgrep", "python") if shutil.which("rg") else ("python",)
+
+
+@pytest.fixture
+def project(shell: BashSession) -> BashSession:
+    for name, content in FILES.items():
+        path = shell.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode())
+        os.utime(path, (1_000_000_000, 1_000_000_000 + len(content)))
+    return shell
+
+
+@pytest.fixture(params=ENGINES)
+def searched(project: BashSession, request: pytest.FixtureRequest) -> BashSession:
+    """The project, searched by either engine."""
+    if request.param == "python":
+        hide_ripgrep(project)
+    return project
+
+
+def hide_ripgrep(project: BashSession) -> None:
+    project.context.environ = {**project.context.environ, "PATH": str(project.folder)}
+
+
+def do(session: BashSession, tool: Tool, **given: Any) -> ToolResult:
+    """Judge and run one call, as the executor does."""
+    arguments = parse_arguments(tool, given)
+    tool.access(arguments, session.context)
+    return session.runner.run(tool.run(arguments, ToolCall(session.context)))  # type: ignore[arg-type]
+
+
+def found(session: BashSession, pattern: str, **given: Any) -> list[str]:
+    return text(do(session, grep.TOOL, pattern=pattern, **given)).splitlines()
+
+
+def globbed(session: BashSession, pattern: str, **given: Any) -> list[str]:
+    return text(do(session, glob.TOOL, pattern=pattern, **given)).splitlines()
+
+
+def test_the_files_that_match_are_named_and_nothing_ignored_or_secret(searched: BashSession) -> None:
+    names = {"src/app.py", "src/deep/util.ts", ".github/ci.yml", "café.txt"}
+    result = do(searched, grep.TOOL, pattern="needle")
+    assert set(text(result).splitlines()) == names
+    assert (result.about, result.human["note"]) == ({"files": 4}, "4 files")
+    (searched.folder / "build/.gitignore").write_text("*")
+    assert found(searched, "needle", path="build") == ["build/out.py"]
+    assert found(searched, "needle", path=".env") == [".env"]
+    assert found(searched, "needle", path=".task_outputs/o.txt") == [".task_outputs/o.txt"]
+
+
+def test_lines_come_with_number_context_and_in_any_letter_case(searched: BashSession) -> None:
+    shown = found(searched, "needle", output_mode="content", glob="*.{py,ts}", **{"-i": True, "-n": True})
+    assert shown == [
+        "src/app.py:4:    return 'needle'",
+        "src/deep/util.ts:1:export const needle = 1",
+        "src/deep/util.ts:2:// Needle",
+    ]
+    around = found(searched, "def run", output_mode="content", **{"-C": 1})
+    assert around == ["src/app.py-2-", "src/app.py:3:def run():", "src/app.py-4-    return 'needle'"]
+    result = do(searched, grep.TOOL, pattern="needle", output_mode="count", path="src")
+    assert text(result).splitlines() == ["src/app.py:1", "src/deep/util.ts:1"]
+    assert (result.about, result.human["note"]) == ({"files": 2, "matches": 2}, "2 matches in 2 files")
+
+
+def test_a_pattern_may_span_lines_and_look_around(searched: BashSession) -> None:
+    spanning = found(searched, r"import os\n\ndef", output_mode="content")
+    assert spanning == ["src/app.py:1:import os", "src/app.py:2:", "src/app.py:3:def run():"]
+    assert found(searched, "(?<=const )needle") == ["src/deep/util.ts"]
+    assert found(searched, "-needle|-x|needle", path="café.txt") == ["café.txt"]
+
+
+def test_what_is_not_found_says_where_was_looked(searched: BashSession) -> None:
+    assert found(searched, "nowhere", glob="*.py") == ["No matches found in 1 file."]
+    assert "No file fits *.rs" in found(searched, "x", glob="*.rs")[0]
+    with pytest.raises(ToolError, match="The pattern cannot be used"):
+        found(searched, "(")
+    with pytest.raises(ToolError, match=r"does not exist.*\nDid you mean src/app.py"):
+        found(searched, "x", path="src/App.py")
+
+
+def test_pages_and_long_lines(project: BashSession) -> None:
+    (project.folder / "many").write_text("".join(f"hit {number}\n" for number in range(5)))
+    first = found(project, "hit", path="many", output_mode="content", head_limit=2)
+    assert first == ["many:1:hit 0", "many:2:hit 1", "[lines 1-2 of 5; continue with offset=2]"]
+    last = found(project, "hit", path="many", output_mode="content", head_limit=2, offset=4)
+    assert last == ["many:5:hit 4", "[lines 5-5 of 5]"]
+    assert "past the end" in found(project, "hit", path="many", output_mode="content", offset=9)[0]
+    (project.folder / "long").write_text("é" * 5_000 + "needle" + "x" * 5_000)
+    (line,) = found(project, "needle", path="long", output_mode="content")
+    assert "é" * 100 + "needle" in line and "[4,900 chars]…" in line and "…[+4,606 chars]" in line
+    (project.folder / "wide").write_text(("w" * 400 + "\n") * 400)
+    shown = found(project, "w", path="wide", output_mode="content", head_limit=1_000)
+    assert len("\n".join(shown)) < 51_000 and shown[-1].startswith("[lines 1-12")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_pattern_that_takes_for_ever_is_ended_with_all_of_its_processes(
+    project: BashSession, engine: str
+) -> None:
+    if engine == "python":
+        hide_ripgrep(project)
+    (project.folder / "trap").write_text("a" * 60 + "!\n")
+    arguments = parse_arguments(grep.TOOL, {"pattern": "(?=(a+)+$)b", "path": "trap"})
+    call = ToolCall(project.context)
+    result = project.runner.run(grep.search(arguments, call, limit_s=0.3))  # type: ignore[arg-type]
+    assert result.error and "the search was stopped: it took longer than 0.3 s" in text(result)
+
+
+def test_too_much_output_is_cut_and_told(project: BashSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.search_engine.MAX_SEARCH_BYTES", 20_000)
+    (project.folder / "much").write_text("line\n" * 100_000)
+    shown = found(project, "line", path="much", output_mode="content", head_limit=3)
+    assert shown[0] == "much:1:line" and "of more than" in shown[3] and "too much was found" in shown[4]
+
+
+def test_no_program_of_the_project_is_run_for_ripgrep(project: BashSession) -> None:
+    planted = project.folder / "bin" / "rg"
+    planted.parent.mkdir()
+    planted.write_text(f"#!/bin/sh\ntouch {project.folder}/pwned\n")
+    planted.chmod(0o755)
+    path = f"{planted.parent}:bin:{os.environ['PATH']}"
+    project.context.environ = {**project.context.environ, "PATH": path}
+    assert "src/app.py" in found(project, "needle")
+    assert not (project.folder / "pwned").exists()
+
+
+def test_links_and_pipes_are_not_followed(
+    searched: BashSession, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside") / "secret.txt"
+    outside.write_text("needle\n")
+    (searched.folder / "link.txt").symlink_to(outside)
+    os.mkfifo(searched.folder / "pipe")
+    assert "link.txt" not in found(searched, "needle")
+    assert "link.txt" not in globbed(searched, "*.txt")
+    with pytest.raises(ToolError, match="named pipe"):
+        found(searched, "needle", path="pipe")
+
+
+def test_what_a_rule_denies_is_not_searched(project: BashSession) -> None:
+    project.context.may_read = lambda tool, path: not path.endswith(".ts")
+    assert "src/deep/util.ts" not in found(project, "needle")
+    assert globbed(project, "*.ts")[0].startswith("No file found")
+
+
+@pytest.mark.parametrize("tool", [grep.TOOL, glob.TOOL])
+def test_the_place_is_judged_as_a_read(project: BashSession, tool: Tool) -> None:
+    def judged(**given: Any) -> Access:
+        (access,) = tool.access(parse_arguments(tool, {"pattern": "x", **given}), project.context)
+        return access
+
+    folder = str(project.folder)
+    assert judged() == Access("read", folder)
+    assert judged(path="src/../docs") == Access("read", f"{folder}/docs")
+    assert judged(path="/etc").outside and judged(path=".transcripts").protected
+    project.context.cwd = project.folder / "src"
+    assert judged().target == f"{folder}/src"
+
+
+def test_a_pattern_can_lead_to_another_folder_and_that_is_judged(project: BashSession) -> None:
+    arguments = parse_arguments(glob.TOOL, {"pattern": "/etc/ssh/*_key"})
+    assert glob.TOOL.access(arguments, project.context) == (Access("read", "/etc/ssh", outside=True),)
+    assert globbed(project, f"{project.folder}/src/**/*.ts") == ["src/deep/util.ts"]
+    assert globbed(project, "deep/*.ts", path="src") == ["src/deep/util.ts"]
+    project.context.cwd = project.folder / "src"
+    assert globbed(project, "../docs/*") == [f"{project.folder}/docs/guide.md"]
+
+
+def test_names_are_found_newest_first(project: BashSession) -> None:
+    assert globbed(project, "**/*.{py,ts,md}") == ["src/app.py", "src/deep/util.ts", "docs/guide.md"]
+    assert globbed(project, "src/*.py") == ["src/app.py"]
+    assert globbed(project, "*.ts") == ["src/deep/util.ts"]
+    assert globbed(project, "src/*.ts")[0].startswith("No file found in src")
+    assert globbed(project, "**/*.py", head_limit=1) == ["src/app.py"]
+    with pytest.raises(ToolError, match="more than 200 patterns"):
+        globbed(project, "{a,b}" * 12)
+
+
+def test_a_hostile_glob_is_quick(project: BashSession, tmp_path: Path) -> None:
+    (project.folder / ("a" * 200)).touch()
+    assert globbed(project, "*a" * 100 + "b")[0].startswith("No file found")
+
+
+def test_other_names_of_options_are_understood_or_named() -> None:
+    def read(**given: Any) -> Any:
+        return parse_arguments(grep.TOOL, {"pattern": "x", **given})
+
+    assert read(**{"-A": 2, "-B": "10"}).context == 10
+    assert read(**{"-i": "true"}).ignore_case
+    with pytest.raises(ToolError, match=r"Its parameters are: pattern \(required\), .* -i, context"):
+        read(kind="py")

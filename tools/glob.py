@@ -1,0 +1,200 @@
+"""The glob tool: the files whose names fit a pattern, the newest first; and what grep has in common with it.
+
+Both see what git does not ignore, and neither our records nor secrets nor what a rule forbids to read.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from pydantic import Field, PrivateAttr
+
+from .base import Access, Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from .guarded_names import is_protected
+from .line_window import MAX_WINDOW_BYTES
+from .project_files import MAX_LISTED_FILES, name_matcher, regular_files
+from .resolve_path import is_inside, one_line_path, resolve_path
+from .safe_open import FILE_TIMEOUT_S, in_thread, opened_file, os_errors_explained
+from .text_encoding import pluralize
+
+MAX_FOUND_LINES = 200  # shown at once unless the call says otherwise
+_MAX_GLOB_CHARS = 1_000
+_MAGIC = frozenset("*?[{\\")
+
+
+class SearchArguments(Arguments):
+    """Where to look, and which part of what is found is shown."""
+
+    pattern: str = Field(min_length=1)
+    path: str | None = Field(None, description="Folder or file to look in; the current folder unless set.")
+    head_limit: int = Field(MAX_FOUND_LINES, ge=1, description="Most lines of the result.")
+    offset: int = Field(0, ge=0, description="Skip so many lines of the result: for the next page.")
+    _root: str | None = PrivateAttr(default=None)
+
+    @property
+    def wanted_root(self) -> str:
+        """The path to look in, as it was given."""
+        return self.path or "."
+
+    def access(self, context: ToolContext) -> tuple[Access, ...]:
+        """The one place that is read; the path is kept. Raises ToolError for what is no usable path."""
+        root = self._root = resolve_path(context, self.wanted_root)
+        outside = not is_inside(root, str(context.folder))
+        return (Access("read", root, outside, is_protected(root, "read")),)
+
+    def root(self, context: ToolContext) -> str:
+        """The real path that was judged, or is judged now."""
+        return self._root or self.access(context)[0].target
+
+
+@dataclass(frozen=True, slots=True)
+class FileList:
+    """Files to look at: names below a folder; `complete` tells whether these are all."""
+
+    folder: str
+    names: Sequence[str]
+    complete: bool = True
+
+    @property
+    def note(self) -> tuple[str, ...]:
+        if self.complete:
+            return ()
+        return (f"[only the first {MAX_LISTED_FILES:,} files were looked at; give a folder as path]",)
+
+
+def list_files(
+    root: str, may_read: Callable[[str], bool], glob: str | None, abandoned: threading.Event
+) -> FileList:
+    """The files at or below a real path that fit the glob. Blocking. Raises ToolError, OSError.
+
+    Below a place that is itself protected, which the person let the call read, nothing is left out for that.
+    """
+    if not Path(root).is_dir():
+        with opened_file(root):
+            return FileList(str(Path(root).parent), [Path(root).name])
+    fits = glob_matcher(glob) if glob else lambda name: True
+    asked, prefix = is_protected(root, "read"), root.rstrip("/")
+    names, complete = regular_files(Path(root), abandoned.is_set)
+    seen = [
+        name
+        for name in names
+        if fits(name)
+        and (asked or not is_protected(f"{prefix}/{name}", "read"))
+        and may_read(f"{prefix}/{name}")
+    ]
+    return FileList(root, seen, complete)
+
+
+def glob_matcher(pattern: str) -> Callable[[str], bool]:
+    """As `name_matcher`; `!` in front leaves out what fits. Raises ToolError."""
+    if len(pattern) > _MAX_GLOB_CHARS:
+        raise ToolError(f"The glob has more than {_MAX_GLOB_CHARS:,} characters.\nGive a shorter one.")
+    try:
+        fits = name_matcher(pattern.removeprefix("!"))
+    except ValueError as error:
+        raise ToolError(f"The glob cannot be used: {error}.\nGive a simpler one.") from None
+    return (lambda name: not fits(name)) if pattern.startswith("!") else fits
+
+
+def split_glob(pattern: str) -> tuple[str, str]:
+    """The folders that a glob begins with and that are plain names, and the rest: `src/a/**/*.py`."""
+    parts = pattern.split("/")
+    plain = next((at for at, part in enumerate(parts) if _MAGIC.intersection(part)), len(parts) - 1)
+    if plain == 0:
+        return "", pattern
+    rest = "/".join(parts[plain:])
+    return "/".join(parts[:plain]) or "/", rest if "/" in rest else f"/{rest}"
+
+
+def newest_first(folder: str, names: Sequence[str]) -> list[str]:
+    """The names by the time of their files' last change; files that are gone come last."""
+
+    def changed(name: str) -> float:
+        try:
+            return -os.lstat(os.path.join(folder, name)).st_mtime  # noqa: PTH118 - names of many files
+        except OSError:
+            return 0.0
+
+    return sorted(names, key=lambda name: (changed(name), name))
+
+
+def shown_path(file: str, context: ToolContext) -> str:
+    """A path as the other tools take it: relative to the current folder where it is below."""
+    return one_line_path(file, context.cwd)
+
+
+def page_of(lines: Sequence[str], arguments: SearchArguments, more: bool = False) -> tuple[list[str], str]:
+    """The lines to show, at most 50 KB of them, and a note where these are not all (`more`: nor the rest)."""
+    start, size, shown = arguments.offset, 0, list[str]()
+    for line in lines[start : start + arguments.head_limit]:
+        size += len(line.encode("utf-8", "replace")) + 1
+        if shown and size > MAX_WINDOW_BYTES:
+            break
+        shown.append(line)
+    end, total = start + len(shown), len(lines)
+    of = f"more than {total:,}" if more else f"{total:,}"
+    if not shown and total:
+        return shown, f"[offset {start} is past the end: there are {of} lines]"
+    if start == 0 and end == total:
+        return shown, ""
+    following = f"; continue with offset={end}" if end < total else ""
+    return shown, f"[lines {start + 1}-{end} of {of}{following}]"
+
+
+class GlobArguments(SearchArguments):
+    """A pattern of names."""
+
+    pattern: str = Field(min_length=1, description="Such as **/*.py or src/**/*.{ts,tsx}.")
+
+    @property
+    def wanted_root(self) -> str:
+        """The folder to look in, with those that the pattern begins with."""
+        folders = split_glob(self.pattern)[0]
+        if not self.path or folders.startswith(("/", "~")):
+            return folders or self.path or "."
+        return f"{self.path.rstrip('/')}/{folders}" if folders else self.path
+
+
+def _title(arguments: GlobArguments) -> str:
+    return one_line_path(arguments.pattern + (f" in {arguments.path}" if arguments.path else ""))
+
+
+async def find_files(arguments: GlobArguments, call: ToolCall) -> ToolResult:
+    context, root = call.context, arguments.root(call.context)
+    may_read = partial(context.may_read, TOOL.name)
+
+    def look(abandoned: threading.Event) -> tuple[list[str], tuple[str, ...]]:
+        files = list_files(root, may_read, split_glob(arguments.pattern)[1], abandoned)
+        newest, folder = newest_first(files.folder, files.names), files.folder.rstrip("/")
+        return [f"{folder}/{each}" for each in newest], files.note
+
+    with os_errors_explained(root, context.folder):
+        found, notes = await in_thread(FILE_TIMEOUT_S, look)
+    shown, more = page_of([shown_path(each, context) for each in found], arguments, bool(notes))
+    about = {"files": len(found)}
+    if not found:
+        missing = f"No file found in {shown_path(root, context)} (ignored files and secrets are left out)."
+        return text_result("\n".join([missing, *notes]), human={"note": "nothing"}, about=about)
+    body = "\n".join([*shown, *([more] if more else []), *notes])
+    return text_result(body, human={"note": pluralize(len(found), "file")}, about=about)
+
+
+TOOL = Tool(
+    name="glob",
+    description="""\
+Finds files by a pattern of their names; the newest come first.
+
+- A pattern without a slash fits names in all folders below; `**` stands for any folders.
+- What git ignores, our records and secrets are left out, unless path names an ignored folder.""",
+    arguments=GlobArguments,
+    kind="searches",
+    title=_title,
+    access=GlobArguments.access,
+    run=find_files,
+    parallel=True,
+)

@@ -1,0 +1,94 @@
+"""Search files for a regular expression where ripgrep cannot: a program of its own.
+
+It is run by its path and imports nothing of ours. For each line found it writes a line of JSON in the form of
+`rg --json`. A pattern can take forever, and nothing within Python could stop it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+MAX_SEARCHED_BYTES = 64 * 1024 * 1024  # of one file; larger ones are passed over
+_BINARY_SAMPLE_BYTES = 8_192
+_WIDE_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+
+
+def main(names: str, pattern: str, flags: str, context: str) -> int:
+    """Search the files of a list, their names ended by NUL.
+
+    `flags` are letters: i in any letter case, m across lines, 1 only the first match of each file.
+    """
+    try:
+        regex = re.compile(pattern, re.MULTILINE | (re.IGNORECASE if "i" in flags else 0))
+    except (re.error, RecursionError, OverflowError) as error:
+        sys.stdout.write(f"regex parse error: {error}\n")
+        return 2
+    for name in Path(names).read_bytes().split(b"\0")[:-1]:
+        path = Path(name.decode("utf-8", "surrogateescape"))
+        text = _text_of(path)
+        if text is None:
+            continue
+        lines = text.removesuffix("\n").split("\n") if text else []
+        found = dict(_matches(regex, text, lines, flags))
+        shown = {near for at in found for near in _around(at, int(context), len(lines))}
+        for number in sorted(shown):
+            _write(path, number + 1, lines[number], found.get(number))
+        sys.stdout.flush()
+    return 0
+
+
+def _text_of(path: Path) -> str | None:
+    """The text of a file; None where it is binary, too large or cannot be read."""
+    try:
+        if path.stat().st_size > MAX_SEARCHED_BYTES:
+            return None
+        data = path.read_bytes()
+    except OSError:
+        return None
+    codec = _WIDE_MARKS.get(data[:2])
+    if codec:
+        return data.decode(codec, "replace")
+    if b"\0" in data[:_BINARY_SAMPLE_BYTES]:
+        return None
+    return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
+
+
+def _matches(regex: re.Pattern[str], text: str, lines: list[str], flags: str) -> Iterator[tuple[int, int]]:
+    """(index of a line, where in it the match begins) of the lines that match."""
+    hits: Iterator[tuple[int, int]] = _matches_across(regex, text)
+    if "m" not in flags:
+        hits = ((at, found.start()) for at, line in enumerate(lines) if (found := regex.search(line)))
+    for hit in hits:
+        yield hit
+        if "1" in flags:
+            return
+
+
+def _matches_across(regex: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
+    for found in regex.finditer(text):
+        first = text.count("\n", 0, found.start())
+        last = text.count("\n", 0, max(found.start(), found.end() - 1))
+        yield first, found.start() - (text.rfind("\n", 0, found.start()) + 1)
+        yield from ((at, 0) for at in range(first + 1, last + 1))
+
+
+def _around(at: int, context: int, count: int) -> range:
+    return range(max(0, at - context), min(count, at + context + 1))
+
+
+def _write(path: Path, number: int, line: str, start: int | None) -> None:
+    """`start` is where the match begins; None for a line of the context."""
+    kind = "context" if start is None else "match"
+    about = {"path": {"text": str(path)}, "line_number": number, "lines": {"text": line}}
+    size = len(line[:start].encode("utf-8", "surrogatepass")) if start else 0
+    about["submatches"] = [] if start is None else [{"start": size}]
+    sys.stdout.write(json.dumps({"type": kind, "data": about}) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
