@@ -110,7 +110,7 @@ def start_reading(descriptor: int, deliver: Callable[[bytes | None], None]) -> N
     loop = asyncio.get_running_loop()
 
     def read() -> None:
-        for line in _lines(descriptor):
+        for line in read_lines(descriptor):
             if not loop.is_closed():
                 loop.call_soon_threadsafe(deliver, line)
         if not loop.is_closed():
@@ -119,7 +119,7 @@ def start_reading(descriptor: int, deliver: Callable[[bytes | None], None]) -> N
     threading.Thread(target=read, name="makeroom-client", daemon=True).start()
 
 
-def _lines(descriptor: int) -> Iterator[bytes]:
+def read_lines(descriptor: int) -> Iterator[bytes]:
     """The lines of a descriptor; one that is too long is cut, which makes it no JSON."""
     pieces: list[bytes] = []
     size = 0

@@ -1,0 +1,218 @@
+"""Each matter that wrappers rely on by itself, through the SDK for Python: more than the gate has time for."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.strict_api.faults import Fault
+from tests.strict_api.reply import Reply, calls
+from tests.strict_api.scripted_model import ScriptedModel
+from tests.strict_api.server import Server
+from transcripts.listing import recorded_sessions
+
+from .sdk_client import Sdk, init_of
+
+pytest.importorskip("claude_agent_sdk")
+pytestmark = [pytest.mark.sweep, pytest.mark.filterwarnings("ignore")]
+WRITE = Reply([calls("write", file_path="made.txt", content="x")])
+ID = "0c7d4ad5-5f6d-4b3f-9a53-1c1f6c1c7a01"
+
+
+@pytest.fixture
+def sdk(tmp_path: Path) -> Sdk:
+    return Sdk(tmp_path)
+
+
+def run(sdk: Sdk, steps: list[Any], **options: Any) -> tuple[list[Any], list[dict[str, Any]]]:
+    """The messages of one run, and the requests that it sent."""
+    with Server(ScriptedModel(steps)) as server:
+        found = asyncio.run(sdk.query(server, **options))
+        assert server.refused == []
+        return found, server.requests
+
+
+def test_an_echo(sdk: Sdk) -> None:
+    found, _ = run(sdk, ["hi"])
+    assert (found[-1].subtype, found[-1].result) == ("success", "hi")
+
+
+def test_a_round_trip_of_a_tool(sdk: Sdk) -> None:
+    (sdk.folder / "a.txt").write_text("content")
+    found, _ = run(sdk, [Reply([calls("read", file_path="a.txt")]), "read"])
+    kinds = [type(message).__name__ for message in found]
+    assert kinds == ["SystemMessage", "AssistantMessage", "UserMessage", "AssistantMessage", "ResultMessage"]
+    assert found[1].content[0].name == "Read" and not found[2].content[0].is_error
+
+
+@pytest.mark.parametrize(
+    ("prompt", "first", "last"),
+    [
+        ("Be a parrot.", "Be a parrot.", ""),
+        ({"type": "preset", "preset": "claude_code", "append": "Loud."}, "You are makeroom", "Loud."),
+        (None, "# Tools", ""),
+    ],
+)
+def test_the_system_prompt(sdk: Sdk, prompt: Any, first: str, last: str) -> None:
+    _, requests = run(sdk, ["hi"], system_prompt=prompt)
+    texts = [block["text"] for block in requests[0]["system"]]
+    assert texts[0].startswith(first) and texts[-1].endswith(last)
+
+
+def test_a_disallowed_tool_is_not_run(sdk: Sdk) -> None:
+    found, _ = run(sdk, [Reply([calls("bash", command="touch made")]), "no"], disallowed_tools=["Bash"])
+    assert found[-1].permission_denials and not (sdk.folder / "made").exists()
+
+
+def test_the_tools_that_are_offered(sdk: Sdk) -> None:
+    found, requests = run(sdk, ["hi"], tools=["Read"])
+    assert init_of(found)["tools"] == ["Read"] and [tool["name"] for tool in requests[0]["tools"]] == ["read"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "subtype"),
+    [({"max_turns": 1}, "error_max_turns"), ({"max_budget_usd": 0.0001}, "error_max_budget_usd")],
+)
+def test_a_limit_that_is_reached(sdk: Sdk, limits: dict[str, Any], subtype: str) -> None:
+    with pytest.raises(sdk.sdk.ResultError) as raised:
+        run(sdk, [WRITE, WRITE], permission_mode="acceptEdits", **limits)
+    assert raised.value.data["subtype"] == subtype
+
+
+@pytest.mark.parametrize("allows", [True, False])
+def test_the_client_is_asked(sdk: Sdk, allows: bool) -> None:
+    async def decide(name: str, given: dict[str, Any], context: Any) -> Any:
+        if allows:
+            return sdk.sdk.PermissionResultAllow(updated_input={**given, "content": "changed"})
+        return sdk.sdk.PermissionResultDeny(message="no", interrupt=True)
+
+    async def prompts() -> Any:
+        yield {"type": "user", "message": {"role": "user", "content": "go"}, "parent_tool_use_id": None}
+
+    if allows:
+        _, requests = run(sdk, [WRITE, "done"], can_use_tool=decide, prompt=prompts())
+        assert (sdk.folder / "made.txt").read_text() == "changed"
+        assert "the person changed the input" in str(requests[-1]["messages"])
+    else:
+        with pytest.raises(sdk.sdk.ResultError):
+            run(sdk, [WRITE], can_use_tool=decide, prompt=prompts())
+        assert not (sdk.folder / "made.txt").exists()
+
+
+def test_hooks_of_every_event(sdk: Sdk) -> None:
+    told: list[str] = []
+
+    async def hook(given: dict[str, Any], ident: str | None, context: Any) -> dict[str, Any]:
+        event = given["hook_event_name"]
+        told.append(event)
+        if event == "PreToolUse" and told.count(event) == 1:
+            return {"hookSpecificOutput": {"hookEventName": event, "permissionDecision": "deny"}}
+        if event == "PreToolUse":
+            raise RuntimeError("a callback that raises")
+        if event == "Stop" and not given["stop_hook_active"]:
+            return {"decision": "block", "reason": "not yet"}
+        if event in ("UserPromptSubmit", "PostToolUse"):
+            return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": f"by {event}"}}
+        return {}
+
+    events = ("PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop")
+    hooks = {event: [sdk.sdk.HookMatcher(hooks=[hook])] for event in events}
+    steps = [WRITE, WRITE, "done", "really"]
+    found, requests = run(sdk, steps, hooks=hooks, permission_mode="bypassPermissions")
+    assert told == ["UserPromptSubmit", "PreToolUse", "PreToolUse", "PostToolUse", "Stop", "Stop"]
+    assert found[-1].result == "really" and (sdk.folder / "made.txt").exists()
+    said = str(requests[-1]["messages"])
+    assert all(words in said for words in ("by UserPromptSubmit", "by PostToolUse", "not yet"))
+
+
+def test_a_tool_of_a_server_within_the_client_checks_its_input(sdk: Sdk) -> None:
+    @sdk.sdk.tool("add", "Add", {"a": float, "b": float})
+    async def add(given: dict[str, Any]) -> dict[str, Any]:
+        if given["a"] == 0:
+            raise ValueError("zero")
+        return {"content": [{"type": "text", "text": str(given["a"] + given["b"])}]}
+
+    server = sdk.sdk.create_sdk_mcp_server("calc", tools=[add])
+    steps = [
+        Reply([calls("mcp__calc__add", **given)])
+        for given in ({"a": "x"}, {"a": 0, "b": 1}, {"a": 1, "b": 2})
+    ]
+    found, requests = run(
+        sdk, [*steps, "three"], mcp_servers={"calc": server}, allowed_tools=["mcp__calc__add"]
+    )
+    results = [message.content[0] for message in found if type(message).__name__ == "UserMessage"]
+    assert [result.is_error for result in results] == [True, True, False]
+    assert "required parameter `b`" in str(results[0].content) and "3" in str(results[2].content)
+
+
+def test_a_server_in_a_process_of_its_own_is_told_to_be_left_out(sdk: Sdk) -> None:
+    found, _ = run(sdk, ["hi"], mcp_servers={"files": {"command": "true"}})
+    assert found[-1].result == "hi" and any("files is left out" in line for line in sdk.stderr)
+
+
+def test_settings_folders_thinking_and_effort(sdk: Sdk, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    steps = [Reply([calls("read", file_path=str(tmp_path / "other" / "x"))]), "done"]
+    settings = '{"permissions": {"deny": ["Write"]}}'
+    _, requests = run(
+        sdk,
+        steps,
+        settings=settings,
+        add_dirs=[tmp_path / "other"],
+        thinking={"type": "disabled"},
+        effort="low",
+    )
+    assert "thinking" not in requests[0] and requests[0]["output_config"] == {"effort": "low"}
+    assert "does not exist" in str(requests[1]["messages"][-1])
+
+
+def test_thinking_is_switched_off_and_on_between_turns(sdk: Sdk) -> None:
+    async def conduct(server: Server) -> None:
+        async with sdk.sdk.ClaudeSDKClient(sdk.options(server, max_thinking_tokens=4000)) as client:
+            await sdk.turn(client, "one")
+            await client._query._send_control_request(
+                {"subtype": "set_max_thinking_tokens", "max_thinking_tokens": 0}
+            )
+            await sdk.turn(client, "two")
+
+    thinking = Reply([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "one"}])
+    with Server(ScriptedModel([thinking, "two"])) as server:
+        asyncio.run(conduct(server))
+        assert ["thinking" in body for body in server.requests] == [True, False]
+        assert server.refused == []
+
+
+def test_a_failure_and_an_overload_that_passes(sdk: Sdk) -> None:
+    with Server(ScriptedModel(["fine"])) as server:
+        server.faults.add(Fault("status", status=529))
+        found = asyncio.run(sdk.query(server))
+    retry = next(message for message in found if getattr(message, "subtype", "") == "api_retry")
+    assert found[-1].result == "fine" and retry.data["attempt"] == 1
+
+
+def test_the_sessions_of_clients_are_in_our_list(sdk: Sdk) -> None:
+    run(sdk, ["hi"], session_id=ID)
+    assert [one.sid for one in recorded_sessions(sdk.folder)] == [ID]
+
+
+def test_a_compaction_asks_the_hook_and_is_told(sdk: Sdk) -> None:
+    told: list[dict[str, Any]] = []
+
+    async def hook(given: dict[str, Any], ident: str | None, context: Any) -> dict[str, Any]:
+        told.append(given)
+        return {}
+
+    async def conduct(server: Server) -> list[Any]:
+        options = sdk.options(server, hooks={"PreCompact": [sdk.sdk.HookMatcher(hooks=[hook])]})
+        async with sdk.sdk.ClaudeSDKClient(options) as client:
+            await sdk.turn(client, "read " * 3000)
+            return await sdk.turn(client, "/compact")
+
+    with Server(
+        ScriptedModel(["one"], then=lambda body: Reply([{"type": "text", "text": "It read."}]))
+    ) as server:
+        found = asyncio.run(conduct(server))
+    assert [given["trigger"] for given in told] == ["manual"] and found[-1].subtype == "success"
