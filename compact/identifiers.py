@@ -21,7 +21,7 @@ MIN_PATH_CHARS = 6
 _CANDIDATE = re.compile(
     # Bounded, possessive and begun once in a run: else a long unbroken one, such as base64, takes quadratic
     # time. No file system takes a part of a path of more than 255 characters.
-    r"""(?<![\w.@+-])(?:~?/)?(?:[\w.@+-]{1,255}+/)++[\w.@+-]{0,255}+                    # a path, and what ends a sentence
+    r"""(?<![\w.@+-])(?:~?/)?(?:[\w.@+-]{1,255}+/)++[\w.@+-]{0,255}+    # a path, and what ends a sentence
       | \b(?<!\w)(?<!\w-)[\w-]{1,255}+(?:\.[\w-]{1,255}+){0,20}\.[A-Za-z]\w{0,4}\b        # a file name
       | \b[A-Za-z_]\w{5,}\b                                               # a word that may be an identifier
       | \b[0-9a-f]{7,40}\b""",
