@@ -302,5 +302,6 @@ def test_bash_runs_nothing_but_what_the_rule_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.sweep
+@pytest.mark.timeout(900)
 def test_bash_runs_nothing_but_what_the_rule_names_in_many_lines(tmp_path: Path) -> None:
     assert by_bash(tmp_path, 400_000, seed=2) > 5_000
