@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from .atomic_write import WriteAbandoned, WriteRequest, atomic_write
 from .base import SeenFile, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
-from .patch import holds_placeholder, unified_diff
+from .patch import added_omission, holds_placeholder, unified_diff
 from .resolve_path import FileArguments, one_line_path
 from .safe_open import FILE_TIMEOUT_S, FileChanged, FileContent, in_thread, os_errors_explained
 from .text_encoding import TextForm, has_surrogate, mark_stray_bytes
@@ -93,6 +93,15 @@ def check_text(text: str, parameter: str) -> None:
         raise ToolError(
             f"{parameter} holds a placeholder for what was cleared from this conversation, not the content.\n"
             "Read the file again, or recall the original by the id it names, and send the real text."
+        )
+
+
+def check_omission(new: str, old: str, parameter: str) -> None:
+    """Raises ToolError for a comment that stands for code left out: it would replace that code."""
+    if omission := added_omission(new, old):
+        raise ToolError(
+            f"{parameter} holds {omission!r}, which would replace the code that it stands for.\n"
+            "Write that code out, or make a smaller edit; if the line is meant as it is, use bash."
         )
 
 

@@ -22,6 +22,13 @@ _SNIPPET_WIDTH_CHARS = 2_000
 _BRACKETED = re.compile(r"\[(?:cleared|snipped|folded|persisted)\b[^\[\]\n]*+\]")
 _SHOWN_RECALL_ID = re.compile(r"\br\d{1,15}(?:\.\d{1,9})?\b")
 _OVERLAPPING_MATCHES = 10  # counted beyond those that can stand side by side
+# A line that is nothing but a comment with dots and what they stand for.
+_OMISSION = re.compile(
+    r"^[ \t]*+(?:#|//|/\*|<!--|--|;|%|\{/\*)[ \t]*+(?:\.\.\.|…)[^\n]{0,40}?"
+    r"\b(?:existing|unchanged|rest of|remaining|the rest|other code|previous code|same as (?:before|above))\b"
+    r"[^\n]{0,80}$",
+    re.IGNORECASE | re.MULTILINE,
+)
 _STORED_OUTPUT_TAG = "<persisted-output"
 
 
@@ -157,6 +164,15 @@ def holds_placeholder(text: str) -> bool:
     """
     placeholders = (found[0] for found in _BRACKETED.finditer(text))
     return _STORED_OUTPUT_TAG in text or any(map(_SHOWN_RECALL_ID.search, placeholders))
+
+
+def added_omission(new: str, old: str) -> str:
+    """The first comment in `new`, and not in `old`, that stands for code left out; "" where there is none.
+
+    Such as "# ... existing code ..." or "// ... rest of the function unchanged ...".
+    """
+    added = (found[0].strip() for found in _OMISSION.finditer(new))
+    return next((each for each in added if each not in old), "")
 
 
 def snippet(flat: str, start: int, end: int) -> str:

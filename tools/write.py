@@ -5,7 +5,15 @@ from __future__ import annotations
 from pydantic import Field
 
 from .base import ToolContext, ToolError
-from .file_change import STALE_FILE, PlannedChange, changing_tool, check_text, is_stale, not_encodable
+from .file_change import (
+    STALE_FILE,
+    PlannedChange,
+    changing_tool,
+    check_omission,
+    check_text,
+    is_stale,
+    not_encodable,
+)
 from .resolve_path import FileArguments, one_line_path
 from .safe_open import load_file
 from .text_encoding import TextForm, decode_text, pluralize, unify_newlines
@@ -45,6 +53,7 @@ def _plan_write(arguments: WriteArguments, path: str, context: ToolContext) -> P
             "content holds \ufffd, which only stands for bytes of this file that are no text.\n"
             "Use edit for the parts that change; these bytes then stay as they are."
         )
+    check_omission(after, unify_newlines(before), "content")
     data = form.mark + _encoded(arguments.content, form, path)
     return PlannedChange(file, data, unify_newlines(before), after, form)
 

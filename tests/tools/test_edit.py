@@ -254,6 +254,83 @@ def test_a_miss_is_diagnosed(files: FileSession, content: str, old: str, new: st
     assert files.path("f").read_bytes() == content.encode()
 
 
+@pytest.mark.parametrize(
+    ("content", "old", "theirs", "given"),
+    [
+        ("a\u00a0= 1\n", "a = 1", "U+00A0 (no-break space)", "U+0020 (space)"),
+        ("cafe\u0301 = 1\n", "caf\u00e9 = 1", "U+0301 (combining acute accent)", "U+00E9 (latin small"),
+        ("x = caf\u00e9(1)\n", "cafe\u0301(1)", "U+00E9 (latin small letter e with acute)", "U+0301"),
+        ("\uff11 and 2\n", "1 and 2", "U+FF11 (fullwidth digit one)", "U+0031 (digit one)"),
+        ("a  \u2013 b\n", "a - b", "U+2013 (en dash)", "U+002D (hyphen-minus)"),
+        ("p\nsay \u201chi\u201d\n", 'p\nsay "hi"', "U+201D (right double quotation mark)", "U+0022"),
+    ],
+)
+def test_characters_that_look_alike_are_named_by_code_point(
+    files: FileSession, content: str, old: str, theirs: str, given: str
+):
+    files.seen("f", content.encode())
+    told = files.refused("edit", file_path="f", old_string=old, new_string="x")
+    in_file, _, in_old = told.partition(" where old_string has ")
+    assert theirs in in_file and given in in_old and "look alike" in told
+
+
+def test_an_edit_is_called_done_only_where_the_text_was_nearly_found(files: FileSession):
+    lines = ["return x", *[f"line {number}" for number in range(40)], "def target(a, b):", "    pass"]
+    files.seen("f", "\n".join(lines).encode())
+    wrong = files.refused("edit", file_path="f", old_string="def target(a, c):", new_string="return x")
+    assert "def target(a, b):" in wrong and "done" not in wrong
+    blank = files.refused("edit", file_path="f", old_string="\tpass", new_string="return x")
+    assert "Only white space differs" in blank
+    strange = files.refused("edit", file_path="f", old_string="quite @ else !", new_string="return x")
+    assert "Nothing like it" in strange
+    done = files.refused(
+        "edit", file_path="f", old_string="def target(a):\n    pass", new_string="def target(a, b):\n    pass"
+    )
+    assert "already in the file, on line 42" in done
+    long = "\n".join(lines[5:12])
+    assert "on line 6" in files.refused("edit", file_path="f", old_string="@ @", new_string=long)
+
+
+def test_a_hint_that_is_cut_says_so_and_shows_where_it_differs(files: FileSession):
+    lines = [f"value_{number} = {number}" for number in range(40)]
+    files.seen("f", "\n".join(lines).encode())
+    wanted = [*lines[5:25], "value_25  =  25", *lines[26:30]]
+    told = files.refused("edit", file_path="f", old_string="\n".join(wanted), new_string="x")
+    assert "    26\tvalue_25 = 25" in told and "     6\tvalue_5" not in told
+    assert told.endswith("[12 of the 25 lines 6-30; the first that differs is line 26]")
+    short = files.refused("edit", file_path="f", old_string="value_1  =  1\nvalue_2 = 2", new_string="x")
+    assert short.endswith("     3\tvalue_2 = 2")
+
+
+OMISSIONS = [
+    "# ... existing code ...",
+    "    // ... existing code ...",
+    "/* ... existing imports ... */",
+    "<!-- ... rest of the page ... -->",
+    "// … rest of file unchanged",
+    "{/* ... existing props ... */}",
+    "-- ... remaining columns",
+]
+
+
+@pytest.mark.parametrize("line", OMISSIONS)
+def test_a_comment_for_code_that_is_left_out_is_not_written(files: FileSession, line: str):
+    files.seen("f", b"a\nb\n")
+    told = files.refused("edit", file_path="f", old_string="a", new_string=f"a\n{line}\nc")
+    assert line.strip() in told and "Write that code out" in told
+    assert "Write that code out" in files.refused("write", file_path="f", content=f"a\n{line}\n")
+    files.do("write", file_path="new", content=f"{line}\nb")  # nothing can be lost there
+    files.edit("new", f"{line}\nb", f"c\n{line}")
+    assert files.path("new").read_text() == f"c\n{line}"
+
+
+@pytest.mark.parametrize(
+    "line", ["x = ...  # existing", "# existing code", "print('...existing')", "# ... and so on"]
+)
+def test_other_dots_and_comments_are_written(files: FileSession, line: str):
+    assert edited(files, b"a\n", "a", line) == f"{line}\n".encode()
+
+
 def test_a_miss_in_a_huge_file_is_told_in_bounded_time(files: FileSession):
     files.seen("f", b"".join(b"some line with words %d\n" % n for n in range(200_000)))
     assert "not found" in files.refused(

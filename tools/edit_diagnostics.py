@@ -1,0 +1,192 @@
+"""Why a text that was to be replaced is not in a file, and the lines that come nearest. Pure.
+
+All texts here have unified line ends.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from difflib import SequenceMatcher
+from time import thread_time
+
+_SEARCH_LIMIT_S = 0.2  # of computing, for a similar block; the best one found by then counts
+_MIN_LIKENESS = 0.6  # from which a block is worth showing, as difflib counts
+_MIN_DONE_CHARS = 4  # of new_string near the best match, to tell that the edit was made already
+_MIN_FAR_DONE_CHARS = 30  # the same where nothing in the file is like old_string
+_MAX_BLOCK_LINES = 12  # of the file that are shown
+_LEAD_LINES = 3  # shown before the first line that differs in a block that is cut
+_MAX_LINE_CHARS = 500  # of a line that are compared and shown
+_MAX_COMPARED_CHARS = 2_000  # of a block, to name the characters that differ
+_MAX_NAMED_CHARS = 6
+_LINE_NUMBER = re.compile(r"^ *\d+(?:\t|→|\|| \| |: ?)", re.MULTILINE)
+_SPACE_OR_TAB = re.compile(r"[ \t\r\f\v]+")
+_TYPOGRAPHY = str.maketrans("‘’‚‛“”„‟′″‐‑‒–—―−", "''''\"\"\"\"'\"-------")
+_ALIKE = "characters that look alike differ (quotes, dashes, special spaces, accents, width)"
+
+
+def diagnose_mismatch(flat: str, old: str, new: str) -> str:
+    """One or two lines that say why `old` is not in the file's text, and the lines that come nearest."""
+    if "\ufffd" in old and "\ufffd" not in flat:
+        return "old_string holds \ufffd, which stands for bytes that are no text. Match the text around them."
+    lines = [line for line in old.split("\n") if line.strip()]
+    if lines and all(_LINE_NUMBER.match(line) for line in lines):
+        place = flat.find(_LINE_NUMBER.sub("", old))
+        if place < 0:
+            return "old_string holds line numbers, which are not in the file. Leave them and the tab out."
+        return (
+            f"old_string holds the line numbers of the read output. Leave them and the tab after them out; "
+            f"without them it is on line {_line_of(flat, place)}."
+        )
+    return _almost_there(flat, old) or _nearest(flat, old, new)
+
+
+def _almost_there(flat: str, old: str) -> str:
+    """What differs where it is only white space, characters that look alike, or escapes; "" for more."""
+    wanted = old.strip("\n").split("\n")
+    for simple in (_one_blank, _no_blanks):
+        if (first := _find_block(flat, old, simple)) is not None:
+            shown = _excerpt(flat, first, wanted)
+            return f"Only white space differs (tabs, spaces, blank ends). The file has:\n{shown}"
+    for simple in (_plain_characters, _plain_and_no_blanks):
+        if (first := _find_block(flat, old, simple)) is not None:
+            named = _differing_characters("\n".join(flat.split("\n")[first : first + len(wanted)]), old)
+            also = "" if simple is _plain_characters else ", and white space"
+            return f"Only {_ALIKE}{also}{named}. The file has:\n{_excerpt(flat, first, wanted)}"
+    plain = old.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"').replace("\\\\", "\\")
+    place = flat.find(plain) if plain != old else -1
+    if place >= 0:
+        return f"old_string is escaped once too often; unescaped it is on line {_line_of(flat, place)}."
+    return ""
+
+
+def _one_blank(line: str) -> str:
+    return _SPACE_OR_TAB.sub(" ", line).strip(" ")
+
+
+def _no_blanks(line: str) -> str:
+    return _SPACE_OR_TAB.sub("", line)
+
+
+def _plain_characters(line: str) -> str:
+    """The line with one form for each character that looks the same."""
+    return line if line.isascii() else unicodedata.normalize("NFKC", line.translate(_TYPOGRAPHY))
+
+
+def _plain_and_no_blanks(line: str) -> str:
+    return "".join(_plain_characters(line).split())
+
+
+def _find_block(flat: str, old: str, simple: Callable[[str], str]) -> int | None:
+    """The index of the file's line where `old` begins once every line is simplified."""
+    wanted = [simple(line) for line in old.strip("\n").split("\n")]
+    if not any(wanted):
+        return None
+    lines = "\n".join(["", *map(simple, flat.split("\n")), ""])
+    place = lines.find("\n".join(["", *wanted, ""]))
+    if place >= 0:
+        return lines.count("\n", 0, place)
+    place = lines.find(wanted[0]) if len(wanted) == 1 else -1
+    return lines.count("\n", 0, place) - 1 if place >= 0 else None
+
+
+def _differing_characters(found: str, old: str) -> str:
+    """The characters that differ, by code point: `: the file has U+00A0 (no-break space) where ...`."""
+    found, old = found[:_MAX_COMPARED_CHARS], old.strip("\n")[:_MAX_COMPARED_CHARS]
+    steps = [step for step in SequenceMatcher(None, found, old, False).get_opcodes() if step[0] != "equal"]
+    within = [step for step in steps if step[0] != "delete" or (step[1] > 0 and step[2] < len(found))]
+    theirs = _named("".join(found[i1:i2] for _, i1, i2, _, _ in within))
+    given = _named("".join(old[j1:j2] for *_, j1, j2 in within))
+    return f": the file has {theirs or 'nothing'} where old_string has {given or 'nothing'}"
+
+
+def _named(text: str) -> str:
+    names = [
+        f"U+{ord(each):04X} ({unicodedata.name(each, 'a control').lower()})" for each in dict.fromkeys(text)
+    ]
+    more = ", ..." if len(names) > _MAX_NAMED_CHARS else ""
+    return ", ".join(names[:_MAX_NAMED_CHARS]) + more
+
+
+def _nearest(flat: str, old: str, new: str) -> str:
+    wanted = old.strip("\n").split("\n")
+    blocks = _similar_blocks(flat.split("\n"), wanted)
+    likeness, first = max(blocks, default=(0.0, 0), key=lambda found: found[0])
+    is_near = likeness >= _MIN_LIKENESS
+    last = first + len(wanted)
+    if done := _line_of_done(flat, new, (first + 1, last) if is_near else None):
+        return f"new_string is already in the file, on line {done}: the edit seems to be done."
+    if not is_near:
+        return "Nothing like it was found. Read the file again and copy the text exactly."
+    return f"The nearest text is this; copy it exactly:\n{_excerpt(flat, first, wanted)}"
+
+
+def _line_of_done(flat: str, new: str, near: tuple[int, int] | None) -> int:
+    """The line of `new` where that stands among the lines `near`; 0 where it does not.
+
+    Short texts stand everywhere, so one that is not near has to be long and the only one.
+    """
+    size = len(new.strip())
+    if near is None:
+        is_one = size >= _MIN_FAR_DONE_CHARS and flat.count(new) == 1
+        return _line_of(flat, flat.find(new)) if is_one else 0
+    place = flat.find(new) if size >= _MIN_DONE_CHARS else -1
+    while place >= 0:
+        line = _line_of(flat, place)
+        if line <= near[1] and near[0] <= line + new.strip("\n").count("\n"):
+            return line
+        if line > near[1]:
+            break
+        place = flat.find(new, place + 1)
+    return 0
+
+
+def _similar_blocks(lines: list[str], wanted: list[str]) -> Iterator[tuple[float, int]]:
+    """(likeness, index of the first line) of the blocks around lines that are like the longest wanted one."""
+    anchor = max(range(len(wanted)), key=lambda index: len(wanted[index].strip()))
+    target = wanted[anchor].strip()[:_MAX_LINE_CHARS]
+    if not target:
+        return
+    until = thread_time() + _SEARCH_LIMIT_S
+    matcher = SequenceMatcher(None, "", target, False)
+    for index, line in enumerate(lines):
+        if thread_time() > until:
+            return
+        matcher.set_seq1(line.strip()[:_MAX_LINE_CHARS])
+        if matcher.real_quick_ratio() < _MIN_LIKENESS or matcher.quick_ratio() < _MIN_LIKENESS:
+            continue
+        likeness = matcher.ratio()
+        if likeness >= _MIN_LIKENESS:
+            first = max(0, index - anchor)
+            block = zip(lines[first : first + len(wanted)], wanted, strict=False)
+            same = sum(one.strip() == two.strip() for one, two in block)
+            yield likeness + same / len(wanted), first
+
+
+def _excerpt(flat: str, first: int, wanted: Sequence[str]) -> str:
+    """The lines from the index `first` on that stand for the wanted ones, numbered.
+
+    Of many those around the first that differs, with a note; long ones are cut.
+    """
+    lines = flat.split("\n")[first : first + len(wanted)]
+    pairs = enumerate(zip(lines, wanted, strict=False))
+    differs = next((at for at, (one, two) in pairs if one != two), 0)
+    start = max(0, min(differs - _LEAD_LINES, len(lines) - _MAX_BLOCK_LINES))
+    shown = lines[start : start + _MAX_BLOCK_LINES]
+    rows = [f"{number:6d}\t{_cut(line)}" for number, line in enumerate(shown, first + start + 1)]
+    if len(shown) < len(lines):
+        rows.append(
+            f"[{len(shown)} of the {len(lines)} lines {first + 1}-{first + len(lines)}; "
+            f"the first that differs is line {first + differs + 1}]"
+        )
+    return "\n".join(rows)
+
+
+def _cut(line: str) -> str:
+    left = len(line) - _MAX_LINE_CHARS
+    return line if left <= 0 else f"{line[:_MAX_LINE_CHARS]}…[+{left:,} chars]"
+
+
+def _line_of(flat: str, place: int) -> int:
+    return flat.count("\n", 0, place) + 1
