@@ -9,8 +9,8 @@ from transcripts.render_text import NO_DATE
 
 
 def client_name(tool: str) -> str:
-    """The name of a tool as clients of the stream protocol know it: `Bash`, `Read`, `Edit`, `Write`."""
-    return tool.capitalize() if tool in BUILTIN else tool
+    """The name of a tool as clients of the stream protocol know it: `Bash`, `Read`, `Edit`, `WebFetch`."""
+    return "".join(word.capitalize() for word in tool.split("_")) if tool in BUILTIN else tool
 
 
 def format_duration(seconds: float) -> str:

@@ -28,7 +28,7 @@ from transcripts.messages import (
 )
 
 TESTED_CLIENT_VERSION = "2.1.330"  # of Claude Code, whose clients these lines were tested with
-MAX_FRAME_CHARS = 1024 * 1024 - 1
+MAX_FRAME_CHARS = 1_000_000  # of 1,048,576 that the SDK takes; masking may lengthen a line
 _CUT_SIZES = (200_000, 20_000, 2_000, 200)  # characters kept of a bulky text, the largest that fits
 
 

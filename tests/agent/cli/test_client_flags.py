@@ -18,10 +18,11 @@ def test_a_value_may_stand_beside_its_flag_or_in_it_be_empty_or_begin_with_a_das
 
 @pytest.mark.parametrize("text", ["Read,Bash(git:*)", "read Bash(git)", " Read , Bash(git:*),"])
 def test_rules_are_told_from_the_tools_of_other_agents(text: str) -> None:
-    options = parse([*STREAMS, "--allowedTools", f"{text},Glob,mcp__calc__*", "--disallowedTools", "Task"])
+    text = f"{text},NotebookEdit,mcp__calc__*"
+    options = parse([*STREAMS, "--allowedTools", text, "--disallowedTools", "Task"])
     assert options.allowed_tools == ("read", "bash(git)", "mcp__calc__*")
     assert options.disallowed_tools == () and len(options.remarks) == 2
-    assert "'Glob' names no tool" in options.remarks[0]
+    assert "'NotebookEdit' names no tool" in options.remarks[0]
 
 
 def test_a_last_word_after_rules_is_the_prompt_where_there_may_be_one() -> None:
@@ -53,10 +54,17 @@ def test_each_flag_has_its_value(argv: list[str], wanted: dict[str, object]) -> 
 
 @pytest.mark.parametrize(
     "argv",
-    [["--task-budget", "5"], ["--debug"], ["--agents", "{}"], ["--bare"], ["--permission-mode", "auto"]],
+    [
+        ["--mcp-config", "{}"],
+        ["--task-budget", "5"],
+        ["--debug"],
+        ["--agents", "{}"],
+        ["--bare"],
+        ["--permission-mode", "auto"],
+    ],
 )
 def test_what_has_no_effect_is_told_in_one_line(argv: list[str]) -> None:
-    (remark,) = parse([*STREAMS, *argv]).remarks
+    (remark,) = parse(["-p", "x", *argv]).remarks
     assert argv[0] in remark
 
 

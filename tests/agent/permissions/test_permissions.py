@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agent.cli.arguments import parse
 from agent.loop.call_permission import rules_for_session
 from agent.permissions.rule_syntax import Rule, parse_rules
-from agent.permissions.rules import MODES, PermissionRules, Verdict, judge_call, may_search
+from agent.permissions.rules import MODES, PermissionRules, Verdict, judge_call, may_search, mode_named
 from agent.permissions.shell_syntax import parse_simple_commands
 from agent.ports import PermissionQuestion
 from agent.ui.approval import approval_choices
@@ -49,6 +49,19 @@ def test_the_modes_are_chosen_by_these_names() -> None:
     assert MODES == ("manual", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
     for mode in MODES:
         assert parse(["--permission-mode", mode]).permission_mode == mode
+
+
+def test_modes_are_known_by_the_names_of_clients_too() -> None:
+    assert [mode_named(name) for name in ("default", "auto", "plan")] == ["manual", "manual", "plan"]
+    assert mode_named("whatever") is None
+
+
+def test_where_a_client_wants_to_be_asked_the_wall_saves_no_question() -> None:
+    given = replace(rules("bash(make)"), wall=True)
+    assert run("touch x", given) == "allow"
+    asks = replace(given, asks_walled=True)
+    assert (run("touch x", asks), run("make", asks)) == ("ask", "allow")
+    assert judge_call("bash", [Access("run", "touch x")], asks).walled
 
 
 def test_nobody_is_asked_in_dont_ask() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.permissions.permission_store import store_rule, stored_rules
-from agent.permissions.rule_syntax import Rule, is_exactly, parse_rules
+from agent.permissions.rule_syntax import Rule, is_exactly, known_rules, parse_rules
 from agent.permissions.rules import PermissionRules, judge_call
 from tools.base import Access
 
@@ -22,6 +22,21 @@ AWKWARD_LINES = [
 
 def run(line: str, *allow: Rule, deny: tuple[Rule, ...] = ()) -> str:
     return judge_call("bash", [Access("run", line)], PermissionRules("manual", allow, deny, "/w")).answer
+
+
+@pytest.mark.parametrize("text", ["mcp__calc__*", "mcp__calc", "mcp__calc__add"])
+def test_a_rule_is_about_one_tool_of_a_server_or_all(text: str) -> None:
+    (rule,) = parse_rules(text)
+    assert str(rule) == text and rule.names("mcp__calc__add")
+    assert rule.names("mcp__calc__mul") is (text != "mcp__calc__add")
+    assert not rule.names("mcp__calculator__add") and not rule.names("bash")
+
+
+def test_rules_about_tools_that_there_are_not_can_be_told_apart() -> None:
+    found, unknown = known_rules("Read, NotebookEdit(*.py), Bash(git:*), WebFetch")
+    assert (list(map(str, found)), len(unknown)) == (["read", "bash(git)"], 2)
+    with pytest.raises(ValueError, match="cannot match"):
+        known_rules("bash()")
 
 
 @pytest.mark.parametrize("line", AWKWARD_LINES)

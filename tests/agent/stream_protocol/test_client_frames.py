@@ -87,7 +87,8 @@ def test_only_a_clear_yes_allows() -> None:
 
 
 def test_only_changes_for_the_session_are_followed() -> None:
-    rules = [{"toolName": "Bash", "ruleContent": "git:*"}, {"toolName": "Glob"}, {"toolName": "mcp__a__b"}]
+    names: list[dict[str, str]] = [{"toolName": "NotebookEdit"}, {"toolName": "mcp__a__b"}]
+    rules = [{"toolName": "Bash", "ruleContent": "git:*"}, *names]
     added = {"type": "addRules", "rules": rules, "behavior": "allow", "destination": "session"}
     mode = {"type": "setMode", "mode": "acceptEdits", "destination": "session"}
     kept = {**added, "destination": "userSettings"}

@@ -132,7 +132,7 @@ def test_a_run_with_its_own_prompt_tools_and_limits(sdk: Sdk) -> None:
             system_prompt="You are a parrot.",
             tools=["Bash", "Read"],
             disallowed_tools=["Bash"],
-            allowed_tools=["Read", "Glob"],
+            allowed_tools=["Read", "NotebookEdit"],
             permission_mode="bypassPermissions",
             session_id="0c7d4ad5-5f6d-4b3f-9a53-1c1f6c1c7a01",
             setting_sources=[],
@@ -145,7 +145,7 @@ def test_a_run_with_its_own_prompt_tools_and_limits(sdk: Sdk) -> None:
         asyncio.run(conduct(server))
         assert server.requests[0]["system"][0]["text"].startswith("You are a parrot.")
     assert not (sdk.folder / "made").exists()
-    assert any("'Glob' names no tool" in line for line in sdk.stderr)
+    assert any("'NotebookEdit' names no tool" in line for line in sdk.stderr)
 
 
 def test_a_failure_of_the_service_is_a_result_that_says_so(sdk: Sdk) -> None:

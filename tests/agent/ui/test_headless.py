@@ -139,7 +139,7 @@ def test_the_system_prompt_and_the_tools_can_be_others(here: Run) -> None:
             "-Be a parrot",
             "--append-system-prompt=Loud.",
             "--tools",
-            "Read,Glob",
+            "Read,NotebookEdit",
         )
         here(server, "x", "--system-prompt", "", "--tools", "")
         first, second = server.requests

@@ -1,0 +1,138 @@
+"""A call that a hook or the person changes, allows or stops; and what has a turn go on after its end."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.app.follow_ups import hook_refuses, run_with_follow_ups
+from agent.app.structured_output import MAX_REMINDERS, StructuredOutput, structured_output
+from agent.errors import UsageError
+from agent.events import TurnFinished
+from agent.permissions.rule_syntax import parse_rules
+from agent.ports import Allow, HookAnswer, PermissionUpdate
+from tests.agent.loop.test_turn import HookWords
+from tests.agent.loop.world import World, world
+from tests.strict_api.faults import Fault
+from tests.strict_api.reply import Reply as Answer
+from tests.strict_api.reply import calls
+
+ACT = Answer((calls("act", words="make"),))
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+def test_a_hook_changes_the_input_that_is_judged_and_run(tmp_path: Path) -> None:
+    with world([ACT, "done"], tmp_path, Allow()) as w:
+        w.context.hooks = HookWords(pre_tool=HookAnswer(updated_input={"words": "make safe"}))
+        w.run()
+        assert w.ran["act"] == ["make safe"] and w.approver.questions[0].input == {"words": "make safe"}
+        assert '[a hook changed the input of this call to {"words": "make safe"}]' in w.texts()
+        w.check()
+
+
+def test_what_the_person_changes_is_judged_anew(tmp_path: Path) -> None:
+    for changed, ran in (("make safe", ["make safe"]), ("rm x", [])):
+        with world([ACT, "done"], tmp_path, Allow(updated_input={"words": changed})) as w:
+            for rule in parse_rules("bash(rm)"):
+                w.context.permissions.deny(type(rule)("act", rule.pattern))
+            w.run()
+            assert w.ran["act"] == ran
+            w.check()
+
+
+@pytest.mark.parametrize(
+    ("decision", "asked", "ran"), [("allow", 0, ["make"]), ("ask", 1, ["make"]), (None, 1, ["make"])]
+)
+def test_a_hook_saves_the_question_or_has_it_asked(
+    tmp_path: Path, decision: Any, asked: int, ran: list[str]
+) -> None:
+    with world([ACT, "done"], tmp_path, Allow()) as w:
+        w.context.hooks = HookWords(pre_tool=HookAnswer(decision=decision))
+        w.run()
+        assert (len(w.approver.questions), w.ran["act"]) == (asked, ran)
+
+
+def test_a_deny_rule_counts_whatever_a_hook_allows(tmp_path: Path) -> None:
+    with world([ACT, "done"], tmp_path) as w:
+        w.context.hooks = HookWords(pre_tool=HookAnswer(decision="allow"))
+        w.context.permissions.deny(type(parse_rules("bash")[0])("act"))
+        w.run()
+        assert w.ran["act"] == []
+
+
+def test_permissions_change_for_the_session_but_never_to_a_bypass(tmp_path: Path) -> None:
+    updates = (PermissionUpdate(deny=("bash(make)",)), PermissionUpdate(mode="bypassPermissions"))
+    with world([ACT, "done"], tmp_path, Allow(updates=(*updates, PermissionUpdate(mode="dontAsk")))) as w:
+        w.run()
+        rules = w.context.permissions.rules
+        assert (rules.mode, str(rules.deny[0])) == ("dontAsk", "bash(make)")
+
+
+@pytest.mark.parametrize("event", ["pre_tool", "post_tool"])
+def test_a_hook_ends_the_turn_after_a_call(tmp_path: Path, event: str) -> None:
+    with world([ACT], tmp_path, Allow()) as w:
+        w.context.hooks = HookWords(**{event: HookAnswer(stop="enough")})
+        ended = w.run()
+        assert ended.reason == "denied" and (w.ran["act"] == []) is (event == "pre_tool")
+        w.check()
+
+
+def follow(w: World, answer: StructuredOutput | None = None, models: int = 0) -> TurnFinished:
+    """A turn with its follow-ups; `models` to fall back to."""
+    left = [True] * models
+
+    async def fall_back() -> bool:
+        return bool(left) and left.pop()
+
+    async def whole() -> TurnFinished:
+        w.say("go")
+        try:
+            return await run_with_follow_ups(w.session, w.context, w.events.append, answer, fall_back)
+        finally:
+            await w.context.model.close()  # type: ignore[attr-defined]
+
+    return asyncio.run(whole())
+
+
+def test_a_hook_has_the_model_go_on_after_its_end(tmp_path: Path) -> None:
+    class Once(HookWords):
+        async def run(self, event: Any, about: Any) -> HookAnswer:
+            await super().run(event, about)
+            return HookAnswer(veto="not yet") if event == "stop" and not about["again"] else HookAnswer()
+
+    with world(["one", "two"], tmp_path) as w:
+        w.context.hooks = hooks = Once()
+        assert follow(w) == TurnFinished("done", 2)
+        assert [event for event in w.events if isinstance(event, TurnFinished)] == [TurnFinished("done", 2)]
+        assert [about["answer"] for event, about in hooks.told if event == "stop"] == ["one", "two"]
+        w.check()
+
+
+def test_an_answer_that_lacks_its_form_is_reminded_of_and_then_given_up(tmp_path: Path) -> None:
+    with world(["text"] * (MAX_REMINDERS + 1), tmp_path) as w:
+        ended = follow(w, structured_output('{"type": "object"}'))
+        assert (ended.reason, ended.turns) == ("no_answer", MAX_REMINDERS + 1)
+    with world(["text"] * 3, tmp_path) as w:
+        w.context.max_turns = 2
+        assert follow(w, structured_output("{}")).reason == "max_turns" and w.context.max_turns == 2
+
+
+def test_another_model_is_asked_once_the_tries_are_over(tmp_path: Path) -> None:
+    for models, reason in ((1, "done"), (0, "failed")):
+        with world(["fine"], tmp_path) as w:
+            w.server.faults.add(Fault("status", status=529, headers={"x-should-retry": "false"}))
+            assert follow(w, models=models).reason == reason
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"type": "array"}', '{"properties": 5}'])
+def test_a_schema_that_cannot_be_used_is_refused_before_anything_is_sent(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError, match="--json-schema"):
+        asyncio.run(structured_output(text).open(tmp_path, {}))  # type: ignore[union-attr]
+
+
+def test_a_hook_refuses_a_prompt_or_adds_to_it() -> None:
+    earlier: list[str] = []
+    assert asyncio.run(hook_refuses(HookWords(prompt=HookAnswer(words="w")), "p", earlier)) is None
+    refused = asyncio.run(hook_refuses(HookWords(prompt=HookAnswer(veto="no")), "p", earlier))
+    assert refused is not None and refused.code == 1 and earlier == ["<hook>\nw\n</hook>"]
