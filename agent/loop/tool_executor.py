@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agent.events import Emit, Reason, ToolCallFinished, ToolCallProgress, ToolCallStarted
@@ -25,6 +25,7 @@ from .changed_files import checkpointed, with_changed_files
 from .context import TurnContext
 from .leaving import Leaving
 from .loop_detection import with_repeat_note
+from .unknown_tools import answer_unknown, find_tool
 
 log = logging.getLogger(__name__)
 MAX_TITLE_OF_UNREAD_CALL_CHARS = 200
@@ -106,7 +107,7 @@ async def _prepare_group(
     """The next call, or as many neighbouring ones as may run together."""
     group: list[PreparedCall] = []
     for index, use in waiting:
-        tool = _find(batch.context.tools, use.name)
+        tool = find_tool(batch.context.tools, use.name)
         if group and (tool is None or not tool.parallel):
             break
         if (index, use) in unfinished and tool is not None:
@@ -118,15 +119,9 @@ async def _prepare_group(
     return group
 
 
-def _find(tools: Mapping[str, Tool], name: str) -> Tool | None:
-    """The tool of that name; a wrong letter case is understood."""
-    return tools.get(name) or tools.get(name.lower())
-
-
 async def _prepare(batch: CallBatch, index: int, use: ToolUseBlock, tool: Tool | None) -> PreparedCall:
     if tool is None:
-        known = ", ".join(batch.context.tools)
-        return _refused(index, use, tool, f"There is no tool named {use.name!r}. The tools are: {known}.")
+        return _refused(index, use, tool, answer_unknown(use.name, batch.context.tools))
     if INVALID_JSON in use.input:
         given = str(use.input[INVALID_JSON])[:MAX_INVALID_INPUT_CHARS]
         return _refused(index, use, tool, f"The input was no valid JSON object: {given}")

@@ -123,10 +123,10 @@ def test_it_is_offered_the_tools_and_told_what_was_asked_for(tmp_path: Path) -> 
 
 def test_a_tool_that_is_not_there_cannot_be_offered(tmp_path: Path) -> None:
     session, results, _, services = run(
-        tmp_path, [TASK, "done"], lambda prompt: SpawnRequest(prompt, tools=("grep", "read"))
+        tmp_path, [TASK, "done"], lambda prompt: SpawnRequest(prompt, tools=("dig", "read"))
     )
     assert results == []
-    assert "There is no tool named 'grep' to offer." in str(session.folded.facts)
+    assert "There is no tool named 'dig' to offer." in str(session.folded.facts)
     assert len(list((services.repository.home / ".transcripts").glob("*.jsonl"))) == 1
 
 

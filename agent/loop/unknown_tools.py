@@ -1,0 +1,110 @@
+"""Answer calls of tools that other programs have: what does the same here. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+from typing import TypeVar
+
+from tools.text_encoding import word_set
+
+T = TypeVar("T")
+
+# What does the same here: (the tool that it takes, "" for none; what to do; the names that others have for
+# it, in lower case and without anything but letters and digits).
+_FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
+    (
+        "read",
+        "read(file_path) shows a file, from line offset on, and lists a folder; it shows images too.",
+        word_set("view viewfile cat open openfile readfile readfiles readmanyfiles viewimage ls list listdir")
+        | word_set("listdirectory listfiles tree notebookread"),
+    ),
+    (
+        "write",
+        "write(file_path, content) creates a file or replaces all of it.",
+        word_set("create createfile writefile writetofile newfile savefile"),
+    ),
+    (
+        "edit",
+        "edit(file_path, old_string, new_string) replaces exact text; each change is a call of its own.",
+        word_set("multiedit editfile strreplace strreplaceeditor strreplacebasededittool replace")
+        | word_set(
+            "replaceinfile searchreplace searchandreplace insert texteditor applypatch applydiff patch"
+        )
+        | word_set("notebookedit editnotebook"),
+    ),
+    (
+        "bash",
+        "bash(command) runs a command line.",
+        word_set("shell sh terminal run runcommand runshellcommand runinterminal execute executecommand")
+        | word_set("execcommand exec localshell powershell python runpython repl"),
+    ),
+    (
+        "bash",
+        'bash(job="b1") shows state and new output of a background command; you are told when it ends.',
+        word_set("bashoutput taskoutput joboutput readoutput getoutput agentoutputtool"),
+    ),
+    (
+        "bash",
+        'bash(job="b1", kill=true) ends a background command.',
+        word_set("killshell killbash taskstop jobkill killprocess"),
+    ),
+    (
+        "bash",
+        "bash with curl reads a page; the person may be asked to let the host through.",
+        word_set("webfetch fetch fetchurl readurl readpage browse browser"),
+    ),
+    (
+        "",
+        "Nothing here searches the web: say what you look for, or read a known page with bash and curl.",
+        word_set("websearch googlewebsearch googlesearch searchweb"),
+    ),
+    (
+        "grep",
+        'grep(pattern, path, glob, output_mode="content") searches the contents of files.',
+        word_set("search searchfiles searchfilecontent grepsearch codebasesearch searchcode ripgrep rg"),
+    ),
+    (
+        "glob",
+        "glob(pattern) finds files by name.",
+        word_set("find findfiles filesearch findbyname globfiles"),
+    ),
+    (
+        "",
+        "There is no list of to-dos: keep the plan in your replies and go on with the work.",
+        word_set("todowrite todoread todo updateplan writetodos taskcreate taskupdate tasklist taskget plan"),
+    ),
+    (
+        "",
+        "There are no further agents: do the work yourself, with several calls in one reply.",
+        word_set("task agent dispatchagent subagent spawnagent"),
+    ),
+    (
+        "",
+        "Ask in your reply and end your turn: the person answers with the next prompt.",
+        word_set("askuserquestion askuser askfollowupquestion question"),
+    ),
+    (
+        "",
+        "Write the plan, or the result, as your reply and end your turn; the person chooses the mode.",
+        word_set("exitplanmode enterplanmode attemptcompletion finish submit done"),
+    ),
+)
+
+
+def find_tool(tools: Mapping[str, T], name: str) -> T | None:
+    """The tool of that name; a wrong letter case is understood."""
+    found = tools.get(name)
+    if found is None:
+        found = next((tools[each] for each in tools if each.lower() == name.lower()), None)
+    return found
+
+
+def answer_unknown(name: str, tools: Collection[str]) -> str:
+    """What the model is told that called a tool which is not among these."""
+    plain = re.sub(r"[\W_]", "", name).lower()
+    ways = (way for tool, way, names in _FOREIGN_TOOLS if plain in names and (not tool or tool in tools))
+    near = get_close_matches(name.lower(), tools, 1)
+    way = next(ways, f"Did you mean {near[0]}?" if near else "")
+    return f"There is no tool named {name!r}.{f' {way}' if way else ''} The tools are: {', '.join(tools)}."

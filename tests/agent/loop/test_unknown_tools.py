@@ -1,0 +1,46 @@
+"""A call of a tool that only other programs have is answered with what does the same here."""
+
+import pytest
+
+from agent.loop.unknown_tools import answer_unknown, find_tool
+from tools import BUILTIN
+
+FOREIGN = {
+    "read": "LS list_dir view NotebookRead read_file",
+    "edit": "MultiEdit NotebookEdit apply_patch str_replace_based_edit_tool str_replace",
+    "write": "create create_file write_file",
+    "bash": "BashOutput KillShell KillBash WebFetch run_shell_command exec_command local_shell",
+    "grep": "search_file_content codebase_search grep_search",
+    "glob": "find_by_name file_search",
+}
+
+
+@pytest.mark.parametrize(
+    ("tool", "name"), [(tool, name) for tool in FOREIGN for name in FOREIGN[tool].split()]
+)
+def test_the_way_to_do_it_here_is_named_where_there_is_one(tool: str, name: str) -> None:
+    told = answer_unknown(name, BUILTIN)
+    assert told.startswith(f"There is no tool named {name!r}. {tool}(") or f" {tool} with curl" in told
+    assert told.endswith("The tools are: bash, read, write, edit, grep, glob, compact, recall.")
+    without = [each for each in BUILTIN if each != tool]
+    assert f"{tool}(" not in answer_unknown(name, without)
+
+
+@pytest.mark.parametrize(
+    "name", ["TodoWrite", "update_plan", "Task", "WebSearch", "AskUserQuestion", "ExitPlanMode"]
+)
+def test_what_is_not_there_at_all_is_said(name: str) -> None:
+    assert len(answer_unknown(name, BUILTIN)) > len(answer_unknown("Frobnicate", BUILTIN)) + 40
+
+
+def test_a_slip_is_told_and_another_letter_case_works() -> None:
+    assert "Did you mean recall?" in answer_unknown("recal", BUILTIN)
+    tools = {"read": 1, "mcp__Maps__route": 2}
+    assert [find_tool(tools, name) for name in ("Read", "READ", "mcp__maps__Route", "rea")] == [1, 1, 2, None]
+
+
+def test_no_name_has_two_answers_and_none_is_a_tool_of_ours() -> None:
+    from agent.loop.unknown_tools import _FOREIGN_TOOLS
+
+    names = [name for *_, names in _FOREIGN_TOOLS for name in names]
+    assert len(names) == len(set(names)) and not set(names) & set(BUILTIN)
