@@ -100,11 +100,7 @@ class EventStream:
 
     async def events(self) -> AsyncIterator[tuple[str, str]]:
         """(name, data) of each event. Raises RequestRejected for too large ones, UnicodeDecodeError."""
-        total = 0
-        async for piece in self.pieces:
-            total += len(piece)
-            if total > MAX_REPLY_BYTES:
-                raise RequestRejected(_too_much("its answer", MAX_REPLY_BYTES))
+        async for piece in bounded(self.pieces):
             if len(self.beginning) < _BEGINNING_BYTES:
                 self.beginning += piece[:_BEGINNING_BYTES]
             for at in range(0, len(piece), _SLICE_BYTES):
@@ -145,6 +141,16 @@ class EventStream:
             self._name = value.removeprefix(b" ").decode("utf-8")
         elif line.startswith(b"{"):  # a gateway that has an error to tell when the stream has begun
             self._data.append(line.decode("utf-8"))
+
+
+async def bounded(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The pieces of an answer. Raises RequestRejected where they come to more than MAX_REPLY_BYTES."""
+    total = 0
+    async for piece in pieces:
+        total += len(piece)
+        if total > MAX_REPLY_BYTES:
+            raise RequestRejected(_too_much("its answer", MAX_REPLY_BYTES))
+        yield piece
 
 
 async def whole_json(stream: EventStream) -> AsyncIterator[tuple[str, str]]:

@@ -332,8 +332,15 @@ def stderr_line(event: events.Event) -> str:
 
 def json_line(value: Any) -> str:
     """JSON on one line for every reader: no raw line separators of any kind, nothing a terminal obeys."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    try:
+        text = _to_json(value)
+    except ValueError:  # NaN and the like in what a server sent; other readers than Python's take none
+        text = _to_json(json.loads(json.dumps(value, default=str), parse_constant=lambda name: None))
     return _ESCAPED_IN_JSON.sub(_escaped_in_json, text)
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str, allow_nan=False)
 
 
 def _escaped_in_json(found: re.Match[str]) -> str:

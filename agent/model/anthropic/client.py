@@ -25,6 +25,7 @@ from agent.model.answer_reader import (
     AnswerRefused,
     EventStream,
     beginning,
+    bounded,
     drain,
     no_cookies,
     parse_event,
@@ -181,8 +182,8 @@ class AnthropicModel:
         stream = EventStream(response.aiter_bytes())
         content = response.headers.get("content-type", "no content type").rpartition(", ")[2]
         events = whole_json(stream) if content.startswith("application/json") else stream.events()
-        if content.startswith("application/vnd.amazon.eventstream"):
-            events = bedrock_events(stream.pieces)
+        if self.cloud is not None and content.startswith("application/vnd.amazon.eventstream"):
+            events = bedrock_events(bounded(stream.pieces))
         async for name, data in events:
             event = parse_event(name, data)
             if event["type"] == "ping":

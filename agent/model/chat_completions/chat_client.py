@@ -50,6 +50,7 @@ from .chat_stream import ChunkReader
 log = logging.getLogger(__name__)
 OPENAI_URL = "https://api.openai.com/v1"
 MAX_SUGGESTED_MODELS = 5
+MAX_MODEL_ID_CHARS = 200  # of a model in a server's list; it is shown, recorded and sent
 _JSON_HEADERS = {"content-type": "application/json", "accept": "text/event-stream"}
 _NONSENSE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 # Windows of OpenAI's own models, whose endpoint tells none: (prefix of the id, window, most output).
@@ -161,7 +162,7 @@ class ChatCompletionsModel:
             answer = {}  # a server without a list
         listed = answer.get("data") if isinstance(answer, dict) else None
         entries = listed if isinstance(listed, list) else []
-        named = [each for each in entries if isinstance(each, dict) and isinstance(each.get("id"), str)]
+        named = [each for each in entries if isinstance(each, dict) and _is_model_id(each.get("id"))]
         facts = facts_from_list(self.known_facts(model), named)
         return facts if self.official else await with_window(facts, self._look, named)
 
@@ -201,6 +202,10 @@ class ChatCompletionsModel:
             said = quote(stream.beginning.decode("utf-8", "replace"))
             raise TransientError(f"no reply, but {quote(content, 60)}: {said}", tries=UNREADABLE_TRIES)
         reader.end()
+
+
+def _is_model_id(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= MAX_MODEL_ID_CHARS and value.isprintable()
 
 
 def facts_from_list(known: ModelFacts, entries: list[dict[str, Any]]) -> ModelFacts:

@@ -5,14 +5,16 @@ import json
 import re
 import sys
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.errors import ModelError
+from agent.errors import ModelError, RequestRejected
 from agent.events import Retrying, TurnFinished
+from agent.model.answer_reader import bounded
 from agent.model.anthropic.catalog import facts_from_catalog, facts_from_endpoint
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.chat_completions.chat_client import ChatCompletionsModel
@@ -31,7 +33,7 @@ from transcripts.codec import decode_line, encode_fact
 from transcripts.facts import Reply
 from transcripts.messages import block_to_json
 
-from .hostile_answers import headed, text, whole
+from .hostile_answers import EVIL, headed, page, text, whole
 from .hostile_cases import CHAT, HOSTILE, Hostile
 from .raw_server import HEAD, raw
 
@@ -227,3 +229,39 @@ def test_no_hostile_answer_to_another_protocol_is_a_whole_chat_completion() -> N
 
     for said, complete in asyncio.run(ask_all()):
         assert said.isprintable() and not complete
+
+
+@pytest.mark.parametrize("name", [EVIL, "m" * 201, "\ud800", "", 5, None])
+def test_the_name_of_a_model_that_nobody_could_type_is_passed_over(name: Any) -> None:
+    listed = page("200 OK", json.dumps({"data": [{"id": name}, {"id": "usual"}]}).encode())
+
+    async def only_one(url: str) -> ModelFacts:
+        api = ChatCompletionsModel(url, "key")
+        try:
+            return await api.describe("")
+        finally:
+            await api.close()
+
+    with raw(listed) as url:
+        assert asyncio.run(only_one(url)).id == "usual"
+
+
+def test_the_framing_of_a_cloud_is_read_from_that_cloud_alone_and_in_bounded_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with raw(whole(text(), head=headed(kind="application/vnd.amazon.eventstream"))) as url:
+        api, reply = AnthropicModel(url, "key"), IncomingReply()
+        asyncio.run(api.stream(ModelRequest(RequestSettings("m", 1), ()), reply, lambda event: None))
+    assert reply.text == "hello"
+
+    async def pieces() -> AsyncIterator[bytes]:
+        while True:
+            yield b"x" * 100
+
+    async def read_all() -> None:
+        async for _ in bounded(pieces()):
+            pass
+
+    monkeypatch.setattr("agent.model.answer_reader.MAX_REPLY_BYTES", 1_000)
+    with pytest.raises(RequestRejected, match="its answer is over"):
+        asyncio.run(read_all())

@@ -5,6 +5,7 @@ import json
 import os
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from agent import events
 from agent.app.options import OUTPUT_FORMATS
 from agent.cli.arguments import parse
 from agent.ports import Status
-from agent.ui.output_formats import OutputFormat, RunOutput
+from agent.ui.output_formats import OutputFormat, RunOutput, json_line
 from transcripts.facts import Reply, Result
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock, Usage
 
@@ -97,6 +98,12 @@ def test_json_holds_no_raw_control_characters(form):
 def test_the_title_of_a_call_is_cut_where_nobody_reads_on():
     done = events.ToolCallFinished(3, 0, "bash", "x" * 3_000_000, Result(4, 0.0, 3, 0, ()), 0.1)
     assert Run("text").show(done).err.getvalue() == f"● bash  {'x' * 1_999}…\n"
+
+
+def test_numbers_that_json_cannot_hold_are_null():
+    assert json_line({"a": [float("nan"), 1e999, -1e999, 0.5], "b": Path("x")}) == (
+        '{"a":[null,null,null,0.5],"b":"x"}'
+    )
 
 
 class TerminalInMemory(io.StringIO):
