@@ -99,7 +99,6 @@ class Services:
     sources: tuple[ToolSource, ...]
     tools: dict[str, Tool] = field(default_factory=dict)
     structured: StructuredOutput | None = None
-    follows_up: bool = False  # whether something may have to be done once a turn is over
 
     def warn(self, text: str) -> None:
         self.emit(Notice(text, "warning"))
@@ -166,5 +165,4 @@ def make_services(setup: RunSetup, emit: Emit, approver: Approver) -> Services:
     )
     services = Services(setup, emit, approver, selection, repository, counter, sources)
     services.structured = structured
-    services.follows_up = structured is not None or setup.options.fallback_model is not None
     return services

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Literal, Protocol
 
 from agent.events import Emit, Notice, TurnFinished, TurnStarted
@@ -146,9 +145,9 @@ class Controller:
         record_opening(session, context.settings, window, folder, self.emit)
         user = session.user(blocks)
         try:
-            if context.hooks is not None or self.services.follows_up:
-                form, other = self.services.structured, partial(self.factory.fall_back, session, context)
-                finished = await run_with_follow_ups(session, context, self.emit, form, other)
+            form = self.services.structured
+            if context.hooks is not None or form is not None:
+                finished = await run_with_follow_ups(session, context, self.emit, form)
             else:
                 finished = await run_turn(session, context, self.emit)
             for notice in await notices_after_turn(context, ports=not self.setup.options.headless):

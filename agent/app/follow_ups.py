@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
-from agent.errors import TransientError
 from agent.events import Emit, Event, TurnFinished
 from agent.loop.context import TurnContext
 from agent.loop.turn import run_turn
@@ -20,16 +18,9 @@ NO_ANSWER = "the model gave no answer in the form of --json-schema"
 
 
 async def run_with_follow_ups(
-    session: Session,
-    context: TurnContext,
-    emit: Emit,
-    answer: StructuredOutput | None,
-    fall_back: Callable[[], Awaitable[bool]],
+    session: Session, context: TurnContext, emit: Emit, answer: StructuredOutput | None
 ) -> TurnFinished:
-    """Run a turn, and go on for as long as something has it go on. Emits one TurnFinished, last.
-
-    `fall_back` takes another model where the one in use stays unreachable; False: there is none left.
-    """
+    """Run a turn, and go on for as long as something has it go on. Emits one TurnFinished, last."""
     if answer is not None:
         answer.value = None
     limit, turns, vetoes, reminders = context.max_turns, 0, 0, 0
@@ -45,8 +36,6 @@ async def run_with_follow_ups(
             ended = await run_turn(session, context, without_end)
             turns += ended.turns
             finished = TurnFinished(ended.reason, turns, ended.error, ended.code)
-            if ended.code == TransientError.code and await fall_back():
-                continue
             if ended.reason != "done":
                 return finished
             if answer is not None and answer.value is None:

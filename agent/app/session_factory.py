@@ -93,16 +93,6 @@ class SessionFactory:
             window, folder = context.compaction.window.size, str(services.setup.folder)
             record_opening(session, context.settings, window, folder, services.emit)
 
-    async def fall_back(self, session: Session, context: TurnContext) -> bool:
-        """Use the model of --fallback-model from now on; whether it is another than the one in use."""
-        services = self.services
-        name = services.setup.options.fallback_model
-        if name is None or services.selection.model.catalog.resolve(name) == context.settings.model:
-            return False
-        services.warn(f"{context.settings.model} stays unreachable: {name} is used from now on")
-        await self.change_model(session, context, name)
-        return True
-
     def change_effort(self, context: TurnContext, effort: str) -> None:
         """Think so hard from the next request on, also with other models and in other sessions of this run.
 

@@ -14,7 +14,6 @@ from agent.permissions.rule_syntax import parse_rules
 from agent.ports import Allow, HookAnswer, PermissionUpdate
 from tests.agent.loop.test_turn import HookWords
 from tests.agent.loop.world import World, world
-from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls
 
@@ -78,17 +77,13 @@ def test_a_hook_ends_the_turn_after_a_call(tmp_path: Path, event: str) -> None:
         w.check()
 
 
-def follow(w: World, answer: StructuredOutput | None = None, models: int = 0) -> TurnFinished:
-    """A turn with its follow-ups; `models` to fall back to."""
-    left = [True] * models
-
-    async def fall_back() -> bool:
-        return bool(left) and left.pop()
+def follow(w: World, answer: StructuredOutput | None = None) -> TurnFinished:
+    """A turn with its follow-ups."""
 
     async def whole() -> TurnFinished:
         w.say("go")
         try:
-            return await run_with_follow_ups(w.session, w.context, w.events.append, answer, fall_back)
+            return await run_with_follow_ups(w.session, w.context, w.events.append, answer)
         finally:
             await w.context.model.close()  # type: ignore[attr-defined]
 
@@ -116,13 +111,6 @@ def test_an_answer_that_lacks_its_form_is_reminded_of_and_then_given_up(tmp_path
     with world(["text"] * 3, tmp_path) as w:
         w.context.max_turns = 2
         assert follow(w, structured_output("{}")).reason == "max_turns" and w.context.max_turns == 2
-
-
-def test_another_model_is_asked_once_the_tries_are_over(tmp_path: Path) -> None:
-    for models, reason in ((1, "done"), (0, "failed")):
-        with world(["fine"], tmp_path) as w:
-            w.server.faults.add(Fault("status", status=529, headers={"x-should-retry": "false"}))
-            assert follow(w, models=models).reason == reason
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"type": "array"}', '{"properties": 5}'])
