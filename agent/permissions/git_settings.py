@@ -34,14 +34,16 @@ _HARMLESS_VARIABLES = re.compile(
 # Settings that run programs whatever is shown; and those that do for a look into contents. An fsmonitor
 # that is no truth value is a program (git before 2.31 does not hear that it must not run).
 _ALWAYS = re.compile(
-    r"\bshowsignature\b|%G"
+    r"\bshowsignature\b|%G|\bsort\s*=[^\n]*signature"
     r"|\bfsmonitor\s*=\s*+(?!(?:true|false|yes|no|on|off|[01])\s*$)",
     re.IGNORECASE | re.MULTILINE,
 )
 _FOR_CONTENTS = re.compile(
-    r"\b(?:textconv|clean|smudge|process|command|external)\s*=|\bsubmodule\s*=\s*\"?diff|\bsubmodulesummary\b",
+    r"\b(?:textconv|clean|smudge|process|command|external)\s*=|\bsubmodule\s*=\s*\"?diff|\bsubmodulesummary\b"
+    r"|\bdiffmerges\s*=\s*r",  # merges again, by merge drivers
     re.IGNORECASE,
 )
+_UNSEEN_IN_VALUES = re.compile(r'"|\\\r?\n')  # quotes, and ends of lines: values go on behind them
 _PARTIAL_CLONE = re.compile(r"\bpromisor\b|\bpartialclone\b", re.IGNORECASE)  # fetches what is looked at
 _LARGE_FILES = re.compile(
     r"^\s*(?:clean\s*=\s*git-lfs clean -- %f|smudge\s*=\s*git-lfs smudge -- %f"
@@ -182,9 +184,10 @@ class GitSettings:
         self._check_text(_text(path), path)
 
     def _check_text(self, text: str, path: str) -> None:
-        for pattern in (_ALWAYS, _FOR_CONTENTS) if self.contents else (_ALWAYS,):
-            if found := pattern.search(_LARGE_FILES.sub("", text)):
-                raise _NamesProgram(f"git could run a program: {path} has {found[0].strip()}")
+        for form in (text, _UNSEEN_IN_VALUES.sub("", text)):
+            for pattern in (_ALWAYS, _FOR_CONTENTS) if self.contents else (_ALWAYS,):
+                if found := pattern.search(_LARGE_FILES.sub("", form)):
+                    raise _NamesProgram(f"git could run a program: {path} has {found[0].strip()}")
         if _PARTIAL_CLONE.search(text):
             raise NotProved(f"git could fetch what is missing: {path}")
         for match in _WORK_TREE.finditer(text):

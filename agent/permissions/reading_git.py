@@ -133,8 +133,10 @@ _LISTS: Mapping[str, Options] = {
     "branch": _LISTING | Options("arvi", words="all remotes verbose show-current abbrev=? no-abbrev"),
     "tag": _LISTING | Options("li", attached="n"),
 }
+_SHOWING_HISTORY = ("log", "reflog", "reflog show", "stash list", "rev-list", "shortlog")
 _TWO_WORDS = word_set("worktree remote reflog stash")
 _FORMATS = ("format", "pretty", "sort")
+_PATCHES_OF_MERGES = ("c", "cc", "diff-merges")  # options of history that show contents by themselves
 _SETTING = r"(?!.*(?:token|password|passphrase|secret|header|key|url|helper))\w[\w-]*\.[\w.-]+"
 
 
@@ -183,7 +185,9 @@ def _operands(name: str, split: SplitArguments) -> tuple[str, ...]:
 
 
 def _shows_contents(name: str, split: SplitArguments) -> bool:
-    """Whether files or their versions are looked into: `git log` does so with some options only."""
+    """Whether files or their versions are looked into: history does so with some options only."""
+    if any(map(split.has, _PATCHES_OF_MERGES)) and name in _SHOWING_HISTORY:
+        return True
     if name == "log":
         return split.has("L") or any(
             map(split.has, (*_DIFF.flags, *_DIFF.valued, *_DIFF.attached, *_DIFF.long))
@@ -195,6 +199,8 @@ def _check_formats(split: SplitArguments) -> None:
     for value in split.values(*_FORMATS):
         if "%G" in value or "signature" in value:
             raise NotProved("to show signatures a program is run")
+    if any(value.startswith("r") for value in split.values("diff-merges")):
+        raise NotProved("to merge again git runs drivers")
     if {"diff", "log"} & set(split.values("submodule")):
         raise NotProved("to show submodules git runs in them")
 

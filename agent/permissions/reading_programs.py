@@ -185,7 +185,7 @@ def reading_of_tabled(program: str, arguments: Sequence[str]) -> Reading | None:
     if program not in _OF_FILES:
         return Reading(program, paths=globs_of(split.operands))
     files = tuple(word for word in split.operands if word != "-" and (program, word) != ("df", "/"))
-    if program == "diff" and split.has("r", "recursive"):
+    if program == "diff":  # files of two folders are compared without -r too
         return Reading(program, paths=files, trees=files, follows=not split.has("no-dereference"))
     return Reading(program, paths=files)
 

@@ -17,6 +17,7 @@ LOOKS = [
     "git log -1",
     "git blame a.py", "git stash list", "git grep x", "git ls-files -m", "git branch", "git rev-parse HEAD",
     "git log --stat", "git diff --cached", "git show HEAD:a.py", "git describe --always", "git log --oneline",
+    "git log --cc", "git log --diff-merges=on", "git stash list -c", "git reflog --cc",
     "git reflog", "git shortlog HEAD", "git tag -l", "git cat-file -p HEAD:a.py", "git log -S x",
 ]  # fmt: skip
 
@@ -72,6 +73,8 @@ HOSTILE = {
     "external": "[diff]\n\texternal = ./evil\n",
     "signature": "[log]\n\tshowSignature\n[gpg]\n\tprogram = ./evil\n",
     "pretty": "[format]\n\tpretty = %G?\n[gpg]\n\tprogram = ./evil\n",
+    "in quotes": '[format]\n\tpretty = "%""G?"\n[gpg]\n\tprogram = ./evil\n',
+    "on two lines": "[format]\n\tpretty = %\\\nG?\n[gpg]\n\tprogram = ./evil\n",
     "fsmonitor": "[core]\n\tfsmonitor = ./evil\n",
     "behind a comment": "[core]\n\tfsmonitor = ./evil # true\n",
 }
@@ -98,6 +101,29 @@ def test_a_rule_for_a_look_does_not_mean_the_program_that_the_repository_names(
     unasked = [line for line in lines if project.runs(line, *rules)]
     assert [line for line in unasked if fired(project, line)] == []
     assert project.runs("git diff", "=git diff") and project.runs("git commit -m x", "git commit")
+
+
+def test_a_look_that_merges_again_runs_no_driver_unasked(project: ReadingProject) -> None:
+    project.git("checkout", "-q", "-b", "side", "HEAD~0")
+    for branch in ("side", "main"):
+        project.git("checkout", "-q", "-B", branch, "side" if branch == "side" else "side~1")
+        (project.root / "a.py").write_text(f"{branch}\n")
+        project.git("commit", "-qam", branch)
+    (project.root / "evil").unlink()
+    project.git("merge", "-q", "-s", "ours", "side")
+    (project.root / "evil").write_text(f"#!/bin/sh\necho ran >>{project.place}/ran\n")
+    (project.root / "evil").chmod(0o755)
+    settings(project, '[merge "x"]\n\tdriver = ./evil\n', "* merge=x\n")
+    looks = ("git show --diff-merges=remerge HEAD", "git log -p --diff-merges=r")
+    assert all(fired(project, line) for line in looks)
+    assert not any(project.runs(line) for line in looks)
+    settings(project, "[log]\n\tdiffMerges = remerge\n", "* merge=x\n")
+    assert fired(project, "git log -m -p") and not project.runs("git log -m -p")
+
+
+def test_a_setting_that_sorts_by_signatures_is_a_trap(project: ReadingProject) -> None:
+    settings(project, "[tag]\n\tsort = -signature:key\n")
+    assert not project.runs("git tag -l")  # such names are known since git 2.42
 
 
 def test_a_rule_covers_what_the_person_set_up(project: ReadingProject) -> None:

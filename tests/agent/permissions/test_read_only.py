@@ -133,3 +133,13 @@ def test_a_version_is_asked_of_the_program_itself(changing: ReadingProject) -> N
     assert changing.runs("python3 --version", folder="src")
     (changing.root / ".python-version").write_text("../../project\n")
     assert not changing.runs("python3 --version", folder="src")
+
+
+def test_a_comparison_of_folders_reads_what_is_in_them(changing: ReadingProject) -> None:
+    for name in ("one", "two"):
+        (changing.root / name).mkdir()
+        (changing.root / name / "a").write_text(name)
+    lines = ("diff one two", "diff one two/a", "diff a.py one")
+    assert changing.runs(lines[0]) and changing.runs(lines[1])
+    (changing.root / "one/a.py").symlink_to("/etc/hosts")
+    assert not any(changing.runs(line) for line in lines)
