@@ -46,8 +46,8 @@ MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # that make reads where it 
 _VALUE = re.compile(r"([-\w.:@]+)=(.+)", re.DOTALL)
 # Variables whose values name programs that others run.
 _PROGRAM_VARIABLE = re.compile(
-    r"(?:\w*_)?(?:PAGER|EDITOR|VISUAL|BROWSER|SHELL|COMMAND|CMD|ASKPASS|SSH|RSH|WRAPPER|RUNNER|LAUNCHER|TERMINAL"
-    r"|LESSOPEN|LESSCLOSE|PYTHON|NODE|CC|CXX|CPP|LD|AR|AS|MAKE|RUSTC|GOFLAGS|MAKEFLAGS|PS4|ENV)|GIT_\w+"
+    r"(?:\w*_)?(?:\w*PAGER|EDITOR|VISUAL|BROWSER|SHELL|COMMAND|CMD|ASKPASS|SSH|RSH|WRAPPER|RUNNER|LAUNCHER"
+    r"|TERMINAL|LESSOPEN|LESSCLOSE|PYTHON|NODE|CC|CXX|CPP|LD|AR|AS|MAKE|RUSTC|GOFLAGS|MAKEFLAGS|PS4|ENV)|GIT_\w+"
 )
 _SPLIT_STRING = re.compile(r"-[iv0]*S(.*)|--s[a-z-]*(?:=(.*))?", re.DOTALL)
 _ENV_ESCAPE = re.compile(r"[\\$]")

@@ -79,12 +79,12 @@ proxychains proxychains4 0 | -f | -q
 npx bunx 0 | -pcw --package --call --workspace | -yq --yes --no --no-install --quiet --bun
 uvx 0 | -pf --from --with --with-editable --with-requirements --python --index --index-url --extra-index-url \
 --find-links --directory --project --config-file --cache-dir | -qvn --isolated --offline --no-cache --refresh
-sg gosu su-exec setuidgid s6-setuidgid envdir envuidgid setlock faketime 1 | |
+runcon sg gosu su-exec setuidgid s6-setuidgid envdir envuidgid setlock faketime 1 | |
 ltrace eatmydata catchsegv unbuffer rlwrap torsocks torify tsocks firejail bwrap numactl valgrind gdb lldb \
 dbus-run-session dbus-launch xvfb-run systemd-run systemd-inhibit prlimit cpulimit cgexec chpst softlimit \
-pgrphack pkexec run0 runuser ccache sccache distcc tini dumb-init runcon entr arch nocache fakechroot \
+pgrphack pkexec run0 runuser ccache sccache distcc tini dumb-init entr arch nocache fakechroot \
 screen byobu dtach abduco xterm gnome-terminal konsole kitty alacritty foot corepack dotenv watchexec \
-systemd-nspawn wsl winpty 0 | |
+systemd-nspawn wsl winpty ssh-agent gpg-agent 0 | |
 """)
 _LD_SO = Launcher(_options("--library-path --preload --audit --argv0 --inhibit-rpath --glibc-hwcaps-prepend"))
 # Programs with words of their own before the command: `words operands`, and what may follow as above.
