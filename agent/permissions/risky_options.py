@@ -9,142 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from tools.text_encoding import word_set
 
+from .option_risks import RISKS, Risks
 from .option_syntax import NotProved, Options, split_arguments
 from .shell_syntax import Glob, Words
 
-
-@dataclass(frozen=True, slots=True)
-class Risks:
-    """Of one program.
-
-    letters   options of one letter, in any bundle
-    long      options of two dashes; what they may be shortened to counts too
-    words     options of one dash and a name, subcommands
-    operands  a pattern of the beginning of operands
-    harmless  exact options that are not meant by the above
-    """
-
-    letters: str = ""
-    long: str = ""
-    words: str = ""
-    operands: str = ""
-    harmless: str = ""
-
-
-_NOTHING = Risks()
-_JEST = Risks(
-    "cu",
-    "config globalSetup globalTeardown setupFiles setupFilesAfterEnv runner testRunner reporters"
-    " transform resolver rootDir roots projects preset testEnvironment testSequencer coverageDirectory"
-    " outputFile prettierPath filter env haste moduleLoader snapshotSerializers watchPlugins"
-    " testResultsProcessor coverageProvider",
-    harmless="--coverage --ci --co",
-)
-_NODE_PACKAGES = Risks(
-    "C",
-    "script-shell node-options prefix dir cwd userconfig globalconfig shell-emulator use-yarnrc config"
-    " modules-folder scripts-prepend-node-path",
-    "exec x dlx explore create init",
-)
-_C_COMPILER = Risks(
-    "oB", "specs", "-wrapper -specs -fplugin -save-temps -dumpdir", harmless="-O0 -O1 -O2 -O3"
-)
-_SHELL = Risks("csi", "init-file rcfile")
-_TABLE: Mapping[str, Risks] = {
-    "find": Risks(
-        words="-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls -files0-from",
-    ),
-    "fd": Risks("xX", "exec exec-batch"),
-    "fdfind": Risks("xX", "exec exec-batch"),
-    "rg": Risks("z", "pre hostname-bin search-zip", harmless="--pretty"),
-    "sort": Risks("oT", "output compress-program files0-from temporary-directory"),
-    "shuf": Risks("o", "output"),
-    "tree": Risks("oR", "output"),
-    "file": Risks("Cmzp", "compile uncompress magic-file preserve-date"),
-    "diff": Risks("l", "paginate"),
-    "date": Risks("sfr", "set file reference", operands="[^+]"),
-    "tar": Risks(
-        "IF",
-        "checkpoint-action use-compress-program to-command info-script new-volume-script rsh-command"
-        " rmt-command index-file",
-    ),
-    "zip": Risks("T", "unzip-command"),
-    "rsync": Risks("e", "rsh rsync-path"),
-    "ssh": Risks("oFES", ""),
-    "scp": Risks("oFS", ""),
-    "sftp": Risks("oFSb", ""),
-    "curl": Risks(
-        "oOKcDJ",
-        "output output-dir remote-name remote-name-all remote-header-name config dump-header cookie-jar"
-        " trace trace-ascii stderr libcurl etag-save hsts alt-svc create-dirs",
-    ),
-    "wget": Risks(
-        "eOoaP",
-        "execute use-askpass output-document output-file append-output directory-prefix config warc-file",
-    ),
-    "make": Risks("fCIE", "file makefile eval directory include-dir", operands=r"[^=]*="),
-    "ninja": Risks("fCt"),
-    "cmake": Risks("PECDG"),
-    "ctest": Risks("SD", "script build-and-test dashboard output-log"),
-    "gradle": Risks("IbpcDP", "init-script build-file project-dir settings-file include-build"),
-    "mvn": Risks("fsD", "file settings", operands=r".*:"),
-    "pytest": Risks(
-        "pco",
-        "config-file override-ini rootdir confcutdir basetemp junitxml junit-xml log-file pastebin pdbcls"
-        " debug cov-config cov-report report-log html json-report-file",
-        harmless="--co --cov --pdb",
-    ),
-    "tox": Risks("cx", "conf override workdir root"),
-    "nox": Risks("f", "noxfile"),
-    "mypy": Risks(
-        "",
-        "config-file python-executable install-types custom-typeshed-dir shadow-file cache-dir junit-xml"
-        " html-report txt-report xml-report cobertura-xml-report linecount-report any-exprs-report",
-    ),
-    "ruff": Risks("o", "config output-file cache-dir"),
-    "black": Risks("c", "config code"),
-    "isort": Risks("", "settings-path settings-file"),
-    "flake8": Risks("", "config append-config output-file tee"),
-    "pylint": Risks("", "rcfile load-plugins init-hook output"),
-    "prettier": Risks("", "plugin plugin-search-dir config", harmless="--no-config"),
-    "eslint": Risks(
-        "cfo",
-        "config rulesdir plugin resolve-plugins-relative-to parser format output-file init cache-location",
-    ),
-    "stylelint": Risks("fo", "config config-basedir custom-formatter custom-syntax formatter output-file"),
-    "tsc": Risks("", "outFile outDir declarationDir generateTrace tsBuildInfoFile generateCpuProfile"),
-    "jest": _JEST,
-    "vitest": Risks("cr", "config root globals reporter outputFile environment pool globalSetup"),
-    "mocha": Risks("rRu", "require config package file reporter ui loader import node-option"),
-    "npm": _NODE_PACKAGES,
-    "pnpm": _NODE_PACKAGES,
-    "yarn": _NODE_PACKAGES,
-    "bun": _NODE_PACKAGES,
-    "cargo": Risks("ZC", "config manifest-path target-dir", operands=r"\+"),
-    "rustc": Risks("oC", "out-dir emit"),
-    "go": Risks(
-        words="-exec -toolexec -overlay -modfile -C -o -vettool -ldflags -gcflags -asmflags -gccgoflags"
-        " -compiler -pkgdir -outputdir -coverprofile -cpuprofile -memprofile -blockprofile -mutexprofile"
-        " -trace",
-    ),
-    "gcc": _C_COMPILER,
-    "g++": _C_COMPILER,
-    "cc": _C_COMPILER,
-    "clang": _C_COMPILER,
-    "python": Risks("cm"),
-    "node": Risks("epr", "eval print require import loader experimental-loader inspect-brk"),
-    "perl": Risks("eEMmiI"),
-    "ruby": Risks("erI"),
-    "php": Risks("rRBEdz"),
-    "lua": Risks("el"),
-    "vim": Risks("cSsu", "cmd"),
-    "hg": Risks("", "config cwd repository"),
-    **dict.fromkeys(("bash", "sh", "zsh", "dash", "ksh"), _SHELL),
-}
 _OTHER_NAMES = {
     "gmake": "make",
     "py.test": "pytest",
@@ -153,8 +24,9 @@ _OTHER_NAMES = {
     "mawk": "awk",
     "ggrep": "grep",
 }
-# For these two dashes alone do not end the options: `find -- . -delete` removes.
-_WITHOUT_END = word_set("find gcc g++ cc clang")
+# For these two dashes alone do not end the options: `find -- . -delete` removes,
+# `cmake --build . -- --eval=x` runs.
+_WITHOUT_END = word_set("find gcc g++ cc clang cmake clang-tidy")
 # They run the text of their first operand; without one, what comes from a pipe.
 _TEXT_RUNNERS = word_set("python node perl ruby php lua bash sh zsh dash ksh fish tclsh")
 # Programs that run another: the letters of their options with a value, the operands before its name.
@@ -186,8 +58,9 @@ _RUNNING = word_set(
     " flock strace ltrace gdb lldb chroot unshare nsenter systemd-run runuser at batch crontab corepack"
 )
 _GIT = Risks(
-    long="help output open-files-in-pager ext-diff textconv upload-pack receive-pack upload-archive exec"
-    " config config-env exec-path git-dir work-tree template extcmd separate-git-dir show-signature",
+    long="help output output-directory open-files-in-pager ext-diff textconv upload-pack receive-pack"
+    " upload-archive exec config config-env exec-path git-dir work-tree template extcmd separate-git-dir"
+    " show-signature",
     operands=r"\w+::",
 )
 _GIT_LETTERS = {
@@ -198,7 +71,7 @@ _GIT_LETTERS = {
     "format-patch": "o",
     "difftool": "x",
 }
-_GIT_SUBWORDS = {"submodule": "foreach", "bisect": "run"}
+_GIT_SUBWORDS = {"submodule": ("foreach",), "bisect": ("run", "visualize", "view")}
 # Subcommands for which a rule for all of git stands. The rest run programs that settings or arguments name,
 # or are names that a person or a repository gave to other lines.
 _GIT_COMMANDS = word_set(
@@ -242,7 +115,7 @@ def _risky(words: Words, named: Sequence[bool]) -> str:
         if inner == 0:
             return ""
         program = _program(words[inner:])
-        if words[0].endswith("xargs") and program in (*_TABLE, "git", "sed", "awk"):
+        if words[0].endswith("xargs") and program in (*RISKS, "git", "sed", "awk"):
             return words[inner]  # its options may come from what is read
         return _risky(words[inner:], named[inner:])
     return _risky_argument(_program(words), words, named)
@@ -289,11 +162,11 @@ def _risky_argument(program: str, words: Words, named: Sequence[bool]) -> str:
         return words[-1]
     if program == "tar" and len(words) > 1 and {"I", "F"} & set(words[1]) and not named[1]:
         return words[1]
-    return _first_risk(_TABLE.get(program, _NOTHING), words, named)
+    return _first_risk(RISKS.get(program), words, named)
 
 
-def _first_risk(risks: Risks, words: Words, named: Sequence[bool]) -> str:
-    if risks is _NOTHING:
+def _first_risk(risks: Risks | None, words: Words, named: Sequence[bool]) -> str:
+    if risks is None:
         return ""
     ends = _program(words) not in _WITHOUT_END
     for at, word in enumerate(words[1:], 1):
@@ -317,9 +190,17 @@ def _is_risky_option(risks: Risks, word: str) -> bool:
         return False
     if name in risks.words.split() or (name.startswith("--") and name[1:] in risks.words.split()):
         return True
+    if risks.forms and re.match(risks.forms, word):
+        return True
     if name.startswith("--"):
-        return len(name) > 2 and any(option.startswith(name[2:]) for option in risks.long.split())
+        begun = _squashed(name)
+        return begun != "" and any(_squashed(option).startswith(begun) for option in risks.long.split())
     return word.startswith("-") and not set(word[1:]).isdisjoint(risks.letters)
+
+
+def _squashed(name: str) -> str:
+    """The name of an option as programs of JavaScript take it too: in any letter case, without dashes."""
+    return name.replace("-", "").casefold()
 
 
 def _risky_git(words: Words, named: Sequence[bool]) -> str:
@@ -334,9 +215,10 @@ def _risky_git(words: Words, named: Sequence[bool]) -> str:
     command = words[at]
     if not named[at] and command not in _GIT_COMMANDS:
         return command
-    behind = words[at + 1] if at + 1 < len(words) else ""
-    if behind and not named[at + 1] and behind == _GIT_SUBWORDS.get(command):
-        return behind
+    running = _GIT_SUBWORDS.get(command, ())
+    for word, known in zip(words[at + 1 :], named[at + 1 :], strict=True):
+        if word in running and not known:
+            return word
     risks = Risks(_GIT_LETTERS.get(command, ""), _GIT.long, operands=_GIT.operands)
     return _first_risk(risks, words[at:], named[at:])
 
