@@ -17,6 +17,7 @@ from math import sqrt
 from transcripts.entries import Exchange, Prompt
 from transcripts.facts import Result
 from transcripts.fold import Folded
+from transcripts.messages import TextBlock
 from transcripts.tool_kinds import ToolKind
 
 from .clearing import MIN_CLEARED_TOKENS, PLACEHOLDER_TOKENS, clearable_fields, is_placeholder
@@ -28,6 +29,7 @@ OLDEST_AGE = AGE_BOUNDS[-1] + 1  # from which on age makes no difference
 EDIT_WEIGHT = 10.0  # an edit out of view costs a failed call and a read beside the text
 PRIOR_REFERENCES = 5.0  # of the comparison of a session with the table
 EXPECTED_SHARE = 0.5  # of what the table expects: fewer references than this scale its rates down
+PUT_BACK_START = "[put back:"  # of a text in a result that an earlier one showed; the file's name follows
 MAX_NAMED_CHARS = 60_000  # of a result, in which names are looked for
 REREAD_CALL_TOKENS = 750.0  # of a call that asks again: 150 of output at five times the price of input
 
@@ -167,6 +169,10 @@ class BlockTracker:
         self._looked_at = len(self.blocks)
         return self._shown
 
+    def of_file(self, name: str) -> Sequence[TrackedBlock]:
+        """The blocks that show a file of this name, or did until they were cleared, oldest first."""
+        return self._by_file.get(name, ())
+
     def settle(self, folded: Folded, prices: Prices, prompt: int, curves: HazardCurves) -> None:
         """Add to each block's `hold` what the calls since the last time have cost; `prompt` in our tokens."""
         steps, self._settled = self.calls - self._settled, self.calls
@@ -227,6 +233,9 @@ class BlockTracker:
             return
         block = TrackedBlock(result.seq, 0, "content", gain, cell, self.calls, file)
         self._track(block)
+        for shown in _files_put_back(result):
+            if shown != file:
+                self._by_file.setdefault(shown, []).append(block)
         for name in names(text[:MAX_NAMED_CHARS]):
             self._by_name.setdefault(name, []).append(block)
 
@@ -267,6 +276,16 @@ def loss_base(prompt: int, prices: Prices) -> float:
 
 def _tokens_at(tokens: Sequence[int], index: int) -> int:
     return tokens[index] if index < len(tokens) else 0
+
+
+def _files_put_back(result: Result) -> set[str]:
+    """The names of the files of which cleared text was put back with a result."""
+    texts = (block.text for block in result.content if isinstance(block, TextBlock))
+    return {
+        text[len(PUT_BACK_START) : text.find(",")].strip()
+        for text in texts
+        if text.startswith(PUT_BACK_START)
+    }
 
 
 def _base_name(path: str) -> str:

@@ -17,6 +17,8 @@ from typing import Any
 from transcripts.messages import Block, TextBlock, ToolResultBlock, ToolUseBlock
 
 PATH_ARGUMENTS = ("file_path", "path", "notebook_path")
+OLD_TEXT_ARGUMENTS = ("old_string", "oldText", "old_str", "old_text")  # what an edit replaces
+MIN_LINE_CHARS = 4  # of a line that tells where it came from: not a bracket alone
 MIN_PATH_CHARS = 6
 _CANDIDATE = re.compile(
     # Bounded, possessive and begun once in a run: else a long unbroken one, such as base64, takes quadratic

@@ -79,6 +79,7 @@ class CompactSettings:
     protected_tail_tokens: int = 12_000  # that collapse leaves alone
     batch_min_tokens: int = 2_500  # that a batch of clears frees
     batch_interval_calls: int = 36  # for which a cleared block is expected to be away, at standard prices
+    put_back_max_tokens: int = 2_000  # of cleared text with the result of one call; 0: none
     cache_ttl_s: int = 300
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from compact.put_back import is_put_back
 from transcripts.entries import Exchange
 from transcripts.fold import Folded
 from transcripts.messages import Block, TextBlock, ToolUseBlock
@@ -41,6 +42,7 @@ def _latest(folded: Folded) -> Iterator[tuple[ToolUseBlock, tuple[Block, ...]]]:
 
 
 def _bare(content: tuple[Block, ...]) -> tuple[Block, ...]:
+    content = tuple(block for block in content if not is_put_back(block))
     last = content[-1] if content else None
     told = isinstance(last, TextBlock) and last.text.startswith(NOTE[: NOTE.index("{")])
     return content[:-1] if told else content

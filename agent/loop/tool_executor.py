@@ -25,6 +25,7 @@ from .changed_files import checkpointed, with_changed_files
 from .context import TurnContext
 from .leaving import Leaving
 from .loop_detection import with_repeat_note
+from .touched_files import NeededText, needed_text
 from .unknown_tools import answer_unknown, find_tool
 
 log = logging.getLogger(__name__)
@@ -174,8 +175,8 @@ async def _run_together(batch: CallBatch, group: Sequence[PreparedCall]) -> None
 
 async def _run(batch: CallBatch, call: PreparedCall) -> None:
     """Run one call, unless it has its result already, and record the result."""
-    if call.parsed is None or call.result is not None:
-        _answer(batch, call)
+    if call.result is not None or call.parsed is None:
+        await _answer_with_text(batch, call)
         return
     began = batch.context.clock.monotonic()
     batch.emit(ToolCallStarted(batch.reply, call.index, call.name, call.title))
@@ -183,14 +184,17 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
         batch.session.sync()  # the reply is durable before its tools run
     else:
         batch.session.started(batch.reply, call.index)
-    result, stop = text_result(INTERRUPTED, error=True), None
+    result, stop, needed = text_result(INTERRUPTED, error=True), None, None
     leaving = Leaving(batch.context, batch.emit, call.parsed)
     try:
         result = await _call_tool(batch, call, call.parsed, leaving)
         result, stop = await _with_words_of_hooks(batch.context, call, result)
+        if batch.session.folded.edits.clears:
+            needed = await needed_text(batch.session, batch.context.compaction, call.use, result)
     finally:
         call = replace(call, denied=leaving.denied)
-        _finish(batch, call, result, batch.context.clock.monotonic() - began - leaving.waited)
+        seconds = batch.context.clock.monotonic() - began - leaving.waited
+        _finish(batch, call, result, seconds, needed)
     if leaving.stop:
         raise TurnStopped
     if stop is not None or result.ends_turn:
@@ -246,18 +250,35 @@ async def _with_words_of_hooks(
     return result, stop
 
 
-def _answer(batch: CallBatch, call: PreparedCall) -> None:
+async def _answer_with_text(batch: CallBatch, call: PreparedCall) -> None:
+    """As `_answer`; an edit that failed before it could run gets the lines that it needed."""
+    needed = None
+    try:
+        if call.result is not None and not call.denied and batch.session.folded.edits.clears:
+            needed = await needed_text(batch.session, batch.context.compaction, call.use, call.result)
+    finally:
+        _answer(batch, call, needed)
+
+
+def _answer(batch: CallBatch, call: PreparedCall, needed: NeededText | None = None) -> None:
     """Record the result of a call that does not run."""
     assert call.result is not None
     batch.emit(ToolCallStarted(batch.reply, call.index, call.name, call.title))
-    _finish(batch, call, call.result, 0.0)
+    _finish(batch, call, call.result, 0.0, needed)
 
 
-def _finish(batch: CallBatch, call: PreparedCall, result: ToolResult, seconds: float) -> None:
+def _finish(
+    batch: CallBatch,
+    call: PreparedCall,
+    result: ToolResult,
+    seconds: float,
+    needed: NeededText | None = None,
+) -> None:
+    content = with_repeat_note(batch.session.folded, call.use, result.content)
     fact = batch.session.result(
         batch.reply,
         call.index,
-        with_repeat_note(batch.session.folded, call.use, result.content),
+        content if needed is None else (*content, *needed.blocks(batch.session)),
         error=result.error,
         human=replace_surrogates_in_json(result.human),
         about=replace_surrogates_in_json(result.about),

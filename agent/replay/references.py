@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from compact.identifiers import block_texts, joined_text, names, strings
+from compact.identifiers import MIN_LINE_CHARS, OLD_TEXT_ARGUMENTS, block_texts, joined_text, names, strings
 from compact.uncompact import in_force
 from transcripts.facts import Fact, Fold, Reply, Result, User
 from transcripts.fold import Folded
@@ -32,8 +32,6 @@ _SHOWN_ID = re.compile(
     r"\b(?P<kind>[rc])(?P<first>\d+)(?:\.\d+)?(?:\s*(?:-|–|\.\.\.?|to)\s*(?P=kind)?(?P<last>\d+)\b)?"
 )
 
-OLD_TEXT_ARGUMENTS = ("old_string", "oldText", "old_str", "old_text")
-MIN_LINE_CHARS = 4  # of a line that tells where it came from: not a bracket alone
 _NUMBERING = re.compile(r"^\s*\d+\s*(?:→|\t|[|:│])\s?", re.MULTILINE)
 
 

@@ -18,9 +18,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from compact.cache_breakpoints import cache_breakpoints
+from compact.identifiers import joined_text
 from compact.invariants import problems
 from compact.pipeline import REACTIVE_RUNGS
 from compact.plan import Situation, SummaryReply, SummaryRequest, Trigger, finish_plan
+from compact.put_back import FileTouch, PutBackRules, cleared_texts, put_back
 from compact.summary_prompt import TOO_LONG, summary_messages
 from compact.tokens import Calibration
 from transcripts.facts import Compacted, Fact, Failed, Metadata, Reply, RequestSent, Result, User
@@ -145,12 +147,16 @@ class _Replay:
     problems: list[str] = field(default_factory=list)
     numbers: dict[int, int] = field(default_factory=dict)
     shown: Replacements = field(default_factory=Replacements)
+    put_back: list[tuple[int, str]] = field(default_factory=list)  # (seq of the result, text)
 
     def take(self, fact: Fact) -> None:
         """Apply a recorded fact under its number here."""
         seq = self.numbers[fact.seq] = self.folded.last_seq + 1
         if isinstance(fact, Result):
-            self.folded.apply(replace(fact, seq=seq, of=self.numbers[fact.of]))
+            result = _with_put_back(replace(fact, seq=seq, of=self.numbers[fact.of]), self.folded, self.setup)
+            self.folded.apply(result)
+            if result.content != fact.content:
+                self.put_back.append((seq, joined_text(result.content[len(fact.content) :])))
         elif isinstance(fact, User | Reply | Metadata):
             self.folded.apply(replace(fact, seq=seq))
 
@@ -210,7 +216,8 @@ class _Replay:
                 self._charge_reread(reference.sources[-1])
         for edit in self.recorded.edits.get(reply.seq, ()):
             self.totals.edits += 1
-            if not is_in_view(edit, self.numbers, self.folded, self.shown.text):
+            other = f"{self.shown.text}\n{_still_shown(self.put_back, self.folded)}"
+            if not is_in_view(edit, self.numbers, self.folded, other):
                 self.totals.edits_out += 1
                 self._charge_reread(max(source[0] for need in edit.needs for source in need))
 
@@ -264,6 +271,26 @@ class _Replay:
         self.totals.summaries += 1
         self.totals.cost += self.setup.prices.plain(served) + OUTPUT_PRICE * output
         return SummaryReply(text, None, replace(served, output=output), "end_turn")
+
+
+def _with_put_back(result: Result, folded: Folded, setup: ReplaySetup) -> Result:
+    """The result as a live session would record it: with the cleared text that its call needs soon."""
+    exchange = folded.conversation.exchange_of(result.of)
+    use = exchange.uses.get(result.block) if exchange else None
+    if use is None:
+        return result
+    rules = PutBackRules(setup.settings, setup.prices, setup.counter.text)
+    touch = FileTouch(use, result.content, result.error, setup.overhead + folded.view.tokens)
+    blocks = put_back(folded, cleared_texts(folded, touch, rules), touch, rules)
+    counts = setup.counter.blocks(blocks)
+    return replace(result, content=(*result.content, *blocks), tokens=(*result.tokens, *counts))
+
+
+def _still_shown(texts: Sequence[tuple[int, str]], folded: Folded) -> str:
+    """Those of the texts, each with the seq of its result, that the view shows."""
+    edits = folded.edits
+    kept = (text for seq, text in texts if (seq, 0) not in edits.clears and edits.covering(seq) is None)
+    return "\n".join(kept)
 
 
 def _with_last(inner: Sequence[int], view: Sequence[Message]) -> list[int]:

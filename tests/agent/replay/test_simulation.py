@@ -11,7 +11,7 @@ from agent.replay.simulation import PAUSE_S, baseline, baselines, recording, rep
 from compact.plan import CompactionPlan, Proposal, SummaryReply, SummaryRequest
 from compact.prices import PRICE_TIERS
 from compact.settings import ContextWindow
-from transcripts.facts import Clear, Fold, Reply, Unthink, User
+from transcripts.facts import Clear, Fold, Reply, Result, Unthink, User
 from transcripts.fold import Folded
 from transcripts.messages import TextBlock, ToolUseBlock
 
@@ -328,3 +328,29 @@ def test_pauses_before_prompts_can_be_assumed_and_recorded_ones_left_out():
     assumed = [fact.ts for fact in recording("f", facts, "prompts").facts]
     assert assumed == [0.0] * (len(facts) - 2) + [PAUSE_S] * 2
     assert recording("f", facts).facts == facts
+
+
+def test_text_that_comes_back_with_a_call_on_its_file_is_in_view_of_the_next_edit():
+    lines = "\n".join(f"def small_{number}(): return {number}" for number in range(20))
+    read = ToolUseBlock("r1", "read", {"path": "src/a.py"})
+    look = ToolUseBlock("g1", "grep", {"path": "src/a.py", "pattern": "small_6"})
+    edit = ToolUseBlock("e1", "edit", {"path": "src/a.py", "old_string": "def small_6(): return 6"})
+    facts = (
+        User(1, 0.0, (TextBlock("go"),), (1,)),
+        Reply(2, 0.0, (read,), (9,)),
+        Result(3, 0.0, 2, 0, (TextBlock(lines),), (300,)),
+        Reply(4, 0.0, (look,), (9,)),
+        Result(5, 0.0, 4, 0, (TextBlock("6"),), (1,)),
+        Reply(6, 0.0, (edit,), (9,)),
+    )
+
+    def planner(situation, trigger, focus, rung):
+        results = [part for message in situation.folded.view for part in message.parts if part.use]
+        edits = (Clear(results[0].seq, 0, "content", "[cleared]", 290),) if len(results) == 1 else ()
+        return CompactionPlan((Proposal("micro", trigger, edits, {}),) if edits else ())
+        yield
+
+    made = replace(setup(planner), overhead=60_000)
+    assert replay(recording("f", facts), "thrifty", made).totals.edits_out == 0
+    without = replace(made, settings=replace(made.settings, put_back_max_tokens=0))
+    assert replay(recording("f", facts), "thrifty", without).totals.edits_out == 1

@@ -1,0 +1,64 @@
+"""The cleared text that a call needs again, held against the files as they are now."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from agent.session.session import Session
+from compact.put_back import ClearedText, FileTouch, PutBackRules, cleared_texts, put_back
+from tools.base import ToolError, ToolResult
+from tools.safe_open import in_thread, load_file
+from tools.text_encoding import decode_text, unify_newlines
+from transcripts.messages import TextBlock, ToolUseBlock
+
+from .context import CompactionState
+
+MAX_FILE_BYTES = 1024 * 1024  # of a file that is looked at
+LOOK_TIMEOUT_S = 2.0  # for all of them
+
+
+@dataclass(frozen=True, slots=True)
+class NeededText:
+    """What a call needs again; `present` has the files' texts by path."""
+
+    texts: tuple[ClearedText, ...]
+    touch: FileTouch
+    rules: PutBackRules
+    present: Mapping[str, str]
+
+    def blocks(self, session: Session) -> tuple[TextBlock, ...]:
+        """What to append to the result: the spans that neither the view nor the results so far show."""
+        return put_back(session.folded, self.texts, self.touch, self.rules, self.present)
+
+
+async def needed_text(
+    session: Session, state: CompactionState, use: ToolUseBlock, result: ToolResult
+) -> NeededText | None:
+    """What a call with this result needs again; None where that is nothing, or no file could be read."""
+    rules = PutBackRules(state.settings, state.prices, state.counter.text)
+    prompt = state.overhead + session.folded.view.tokens
+    touch = FileTouch(use, result.content, result.error, prompt)
+    texts = tuple(cleared_texts(session.folded, touch, rules)) if state.settings.automatic else ()
+    if not texts:
+        return None
+    paths = {text.path for text in texts}
+    with suppress(ToolError):
+        return NeededText(
+            texts, touch, rules, await in_thread(LOOK_TIMEOUT_S, lambda gone: _load(paths, gone))
+        )
+    return None
+
+
+def _load(paths: Iterable[str], abandoned: threading.Event) -> dict[str, str]:
+    """The texts of those files that can be read, with unified line ends. Blocking."""
+    found = {}
+    for path in paths:
+        if abandoned.is_set():
+            break
+        with suppress(ToolError, OSError):
+            if decoded := decode_text(load_file(path, MAX_FILE_BYTES).data):
+                found[path] = unify_newlines(decoded[0])
+    return found

@@ -1,0 +1,293 @@
+"""Put back what was cleared, when a call touches its file: the lines that an edit is likely to need next.
+
+They stand in the result of that call, with the id of where they come from, so nothing before them changes and
+the prompt cache holds. Only what the hazards say pays is put back: that an edit soon will miss it, times what
+a failed call and a read cost, is more than writing the lines and carrying them. What the view still shows, or
+what the file does not hold any more, stays away.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from transcripts.facts import Fact, Reply, Result
+from transcripts.fold import Folded
+from transcripts.messages import Block, TextBlock, ToolUseBlock
+
+from .hazards import (
+    PUT_BACK_START,
+    BlockTracker,
+    Cell,
+    TrackedBlock,
+    cheapness,
+    hazard_curves,
+    loss_base,
+    tracker_of,
+)
+from .identifiers import (
+    MIN_LINE_CHARS,
+    OLD_TEXT_ARGUMENTS,
+    block_texts,
+    file_path_of,
+    joined_text,
+    names,
+    strings,
+)
+from .invariants import fact_at
+from .prices import Prices
+from .settings import CompactSettings
+
+MAX_SPANS = 2  # of one call
+SMALL_TOKENS = 600  # of a text that comes back whole
+MAX_SPAN_LINES = 40  # of a longer text, around what the call is about
+CARRIED_CALLS = 20  # at the standard price, after which what was put back and not used is cleared again
+MAX_SHOWN_SHARE = 0.7  # of the lines of a span: if more of them are in view, it is not put back
+_NUMBERED = re.compile(r"^\s*(\d+)\s*(?:→|\t|[|:│])\s?(.*)$")
+_LINE_NAMED = re.compile(r"(?:\bline |:)(\d{1,6})\b")
+
+
+@dataclass(frozen=True, slots=True)
+class FileTouch:
+    """A call and what came of it; `prompt` is the size of the request that it goes into, in our tokens."""
+
+    use: ToolUseBlock
+    content: tuple[Block, ...]
+    error: bool
+    prompt: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClearedText:
+    """A text that is no longer shown: the id that recalls it, its file as it was named, its plain lines.
+
+    `first` is the number of the first line in the file, where the text told it; 0: it did not.
+    """
+
+    ident: str
+    path: str
+    lines: tuple[str, ...]
+    first: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PutBackRules:
+    """What decides: the settings, the prices, and the counter of tokens of a text."""
+
+    settings: CompactSettings
+    prices: Prices
+    count: Callable[[str], int]
+
+
+def cleared_texts(folded: Folded, touch: FileTouch, rules: PutBackRules) -> list[ClearedText]:
+    """The cleared texts of the files that a call touches and that pay, newest first; mostly none."""
+    edits = folded.edits
+    if rules.settings.policy != "thrifty" or not rules.settings.put_back_max_tokens or not edits.clears:
+        return []
+    tracker, found = tracker_of(folded), []
+    kind = folded.kind_of(touch.use.name)
+    is_failed_edit = touch.error and kind == "writes"
+    for file in _files_touched(touch, tracker):
+        for block in reversed(tracker.of_file(file)):
+            fields = edits.clears.get((block.seq, block.index), {})
+            if block.field not in fields or block.field in OLD_TEXT_ARGUMENTS:
+                continue
+            if is_failed_edit or _pays(block, tracker, touch.prompt, rules):
+                text = _text_of(folded, block)
+                if text is not None:
+                    found.append(text)
+    return found
+
+
+def put_back(
+    folded: Folded,
+    texts: Sequence[ClearedText],
+    touch: FileTouch,
+    rules: PutBackRules,
+    present: Mapping[str, str] | None = None,
+) -> tuple[TextBlock, ...]:
+    """The spans of `texts` to append to the result of a call.
+
+    `present` has the texts of the files as they are now, with unified line ends, by path: what is not in them
+    is left out. None where there are no files, as in a replay.
+    """
+    if not texts:
+        return ()
+    room, blocks = rules.settings.put_back_max_tokens, list[TextBlock]()
+    shown, clues = _lines_in_view(folded, touch), _Clues.of(touch)
+    for text in texts:
+        span = _span(text, clues, min(room, rules.settings.put_back_max_tokens), rules.count)
+        if span is None or _is_shown(span.lines, shown):
+            continue
+        if present is not None and (span := _still_true(span, present.get(text.path, ""))) is None:
+            continue
+        said = _as_told(span)
+        tokens = rules.count(said)
+        if tokens > room:
+            continue
+        blocks.append(TextBlock(said))
+        shown.update(map(str.strip, span.lines))
+        room -= tokens
+        if len(blocks) == MAX_SPANS:
+            break
+    return tuple(blocks)
+
+
+def is_put_back(block: Block) -> bool:
+    """Whether a block of a result is a span that was put back."""
+    return isinstance(block, TextBlock) and block.text.startswith(PUT_BACK_START)
+
+
+def _files_touched(touch: FileTouch, tracker: BlockTracker) -> list[str]:
+    """The names of the files that the call is about, or its error names, of which a text is known."""
+    said = "\n".join(strings(touch.use.input)) if not _is_edit(touch.use) else file_path_of(touch.use)
+    if touch.error:
+        said += "\n" + joined_text(touch.content)
+    found = [file_path_of(touch.use), *sorted(names(said))]
+    files = dict.fromkeys(name.rpartition("/")[2] for name in found)
+    return [file for file in files if file and tracker.of_file(file)]
+
+
+def _is_edit(use: ToolUseBlock) -> bool:
+    return any(name in use.input for name in (*OLD_TEXT_ARGUMENTS, "edits"))
+
+
+def _pays(block: TrackedBlock, tracker: BlockTracker, prompt: int, rules: PutBackRules) -> bool:
+    """Whether losing the block until it would be cleared again costs more than carrying it."""
+    prices, curves = rules.prices, hazard_curves(rules.prices.read, rules.settings.batch_interval_calls)
+    calls = round(CARRIED_CALLS * cheapness(prices.read))
+    needed = sum(tracker.by_cell(curves.following)[block.cell][:calls]) * tracker.scale
+    return needed * (loss_base(prompt, prices) + block.tokens * prices.write) > (
+        prices.write + calls * prices.read
+    )
+
+
+def _text_of(folded: Folded, block: TrackedBlock) -> ClearedText | None:
+    """The text of a cleared block, without the line numbers that a read shows; None where it is no text."""
+    fact = fact_at(folded, block.seq)
+    if isinstance(fact, Result):
+        if block.cell in (Cell.OUTPUT, Cell.OUTPUT_BEFORE_EDITS):
+            return None
+        lines = joined_text(fact.content).split("\n")
+        numbered = [hit for line in lines if (hit := _NUMBERED.match(line))]
+        path = _path_told(fact, block)
+        if len(numbered) > len(lines) // 2:
+            return ClearedText(f"r{block.seq}", path, tuple(hit[2] for hit in numbered), int(numbered[0][1]))
+        return ClearedText(f"r{block.seq}", path, tuple(lines))
+    use = fact.blocks[block.index] if isinstance(fact, Reply) else None
+    value = use.input.get(block.field) if isinstance(use, ToolUseBlock) else None
+    if not isinstance(use, ToolUseBlock) or not isinstance(value, str) or not file_path_of(use):
+        return None
+    result = _result_of(folded, block)
+    if result is None or result.error:
+        return None
+    return ClearedText(f"r{block.seq}.{block.index}", _path_told(result, block), tuple(value.split("\n")))
+
+
+def _path_told(result: Result, block: TrackedBlock) -> str:
+    path = result.about.get("path")
+    return path if isinstance(path, str) else block.file
+
+
+def _result_of(folded: Folded, block: TrackedBlock) -> Result | None:
+    exchange = folded.conversation.exchange_of(block.seq)
+    return exchange.results.get(block.index) if exchange else None
+
+
+def _lines_in_view(folded: Folded, touch: FileTouch) -> set[str]:
+    """The lines, stripped, that the view shows of the files of a call, and of its own result."""
+    tracker, edits = tracker_of(folded), folded.edits
+    texts = list(block_texts((touch.use, *touch.content)))
+    if last := folded.conversation.last_exchange:
+        for result in last.results.values():
+            if (result.seq, 0) not in edits.clears:
+                texts += block_texts(result.content)
+    for file in _files_touched(touch, tracker):
+        for block in tracker.of_file(file):
+            if block.field not in edits.clears.get((block.seq, block.index), {}) and not edits.covering(
+                block.seq
+            ):
+                texts += _shown_texts(fact_at(folded, block.seq), block)
+    return {_plain(line).strip() for text in texts for line in text.split("\n")}
+
+
+def _shown_texts(fact: Fact | None, block: TrackedBlock) -> Iterator[str]:
+    if isinstance(fact, Result):
+        yield from block_texts(fact.content)
+    elif isinstance(fact, Reply):
+        yield from block_texts((fact.blocks[block.index],))
+
+
+def _plain(line: str) -> str:
+    hit = _NUMBERED.match(line)
+    return hit[2] if hit else line
+
+
+def _is_shown(lines: Sequence[str], shown: set[str]) -> bool:
+    telling = [line.strip() for line in lines if len(line.strip()) >= MIN_LINE_CHARS]
+    return not telling or sum(line in shown for line in telling) > MAX_SHOWN_SHARE * len(telling)
+
+
+@dataclass(frozen=True, slots=True)
+class _Clues:
+    """What tells which lines a call is about: lines that it has, names that it says, line numbers."""
+
+    lines: frozenset[str]
+    names: frozenset[str]
+    numbers: frozenset[int]
+
+    @classmethod
+    def of(cls, touch: FileTouch) -> "_Clues":
+        inputs = list(strings(touch.use.input))
+        outcome = joined_text(touch.content)
+        lines = (_plain(line).strip() for text in (*inputs, outcome) for line in text.split("\n"))
+        numbers = {int(hit) for hit in _LINE_NAMED.findall(outcome)}
+        numbers |= {int(hit[1]) for line in outcome.split("\n") if (hit := _NUMBERED.match(line))}
+        telling = frozenset(line for line in lines if len(line) >= MIN_LINE_CHARS)
+        return cls(telling, frozenset(names("\n".join(inputs))), frozenset(numbers))
+
+    def weights(self, text: ClearedText) -> list[float]:
+        """How much each line of a text is what the call is about."""
+        rare = {name: 1 / max(1, sum(name in line for line in text.lines)) for name in self.names}
+        found = []
+        for number, line in enumerate(text.lines, text.first):
+            weight = 2.0 * (line.strip() in self.lines) + (text.first > 0 and number in self.numbers)
+            found.append(weight + sum(rare[name] for name in self.names if name in line))
+        return found
+
+
+def _span(text: ClearedText, clues: _Clues, room: int, count: Callable[[str], int]) -> ClearedText | None:
+    """A small text whole, of others the lines around what the call is about; None where that is unknown."""
+    size = MAX_SPAN_LINES
+    if count("\n".join(text.lines)) <= min(room, SMALL_TOKENS):
+        return text
+    weights = clues.weights(text)
+    best = max(range(len(weights)), key=weights.__getitem__, default=0)
+    if not weights or weights[best] <= 0:
+        return None
+    while size > 2:
+        starts = range(max(0, best - size + 1), best + 1)
+        start = max(starts, key=lambda at: (sum(weights[at : at + size]), -abs(at + size // 2 - best)))
+        lines = text.lines[start : start + size]
+        if count("\n".join(lines)) <= room - 40:
+            return ClearedText(text.ident, text.path, lines, text.first and text.first + start)
+        size //= 2
+    return None
+
+
+def _still_true(span: ClearedText, present: str) -> ClearedText | None:
+    """The span where the file holds it still, with its place there; own text may begin within a line."""
+    body = "\n".join(span.lines).strip("\n")
+    place = f"\n{present}\n".find(f"\n{body}\n")
+    if place < 0 and "." in span.ident:
+        place = present.find(body)
+    if place < 0:
+        return None
+    return ClearedText(span.ident, span.path, tuple(body.split("\n")), present.count("\n", 0, place) + 1)
+
+
+def _as_told(span: ClearedText) -> str:
+    where = f"lines {span.first}-{span.first + len(span.lines) - 1}" if span.first else "part"
+    name = span.path.rpartition("/")[2]
+    return f"{PUT_BACK_START} {name}, {where}, shown earlier and cleared ({span.ident})]\n" + "\n".join(
+        span.lines
+    )

@@ -1,0 +1,94 @@
+"""A call that touches a file has the cleared text that an edit needs in its result, as the file is now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.loop.loop_detection import TIMES
+from compact.hazards import PUT_BACK_START
+from tests.strict_api.reply import Reply, calls
+from tools.edit import TOOL as EDIT
+from tools.read import TOOL as READ
+from transcripts.facts import Clear, Result
+from transcripts.fold import fold
+
+from .world import World, world
+
+TEXT = "\n".join(f"def small_{number}(): return {number}" for number in range(20)) + "\n"
+READS = Reply((calls("read", file_path="a.py"),))
+
+
+@contextmanager
+def cleared(folder: Path, *steps: Any) -> Any:
+    """A world in which a.py is read first; `steps` are the replies from then on."""
+    (folder / "a.py").write_text(TEXT)
+    with world([READS, "read", *steps], folder) as made:
+        made.tools.update(read=READ, edit=EDIT)
+        made.context.compaction.overhead = 60_000
+        yield made
+
+
+def run(made: World, change: Callable[[], object] = bool) -> None:
+    """The turn that reads, the clearing, and another turn."""
+
+    async def whole() -> None:
+        await made.turn("read it")
+        seq = next(fact.seq for fact in made.record.facts if isinstance(fact, Result))
+        made.session.compacted("micro", "auto", (Clear(seq, 0, "content", "[cleared: it]"),), {})
+        change()
+        await made.turn("on")
+        await made.context.model.close()  # type: ignore[attr-defined]
+
+    asyncio.run(whole())
+
+
+def put_back(made: World) -> list[str]:
+    return [text for text in made.texts() if text.startswith(PUT_BACK_START)]
+
+
+def looking(times: int = 1) -> Reply:
+    return Reply(tuple(calls("echo", words=f"look at a.py {number}") for number in range(times)))
+
+
+def test_the_result_of_a_call_that_names_the_file_has_its_text(tmp_path: Path) -> None:
+    with cleared(tmp_path, looking(3), "done") as made:
+        run(made)
+        (said,) = put_back(made)
+        assert said.startswith("[put back: a.py, lines 1-20, ")
+        assert said.rstrip().endswith(TEXT.rstrip())
+        made.check()
+        for end in range(1, len(made.record.facts) + 1):
+            fold(made.record.facts[:end]).view.tokens  # noqa: B018
+
+
+@pytest.mark.parametrize("text", [None, TEXT.replace("small", "other"), "\0binary"])
+def test_a_file_that_is_gone_or_other_now_brings_nothing(tmp_path: Path, text: str | None) -> None:
+    file = tmp_path / "a.py"
+    with cleared(tmp_path, looking(), "done") as made:
+        run(made, file.unlink if text is None else partial(file.write_text, text))
+        assert put_back(made) == []
+        made.check()
+
+
+def test_an_edit_that_fails_for_want_of_the_text_has_it_in_its_result(tmp_path: Path) -> None:
+    wrong = calls("edit", file_path="a.py", old_string="def small_7(): return 8", new_string="x")
+    with cleared(tmp_path, Reply((wrong,)), "done") as made:
+        made.context.compaction.overhead = 0
+        run(made)
+        assert len(put_back(made)) == 1
+        made.check()
+
+
+def test_a_repeated_call_is_noticed_although_the_first_brought_text_back(tmp_path: Path) -> None:
+    same = Reply((calls("echo", words="look at a.py"),))
+    with cleared(tmp_path, *[same] * TIMES, "done") as made:
+        run(made)
+        assert len(put_back(made)) == 1
+        assert sum("times in a row" in text for text in made.texts()) == 1

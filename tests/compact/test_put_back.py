@@ -1,0 +1,140 @@
+"""Cleared text comes back with the call that touches its file: where it pays, once, and only what is true."""
+
+from dataclasses import replace
+
+import pytest
+
+from compact.put_back import FileTouch, PutBackRules, cleared_texts, is_put_back, put_back
+from transcripts.facts import Clear, Compacted, Result
+from transcripts.messages import TextBlock, ToolUseBlock
+
+from .worlds import COUNT, World
+
+SMALL = "\n".join(f"def small_{number}(): return {number}" for number in range(20))
+LARGE = "\n".join(f"def function_{number}(first, second): return {number} + first" for number in range(400))
+FAR = 60_000  # tokens of a prompt that is dear to send again
+
+
+def numbered(text):
+    return "\n".join(f"{number:6d}\t{line}" for number, line in enumerate(text.split("\n"), 1))
+
+
+def session(text=SMALL, *then):
+    """A session that read src/a.py, whose result was cleared, and made further calls (tool, text, inputs)."""
+    world = World(judged=False)
+    world.user("begin")
+    world.call("read", numbered(text), file_path="src/a.py")
+    clear(world)
+    for name, outcome, arguments in then:
+        world.call(name, outcome, **arguments)
+    return world
+
+
+def clear(world, field="content"):
+    seq = world.folded.facts[-1].seq
+    world.add(Compacted, "micro", "auto", (Clear(seq, 0, field, "[cleared: it]"),))
+
+
+def touch(name="grep", outcome="src/a.py:7: small_6", error=False, prompt=FAR, **arguments):
+    use = ToolUseBlock("t", name, arguments or {"pattern": "small_6", "path": "src/a.py"})
+    return FileTouch(use, (TextBlock(outcome),), error, prompt)
+
+
+def back(world, call=None, present=None):
+    call = call or touch()
+    rules = PutBackRules(world.settings, world.prices, COUNT.text)
+    blocks = put_back(world.folded, cleared_texts(world.folded, call, rules), call, rules, present)
+    assert all(map(is_put_back, blocks))
+    return [block.text for block in blocks]
+
+
+def test_a_small_text_comes_back_whole_without_numbers_and_with_its_id():
+    (said,) = back(session())
+    head, _, text = said.partition("\n")
+    assert head == "[put back: a.py, lines 1-20, shown earlier and cleared (r4)]"
+    assert text == SMALL
+
+
+def test_of_a_large_text_come_the_lines_around_what_the_call_is_about():
+    call = touch(outcome="src/a.py:200: x", pattern="function_199", path="src/a.py")
+    (said,) = back(session(LARGE), call)
+    assert "def function_199(" in said
+    assert "def function_10(" not in said
+    assert COUNT.text(said) <= 2_000
+
+
+def test_a_large_text_of_which_nothing_is_named_stays_away():
+    assert back(session(LARGE), touch(outcome="12", pattern="x", path="src/a.py")) == []
+
+
+def test_a_call_that_touches_another_file_brings_nothing():
+    assert back(session(), touch(outcome="src/b.py", path="src/b.py")) == []
+
+
+def test_an_error_that_names_the_file_touches_it_and_other_output_does_not():
+    assert back(session(), touch("bash", 'File "src/a.py", line 7', error=True, command="make"))
+    assert back(session(), touch("bash", "src/a.py  src/b.py", command="ls -R")) == []
+
+
+def test_what_is_shown_is_not_put_back():
+    assert back(session(SMALL, ("read", numbered(SMALL), {"file_path": "src/a.py"}))) == []
+    assert back(session(), touch("read", numbered(SMALL), file_path="src/a.py")) == []
+
+
+def test_what_was_put_back_is_not_put_back_again_until_that_is_cleared():
+    world = session()
+    content = (TextBlock("7"), *map(TextBlock, back(world)))
+    world.call("grep", content, pattern="small_6", path=".")
+    assert back(world) == []
+    clear(world)
+    assert len(back(world)) == 1
+
+
+def test_calls_of_one_reply_do_not_bring_it_twice():
+    world = session()
+    uses = [ToolUseBlock(f"p{number}", "grep", {"path": "src/a.py"}) for number in range(2)]
+    reply = world.reply(*uses)
+    first = back(world)
+    world.add(Result, reply.seq, 0, tuple(map(TextBlock, ["7", *first])), (1, 1))
+    assert (len(first), back(world)) == (1, [])
+
+
+def test_it_does_not_come_where_carrying_it_costs_more_than_a_read():
+    assert back(session(), touch(prompt=500)) == []
+
+
+def test_an_edit_that_failed_has_the_lines_it_needed_whatever_that_costs():
+    old = {"file_path": "src/a.py", "old_string": "def function_250(first, second): pass", "new_string": "x"}
+    call = touch("edit", "String to replace not found in file.", error=True, prompt=500, **old)
+    (said,) = back(session(LARGE), call)
+    assert "def function_250(" in said
+
+
+@pytest.mark.parametrize("settings", [{"policy": "classic"}, {"policy": "off"}, {"put_back_max_tokens": 0}])
+def test_only_thrifty_puts_back_and_a_setting_turns_it_off(settings):
+    world = session()
+    world.settings = replace(world.settings, **settings)
+    assert back(world) == []
+
+
+def test_what_the_file_does_not_hold_any_more_stays_away_and_what_moved_has_its_present_lines():
+    world = session()
+    assert back(world, present={}) == []
+    assert back(world, present={"a.py": SMALL.replace("small_6", "other")}) == []
+    (said,) = back(world, present={"a.py": f"import os\n\n{SMALL}\n"})
+    assert "a.py, lines 3-22," in said
+
+
+def test_own_text_comes_back_where_it_was_written_and_what_it_replaced_does_not():
+    world = World(judged=False)
+    world.user("begin")
+    new = {"file_path": "a.py", "old_string": LARGE[:900], "new_string": SMALL}
+    world.call("edit", "ok", **new)
+    edited = world.folded.facts[-2].seq
+    edits = tuple(Clear(edited, 0, name, "[cleared: it]") for name in ("old_string", "new_string"))
+    world.add(Compacted, "micro", "auto", edits)
+    (said,) = back(world, touch(outcome="7", path="a.py"))
+    assert said.endswith(SMALL)
+    assert f"(r{edited}.0)" in said
+    (within,) = back(world, touch(outcome="7", path="a.py"), present={"a.py": f"one\n    {SMALL}, 2\n"})
+    assert "a.py, lines 2-21," in within
