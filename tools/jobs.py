@@ -36,7 +36,6 @@ DRAIN_LIMIT_S = 0.3  # for output that is still in the pipe when the shell has e
 _END_LIMIT_S = 3.0  # for the supervisor to end one command; past it every command is ended
 _LAST_OUTPUT_LIMIT_S = 2.0  # for the output of a command that was ended to be over
 _MAX_ARGUMENT_BYTES = 100_000  # Linux takes at most 131,072 in one argument
-_MAX_ANNOUNCED_CHARS = 200  # of a command line
 _MAX_REPORT_BYTES = 4_096  # of a folder's path: PATH_MAX of Linux
 # Run by bash before the command (BASH_ENV): the shell reports its last folder through a private file, which
 # leaves the command itself, its exit status, its descriptors and its output as they are. When memory runs
@@ -106,6 +105,7 @@ class BackgroundJob:
     shown: int = 0  # bytes of its output that the model was shown
     ended: float | None = None  # None while it runs
     last_output: float = 0.0
+    news: str = ""  # what is told of its end, to the person and to the model, once it was put into words
     told_ports: set[int] = field(default_factory=set)  # that the person knows it serves
     stopped: Literal["asked", "output", "session", "others"] | None = None  # None: not ended by us
     has_ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -170,7 +170,7 @@ RefusedHosts = Callable[[float], Sequence[str]]  # the network's proxy refused s
 class CommandRunner:
     """Runs the commands of a session. `on_finish` is called when a background command ends.
 
-    It then stays in `unannounced` until the model is told: with the next prompt, or when it looks at the job.
+    It then stays in `unannounced` until the model is told: see job_news.py.
     """
 
     def __init__(self, context: ToolContext) -> None:
@@ -361,21 +361,6 @@ def command_runner(context: ToolContext) -> CommandRunner:
     return runner
 
 
-async def listeners(runner: CommandRunner) -> dict[int, BackgroundJob]:
-    """Port within the wall -> the background command that listens on it."""
-    return {port: job for job in runner.running for port in await job.ports()}
-
-
-async def new_listeners(runner: CommandRunner) -> dict[int, BackgroundJob]:
-    """As `listeners`, without the ports that are published and those that were given before."""
-    published = runner.published.ports if runner.published is not None else {}
-    found = (await listeners(runner)).items()
-    new = {port: job for port, job in found if port not in published and port not in job.told_ports}
-    for port, job in new.items():
-        job.told_ports.add(port)
-    return new
-
-
 def refusal_in(
     runner: CommandRunner, line: str, profile: WallProfile, spool: Spool, since: float
 ) -> WallRefusal | None:
@@ -385,15 +370,3 @@ def refusal_in(
     loopback = supervisor is None or supervisor.wall == "namespaces"
     cwd = runner.context.cwd
     return find_refusal(WalledRun(line, cwd, output, profile, runner.scratch, hosts, loopback))
-
-
-def announcement(job: BackgroundJob, context: ToolContext) -> str:
-    """What the model is told when a background command ended."""
-    took = (job.ended or job.began) - job.began
-    stored = job.spool.stored(context.folder)
-    where = f" Output: {stored.path} ({stored.size:,} bytes)." if stored else " It wrote nothing."
-    line = job.line.strip()[:_MAX_ANNOUNCED_CHARS]
-    refusal = job.refusal()
-    refused = f" It was {refusal}." if refusal is not None else ""
-    guarded = "".join(f"\n{line}" for line in job.runner.guard.take_reports())
-    return f"Background command {job.id} ({line}) {job.state}, after {took:.1f} s.{refused}{where}{guarded}"

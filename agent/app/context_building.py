@@ -24,7 +24,8 @@ from compact.settings import HOUR_TTL_S, ContextWindow
 from compact.tokens import TokenCounter
 from tools.base import Tool, ToolContext
 from tools.env_filter import filter_environment
-from tools.jobs import announcement, command_runner
+from tools.job_news import announcement
+from tools.jobs import command_runner
 from tools.read import restore_seen
 from tools.registry import definitions
 from tools.write_recovery import recover

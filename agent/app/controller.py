@@ -24,7 +24,8 @@ from agent.session.system_prompt import unread_memory
 from agent.version import __version__
 from compact.settings import WindowState, state_of
 from tools.base import ToolError
-from tools.jobs import announcement, command_runner, new_listeners
+from tools.job_news import new_listeners, take_announcements
+from tools.jobs import command_runner
 from transcripts.messages import Block, TextBlock
 
 from .composition import make_services
@@ -228,9 +229,7 @@ def prompt_blocks(
     if opened is not None or mode == "plan":  # else the model has been told nothing that could have changed
         commands = context.wall.text if context.wall is not None else None
         before += news_of_surroundings(session.folded, commands, mode)
-    ended = tools.jobs.unannounced if tools.jobs is not None else []
-    before += [announcement(job, tools) for job in ended]
-    ended.clear()
+    before += take_announcements(tools) if tools.jobs is not None else ()
     return (*map(TextBlock, (*before, *earlier)), *content)
 
 

@@ -17,7 +17,8 @@ from agent.loop.session_wall import SessionWall
 from agent.permissions.rule_syntax import REACHING, parse_rules
 from agent.permissions.sandbox_settings import sandbox_entries, with_entries
 from agent.version import __version__
-from tools.jobs import CommandRunner, command_runner, listeners
+from tools.job_news import listeners
+from tools.jobs import CommandRunner, command_runner
 from tools.wall import WallLevel, WallProfile, short_path
 
 PROGRAMS = ("bash", "git", "rg")  # that /doctor looks for: the first is needed, the others are of use

@@ -17,6 +17,7 @@ from agent.permissions.rules import only_reads
 from agent.ports import HookEvent
 from agent.session.session import Session, calls_of
 from tools.base import Tool, ToolCall, ToolError, ToolResult, text_result
+from tools.job_news import take_announcements
 from transcripts.facts import Reply
 from transcripts.messages import INVALID_JSON, Block, TextBlock, ToolUseBlock, replace_surrogates_in_json
 
@@ -108,7 +109,7 @@ async def _prepare_group(
     """The next call, or as many neighbouring ones as may run together."""
     group: list[PreparedCall] = []
     for index, use in waiting:
-        tool = find_tool(batch.context.tools, use.name)
+        tool = batch.context.tools.get(use.name) or find_tool(batch.context.tools, use.name)
         if group and (tool is None or not tool.parallel):
             break
         if (index, use) in unfinished and tool is not None:
@@ -274,7 +275,10 @@ def _finish(
     seconds: float,
     needed: NeededText | None = None,
 ) -> None:
+    tools = batch.context.tool_context
     content = with_repeat_note(batch.session.folded, call.use, result.content)
+    if tools.jobs is not None and tools.jobs.unannounced:
+        content = (*content, *(TextBlock(f"[{news}]") for news in take_announcements(tools)))
     fact = batch.session.result(
         batch.reply,
         call.index,

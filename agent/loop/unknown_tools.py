@@ -94,11 +94,8 @@ _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
 
 
 def find_tool(tools: Mapping[str, T], name: str) -> T | None:
-    """The tool of that name; a wrong letter case is understood."""
-    found = tools.get(name)
-    if found is None:
-        found = next((tools[each] for each in tools if each.lower() == name.lower()), None)
-    return found
+    """The tool of that name in any letter case."""
+    return next((tools[each] for each in tools if each.lower() == name.lower()), None)
 
 
 def answer_unknown(name: str, tools: Collection[str]) -> str:

@@ -10,7 +10,8 @@ from tools import jobs
 from tools.base import Access, ToolError
 from tools.bash import TOOL, BashArguments, required_access
 from tools.command_socket import CommandHandle
-from tools.jobs import announcement, command_runner
+from tools.job_news import announcement
+from tools.jobs import command_runner
 
 from .bash_session import BashSession, text, wait_until
 

@@ -15,6 +15,9 @@ from agent.ports import Allow, Deny, HookAnswer, HookEvent
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says, thinks
+from tools.base import ToolCall, ToolResult, text_result
+from tools.bash import BashArguments, run_bash
+from tools.jobs import command_runner
 from transcripts.facts import Reply, Result, Started, User
 from transcripts.messages import TextBlock
 
@@ -33,6 +36,33 @@ def test_calls_run_and_the_model_goes_on_with_their_results(tmp_path: Path) -> N
     with world(steps, tmp_path) as w:
         assert w.run() == TurnFinished("done", 2)
         assert w.texts() == ["echo: a", "echo: b"]
+        w.check()
+
+
+def test_the_end_of_a_background_command_is_told_in_the_same_turn_and_once(tmp_path: Path) -> None:
+    async def start_and_wait(arguments: Any, call: ToolCall) -> ToolResult:
+        await run_bash(BashArguments(command="echo up; exit 3", run_in_background=True), call)
+        await command_runner(call.context).jobs["b1"].has_ended.wait()
+        return text_result("waited")
+
+    with world(
+        [Answer([calls("act", words="x")]), Answer([calls("echo", words="y")]), "done"], tmp_path
+    ) as w:
+
+        async def whole() -> None:
+            w.replace_run("act", start_and_wait)
+            w.context.permissions.set_mode("bypassPermissions")
+            try:
+                await w.turn("go")
+                await w.context.model.close()
+            finally:
+                await w.context.tool_context.jobs.close()
+
+        asyncio.run(whole())
+        waited, news, echoed = w.texts()
+        assert (waited, echoed) == ("waited", "echo: y")
+        assert news.startswith("[Background command b1 (echo up; exit 3) finished, exit code 3, after ")
+        assert "Background command b1" in str(w.server.requests[1]["messages"][-1])
         w.check()
 
 
