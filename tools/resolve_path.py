@@ -88,7 +88,8 @@ class FileArguments(Arguments):
 def resolve_path(context: ToolContext, text: str, new: bool = False) -> str:
     """The canonical path of a text, relative to the session's current folder. Nothing need exist there.
 
-    Unless `new`, a name that does not exist is sought under a lookalike. `@src/a.py`, as people mention
+    Unless `new`, a name that does not exist is sought in the project's folder (results name files so), then
+    under a lookalike. `@src/a.py`, as people mention
     files, is src/a.py. Raises ToolError.
     """
     path = _expanded(text, context)
@@ -102,10 +103,19 @@ def resolve_path(context: ToolContext, text: str, new: bool = False) -> str:
         if path.startswith("@") and len(path) > 1 and not os.path.lexists(context.cwd / first):
             path = path[1:]
             path = _expanded(path, context) if path.startswith("~") else path
-        path = path if path.startswith("/") else f"{context.cwd}/{path}"
+        path = path if path.startswith("/") else _beside(path, context, new)
     if not new and not os.path.lexists(path):
         path = _lookalike(path) or path
     return canonical_path(path)
+
+
+def _beside(path: str, context: ToolContext, new: bool) -> str:
+    """A relative path from the current folder, or from the project's where only that has it."""
+    here = f"{context.cwd}/{path}"
+    if new or context.cwd == context.folder or os.path.lexists(here):
+        return here
+    there = f"{context.folder}/{path}"
+    return there if os.path.lexists(there) else here
 
 
 def _expanded(text: str, context: ToolContext | None = None) -> str:
@@ -222,20 +232,21 @@ def _appearance(name: str) -> str:
 def suggestions(path: str, root: Path) -> list[str]:
     """At most three existing paths that may have been meant by one that does not exist."""
     folder, name = os.path.split(path)
-    by_folded: dict[str, str] = {}
+    by_stem: dict[str, list[str]] = {}  # compared without their endings: alike endings say nothing
     for each in _names_in(folder):
-        by_folded.setdefault(each.casefold(), each)
-    wanted = name.casefold()
-    stem = os.path.splitext(wanted)[0]
-    same_stem = [folded for folded in by_folded if os.path.splitext(folded)[0] == stem]
-    near = [*same_stem[:2], *get_close_matches(wanted, by_folded, 3, 0.6)]
-    found = [os.path.join(folder, by_folded[folded]) for folded in near]
+        by_stem.setdefault(_stem(each), []).append(each)
+    near = [each for stem in get_close_matches(_stem(name), by_stem, 3, 0.6) for each in by_stem[stem][:2]]
+    found = [os.path.join(folder, each) for each in near]
     parts = path.split("/")
     for drop in range(len(parts) - 1, 0, -1):  # the same file with a folder too many or too few
         guess = os.path.join(root, *parts[drop:])
         if guess != path and os.path.isfile(guess):
             found.append(guess)
     return list(dict.fromkeys(found))[:3]
+
+
+def _stem(name: str) -> str:
+    return os.path.splitext(name.casefold())[0]
 
 
 def _names_in(folder: str) -> list[str]:

@@ -29,10 +29,11 @@ you can.
 - Answer in Markdown, short; refer to code as path:line."""
 TOOL_CONTRACTS = """\
 # Tools
-- Paths may be relative to the project. Read a file before you edit it; edit replaces exact text.
+- Relative paths are relative to the current folder, where the last bash command ended; one that is \
+not there is looked for in the project's folder. Read a file before you edit it; edit replaces exact text.
 - Find files with glob and text with grep; they leave out what git ignores.
 - Call several tools in one reply when they do not depend on each other.
-- bash starts a fresh shell each time; the working directory carries over, variables do not. Nothing can \
+- bash starts a fresh shell each time; the current folder carries over, variables do not. Nothing can \
 be typed into a running command: use flags that do not ask.
 - Long outputs are cut; the whole is in the file that the result names.
 - A result, an input or a stretch of the conversation may be shown as a placeholder such as \

@@ -329,6 +329,27 @@ def test_a_leading_at_sign_is_a_mention(files: FileSession):
     assert files.judge("read", "@types/a.ts").target == str(files.path("@types/a.ts"))
 
 
+def test_relative_paths_are_of_the_current_folder_and_then_of_the_project(files: FileSession):
+    for name in ("sub/here.py", "top.py", "both.py", "sub/both.py"):
+        files.put(name, name.encode())
+    files.context.cwd = files.folder / "sub"
+    assert "sub/here.py" in files.do("read", file_path="here.py")
+    assert "sub/both.py" in files.do("read", file_path="both.py")
+    assert "top.py" in files.do("read", file_path="top.py")
+    assert "sub/here.py" in files.do("read", file_path="sub/here.py")  # as results name it
+    files.edit("sub/here.py", "here", "there")
+    files.do("write", file_path="new.py", content="x")
+    assert (files.path("sub/new.py").exists(), files.path("new.py").exists()) == (True, False)
+    assert "does not exist" in files.refused("read", file_path="nowhere.py")
+
+
+def test_only_a_similar_name_is_suggested(files: FileSession):
+    files.put("image.txt", b"x")
+    assert "Did you mean" not in files.refused("read", file_path="missing.txt")
+    assert "Did you mean image.txt" in files.refused("read", file_path="imgae.txt")
+    assert "Did you mean image.txt" in files.refused("read", file_path="IMAGE.md")
+
+
 def test_names_that_look_the_same_are_found(files: FileSession):
     files.put("Cafe\u0301/Shot 3.04\u202fPM.txt", b"x\n")
     assert "1\tx" in files.do("read", file_path="Caf\u00e9/Shot 3.04 PM.txt")
