@@ -19,8 +19,8 @@ class Clear:
     """Show `text` in the place of one field of a block.
 
     `seq` and `block` address the block. `field` is "content" for a result, "text" or "source" for a text or
-    an image of the user, else the name of a string field of a tool input. `saves` is how many tokens fewer
-    are shown.
+    an image, "block" for a block of an unknown type, else the name of a string field of a tool input, or
+    UNKNOWN_FIELDS for what a call holds beside it. `saves` is how many tokens fewer are shown.
     """
 
     seq: int

@@ -21,6 +21,7 @@ from .messages import (
     ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
+    empty_mapping,
     is_thinking,
 )
 from .view import Message, Part, PartKind, View
@@ -33,7 +34,14 @@ BEGINNING_LOST = "[the beginning of this session could not be read]"
 NOTICE_TOKENS = 12  # our count of each of these lines
 MAX_IMAGE_TOKENS = 1_600  # of the largest image after the API has scaled it
 CHARS_PER_TOKEN = 4
-_CLEARED_FIELD: dict[type[Block], str] = {ToolResultBlock: "content", TextBlock: "text", ImageBlock: "source"}
+UNKNOWN_BLOCK_FIELD = "block"  # by which an edit clears the whole of a block of an unknown type
+UNKNOWN_FIELDS = "(unknown fields)"  # by which it clears what a call holds beside its input
+_CLEARED_FIELD: dict[type[Block], str] = {
+    ToolResultBlock: "content",
+    TextBlock: "text",
+    ImageBlock: "source",
+    UnknownBlock: UNKNOWN_BLOCK_FIELD,
+}
 
 
 def render_view(view: View, entries: list[Entry], edits: ActiveEdits, first_changed: int) -> None:
@@ -144,7 +152,8 @@ def _cleared(parts: list[Part], clears: Mapping[tuple[int, int], Mapping[str, Cl
 def _cleared_block(block: Block, fields: Mapping[str, Clear]) -> Block:
     if isinstance(block, ToolUseBlock):
         texts = {name: clear.text for name, clear in fields.items() if name in block.input}
-        return replace(block, input={**block.input, **texts})
+        extra = empty_mapping() if UNKNOWN_FIELDS in fields else block.extra
+        return replace(block, input={**block.input, **texts}, extra=extra)
     clear = fields.get(_CLEARED_FIELD.get(type(block), ""))
     if clear is None:
         return block

@@ -32,8 +32,18 @@ from compact.settings import ContextWindow
 from compact.summary_prompt import summary_messages
 from compact.tokens import calibrate, context_tokens
 from transcripts.facts import Clear, Reply, RequestSent, Unthink
-from transcripts.messages import UNSIGNED, Block, ImageBlock, TextBlock, ThinkingBlock, ToolResultBlock
+from transcripts.messages import (
+    UNSIGNED,
+    Block,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnknownBlock,
+)
 from transcripts.view import Message, Part, sendable
+from transcripts.view_renderer import UNKNOWN_BLOCK_FIELD, UNKNOWN_FIELDS
 
 from .context import TurnContext
 
@@ -235,6 +245,12 @@ def _replace_block(session: Session, error: BlockRejected, repairs: Repairs) -> 
             return Clear(part.seq, part.index, "content", text, part.tokens)
         case ImageBlock():
             return Clear(part.seq, part.index, "source", text, part.tokens)
+        case UnknownBlock():
+            return Clear(part.seq, part.index, UNKNOWN_BLOCK_FIELD, text, part.tokens)
+        case TextBlock(said, extra) if extra:  # fields that another server put there
+            return Clear(part.seq, part.index, "text", said)
+        case ToolUseBlock(extra=extra) if extra:
+            return Clear(part.seq, part.index, UNKNOWN_FIELDS, "")
     return None
 
 

@@ -116,6 +116,8 @@ def map_error(
 
 def _invalid(text: str, message: str, names: ServerNames) -> ModelError:
     block = _BLOCK_PATH.search(message)
+    if block and "Input tag" in message:  # it names the types that there are, thinking among them
+        return BlockRejected(text, int(block[1]), int(block[2]))
     if "thinking" in message and (block or "signature" in message or "cannot be modified" in message):
         return ThinkingRejected(text)
     for pattern, feature in names.features.items():

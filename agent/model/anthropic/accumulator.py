@@ -109,15 +109,12 @@ class MessageAccumulator:
         if len(self.reply.blocks) + len(self._open) >= MAX_BLOCKS:
             raise too_large(f"more than {MAX_BLOCKS:,} blocks")
         self._grow(len(json.dumps(raw)))
-        check_shape(raw)
-        block = _OpenBlock(kinds.get(str(raw["type"]), "other"), raw=dict(raw))
+        _check_block(raw)
+        block = _OpenBlock(kinds.get(raw["type"], "other"), raw=dict(raw))
         self._open[index] = self.reply.pending[index] = block
         if raw["type"] == "tool_use":
-            if max(len(str(raw.get("name"))), len(str(raw.get("id")))) > MAX_CALL_NAME_CHARS:
-                raise ValueError(
-                    f"the name or id of a tool call has more than {MAX_CALL_NAME_CHARS} characters"
-                )
-            return ToolCallDelta(str(raw.get("name")), 0)
+            block.raw["id"] = raw.get("id") or f"call_{index}"
+            return ToolCallDelta(str(raw["name"]), 0)
         if isinstance(text := raw.get("text"), str) and text:
             block.pieces.append(text)
             return TextDelta(text)
@@ -151,6 +148,20 @@ def message_events(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield {"type": "content_block_stop", "index": index}
     yield {"type": "message_delta", "delta": message, "usage": message.get("usage")}
     yield {"type": "message_stop"}
+
+
+def _check_block(raw: Mapping[str, Any]) -> None:
+    """Raise ValueError for a block of a known type that could not be used, nor be sent back."""
+    check_shape(raw)
+    if not isinstance(raw["type"], str):
+        raise ValueError("a block whose type is no text")
+    if raw["type"] == "tool_use":
+        if not raw.get("name"):
+            raise ValueError("a tool call without a name")
+        if max(len(str(raw["name"])), len(str(raw.get("id")))) > MAX_CALL_NAME_CHARS:
+            raise ValueError(f"the name or id of a tool call has more than {MAX_CALL_NAME_CHARS} characters")
+    if raw["type"] == "redacted_thinking" and not isinstance(raw.get("data"), str):
+        raise ValueError("redacted thinking without data")
 
 
 def _finished(block: _OpenBlock, marks_unsigned: bool) -> Block:

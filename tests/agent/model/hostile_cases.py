@@ -49,16 +49,23 @@ class Hostile:
            "gives up": the turn fails
     words  that are told
     slow   it takes seconds: for the sweep
+    rejected  the next request is, and then sent again without what was rejected
     """
 
     answer: Answer
     ends: Literal["goes on", "tries 3", "tries 10", "gives up"]
     words: str = ""
     slow: bool = False
+    rejected: bool = False
 
 
 def odd(answer: Answer) -> Hostile:
     return Hostile(answer, "goes on")
+
+
+def repaired(answer: Answer) -> Hostile:
+    """What the strict server rejects, once, when it is sent back."""
+    return Hostile(answer, "goes on", rejected=True)
 
 
 def senseless(answer: Answer, words: str = "made no sense") -> Hostile:
@@ -255,12 +262,33 @@ _REPLIES = {
     "a million digits in an input": odd(calling(call("t", "echo", '{"n":' + "9" * 1_000_000 + "}"))),
     "4 MB of input": odd(calling(call("t", "echo", json.dumps({"words": "a" * 4_190_000})))),
     "a name of a megabyte": senseless(calling(call("t", "n" * MEGABYTE, "{}"))),
+    "a call without a name": senseless(calling(call("t", None, "{}"))),
+    "a call without an id": odd(calling(call(None, "echo", '{"words":"a"}'), call(None, "echo", "{}", 1))),
+    "a block whose type is a list": senseless(whole(begin(0, type=["text"]), stop(0))),
+    "redacted thinking of nothing": senseless(whole(begin(0, type="redacted_thinking"), stop(0))),
+    "a text that is none": odd(whole(begin(0, type="text", text=["a"]), stop(0))),
+    "a result in a reply": odd(
+        whole(text(), begin(1, type="tool_result", tool_use_id="t", content=[]), stop(1))
+    ),
+    "an image in a reply": repaired(
+        whole(
+            text(),
+            begin(1, type="image", source={"type": "base64", "media_type": "image/png", "data": "aGk="}),
+            stop(1),
+        )
+    ),
+    "a text with a field of its own": repaired(
+        whole(begin(0, type="text", text="hello", provider_specific_fields={"a": 1}), stop(0))
+    ),
+    "a call with a field of its own": repaired(
+        calling(begin(0, type="tool_use", id="t", name="echo", input={"words": "a"}, caller_x=None), stop(0))
+    ),
     "arguments of wrong types": odd(
         calling(
             call("t", "echo", '{"words":["a",{"b":1}]}'),
             call("u", "act", '{"words":null}', 1),
             call(5, ["echo"], "{}", 2),
-            call({"a": 1}, None, "[]", 3),
+            call({"a": 1}, 7, "[]", 3),
         )
     ),
     "ids that are paths": odd(

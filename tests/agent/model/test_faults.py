@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,15 @@ from agent.events import Notice, Retrying, TextDelta, TurnFinished
 from agent.loop.turn import run_turn
 from agent.model.anthropic.accumulator import MessageAccumulator
 from agent.model.anthropic.client import AnthropicModel
+from agent.model_port import IncomingReply
 from tests.agent.loop.world import World, world
 from tests.strict_api.event_stream import events as wire
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says, thinks
 from transcripts.facts import Reply
-from transcripts.messages import ImageBlock, TextBlock
+from transcripts.fold import fold
+from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock, UnknownBlock
 
 from .raw_server import HEAD, raw
 
@@ -329,6 +332,30 @@ def test_images_that_the_server_refuses_become_placeholders_one_by_one(tmp_path:
         w.session.user((TextBlock("look"), broken, TextBlock("and"), broken))
         assert w.run("well?").reason == "done"
         assert str(w.server.requests[-1]["messages"]).count("a block that the API rejected was here") == 2
+
+
+def test_what_another_server_put_into_a_reply_is_left_out_when_this_one_rejects_it(tmp_path: Path) -> None:
+    foreign = {"provider_specific_fields": None}
+    blocks = [
+        TextBlock("I look", foreign),
+        UnknownBlock({"type": "odd", "x": 1}),
+        ToolUseBlock("t", "echo", {"words": "a"}, foreign),
+    ]
+    tag = Fault("status", status=400, text="messages.1.content.1: Input tag 'odd' found", times=None)
+    with world(["I see"], tmp_path) as w:
+        w.server.faults.add(replace(tag, when=lambda body: "'odd'" in str(body)))
+        w.say("look")
+        reply = w.session.reply(IncomingReply(blocks=blocks, complete=True, stop="tool_use"), 0)
+        w.session.result(reply.seq, 2, (TextBlock("echo: a"),))
+        assert w.run("well?").reason == "done"
+        said = w.server.requests[-1]["messages"][1]["content"]
+        assert [block.get("text", block.get("input")) for block in said] == [
+            "I look",
+            f"[a block that the API rejected was here; recall r{reply.seq} shows it]",
+            {"words": "a"},
+        ]
+        assert len(w.server.refused) == 2 and len(w.server.requests) == 4
+        assert fold(w.record.facts).view.tokens == w.session.folded.view.tokens
 
 
 def test_thinking_that_another_server_signed_is_left_out_once(tmp_path: Path) -> None:

@@ -145,7 +145,8 @@ def run(case: Hostile, folder: Path, adapter: Adapter = AnthropicModel) -> Outco
         assert case.words in " ".join(told)
         assert all(len(each) < 700 and each.isprintable() for each in told), told
         assert outcome.second.reason == "done", outcome.second
-        assert [each for each in w.server.refused if not REPAIRED.search(each)] == []
+        refused = [each for each in w.server.refused if not REPAIRED.search(each)]
+        assert len(refused) == case.rejected, refused
         assert not UNSAFE.search(shown(w))
         check_record(w)
     assert outcome.growth < MAX_GROWTH_MB and outcome.lag < MAX_LAG_S, outcome
