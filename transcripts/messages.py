@@ -225,7 +225,7 @@ def block_from_json(raw: Mapping[str, Any]) -> Block:
             return RedactedThinkingBlock(data, _extra(raw, "type", "data"))
         case {"type": "image", "source": {"type": "base64", "media_type": str(kind), "data": str(data)}}:
             return ImageBlock(kind, data)
-    return UnknownBlock(dict(raw))
+    return UnknownBlock({key: raw[key] for key in raw if key != "cache_control"})
 
 
 def blocks_from_json(content: str | Iterable[Mapping[str, Any]] | None) -> tuple[Block, ...]:

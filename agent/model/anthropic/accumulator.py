@@ -160,7 +160,7 @@ def _check_block(raw: Mapping[str, Any]) -> None:
             raise ValueError("a tool call without a name")
         if max(len(str(raw["name"])), len(str(raw.get("id")))) > MAX_CALL_NAME_CHARS:
             raise ValueError(f"the name or id of a tool call has more than {MAX_CALL_NAME_CHARS} characters")
-    if raw["type"] == "redacted_thinking" and not isinstance(raw.get("data"), str):
+    if raw["type"] == "redacted_thinking" and not (isinstance(raw.get("data"), str) and raw["data"]):
         raise ValueError("redacted thinking without data")
 
 
