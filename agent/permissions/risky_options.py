@@ -60,7 +60,7 @@ _RUNNING = word_set(
 _GIT = Risks(
     long="help output output-directory open-files-in-pager ext-diff textconv upload-pack receive-pack"
     " upload-archive exec config config-env exec-path git-dir work-tree template extcmd separate-git-dir"
-    " show-signature",
+    " show-signature remerge-diff",
     operands=r"\w+::",
 )
 _GIT_LETTERS = {

@@ -31,6 +31,7 @@ _PARTS_OF_HOME = word_set(
     " Videos Library"
 )
 _PARTS_OF_GIT = word_set("objects refs logs HEAD index config")
+_OWN_PROCESS = re.compile(r"^/+proc/+(?:self|thread-self)/+(cwd|root)(?=/|$)")  # links to other places
 _DRIVE = re.compile(r"/(?:mnt|cygdrive)/[a-zA-Z]")  # of Windows
 _EVERYTHING = re.compile(rf"[.{STAR}{ONE}]*{STAR}[.{STAR}{ONE}]*")  # a name that fits every one
 _EMPTY_IF_UNSET = re.compile(f"{UNSET}[{ANY}{SPLIT}]")
@@ -72,6 +73,9 @@ def paths_of(word: str, places: Places, here: str | None) -> list[str]:
             return []
     if ANY in word or SPLIT in word:
         return []
+    word = _OWN_PROCESS.sub(lambda link: "/" if link[1] == "root" else here or ANY, word)
+    if ANY in word:
+        return []
     if not word.startswith("/"):
         if here is None or not word:
             return []
@@ -111,7 +115,16 @@ def _near_place(folder: str, places: Places) -> str:
         inner = folder.casefold().removeprefix(f"{place}/.git".casefold())
         if inner != folder.casefold() and (inner == "" or inner[1:] in _PARTS_OF_GIT):
             return "the repository's .git"
+        if posixpath.dirname(folder) == place and _fits(posixpath.basename(folder), ".git"):
+            return "the repository's .git"
     return ""
+
+
+def _fits(pattern: str, name: str) -> bool:
+    """Whether a name with marks of globs may be that name; one that begins with a mark is no hidden one."""
+    marks = {STAR: ".*", ONE: ".", CLASS: "."}
+    wanted = "".join(marks.get(char, re.escape(char)) for char in pattern)
+    return pattern.startswith(name[0]) and re.fullmatch(wanted, name) is not None
 
 
 def _is_part_of_home(folder: str, home: str) -> bool:

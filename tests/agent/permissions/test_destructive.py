@@ -14,7 +14,8 @@ HOME, FOLDER = "/home/me", "/home/me/work/app"
 PLACES = Places(FOLDER, HOME, FOLDER)
 RUIN: dict[str, list[str]] = {
     "the root": [
-        "rm -rf /", "rm -fr /*", "rm -r -f --no-preserve-root /", "rm --recursive /.", "rm -rf //",
+        "rm -rf /", "rm -rf /proc/self/root",
+        "rm -fr /*", "rm -r -f --no-preserve-root /", "rm --recursive /.", "rm -rf //",
         "rm -rf / x", "rm -Rf -- /", "rm -rf /*/", "rm -rf /[a-z]*", "rm -rf ../../../..",
         "cd / && rm -rf *", 'rm -rf "$UNSET"/*', "rm -rf $UNSET/", "x=/; rm -rf $x",
         "for d in / x; do rm -rf $d; done", "rm -rf {/,x}", "rm -rf $'/'", "rm -rf /e*",
@@ -50,11 +51,13 @@ RUIN: dict[str, list[str]] = {
         "rm -rf */", 'for f in *; do rm -rf "$f"; done', "(rm -rf *)", "cd . && rm -rf *",
     ],
     "the project": [
+        "rm -rf /proc/self/cwd/..//app", "rm -rf /proc/thread-self/cwd/",
         "rm -rf /home/me/work/app", "rm -rf ~/work/app", "rm -rf ../app", "rm -rf ~/work/app/*",
         "cd .. && rm -rf app", "rm -rf $(git rev-parse --show-toplevel)", "cd src && cd .. && rm -rf *",
         "rm -rf src/..", "rm -rf /home/me/work/app/.", "find ~/work/app -delete",
     ],
     "the repository": [
+        "rm -rf .gi?", "rm -rf .g*", "rm -rf .[g]it",
         "rm -rf .git", "rm -rf ./.git", "rm -rf .git/", "rm -r .git/*", "rm -rf src .git",
         "rm -rf .git/objects", "rm -rf .git/refs", "rm -rf $PWD/.git", "rm -rf ~/work/app/.git",
         'rm -rf ".git"', "rm -rf .g''it", "find .git -delete", "mv .git /tmp/x", "rm -rf {.git,x}",

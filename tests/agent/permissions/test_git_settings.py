@@ -95,7 +95,7 @@ def test_a_rule_for_a_look_does_not_mean_the_program_that_the_repository_names(
 ) -> None:
     looks = ("status", "diff", "log", "show", "blame", "stash")
     rules = [f"git {look}" for look in looks]
-    assert project.runs("git log --remerge-diff -p", *rules) and project.runs("git diff", *rules)
+    assert not project.runs("git log --remerge-diff -p", *rules) and project.runs("git diff", *rules)
     settings(project, HOSTILE[name])
     lines = [*LOOKS, "git log --remerge-diff -p", "git show --remerge-diff", "git diff --dirstat-by-file"]
     unasked = [line for line in lines if project.runs(line, *rules)]
