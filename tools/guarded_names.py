@@ -25,6 +25,7 @@ GUARDED_FILES = word_set(
     " .editorconfig .pre-commit-config.yaml .lefthook.yml lefthook.yml .gitlab-ci.yml .travis.yml jenkinsfile"
     " .mcp.json azure-pipelines.yml bitbucket-pipelines.yml appveyor.yml .appveyor.yml .drone.yml .cirrus.yml"
     " authorized_keys crontab sudoers .mise.toml mise.toml .nvim.lua .lvimrc .woodpecker.yml"
+    " .bazelrc .rprofile .pdbrc .pnp.cjs .pnp.loader.mjs sitecustomize.py usercustomize.py"
 )
 ENV_FILE = re.compile(r"\.env(?:\.(?!(?:example|sample|template|dist|defaults)\Z).*)?", re.DOTALL)
 MEMORY_NAMES = ("AGENTS.md", "CLAUDE.md")  # of memory files, the preferred first: every session reads them

@@ -386,6 +386,7 @@ GUARDED_FILES = (
     " .editorconfig .pre-commit-config.yaml .lefthook.yml lefthook.yml .gitlab-ci.yml .travis.yml Jenkinsfile"
     " .mcp.json azure-pipelines.yml bitbucket-pipelines.yml appveyor.yml .appveyor.yml .drone.yml .cirrus.yml"
     " authorized_keys crontab sudoers .env .env.local .mise.toml mise.toml .nvim.lua .lvimrc .woodpecker.yml"
+    " .bazelrc .Rprofile .pdbrc .pnp.cjs .pnp.loader.mjs sitecustomize.py usercustomize.py"
 )
 SECRET_FOLDERS = ".makeroom .transcripts .ssh .aws .gnupg .kube .docker .config/makeroom"
 SECRET_FILES = ".netrc .git-credentials .npmrc .pypirc id_rsa id_ed25519 id_ecdsa id_dsa .env .env.local"
