@@ -77,6 +77,8 @@ def _replace(request: WriteRequest, descriptor: int) -> str:
     """Replace the file, which is open and locked as `descriptor`; returns the note."""
     state = os.fstat(descriptor)
     if not os.access(request.path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+        if os.fstatvfs(descriptor).f_flag & os.ST_RDONLY:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
         mode = f"{stat.S_IMODE(state.st_mode):04o}"
         raise ToolError(
             f"{one_line_path(request.path)} is read-only (mode {mode}) and was not changed.\n"

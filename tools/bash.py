@@ -93,12 +93,13 @@ async def run_bash(
         )
     moved = _return_from_missing_folder(context)
     limits = _limits_of_call(limits, arguments.timeout, context)
+    cut = _note_of_cut_time(arguments, limits)
     request = CommandRequest(line, call.walled)
     if arguments.run_in_background:
-        return _with_notes(await _start_job(runner, request, call, limits), moved)
+        return _with_notes(await _start_job(runner, request, call, limits), moved, cut)
     attempt, told = await run_attempts(call, request, limits)
     durable = await _made_durable(attempt.result, attempt.spool)
-    return _with_notes(attempt.result, moved, told, _follow(context, attempt.folder), durable)
+    return _with_notes(attempt.result, moved, cut, told, _follow(context, attempt.folder), durable)
 
 
 async def _made_durable(result: ToolResult, spool: Spool) -> str | None:
@@ -117,6 +118,15 @@ def _limits_of_call(limits: CommandLimits, timeout_ms: int | None, context: Tool
     usual = _seconds_from(context, "BASH_DEFAULT_TIMEOUT_MS") or limits.timeout_s
     seconds = usual if timeout_ms is None else timeout_ms / 1000
     return replace(limits, timeout_s=min(seconds, longest), max_timeout_s=longest)
+
+
+def _note_of_cut_time(arguments: BashArguments, limits: CommandLimits) -> str | None:
+    longest_ms = round(limits.max_timeout_s * 1000)
+    if arguments.timeout is None or arguments.timeout <= longest_ms:
+        return None
+    if arguments.run_in_background:
+        return "[timeout is not used for commands in the background: they run until they end]"
+    return f"[timeout was cut to {longest_ms}, the maximum; run_in_background has no limit]"
 
 
 def _seconds_from(context: ToolContext, variable: str) -> float | None:

@@ -21,7 +21,7 @@ from .command_hints import hint, is_answer, looks_like_prompt, opens_editor
 from .command_socket import CommandHandle
 from .jobs import DRAIN_LIMIT_S, BackgroundJob, CommandRequest, CommandRunner, exit_code, last_folder
 from .spool import MAX_OUTPUT_BYTES, Spool
-from .text_encoding import pluralize
+from .text_encoding import guess_codec, pluralize
 from .truncate import count_invisible, cut_at_lines, escaped, printable
 
 _MAX_UNCUT_CHARS = 30_000  # up to which an output is shown whole, as Claude Code does
@@ -33,6 +33,8 @@ _SETTLE_LIMIT_S = 0.05  # for processes that end together with their shell (`>(t
 _LONG_RUN_S = 5.0  # from which on the model is told the time
 _BINARY_SAMPLE_CHARS = 8_000
 _PROMPT_SAMPLE_BYTES = 2_000
+_MAX_ESCAPED_BYTES = 500  # of binary output that are shown byte by byte
+_ESCAPED_BYTE = re.compile(rb"[^\t\n\x20-\x7e]")
 _BINARY_CHAR = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
 
 Why = Literal["", "timeout", "output", "editor", "lost"]
@@ -216,37 +218,74 @@ def command_result(
 
 
 def _output_text(spool: Spool, folder: Path, growing: bool) -> str:
-    """The output as the model gets it. What does not fit is kept in a file, which the text names.
+    """The output as the model gets it. What it does not show exactly is kept in a file, which the text names.
 
-    Where all of it fits, no file stays, unless a command in the background goes on writing (`growing`).
+    Where it shows all, no file stays, unless a command in the background goes on writing (`growing`).
     """
-    head, tail = _decoded(spool.head()), _decoded(spool.tail())
-    if _is_binary(head):
-        if spool.total > _MAX_UNCUT_CHARS:
-            spool.keep()
-        stored = spool.stored(folder)
-        where = f", kept in {stored.path}" if stored else ""
-        return f"[binary output, {spool.total:,} bytes{where}]"
+    head, tail = spool.head(), spool.tail()
+    codec = _codec_of(spool)
+    if codec == "" and _is_binary(_decoded(head)):
+        spool.keep()
+        binary = f"[binary output, {spool.total:,} bytes{_kept_in(spool, folder)}]"
+        return f"{_escaped_bytes(tail)}\n{binary}" if spool.total <= _MAX_ESCAPED_BYTES else binary
+    if codec != "utf-8":
+        spool.keep()
     if spool.whole:
-        text = _plain(tail)
+        text = _plain(_decoded(tail, codec))
         if len(text) <= _MAX_UNCUT_CHARS:
-            if not growing:
+            if not growing and codec == "utf-8":
                 spool.drop()
-            return text.rstrip("\n")
+            return _with_codec(text.rstrip("\n"), codec, _kept_in(spool, folder))
         spool.keep()
         head = tail
-    first, last = cut_at_lines(_plain(head[: 4 * _HEAD_CHARS])[:_HEAD_CHARS], _plain(tail)[-_TAIL_CHARS:])
+    start = _plain(_decoded(head[: 4 * _HEAD_CHARS], codec))[:_HEAD_CHARS]
+    first, last = cut_at_lines(start, _plain(_decoded(tail, codec))[-_TAIL_CHARS:])
     lines = f"{pluralize(spool.lines, 'line')}, {pluralize(spool.total, 'byte')}"
     if stored := spool.stored(folder):
         gap = f"the middle is left out; all of it ({lines}) is in {stored.path}: page it with read"
     else:
         gap = f"the middle is left out of {lines}; no file could be kept: {spool.error}"
-    return f"{first}\n[... {gap} ...]\n{last}".rstrip("\n")
+    return _with_codec(f"{first}\n[... {gap} ...]\n{last}".rstrip("\n"), codec, "")
 
 
-def _decoded(data: bytes) -> str:
-    """The bytes as text, without the rest of a character that was cut at the beginning."""
-    return _from_first_character(data).decode("utf-8", "replace")
+def _codec_of(spool: Spool) -> str:
+    """The encoding of the output: UTF-8, a legacy one that is likely, "" where it is none that is known."""
+    head = spool.head()
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head, final=len(head) == spool.total)
+    except UnicodeDecodeError:
+        return guess_codec(head)
+    return "" if _is_binary(_decoded(head)) else "utf-8"
+
+
+def _kept_in(spool: Spool, folder: Path) -> str:
+    stored = spool.stored(folder)
+    return f", kept in {stored.path}" if stored else ""
+
+
+def _with_codec(text: str, codec: str, kept: str) -> str:
+    """The text with a note about bytes that are not UTF-8."""
+    if codec == "utf-8":
+        return text
+    how = f"read as {codec}, which is a guess" if codec else "shown as \\xNN: their encoding is unknown"
+    return f"{text}\n[there are bytes that are not UTF-8, {how}{kept}]"
+
+
+def _escaped_bytes(data: bytes) -> str:
+    """Every byte that is no printable ASCII as \\xNN; lines stay."""
+    return (
+        _ESCAPED_BYTE.sub(lambda found: f"\\x{found[0][0]:02x}".encode(), data).decode("ascii").rstrip("\n")
+    )
+
+
+def _decoded(data: bytes, codec: str | None = None) -> str:
+    """The bytes as text, without the rest of a character that was cut at the beginning.
+
+    In `codec`, where it was found; "" spells out what is not UTF-8, which else becomes U+FFFD.
+    """
+    if codec and codec != "utf-8":
+        return data.decode(codec, "replace")
+    return _from_first_character(data).decode("utf-8", "replace" if codec is None else "backslashreplace")
 
 
 def _from_first_character(data: bytes) -> bytes:
@@ -296,7 +335,7 @@ def _advice(end: CommandEnd, line: str, text: str) -> str | None:
 
 
 def _screen_text(spool: Spool) -> str:
-    text = _decoded(spool.tail(4 * _MAX_SCREEN_CHARS)).replace("\r\n", "\n")
+    text = _decoded(spool.tail(4 * _MAX_SCREEN_CHARS), _codec_of(spool)).replace("\r\n", "\n")
     return escaped(text[-_MAX_SCREEN_CHARS:])
 
 

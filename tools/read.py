@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import Field
 
-from transcripts.messages import TextBlock
+from transcripts.messages import ImageBlock, TextBlock
 
 from .base import SeenFile, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from .images import MAX_IMAGE_FILE_BYTES, BadImage, load_image, media_type
@@ -70,6 +70,9 @@ async def read_file(
     wanted = (arguments.offset or 1, min(arguments.limit or MAX_WINDOW_LINES, MAX_WINDOW_LINES))
     with os_errors_explained(path, context.folder):
         result = await in_thread(timeout_s, lambda abandoned: read_page(path, wanted, shown, abandoned))
+    if (arguments.offset or arguments.limit) and isinstance(result.content[0], ImageBlock):
+        note = TextBlock("[an image has no lines: offset and limit were not used, all of it is shown]")
+        result = replace(result, content=(*result.content, note))
     now = _seen_file(result.about)
     if now is not None and not (seen and (seen.sha256, seen.lines) == (now.sha256, now.lines)):
         context.seen[path] = now
@@ -157,6 +160,7 @@ def _text_page(path: str, window: LineWindow, shown: SeenFile | None) -> ToolRes
 def _notes(window: LineWindow, text: str) -> Iterator[str]:
     if window.first != 1 or window.more:
         following = f"; continue with offset={window.last + 1}" if window.more and not window.stopped else ""
+        following = f"; more follow{following}" if window.total is None and window.first > 0 else following
         yield f"[lines {_range(window)}{following}]"
     if window.stopped:
         yield "[looking through the file took too long and was stopped; use bash (sed, tail) to go on]"
@@ -172,7 +176,7 @@ def _notes(window: LineWindow, text: str) -> Iterator[str]:
 def _range(window: LineWindow) -> str:
     if window.first < 0:
         return f"{window.first} to {window.last}, counted from the end"
-    return f"{window.first}-{window.last} of {'more' if window.total is None else window.total}"
+    return f"{window.first}-{window.last}" + (f" of {window.total}" if window.total is not None else "")
 
 
 def _image_page(path: str, data: bytes, kind: str) -> ToolResult:

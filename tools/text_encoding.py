@@ -23,6 +23,16 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _JAPANESE = re.compile("[\u3040-\u30ff\u4e00-\u9fff\uff61-\uff9f\u3000-\u303f\uff01-\uff5e]")
 _KANA = re.compile("[\u3040-\u30ff]")
 _NEWLINE = re.compile("\r\n|\n|\r")
+_CONTROL_BYTE = re.compile(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f]")
+_ASCII_LETTER = re.compile(rb"[A-Za-z]")
+_TYPOGRAPHIC = frozenset("“”„‘’‚–—…€£§°«»¿¡·\u00a0、。「」・ー，！？：；（）")
+_MIN_GUESSED_BYTES = 4  # beyond ASCII; fewer say nothing about an encoding
+_MAX_GUESSED_BYTES = 4_096  # of lines that are not ASCII
+_MAX_WESTERN_SHARE = 0.4
+_MIN_WORD_SHARE = 0.8  # of the characters beyond ASCII, which have to be letters or typographic
+_SCRIPT_CODECS = (  # the likely ones first: of equals the first is taken
+    "cp1251", "koi8_r", "cp866", "cp1253", "cp1255", "cp1256", "gb18030", "big5", "euc_kr", "euc_jp",
+)  # fmt: skip
 _SAMPLE_CHARS = 64 * 1024  # enough to guess an encoding by
 
 
@@ -119,17 +129,53 @@ def has_surrogate(text: str) -> bool:
 
 
 def _guess(data: bytes) -> tuple[str, TextForm]:
-    """Text that is not valid UTF-8: mostly so, or Shift-JIS, or the encoding of Western Windows."""
+    """Text that is not valid UTF-8: mostly so, or in a legacy encoding."""
     text = data.decode("utf-8", "surrogateescape")
     strays = len(_STRAY_BYTE.findall(text))
     valid = sum(1 for char in text[:_SAMPLE_CHARS] if char > "\x7f" and not "\udc80" <= char <= "\udcff")
     if valid < strays:
-        for codec in ("cp932", "cp1252"):
+        for codec in filter(None, (guess_codec(data), "cp1252" if strays < _MIN_GUESSED_BYTES else "")):
             with suppress(UnicodeError):
                 legacy = data.decode(codec)
-                if legacy.encode(codec) == data and (codec != "cp932" or _looks_japanese(legacy)):
+                if legacy.encode(codec) == data:
                     return legacy, TextForm(codec, "strict", newline=common_newline(legacy))
     return text, TextForm(newline=common_newline(text), strays=strays)
+
+
+def guess_codec(data: bytes) -> str:
+    """The legacy encoding in which bytes that are not UTF-8 read as words; "" where none is likely.
+
+    Up to a third of the letters of Western texts have accents; with more of them it is another script.
+    """
+    high = sum(byte > 0x7F for byte in data)
+    if high < _MIN_GUESSED_BYTES or _CONTROL_BYTE.search(data):
+        return ""
+    western = high <= (high + len(_ASCII_LETTER.findall(data))) * _MAX_WESTERN_SHARE
+    for codec in ("cp932", "cp1252" if western else _other_script(data)):
+        with suppress(UnicodeError, LookupError):
+            text = data.decode(codec)
+            words = text.encode(codec) == data and _reads_as_words(text)
+            if words and (codec != "cp932" or _looks_japanese(text)):
+                return codec
+    return ""
+
+
+def _other_script(data: bytes) -> str:
+    """What charset-normalizer thinks of the lines that are not ASCII; "" for nothing."""
+    from charset_normalizer import from_bytes  # 30 ms, for the few files and outputs that need it
+
+    sample, size = list[bytes](), 0
+    for line in data.split(b"\n"):
+        if not line.isascii() and size < _MAX_GUESSED_BYTES:
+            sample.append(line[:_MAX_GUESSED_BYTES])
+            size += len(line)
+    best = from_bytes(b"\n".join(sample), cp_isolation=[*_SCRIPT_CODECS]).best()
+    return best.encoding if best is not None else ""
+
+
+def _reads_as_words(text: str) -> bool:
+    foreign = [char for char in text[:_SAMPLE_CHARS] if char > "\x7f"]
+    return sum(char.isalpha() or char in _TYPOGRAPHIC for char in foreign) >= len(foreign) * _MIN_WORD_SHARE
 
 
 def _looks_japanese(text: str) -> bool:

@@ -97,9 +97,11 @@ def test_no_result_of_another_call_is_overwritten(shell: BashSession) -> None:
 
 
 def test_binary_output_is_named_not_shown(shell: BashSession) -> None:
-    assert shell.say("head -c 2000 /dev/urandom") == "[binary output, 2,000 bytes]"
-    assert shell.say("head -c 9 /dev/zero") == "[binary output, 9 bytes]"
-    for size in (40_000, 1_000_000):
+    few = shell.run("head -c 9 /dev/zero; printf 'PNG\\n\\x89'")
+    assert few.stored is not None
+    shown = "\\x00" * 9 + "PNG\n\\x89"
+    assert text(few) == f"{shown}\n[binary output, 14 bytes, kept in {few.stored.path}]"
+    for size in (2_000, 40_000, 1_000_000):
         large = shell.run(f"head -c {size} /dev/urandom")
         assert large.stored is not None
         assert text(large) == f"[binary output, {size:,} bytes, kept in {large.stored.path}]"
@@ -122,11 +124,42 @@ def test_characters_that_lie_across_a_boundary_stay_whole(shell: BashSession, si
 
 def test_bytes_that_are_no_text_are_replaced_and_the_result_is_valid_json(shell: BashSession) -> None:
     said = shell.say(
-        "printf 'caf\\xe9 \\xed\\xa0\\x80 \\xff ok and more text to be mostly text here and there'"
+        "printf 'caf\\xe9 \\xed\\xa0\\x80 \\x81 ok and more text to be mostly text here and there'"
     )
-    assert said.startswith("caf\ufffd")
-    assert said.endswith("ok and more text to be mostly text here and there")
+    assert said.startswith(r"caf\xe9 \xed\xa0\x80 \x81 ok and more text to be mostly text here and there")
+    assert "shown as \\xNN: their encoding is unknown, kept in .task_outputs/" in said
     assert json.loads(json.dumps(said).encode("utf-8")) == said
+
+
+LEGACY = {
+    "cp1252": "Größe geändert: à côté\n",
+    "cp1251": "ошибка: файл не найден\n",
+    "cp932": "ファイルが見つかりません\n",
+    "gb18030": "系统找不到指定的文件。\n",
+    "": "",
+}
+
+
+@pytest.mark.parametrize("codec", LEGACY)
+def test_output_in_a_legacy_encoding_is_read_or_escaped_and_its_bytes_are_kept(
+    shell: BashSession, codec: str
+) -> None:
+    data = LEGACY[codec].encode(codec) if codec else b"caf\xe9\n"
+    (shell.folder / "f").write_bytes(data)
+    result = shell.run("cat f")
+    assert result.stored is not None and (shell.folder / result.stored.path).read_bytes() == data
+    said = text(result)
+    assert said.startswith(LEGACY[codec].strip() if codec else "caf\\xe9\n")
+    assert (f"read as {codec}, which is a guess" if codec else "[binary output, 5 bytes") in said
+    assert "�" not in result.human["text"]
+
+
+def test_a_time_limit_over_the_maximum_is_told_to_be_cut(shell: BashSession) -> None:
+    assert shell.say("echo a", timeout=900_000).startswith("a\n[timeout was cut to 600000, the maximum;")
+    assert shell.say("echo a", timeout=600_000) == "a"
+    assert "not used for commands in the background" in shell.say(
+        "true", timeout=900_000, run_in_background=True
+    )
 
 
 def test_live_output_never_shows_half_a_character() -> None:
@@ -184,7 +217,7 @@ def unsafe(code: int) -> bool:
 def test_control_sequences_reach_neither_the_model_nor_the_terminal(shell: BashSession, attack: str) -> None:
     result = shell.run(f"printf 'before {attack} after\\n'")
     assert text(result).startswith("before ")
-    assert text(result).endswith(" after")
+    assert text(result).partition("\n[there are bytes")[0].endswith(" after")
     for shown in (text(result), result.human["text"]):
         assert not [char for char in shown if unsafe(ord(char))]
 

@@ -208,6 +208,14 @@ def test_images_are_told_by_their_bytes_and_passed_as_they_are(files: FileSessio
     assert "40x30" in result.content[1].text
 
 
+def test_lines_of_an_image_are_refused_in_a_note(files: FileSession):
+    files.put("p.png", image(4, 3))
+    result = files.result("read", file_path="p.png", offset=10)
+    assert isinstance(result.content[0], ImageBlock)
+    assert "offset and limit were not used" in str(result.content[-1])
+    assert "not used" not in files.do("read", file_path="p.png")
+
+
 def test_large_images_are_scaled(files: FileSession):
     from PIL import Image as pillow
 

@@ -160,7 +160,7 @@ def test_a_sparse_file_of_5_GB_is_read_in_bounded_memory_and_not_edited(files: F
         + """
 page = files.do("read", file_path="f", offset=5000, limit=3)
 assert page.startswith("  5000\\tline 5000\\n"), page
-assert "[lines 5000-5002 of more; continue with offset=5003]" in page, page
+assert "[lines 5000-5002; more follow; continue with offset=5003]" in page, page
 tail = files.do("read", file_path="f", offset=-5)
 error = files.refused("edit", file_path="f", old_string="line 7\\n", new_string="x")
 assert "too large" in error and "bash" in error, error
