@@ -5,6 +5,7 @@ To add a tool, write tools/NAME.py with a module-level value `TOOL`, and put NAM
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -29,6 +30,14 @@ _TOOL_NAME = re.compile(r"[\w-]+", re.ASCII)
 
 class ToolError(Exception):
     """The call cannot be done as asked. The text is for the model: what went wrong, then what to do next."""
+
+
+class ToolInterrupted(asyncio.CancelledError):
+    """Raised by a tool that was cancelled, in place of CancelledError: `result` is what it has so far."""
+
+    def __init__(self, result: ToolResult) -> None:
+        super().__init__()
+        self.result = result
 
 
 class Arguments(BaseModel):
@@ -197,7 +206,7 @@ class Tool:
     run(arguments, call)          does it. Raises ToolError for what the model can mend; an OSError becomes an
                                   error result too, any other exception one that calls it a fault of the
                                   tool. When cancelled, it ends everything that it started within 0.3 s and
-                                  raises CancelledError.
+                                  raises CancelledError, or ToolInterrupted with what it has.
     record(result, context, seq)  after the result was recorded, with its seq; also for calls that were
                                   refused or failed. Does not raise.
 

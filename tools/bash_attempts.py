@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from transcripts.messages import TextBlock
 
-from .base import ToolCall, ToolContext, ToolError, ToolResult
-from .bash_run import CommandLimits, ProgressThrottle, command_result, run_foreground
+from .base import ToolCall, ToolContext, ToolError, ToolInterrupted, ToolResult
+from .bash_run import CommandLimits, ProgressThrottle, command_result, output_so_far, run_foreground
 from .command_socket import SupervisorLost
 from .jobs import CommandRequest, command_runner, refusal_in
 from .spool import Spool
@@ -61,7 +61,12 @@ async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimit
     context, runner, spool = call.context, command_runner(call.context), spool_of(call, limits)
     began, profile = asyncio.get_running_loop().time(), runner.profile
     with telling_why_not(context, spool):
-        end = await run_foreground(runner, request, spool, limits, ProgressThrottle(call.progress))
+        try:
+            end = await run_foreground(runner, request, spool, limits, ProgressThrottle(call.progress))
+        except asyncio.CancelledError as error:
+            if spool.total == 0:
+                raise
+            raise ToolInterrupted(output_so_far(spool, context)) from error
     spool.flush()
     guarded = await runner.guard.settle()
     refusal = None
@@ -100,6 +105,8 @@ def telling_why_not(context: ToolContext, spool: Spool) -> Iterator[None]:
     """No file of output stays where the command has no result. Raises ToolError that says why it has none."""
     try:
         yield
+    except ToolInterrupted:
+        raise
     except asyncio.CancelledError:
         spool.drop()
         raise

@@ -217,6 +217,15 @@ def command_result(
     )
 
 
+def output_so_far(spool: Spool, context: ToolContext) -> ToolResult:
+    """The result of a command that was interrupted."""
+    spool.flush()
+    text = _output_text(spool, context.folder, growing=False)
+    spool.close()
+    stored = spool.stored(context.folder)
+    return text_result(text, error=True, human={"text": _screen_text(spool)}, stored=stored)
+
+
 def _output_text(spool: Spool, folder: Path, growing: bool) -> str:
     """The output as the model gets it. What it does not show exactly is kept in a file, which the text names.
 

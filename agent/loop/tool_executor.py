@@ -16,7 +16,7 @@ from agent.events import Emit, Reason, ToolCallFinished, ToolCallProgress, ToolC
 from agent.permissions.rules import only_reads
 from agent.ports import HookEvent
 from agent.session.session import Session, calls_of
-from tools.base import Tool, ToolCall, ToolError, ToolResult, text_result
+from tools.base import Tool, ToolCall, ToolError, ToolInterrupted, ToolResult, text_result
 from tools.job_news import take_announcements
 from transcripts.facts import Reply
 from transcripts.messages import INVALID_JSON, Block, TextBlock, ToolUseBlock, replace_surrogates_in_json
@@ -192,6 +192,9 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
         result, stop = await _with_words_of_hooks(batch.context, call, result)
         if batch.session.folded.edits.clears:
             needed = await needed_text(batch.session, batch.context.compaction, call.use, result)
+    except ToolInterrupted as error:
+        result = replace(error.result, content=(*error.result.content, *result.content))
+        raise asyncio.CancelledError from error
     finally:
         call = replace(call, denied=leaving.denied)
         seconds = batch.context.clock.monotonic() - began - leaving.waited

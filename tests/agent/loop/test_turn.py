@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.events import Notice, Retrying, StreamAborted, ToolCallFinished, TurnFinished
+from agent.events import Notice, Retrying, StreamAborted, ToolCallFinished, ToolCallProgress, TurnFinished
 from agent.model.anthropic.request import FEATURE_FIELDS
 from agent.model.retry import MAX_TRIES
 from agent.ports import Allow, Deny, HookAnswer, HookEvent
@@ -344,6 +344,33 @@ def test_an_interrupted_tool_is_answered_and_the_session_goes_on(tmp_path: Path)
 
         asyncio.run(whole())
         assert ["interrupted by the user" in w.texts()[0], "not run" in w.texts()[1]] == [True, True]
+        w.check()
+
+
+def test_an_interrupted_command_keeps_what_it_wrote(tmp_path: Path) -> None:
+    async def run_line(arguments: Any, call: ToolCall) -> ToolResult:
+        return await run_bash(BashArguments(command="echo so far; sleep 300"), call)
+
+    with world([Answer([calls("act", words="x")]), "later"], tmp_path) as w:
+
+        async def whole() -> None:
+            w.replace_run("act", run_line)
+            w.context.permissions.set_mode("bypassPermissions")
+            try:
+                turn = asyncio.ensure_future(w.turn("go"))
+                while not w.told(ToolCallProgress):
+                    await asyncio.sleep(0.001)
+                turn.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await turn
+                await w.turn("go on")
+            finally:
+                await w.context.model.close()
+                await w.context.tool_context.jobs.close()
+
+        asyncio.run(whole())
+        assert w.texts()[0] == "so far"
+        assert w.texts()[1].startswith("[interrupted by the user")
         w.check()
 
 
