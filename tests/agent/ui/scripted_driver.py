@@ -292,7 +292,7 @@ class ScriptedDriver:
 
 def main(argv: Sequence[str]) -> int:
     """Run the REPL on a scripted driver. Questions listen sooner than people need, and tests wait less."""
-    approval.LISTEN_DELAY_S = 0.15
+    approval.LISTEN_DELAY_S = float(os.environ.get("SCRIPTED_LISTEN_S", "0.15"))
     folder = Path(argv[1])
     options = Options(plain="--plain" in argv)
     setup = RunSetup(options, Config(state_dir=folder / "state"), folder, os.environ)

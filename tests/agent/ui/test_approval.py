@@ -63,14 +63,15 @@ def test_no_takes_a_reason_that_reaches_the_agent(terminal):
     terminal.misses("Allow bash?")
 
 
-def test_keys_typed_before_a_question_could_be_read_answer_nothing_and_leave_the_draft_alone(terminal):
-    terminal.type("wait;ask\r").sees("Ctrl-C to interrupt").type("draft ").sees("❯ draft")
-    terminal.open_gate().sees("Allow bash?").type("yyyp\r\x7f\x7f\x15\x1b[A").sees(
-        "A question waits: 1 2 3 4"
-    )
-    assert "answer" not in terminal.log
-    listening(terminal).type("\x1b").logged("stop=True").sees("  draft")
-    assert "yyy" not in terminal.text
+def test_keys_typed_before_a_question_could_be_read_answer_nothing_and_leave_the_draft_alone(tmp_path):
+    with PtyTerminal(tmp_path, SCRIPTED_LISTEN_S="60") as terminal:
+        terminal.ready().type("wait;ask\r").sees("Ctrl-C to interrupt").type("draft ").sees("❯ draft")
+        terminal.open_gate().sees("Allow bash?").type("yyyp\r\x7f\x7f\x15\x1b[A").sees(
+            "A question waits: 1 2 3 4"
+        )
+        assert "answer" not in terminal.log
+        terminal.type("\x03").misses("Allow bash?").sees("Interrupted", "draft")
+        assert "answer" not in terminal.log and "yyy" not in terminal.text
 
 
 def test_after_a_pause_the_marked_answer_is_taken_whatever_was_typed_before(terminal):
