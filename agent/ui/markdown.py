@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
 from typing import ClassVar
 
 from markdown_it import MarkdownIt
@@ -22,7 +21,7 @@ from wcwidth import strip_sequences
 
 from tools.text_encoding import word_set
 
-from .terminal_text import Theme, escape_prose, wrap, wrap_painted
+from .terminal_text import Theme, escape_prose, wrap, wrap_painted, wrapped_spans
 
 MIN_TABLE_COLUMN = 10  # cells, with the gap; in less a table shows its rows one below the other
 MIN_LAYOUT_COLUMNS = 12  # below that text is only wrapped
@@ -114,17 +113,10 @@ class _BareCode(CodeBlock):
         syntax = Syntax(code, _lexer(self.lexer_name, code), theme="ansi_dark", background_color="default")
         drawn = syntax.highlight(code)
         drawn.rstrip()
-        rows = [row for line in drawn.split("\n") for row in _rows_of(line, options.max_width - 2)]
+        room = options.max_width - 2
+        lines = drawn.split("\n")
+        rows = [line[begin:end] for line in lines for begin, end in wrapped_spans(line.plain, room)]
         yield Padding(Text("\n", no_wrap=True, overflow="ignore").join(rows), (0, 0, 0, 2))
-
-
-def _rows_of(line: Text, room: int) -> Iterator[Text]:
-    """The rows of a line of code."""
-    plain, at = line.plain, 0
-    for row in wrap(plain, room):
-        first = plain.index(row, at)
-        at = first + len(row)
-        yield line[first:at] if row else Text()
 
 
 class _Item(ListItem):

@@ -137,13 +137,6 @@ def clip(text: str, room: int) -> str:
     return f"{_longest_start(text, room - 1)}…" if room > 0 else ""
 
 
-def clip_start(text: str, room: int) -> str:
-    """The text if it fits into `room` cells, else `…` and its end."""
-    if cell_width(text) <= room:
-        return text
-    return f"…{longest_end(text, room - 1)}" if room > 0 else ""
-
-
 def clip_painted(line: str, room: int) -> str:
     """A line with SGR codes if it fits into `room` cells, else its start and `…`, the codes closed."""
     if painted_width(line) <= room:
@@ -175,27 +168,33 @@ def wrap_painted(line: str, room: int) -> list[str]:
     plain = strip_sequences(line)
     blank = plain[: len(plain) - len(plain.lstrip(" "))]
     blank = blank if len(blank) * 2 <= room else ""
-    rows = wrap(plain[len(blank) :], room - len(blank))
-    return [blank + row for row in _painted_like(line, len(blank), rows)]
-
-
-def _painted_like(line: str, start: int, rows: Sequence[str]) -> list[str]:
-    """The rows, which are pieces of the line's text from `start` on, with the line's codes."""
-    plain = strip_sequences(line)
-    codes, pieces, at = "", [], 0  # the code that holds at each character
+    codes, pieces, at = (
+        "",
+        [],
+        -len(blank),
+    )  # the codes that hold in each stretch of the text behind the blank
     for piece in _SGR_CODES.split(line):
         if piece.startswith("\x1b"):
             codes = "" if piece in ("\x1b[0m", "\x1b[m") else codes + piece
         elif piece:
             pieces.append((at, at + len(piece), codes))
             at += len(piece)
-    painted, at = [], start
-    for row in rows:
-        first = plain.index(row, at)
-        at = first + len(row)
-        cuts = ((held, plain[max(first, begin) : min(at, end)]) for begin, end, held in pieces)
-        painted.append("".join(f"{held}{text}\x1b[0m" if held else text for held, text in cuts if text))
-    return painted
+    text, rows = plain[len(blank) :], []
+    for begin, end in wrapped_spans(text, room - len(blank)):
+        cuts = (
+            (held, text[max(begin, first, 0) : min(end, last)]) for first, last, held in pieces if last > 0
+        )
+        rows.append(blank + "".join(f"{held}{cut}\x1b[0m" if held else cut for held, cut in cuts if cut))
+    return rows
+
+
+def wrapped_spans(text: str, room: int) -> Iterator[tuple[int, int]]:
+    """(begin, end) of each row in the text, which is one line without tabs; see `wrap`."""
+    at = 0
+    for row in wrap(text, room):
+        begin = text.index(row, at)
+        at = begin + len(row)
+        yield begin, at
 
 
 def longest_end(text: str, room: int) -> str:

@@ -11,10 +11,10 @@ from agent.ui.terminal_text import (
     cell_width,
     clip,
     clip_painted,
-    clip_start,
     escape_output,
     escape_prose,
     escape_strict,
+    longest_end,
     one_line,
     wrap,
 )
@@ -130,6 +130,6 @@ def test_clip_never_cuts_into_a_wide_character():
 def test_an_emoji_of_several_characters_is_not_torn():
     family = "👨\u200d👩\u200d👧"
     assert cell_width(family) == 6 and clip(f"{family}{family}", 8) == f"{family}…"
-    assert clip_start(f"{family}{family}", 8) == f"…{family}"
+    assert longest_end(f"{family}{family}", 7) == family
     assert wrap(f"a {family}{family}", 8) == ["a", family, family]
     assert clip_painted(f"\x1b[1m{family}🇩🇪🇯🇵\x1b[0m", 10) == f"\x1b[1m{family}…\x1b[0m"
