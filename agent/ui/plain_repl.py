@@ -22,8 +22,8 @@ from .render import (
     aborted_message,
     clipboard_sequence,
     plain_chart,
-    render_call,
     render_notice,
+    render_result,
     retrying_message,
 )
 from .terminal import exit_on_signals, signal_handlers
@@ -148,7 +148,7 @@ def plain_text(event: events.Event, ctx: RenderContext) -> str:
         case events.ToolCallStarted(_, _, name, title):
             return f"{one_line(name)}: {title_line(title)}"
         case events.ToolCallFinished():
-            return "\n".join(render_call(event, ctx).split("\n")[1:])
+            return "\n".join(render_result(event, ctx))
         case events.Notice():
             return render_notice(event, ctx)
         case events.ContextCompacted(text) | events.CommandOutput(text):

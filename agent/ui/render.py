@@ -134,7 +134,7 @@ def render_call(event: events.ToolCallFinished, ctx: RenderContext) -> str:
     if is_look(event):
         return render_looks([event], ctx)
     role = "warning" if event.denied else "bad" if event.result.error else "good"
-    return "\n".join([call_title(event.name, event.title, ctx, role), *_result_lines(event, ctx)])
+    return "\n".join([call_title(event.name, event.title, ctx, role), *render_result(event, ctx)])
 
 
 def is_look(event: events.ToolCallFinished) -> bool:
@@ -174,7 +174,8 @@ def _search_figures(searches: Sequence[events.ToolCallFinished]) -> Iterator[str
         yield f"{pluralize(sum(found), 'file')} found"
 
 
-def _result_lines(event: events.ToolCallFinished, ctx: RenderContext) -> list[str]:
+def render_result(event: events.ToolCallFinished, ctx: RenderContext) -> list[str]:
+    """The lines of a finished call's shortened result, without its title."""
     if ctx.columns <= len(BRANCH) + 2:
         return []
     human = event.result.human

@@ -11,6 +11,7 @@ from .pty_terminal import PtyTerminal, scripted
 def test_line_mode_on_a_terminal_sends_no_escape_codes(tmp_path, term, words):
     with PtyTerminal(tmp_path, argv=scripted(tmp_path, *words), TERM=term) as terminal:
         terminal.sees(">").type("say hello;bash x;edit\n").sees("hello", "bash: x", "12 passed")
+        terminal.type("reads 1\n").sees("read: src/part_0.py", "10 lines")
         terminal.type("ask\n").sees("Allow bash?", "Answer:").type("n not now\n").logged("reason='not now'")
         terminal.type("wait never\n").logged("prompt 'wait never'").type("\x03").sees("Interrupted")
         terminal.type("/context\n").sees("tool results: 30,000").type("exit\n")
