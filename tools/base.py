@@ -23,6 +23,7 @@ from transcripts.messages import Block, TextBlock, empty_mapping
 from transcripts.originals import Originals
 from transcripts.tool_kinds import TOOL_KINDS, ToolKind
 
+from .inbox import Inbox
 from .wall import LeaveDecision, WallRefusal
 
 _TOOL_NAME = re.compile(r"[\w-]+", re.ASCII)
@@ -167,6 +168,7 @@ class ToolContext:
     records: RecordsGuard | None = None  # None where there are no records in the project
     may_read: Callable[[str, str], bool] = lambda tool, path: True  # what searches may see
     jobs: Any = None  # the session's tools.jobs.CommandRunner, made on first use
+    inbox: Inbox = field(default_factory=Inbox)  # late news for the model that works in this session
     spawn: Callable[[SpawnRequest], Awaitable[SpawnResult]] | None = None  # None: none can be started
 
 

@@ -94,7 +94,7 @@ async def run_bash(
     moved = _return_from_missing_folder(context)
     limits = _limits_of_call(limits, arguments.timeout, context)
     cut = _note_of_cut_time(arguments, limits)
-    request = CommandRequest(line, call.walled)
+    request = CommandRequest(line, call.walled, context.inbox)
     if arguments.run_in_background:
         return _with_notes(await _start_job(runner, request, call, limits), moved, cut)
     attempt, told = await run_attempts(call, request, limits)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from .base import RecordsGuard, ToolContext
 from .command_socket import CommandHandle
 from .env_filter import filter_environment, hide_own_environment
+from .inbox import Inbox
 from .project_guard import project_guard
 from .spool import Spool
 from .supervisor_client import SupervisorClient, start_supervisor
@@ -45,6 +46,7 @@ _PRELUDE = """\
 [ -z "$MAKEROOM_CWD" ] || trap "{ set +xe; builtin pwd -P >|$MAKEROOM_CWD; } 2>/dev/null" EXIT
 unset BASH_ENV MAKEROOM_CWD
 """
+_MAX_ANNOUNCED_CHARS = 200  # of a command line
 _SWITCHED_OFF = ("off", "0", "no", "false")  # as values of MAKEROOM_NAMESPACE
 _STOPPED = {
     "asked": "stopped",
@@ -88,6 +90,7 @@ class CommandRequest:
 
     line: str
     walled: bool = False
+    inbox: Inbox | None = None  # where its end is told, once it is in the background; None: in the session's
 
 
 @dataclass(slots=True, eq=False)
@@ -99,13 +102,13 @@ class BackgroundJob:
     line: str
     command: CommandHandle
     spool: Spool
+    inbox: Inbox  # of the session that started it
     began: float
     left_over: bool = False  # by a command in the foreground: it ends with the last process
     wall: WallProfile | None = None  # that it runs within
     shown: int = 0  # bytes of its output that the model was shown
-    ended: float | None = None  # None while it runs
     last_output: float = 0.0
-    news: str = ""  # what is told of its end, to the person and to the model, once it was put into words
+    ended: float | None = None  # None while it runs
     told_ports: set[int] = field(default_factory=set)  # that the person knows it serves
     stopped: Literal["asked", "output", "session", "others"] | None = None  # None: not ended by us
     has_ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -139,6 +142,18 @@ class BackgroundJob:
             return None
         return refusal_in(self.runner, self.line, self.wall, self.spool, self.began)
 
+    def _announcement(self) -> str:
+        """What is told when it has ended: the same to the person and to the model."""
+        took = (self.ended or self.began) - self.began
+        stored = self.spool.stored(self.runner.context.folder)
+        where = f" Output: {stored.path} ({stored.size:,} bytes)." if stored else " It wrote nothing."
+        line = self.line.strip()[:_MAX_ANNOUNCED_CHARS]
+        refusal = self.refusal()
+        refused = f" It was {refusal}." if refusal is not None else ""
+        guarded = "".join(f"\n{line}" for line in self.runner.guard.take_reports())
+        how = f"{self.state}, after {took:.1f} s.{refused}"
+        return f"Background command {self.id} ({line}) {how}{where}{guarded}"
+
     def take(self, data: bytes) -> None:
         """Take more output; at its limit the command is ended."""
         self.last_output = asyncio.get_running_loop().time()
@@ -155,8 +170,9 @@ class BackgroundJob:
         self.ended = asyncio.get_running_loop().time()
         self.spool.flush()
         self.has_ended.set()
-        self.runner.unannounced.append(self)
-        self.runner.on_finish(self)
+        announcement = self._announcement()
+        self.inbox.post(announcement, self.id)
+        self.runner.on_finish(announcement)
         if (guard := self.runner.records) is not None:
             await guard.later(busy=bool(self.runner.running))
         await asyncio.wait({command.over})
@@ -168,16 +184,12 @@ RefusedHosts = Callable[[float], Sequence[str]]  # the network's proxy refused s
 
 
 class CommandRunner:
-    """Runs the commands of a session. `on_finish` is called when a background command ends.
-
-    It then stays in `unannounced` until the model is told: see job_news.py.
-    """
+    """Runs the commands of a session. `on_finish` takes what is told when one in the background has ended."""
 
     def __init__(self, context: ToolContext) -> None:
         self.context = context
-        self.on_finish: Callable[[BackgroundJob], None] = lambda job: None
+        self.on_finish: Callable[[str], None] = lambda announcement: None
         self.jobs: dict[str, BackgroundJob] = {}
-        self.unannounced: list[BackgroundJob] = []
         self.profile: WallProfile | None = None  # of walled commands; made when the supervisor starts
         self.refused_hosts: RefusedHosts = lambda since: ()
         self.guard = project_guard(context.folder, context.journals.parent)
@@ -283,7 +295,8 @@ class CommandRunner:
         now = asyncio.get_running_loop().time()
         id, shown = f"b{len(self.jobs) + 1}", spool.total if left_over else 0
         line, wall = request.line, self.profile if request.walled else None
-        job = BackgroundJob(self, id, line, command, spool, now, left_over, wall, shown, last_output=now)
+        told = request.inbox or self.context.inbox
+        job = BackgroundJob(self, id, line, command, spool, told, now, left_over, wall, shown, now)
         self.jobs[job.id] = job
         spool.keep()
         command.take = job.take

@@ -24,7 +24,6 @@ from compact.settings import HOUR_TTL_S, ContextWindow
 from compact.tokens import TokenCounter
 from tools.base import Tool, ToolContext
 from tools.env_filter import filter_environment
-from tools.job_news import announcement
 from tools.jobs import command_runner
 from tools.read import restore_seen
 from tools.registry import definitions
@@ -120,7 +119,7 @@ def tool_context_of(services: Services, session: Session) -> ToolContext:
     for fact in session.folded.facts:
         if isinstance(fact, Result) and fact.about:
             restore_seen(context, fact.about, fact.seq)
-    command_runner(context).on_finish = lambda job: services.emit(Notice(announcement(job, context)))
+    command_runner(context).on_finish = lambda announcement: services.emit(Notice(announcement))
     return context
 
 

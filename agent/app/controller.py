@@ -24,7 +24,7 @@ from agent.session.system_prompt import unread_memory
 from agent.version import __version__
 from compact.settings import WindowState, state_of
 from tools.base import ToolError
-from tools.job_news import new_listeners, take_announcements
+from tools.job_ports import new_listeners
 from tools.jobs import command_runner
 from transcripts.messages import Block, TextBlock
 
@@ -229,7 +229,7 @@ def prompt_blocks(
     if opened is not None or mode == "plan":  # else the model has been told nothing that could have changed
         commands = context.wall.text if context.wall is not None else None
         before += news_of_surroundings(session.folded, commands, mode)
-    before += take_announcements(tools) if tools.jobs is not None else ()
+    before += tools.inbox.take()
     return (*map(TextBlock, (*before, *earlier)), *content)
 
 

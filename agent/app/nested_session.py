@@ -12,6 +12,7 @@ from agent.loop.turn import run_turn
 from agent.session.environment_context import environment_context
 from agent.session.session import Session, text_of_reply
 from tools.base import SpawnRequest, SpawnResult, Tool, ToolError
+from tools.inbox import Inbox
 from tools.registry import definitions
 from transcripts.facts import Reply
 from transcripts.messages import TextBlock
@@ -50,6 +51,7 @@ async def spawn(
         ended = await run_turn(session, nested, emit)
         return SpawnResult(_last_text(session), session.sid, ended.turns, ended.error)
     finally:
+        nested.tool_context.inbox.hand_over(context.tool_context.inbox)
         for model, spent in session.spending.items():
             parent.charge_nested(session.sid, model, spent)
         session.close("left")
@@ -79,6 +81,7 @@ def _nested_context(
         seen={},
         in_view=lambda seq: shows(session.folded, seq),
         lookup=partial(services.repository.originals, session),
+        inbox=Inbox(),
         compact=lambda focus: setattr(state, "requested_focus", focus),
         spawn=None,
     )

@@ -17,7 +17,7 @@ from agent.loop.session_wall import SessionWall
 from agent.permissions.rule_syntax import REACHING, parse_rules
 from agent.permissions.sandbox_settings import sandbox_entries, with_entries
 from agent.version import __version__
-from tools.job_news import listeners
+from tools.job_ports import listeners
 from tools.jobs import CommandRunner, command_runner
 from tools.wall import WallLevel, WallProfile, short_path
 

@@ -17,7 +17,6 @@ from agent.permissions.rules import only_reads
 from agent.ports import HookEvent
 from agent.session.session import Session, calls_of
 from tools.base import Tool, ToolCall, ToolError, ToolInterrupted, ToolResult, text_result
-from tools.job_news import take_announcements
 from transcripts.facts import Reply
 from transcripts.messages import INVALID_JSON, Block, TextBlock, ToolUseBlock, replace_surrogates_in_json
 
@@ -280,8 +279,8 @@ def _finish(
 ) -> None:
     tools = batch.context.tool_context
     content = with_repeat_note(batch.session.folded, call.use, result.content)
-    if tools.jobs is not None and tools.jobs.unannounced:
-        content = (*content, *(TextBlock(f"[{news}]") for news in take_announcements(tools)))
+    if tools.inbox.waiting:
+        content = (*content, *(TextBlock(f"[{news}]") for news in tools.inbox.take()))
     fact = batch.session.result(
         batch.reply,
         call.index,

@@ -41,8 +41,8 @@ def shell(tmp_path: Path, used_shell: BashSession) -> Iterator[BashSession]:
     """A session in a folder of its own. Nothing that its commands start may be left when they are ended."""
     shell = BashSession(tmp_path.resolve(), runner=used_shell.runner)
     runner = shell.context.jobs = command_runner(used_shell.context)
-    runner.context, runner.jobs, runner.unannounced = shell.context, {}, []
-    runner.on_finish = lambda job: None
+    runner.context, runner.jobs = shell.context, {}
+    runner.on_finish = lambda announcement: None
     yield shell
     shell.runner.run(_stop_all(runner))
     assert not shell.survivors()

@@ -10,7 +10,6 @@ from tools import jobs
 from tools.base import Access, ToolError
 from tools.bash import TOOL, BashArguments, required_access
 from tools.command_socket import CommandHandle
-from tools.job_news import announcement
 from tools.jobs import command_runner
 
 from .bash_session import BashSession, text, wait_until
@@ -53,12 +52,11 @@ def test_a_stop_ends_the_whole_tree_and_tells_the_last_output(shell: BashSession
 def test_one_that_ends_is_announced_once_to_each(shell: BashSession) -> None:
     told: list[str] = []
     runner = command_runner(shell.context)
-    runner.on_finish = lambda job: told.append(job.id)
+    runner.on_finish = told.append
     shell.run("echo out; exit 3", run_in_background=True)
     shell.wait_for("b1")
-    assert told == ["b1"]
-    (job,) = runner.unannounced
-    words = announcement(job, shell.context)
+    (words,) = told
+    assert shell.context.inbox.take() == [words]
     assert words.startswith("Background command b1 (echo out; exit 3) finished, exit code 3, after 0.")
     assert words.endswith("Output: .task_outputs/session-1.0.txt (4 bytes).")
     assert runner.running == []
@@ -69,7 +67,7 @@ def test_one_whose_children_hold_its_output_ends_with_its_shell_and_only_once(
 ) -> None:
     monkeypatch.setattr(jobs, "DRAIN_LIMIT_S", 0.0)
     told: list[str] = []
-    command_runner(shell.context).on_finish = lambda job: told.append(job.state)
+    command_runner(shell.context).on_finish = told.append
     shell.run("(while [ ! -e go ]; do sleep 0.01; done) & echo up; exit 3", run_in_background=True)
     shell.wait_for("b1")
     (shell.folder / "go").touch()
@@ -78,7 +76,8 @@ def test_one_whose_children_hold_its_output_ends_with_its_shell_and_only_once(
         await shell.jobs["b1"].command.closed
 
     shell.runner.run(closed())
-    assert told == ["finished, exit code 3"]
+    (words,) = told
+    assert " finished, exit code 3, after " in words
 
 
 def test_one_that_was_asked_to_end_is_not_said_to_have_written_too_much(shell: BashSession) -> None:
@@ -100,11 +99,10 @@ def test_one_that_was_asked_to_end_is_not_said_to_have_written_too_much(shell: B
 
 def test_processes_that_a_command_left_behind_are_announced_in_a_sentence(shell: BashSession) -> None:
     shell.run("(until [ -e go ]; do sleep 0.01; done) & echo up")
-    runner = command_runner(shell.context)
     (shell.folder / "go").touch()
     shell.wait_for("b1")
-    (job,) = runner.unannounced
-    assert " ended, and all of its processes with it, after " in announcement(job, shell.context)
+    (words,) = shell.context.inbox.take()
+    assert " ended, and all of its processes with it, after " in words
 
 
 def test_a_look_at_what_a_command_left_behind_shows_only_what_came_since(shell: BashSession) -> None:
@@ -116,20 +114,18 @@ def test_a_look_at_what_a_command_left_behind_shows_only_what_came_since(shell: 
 
 
 def test_one_that_the_model_saw_end_is_not_announced_again(shell: BashSession) -> None:
-    runner = command_runner(shell.context)
     shell.run("exit 3", run_in_background=True)
     shell.wait_for("b1")
     result = shell.run(job="b1")
     assert result.error
     assert "[job b1: finished, exit code 3," in text(result)
-    assert runner.unannounced == []
+    assert shell.context.inbox.take() == []
 
 
 def test_one_that_was_stopped_on_request_is_not_announced(shell: BashSession) -> None:
-    runner = command_runner(shell.context)
     shell.run("sleep 300", run_in_background=True)
     shell.run(job="b1", kill=True)
-    assert runner.unannounced == []
+    assert shell.context.inbox.take() == []
 
 
 def test_all_that_it_wrote_is_there_when_it_is_announced(shell: BashSession) -> None:
@@ -143,12 +139,11 @@ def test_all_that_it_wrote_is_there_when_it_is_announced(shell: BashSession) -> 
 
 def test_one_that_writes_too_much_is_ended(shell: BashSession) -> None:
     shell.limit(output_bytes=1_000_000)
-    runner = command_runner(shell.context)
     shell.run("yes", run_in_background=True)
     shell.wait_for("b1")
-    (job,) = runner.unannounced
-    assert "stopped at the limit of its output" in announcement(job, shell.context)
-    assert job.spool.path.stat().st_size == 1_000_000
+    (words,) = shell.context.inbox.take()
+    assert "stopped at the limit of its output" in words
+    assert shell.jobs["b1"].spool.path.stat().st_size == 1_000_000
     assert wait_until(lambda: not shell.survivors())
 
 
@@ -194,9 +189,7 @@ def test_closing_a_session_twice_or_before_its_first_command_is_fine(new_shell: 
 def test_one_that_the_session_ended_is_not_said_to_have_an_exit_code(new_shell: BashSession) -> None:
     told: list[str] = []
     new_shell.say("echo up; sleep 300", run_in_background=True)
-    command_runner(new_shell.context).on_finish = lambda job: told.append(
-        announcement(job, new_shell.context)
-    )
+    command_runner(new_shell.context).on_finish = told.append
     assert wait_until(lambda: "up" in new_shell.say(job="b1"))
     new_shell.close()
     (line,) = told
@@ -212,8 +205,8 @@ def test_one_whose_supervisor_was_killed_is_said_to_have_been_killed_with_it(tmp
     shell.run("while [ ! -e go ]; do sleep 0.01; done; kill -9 $PPID; exec sleep 300", run_in_background=True)
     (shell.folder / "go").touch()
     shell.wait_for("b1")
-    (job,) = command_runner(shell.context).unannounced
-    assert job.state == "killed together with the process that watches commands"
+    (words,) = shell.context.inbox.take()
+    assert " killed together with the process that watches commands, after " in words
     assert wait_until(lambda: not shell.survivors())
     shell.close()
     shell.runner.close()

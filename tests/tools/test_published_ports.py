@@ -8,7 +8,7 @@ import pytest
 
 from tools.base import ToolCall
 from tools.bash import PORTS_HINT, BashArguments, run_bash
-from tools.job_news import listeners, new_listeners
+from tools.job_ports import listeners, new_listeners
 from tools.jobs import BackgroundJob, CommandRequest
 from tools.published_ports import PublishedPorts
 from tools.spool import Spool

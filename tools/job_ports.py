@@ -1,0 +1,20 @@
+"""The ports on which commands in the background listen within the wall."""
+
+from __future__ import annotations
+
+from .jobs import BackgroundJob, CommandRunner
+
+
+async def listeners(runner: CommandRunner) -> dict[int, BackgroundJob]:
+    """Port within the wall -> the background command that listens on it."""
+    return {port: job for job in runner.running for port in await job.ports()}
+
+
+async def new_listeners(runner: CommandRunner) -> dict[int, BackgroundJob]:
+    """As `listeners`, without the ports that are published and those that were given before."""
+    published = runner.published.ports if runner.published is not None else {}
+    found = (await listeners(runner)).items()
+    new = {port: job for port, job in found if port not in published and port not in job.told_ports}
+    for port, job in new.items():
+        job.told_ports.add(port)
+    return new
