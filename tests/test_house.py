@@ -30,7 +30,7 @@ LAYERS: tuple[set[str], ...] = (
     VOCABULARY,
     {"model", "permissions", "checkpoints", "demo"},
     {"session"},
-    {"loop"},
+    {"loop", "extensions"},
     {"app"},
     {"ui", "commands"},
     {"stream_protocol"},
@@ -51,6 +51,7 @@ HEAVY_LIBRARIES = {
     "pydantic": ("tools/", "agent/app/settings_schema.py"),
     "rich": ("agent/ui/", "agent/replay/"),
     "tiktoken": ("compact/tokens.py",),
+    "yaml": ("agent/extensions/frontmatter.py",),
 }
 # These decide and never act: no files, no processes, no clock, no network.
 PURE = (

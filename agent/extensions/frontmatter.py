@@ -1,0 +1,108 @@
+"""Read a Markdown file that begins with fields in YAML between two lines of `---`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from transcripts.disk import read_regular
+
+MAX_MARKDOWN_BYTES = 64 * 1024
+MAX_FRONTMATTER_CHARS = 16 * 1024
+MAX_BRACKETS = 400  # thousands would take the parser seconds
+_FRAME = re.compile(r"---[ \t]*\n(?:(.*?)\n)?---[ \t]*(?:\n|\Z)", re.DOTALL)
+_FIELD = re.compile(r"([A-Za-z_][\w-]*):[ \t]+(?![ \t])(\S.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Markdown:
+    """The fields before a text, as YAML has them, and the text; no fields where none are written."""
+
+    fields: Mapping[str, Any]
+    body: str
+
+
+def read_markdown(path: Path) -> Markdown:
+    """The file's fields and text. Raises ValueError, in one line, for a file that cannot be used."""
+    try:
+        data = read_regular(path, MAX_MARKDOWN_BYTES)
+    except OSError as error:
+        raise ValueError(error.strerror or str(error)) from error
+    return parse_markdown(data)
+
+
+def parse_markdown(data: bytes) -> Markdown:
+    """As `read_markdown`, of what a file holds."""
+    if len(data) > MAX_MARKDOWN_BYTES:
+        raise ValueError(f"it has more than {MAX_MARKDOWN_BYTES:,} bytes")
+    text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+    frame = _FRAME.match(text)
+    if frame is None:
+        return Markdown({}, text)
+    return Markdown(_fields(frame[1] or ""), text[frame.end() :].lstrip("\n"))
+
+
+def _fields(text: str) -> dict[str, Any]:
+    if len(text) > MAX_FRONTMATTER_CHARS:
+        raise ValueError(f"its fields have more than {MAX_FRONTMATTER_CHARS:,} characters")
+    if text.count("[") + text.count("{") > MAX_BRACKETS:
+        raise ValueError("its fields are nested too deeply")
+    try:
+        found = _load_yaml(text)
+    except ValueError as error:
+        try:
+            found = _load_yaml("\n".join(map(_quoted, text.split("\n"))))
+        except ValueError:
+            raise error from None
+    if not isinstance(found, dict | None):
+        raise ValueError("its first lines are no fields of the form `name: value`")
+    return {str(name): value for name, value in (found or {}).items()}
+
+
+def _quoted(line: str) -> str:
+    """A line with its value in quotes where that is no YAML: `argument-hint: [a] [b]`, `about: one: two`."""
+    field = _FIELD.fullmatch(line.rstrip())
+    if field is None or field[2][0] in "|>":
+        return line
+    with suppress(ValueError):
+        _load_yaml(line)
+        return line
+    return f"{field[1]}: {json.dumps(field[2], ensure_ascii=False)}"
+
+
+def _load_yaml(text: str) -> Any:
+    """Raises ValueError, in one line."""
+    import yaml  # 23 ms, and many projects have no such file
+
+    try:
+        return yaml.load(text, Loader=_loader())
+    except yaml.MarkedYAMLError as error:
+        where = f"line {error.problem_mark.line + 2}: " if error.problem_mark else ""
+        raise ValueError(f"{where}{error.problem or error.context or 'no YAML'}") from error
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        raise ValueError(str(error).partition("\n")[0]) from error
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+@cache
+def _loader() -> Any:
+    """A loader without aliases, by which a short text could stand for an endless one.
+
+    The one in C ends the process where a text is nested deeply.
+    """
+    import yaml  # as above
+
+    class PlainLoader(yaml.SafeLoader):
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                raise ValueError("an alias is not read here; put the text into quotes")
+            return super().compose_node(parent, index)
+
+    return PlainLoader
