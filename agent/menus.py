@@ -33,11 +33,12 @@ class MenuRow:
 
 @dataclass(frozen=True, slots=True)
 class Menu:
-    """A title and its rows. `filters`: a long list in which typing searches."""
+    """A title and its rows. `filters`: a long list in which typing searches. `at`: the row marked first."""
 
     title: str
     rows: tuple[MenuRow, ...]
     filters: bool = True
+    at: int = 0
 
     def key_of(self, place: int) -> str:
         """What is typed for the row at a place (from 0)."""

@@ -10,6 +10,7 @@ from functools import partial
 from agent.demo.demo_model import ENCODING, WINDOW_TOKENS, DemoModel, encode_for_demo
 from agent.errors import ConfigError
 from agent.events import Emit, Notice
+from agent.extensions.approvals import Approvals
 from agent.model.anthropic.catalog import CATALOG
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.anthropic.clouds import cloud_of
@@ -18,7 +19,7 @@ from agent.model.chat_completions.chat_client import OPENAI_URL, ChatCompletions
 from agent.model.chat_completions.chat_request import CHAT_FORMAT, OFFICIAL_CHAT_FORMAT, encode_chat_request
 from agent.model.selection import ModelFactsCache, ModelSelection
 from agent.model_port import Model, ModelRequest
-from agent.ports import Approver, ToolSource
+from agent.ports import Approver, Chooser, ToolSource
 from agent.session.records_guard import RecordsGuard
 from agent.session.repository import SessionRepository
 from compact.tokens import TokenCounter, load_counter
@@ -26,6 +27,7 @@ from tools import BUILTIN
 from tools.base import Tool
 from tools.registry import BuiltinTools, join_tools
 
+from .project_items import settle_project_items
 from .setup import RunSetup
 from .structured_output import StructuredOutput, structured_output
 
@@ -88,7 +90,10 @@ TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)
 
 @dataclass(slots=True)
 class Services:
-    """What outlives a session within one run of the program. Made at once, warmed once the prompt stands."""
+    """What outlives a session within one run of the program. Made at once, warmed once the prompt stands.
+
+    `chooser` is None where nobody can choose; `approvals` are there once it is warm.
+    """
 
     setup: RunSetup
     emit: Emit
@@ -99,12 +104,15 @@ class Services:
     sources: tuple[ToolSource, ...]
     tools: dict[str, Tool] = field(default_factory=dict)
     structured: StructuredOutput | None = None
+    chooser: Chooser | None = None
+    approvals: Approvals = field(init=False)
 
     def warn(self, text: str) -> None:
         self.emit(Notice(text, "warning"))
 
     async def warm(self) -> None:
-        """Everything slow: the tools, the client, the tokenizer's table, the model's facts."""
+        """Everything slow: the project's items, the tools, the client, the tokenizer's table, the model."""
+        self.approvals = await settle_project_items(self.setup, self.chooser, self.emit)
         for source in self.sources:
             await source.open(self.setup.folder, self.setup.environ)
         try:
@@ -135,7 +143,9 @@ def offered_tools(tools: Mapping[str, Tool], wanted: Sequence[str] | None) -> di
     return {name: tool for name, tool in tools.items() if name not in left_out}
 
 
-def make_services(setup: RunSetup, emit: Emit, approver: Approver) -> Services:
+def make_services(
+    setup: RunSetup, emit: Emit, approver: Approver, chooser: Chooser | None = None
+) -> Services:
     """The services of a run, with nothing slow done yet."""
     offline = setup.options.offline
     provider = "demo" if offline else setup.config.provider
@@ -164,5 +174,5 @@ def make_services(setup: RunSetup, emit: Emit, approver: Approver) -> Services:
         first_sid=setup.options.session_id,
     )
     services = Services(setup, emit, approver, selection, repository, counter, sources)
-    services.structured = structured
+    services.structured, services.chooser = structured, chooser
     return services

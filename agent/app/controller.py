@@ -73,7 +73,7 @@ class Controller:
         chooser: Chooser | None = None,
     ) -> None:
         self.setup, self.chooser = setup, chooser
-        self.services = make_services(setup, emit, approver)
+        self.services = make_services(setup, emit, approver, chooser)
         self.factory = SessionFactory(self.services)
         self.session: Session | None = None
         self.context: TurnContext | None = None

@@ -23,6 +23,7 @@ from agent.ports import Approver, Chooser
 from transcripts.record_errors import StoreError
 
 from . import context_commands as context
+from . import extension_commands as extension
 from . import project_commands as project
 from . import session_commands as session
 from . import settings_commands as settings
@@ -101,6 +102,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("permissions", settings.set_permissions, ("allowed-tools",), "bare", at_screen=True),
     Command("sandbox", system.show_sandbox, (), "bare", at_screen=True),
     Command("publish", system.publish_port, ("ports",), "always", at_screen=True),
+    Command("trust", extension.show_trust, (), "bare"),
     Command("config", settings.show_settings, ("settings",), "always"),
     Command("hooks", settings.show_hooks, (), "always"),
     Command("doctor", system.examine, (), "always"),

@@ -180,7 +180,7 @@ class Picker:
         """Show the menu and wait; cancelling takes it off the screen."""
         async with self._one_at_a_time:
             self._answer = asyncio.get_running_loop().create_future()
-            self.state, self._opened_at = search_menu(menu), time.monotonic()
+            self.state, self._opened_at = move_mark(search_menu(menu), menu.at), time.monotonic()
             self.on_change()
             try:
                 return await self._answer

@@ -1,0 +1,84 @@
+"""What a project brings is asked about once, all at a time; where nobody can choose it stays off."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+from agent.app import project_items
+from agent.app.config import Config
+from agent.app.options import Options
+from agent.app.project_items import settle_project_items
+from agent.app.setup import RunSetup
+from agent.events import CommandOutput, Event, Notice
+from agent.extensions.approvals import ProjectItem
+from tests.agent.commands.controller_run import ScriptedChooser
+
+
+def _words(folder: Path, environ: Mapping[str, str]) -> Iterable[ProjectItem]:
+    """Each line of a file is an item."""
+    lines = (folder / "items").read_text("utf-8").splitlines() if (folder / "items").exists() else []
+    return [ProjectItem("hook", line.split()[0], f"runs {line}", line.encode()) for line in lines]
+
+
+@pytest.fixture(autouse=True)
+def items_are_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(project_items, "ITEM_SOURCES", (_words,))
+
+
+def settle(
+    folder: Path, *answers: str, unattended: bool = False, **options: object
+) -> tuple[str, list[bool | None]]:
+    """What was told, and the decision about each item; every answer has to be asked for."""
+    told: list[Event] = []
+    chooser = ScriptedChooser(*answers)
+    setup = RunSetup(Options(**options), Config(state_dir=folder / "state"), folder, {})  # type: ignore[arg-type]
+    approvals = asyncio.run(settle_project_items(setup, None if unattended else chooser, told.append))
+    assert chooser.values == []
+    text = "\n".join(event.text for event in told if isinstance(event, Notice | CommandOutput))
+    return text, [approvals.decided(item) for item in _words(folder, {})]
+
+
+def test_a_project_that_brings_nothing_is_asked_nothing_and_leaves_no_file(tmp_path: Path) -> None:
+    assert settle(tmp_path) == ("", [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_all_is_asked_about_once_and_a_changed_byte_again(tmp_path: Path) -> None:
+    (tmp_path / "items").write_text("lint --fast\ntest --all\n", "utf-8")
+    text, decisions = settle(tmp_path, "all")
+    assert text.splitlines()[0] == "This project brings 2 hooks:"
+    assert text.splitlines()[1].split() == ["hook", "lint", "runs", "lint", "--fast"]
+    assert decisions == [True, True]
+    assert settle(tmp_path) == ("", [True, True])
+    (tmp_path / "items").write_text("lint --fast\ntest --All\n", "utf-8")
+    text, decisions = settle(tmp_path, "none")
+    assert "brings 1 hook:" in text
+    assert decisions == [True, False]
+
+
+def test_one_can_choose_each(tmp_path: Path) -> None:
+    (tmp_path / "items").write_text("one 1\ntwo 2\nthree 3\n", "utf-8")
+    assert settle(tmp_path, "choose", "2", "3", "3", "0")[1] == [False, True, False]
+
+
+def test_what_was_left_open_stays_off_and_is_asked_about_at_the_next_start(tmp_path: Path) -> None:
+    (tmp_path / "items").write_text("one 1\ntwo 2\n", "utf-8")
+    text, decisions = settle(tmp_path, "")
+    assert "/trust decides" in text
+    assert decisions == [None, None]
+    assert settle(tmp_path, "choose", "1", "")[1] == [True, None]
+
+
+def test_where_nobody_can_choose_one_warning_says_what_is_off(tmp_path: Path) -> None:
+    (tmp_path / "items").write_text("one 1\ntwo 2\n", "utf-8")
+    text, decisions = settle(tmp_path, unattended=True)
+    assert text.count("\n") == 0
+    assert "2 hooks that nobody has approved" in text
+    assert decisions == [None, None]
+
+
+def test_a_run_that_reads_no_project_settings_lists_nothing(tmp_path: Path) -> None:
+    (tmp_path / "items").write_text("one 1\n", "utf-8")
+    assert settle(tmp_path, setting_sources=("user",)) == ("", [None])
