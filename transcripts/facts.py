@@ -72,19 +72,28 @@ class Fact:
 class Opened(Fact):
     """A session began, or was opened again with another system prompt, tools or model.
 
-    `tools` are the definitions as the API takes them, each with its kind. `edits` leave out what the change
-    made unusable (all thinking, when the tools changed). `about["holes"]` names the gaps in the record that
-    were known then: thinking produced later is bound to what was left.
+    `system` and `tools` are those in force, see `Instructed`: in the record they have a line of their own;
+    only lines of earlier versions have them here. `edits` leave out what the change made unusable (all
+    thinking, when the tools changed). `about["holes"]` names the gaps in the record that were known then:
+    thinking produced later is bound to what was left.
     """
 
-    system: tuple[str, ...]
-    tools: tuple[Mapping[str, Any], ...]
-    model: str
-    window: int
-    folder: str
+    system: tuple[str, ...] = ()
+    tools: tuple[Mapping[str, Any], ...] = ()
+    model: str = ""
+    window: int = 0
+    folder: str = ""
     parent: str | None = None
     edits: tuple[Edit, ...] = ()
     about: Mapping[str, Any] = field(default_factory=empty_mapping)
+
+
+@dataclass(frozen=True, slots=True)
+class Instructed(Fact):
+    """The system prompt and the tools from here on; `tools` as the API takes them, each with its kind."""
+
+    system: tuple[str, ...]
+    tools: tuple[Mapping[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +239,7 @@ class UnknownFact(Fact):
 
 FACT_TYPES: dict[str, type[Fact]] = {
     "opened": Opened,
+    "instructed": Instructed,
     "user": User,
     "asked": RequestSent,
     "reply": Reply,

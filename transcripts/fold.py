@@ -21,6 +21,7 @@ from .facts import (
     Edit,
     Fact,
     Failed,
+    Instructed,
     Metadata,
     Opened,
     Reply,
@@ -234,10 +235,12 @@ class Folded:
             case RequestSent():
                 self.last_request = fact
             case Opened():
-                self.opened = fact
+                self.opened = _with_instructions(fact, self.opened)
                 changed = self.edits.apply(fact) if fact.edits else None
                 if self.gaps and self.gaps.keys() <= set(fact.about.get("holes", ())):
                     self.edits.close_gap(fact.seq)
+            case Instructed():
+                self.opened = replace(self.opened or Opened(fact.seq, fact.ts), **_instructions(fact))
             case Compacted():
                 self.compactions.append(fact)
                 changed = self.edits.apply(fact)
@@ -272,6 +275,17 @@ class Folded:
         """Have the view rendered again from fact `seq` on."""
         if seq is not None:
             self._first_changed = min(self._first_changed, self.conversation.index_of(seq))
+
+
+def _with_instructions(fact: Opened, before: Opened | None) -> Opened:
+    """The fact with the system prompt and tools in force, where it does not have its own."""
+    if before is None or fact.system or fact.tools:
+        return fact
+    return replace(fact, **_instructions(before))
+
+
+def _instructions(fact: Opened | Instructed) -> dict[str, Any]:
+    return {"system": fact.system, "tools": fact.tools}
 
 
 def fold(facts: Iterable[Fact]) -> Folded:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .codec import FORMAT_VERSION, encode_fact
 from .disk import DISK, Disk
-from .facts import Closed, Fact, Metadata, Opened
+from .facts import Closed, Fact, Instructed, Metadata, Opened
 from .journal import Journal
 from .load import LoadedRecord, read_record
 from .masking import SecretMasks
@@ -103,7 +103,7 @@ class Store:
         """Add one record; with `durable` it is on the disk when this returns, or the user was told."""
         line = encode_fact(fact, self.sid)
         self.pending.append(self._masks.line(line) if any(map(line.__contains__, self._hidden)) else line)
-        self.is_begun = self.is_begun or not isinstance(fact, Opened | Metadata | Closed)
+        self.is_begun = self.is_begun or not isinstance(fact, Opened | Instructed | Metadata | Closed)
         if self.is_begun:
             self._save(durable)
 

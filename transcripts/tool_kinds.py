@@ -1,4 +1,4 @@
-"""The definition of a tool in the record (`Opened.tools`): what the model sees of it, and its kind of work.
+"""The definition of a tool in the record (`Instructed.tools`): what the model sees, and its kind of work.
 
 Records of versions that declared no kinds, and recordings of other agents, are read by the tools' names.
 """

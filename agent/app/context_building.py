@@ -131,7 +131,7 @@ def request_settings(
     return RequestSettings(
         model=facts.id,
         max_tokens=min(setup.config.max_tokens, facts.max_output, max_output),
-        system=opened.system if opened is not None else _new_system_prompt(setup),
+        system=(opened and opened.system) or _new_system_prompt(setup),
         tools=definitions(tools.values()),
         thinking=facts.thinking
         and (setup.config.thinks if setup.options.thinking is None else setup.options.thinking),

@@ -21,6 +21,7 @@ from transcripts.facts import (
     Edit,
     Fact,
     Failed,
+    Instructed,
     Metadata,
     Opened,
     Reply,
@@ -114,7 +115,10 @@ class Session:
 
     def open(self, system: tuple[str, ...], tools: Sequence[Mapping[str, Any]], **more: Any) -> Opened:
         """The session begins, or goes on with another system prompt, tools, model or folder."""
-        return self._add(Opened(*self._next(), system, tuple(tools), **more), durable=True)
+        opened, now = self._add(Opened(*self._next(), **more), durable=True), self.folded.opened
+        if now is None or (now.system, now.tools) != (system, tuple(tools)):
+            self._add(Instructed(*self._next(), system, tuple(tools)), durable=True)
+        return opened
 
     def user(self, blocks: tuple[Block, ...], source: str = "user") -> User:
         blocks = tuple(map(without_surrogates, blocks))
@@ -128,18 +132,15 @@ class Session:
     def reply(self, reply: IncomingReply, asked: int) -> Reply:
         blocks = reply.kept() if reply.pending else tuple(reply.blocks)
         counts = self._count.blocks(blocks)
-        fact = Reply(
-            *self._next(),
-            blocks,
-            counts,
-            usage=reply.usage if reply.complete else self._used_at_least(reply, sum(counts)),
-            stop=reply.stop,
-            complete=reply.complete,
-            model=reply.model,
-            asked=asked,
-            partial=replace_surrogates(reply.unfinished) if reply.pending else "",
-        )
-        return self._add(fact)
+        about: dict[str, Any] = {
+            "stop": reply.stop,
+            "complete": reply.complete,
+            "model": reply.model,
+            "asked": asked,
+        }
+        usage = reply.usage if reply.complete else self._used_at_least(reply, sum(counts))
+        partial = replace_surrogates(reply.unfinished) if reply.pending else ""
+        return self._add(Reply(*self._next(), blocks, counts, usage=usage, partial=partial, **about))
 
     def _used_at_least(self, reply: IncomingReply, kept: int) -> Usage:
         """The usage of a reply that was cut: its figures lack the output, of which we count what had come."""

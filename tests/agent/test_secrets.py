@@ -169,7 +169,7 @@ def test_every_kind_of_fact_is_recorded_without_own_credentials_and_stays_as_it_
     store = create_store(tmp_path, "20261121-093012-aaaa", pytest.fail)
     store.hide(SecretMasks((KEY,)))
     session = Session("s", store, Folded(), load_counter(), TestClock().now)
-    session.open((f"system {KEY}",), (), model="m", window=1, folder="/w")
+    session.open((f"system {KEY}",), (), model=KEY, window=1, folder="/w")
     session.user((TextBlock(f"a {KEY}", {"citations": [KEY]}), UnknownBlock({"type": "new", "data": [KEY]})))
     reply = Reply(
         blocks=[ToolUseBlock("t", f"no {KEY}", {KEY: KEY, "x": [{"y": KEY}]})], complete=True, stop="tool_use"
@@ -182,7 +182,7 @@ def test_every_kind_of_fact_is_recorded_without_own_credentials_and_stays_as_it_
     assert all(KEY in str(fact) for fact in session.folded.facts)
     session.close("left")
     lines = store.path.read_bytes().splitlines()
-    assert len(lines) == 8
+    assert len(lines) == 9
     for line in lines:
         assert KEY.encode() not in line and (b"****" in line or b'"closed"' in line), line
     assert read_record(store.path).damaged == ()

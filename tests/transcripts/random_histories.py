@@ -17,6 +17,7 @@ from transcripts.facts import (
     Fact,
     Failed,
     Fold,
+    Instructed,
     Metadata,
     Opened,
     Reply,
@@ -149,6 +150,7 @@ def any_fact(seq: int, parts: RandomParts) -> Fact:
         lambda: Opened(
             *at, (text(),), ({"name": text()},), text(), 9, text(), None, parts.edits(seq), parts.about()
         ),
+        lambda: Instructed(*at, (text(),), ({"name": text()},)),
         lambda: User(*at, parts.blocks("user"), parts.counts(), random.choice(("user", "harness"))),
         lambda: RequestSent(*at, text(), near, near, 2),
         lambda: Reply(

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from random import Random
 
 from hypothesis import HealthCheck, given, settings
@@ -10,6 +11,7 @@ from transcripts.facts import (
     Fact,
     Failed,
     Fold,
+    Instructed,
     Metadata,
     Opened,
     Reply,
@@ -204,6 +206,23 @@ def test_what_the_replies_cost_is_summed_and_the_newest_opening_counts() -> None
     assert folded.usage == Usage(5, 20, cache_read=5) and folded.opened is None
     first, second = (Opened(seq, 0.0, ("s",), (), model, 1, "/") for seq, model in ((1, "a"), (2, "b")))
     assert fold([first, second]).opened == second
+
+
+def test_an_opening_goes_on_with_the_instructions_before_it_until_others_come() -> None:
+    first, again = (Opened(seq, 0.0, (), (), model, 1, "/") for seq, model in ((1, "a"), (4, "b")))
+    read, bash = {"name": "read", "kind": "reads"}, {"name": "bash", "kind": "runs"}
+    facts = [first, Instructed(2, 0.0, ("s",), (read,)), User(3, 0.0, ()), again]
+    opened = fold(facts).opened
+    assert opened is not None
+    assert (opened.seq, opened.model, opened.system, opened.tools) == (4, "b", ("s",), (read,))
+    folded = fold([*facts, Instructed(5, 0.0, ("t",), (bash,))])
+    assert folded.opened == replace(again, system=("t",), tools=(bash,))
+
+
+def test_a_line_of_an_earlier_version_has_the_instructions_itself() -> None:
+    old = Opened(1, 0.0, ("s",), ({"name": "read"},), "a", 1, "/")
+    new = Opened(2, 0.0, ("t",), (), "b", 1, "/")
+    assert fold([old]).opened == old and fold([old, new]).opened == new
 
 
 def test_an_unfinished_reply_is_superseded_by_the_next_attempt() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from transcripts.codec import encode_fact, seal
 from transcripts.disk import Disk
-from transcripts.facts import Closed, Metadata, Opened, User
+from transcripts.facts import Closed, Instructed, Metadata, Opened, User
 from transcripts.load import read_record
 from transcripts.masking import SecretMasks
 from transcripts.messages import TextBlock
@@ -67,8 +67,9 @@ def test_a_folder_with_loose_permissions_is_made_private_again(tmp_path: Path) -
 def test_a_session_without_a_prompt_leaves_no_file(tmp_path: Path) -> None:
     store = create_store(tmp_path, SID, told := ToldLines())
     store.append(Opened(1, 0.0, (), (), "m", 1, str(tmp_path)), True)
-    store.append(Metadata(2, 0.0, "mode", {}))
-    store.append(Closed(3, 0.0, "left"), True)
+    store.append(Instructed(2, 0.0, ("s",), ()), True)
+    store.append(Metadata(3, 0.0, "mode", {}))
+    store.append(Closed(4, 0.0, "left"), True)
     store.close()
     assert not any((tmp_path / RECORDS_FOLDER).glob("*.jsonl"))
     assert told == []

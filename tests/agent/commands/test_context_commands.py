@@ -210,7 +210,7 @@ def test_live_state_stands_in_the_record_from_its_values_now(tmp_path: Path) -> 
         state = record.partition("## State now\n")[2].partition("\n\n## ")[0]
         assert "- permission mode: acceptEdits\n" in state
         assert "- background command b1 is running: sleep 60\n" in state
-        assert f"- plan (r4): {plan}" in state
+        assert f"- plan (r5): {plan}" in state
         assert "- answer in French (pinned by the user)" in record
         words = record.partition("## All user messages")[2]
         assert "what can you do?" in words and "added by makeroom" not in words
@@ -246,8 +246,8 @@ def test_the_context_names_records_and_files_with_their_own_sizes_and_no_empty_r
             if label in line
         }
         assert set(named) == {"record of", "files shown again"} and len(set(named.values())) == 2
-        assert any("  r2-r" in line and "record of" in line for line in largest)
-        assert "r2.0" not in said and "r2.1" not in said
+        assert any("  r3-r" in line and "record of" in line for line in largest)
+        assert "r3.0" not in said and "r3.1" not in said
         labels = [line.split(None, 2)[2] for line in largest]
         assert len({line.index(label) for line, label in zip(largest, labels, strict=True)}) == 1
 

@@ -139,10 +139,10 @@ def test_each_session_of_a_folder_stores_its_outputs_under_names_of_its_own(tmp_
         with loud(BUDGET, tmp_path, Answer([calls("echo")]), "done") as w:
             w.session.sid = name
             w.run()
-            assert f'<persisted-output path="outputs/{name}-r5.txt"' in w.texts()[0]
+            assert f'<persisted-output path="outputs/{name}-r6.txt"' in w.texts()[0]
     assert sorted(path.name for path in (tmp_path / "outputs").glob("*.txt")) == [
-        "first-r5.txt",
-        "second-r5.txt",
+        "first-r6.txt",
+        "second-r6.txt",
     ]
 
 

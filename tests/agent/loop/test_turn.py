@@ -125,6 +125,7 @@ def test_the_order_on_disk_is_words_reply_started_result(tmp_path: Path) -> None
         kinds = [type(fact).__name__ for fact in w.record.facts]
         assert kinds == [
             "Opened",
+            "Instructed",
             "User",
             "RequestSent",
             "Reply",
