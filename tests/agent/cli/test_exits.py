@@ -163,3 +163,27 @@ def test_closed_standard_input_and_a_slow_reader_lose_nothing(tmp_path: Path) ->
         assert process.wait(RUN_DEADLINE_S) == 0
     lines = [json.loads(line) for line in out.decode().splitlines()]
     assert lines[-1]["type"] == "result" and lines[-1]["result"] == answer
+
+
+def ended_command(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
+    """How a process ends that runs this program."""
+    return subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.argv[1:] = ['--version']; {program}"],
+        cwd=folder,
+        env=environment(folder, None, PYTHONUNBUFFERED=""),
+        capture_output=True,
+        text=True,
+        timeout=RUN_DEADLINE_S,
+        check=False,
+    )
+
+
+def test_the_command_leaves_without_taking_the_interpreter_apart(tmp_path: Path) -> None:
+    program = "import atexit; atexit.register(print, 'apart'); from agent.__main__ import command; command()"
+    ended = ended_command(tmp_path, program)
+    assert ended.returncode == 0 and ended.stdout.startswith("makeroom ") and "apart" not in ended.stdout
+
+
+def test_a_last_line_that_nobody_takes_is_told_by_the_interpreter(tmp_path: Path) -> None:
+    ended = ended_command(tmp_path, "import os; from agent.__main__ import command; os.close(1); command()")
+    assert ended.returncode == 120 and "OSError" in ended.stderr
