@@ -42,7 +42,7 @@ SMALL_TOKENS = 600  # of a text that comes back whole
 MAX_SPAN_LINES = 40  # of a longer text, around what the call is about
 CARRIED_CALLS = 20  # at the standard price, after which what was put back and not used is cleared again
 MAX_SHOWN_SHARE = 0.7  # of the lines of a span: if more of them are in view, it is not put back
-_NUMBERED = re.compile(r"^\s*(\d+)\s*(?:→|\t|[|:│])\s?(.*)$")
+_NUMBERED = re.compile(r"^ *(\d+)(?:→|\t| ?[|:│] ?)(.*)$")  # the text's own indentation stays
 _LINE_NAMED = re.compile(r"(?:\bline |:)(\d{1,6})\b")
 
 

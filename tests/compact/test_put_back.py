@@ -16,7 +16,7 @@ FAR = 60_000  # tokens of a prompt that is dear to send again
 
 
 def numbered(text):
-    return "\n".join(f"{number:6d}\t{line}" for number, line in enumerate(text.split("\n"), 1))
+    return "\n".join(f"{number}\t{line}" for number, line in enumerate(text.split("\n"), 1))
 
 
 def session(text=SMALL, *then):
@@ -53,6 +53,13 @@ def test_a_small_text_comes_back_whole_without_numbers_and_with_its_id():
     head, _, text = said.partition("\n")
     assert head == "[put back: a.py, lines 1-20, shown earlier and cleared (r4)]"
     assert text == SMALL
+
+
+@pytest.mark.parametrize("indentation", ["\t", "    ", "\t\t"])
+def test_indented_text_is_found_in_the_file_and_comes_back_as_it_stands_there(indentation):
+    text = "\n".join(f"{indentation}small_{number}(first, second)" for number in range(20))
+    (said,) = back(session(text), present={"a.py": f"def all():\n{text}\n"})
+    assert said.partition("\n")[2] == text
 
 
 def test_of_a_large_text_come_the_lines_around_what_the_call_is_about():
