@@ -174,7 +174,7 @@ def _excerpt(flat: str, first: int, wanted: Sequence[str]) -> str:
     differs = next((at for at, (one, two) in pairs if one != two), 0)
     start = max(0, min(differs - _LEAD_LINES, len(lines) - _MAX_BLOCK_LINES))
     shown = lines[start : start + _MAX_BLOCK_LINES]
-    rows = [f"{number:6d}\t{_cut(line)}" for number, line in enumerate(shown, first + start + 1)]
+    rows = [f"{number}\t{_cut(line)}" for number, line in enumerate(shown, first + start + 1)]
     if len(shown) < len(lines):
         rows.append(
             f"[{len(shown)} of the {len(lines)} lines {first + 1}-{first + len(lines)}; "

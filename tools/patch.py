@@ -189,9 +189,7 @@ def snippet(flat: str, start: int, end: int) -> str:
     numbers = list(range(low, high))
     if len(numbers) > _SNIPPET_LINES:
         numbers = [*numbers[: _SNIPPET_LINES // 2], -1, *numbers[-_SNIPPET_LINES // 2 :]]
-    return "\n".join(
-        "      …" if n < 0 else f"{n + 1:6d}\t{lines[n][:_SNIPPET_WIDTH_CHARS]}" for n in numbers
-    )
+    return "\n".join("…" if n < 0 else f"{n + 1}\t{lines[n][:_SNIPPET_WIDTH_CHARS]}" for n in numbers)
 
 
 def unified_diff(old: str, new: str, name: str) -> UnifiedDiff:

@@ -218,7 +218,7 @@ def _listing(path: str) -> ToolResult:
 TOOL = Tool(
     name="read",
     description="""\
-Reads a file: its lines with their numbers, as `cat -n` shows them.
+Reads a file: its lines, each with its number and a tab before it.
 
 - Up to 2,000 lines and 50 KB at once, each line up to 2,000 characters; the end of the result says where to \
 continue. Use offset and limit for parts of large files; a negative offset counts from the end.

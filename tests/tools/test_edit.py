@@ -94,7 +94,7 @@ def test_binary_files_are_refused_with_size_and_kind(files: FileSession):
 def test_a_byte_order_mark_is_kept_and_not_shown(files: FileSession):
     mark = b"\xef\xbb\xbf"
     files.put("f", mark + b"one\ntwo\n")
-    assert files.do("read", file_path="f") == "     1\tone\n     2\ttwo"
+    assert files.do("read", file_path="f") == "1\tone\n2\ttwo"
     files.edit("f", "one", "1")
     assert files.path("f").read_bytes() == mark + b"1\ntwo\n"
     files.do("write", file_path="f", content="\ufeffnew\n")
@@ -156,7 +156,7 @@ def test_only_real_line_ends_are_line_ends(files: FileSession):
     data = "a  \t\nb\x0cc\u2028d\x85e\x1cf\n g\t \n".encode()
     files.put("f", data)
     shown = files.do("read", file_path="f")
-    assert shown.count("\n") == 2 and "     3\t g\t " in shown
+    assert shown.count("\n") == 2 and "3\t g\t " in shown
     files.edit("f", "d", "D")
     assert files.path("f").read_bytes() == data.replace(b"d", b"D")
 
@@ -222,7 +222,7 @@ def test_replace_all_replaces_all_but_not_in_a_file_that_changed(files: FileSess
 def test_an_edit_shows_what_it_did(files: FileSession):
     files.seen("f", b"".join(b"line %d\n" % n for n in range(1, 21)))
     result = files.result("edit", file_path="f", old_string="line 10\n", new_string="ten\nzehn\n")
-    assert result.content[0].text.endswith("     9\tline 9\n    10\tten\n    11\tzehn\n    12\tline 11")
+    assert result.content[0].text.endswith("9\tline 9\n10\tten\n11\tzehn\n12\tline 11")
     assert result.human["note"] == "+2 -1"
     assert "@@ -7,7 +7,8 @@" in result.human["diff"]
     assert result.about["path"] == str(files.path("f"))
@@ -235,7 +235,7 @@ def test_an_edit_shows_what_it_did(files: FileSession):
         ("a  =  1\n", "a = 1", "x", "white space"),
         ("say “hello”\n", 'say "hello"', "x", "quotes"),
         ("a – b\n", "a - b", "x", "dashes"),
-        ("one\ntwo\n", "     1\tone\n     2\ttwo", "x", "line numbers"),
+        ("one\ntwo\n", "1\tone\n2\ttwo", "x", "line numbers"),
         ("one\ntwo\n", "1→one\n2→two", "x", "line numbers"),
         ("new text here\n", "old text here", "new text here", "already in the file, on line 1"),
         ('a "b"\nc\n', 'a \\"b\\"\\nc', "x", "escaped once too often"),
@@ -243,7 +243,7 @@ def test_an_edit_shows_what_it_did(files: FileSession):
             "alpha\ndef compute(a, b):\n    return a\n",
             "def compute(a, c):\n    return a",
             "x",
-            "     2\tdef comp",
+            "2\tdef comp",
         ),
         ("alpha\nbeta\n", "quite another thing", "x", "Nothing like it"),
     ],
@@ -296,10 +296,10 @@ def test_a_hint_that_is_cut_says_so_and_shows_where_it_differs(files: FileSessio
     files.seen("f", "\n".join(lines).encode())
     wanted = [*lines[5:25], "value_25  =  25", *lines[26:30]]
     told = files.refused("edit", file_path="f", old_string="\n".join(wanted), new_string="x")
-    assert "    26\tvalue_25 = 25" in told and "     6\tvalue_5" not in told
+    assert "26\tvalue_25 = 25" in told and "6\tvalue_5" not in told
     assert told.endswith("[12 of the 25 lines 6-30; the first that differs is line 26]")
     short = files.refused("edit", file_path="f", old_string="value_1  =  1\nvalue_2 = 2", new_string="x")
-    assert short.endswith("     3\tvalue_2 = 2")
+    assert short.endswith("3\tvalue_2 = 2")
 
 
 OMISSIONS = [

@@ -79,7 +79,7 @@ def test_both_ways_of_reading_cut_out_the_same_lines(text: str, offset: int, lim
     assert scan is not None
     assert (scan.first, scan.lines, scan.total, scan.more) == (first, lines, total, more)
     assert (scan.sha256, scan.stopped) == (hashlib.sha256(data).hexdigest(), False)
-    numbers = [f"{first + index:6d}\t{line}" for index, line in enumerate(lines)]
+    numbers = [f"{first + index}\t{line}" for index, line in enumerate(lines)]
     assert number_lines(scan) == "\n".join(numbers)
     assert cut.last == first + len(lines) - 1
 

@@ -101,26 +101,24 @@ def test_very_long_changes_are_shown_as_one():
 def test_a_snippet_has_a_line_before_and_after_and_leaves_out_the_middle_of_many():
     flat = "".join(f"line {n}\n" for n in range(1, 101))
     at = flat.index("line 50\n")
-    assert snippet(flat, at, at + 8).split("\n") == [f"    {n}\tline {n}" for n in (49, 50, 51)] + [
-        "    52\tline 52"
-    ]
+    assert snippet(flat, at, at + 8).split("\n") == [f"{n}\tline {n}" for n in (49, 50, 51)] + ["52\tline 52"]
     shown = snippet(flat, 0, len(flat)).split("\n")
-    assert len(shown) == 25 and shown[12] == "      …"
+    assert len(shown) == 25 and shown[12] == "…"
     assert (shown[0], shown[11], shown[13], shown[-1]) == (
-        "     1\tline 1",
-        "    12\tline 12",
-        "    89\tline 89",
-        "   100\tline 100",
+        "1\tline 1",
+        "12\tline 12",
+        "89\tline 89",
+        "100\tline 100",
     )
-    assert snippet("x" * 3_000, 0, 1) == "     1\t" + "x" * 2_000
+    assert snippet("x" * 3_000, 0, 1) == "1\t" + "x" * 2_000
 
 
 def test_a_snippet_of_as_many_lines_as_are_shown_is_whole_and_ends_behind_its_last_line():
     flat = "\n" + "".join(f"line {n}\n" for n in range(2, 101))
     at = flat.index("line 50\n")
-    assert snippet(flat, at, at + 4 * 8 + 1).split("\n") == [f"    {n}\tline {n}" for n in range(49, 56)]
+    assert snippet(flat, at, at + 4 * 8 + 1).split("\n") == [f"{n}\tline {n}" for n in range(49, 56)]
     whole = snippet(flat, flat.index("line 10\n"), flat.index("line 32\n")).split("\n")
-    assert whole == [f"{n:6d}\tline {n}" for n in range(9, 33)]
+    assert whole == [f"{n}\tline {n}" for n in range(9, 33)]
 
 
 def test_many_equal_lines_between_two_changes_stay_as_they_are():

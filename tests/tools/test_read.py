@@ -29,21 +29,19 @@ def lines(count: int, start: int = 1) -> bytes:
 
 def test_lines_are_numbered_as_cat_does(files: FileSession):
     files.put("f", b"one\n\n\tthree\nlast")
-    assert files.do("read", file_path="f") == "     1\tone\n     2\t\n     3\t\tthree\n     4\tlast"
+    assert files.do("read", file_path="f") == "1\tone\n2\t\n3\t\tthree\n4\tlast"
 
 
 def test_a_long_file_comes_in_pages(files: FileSession):
     files.put("f", lines(8123))
     page = files.do("read", file_path="f")
-    assert page.startswith("     1\tline 1\n")
-    assert page.endswith("  2000\tline 2000\n[lines 1-2000 of 8123; continue with offset=2001]")
+    assert page.startswith("1\tline 1\n")
+    assert page.endswith("\n2000\tline 2000\n[lines 1-2000 of 8123; continue with offset=2001]")
     page = files.do("read", file_path="f", offset="8120", limit="2")
-    assert (
-        page == "  8120\tline 8120\n  8121\tline 8121\n[lines 8120-8121 of 8123; continue with offset=8122]"
-    )
+    assert page == "8120\tline 8120\n8121\tline 8121\n[lines 8120-8121 of 8123; continue with offset=8122]"
     assert files.do("read", file_path="f", offset=8122).endswith("[lines 8122-8123 of 8123]")
-    assert files.do("read", file_path="f", offset=-1).startswith("  8123\tline 8123\n")
-    assert files.do("read", file_path="f", offset=-5000, limit=1).startswith("  3124\tline 3124\n")
+    assert files.do("read", file_path="f", offset=-1).startswith("8123\tline 8123\n")
+    assert files.do("read", file_path="f", offset=-5000, limit=1).startswith("3124\tline 3124\n")
 
 
 def test_pages_end_at_their_size_and_long_lines_are_cut(files: FileSession):
@@ -51,7 +49,7 @@ def test_pages_end_at_their_size_and_long_lines_are_cut(files: FileSession):
     page = files.do("read", file_path="f")
     assert "[lines 1-50 of 100; continue with offset=51]" in page
     files.put("g", b"y" * 5000 + b"\nz\n")
-    assert files.do("read", file_path="g") == f"     1\t{'y' * 2000}…[+3,000 chars]\n     2\tz"
+    assert files.do("read", file_path="g") == f"1\t{'y' * 2000}…[+3,000 chars]\n2\tz"
     files.put("h", ("é" * 999 + "\n").encode() * 100)
     assert "[lines 1-25 of 100;" in files.do("read", file_path="h")
 
@@ -259,7 +257,7 @@ def test_a_broken_image_is_text(files: FileSession, name: str):
 
 def test_what_is_only_named_like_an_image_is_read_as_text(files: FileSession):
     files.put("page.png", b"<html>\n")
-    assert files.do("read", file_path="page.png") == "     1\t<html>"
+    assert files.do("read", file_path="page.png") == "1\t<html>"
 
 
 def test_without_pillow_images_within_limits_pass_and_others_are_refused(files: FileSession):

@@ -216,7 +216,7 @@ def test_a_folder_that_may_not_be_read_is_passed_through(tmp_path: Path):
         out = child(f"print(files.do('read', file_path='{folder}/inner/f'))", folder / "inner", user)
     finally:
         shutil.rmtree(folder)
-    assert out == "     1\tx\n"
+    assert out == "1\tx\n"
 
 
 @pytest.mark.parametrize("tool", ["edit", "write"])
