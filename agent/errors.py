@@ -26,6 +26,7 @@ Feature = Literal[
     "effort",
     "cache",
     "eager tool input",
+    "web tools",
     "system blocks",
     "unsigned thinking",
     "reasoning gaps",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeGuard
 
 from transcripts.messages import Block, TextBlock, Usage
+from transcripts.tool_kinds import is_server_tool
 from transcripts.view import Message
 
 from .errors import Feature
@@ -28,7 +29,7 @@ class RequestSettings:
 
     system      the texts of the system prompt, in order
     tools       definitions in order; a model sees their "name", "description" and "input_schema", other
-                keys are for the record
+                keys are for the record; those with a "type" are run by the service, and sent as they are
     thinking    whether the model may think before it answers, with a summary that can be shown
     effort      how hard it thinks: "low" to "max"; None leaves that to the model
     cache       how long the provider should keep the prefix: "5m", "1h"; None for not at all
@@ -51,11 +52,16 @@ class RequestSettings:
         return replace(
             self,
             thinking=self.thinking and "thinking" not in features,
+            tools=self.tools if "web tools" not in features else _without_server_tools(self.tools),
             effort=None if "effort" in features else self.effort,
             cache=None if "cache" in features else self.cache,
             eager=self.eager and "eager tool input" not in features,
             rejected=self.rejected | set(features),
         )
+
+
+def _without_server_tools(tools: tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any], ...]:
+    return tuple(tool for tool in tools if not is_server_tool(tool))
 
 
 def is_believable(tokens: Any) -> TypeGuard[int]:

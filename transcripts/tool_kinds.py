@@ -35,8 +35,15 @@ def tool_kind(name: str, definitions: Iterable[Mapping[str, Any]] = ()) -> ToolK
     return _KIND_BY_NAME.get(name.lower(), "other")
 
 
+def is_server_tool(definition: Mapping[str, Any]) -> bool:
+    """Whether a tool is one that the service runs: its definition is a `type` with settings."""
+    return "type" in definition
+
+
 def visible_definition(definition: Mapping[str, Any]) -> dict[str, Any]:
     """What the model is sent of a definition."""
+    if is_server_tool(definition):
+        return dict(definition)
     return {key: definition[key] for key in _VISIBLE_KEYS if key in definition}
 
 

@@ -24,6 +24,7 @@ from .messages import (
     empty_mapping,
     is_thinking,
 )
+from .server_calls import PAUSED, open_server_calls, with_whole_server_calls
 from .view import Message, Part, PartKind, View
 
 CALL_INTERRUPTED = "[interrupted; may have run: check before you do it again]"
@@ -47,6 +48,9 @@ _CLEARED_FIELD: dict[type[Block], str] = {
 def render_view(view: View, entries: list[Entry], edits: ActiveEdits, first_changed: int) -> None:
     """Bring a view up to date with `entries`, which are as before up to index `first_changed`."""
     starts = view.starts
+    last = entries[first_changed - 1] if first_changed else None
+    if isinstance(last, Exchange) and last.fact.stop == PAUSED:  # what follows ends the pause
+        first_changed -= 1
     if first_changed < len(starts):
         while first_changed > 0 and starts[first_changed] < 0:
             first_changed -= 1
@@ -73,8 +77,20 @@ def _messages(entries: list[Entry], index: int, edits: ActiveEdits, is_first: bo
         if is_first:
             lost = Part(TextBlock(BEGINNING_LOST), 0, 0, PartKind.PLACEHOLDER, NOTICE_TOKENS)
             yield Message("user", (lost,), 0, 0)
-        yield Message("assistant", _cleared(parts, clears), seq, seq)
+        shown = _cleared(parts, clears)
+        if any(isinstance(part.block, UnknownBlock) for part in shown):
+            still_open, left_open = (_open_calls(entries, each, edits) for each in (index, index - 1))
+            shown = with_whole_server_calls(shown, still_open, left_open)
+        yield Message("assistant", shown, seq, seq)
         yield Message("user", _cleared(_result_parts(entry), clears), seq, entry.last)
+
+
+def _open_calls(entries: list[Entry], index: int, edits: ActiveEdits) -> frozenset[str]:
+    """The ids of calls that the service was still to run when a reply ended that is shown."""
+    entry = entries[index] if index >= 0 else None
+    if not isinstance(entry, Exchange) or edits.covering(entry.fact.seq) is not None:
+        return frozenset()
+    return open_server_calls(entry, entries[index + 1] if index + 1 < len(entries) else None)
 
 
 def _prompt_parts(fact: User) -> list[Part]:

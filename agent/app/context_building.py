@@ -15,7 +15,7 @@ from agent.loop.context import CompactionState, TurnContext
 from agent.loop.session_wall import SessionWall
 from agent.model.retry import MAX_TRIES
 from agent.model_port import ModelFacts, RequestSettings, output_room
-from agent.permissions.rules import may_search
+from agent.permissions.rules import PermissionRules, may_search
 from agent.ports import Hooks
 from agent.session.session import Session
 from agent.session.system_prompt import MEMORY_HEAD, memory_paths, read_memory, system_prompt
@@ -37,16 +37,18 @@ from .composition import Services
 from .hooks import CommandHooks, JoinedHooks, hooks_within
 from .permission_loading import home_of, permission_store
 from .setup import RunSetup
+from .web_tools import serves_web_tools, web_tools
 
 
 def build_context(services: Services, session: Session) -> TurnContext:
     """Everything that the turns of a session need. Raises ConfigError for settings that make no sense."""
     setup, facts = services.setup, services.selection.facts
-    settings = request_settings(setup, facts, services.tools, session.folded.opened)
+    permissions = permission_store(setup)
+    settings = request_settings(setup, facts, services.tools, session.folded.opened, permissions.rules)
     budget = setup.options.max_budget_usd
     session.use_prices(PriceList(setup.config.prices))
     require_price(setup, facts)
-    tools, permissions = tool_context_of(services, session), permission_store(setup)
+    tools = tool_context_of(services, session)
     wall = SessionWall(tools, permissions, home_of(setup.environ))
     tools.may_read = lambda tool, path: may_search(tool, path, permissions.rules)
     context = TurnContext(
@@ -124,7 +126,11 @@ def tool_context_of(services: Services, session: Session) -> ToolContext:
 
 
 def request_settings(
-    setup: RunSetup, facts: ModelFacts, tools: Mapping[str, Tool], opened: Opened | None
+    setup: RunSetup,
+    facts: ModelFacts,
+    tools: Mapping[str, Tool],
+    opened: Opened | None,
+    rules: PermissionRules,
 ) -> RequestSettings:
     """What every request has in common: the system prompt as the session began, the rest as it is now."""
     max_output = output_room(window_size(setup, facts))
@@ -132,7 +138,7 @@ def request_settings(
         model=facts.id,
         max_tokens=min(setup.config.max_tokens, facts.max_output, max_output),
         system=(opened and opened.system) or _new_system_prompt(setup),
-        tools=definitions(tools.values()),
+        tools=(*definitions(tools.values()), *(web_tools(rules) if serves_web_tools(setup) else ())),
         thinking=facts.thinking
         and (setup.config.thinks if setup.options.thinking is None else setup.options.thinking),
         effort=(setup.options.effort or setup.config.effort) if facts.effort else None,

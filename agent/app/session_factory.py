@@ -86,7 +86,8 @@ class SessionFactory:
             services.selection.facts = before
             raise
         opened = session.folded.opened
-        settings = request_settings(services.setup, services.selection.facts, services.tools, opened)
+        facts, rules = services.selection.facts, context.permissions.rules
+        settings = request_settings(services.setup, facts, services.tools, opened, rules)
         context.settings = settings.without(*context.settings.rejected)
         context.compaction = compaction_state(services, context.settings)
         if opened is not None:

@@ -57,7 +57,8 @@ _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
     ),
     (
         "",
-        "Nothing here searches the web: say what you look for, or read a known page with bash and curl.",
+        "Nothing here searches the web unless the person's settings allow the rule web_search: say what you"
+        " look for, or read a known page with bash and curl.",
         word_set("websearch googlewebsearch googlesearch searchweb"),
     ),
     (

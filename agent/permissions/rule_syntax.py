@@ -3,7 +3,8 @@
 For bash the pattern is the start of a simple command, word by word (`bash(git status)`, `bash(npm run *)`,
 also written `npm run:*`); what holds more than plain words is one whole line (`bash(make > log)`). For the
 other tools it is a glob over the path, relative to the project. Two more are about the wall: `open(line)`
-lets that command line out of it, `net(host)` lets walled commands reach that host.
+lets that command line out of it, `net(host)` lets walled commands reach that host. `web_search` and
+`web_fetch`, which the service runs, take a host: `web_fetch(docs.python.org)`.
 
 Brackets within a pattern come in pairs or behind a backslash; a backslash before a bracket or another one is
 doubled. What could never match is refused.
@@ -26,6 +27,7 @@ EDITING = "edit"  # a deny rule about this tool is about every tool that writes 
 READING = "read"  # ... every tool that reads files
 OPENING = "open"  # what a rule is called that lets a command line out of the wall
 REACHING = "net"  # ... that lets walled commands reach a host
+WEB_TOOLS = ("web_search", "web_fetch")  # which the service runs; an allow rule switches one on
 FOREIGN_PREFIX = "mcp__"  # of the names of tools that come from servers
 _BLANKS = " \t\n"  # that a shell passes over; other blanks are parts of words
 _TOOL_WORD = re.compile(r"[\w-]+\*?", re.ASCII)
@@ -33,7 +35,8 @@ _BLANK = re.compile(r"[ ,\t]*")
 _ESCAPED = re.compile(r"\\([\\()])")
 _TO_ESCAPE = re.compile(r"\\(?=[\\()]|\Z)")
 _BRACKET = re.compile(r"\\.|[()]", re.DOTALL)
-_NAMES = (*BUILTIN, OPENING, REACHING)
+_NAMES = (*BUILTIN, OPENING, REACHING, *WEB_TOOLS)
+_CLAUDE_CODE_NAMES = {name.replace("_", ""): name for name in WEB_TOOLS}  # as Claude Code writes them
 _MORE_THAN_WORDS = re.compile(r"[;&|<>()'\"\\$`\n]|\A\s*\w+\+?=")
 _PATTERN_WILDCARD = re.compile(r"[*?]")
 _RESERVED_WORDS = word_set(
@@ -140,7 +143,8 @@ def _closing_bracket(text: str, start: int) -> int:
 
 
 def _rule(written_name: str, written: str | None) -> Rule:
-    name = written_name.lower() if written_name.lower() in _NAMES else written_name  # in any letter case
+    lower = _CLAUDE_CODE_NAMES.get(written_name.lower(), written_name.lower())  # in any letter case
+    name = lower if lower in _NAMES else written_name
     whole = written_name if written is None else f"{written_name}({written})"
     is_foreign = name.startswith(FOREIGN_PREFIX) and name != FOREIGN_PREFIX
     if name not in _NAMES and not is_foreign:
@@ -165,8 +169,8 @@ def _checked_rule(name: str, written: str | None) -> Rule:
         raise ValueError(f"nothing stands in its brackets; write {name} for all of {name}")
     if name == "bash":
         return Rule(name, pattern, exact=exact or _is_whole_line(pattern))
-    if name == REACHING:
-        return Rule(name, host_name(_WEB_PORT.sub("", pattern)))
+    if name == REACHING or name in WEB_TOOLS:
+        return Rule(name, host_name(_WEB_PORT.sub("", pattern.removeprefix("domain:"))))
     return Rule(name, pattern if name == OPENING or name not in BUILTIN else _path_pattern(pattern))
 
 

@@ -56,18 +56,19 @@ def _block_events(index: int, block: Block) -> Iterator[bytes]:
     yield event("content_block_stop", {"type": "content_block_stop", "index": index})
 
 
-def _opened(block: Block) -> tuple[Block, list[dict[str, str]]]:
+def _opened(block: Block) -> tuple[Block, list[dict[str, Any]]]:
     """A block as it starts, and the deltas that complete it."""
     kind = block["type"]
     if kind == "text":
-        return {**block, "text": ""}, [
-            {"type": "text_delta", "text": part} for part in _pieces(block["text"])
-        ]
+        told = [{"type": "text_delta", "text": part} for part in _pieces(block["text"])]
+        cited = [{"type": "citations_delta", "citation": each} for each in block.get("citations") or ()]
+        empty: Block = {"citations": []} if cited else {}
+        return {**block, "text": "", **empty}, [*told, *cited]
     if kind == "thinking":
         deltas = [{"type": "thinking_delta", "thinking": part} for part in _pieces(block["thinking"])]
         signature = {"type": "signature_delta", "signature": block["signature"]}
         return {"type": kind, "thinking": "", "signature": ""}, [*deltas, signature]
-    if kind == "tool_use":
+    if kind in ("tool_use", "server_tool_use"):
         parts = ["", *_pieces(raw_input(block))]
         opening = {name: value for name, value in block.items() if name != RAW_JSON}
         return {**opening, "input": {}}, [

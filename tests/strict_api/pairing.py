@@ -38,12 +38,28 @@ def order_violations(body: Body, paused: bool) -> Iterator[str]:
     if messages[-1].role == "assistant" and not paused:
         yield PREFILL
     seen: set[str] = set()
+    yield from _server_call_violations(messages)
     for at, message in enumerate(messages):
         following = messages[at + 1] if at + 1 < len(messages) else None
         if message.role == "assistant":
             yield from _call_violations(message, following, seen)
         else:
             yield from _result_violations(message, messages[at - 1] if at else None)
+
+
+def _server_call_violations(messages: list[MergedMessage]) -> Iterator[str]:
+    """Calls that the service runs stand before their results, and have one unless it is still to run them."""
+    called: dict[str, str] = {}
+    for at, message in enumerate(messages):
+        for path, block in message.blocks:
+            if block["type"] == "server_tool_use":
+                called[block["id"]] = path
+            elif block["type"].endswith("_tool_result") and called.pop(block["tool_use_id"], None) is None:
+                yield f"{path}: unexpected `tool_use_id` found in `{block['type']}`: {block['tool_use_id']}"
+        calls_ours = any(block["type"] == "tool_use" for _, block in message.blocks)
+        if message.role == "assistant" and not calls_ours and at + 1 < len(messages):
+            for name, path in called.items():
+                yield f"{path}: tool use with id `{name}` was found without a corresponding result block"
 
 
 def _call_violations(

@@ -32,6 +32,12 @@ _TOOL_FIELDS = {
     "eager_input_streaming", "input_examples", "allowed_callers",
 }  # fmt: skip
 
+_DOMAINS = {"allowed_domains", "blocked_domains"}
+_SERVER_TOOLS = {
+    "web_search_20260318": _DOMAINS | {"user_location"},
+    "web_fetch_20260318": _DOMAINS | {"max_content_tokens", "url_sources", "citations"},
+}
+
 
 def violations(
     body: Body,
@@ -162,6 +168,9 @@ def _tool_violations(body: Body, model: ServedModel) -> Iterator[str]:
         if name in names:
             yield "tools: Tool names must be unique."
         names.add(name)
+        if "type" in tool:
+            yield from _server_tool_violations(f"tools.{place}", tool)
+            continue
         if not isinstance(tool.get("description", ""), str):
             yield f"{path}.description: Input should be a valid string"
         yield from _schema_violations(f"{path}.input_schema", tool.get("input_schema"))
@@ -169,6 +178,19 @@ def _tool_violations(body: Body, model: ServedModel) -> Iterator[str]:
             yield f"{path}.{extra}: Extra inputs are not permitted"
         yield from mark_violations(path, tool)
     yield from _choice_violations(body, model, names)
+
+
+def _server_tool_violations(path: str, tool: Body) -> Iterator[str]:
+    fields = _SERVER_TOOLS.get(tool["type"])
+    if fields is None:
+        yield f"{path}: Input tag '{tool['type']}' found using 'type' does not match any of the expected tags"
+        return
+    if tool["name"] not in tool["type"]:
+        yield f"{path}.name: Input should be the tool's own"
+    for extra in tool.keys() - fields - {"type", "name", "max_uses", "allowed_callers", "cache_control"}:
+        yield f"{path}.{tool['type']}.{extra}: Extra inputs are not permitted"
+    if tool.get("allowed_domains") and tool.get("blocked_domains"):
+        yield f"{path}: Only one of allowed_domains and blocked_domains may be given"
 
 
 def _schema_violations(path: str, schema: Any) -> Iterator[str]:

@@ -53,6 +53,21 @@ def _violations(messages: list[Json]) -> Iterator[str]:
             calls = [block["id"] for block in blocks if block["type"] == "tool_use"]
     if calls:
         yield f"calls without results: {calls}"
+    yield from _server_calls([message for message in messages if message["role"] == "assistant"])
+
+
+def _server_calls(replies: list[Json]) -> Iterator[str]:
+    """What is wrong with calls that the service runs: each has its result in its reply or in the next."""
+    waiting: set[str] = set()
+    for index, reply in enumerate(replies):
+        blocks = reply["content"]
+        calls = {block["id"] for block in blocks if block["type"] == "server_tool_use"}
+        answered = {block["tool_use_id"] for block in blocks if block["type"] == "web_search_tool_result"}
+        if strange := answered - calls - waiting:
+            yield f"reply {index}: results of the service without calls: {strange}"
+        waiting = calls - answered
+        if waiting and not any(block["type"] == "tool_use" for block in blocks):
+            yield f"reply {index}: calls of the service without results: {waiting}"
 
 
 def _user(index: int, blocks: list[Json], calls: list[str]) -> Iterator[str]:

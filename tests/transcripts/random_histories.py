@@ -40,6 +40,7 @@ from transcripts.messages import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    UnknownBlock,
     Usage,
 )
 
@@ -92,6 +93,13 @@ class RandomParts:
         inputs = {name: self.json() for name in ("path", "command") if self.random.random() < 0.6}
         return ToolUseBlock(self.random.choice(IDENTS), self.random.choice(NAMES), inputs)
 
+    def server_block(self) -> Block:
+        """A call that the service runs, or a result of one."""
+        ident = self.random.choice(("s1", "s2", "s3"))
+        if self.random.random() < 0.5:
+            return UnknownBlock({"type": "server_tool_use", "id": ident, "name": "web_search", "input": {}})
+        return UnknownBlock({"type": "web_search_tool_result", "tool_use_id": ident, "content": []})
+
     def thought(self) -> Block:
         if self.random.random() < 0.3:
             return RedactedThinkingBlock(self.text())
@@ -110,6 +118,8 @@ class RandomParts:
             kind = self.random.random()
             if kind < 0.4:
                 made.append(TextBlock(self.text()))
+            elif kind < 0.5 and likely == "reply":
+                made.append(self.server_block())
             elif kind < 0.7:
                 made.append(self.use() if likely == "reply" else ImageBlock("image/png", "AAAA"))
             elif kind < 0.9:
@@ -158,7 +168,7 @@ def any_fact(seq: int, parts: RandomParts) -> Fact:
             parts.blocks("reply"),
             parts.counts(),
             parts.usage(),
-            text(),
+            random.choice((text(), "pause_turn")),
             near % 2 == 0,
             text(),
             near,

@@ -114,7 +114,8 @@ class MessageAccumulator:
         self._open[index] = self.reply.pending[index] = block
         if raw["type"] == "tool_use":
             block.raw["id"] = raw.get("id") or f"call_{index}"
-            return ToolCallDelta(str(raw["name"]), 0)
+        if raw["type"] in ("tool_use", "server_tool_use"):
+            return ToolCallDelta(str(raw.get("name")), 0)
         if isinstance(text := raw.get("text"), str) and text:
             block.pieces.append(text)
             return TextDelta(text)
@@ -125,6 +126,10 @@ class MessageAccumulator:
             signature = str(delta["signature"])
             self._grow(len(signature))
             block.signature.append(signature)
+            return None
+        if delta["type"] == "citations_delta":
+            self._grow(len(json.dumps(delta["citation"])))
+            block.raw["citations"] = [*(block.raw.get("citations") or ()), delta["citation"]]
             return None
         if delta["type"] not in _DELTAS:
             return None
@@ -175,7 +180,7 @@ def _finished(block: _OpenBlock, marks_unsigned: bool) -> Block:
             raw["signature"] = (raw.get("signature") or "") + "".join(block.signature)
             if marks_unsigned and raw["thinking"] and not raw["signature"]:
                 raw[UNSIGNED] = "thinking"
-        case "tool_use":
+        case "tool_use" | "server_tool_use":
             raw["input"] = parsed_input(text, raw.get("input"))
     return block_from_json(replace_surrogates_in_json(raw))
 

@@ -45,12 +45,14 @@ from agent.model.retry import UNREADABLE_TRIES
 from agent.model.server_windows import with_window
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
 from transcripts.masking import mask
+from transcripts.messages import UnknownBlock
 
 from .accumulator import MessageAccumulator, message_events
 from .catalog import CATALOG, facts_from_catalog, facts_from_endpoint
 from .clouds import Cloud, bedrock_events, cloud_body
 from .request import FORMAT, NAMES, encode_request
 from .sdk_import import import_sdk
+from .server_tools import server_tool_notice
 
 log = logging.getLogger(__name__)
 OFFICIAL_URL = "https://api.anthropic.com"
@@ -194,7 +196,10 @@ class AnthropicModel:
             for delta in _fed(accumulator, event, data):
                 emit(delta)
             if event["type"] == "content_block_stop":
-                emit(BlockFinished(reply.blocks[-1], reply.ident, reply.model, reply.usage))
+                block = reply.blocks[-1]
+                emit(BlockFinished(block, reply.ident, reply.model, reply.usage))
+                if isinstance(block, UnknownBlock) and (notice := server_tool_notice(block)) is not None:
+                    emit(notice)
             if self.passes_events:
                 emit(RawStreamEvent(event))
             if reply.complete:

@@ -24,6 +24,7 @@ FEATURE_FIELDS: dict[str, Feature] = {
     "output_config": "effort",
     "cache_control": "cache",
     "eager_input_streaming": "eager tool input",
+    "web_(?:search|fetch)_\\d+": "web tools",
 }
 NAMES = ServerNames(
     {
@@ -100,7 +101,8 @@ def _head(settings: RequestSettings, mark: dict[str, Any] | None) -> dict[str, A
             head["system"][-1]["cache_control"] = mark
     if settings.tools:
         extra = {"eager_input_streaming": True} if settings.eager else {}
-        head["tools"] = [{**tool, **extra} for tool in settings.tools]
+        # One with a `type` is run by the service, and sent as it is.
+        head["tools"] = [dict(tool) if "type" in tool else {**tool, **extra} for tool in settings.tools]
         for tool in head["tools"]:
             tool.pop("kind", None)  # for the record alone
     if settings.thinking:

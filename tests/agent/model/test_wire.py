@@ -14,13 +14,15 @@ from agent.app.config import load_config
 from agent.app.setup import RunSetup
 from agent.cli.arguments import Options
 from agent.errors import ConfigError
-from agent.events import ContextCompacted
+from agent.events import ContextCompacted, Notice
+from agent.model.anthropic.client import AnthropicModel
 from agent.model.anthropic.request import FEATURE_FIELDS
 from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller, started
 from tests.agent.loop.world import TestClock, world
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.faults import Fault
 from tests.strict_api.models import MODELS
+from tests.strict_api.reply import Reply
 from tests.strict_api.server import Server, ServerOptions
 
 HEAD = ["model", "max_tokens", "system", "tools", "thinking", "output_config", "stream", "messages"]
@@ -293,3 +295,36 @@ def test_a_summary_is_written_by_the_model_that_a_person_named_for_it(tmp_path: 
     assert models.count("claude-haiku-5-5") == 1 and models[-1] == "claude-sonnet-5-5"
     config = load_config({"ANTHROPIC_SMALL_FAST_MODEL": "haiku"}, tmp_path, tmp_path)
     assert config.summary_model == "haiku"
+
+
+def test_a_search_by_the_service_comes_back_whole_is_told_and_may_be_sent_again(tmp_path: Path) -> None:
+    call = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "tides"}}
+    found = {
+        "type": "web_search_result",
+        "url": "https://x.example",
+        "title": "t",
+        "encrypted_content": "Eo8D",
+    }
+    results = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [found]}
+    failed = {
+        "type": "web_fetch_tool_result",
+        "tool_use_id": "srvtoolu_2",
+        "content": {"type": "web_fetch_tool_result_error", "error_code": "url_not_accessible"},
+    }
+    fetch = {**call, "id": "srvtoolu_2", "name": "web_fetch", "input": {"url": "https://x.example"}}
+    source = {"url": "https://x.example", "cited_text": "noon"}
+    cited = {"type": "text", "text": "High at noon.", "citations": [source]}
+    answer = Reply([call, results, fetch, failed, cited])
+    with world([answer, "done"], tmp_path) as w:
+        assert w.run("When is it high?").reason == "done"
+        w.context.model = AnthropicModel(w.server.base_url, "key")
+        assert w.run("Thanks").reason == "done"
+        notices = [(each.text, each.level) for each in w.told(Notice)]
+        sent = w.server.requests[-1]["messages"][1]["content"]
+        assert plain(sent) == [call, results, fetch, failed, cited]
+        w.check()
+    assert notices == [
+        ("web_search: tides", "info"),
+        ("web_fetch: https://x.example", "info"),
+        ("web_fetch failed: url_not_accessible", "warning"),
+    ]

@@ -33,7 +33,7 @@ def test_a_rule_is_about_one_tool_of_a_server_or_all(text: str) -> None:
 
 
 def test_rules_about_tools_that_there_are_not_can_be_told_apart() -> None:
-    found, unknown = known_rules("Read, NotebookEdit(*.py), Bash(git:*), WebFetch")
+    found, unknown = known_rules("Read, NotebookEdit(*.py), Bash(git:*), LSP")
     assert (list(map(str, found)), len(unknown)) == (["read", "bash(git)"], 2)
     with pytest.raises(ValueError, match="cannot match"):
         known_rules("bash()")

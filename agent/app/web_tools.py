@@ -1,0 +1,48 @@
+"""The web search and fetch that the service runs: which of them the rules switch on, and for which hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from agent.model.anthropic.clouds import cloud_of
+from agent.permissions.rule_syntax import WEB_TOOLS
+from agent.permissions.rules import PermissionRules
+
+from .setup import RunSetup
+
+VERSIONS = {"web_search": "web_search_20260318", "web_fetch": "web_fetch_20260318"}
+MAX_USES_PER_REQUEST = 8
+MAX_FETCHED_TOKENS = 25_000  # of one page, as much as an attached file may have
+
+
+def serves_web_tools(setup: RunSetup) -> bool:
+    """Whether requests go where these tools are run: to the service itself."""
+    config = setup.config
+    elsewhere = setup.options.offline or config.provider != "anthropic" or cloud_of(setup.environ) is not None
+    return config.official and not elsewhere
+
+
+def web_tools(rules: PermissionRules) -> Iterator[dict[str, Any]]:
+    """The definitions to send. A tool is off without an allow rule, and where a rule denies all of it.
+
+    The service asks nobody while it works, so a host is allowed beforehand or not at all. It takes hosts to
+    allow or hosts to block: where the rules name hosts to allow, the denied ones are left out of these.
+    """
+    for name in WEB_TOOLS:
+        allowed = [rule.pattern for rule in rules.allow if rule.tool == name]
+        denied = [rule.pattern for rule in rules.deny if rule.tool == name]
+        if not allowed or None in denied:
+            continue
+        blocked = sorted(host for host in set(denied) if host is not None)
+        hosts = [] if None in allowed else sorted({host for host in allowed if host} - set(blocked))
+        if None not in allowed and not hosts:
+            continue
+        yield {
+            "type": VERSIONS[name],
+            "name": name,
+            "max_uses": MAX_USES_PER_REQUEST,
+            "allowed_callers": ["direct"],
+            **({"max_content_tokens": MAX_FETCHED_TOKENS} if name == "web_fetch" else {}),
+            **({"allowed_domains": hosts} if hosts else {"blocked_domains": blocked} if blocked else {}),
+        }

@@ -1,0 +1,61 @@
+"""Calls of tools that the service runs itself: call and result stand in the view together, or not at all.
+
+A call without its result is run by the service on the next request where the reply called tools of ours too,
+or paused and nothing was said since; elsewhere (the stream broke off, the result was cleared) the API refuses
+it. A result without its call it refuses always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .entries import Entry, Exchange, Prompt
+from .messages import Block, UnknownBlock
+from .view import Part, PartKind
+
+CALL_TYPE = "server_tool_use"
+RESULT_ENDING = "_tool_result"  # web_search_tool_result, web_fetch_tool_result, ...
+PAUSED = "pause_turn"
+
+
+def call_id(block: Block) -> str | None:
+    """The id of a call that the service runs; None for every other block."""
+    if not isinstance(block, UnknownBlock) or block.raw.get("type") != CALL_TYPE:
+        return None
+    return str(block.raw.get("id"))
+
+
+def answered_id(block: Block) -> str | None:
+    """The id of the call that a result of the service answers; None for every other block."""
+    if not isinstance(block, UnknownBlock) or not str(block.raw.get("type")).endswith(RESULT_ENDING):
+        return None
+    return str(block.raw.get("tool_use_id"))
+
+
+def open_server_calls(exchange: Exchange, following: Entry | None) -> frozenset[str]:
+    """The calls of a reply that the service runs on the next request, where `following` comes next."""
+    if not exchange.uses and (exchange.fact.stop != PAUSED or isinstance(following, Prompt)):
+        return frozenset()
+    blocks = exchange.fact.blocks
+    return frozenset(filter(None, map(call_id, blocks))) - set(map(answered_id, blocks))
+
+
+def with_whole_server_calls(
+    parts: Sequence[Part], still_open: frozenset[str], left_open: frozenset[str]
+) -> tuple[Part, ...]:
+    """The parts of a reply without calls and results that lack the other half.
+
+    `still_open` are calls of this reply that the service is still to run, `left_open` those of the reply
+    before, which this one may answer.
+    """
+    blocks = [part.block for part in parts]
+    called = set(filter(None, map(call_id, blocks)))
+    whole = called & {*map(answered_id, blocks), *still_open}
+    kept = [
+        part
+        for part in parts
+        if call_id(part.block) in (None, *whole) and answered_id(part.block) in (None, *whole, *left_open)
+    ]
+    while kept and kept[-1].kind is PartKind.THINKING:  # which no message may end with
+        kept.pop()
+    return tuple(kept)
