@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from tools import BUILTIN
 from transcripts.render_text import NO_DATE
 
+# Tools that Claude Code calls by another name than ours in capitals.
+CLIENT_NAMES: Mapping[str, str] = {
+    "task": "Agent",
+    "todo": "TodoWrite",
+    "ask_user": "AskUserQuestion",
+    "exit_plan": "ExitPlanMode",
+}
+
 
 def client_name(tool: str) -> str:
-    """The name of a tool as clients of the stream protocol know it: `Bash`, `Read`, `Edit`, `WebFetch`."""
+    """The name of a tool as clients and hooks know it: `Bash`, `Read`, `Edit`, `WebFetch`."""
+    if tool in CLIENT_NAMES:
+        return CLIENT_NAMES[tool]
     return "".join(word.capitalize() for word in tool.split("_")) if tool in BUILTIN else tool
+
+
+def client_output(tool: str, text: str) -> dict[str, Any] | None:
+    """What a call printed in the form that clients and hooks know; None for tools without one."""
+    if client_name(tool) != "Bash":
+        return None
+    return {"stdout": text, "stderr": "", "interrupted": False, "isImage": False}
 
 
 def format_duration(seconds: float) -> str:

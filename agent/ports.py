@@ -92,24 +92,37 @@ class Chooser(Protocol):
 
 
 class HookEvent(StrEnum):
-    """The moments at which a hook of the user runs; the values are the names in the settings."""
+    """The moments at which a hook of the user runs, by their names in the settings of Claude Code.
 
-    PROMPT = "prompt"  # before a prompt goes to the model: {"prompt"}; may veto it; words go to the model
-    PRE_TOOL = "pre_tool"  # before a call: {"tool", "input", "id"}; may veto it; words go to the model
-    POST_TOOL = "post_tool"  # after a call: also {"output", "error"}; words go to the model
-    STOP = "stop"  # when the model is done: {"answer", "again"}; a veto has it go on, with the reason
-    PRE_COMPACT = "pre_compact"  # before history is replaced: {"trigger", "tokens", "budget"}; may veto it
-    POST_COMPACT = "post_compact"  # after a compaction: its report
+    What each is told, and what of its answer counts; words go to the model.
+    """
+
+    SESSION_START = "SessionStart"  # {"source"}; words
+    PROMPT = "UserPromptSubmit"  # before a prompt goes to the model: {"prompt"}; veto, words
+    PRE_TOOL = "PreToolUse"  # before a call: {"tool", "input", "id"}; veto, decision, updated_input, words
+    POST_TOOL = "PostToolUse"  # after it: also {"output", "seconds"}; veto, updated_output, words
+    POST_TOOL_FAILURE = "PostToolUseFailure"  # as POST_TOOL, after a call that failed
+    NOTIFICATION = "Notification"  # the person is waited for: {"message", "type"}; nothing
+    STOP = "Stop"  # when the model is done: {"answer", "again"}; a veto has it go on, with the reason
+    SUBAGENT_STOP = "SubagentStop"  # when a child is done: also {"agent_id", "agent_type"}; as STOP
+    PRE_COMPACT = "PreCompact"  # before history is replaced: {"trigger", "focus"}; veto, words: the focus
+    POST_COMPACT = "PostCompact"  # after a compaction: {"trigger", "summary"}; nothing
+    SESSION_END = "SessionEnd"  # {"reason"}; nothing
+
+
+TWO_REWRITES = "two hooks changed the input of this call, each in another way; only one of them may"
 
 
 @dataclass(frozen=True, slots=True)
 class HookAnswer:
     """What a hook answered: a veto with its reason, and words to take along.
 
-    decision       before a call: "allow" saves the question to the user, "ask" has one asked in any case;
-                   deny rules count nevertheless
-    updated_input  before a call: the input to use instead
-    stop           why the turn is to end; None: it goes on
+    decision        before a call: "allow" saves the question to the user, "ask" has one asked in any case;
+                    deny rules count nevertheless
+    updated_input   before a call: the input to use instead
+    stop            why the turn is to end; None: it goes on
+    updated_output  after a call: what the model is shown instead of its output; None: its output
+    message         for the person
     """
 
     veto: str | None = None
@@ -117,21 +130,25 @@ class HookAnswer:
     decision: Literal["allow", "ask"] | None = None
     updated_input: Mapping[str, Any] | None = None
     stop: str | None = None
+    updated_output: str | None = None
+    message: str = ""
 
-    @property
-    def changed_input(self) -> Mapping[str, Any]:
-        """What a further hook is told of a changed input."""
-        return {} if self.updated_input is None else {"input": self.updated_input}
+    def then(self, other: HookAnswer) -> HookAnswer:
+        """Both answers as one, of hooks that were asked at once: the first veto and stop count.
 
-    def then(self, later: HookAnswer) -> HookAnswer:
-        """Both answers as one: the first veto and stop count, "ask" beats "allow", the later input counts."""
-        decisions = {self.decision, later.decision}
+        "ask" beats "allow". Two inputs that differ are a veto.
+        """
+        decisions, veto = {self.decision, other.decision}, self.veto if self.veto is not None else other.veto
+        if self.updated_input is not None and other.updated_input not in (None, self.updated_input):
+            veto = veto or TWO_REWRITES
         return HookAnswer(
-            self.veto if self.veto is not None else later.veto,
-            "\n".join(filter(None, (self.words, later.words))),
+            veto,
+            "\n".join(filter(None, (self.words, other.words))),
             "ask" if "ask" in decisions else "allow" if "allow" in decisions else None,
-            self.updated_input if later.updated_input is None else later.updated_input,
-            self.stop if self.stop is not None else later.stop,
+            self.updated_input if self.updated_input is not None else other.updated_input,
+            self.stop if self.stop is not None else other.stop,
+            self.updated_output if other.updated_output is None else other.updated_output,
+            "\n".join(filter(None, (self.message, other.message))),
         )
 
 

@@ -229,16 +229,14 @@ class CountFormat(OutputFormat):
 
 
 def test_a_hook_event_is_a_member_and_the_place_that_fires_it(copy: Copy) -> None:
-    copy.change(
-        "agent/ports.py", ("    PRE_COMPACT = ", '    SESSION_END = "session_end"\n    PRE_COMPACT = ')
-    )
+    copy.change("agent/ports.py", ("    PRE_COMPACT = ", '    FAREWELL = "Farewell"\n    PRE_COMPACT = '))
     assert len(copy.touched) == 1
     copy.change(
         "agent/app/controller.py",
         (
             "            await end_session(self.session, self.context)\n",
             "            if self.context.hooks is not None:\n"
-            "                await self.context.hooks.run(HookEvent.SESSION_END, {})\n"
+            "                await self.context.hooks.run(HookEvent.FAREWELL, {})\n"
             "            await end_session(self.session, self.context)\n",
         ),
         (
@@ -248,9 +246,9 @@ def test_a_hook_event_is_a_member_and_the_place_that_fires_it(copy: Copy) -> Non
     )
     settings = copy.folder / "home" / ".config" / "makeroom" / "settings.toml"
     settings.parent.mkdir(parents=True)
-    settings.write_text("[hooks]\nsession_end = 'cat > ended'\n")
-    assert "session_end" not in copy.run("-p", "hello", "--offline")
-    assert '"moment": "session_end"' in (copy.project / "ended").read_text()
+    settings.write_text("[hooks]\nFarewell = 'cat > ended'\n")
+    assert "Farewell" not in copy.run("-p", "hello", "--offline")
+    assert '"hook_event_name": "Farewell"' in (copy.project / "ended").read_text()
 
 
 def test_a_source_of_tools_is_a_file_and_a_line(copy: Copy) -> None:

@@ -56,6 +56,8 @@ HEAVY_LIBRARIES = {
 # These decide and never act: no files, no processes, no clock, no network.
 PURE = (
     "agent/cli/arguments.py",
+    "agent/extensions/hook_answers.py",
+    "agent/extensions/hook_table.py",
     "agent/model/anthropic/accumulator.py",
     "agent/model/anthropic/catalog.py",
     "agent/model/anthropic/clouds.py",
@@ -109,7 +111,6 @@ BORDERS = {
 }
 # Where processes are started. None of them is git, which would run what a project's configuration names.
 STARTS_PROCESSES = (
-    "agent/app/hooks.py",
     "agent/commands/session_commands.py",
     "tools/process_supervisor/",
     "tools/supervisor_client.py",

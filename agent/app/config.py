@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent.errors import ConfigError
+from agent.extensions.hook_table import HookEntry
 from agent.permissions.permission_store import permissions_path, read_settings
 from agent.permissions.rule_syntax import Rule
 from agent.permissions.rules import Mode
@@ -54,7 +55,7 @@ class Config:
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     notify: bool = True  # announce the end of a long turn and questions where the terminal is not looked at
     pass_env: tuple[str, ...] = ()
-    hooks: Mapping[str, str] = field(default_factory=dict)
+    hooks: tuple[HookEntry, ...] = ()
     compact: Mapping[str, Any] = field(default_factory=dict)
     prices: Mapping[str, Prices] = field(default_factory=dict)  # a person's own, by the id of a model
     custom_headers: Mapping[str, str] = field(default_factory=dict)
@@ -96,7 +97,7 @@ GUARDING_SETTINGS = (
     "sandbox",
     "compact",
 )  # a mistake is an error: what it was to guard would be open
-MERGED_SETTINGS = ("allow", "deny", "pass_env")  # those of several files add up
+MERGED_SETTINGS = ("allow", "deny", "hooks", "pass_env")  # those of several files add up
 
 
 def load_config(
@@ -210,7 +211,7 @@ def _with_value(config: Config, origin: str, name: str, value: Any) -> Config:
         value = with_entries(config.sandbox, value)
     if name in MERGED_SETTINGS:
         if name != "pass_env":
-            value = tuple(replace(rule, origin=origin) for rule in value)
+            value = tuple(replace(each, origin=origin) for each in value)
         value = (*getattr(config, name), *value)
         origin = f"{config.origins[name]}, {origin}" if name in config.origins else origin
     return replace(config, origins={**config.origins, name: origin}, **{name: value})

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from agent.errors import UsageError
 from agent.events import Notice
+from agent.extensions.hook_asking import JoinedHooks
+from agent.extensions.hook_inputs import about_session
 from agent.loop.context import CompactionState, TurnContext
 from agent.loop.session_wall import SessionWall
 from agent.model.retry import MAX_TRIES
@@ -23,7 +25,6 @@ from compact.prices import PriceList
 from compact.settings import HOUR_TTL_S, ContextWindow
 from compact.tokens import TokenCounter
 from tools.base import Tool, ToolContext
-from tools.env_filter import filter_environment
 from tools.jobs import command_runner
 from tools.read import restore_seen
 from tools.registry import definitions
@@ -34,7 +35,7 @@ from transcripts.tool_kinds import visible_definition
 from transcripts.view import PartKind, to_json_bytes
 
 from .composition import Services
-from .hooks import CommandHooks, JoinedHooks, hooks_within
+from .hooks import CommandHooks, commands_within
 from .permission_loading import home_of, permission_store
 from .setup import RunSetup
 from .web_tools import serves_web_tools, web_tools
@@ -57,7 +58,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
         tools=services.tools,
         tool_context=tools,
         approver=services.approver,
-        hooks=_hooks(services, wall),
+        hooks=_hooks(services, session, wall),
         clock=setup.clock,
         permissions=permissions,
         compaction=compaction_state(services, settings),
@@ -82,20 +83,13 @@ def require_price(setup: RunSetup, facts: ModelFacts) -> None:
         )
 
 
-def _hooks(services: Services, wall: SessionWall) -> Hooks | None:
-    """The hooks of whoever runs the program, then those of the settings; None where there are none."""
+def _hooks(services: Services, session: Session, wall: SessionWall) -> Hooks | None:
+    """The hooks of whoever runs the program and those of the settings; None where there are none."""
     setup = services.setup
     if not setup.config.hooks:
         return setup.hooks
-    environ = filter_environment(setup.environ, setup.config.pass_env)
-    own = CommandHooks(
-        setup.config.hooks,
-        setup.folder,
-        services.warn,
-        environ=environ,
-        before=command_runner(wall.tools).guard.check,
-        walled=hooks_within(wall),
-    )
+    about = partial(about_session, session, wall.tools, wall.permissions)
+    own = CommandHooks(setup.config.hooks, commands_within(wall), about, services.warn)
     return own if setup.hooks is None else JoinedHooks((setup.hooks, own))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from agent.events import Emit, Event, TurnFinished
 from agent.loop.context import TurnContext
@@ -13,7 +14,7 @@ from transcripts.messages import TextBlock
 
 from .structured_output import ANSWER_REMINDER, MAX_REMINDERS, StructuredOutput
 
-MAX_STOP_VETOES = 20  # of the hook in one turn; more is a loop that nobody wants
+MAX_STOP_VETOES = 3  # of the hook in one turn; more is a loop that nobody wants
 NO_ANSWER = "the model gave no answer in the form of --json-schema"
 
 
@@ -45,7 +46,7 @@ async def run_with_follow_ups(
                     return finished
                 words = ANSWER_REMINDER
             else:
-                words = await _stop_veto(session, context, vetoes)
+                words = await stop_veto(session, context, vetoes)
                 vetoes += 1
             if not words:
                 return finished
@@ -67,11 +68,18 @@ async def hook_refuses(hooks: Hooks, prompt: str, earlier: list[str]) -> TurnFin
     return None
 
 
-async def _stop_veto(session: Session, context: TurnContext, vetoes: int) -> str:
-    """Why the hook wants the model to go on; "" where it does not."""
+async def stop_veto(
+    session: Session, context: TurnContext, vetoes: int, child: Mapping[str, str] | None = None
+) -> str:
+    """Why the hook wants the model to go on after it is done; "" where it does not.
+
+    `vetoes` counts those of this turn. `child` names the agent whose
+    session it is: {"agent_id", "agent_type"}.
+    """
     if context.hooks is None or vetoes >= MAX_STOP_VETOES:
         return ""
     last = session.folded.last_reply
-    about = {"answer": text_of_reply(last) if last is not None else "", "again": vetoes > 0}
-    answer = await context.hooks.run(HookEvent.STOP, about)
-    return "" if answer.stop is not None else answer.veto or ""
+    answer = text_of_reply(last) if last is not None else ""
+    event = HookEvent.STOP if child is None else HookEvent.SUBAGENT_STOP
+    hooked = await context.hooks.run(event, {"answer": answer, "again": vetoes > 0, **(child or {})})
+    return "" if hooked.stop is not None else hooked.veto or ""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import ConfigError, UsageError
+from agent.extensions.hook_table import read_hooks
 from agent.permissions.permission_store import read_settings
 from agent.permissions.rule_syntax import known_rules
 from agent.permissions.rules import mode_named
@@ -126,7 +127,9 @@ def _own_entries(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         if name == "sandbox":
             entries[name] = _sandbox(value)
         elif name == "hooks" and isinstance(value, dict) and list in map(type, value.values()):
-            raise UsageError("--settings: hooks are given as one command for each event, not as lists")
+            table = read_hooks(value)
+            entries[name] = table.entries
+            remarks += [f"--settings: hooks: {problem}" for problem in table.problems]
         elif name == "disableAllHooks" or name in _HARMLESS:
             remarks.append(f"--settings: {name} has no effect here")
         else:

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from agent.extensions.hook_table import HookEntry, read_hooks
 from agent.permissions.rule_syntax import Rule, parse_rules
 from agent.permissions.rules import MODES, Mode
 from agent.permissions.sandbox_settings import SANDBOX_MODES, sandbox_entries
-from agent.ports import HookEvent
 from compact.prices import Prices
 from compact.settings import settings_from
 
@@ -46,16 +46,13 @@ def _rules(texts: list[Any]) -> tuple[Rule, ...]:
     return tuple(rule for text in texts for rule in parse_rules(str(text)))
 
 
-def _hooks(table: dict[str, Any]) -> dict[str, str]:
-    names = [event.value for event in HookEvent]
-    for name, command in table.items():
-        if name not in names:
-            near = difflib.get_close_matches(name, names, 1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise ValueError(f"{name!r} is no hook; {hint}There are {', '.join(names)}")
-        if not isinstance(command, str) or not command.strip():
-            raise ValueError(f'{name} takes a command, such as "check.sh", not {command!r}')
-    return {name: command.strip() for name, command in table.items()}
+def _hooks(given: Any) -> tuple[HookEntry, ...]:
+    if isinstance(given, tuple):  # was read where it was found
+        return given
+    found = read_hooks(given)
+    if found.problems:
+        raise ValueError(found.problems[0])
+    return found.entries
 
 
 def _compact(table: dict[str, Any]) -> dict[str, Any]:
@@ -108,8 +105,8 @@ class FileSettings(BaseModel):
     )
     notify: bool | None = Field(None, description="true or false")
     pass_env: tuple[_Text, ...] | None = Field(None, description="a list of texts")
-    hooks: Annotated[dict[str, Any], AfterValidator(_hooks)] | None = Field(
-        None, description='a table, such as [hooks] and pre_tool = "check.sh"'
+    hooks: Annotated[Any, AfterValidator(_hooks)] = Field(
+        None, description='a table, such as [hooks] and PreToolUse = "check.sh"'
     )
     prices: Annotated[dict[str, Any], AfterValidator(_prices)] | None = Field(
         None, description='a table, such as [prices."my-model"] with input = 0.5 and output = 2'

@@ -13,7 +13,7 @@ from agent.permissions.permission_store import PermissionStore
 from agent.permissions.rule_syntax import Rule, parse_rules
 from agent.permissions.rules import MODES, Verdict, judge_call
 from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionQuestion, PermissionUpdate
-from tools.base import Access, Tool, parse_arguments
+from tools.base import Access, Tool, ToolError, parse_arguments
 from transcripts.messages import ToolUseBlock
 
 from .context import TurnContext
@@ -70,12 +70,11 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
         if hooked.veto is not None or hooked.stop is not None:
             reason = hooked.stop if hooked.veto is None else hooked.veto
             return Permission(f"A hook refused this call: {reason}", stop=hooked.stop is not None)
-        call, notes = _after_hook(context, call, hooked)
+        call, notes = _after_hook(context, emit, call, hooked)
     if context.wall is not None and any(access.kind == "run" for access in call.access):
         await _settle(context.wall, emit)
     verdict = judge_call(call.tool.name, call.access, context.permissions.rules)
-    if verdict.answer != "deny" and hooked.decision is not None:
-        verdict = replace(verdict, answer=hooked.decision, why=verdict.why or "a hook asks")
+    verdict = _with_decision(verdict, hooked)
     if verdict.answer == "deny":
         return Permission(f"Permission denied: {verdict.why}.")
     if verdict.answer == "ask":
@@ -89,15 +88,29 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
     return Permission(notes=notes, walled=verdict.walled, call=call)
 
 
+def _with_decision(verdict: Verdict, hooked: HookAnswer) -> Verdict:
+    """The verdict with what the hook decided: it can save a question, but none that is always asked."""
+    overruled = verdict.answer == "deny" or (verdict.binding and hooked.decision == "allow")
+    if overruled or hooked.decision is None:
+        return verdict
+    return replace(verdict, answer=hooked.decision, why=verdict.why or "a hook asks")
+
+
 def _after_hook(
-    context: TurnContext, call: ParsedCall, hooked: HookAnswer
+    context: TurnContext, emit: Emit, call: ParsedCall, hooked: HookAnswer
 ) -> tuple[ParsedCall, tuple[str, ...]]:
-    """The call as the hook wants it, and what the model is told of that."""
+    """The call as the hook wants it, and what the model is told of that. Raises ToolError."""
     notes = (f"[a hook before this call says: {hooked.words}]",) if hooked.words else ()
     if hooked.updated_input in (None, call.use.input):
         return call, notes
-    changed = parse_call(context, replace(call.use, input=hooked.updated_input), call.tool)
-    return changed, (*notes, f"[a hook changed the input of this call to {_shown(changed)}]")
+    assert hooked.updated_input is not None
+    try:
+        changed = parse_call(context, replace(call.use, input=hooked.updated_input), call.tool)
+    except ToolError as error:
+        raise ToolError(f"A hook changed the input of this call to one that does not do: {error}") from error
+    told = f"a hook changed the input of this call to {_shown(changed)}"
+    emit(Notice(f"{call.tool.name}: {told}"))
+    return changed, (*notes, f"[{told}]")
 
 
 def _with_input_of(

@@ -116,12 +116,12 @@ async def _plan(
         request.focus,
     )
     if trigger != "auto":
-        words = (await _ask_hook(session, context, trigger)).words
+        words = (await _ask_hook(session, context, request)).words
         focus = "\n".join(filter(None, (focus, words)))
     flow = plan(situation, trigger, focus, request.attempt)
     step = _advance(flow)
     if trigger == "auto" and _replaces_history(step):
-        answer = await _ask_hook(session, context, trigger)
+        answer = await _ask_hook(session, context, request)
         if answer.veto is not None or answer.words:
             flow = plan(replace(situation, vetoed=answer.veto is not None, focus=answer.words), trigger)
             step = _advance(flow)
@@ -184,11 +184,12 @@ def _replaces_history(step: SummaryRequest | CompactionPlan) -> bool:
     return isinstance(step, SummaryRequest) or any(each.layer == "ledger" for each in step.proposals)
 
 
-async def _ask_hook(session: Session, context: TurnContext, trigger: str) -> HookAnswer:
+async def _ask_hook(session: Session, context: TurnContext, request: CompactionRequest) -> HookAnswer:
     if context.hooks is None:
         return HookAnswer()
     budget = context.compaction.window.size
-    about = {"trigger": trigger, "tokens": prompt_tokens(session, context), "budget": budget}
+    about: dict[str, Any] = {"trigger": request.trigger, "focus": request.focus}
+    about |= {"tokens": prompt_tokens(session, context), "budget": budget}
     return await context.hooks.run(HookEvent.PRE_COMPACT, about)
 
 

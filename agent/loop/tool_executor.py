@@ -188,7 +188,8 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
     leaving = Leaving(batch.context, batch.emit, call.parsed)
     try:
         result = await _call_tool(batch, call, call.parsed, leaving)
-        result, stop = await _with_words_of_hooks(batch.context, call, result)
+        took = batch.context.clock.monotonic() - began - leaving.waited
+        result, stop = await _with_words_of_hooks(batch.context, call, result, took)
         if batch.session.folded.edits.clears:
             needed = await needed_text(batch.session, batch.context.compaction, call.use, result)
     except ToolInterrupted as error:
@@ -235,22 +236,35 @@ async def _call_tool(
 
 
 async def _with_words_of_hooks(
-    context: TurnContext, call: PreparedCall, result: ToolResult
+    context: TurnContext, call: PreparedCall, result: ToolResult, seconds: float
 ) -> tuple[ToolResult, str | None]:
     """The result with what is to be told to the model beside it, and why the turn is to end, if it is."""
     words, stop = list(call.notes), None
     if context.hooks is not None:
-        output = text_of(result.content)
-        about = {"tool": call.name, "input": dict(call.use.input), "id": call.use.id}
-        hooked = await context.hooks.run(
-            HookEvent.POST_TOOL, {**about, "output": output, "error": result.error}
-        )
+        about = {"tool": call.name, "input": dict(_ran(call).input), "id": call.use.id, "seconds": seconds}
+        about |= {"output": text_of(result.content), "error": result.error}
+        event = HookEvent.POST_TOOL_FAILURE if result.error else HookEvent.POST_TOOL
+        hooked = await context.hooks.run(event, about)
         stop = hooked.stop
-        if said := hooked.veto or hooked.words:
+        if hooked.updated_output is not None:
+            result = _replaced(result, hooked.updated_output)
+        if said := "\n".join(filter(None, (hooked.veto, hooked.words))):
             words.append(f"[a hook after this call says: {said}]")
     if words:
         result = replace(result, content=(*result.content, *map(TextBlock, words)))
     return result, stop
+
+
+def _ran(call: PreparedCall) -> ToolUseBlock:
+    """The call with the input that it ran with, which a hook or the person may have changed."""
+    return call.use if call.parsed is None else call.parsed.use
+
+
+def _replaced(result: ToolResult, text: str) -> ToolResult:
+    """The result as a hook wants the model to see it; the record keeps what the tool said."""
+    note = "[a hook after this call replaced its output]"
+    about = {**result.about, "output_before_hook": text_of(result.content)}
+    return replace(result, content=(TextBlock(text), TextBlock(note)), about=about)
 
 
 async def _answer_with_text(batch: CallBatch, call: PreparedCall) -> None:

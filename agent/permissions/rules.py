@@ -36,6 +36,11 @@ def mode_named(text: str) -> Mode | None:
     return next((mode for mode in MODES if mode == name), None)
 
 
+def client_mode(mode: str) -> str:
+    """A permission mode as Claude Code and its clients call it."""
+    return "default" if mode == "manual" else mode
+
+
 @dataclass(frozen=True, slots=True)
 class PermissionRules:
     """The mode and the rules in force in the project `folder`; it and `home` are real paths.
@@ -65,6 +70,7 @@ class Verdict:
     prefix  the rule that "always" would add, or None where the call may only be allowed once
     rule    the rule that decided, where one did
     walled  whether a command, once it is allowed, is to run within the wall
+    binding  a person has to be asked, whatever a hook allows
     """
 
     answer: Literal["allow", "ask", "deny"]
@@ -72,6 +78,7 @@ class Verdict:
     prefix: Rule | None = None
     rule: Rule | None = None
     walled: bool = False
+    binding: bool = False
 
 
 def judge_call(tool: str, accesses: Sequence[Access], rules: PermissionRules) -> Verdict:
@@ -81,8 +88,11 @@ def judge_call(tool: str, accesses: Sequence[Access], rules: PermissionRules) ->
         found = _judge_access(tool, access, rules)
         stricter = _STRICTNESS[found.answer] - _STRICTNESS[verdict.answer]
         told_more = found.walled or (found.rule is not None and not verdict.walled)
+        binding = found.binding or verdict.binding
         if stricter > 0 or (stricter == 0 and told_more):
             verdict = found
+        if verdict.answer == "ask" and binding:
+            verdict = replace(verdict, binding=True)
     if verdict.answer == "ask" and rules.mode == "dontAsk":
         return Verdict("deny", f"not allowed, and the mode is dontAsk: {verdict.why}")
     return verdict
@@ -124,7 +134,7 @@ def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
     if said is Denial.MAYBE and not _names_line(rules, access.target):
         why = f"it cannot be told whether it runs what the rule {denying} denies"
         line = exact_rule(tool, access.target) if len(access.target) <= MAX_PARSED_CHARS else None
-        return Verdict("ask", why, line, denying, verdict.walled)
+        return Verdict("ask", why, line, denying, verdict.walled, binding=True)
     return verdict
 
 
@@ -168,9 +178,9 @@ def _judge_command(tool: str, access: Access, rules: PermissionRules) -> Verdict
     replaced = rules.wall and rules.mode != "bypassPermissions" and opened and _is_replaced(access, rules)
     walled = rules.wall and not opened
     if ruin := _ruin(access, rules):
-        return Verdict("ask", f"it {ruin}", walled=walled)
+        return Verdict("ask", f"it {ruin}", walled=walled, binding=True)
     if replaced:
-        return Verdict("ask", REPLACED, Rule(OPENING, line.strip()))
+        return Verdict("ask", REPLACED, Rule(OPENING, line.strip()), binding=True)
     if (walled and not rules.asks_walled) or rules.mode == "bypassPermissions":
         return Verdict("allow", walled=walled)
     if rules.wall_required and not rules.wall:
@@ -225,14 +235,16 @@ def _judge_path(tool: str, access: Access, mode: Mode, allowed: bool) -> Verdict
     if mode == "bypassPermissions" or (access.kind == "read" and inside):
         return Verdict("allow")
     if access.protected and access.kind == "write":
-        return Verdict("ask", "a protected place")
+        return Verdict("ask", "a protected place", binding=True)
     if allowed or (inside and access.kind == "write" and mode == "acceptEdits"):
         return Verdict("allow")
     if access.kind == "network":
         return Verdict("ask", "it reaches the network", Rule(tool, access.target))
     if inside:
         return Verdict("ask", "it writes a file", Rule(tool))
-    return Verdict("ask", "outside the project" if access.outside else "a protected place")
+    return Verdict(
+        "ask", "outside the project" if access.outside else "a protected place", binding=access.protected
+    )
 
 
 def _allows(rule: Rule, access: Access, rules: PermissionRules) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from agent.extensions.hook_answers import HookFailed, hook_answer
+from agent.extensions.hook_asking import HookAsking
+from agent.extensions.hook_table import HookEntry
 from agent.formatting import client_name
 from agent.permissions.rule_syntax import known_rules
 from agent.permissions.rules import mode_named
@@ -22,15 +23,6 @@ from agent.ports import (
 )
 
 from .client_channel import ClientChannel, ClientRefused
-
-HOOK_CALLBACK_TIMEOUT_S = 60.0  # unless the client names another
-HOOK_NAMES: Mapping[HookEvent, str] = {
-    HookEvent.PRE_TOOL: "PreToolUse",
-    HookEvent.POST_TOOL: "PostToolUse",
-    HookEvent.PROMPT: "UserPromptSubmit",
-    HookEvent.STOP: "Stop",
-    HookEvent.PRE_COMPACT: "PreCompact",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,120 +124,37 @@ def _suggestions(question: PermissionQuestion) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True, slots=True)
-class HookMatcher:
-    """Callbacks of the client for an event: `tools` None for all. `blocks`: a failure counts as a veto."""
-
-    event: str
-    callbacks: tuple[str, ...]
-    tools: re.Pattern[str] | None = None
-    timeout: float = HOOK_CALLBACK_TIMEOUT_S
-    blocks: bool = False
-
-    def covers(self, event: str, tool: str) -> bool:
-        return self.event == event and (self.tools is None or not tool or bool(self.tools.fullmatch(tool)))
-
-
-def hook_matchers(hooks: Any) -> tuple[HookMatcher, ...]:
-    """The hooks that the client registered. Raises ValueError for a pattern that is none."""
-    found = []
-    for event, matchers in hooks.items() if isinstance(hooks, dict) else ():
-        for raw in matchers or ():
-            pattern = raw.get("matcher")
-            try:
-                tools = None if pattern in (None, "", "*") else re.compile(pattern)
-            except re.error as error:
-                raise ValueError(f"the matcher {pattern!r} of a hook is no pattern: {error}") from error
-            timeout = raw.get("timeout") or HOOK_CALLBACK_TIMEOUT_S
-            blocks = raw.get("onFailure", "continue") != "continue"
-            found.append(HookMatcher(event, tuple(raw.get("hookCallbackIds") or ()), tools, timeout, blocks))
-    return tuple(found)
-
-
-@dataclass(frozen=True, slots=True)
 class ClientHooks:
     """Implements ports.Hooks: callbacks of the client. `about_session` gives what every callback is told."""
 
     channel: ClientChannel
-    matchers: Sequence[HookMatcher]
+    entries: Sequence[HookEntry]
     about_session: Callable[[], Mapping[str, Any]]
     tell: Callable[[str], None]
 
     async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer:
         """See ports.Hooks."""
-        joined, name = HookAnswer(), HOOK_NAMES.get(event, "")
-        tool = client_name(str(about.get("tool", "")))
-        for matcher in self.matchers:
-            if not matcher.covers(name, tool):
-                continue
-            for callback in matcher.callbacks:
-                told = hook_input(event, {**about, **joined.changed_input})
-                joined = joined.then(await self._call(matcher, callback, told))
-                if joined.veto is not None:
-                    return joined
-        return joined
+        asking = HookAsking(self._call, self.about_session, _label, self.tell)
+        return await asking.run(self.entries, event, about)
 
-    async def _call(self, matcher: HookMatcher, callback: str, told: dict[str, Any]) -> HookAnswer:
+    async def _call(self, entry: HookEntry, told: dict[str, Any]) -> HookAnswer:
         request = {
             "subtype": "hook_callback",
-            "callback_id": callback,
-            "input": {**self.about_session(), **told},
+            "callback_id": entry.run,
+            "input": told,
             "tool_use_id": told.get("tool_use_id"),
         }
         sent: list[str] = []
         try:
-            answer = await asyncio.wait_for(self.channel.ask(request, sent), matcher.timeout)
-        except TimeoutError:
-            fault = f"took longer than {matcher.timeout:g} s"
+            answer = await self.channel.ask(request, sent)
         except ClientRefused as error:
-            fault = f"failed: {error}"
-        else:
-            given = hook_answer(answer)
-            if given.updated_input is None:
-                return given
-            seen = json.loads(sent[0])["request"]["input"].get("tool_input", {})
-            return replace(given, updated_input=unmasked(given.updated_input, seen, told["tool_input"]))
-        words = f"a hook of the client for {matcher.event} {fault}"
-        self.tell(words)
-        return HookAnswer(veto=words) if matcher.blocks else HookAnswer()
+            raise HookFailed(f"failed: {error}") from error
+        given = hook_answer(answer)
+        if given.updated_input is None:
+            return given
+        seen = json.loads(sent[0])["request"]["input"].get("tool_input", {})
+        return replace(given, updated_input=unmasked(given.updated_input, seen, told["tool_input"]))
 
 
-def hook_input(event: HookEvent, about: Mapping[str, Any]) -> dict[str, Any]:
-    """What a callback is told of a moment, in the client's terms."""
-    told: dict[str, Any] = {"hook_event_name": HOOK_NAMES[event]}
-    match event:
-        case HookEvent.PRE_TOOL | HookEvent.POST_TOOL:
-            told |= {"tool_name": client_name(about["tool"]), "tool_input": about["input"]}
-            told["tool_use_id"] = about.get("id")
-            if event is HookEvent.POST_TOOL:
-                told["tool_response"] = {"content": about["output"], "is_error": about["error"]}
-        case HookEvent.PROMPT:
-            told["prompt"] = about["prompt"]
-        case HookEvent.STOP:
-            told["stop_hook_active"] = about["again"]
-            told["last_assistant_message"] = about["answer"]
-        case HookEvent.PRE_COMPACT:
-            told["trigger"] = "manual" if about["trigger"] == "manual" else "auto"
-            told["custom_instructions"] = about.get("focus")
-    return told
-
-
-def hook_answer(answer: Mapping[str, Any]) -> HookAnswer:
-    """What the answer of a callback means; fields that are not as expected say nothing."""
-    specific = answer.get("hookSpecificOutput")
-    specific = specific if isinstance(specific, dict) else {}
-    decision = specific.get("permissionDecision")
-    reason = specific.get("permissionDecisionReason") or answer.get("reason")
-    refused = decision == "deny" or answer.get("decision") in ("block", "deny")
-    if decision is None and answer.get("decision") in ("approve", "allow"):
-        decision = "allow"
-    stop = None
-    if answer.get("continue") is False:
-        stop = str(answer.get("stopReason") or reason or "a hook stopped the turn")
-    changed = specific.get("updatedInput")
-    return HookAnswer(
-        veto=str(reason or "no reason given") if refused else None,
-        words=str(specific.get("additionalContext") or ""),
-        decision=decision if decision in ("allow", "ask") else None,
-        updated_input=changed if isinstance(changed, dict) else None,
-        stop=stop,
-    )
+def _label(entry: HookEntry) -> str:
+    return f"a hook of the client for {entry.event}"

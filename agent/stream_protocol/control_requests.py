@@ -12,7 +12,7 @@ from agent.app.controller import Controller
 from agent.checkpoints.file_restore import plan_restore, restore
 from agent.errors import AgentError
 from agent.loop.model_call import prompt_tokens
-from agent.permissions.rules import mode_named
+from agent.permissions.rules import client_mode, mode_named
 from agent.session.session import Session
 from agent.session.system_prompt import memory_of
 from compact.settings import percent
@@ -24,7 +24,6 @@ from transcripts.view import PartKind
 from .client_frames import CancelRequest, ControlRequest, refusal, success
 from .client_servers import ClientServer
 from .client_tools import tool_sizes
-from .message_frames import client_mode
 from .stream_input import StreamInput
 
 _PART_LABELS = {

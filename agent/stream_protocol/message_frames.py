@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from agent import events
-from agent.formatting import client_name
+from agent.formatting import client_name, client_output
+from agent.permissions.rules import client_mode
 from agent.ports import Status
 from agent.ui.output_formats import OutputFormat, RunOutput, json_line, usage_fields
 from transcripts.facts import Reply, Result
@@ -30,11 +31,6 @@ from transcripts.messages import (
 TESTED_CLIENT_VERSION = "2.1.330"  # of Claude Code, whose clients these lines were tested with
 MAX_FRAME_CHARS = 1_000_000  # of 1,048,576 that the SDK takes; masking may lengthen a line
 _CUT_SIZES = (200_000, 20_000, 2_000, 200)  # characters kept of a bulky text, the largest that fits
-
-
-def client_mode(mode: str) -> str:
-    """A permission mode as clients call it."""
-    return "default" if mode == "manual" else mode
 
 
 def init_frame(status: Status, tools: Iterable[str], details: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,8 +128,8 @@ def result_frame(use: ToolUseBlock | None, result: Result) -> dict[str, Any]:
     about: Any = None
     if result.error:
         about = f"Error: {text}"
-    elif use is not None and client_name(use.name) == "Bash":
-        about = {"stdout": text, "stderr": "", "interrupted": False, "isImage": False}
+    elif use is not None:
+        about = client_output(use.name, text)
     told = {} if about is None else {"tool_use_result": about}
     return {"type": "user", "message": message, "parent_tool_use_id": None, **told}
 

@@ -18,12 +18,13 @@ from agent.app.options import Options
 from agent.app.setup import RunSetup
 from agent.errors import UsageError
 from agent.events import Emit, Notice
+from agent.extensions.hook_inputs import about_session
+from agent.extensions.hook_table import HookEntry, read_hooks
 from agent.model.anthropic.catalog import CATALOG
 from agent.ports import Approver
 from agent.ui.output_formats import RunOutput
-from transcripts.session_lock import path_of
 
-from .client_callbacks import ClientHooks, HookMatcher, hook_matchers
+from .client_callbacks import ClientHooks
 from .client_channel import ClientChannel
 from .client_frames import (
     BadFrame,
@@ -36,7 +37,6 @@ from .client_frames import (
     success,
 )
 from .client_servers import ClientServer, configured_servers
-from .message_frames import client_mode
 
 if TYPE_CHECKING:
     from agent.app.controller import Controller
@@ -57,7 +57,7 @@ class StreamInput:
 
     prompts   that wait for their turn
     servers   MCP servers within the client
-    matchers  the hooks that it registered
+    hook_entries  the hooks that it registered
     changed   is set when a prompt came, or the input ended
     requests  what it asked for before `fulfil` was there to take it; `withdraw` takes such a request back
     """
@@ -69,7 +69,7 @@ class StreamInput:
         self.begun, self.changed = asyncio.Event(), asyncio.Event()
         self.prompts: deque[UserMessage] = deque()
         self.servers: tuple[ClientServer, ...] = ()
-        self.matchers: tuple[HookMatcher, ...] = ()
+        self.hook_entries: tuple[HookEntry, ...] = ()
         self.requests: list[ControlRequest] = []
         self.fulfil: Callable[[ControlRequest], None] = self.requests.append
         self.withdraw: Callable[[CancelRequest], None] = self.channel.withdraw
@@ -120,7 +120,7 @@ class StreamInput:
         """Take in how the client wants the session, and answer."""
         try:
             self.setup = replace(self.setup, options=_with_wishes(self.setup.options, request.body))
-            self.matchers = hook_matchers(request.body.get("hooks"))
+            self._know_hooks(request.body.get("hooks"))
             self._know_servers(request.body.get("sdkMcpServers") or ())
         except (UsageError, ValueError) as error:
             self.channel.write(refusal(request.ident, str(error)))
@@ -141,21 +141,22 @@ class StreamInput:
         within += [name for name in map(str, names) if name not in within]
         self.servers = tuple(ClientServer(name, self.channel) for name in within)
 
+    def _know_hooks(self, registered: Any) -> None:
+        table = read_hooks(registered, "the client")
+        self.hook_entries = table.entries
+        for problem in table.problems:
+            self.warn(f"hooks: {problem}")
+
     def hooks(self) -> ClientHooks | None:
         """The client's hooks; None where it registered none."""
-        if not self.matchers:
+        if not self.hook_entries:
             return None
-        return ClientHooks(self.channel, self.matchers, self._about_session, self.warn)
+        return ClientHooks(self.channel, self.hook_entries, self._about_session, self.warn)
 
     def _about_session(self) -> dict[str, Any]:
         """What every callback of a hook is told."""
         session, context = self.session_now()
-        return {
-            "session_id": session.sid,
-            "transcript_path": str(path_of(self.setup.folder, session.sid)),
-            "cwd": str(context.tool_context.cwd),
-            "permission_mode": client_mode(context.permissions.rules.mode),
-        }
+        return about_session(session, context.tool_context, context.permissions)
 
     def warn(self, text: str) -> None:
         self.output.show(Notice(text, "warning"))

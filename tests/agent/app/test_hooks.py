@@ -1,4 +1,4 @@
-"""Commands of the user at named moments."""
+"""Hooks that are commands: run within the wall or open, with their input, all at once."""
 
 import asyncio
 import json
@@ -7,106 +7,28 @@ import pwd
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agent.app.hooks import CommandHooks, hooks_within
+from agent.app.hooks import CommandHooks, commands_within
+from agent.extensions.hook_table import read_hooks
 from agent.loop.session_wall import SessionWall
 from agent.permissions.permission_store import PermissionStore
 from agent.permissions.rule_syntax import parse_rules
 from agent.permissions.rules import PermissionRules
 from agent.ports import HookAnswer, HookEvent
 from tests.tools.wall_session import WalledSession, walled_session
-from tools.base import ToolError
+from tools.command_socket import SupervisorLost
 
-
-def run(folder: Path, command: str, told: list[str] | None = None) -> HookAnswer:
-    hooks = CommandHooks({"pre_compact": command}, folder, (told if told is not None else []).append)
-    return asyncio.run(hooks.run("pre_compact", {"trigger": "auto", "tokens": 9}))
-
-
-@pytest.mark.parametrize(
-    ("command", "answer"),
-    [
-        ("true", HookAnswer()),
-        ("echo keep the list", HookAnswer(words="keep the list")),
-        ("""echo '{"veto": "not now"}'""", HookAnswer(veto="not now")),
-        ("""echo '{"words": "look at x"}'""", HookAnswer(words="look at x")),
-        ("echo no >&2; exit 2", HookAnswer(veto="no")),
-    ],
-)
-def test_a_hook_answers_with_words_or_a_veto(tmp_path: Path, command: str, answer: HookAnswer) -> None:
-    assert run(tmp_path, command) == answer
-
-
-def test_a_hook_is_told_what_happens(tmp_path: Path) -> None:
-    run(tmp_path, "cat > seen")
-    assert json.loads((tmp_path / "seen").read_text()) == {
-        "moment": "pre_compact",
-        "trigger": "auto",
-        "tokens": 9,
-    }
-
-
-def test_a_hook_that_fails_is_told_and_changes_nothing(tmp_path: Path) -> None:
-    told: list[str] = []
-    assert run(tmp_path, "echo broken >&2; exit 7", told) == HookAnswer()
-    assert "exit code 7" in told[0] and "broken" in told[0]
-
-
-@pytest.mark.parametrize(
-    ("command", "told"),
-    [
-        ("/no/such/guard", "could not be started: exit code 127: bash: line 1: /no/such/guard: No such file"),
-        ("./guard", "could not be started: exit code 126"),
-        ("sleep 30", "took longer than 0.2 s"),
-    ],
-)
-def test_a_guard_that_cannot_be_asked_lets_nothing_through(tmp_path: Path, command: str, told: str) -> None:
-    (tmp_path / "guard").write_text("#!/bin/sh\n")
-    patience = 0.2 if "sleep" in command else 30.0
-    commands = {"pre_tool": command, "pre_compact": command}
-    hooks = CommandHooks(commands, tmp_path, lambda text: None, patience)
-    answer = asyncio.run(hooks.run("pre_tool", {}))
-    assert answer.veto is not None and answer.veto.startswith(f"the hook pre_tool ({command}) {told}")
-    assert asyncio.run(hooks.run("pre_compact", {})) == HookAnswer()
-
-
-def test_a_guard_whose_folder_is_gone_lets_nothing_through(tmp_path: Path) -> None:
-    hooks = CommandHooks({"pre_tool": "true"}, tmp_path / "gone", lambda text: None)
-    assert "could not be started" in str(asyncio.run(hooks.run("pre_tool", {})).veto)
-
-
-def test_a_hook_that_fails_is_told_with_its_code_and_first_line(tmp_path: Path) -> None:
-    told: list[str] = []
-    hooks = CommandHooks({"pre_tool": "printf 'first\nsecond' >&2; exit 1"}, tmp_path, told.append)
-    assert asyncio.run(hooks.run("pre_tool", {})) == HookAnswer()
-    assert told == ["the hook pre_tool failed: exit code 1: first"]
-
-
-def test_other_moments_run_nothing(tmp_path: Path) -> None:
-    hooks = CommandHooks({"pre_compact": "touch ran"}, tmp_path, lambda text: None)
-    asyncio.run(hooks.run("post_compact", {}))
-    assert not (tmp_path / "ran").exists()
-
-
-@pytest.mark.parametrize("event", ["pre_tool", "post_tool"])
-def test_what_walled_commands_left_is_looked_at_before_a_hook_runs_open(tmp_path: Path, event: str) -> None:
-    looked, told = [], list[str]()
-
-    async def look() -> None:
-        looked.append(list(tmp_path.iterdir()))
-        if len(looked) == 2:
-            raise ToolError("the disk does not answer\nlook at it")
-
-    hooks = CommandHooks({event: "touch ran"}, tmp_path, told.append, before=look)
-    assert asyncio.run(hooks.run(event, {})) == HookAnswer()  # type: ignore[arg-type]
-    assert looked == [[]] and (tmp_path / "ran").exists()
-    answer = asyncio.run(hooks.run(event, {}))  # type: ignore[arg-type]
-    fault = f"the hook {event} (touch ran) could not be started: the disk does not answer"
-    assert (answer.veto, told) == ((fault, []) if event == "pre_tool" else (None, [fault]))
+BASH = {"tool": "bash", "input": {"command": "rm -rf build"}, "id": "t1"}
+EDITED = {"tool": "edit", "input": {"file_path": "a.txt"}, "id": "t", "output": "ok", "error": False}
+GUARD = """jq -e '.tool_input.command | test("rm -rf")' >/dev/null || exit 0
+echo "no rm -rf in $(basename "$CLAUDE_PROJECT_DIR")" >&2; exit 2"""
+FORMATTER = """file=$(jq -r '.tool_input.file_path // empty')
+tr a-z A-Z <"$file" >formatted && mv formatted "$file"; echo formatted"""
+DENIAL = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}}
 
 
 @pytest.fixture(scope="module")
@@ -138,61 +60,188 @@ def outside() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def walled_answer(session: WalledSession, wall: SessionWall, command: str) -> tuple[HookAnswer, list[str]]:
-    """What a hook answers, and what is told of it."""
+Asked = tuple[HookAnswer, list[str]]
+
+
+def ask(
+    session: WalledSession, wall: SessionWall, event: HookEvent, about: dict[str, Any], *hooks: Any
+) -> Asked:
+    """What hooks answer, commands or objects of a settings file, and what is told of them."""
     told: list[str] = []
-    hooks = CommandHooks({"stop": command}, session.folder, told.append, 30.0, walled=hooks_within(wall))
-    return session.runner.run(hooks.run(HookEvent("stop"), {"why": 'it\'s "done"', "é": 1})), told
+    entries = [{"type": "command", "command": each} if isinstance(each, str) else each for each in hooks]
+    table = read_hooks({event: [{"hooks": entries}]})
+    made = CommandHooks(table.entries, commands_within(wall), lambda: {"session_id": "s"}, told.append)
+    return session.runner.run(made.run(event, about)), told
 
 
-def test_a_hook_runs_within_the_wall_and_answers_as_an_open_one(
+def stopping(session: WalledSession, wall: SessionWall, command: str) -> Asked:
+    """What a command answers that stands under an older name in our settings."""
+    told: list[str] = []
+    table = read_hooks({"stop": command})
+    hooks = CommandHooks(table.entries, commands_within(wall), dict, told.append)
+    about = {"answer": 'it\'s "done"', "again": False, "é": 1}
+    return session.runner.run(hooks.run(HookEvent.STOP, about)), told
+
+
+def test_a_hook_under_an_older_name_is_told_and_answers_as_before(
     session: WalledSession, wall: SessionWall
 ) -> None:
     for command, answer in (
         ("true", HookAnswer()),
         ("echo keep the list; echo and more >&2", HookAnswer(words="keep the list")),
-        ("cat", HookAnswer()),  # JSON without words
+        ("""echo '{"veto": "not now"}'""", HookAnswer(veto="not now")),
+        ("""echo '{"words": "look at x"}'""", HookAnswer(words="look at x")),
         (
-            "python3 -c 'import json, sys; print(json.load(sys.stdin)[\"why\"])'",
+            "python3 -c 'import json, sys; about = json.load(sys.stdin); print(about[\"answer\"])'",
             HookAnswer(words='it\'s "done"'),
         ),
         ("echo out; echo no >&2; exit 2", HookAnswer(veto="no")),
-        ("echo no; exit 2", HookAnswer(veto="no")),
         ("echo ${ANTHROPIC_API_KEY-no key}; touch here", HookAnswer(words="no key")),
     ):
-        assert walled_answer(session, wall, command) == (answer, []), command
+        assert stopping(session, wall, command) == (answer, []), command
     assert (session.folder / "here").exists()
-    assert walled_answer(session, wall, "echo a >&2; exit 7") == (
-        HookAnswer(),
-        ["the hook stop failed: exit code 7: a"],
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+def test_a_guard_with_jq_and_a_formatter_work_as_they_are(session: WalledSession, wall: SessionWall) -> None:
+    assert ask(session, wall, HookEvent.PRE_TOOL, BASH, GUARD) == (
+        HookAnswer(veto=f"no rm -rf in {session.folder.name}"),
+        [],
     )
+    harmless = {**BASH, "input": {"command": "ls"}}
+    assert ask(session, wall, HookEvent.PRE_TOOL, harmless, GUARD) == (HookAnswer(), [])
+    (session.folder / "a.txt").write_text("text")
+    assert ask(session, wall, HookEvent.POST_TOOL, EDITED, FORMATTER) == (HookAnswer(), [])
+    assert (session.folder / "a.txt").read_text() == "TEXT"
+
+
+def test_hooks_run_at_once_each_with_its_input_and_a_command_once(
+    session: WalledSession, wall: SessionWall
+) -> None:
+    # Each waits for a file that the other makes, so one after the other would take too long.
+    meet = "cat >in-{0}; touch did-{0}; until [ -e did-{1} ]; do sleep 0.01; done; echo >>count; exit 0"
+    answer, told = ask(
+        session, wall, HookEvent.PRE_TOOL, BASH, meet.format(1, 2), meet.format(2, 1), meet.format(1, 2)
+    )
+    assert (answer, told) == (HookAnswer(), [])
+    first, second = (json.loads((session.folder / f"in-{n}").read_text()) for n in (1, 2))
+    assert (
+        first
+        == second
+        == {
+            "session_id": "s",
+            "hook_event_name": "PreToolUse",
+            "tool_name": "Bash",
+            "tool_input": {"command": "rm -rf build"},
+            "tool_use_id": "t1",
+        }
+    )
+    assert (session.folder / "count").read_text() == "\n\n"
+
+
+def test_deny_beats_ask_and_that_allow_and_two_rewrites_are_an_error(
+    session: WalledSession, wall: SessionWall
+) -> None:
+    def says(**fields: Any) -> str:
+        return f"cat >/dev/null; echo '{json.dumps({'hookSpecificOutput': fields})}'"
+
+    allow, asks = says(permissionDecision="allow"), says(permissionDecision="ask")
+    answer, _ = ask(session, wall, HookEvent.PRE_TOOL, BASH, allow, asks)
+    assert answer.decision == "ask" and answer.veto is None
+    answer, _ = ask(session, wall, HookEvent.PRE_TOOL, BASH, allow, f"echo '{json.dumps(DENIAL)}'")
+    assert answer.veto == "no reason given"
+    one, other = says(updatedInput={"command": "ls"}), says(updatedInput={"command": "pwd"})
+    answer, _ = ask(session, wall, HookEvent.PRE_TOOL, BASH, one, other)
+    assert str(answer.veto).startswith("two hooks changed the input")
+    answer, told = ask(
+        session, wall, HookEvent.PRE_TOOL, BASH, one, """echo '{"systemMessage": "mind the gap"}'"""
+    )
+    assert (answer.updated_input, told) == (
+        {"command": "ls"},
+        ["a hook for PreToolUse says: mind the gap"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "fault"),
+    [
+        ("/no/such/guard", "could not be started: exit code 127: bash: line 1: /no/such/guard: No such file"),
+        ("./guard", "could not be started: exit code 126"),
+        ("python3 gone.py", "could not be started: exit code 2: "),
+        ("echo '{not json'", "answered with JSON that cannot be read"),
+        ("printf '{'; head -c 10000000 /dev/zero | tr '\\0' ' '", "answered with more JSON than 1048576"),
+        ("sleep 30", "took longer than 0.2 s"),
+    ],
+)
+def test_a_guard_that_cannot_be_asked_lets_nothing_through(
+    session: WalledSession, wall: SessionWall, command: str, fault: str
+) -> None:
+    (session.folder / "guard").write_text("#!/bin/sh\n")
+    guard = {"command": command, "timeout": 0.2 if "sleep" in command else 30}
+    answer, told = ask(session, wall, HookEvent.PRE_TOOL, BASH, guard)
+    assert str(answer.veto).startswith(f"the hook PreToolUse ({command}) {fault}") and told == []
+    answer, told = ask(session, wall, HookEvent.PRE_TOOL, BASH, {**guard, "onFailure": "continue"})
+    assert answer == HookAnswer() and fault in told[0]
+
+
+def test_what_else_a_hook_does_wrong_is_told_and_changes_nothing(
+    session: WalledSession, wall: SessionWall
+) -> None:
+    answer, told = ask(session, wall, HookEvent.PRE_TOOL, BASH, "printf 'first\nsecond' >&2; exit 1")
+    assert answer == HookAnswer() and told[0].endswith("failed: exit code 1: first")
+    answer, told = ask(session, wall, HookEvent.PRE_TOOL, BASH, f"echo '{json.dumps(DENIAL)}'; exit 1")
+    assert answer.veto == "no reason given" and told == []
+    answer, told = ask(session, wall, HookEvent.PROMPT, {"prompt": "p"}, "yes word | head -c 10000000")
+    assert len(answer.words) == 10_000 and told == []
+    answer, told = ask(
+        session, wall, HookEvent.STOP, {"answer": "", "again": False}, "gone; sleep 0.1; exec gone"
+    )
+    assert answer == HookAnswer() and "could not be started" in told[0]
+
+
+def test_what_a_hook_leaves_in_the_background_is_not_waited_for(
+    session: WalledSession, wall: SessionWall
+) -> None:
+    hook = {"command": 'sleep 300 & echo \'{"decision": "block", "reason": "go on"}\'', "timeout": 20}
+    answer, told = ask(session, wall, HookEvent.STOP, {"answer": "", "again": False}, hook)
+    assert (answer.veto, told) == ("go on", [])
+
+
+def test_the_end_of_a_session_waits_for_no_hook_for_long(session: WalledSession, wall: SessionWall) -> None:
+    slow = {"command": "sleep 300", "timeout": 600}
+    _, told = ask(session, wall, HookEvent.SESSION_END, {"reason": "other"}, slow)
+    assert told == ["the hook SessionEnd (sleep 300) took longer than 1.5 s"]
 
 
 def test_a_hook_that_the_wall_refused_something_is_told_with_the_rule_that_lets_it_out(
     session: WalledSession, wall: SessionWall, outside: Path
 ) -> None:
     command = f"touch {outside}/log"
-    answer, (told,) = walled_answer(session, wall, command)
+    answer, (told,) = stopping(session, wall, command)
     assert answer == HookAnswer()
     assert "walled off: write" in told and f"the rule open({command}) in your settings lets it out" in told
     wall.permissions.rules = PermissionRules(allow=parse_rules(f"open({command})"), wall=True)
-    assert walled_answer(session, wall, command) == (HookAnswer(), [])
+    assert stopping(session, wall, command) == (HookAnswer(), [])
     assert (outside / "log").exists()
-
-
-def test_a_walled_hook_that_takes_too_long_is_ended(session: WalledSession, wall: SessionWall) -> None:
-    hooks = CommandHooks({"pre_tool": "sleep 300"}, session.folder, lambda text: None, 0.3)
-    hooks = replace(hooks, walled=hooks_within(wall))
-    answer = session.runner.run(hooks.run(HookEvent("pre_tool"), {}))
-    assert answer.veto == "the hook pre_tool (sleep 300) took longer than 0.3 s"
 
 
 def test_where_there_is_no_wall_or_the_mode_has_none_hooks_run_open(
     session: WalledSession, wall: SessionWall, outside: Path
 ) -> None:
     wall.permissions.set_mode("bypassPermissions")
-    assert walled_answer(session, wall, f"touch {outside}/bypass") == (HookAnswer(), [])
+    assert stopping(session, wall, f"touch {outside}/bypass") == (HookAnswer(), [])
     wall.level = "none"
     wall.permissions.set_mode("manual")
-    assert walled_answer(session, wall, f"touch {outside}/none") == (HookAnswer(), [])
+    assert stopping(session, wall, f"touch {outside}/none") == (HookAnswer(), [])
     assert {"bypass", "none"} == {path.name for path in outside.iterdir()}
+
+
+def test_a_guard_without_anything_to_run_it_lets_nothing_through() -> None:
+    async def run(line: str, given: str) -> Any:
+        raise OSError(str(SupervisorLost("the supervisor is gone")))
+
+    table = read_hooks({"pre_tool": "true", "post_tool": "true"})
+    told: list[str] = []
+    hooks = CommandHooks(table.entries, run, dict, told.append)
+    assert "gone" in str(asyncio.run(hooks.run(HookEvent.PRE_TOOL, BASH)).veto)
+    assert asyncio.run(hooks.run(HookEvent.POST_TOOL, EDITED)) == HookAnswer() and "gone" in told[0]

@@ -157,7 +157,11 @@ def test_effort_of_a_model_without_it_is_refused(tmp_path: Path) -> None:
 def test_config_tells_where_each_setting_was_set(tmp_path: Path) -> None:
     user, project = tmp_path / "xdg" / "makeroom" / "settings.toml", tmp_path / ".makeroom" / "settings.toml"
     for path, text in (
-        (user, 'model = "haiku"\nmax_tokens = 9000\ndeny = ["bash(rm *)"]\n[compact]\ntrigger = 90000\n'),
+        (
+            user,
+            'model = "haiku"\nmax_tokens = 9000\ndeny = ["bash(rm *)"]\n[compact]\ntrigger = 90000\n'
+            '[[hooks.PreToolUse]]\nmatcher = "Bash"\nhooks = [{command = "guard.sh"}]\n',
+        ),
         (project, 'max_tokens = 8000\ndeny = ["bash(git push)"]\nmodel = "opus"\n'),
     ):
         path.parent.mkdir(parents=True)
@@ -181,7 +185,7 @@ def test_config_tells_where_each_setting_was_set(tmp_path: Path) -> None:
         assert rows["context_window"] == "200000  (--context-window)"
         assert rows["permission_mode"] == "dontAsk  (Shift+Tab or /permissions)"
         assert rows["effort"] == "max  (/effort)" and rows["cache"] == "5m  (default)"
-        assert "pre_tool      -" in await run.do("/hooks")
+        assert "PreToolUse  Bash  guard.sh  (" in await run.do("/hooks")
 
     run_controller(tmp_path, work)
 

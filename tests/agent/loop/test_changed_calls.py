@@ -1,6 +1,7 @@
 """A call that a hook or the person changes, allows or stops; and what has a turn go on after its end."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ from agent.app.structured_output import MAX_REMINDERS, StructuredOutput, structu
 from agent.errors import UsageError
 from agent.events import TurnFinished
 from agent.permissions.rule_syntax import parse_rules
-from agent.ports import Allow, HookAnswer, PermissionUpdate
+from agent.ports import Allow, HookAnswer, HookEvent, PermissionUpdate
 from tests.agent.loop.test_turn import HookWords
 from tests.agent.loop.world import World, world
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls
+from tools.base import Access
+from transcripts.facts import Result
 
 ACT = Answer((calls("act", words="make"),))
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -94,7 +97,9 @@ def test_a_hook_has_the_model_go_on_after_its_end(tmp_path: Path) -> None:
     class Once(HookWords):
         async def run(self, event: Any, about: Any) -> HookAnswer:
             await super().run(event, about)
-            return HookAnswer(veto="not yet") if event == "stop" and not about["again"] else HookAnswer()
+            return (
+                HookAnswer(veto="not yet") if event == HookEvent.STOP and not about["again"] else HookAnswer()
+            )
 
     with world(["one", "two"], tmp_path) as w:
         w.context.hooks = hooks = Once()
@@ -124,3 +129,35 @@ def test_a_hook_refuses_a_prompt_or_adds_to_it() -> None:
     assert asyncio.run(hook_refuses(HookWords(prompt=HookAnswer(words="w")), "p", earlier)) is None
     refused = asyncio.run(hook_refuses(HookWords(prompt=HookAnswer(veto="no")), "p", earlier))
     assert refused is not None and refused.code == 1 and earlier == ["<hook>\nw\n</hook>"]
+
+
+def test_a_hook_allows_nothing_that_is_always_asked_about(tmp_path: Path) -> None:
+    for protected, asked in ((False, 0), (True, 1)):
+        with world([ACT, "done"], tmp_path, Allow()) as w:
+            tool = w.context.tools["act"]
+            access = Access(
+                "write", str(tmp_path / ".git/config"), outside=not protected, protected=protected
+            )
+            w.context.tools = {"act": replace(tool, access=lambda *_, access=access: (access,))}
+            w.context.hooks = HookWords(pre_tool=HookAnswer(decision="allow"))
+            w.run()
+            assert len(w.approver.questions) == asked
+
+
+def test_an_input_that_a_hook_made_and_nobody_can_read_is_not_run(tmp_path: Path) -> None:
+    with world([ACT, "done"], tmp_path, Allow()) as w:
+        w.context.hooks = HookWords(pre_tool=HookAnswer(updated_input={"wrods": 5}))
+        w.run()
+        assert w.ran["act"] == [] and "A hook changed the input of this call to one that" in str(w.texts())
+
+
+def test_a_hook_replaces_an_output_and_the_record_keeps_the_original(tmp_path: Path) -> None:
+    with world([Answer((calls("echo", words="hi"),)), "done"], tmp_path) as w:
+        w.context.hooks = HookWords(post_tool=HookAnswer(updated_output="hidden", words="mind"))
+        w.run()
+        sent = w.server.requests[1]["messages"][-1]["content"][0]["content"]
+        replaced, said = "[a hook after this call replaced its output]", "[a hook after this call says: mind]"
+        assert [block["text"] for block in sent] == ["hidden", replaced, said]
+        (result,) = [fact for fact in w.record.facts if isinstance(fact, Result)]
+        assert result.about["output_before_hook"] == "echo: hi"
+        w.check()

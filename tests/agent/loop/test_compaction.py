@@ -82,9 +82,9 @@ class Told:
         self.answer, self.asked = answer, list[tuple[str, Any]]()
 
     async def run(self, moment: str, about: Any) -> HookAnswer:
-        if moment.endswith("_compact"):
+        if moment.endswith("Compact"):
             self.asked.append((moment, dict(about)))
-        return self.answer if moment == "pre_compact" else HookAnswer()
+        return self.answer if moment == "PreCompact" else HookAnswer()
 
 
 def test_a_hook_adds_a_focus_to_an_automatic_summary_and_is_told_what_came_of_it(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_hook_adds_a_focus_to_an_automatic_summary_and_is_told_what_came_of_it
         w.context.hooks = hooks = Told(HookAnswer(words="mind the zebra"))
         assert w.run().reason == "done" and focused == [True]
         (before, asked), (after, came) = hooks.asked
-        assert (before, after) == ("pre_compact", "post_compact")
+        assert (before, after) == ("PreCompact", "PostCompact")
         assert asked["trigger"] == "auto" and asked["budget"] == 200_000
         assert came["reclaimed"] == came["before"] - came["after"] > 0 and came["before"] == asked["tokens"]
 
@@ -112,7 +112,7 @@ def test_a_veto_holds_however_often_it_is_said_and_keeps_no_other_layer_from_its
         made = {fact.layer for fact in w.record.facts if isinstance(fact, Compacted)}
         failed = [(fact.what, fact.reason) for fact in w.record.facts if isinstance(fact, Failed)]
         assert made == {"micro"}, "neither the summary nor the floor in its place"
-        assert len(failed) > 3 and set(failed) == {("pre_compact", "a hook said no: not now")}
+        assert len(failed) > 3 and set(failed) == {("PreCompact", "a hook said no: not now")}
         assert [note.text for note in w.told(Notice)] == ["[auto compact] a hook said no: not now"]
 
 

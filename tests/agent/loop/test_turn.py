@@ -448,8 +448,8 @@ class HookWords:
         self.told: list[tuple[str, dict[str, Any]]] = []
 
     async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer:
-        self.told.append((event, dict(about)))
-        return self.answers.get(event, HookAnswer())
+        self.told.append((event.name.lower(), dict(about)))
+        return self.answers.get(event.name.lower(), HookAnswer())
 
 
 def test_the_words_of_the_hooks_around_a_call_reach_the_model(tmp_path: Path) -> None:
@@ -468,12 +468,12 @@ def test_the_words_of_the_hooks_around_a_call_reach_the_model(tmp_path: Path) ->
 
 
 def test_the_hook_after_a_call_is_told_what_came_of_it_and_can_object(tmp_path: Path) -> None:
-    hooks = HookWords(post_tool=HookAnswer(veto="the tests fail now"))
+    hooks = HookWords(post_tool_failure=HookAnswer(veto="the tests fail now"))
     with world([Answer((calls("echo", words="refuse"),)), "done"], tmp_path) as w:
         w.context.hooks = hooks
         w.run()
         about = dict(hooks.told[1][1])
-        assert [event for event, _ in hooks.told] == ["pre_tool", "post_tool"]
+        assert [event for event, _ in hooks.told] == ["pre_tool", "post_tool_failure"]
         assert about["tool"] == "echo" and about["input"] == {"words": "refuse"}
         assert about["output"].startswith("it cannot be done") and about["error"] is True
         assert "[a hook after this call says: the tests fail now]" in w.texts()

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from agent.commands import find_command, use_without_screen
-from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionQuestion, PermissionUpdate
+from agent.extensions.hook_table import read_hooks
+from agent.ports import Allow, Deny, HookEvent, PermissionQuestion, PermissionUpdate
 from agent.stream_protocol.client_callbacks import (
     ClientApprover,
     ClientHooks,
-    hook_answer,
-    hook_matchers,
     permission_answer,
 )
 from agent.stream_protocol.client_channel import ClientChannel, ClientRefused
@@ -101,30 +100,6 @@ def test_only_changes_for_the_session_are_followed() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("answer", "wanted"),
-    [
-        ({}, HookAnswer()),
-        ({"decision": "block", "reason": "r"}, HookAnswer(veto="r")),
-        ({"continue": False, "stopReason": "s"}, HookAnswer(stop="s")),
-        ({"hookSpecificOutput": {"permissionDecision": "deny"}}, HookAnswer(veto="no reason given")),
-        ({"hookSpecificOutput": {"permissionDecision": "allow"}}, HookAnswer(decision="allow")),
-        ({"hookSpecificOutput": {"permissionDecision": "ask"}}, HookAnswer(decision="ask")),
-        ({"hookSpecificOutput": {"additionalContext": "c"}}, HookAnswer(words="c")),
-        ({"hookSpecificOutput": {"updatedInput": {"a": 1}}}, HookAnswer(updated_input={"a": 1})),
-        ({"hookSpecificOutput": 5, "decision": 5}, HookAnswer()),
-    ],
-)
-def test_each_field_of_a_hooks_answer_counts(answer: dict[str, Any], wanted: HookAnswer) -> None:
-    assert hook_answer(answer) == wanted
-
-
-def test_a_veto_and_an_ask_win_over_what_other_hooks_say() -> None:
-    joined = HookAnswer(decision="allow", words="a").then(HookAnswer(decision="ask", words="b"))
-    assert (joined.decision, joined.words) == ("ask", "a\nb")
-    assert HookAnswer(veto="first").then(HookAnswer(veto="second", decision="allow")).veto == "first"
-
-
 class Client:
     """The other end of a channel: answers requests by a function, at once."""
 
@@ -201,15 +176,15 @@ def test_hooks_are_asked_by_event_and_tool_and_a_failure_blocks_only_where_it_sh
     }
     told: list[str] = []
     client = Client(lambda request: "boom")
-    hooks = ClientHooks(client.channel, hook_matchers(registered), lambda: {"session_id": "s"}, told.append)
+    hooks = ClientHooks(
+        client.channel, read_hooks(registered).entries, lambda: {"session_id": "s"}, told.append
+    )
     about = {"tool": "bash", "input": {"command": "ls"}, "id": "t"}
     answer = asyncio.run(client.serve(hooks.run(HookEvent.PRE_TOOL, about)))
     assert [line["request"]["callback_id"] for line in client.lines()] == ["h1", "h2"]
-    assert answer.veto == told[1] == "a hook of the client for PreToolUse failed: boom"
+    assert [answer.veto] == told == ["a hook of the client for PreToolUse failed: boom"]
     given = client.lines()[0]["request"]["input"]
     assert (given["tool_name"], given["hook_event_name"], given["session_id"]) == ("Bash", "PreToolUse", "s")
-    with pytest.raises(ValueError, match="no pattern"):
-        hook_matchers({"Stop": [{"matcher": "(", "hookCallbackIds": []}]})
 
 
 def test_a_server_within_the_client_is_shaken_hands_with_and_listed_page_by_page() -> None:
