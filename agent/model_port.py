@@ -84,14 +84,16 @@ class ModelRequest:
 
     `messages` alternate, begin with the user's, and hold thinking only where its signature may be sent back.
     `cache_marks` are indices of messages; the last message is always one more. `instruction` is one more user
-    message at the end, behind the last mark. `encoded` keeps the body that adapters made, by the name of
-    their encoding.
+    message at the end, behind the last mark; with `compacts` it is for the service's own compaction where the
+    provider has one, whose block is then the whole reply. `encoded` keeps the body that adapters made, by the
+    name of their encoding.
     """
 
     settings: RequestSettings
     messages: Sequence[Message]
     cache_marks: tuple[int, ...] = ()
     instruction: str = ""
+    compacts: bool = False
     encoded: dict[str, bytes] = field(init=False, default_factory=dict, compare=False, repr=False)
 
 

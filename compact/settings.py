@@ -55,6 +55,7 @@ class CompactSettings:
     trigger_min_share: float = 0.60  # of the window
     trigger_reserve_tokens: int = 13_000  # kept free beside the largest reply
     summary_max_output_tokens: int = 20_000
+    service_summaries: bool = False  # written by the service's own compaction (beta), where it has one
     summary_max_requests: int = 3  # for one summary, each leaving out more of the oldest exchanges
     min_gain_share: float = 0.10  # of the prompt, that a compaction has to free
     ledger_first_max_share: float = 0.60  # of the trigger: if the ledger leaves no more, no summary is made

@@ -11,6 +11,7 @@ from agent.demo.demo_model import ENCODING, WINDOW_TOKENS, DemoModel, encode_for
 from agent.errors import ConfigError
 from agent.events import Emit, Notice
 from agent.extensions.approvals import Approvals
+from agent.model.anthropic.betas import beta_header
 from agent.model.anthropic.catalog import CATALOG
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.anthropic.clouds import cloud_of
@@ -53,12 +54,6 @@ def anthropic_model(setup: RunSetup) -> Model:
     )
 
 
-def beta_header(headers: Mapping[str, str], betas: Sequence[str]) -> dict[str, str]:
-    """The header that names beta features, with those that are named already; empty without any."""
-    name = next((each for each in headers if each.lower() == BETA_HEADER), BETA_HEADER)
-    return {name: ",".join(dict.fromkeys(filter(None, (headers.get(name), *betas))))} if betas else {}
-
-
 def openai_model(setup: RunSetup) -> Model:
     """OpenAI or whatever OPENAI_BASE_URL names, else the base_url of a settings file."""
     config = setup.config
@@ -84,7 +79,6 @@ ENCODERS: Mapping[str, Callable[[ModelRequest], bytes]] = {
     OFFICIAL_CHAT_FORMAT: partial(encode_chat_request, official=True),
     ENCODING: encode_for_demo,
 }
-BETA_HEADER = "anthropic-beta"
 TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)
 
 

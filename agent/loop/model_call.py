@@ -63,12 +63,14 @@ STREAM_ENDED_EARLY = "the stream ended before the reply did"
 class Repairs:
     """What has been repaired for one reply already: each cause once, of blocks each one.
 
-    `max_tokens` is how much output fits beside this prompt, where a server told it.
+    `max_tokens` is how much output fits beside this prompt, where a server told it. `summary_by_model`: the
+    service's own compaction failed.
     """
 
     thinking: bool = False
     blocks: set[tuple[int, int]] = field(default_factory=set)
     max_tokens: int | None = None
+    summary_by_model: bool = False
 
 
 def prompt_tokens(session: Session, context: TurnContext) -> int:
@@ -287,16 +289,21 @@ async def call_summarizer(
             raise TransientError(STREAM_ENDED_EARLY, tries=UNREADABLE_TRIES)
         except PromptTooLong as error:
             return SummaryReply(None, f"too long: {error}", reply.usage)
-        except TransientError as error:
+        except ModelError as error:
+            if _asks_service(context, wanted, repairs):
+                repairs.summary_by_model = True
+                emit(Notice(f"the service wrote no summary ({error}): the model is asked", "warning"))
+                continue
+            if not isinstance(error, TransientError):
+                if attempt == MAX_SUMMARY_TRIES or not _adapt(context, error, repairs, emit):
+                    return SummaryReply(None, str(error), reply.usage)
+                continue
             seconds = wait_before(error, attempt, context.jitter()) if attempt < MAX_SUMMARY_TRIES else None
             if seconds is None:
                 return SummaryReply(None, str(error), reply.usage)
             session.charge(reply.usage, context.summary_model)
             emit(Retrying(str(error), seconds, attempt + 1, MAX_SUMMARY_TRIES))
             await context.clock.sleep(seconds)
-        except ModelError as error:
-            if attempt == MAX_SUMMARY_TRIES or not _adapt(context, error, repairs, emit):
-                return SummaryReply(None, str(error), reply.usage)
     raise AssertionError("unreachable: the last try returns")
 
 
@@ -309,7 +316,14 @@ def _summary_request(
     settings = replace(context.settings, max_tokens=max_tokens)
     if context.summary_model:  # which need not know what this one may be asked for, nor finds its cache
         settings = replace(settings, model=context.summary_model, thinking=False, effort=None, cache=None)
-    return ModelRequest(settings, view, breakpoints, wanted.instructions)
+    compacts = _asks_service(context, wanted, repairs)
+    return ModelRequest(settings, view, breakpoints, wanted.instructions, compacts)
+
+
+def _asks_service(context: TurnContext, wanted: SummaryRequest, repairs: Repairs) -> bool:
+    """Whether the summary is to be the service's own: of the whole view, which it has in its cache."""
+    whole = not (context.summary_model or wanted.leave_out or wanted.edits)
+    return context.compaction.settings.service_summaries and whole and not repairs.summary_by_model
 
 
 def _summary_reply(reply: IncomingReply) -> SummaryReply:
@@ -317,4 +331,7 @@ def _summary_reply(reply: IncomingReply) -> SummaryReply:
     if reply.stop in failures:
         return SummaryReply(None, failures[reply.stop], reply.usage, reply.stop)
     texts = [block.text for block in reply.blocks if isinstance(block, TextBlock)]
+    for block in reply.blocks:
+        if isinstance(block, UnknownBlock) and block.raw.get("type") == "compaction":
+            texts.append(str(block.raw.get("content") or ""))
     return SummaryReply("".join(texts), None, reply.usage, reply.stop)

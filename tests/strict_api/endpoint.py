@@ -78,6 +78,8 @@ class Endpoint:
         """The message that answers an accepted request; its prompt is charged to the cache."""
         body, model, prefix = admitted.body, admitted.model, admitted.prefix
         figures = self._cache.charge(prefix, _terms(body, model))
+        if "compaction" in body:
+            reply = _as_compaction(reply)
         finished = complete_reply(reply, body, model, prefix)
         with self._lock:
             self._made += 1
@@ -104,6 +106,12 @@ class Endpoint:
                 {"type": "thinking_dropped", "path": path, "reason": reason} for path in prefix.dropped
             ]
         return message
+
+
+def _as_compaction(reply: Reply) -> Reply:
+    """The service's own compaction: the words of the reply in one signed block."""
+    words = "".join(block["text"] for block in reply.blocks if block.get("type") == "text")
+    return Reply([{"type": "compaction", "content": words or None, "signature": "signed"}], "end_turn")
 
 
 def _drops(body: Body) -> bool:

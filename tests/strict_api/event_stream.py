@@ -64,6 +64,9 @@ def _opened(block: Block) -> tuple[Block, list[dict[str, Any]]]:
         cited = [{"type": "citations_delta", "citation": each} for each in block.get("citations") or ()]
         empty: Block = {"citations": []} if cited else {}
         return {**block, "text": "", **empty}, [*told, *cited]
+    if kind == "compaction":
+        told_whole = {"type": "compaction_delta", "content": block["content"]}
+        return {**block, "content": None}, [told_whole]
     if kind == "thinking":
         deltas = [{"type": "thinking_delta", "thinking": part} for part in _pieces(block["thinking"])]
         signature = {"type": "signature_delta", "signature": block["signature"]}

@@ -15,7 +15,8 @@ from .reply import Body
 MAX_BODY_BYTES = 32 * 1024 * 1024
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
 UPDATES_BETA = "thinking-display-updates-2026-08-18"
-BETAS = frozenset({BINDING_BETA, UPDATES_BETA})
+COMPACTION_BETA = "compact-2026-09-04"
+BETAS = frozenset({BINDING_BETA, UPDATES_BETA, COMPACTION_BETA})
 VERSIONS = ("2023-01-01", "2023-06-01", "2026-10-21")
 
 _COUNTED = {
@@ -25,7 +26,7 @@ _COUNTED = {
 _EMPTY = "all messages must have non-empty content except for the optional final assistant message"
 _FIELDS = _COUNTED | {
     "max_tokens", "stream", "stop_sequences", "metadata", "service_tier", "container", "diagnostics",
-    "inference_geo",
+    "inference_geo", "compaction",
 }  # fmt: skip
 _TOOL_FIELDS = {
     "name", "description", "input_schema", "type", "cache_control", "strict", "defer_loading",
@@ -59,6 +60,7 @@ def violations(
         *_tool_violations(body, model),
         *_thinking_violations(body, model, betas),
         *_effort_violations(body, model),
+        *_compaction_violations(body, betas),
         *order_violations(body, paused),
     ]
     return found or list(_mark_violations(body))
@@ -152,6 +154,20 @@ def _system_violations(body: Body) -> Iterator[str]:
             yield f"{path}.type: Input should be 'text'"
         else:
             yield from block_violations(path, "user", block)
+
+
+def _compaction_violations(body: Body, betas: frozenset[str]) -> Iterator[str]:
+    wanted = body.get("compaction")
+    if wanted is None:
+        return
+    if COMPACTION_BETA not in betas:
+        yield "compaction: Extra inputs are not permitted"
+    elif not isinstance(wanted, dict) or wanted.get("type") != "summarize":
+        yield "compaction.type: Input should be 'summarize'"
+    elif extra := wanted.keys() - {"type", "instructions"}:
+        yield f"compaction.{min(extra)}: Extra inputs are not permitted"
+    elif clash := body.keys() & {"stop_sequences", "tool_choice"}:
+        yield f"compaction: may not be combined with {min(clash)}"
 
 
 def _tool_violations(body: Body, model: ServedModel) -> Iterator[str]:

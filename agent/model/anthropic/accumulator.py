@@ -9,6 +9,7 @@ ends, and keeps finished and unfinished blocks apart: no tool may run from a blo
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -131,6 +132,10 @@ class MessageAccumulator:
             self._grow(len(json.dumps(delta["citation"])))
             block.raw["citations"] = [*(block.raw.get("citations") or ()), delta["citation"]]
             return None
+        if delta["type"] == "compaction_delta":
+            self._grow(len(json.dumps(delta)))
+            block.raw.update((name, text) for name, text in delta.items() if name != "type")
+            return None
         if delta["type"] not in _DELTAS:
             return None
         name, kind = _DELTAS[delta["type"]]
@@ -186,9 +191,19 @@ def _finished(block: _OpenBlock, marks_unsigned: bool) -> Block:
 
 
 def _figures(usage: Any) -> Iterator[tuple[str, int]]:
-    """(name, tokens) of each figure of usage that makes sense, those within by their own names."""
+    """(name, tokens) of each figure of usage that makes sense, those within by their own names.
+
+    Where the service worked in several steps, of which one was a compaction, the figures beside the steps are
+    those of the others alone, so the sum of all steps comes last.
+    """
     for name, count in usage.items() if isinstance(usage, dict) else ():
         if name in ("cache_creation", "server_tool_use"):
             yield from _figures(count)
         elif isinstance(count, int | float) and 0 <= count <= MAX_USAGE_TOKENS:
             yield name, int(count)
+    steps = usage.get("iterations") if isinstance(usage, dict) else None
+    if isinstance(steps, list) and any(isinstance(step, dict) for step in steps):
+        total = Counter[str]()
+        for step in steps:
+            total.update(dict(_figures(step)))
+        yield from total.items()

@@ -48,6 +48,7 @@ from transcripts.masking import mask
 from transcripts.messages import UnknownBlock
 
 from .accumulator import MessageAccumulator, message_events
+from .betas import COMPACTION_BETA, beta_header
 from .catalog import CATALOG, facts_from_catalog, facts_from_endpoint
 from .clouds import Cloud, bedrock_events, cloud_body
 from .request import FORMAT, NAMES, encode_request
@@ -127,7 +128,8 @@ class AnthropicModel:
         if self.client is None:
             self.connect()
         with _errors_mapped(self):
-            await self._post(self.encode(request), reply, emit)
+            extra = beta_header(self.headers, (COMPACTION_BETA,)) if request.compacts else {}
+            await self._post(self.encode(request), extra, reply, emit)
 
     def known_facts(self, model: str) -> ModelFacts:
         return facts_from_catalog(model, self.official)
@@ -161,7 +163,7 @@ class AnthropicModel:
         except ModelError:
             return None
 
-    async def _post(self, body: bytes, reply: IncomingReply, emit: Emit) -> None:
+    async def _post(self, body: bytes, headers: Mapping[str, str], reply: IncomingReply, emit: Emit) -> None:
         async with asyncio.timeout(self.silence) as limit:
             given = {"body": cloud_body(self.cloud, body)} if self.cloud else {"content": body}
             response = await self.client.post(
@@ -169,7 +171,7 @@ class AnthropicModel:
                 **given,
                 cast_to=self.http.Response,
                 stream=True,
-                options={"headers": _HEADERS},
+                options={"headers": {**_HEADERS, **headers}},
             )
             reply.request_id = response.headers.get("request-id", "")
             try:

@@ -47,10 +47,12 @@ def encode_request(request: ModelRequest) -> bytes:
     if mark is not None and view:
         for index in {*request.cache_marks[-MAX_MESSAGE_MARKS:], len(view) - 1}:
             pieces[index] = encode_message(view[index], mark, signed)
-    if request.instruction:
+    if request.instruction and not request.compacts:
         text = {"type": "text", "text": request.instruction}
         pieces.append(to_json_bytes({"role": "user", "content": [text]}))
-    head = to_json_bytes(_head(settings, mark))
+    compaction = {"type": "summarize", "instructions": request.instruction}
+    extra = {"compaction": compaction} if request.compacts else {}
+    head = to_json_bytes({**_head(settings, mark), **extra})
     request.encoded[FORMAT] = b'%b,"messages":[%b]}' % (head[:-1], b",".join(pieces))
     return request.encoded[FORMAT]
 

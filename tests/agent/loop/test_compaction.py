@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from agent.events import ContextCompacted, Notice, ReplyFinished
 from agent.ports import HookAnswer
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
+from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says
 from tools.base import ToolResult, text_result
@@ -50,6 +52,30 @@ def test_results_are_durable_before_a_summary_is_asked_for(tmp_path: Path) -> No
     with loud(SUMMARY, tmp_path, call, call, answer, "done") as w:
         assert w.run().reason == "done"
         assert w.told(ContextCompacted) and durable == [True]
+
+
+def test_the_service_writes_the_summary_where_that_is_set(tmp_path: Path) -> None:
+    call, summary = Answer([calls("echo")]), Answer([says("<summary>much was done</summary>")])
+    with loud(replace(SUMMARY, service_summaries=True), tmp_path, call, call, summary, "done") as w:
+        assert w.run().reason == "done"
+        asked, after = w.server.requests[2:]
+        assert (
+            asked["compaction"]["type"] == "summarize" and "<summary>" in asked["compaction"]["instructions"]
+        )
+        assert "<summary>" not in str(asked["messages"]) and "much was done" in str(after["messages"][0])
+        assert w.told(ContextCompacted) and w.told(Notice) == []
+
+
+def test_the_model_writes_the_summary_where_the_service_does_not(tmp_path: Path) -> None:
+    call, summary = Answer([calls("echo")]), Answer([says("<summary>much was done</summary>")])
+    with loud(replace(SUMMARY, service_summaries=True), tmp_path, call, call, summary, "done") as w:
+        w.server.faults.add(Fault("rejects", text="compaction"))
+        assert w.run().reason == "done"
+        refused, asked, after = w.server.requests[2:]
+        assert "compaction" in refused and "compaction" not in asked
+        assert "much was done" in str(after["messages"][0])
+        assert "the model is asked" in w.told(Notice)[0].text
+        w.server.refused.clear()
 
 
 @pytest.mark.parametrize("block", [says("<summary>much was done</summary>"), calls("echo")])
