@@ -234,10 +234,10 @@ def test_a_hook_event_is_a_member_and_the_place_that_fires_it(copy: Copy) -> Non
     copy.change(
         "agent/app/controller.py",
         (
-            "            await end_session(self.session, self.context)\n",
+            "            await end_session(self.session, self.context, reason)\n",
             "            if self.context.hooks is not None:\n"
             "                await self.context.hooks.run(HookEvent.FAREWELL, {})\n"
-            "            await end_session(self.session, self.context)\n",
+            "            await end_session(self.session, self.context, reason)\n",
         ),
         (
             "from agent.ports import Approver,",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agent.errors import UsageError
 from agent.events import Notice
-from agent.extensions.hook_asking import JoinedHooks
+from agent.extensions.hook_asking import JoinedHooks, NotifyingApprover
 from agent.extensions.hook_inputs import about_session
 from agent.loop.context import CompactionState, TurnContext
 from agent.loop.session_wall import SessionWall
@@ -70,6 +70,8 @@ def build_context(services: Services, session: Session) -> TurnContext:
         checkpoints=services.repository.checkpoints(session),
         wall=wall,
     )
+    if context.hooks is not None and (setup.options.asks_client or not setup.options.headless):
+        context.approver = NotifyingApprover(context.approver, context.hooks)
     context.tool_context.compact = lambda focus: setattr(context.compaction, "requested_focus", focus)
     return context
 

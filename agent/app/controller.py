@@ -31,7 +31,8 @@ from transcripts.messages import Block, TextBlock
 from .composition import make_services
 from .cost_preview import show_resumed
 from .follow_ups import hook_refuses, run_with_follow_ups
-from .session_factory import SessionFactory, end_session, raise_wall
+from .session_beginning import SessionBeginning, first_beginning
+from .session_factory import SessionFactory, end_session
 from .setup import RunSetup
 
 BLOCKED = "the context is full and automatic compaction is off: /compact makes room, /clear starts anew"
@@ -83,7 +84,7 @@ class Controller:
         self.emit = emit
         self.command_table = command_table
         self._ready: asyncio.Task[None] | None = None
-        self._warming: asyncio.Task[object] | None = None
+        self._beginning: SessionBeginning | None = None
         self._branch = BranchWatch(setup.folder)
 
     @property
@@ -105,9 +106,9 @@ class Controller:
         for warning in (*config.warnings, *unread_memory(self.setup.folder, config.user_dir)):
             self.emit(Notice(warning, "warning"))
         self.session, self.context = self.factory.first()
-        self._warming = asyncio.ensure_future(self._raise_wall(self.session, self.context))
+        self._beginning = first_beginning(self.services, self.session, self.context)
         if self.setup.options.headless or self.setup.sandbox.mode == "require":
-            await self._warming
+            await self._beginning.wall
         if self.setup.options.headless:
             return
         if self.session.folded.entries:
@@ -115,16 +116,15 @@ class Controller:
         else:
             self.emit(Notice(welcome(self.setup, self.services.selection.facts.id)))
 
-    async def _raise_wall(self, session: Session, context: TurnContext) -> None:
-        """Have the wall ready before the first command. Raises ConfigError."""
-        if (missing := await raise_wall(session, context)) and not self.setup.options.headless:
-            self.emit(Notice(missing, "warning"))
+    async def use(self, session: Session, context: TurnContext, source: str = "resume") -> None:
+        """Use another session from now on; the one before is closed and can be resumed.
 
-    async def use(self, session: Session, context: TurnContext) -> None:
-        """Use another session from now on; the one before is closed and can be resumed."""
-        await self._end_session()
+        `source` is what hooks are told of where it comes from.
+        """
+        await self._end_session("clear" if source == "clear" else "resume")
         self.session, self.context = session, context
-        await raise_wall(session, context)
+        self._beginning = SessionBeginning(session, context, source)
+        await self._beginning.wall
 
     async def prompt(self, text: str, content: Sequence[Block] | None = None) -> TurnFinished:
         """See ports.Driver. `content` are all blocks of the prompt, where it is more than the words."""
@@ -136,11 +136,11 @@ class Controller:
             return finished
         self.emit(TurnStarted(text))
         earlier, self.after_prompt = self.after_prompt, []
+        if self._beginning is not None:
+            await self._beginning.over()
         if context.hooks is not None and (refused := await hook_refuses(context.hooks, text, earlier)):
             self.emit(refused)
             return refused
-        if self._warming is not None:
-            await asyncio.shield(self._warming)
         blocks = prompt_blocks(session, context, earlier, (TextBlock(text),) if content is None else content)
         window, folder = context.compaction.window.size, str(self.setup.folder)
         record_opening(session, context.settings, window, folder, self.emit)
@@ -199,14 +199,14 @@ class Controller:
         """See ports.Driver."""
         if self._ready is not None and not self._ready.done():
             self._ready.cancel()
-        await self._end_session()
+        await self._end_session("other" if self.setup.options.headless else "prompt_input_exit")
         await self.services.close()
 
-    async def _end_session(self) -> None:
-        if self._warming is not None:  # it would start again what is closed here
-            await asyncio.gather(self._warming, return_exceptions=True)
+    async def _end_session(self, reason: str) -> None:
+        if self._beginning is not None:  # it would start again what is closed here
+            await self._beginning.cancel()
         if self.session is not None and self.context is not None:
-            await end_session(self.session, self.context)
+            await end_session(self.session, self.context, reason)
 
 
 def welcome(setup: RunSetup, model: str) -> str:

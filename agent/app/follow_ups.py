@@ -9,6 +9,7 @@ from agent.events import Emit, Event, TurnFinished
 from agent.loop.context import TurnContext
 from agent.loop.turn import run_turn
 from agent.ports import HookEvent, Hooks
+from agent.session.environment_context import in_hook_tags
 from agent.session.session import Session, text_of_reply
 from transcripts.messages import TextBlock
 
@@ -64,7 +65,7 @@ async def hook_refuses(hooks: Hooks, prompt: str, earlier: list[str]) -> TurnFin
     answer = await hooks.run(HookEvent.PROMPT, {"prompt": prompt})
     if (reason := answer.stop if answer.veto is None else answer.veto) is not None:
         return TurnFinished("denied", 0, f"a hook refused the prompt: {reason}", 1)
-    earlier += [f"<hook>\n{answer.words}\n</hook>"] if answer.words else []
+    earlier += [in_hook_tags(answer.words)] if answer.words else []
     return None
 
 

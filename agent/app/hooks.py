@@ -30,6 +30,8 @@ def commands_within(wall: SessionWall) -> RunCommand:
     """Runs commands of the user within the wall as it is at that moment."""
 
     async def run(line: str, given: str) -> OwnCommandEnd:
+        if wall.level == "none" and not wall.why:  # nobody has looked yet
+            await wall.settle()
         access = command_access(line, wall.tools.folder)
         walled = wall.level != "none" and not runs_open(access, wall.permissions.rules)
         command = OwnCommand(line, given, {"CLAUDE_PROJECT_DIR": str(wall.tools.folder)})

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agent.errors import RequestRejected, UsageError
 from agent.loop.context import ActiveSession, TurnContext
+from agent.ports import HookEvent
 from agent.session.environment_context import OPEN_MODE
 from agent.session.session import Session, record_opening
 from agent.session.system_prompt import TEXTS_WITHOUT_WALL, with_command_text
@@ -129,8 +130,10 @@ async def raise_wall(session: Session, context: TurnContext) -> str:
     return f"Commands are not walled in here ({wall.why}), so each is asked about; /sandbox tells more"
 
 
-async def end_session(session: Session, context: TurnContext) -> None:
-    """End what a session runs, and close its record."""
+async def end_session(session: Session, context: TurnContext, reason: str = "other") -> None:
+    """Tell hooks that a session ends, end what it runs, and close its record."""
+    if context.hooks is not None:
+        await context.hooks.run(HookEvent.SESSION_END, {"reason": reason})
     await command_runner(context.tool_context).close()
     if context.wall is not None:
         await context.wall.close()

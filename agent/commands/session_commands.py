@@ -34,7 +34,7 @@ OSC52_HINT = (
 async def new_session(controller: Controller, argument: str) -> Event | None:
     """Start a new conversation. The old one stays on disk, and its id is shown."""
     old, _ = controller.in_use
-    await controller.use(*controller.factory.new())
+    await controller.use(*controller.factory.new(), source="clear")
     back = f"; /resume {old.sid} continues the old one" if old.folded.last_seq else ""
     return Notice(f"a new conversation{back}")
 
@@ -79,7 +79,7 @@ from a list."""
             return CommandOutput(text)
         if row is None or row.value != "fork":
             return None
-        await controller.use(*controller.factory.fork_of(error.sid))
+        await controller.use(*controller.factory.fork_of(error.sid), source="fork")
     show_resumed(*controller.in_use, controller.emit)
     return None
 
@@ -87,7 +87,7 @@ from a list."""
 async def fork_session(controller: Controller, argument: str) -> Event | None:
     """Continue in a copy. The session so far stays as it is."""
     old, _ = controller.in_use
-    await controller.use(*controller.factory.fork(old))
+    await controller.use(*controller.factory.fork(old), source="fork")
     return Notice(f"this is now {controller.in_use[0].sid}, a copy of {old.sid}")
 
 

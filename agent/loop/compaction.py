@@ -13,8 +13,8 @@ from typing import Any
 
 from agent.errors import PromptTooLong
 from agent.events import ContextCompacted, Emit, Notice
-from agent.ports import HookAnswer, HookEvent
-from agent.session.environment_context import newest_plan, newest_todo
+from agent.ports import HookAnswer, HookEvent, Hooks
+from agent.session.environment_context import in_hook_tags, newest_plan, newest_todo
 from agent.session.session import Session
 from compact.pipeline import REACTIVE_RUNGS, plan
 from compact.plan import (
@@ -30,6 +30,8 @@ from compact.plan import (
 from compact.report import compaction_notice, largest_blocks_sentence
 from compact.settings import CompactSettings
 from compact.tokens import calibrate, context_tokens
+from transcripts.facts import Fold
+from transcripts.messages import TextBlock
 from transcripts.stored_outputs import store_output
 
 from .context import TurnContext
@@ -211,9 +213,26 @@ async def _apply(
         emit(ContextCompacted(line, trigger, tuple(ids), final))
     before, after = applied[0].report["before"], final["after"]
     figures = {"before": before, "after": after, "reclaimed": before - after}
-    if context.hooks is not None:
-        await context.hooks.run(HookEvent.POST_COMPACT, {**final, "trigger": trigger, **figures})
+    told = {**final, "trigger": trigger, **figures, "summary": _summary(applied)}
+    if context.hooks is not None and (trigger != "auto" or any(p.layer in LAYERS_TOLD for p in applied)):
+        await _tell_hooks(context, context.hooks, told)
     return CompactionOutcome(tuple(ids), line, final)
+
+
+def _summary(applied: Sequence[Proposal]) -> str:
+    """What stands in the place of the history that was replaced; "" where none was."""
+    folds = [edit for proposal in applied for edit in proposal.edits if isinstance(edit, Fold)]
+    return (
+        "\n".join(block.text for block in folds[-1].blocks if isinstance(block, TextBlock)) if folds else ""
+    )
+
+
+async def _tell_hooks(context: TurnContext, hooks: Hooks, told: Mapping[str, Any]) -> None:
+    """Tell of a compaction; what hooks say to that, the model gets with its next request."""
+    await hooks.run(HookEvent.POST_COMPACT, told)
+    about = {"source": "compact", "model": context.settings.model}
+    if words := (await hooks.run(HookEvent.SESSION_START, about)).words:
+        context.tool_context.inbox.post(in_hook_tags(words))
 
 
 def _store_files(proposal: Proposal, context: TurnContext) -> str:

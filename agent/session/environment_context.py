@@ -153,3 +153,8 @@ def _name(text: str | Path) -> str:
     """The name on one line, unable to close the surrounding tags or to control a terminal."""
     plain = repr(str(text))[1:-1].replace("<", "‹").replace(">", "›")
     return plain if len(plain) <= MAX_NAME_CHARS else f"{plain[:MAX_NAME_CHARS]}…"
+
+
+def in_hook_tags(words: str) -> str:
+    """What a hook of the user says to the model."""
+    return f"<hook>\n{words}\n</hook>"

@@ -95,7 +95,7 @@ def run_controller(folder: Path, work: Callable[[ControllerRun], Awaitable[None]
     faults, verified = options.pop("faults", ()), options.pop("verified", True)
     environ = {"PATH": "/usr/bin:/bin", **options.pop("environ", {})}
     binds = None if "model" in options else True
-    cache = options.pop("cache", "5m")
+    cache, hooks = options.pop("cache", "5m"), options.pop("hooks", None)
     with Server(demo_reply, ServerOptions(window=window, binds_thinking=binds)) as server:
         server.faults.add(*faults)
         config = Config(
@@ -110,7 +110,7 @@ def run_controller(folder: Path, work: Callable[[ControllerRun], Awaitable[None]
         given = Options(**{"context_window": window, **options})
 
         async def whole() -> None:
-            async with started(RunSetup(given, config, folder, environ), server) as run:
+            async with started(RunSetup(given, config, folder, environ, hooks=hooks), server) as run:
                 await work(run)
 
         asyncio.run(whole())

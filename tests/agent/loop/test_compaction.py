@@ -110,6 +110,8 @@ class Told:
     async def run(self, moment: str, about: Any) -> HookAnswer:
         if moment.endswith("Compact"):
             self.asked.append((moment, dict(about)))
+        if moment == "SessionStart":
+            return HookAnswer(words=f"after {about['source']}")
         return self.answer if moment == "PreCompact" else HookAnswer()
 
 
@@ -127,6 +129,8 @@ def test_a_hook_adds_a_focus_to_an_automatic_summary_and_is_told_what_came_of_it
         (before, asked), (after, came) = hooks.asked
         assert (before, after) == ("PreCompact", "PostCompact")
         assert asked["trigger"] == "auto" and asked["budget"] == 200_000
+        assert "much was done" in came["summary"]
+        assert "<hook>\nafter compact\n</hook>" in str(w.server.requests[-1]["messages"])
         assert came["reclaimed"] == came["before"] - came["after"] > 0 and came["before"] == asked["tokens"]
 
 

@@ -1,0 +1,82 @@
+"""What hooks are told around a session: its beginning, its end, and that somebody is waited for."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from agent.app.session_beginning import SessionBeginning
+from agent.extensions.hook_asking import NotifyingApprover
+from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionQuestion
+from tests.agent.commands.controller_run import ControllerRun, run_controller
+
+
+class Speaking:
+    """Hooks that say something at the beginning of a session, and keep what they were told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, Any]] = []
+
+    async def run(self, event: HookEvent, about: Any) -> HookAnswer:
+        subject = about.get("source") or about.get("reason") or about.get("message") or about.get("prompt")
+        self.told.append((event, subject))
+        return HookAnswer(words=f"began by {subject}" if event is HookEvent.SESSION_START else "")
+
+
+def test_hooks_are_told_of_each_session_and_their_words_go_before_its_first_prompt(tmp_path: Path) -> None:
+    hooks = Speaking()
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("hello", "/clear", "again", "/fork", "more")
+
+    server = run_controller(tmp_path, work, hooks=hooks)
+    told = [each for each in hooks.told if each[0] != HookEvent.STOP]
+    assert told == [
+        (HookEvent.SESSION_START, "startup"),
+        (HookEvent.PROMPT, "hello"),
+        (HookEvent.SESSION_END, "clear"),
+        (HookEvent.SESSION_START, "clear"),
+        (HookEvent.PROMPT, "again"),
+        (HookEvent.SESSION_END, "resume"),
+        (HookEvent.SESSION_START, "fork"),
+        (HookEvent.PROMPT, "more"),
+        (HookEvent.SESSION_END, "prompt_input_exit"),
+    ]
+    for request, source in zip(server.requests, ("startup", "clear", "fork"), strict=True):
+        texts = [block["text"] for block in request["messages"][-1]["content"]]
+        assert f"<hook>\nbegan by {source}\n</hook>" in texts
+
+
+def test_leaving_waits_for_no_hook_of_the_beginning(tmp_path: Path) -> None:
+    class Slow(Speaking):
+        async def run(self, event: HookEvent, about: Any) -> HookAnswer:
+            if event is HookEvent.SESSION_START:
+                await asyncio.Event().wait()
+            return await super().run(event, about)
+
+    hooks = Slow()
+
+    async def work(run: ControllerRun) -> None:
+        session, context = run.controller.in_use
+        beginning = SessionBeginning(session, context, "resume")
+        await beginning.wall
+        await beginning.cancel()
+
+    run_controller(tmp_path, work, hooks=hooks)
+    assert hooks.told == [(HookEvent.SESSION_END, "prompt_input_exit")]
+
+
+def test_a_question_to_the_person_is_told_to_hooks_and_does_not_wait_for_them() -> None:
+    class Person:
+        async def ask(self, question: PermissionQuestion) -> Allow | Deny:
+            return Allow()
+
+    async def ask() -> Allow | Deny:
+        question = PermissionQuestion("bash", "make", (), "", None, {})
+        answer = await NotifyingApprover(Person(), hooks).ask(question)
+        assert hooks.told == []
+        await asyncio.sleep(0)
+        return answer
+
+    hooks = Speaking()
+    assert asyncio.run(ask()) == Allow()
+    assert hooks.told == [(HookEvent.NOTIFICATION, "makeroom needs your permission to use Bash")]
