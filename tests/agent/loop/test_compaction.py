@@ -130,7 +130,7 @@ def test_a_hook_adds_a_focus_to_an_automatic_summary_and_is_told_what_came_of_it
         assert (before, after) == ("PreCompact", "PostCompact")
         assert asked["trigger"] == "auto" and asked["budget"] == 200_000
         assert "much was done" in came["summary"]
-        assert "<hook>\nafter compact\n</hook>" in str(w.server.requests[-1]["messages"])
+        assert w.context.tool_context.inbox.take() == ["<hook>\nafter compact\n</hook>"]
         assert came["reclaimed"] == came["before"] - came["after"] > 0 and came["before"] == asked["tokens"]
 
 
