@@ -6,34 +6,22 @@ import time
 from pathlib import PurePath
 
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.filters import Condition, is_searching
-from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.layout import (
-    BufferControl,
-    ConditionalContainer,
-    Dimension,
-    FormattedTextControl,
-    HSplit,
-    Layout,
-    SearchBufferControl,
-    VerticalAlign,
-    Window,
-)
-from prompt_toolkit.layout.processors import BeforeInput, HighlightIncrementalSearchProcessor
+from prompt_toolkit.layout import BufferControl, HSplit, Layout, SearchBufferControl, Window
+from prompt_toolkit.layout.processors import HighlightIncrementalSearchProcessor
 
 from agent.formatting import format_count
 from agent.ports import Status
 
 from .approval import draw_approval
-from .input_editor import InputEditor
+from .frame_update import Frame
+from .input_drawing import INPUT_PROMPT, InputDrawing, draw_one_row
 from .keyboard import ChipLabels
 from .picker import picker_window
 from .repl_state import ReplState
-from .terminal import lines_window
 from .terminal_text import RenderContext, cell_width, clip, clip_painted, one_line
 
-INPUT_PROMPT = "❯ "
 MAX_COMPLETION_ROWS = 6
+SEARCH_PROMPT = "search: "
 MIN_ROWS_WITH_GAPS = 15  # from which on there are blank rows around what runs
 STATUS_SEPARATOR = " · "
 SHORTCUTS = (
@@ -61,47 +49,29 @@ CONTEXT_ROLES = {
 }
 
 
-def input_rows(editor: InputEditor, columns: int) -> int:
-    """How many rows the input would take, unbounded."""
-    room = max(columns - len(INPUT_PROMPT), 1)
-    lines = editor.paste_chips.labelled(editor.buffer.text).split("\n")
-    return sum(-(-(cell_width(line.expandtabs(4)) + 1) // room) for line in lines)
-
-
 def max_input_rows(rows: int) -> int:
     """How many of the screen's rows the input may take."""
     return max(rows // 3, 2)
 
 
-def completion_rows(editor: InputEditor) -> int:
-    """How many rows the completions or the shortcuts take now."""
-    state = editor.buffer.complete_state
-    if state is not None and state.completions:
-        more = len(state.completions) > MAX_COMPLETION_ROWS
-        return min(len(state.completions), MAX_COMPLETION_ROWS) + more
-    return len(SHORTCUTS) if editor.buffer.text == "?" else 0
-
-
-def draw_completions(buffer: Buffer, columns: int) -> StyleAndTextTuples:
-    """The completions around the current one with their summaries, or else the shortcuts."""
+def draw_completions(buffer: Buffer, ctx: RenderContext) -> list[str]:
+    """The completions around the current one with their summaries, or the shortcuts after a `?`."""
     state = buffer.complete_state
-    if not state:
-        return [("class:hint", "\n".join(clip(line, columns) for line in SHORTCUTS))]
+    if state is None or not state.completions:
+        return [ctx.clipped("dim", line) for line in SHORTCUTS] if buffer.text == "?" else []
     at, count = state.complete_index, len(state.completions)
     first = max(0, min((at or 0) - MAX_COMPLETION_ROWS + 2, count - MAX_COMPLETION_ROWS))
     shown = state.completions[first : first + MAX_COMPLETION_ROWS]
-    names = [clip(one_line(entry.display_text), max(columns - 4, 1)) for entry in shown]
-    widest = min(max(map(cell_width, names), default=0), max(columns // 2, 1))
-    rows: StyleAndTextTuples = []
+    names = [clip(one_line(entry.display_text), max(ctx.columns - 4, 1)) for entry in shown]
+    widest = min(max(map(cell_width, names), default=0), max(ctx.columns // 2, 1))
+    rows = []
     for place, (entry, name) in enumerate(zip(shown, names, strict=True), first):
-        style, mark = ("class:menu.current", "❯") if place == at else ("class:menu", " ")
+        row = ctx.paint("current", f"❯ {name}") if place == at else f"  {name}"
         pad = " " * (widest - cell_width(name) + 2)
-        about = clip(one_line(entry.display_meta_text), max(columns - cell_width(name) - len(pad) - 3, 0))
-        newline = "\n" if rows else ""
-        rows += [(style, f"{newline}{mark} {name}"), ("class:menu.about", pad + about)]
+        about = clip(one_line(entry.display_meta_text), max(ctx.columns - cell_width(name) - len(pad) - 3, 0))
+        rows.append(row + (ctx.paint("dim", pad + about) if about else ""))
     if count > len(shown):
-        more = f"\n  {first + 1}-{first + len(shown)} of {count} · ↑ ↓, or type on"
-        rows.append(("class:menu.about", clip(more, columns)))
+        rows.append(ctx.clipped("dim", f"  {first + 1}-{first + len(shown)} of {count} · ↑ ↓, or type on"))
     return rows
 
 
@@ -146,53 +116,71 @@ def _status_parts(status: Status, queued: int) -> list[tuple[int, str, str]]:
 
 
 class ScreenLayout:
-    """The windows, and what they show in this frame: each frame is composed before they draw it.
+    """Composes each frame: what runs, a rule, then the input, a question or a menu, and the status line.
 
-    The input and the status line always have their place.
+    The windows of prompt_toolkit draw nothing; the one that is focused takes the keys.
     """
 
     def __init__(self, state: ReplState) -> None:
         self._state = state
-        self._above: list[str] = []
-        self._question: list[str] = []
         self._reason = Buffer(multiline=False)  # in which the reason of a "no" is written
-        self._search = SearchBufferControl(input_processors=[BeforeInput("search: ", style="class:search")])
-        self._input_window = self._build_input_window()
-        self._reason_window = Window(
-            BufferControl(self._reason), height=1, get_line_prefix=lambda line, wrapped: [("", INPUT_PROMPT)]
+        self._search = SearchBufferControl()
+        control = BufferControl(
+            state.editor.buffer,
+            search_buffer_control=self._search,
+            preview_search=True,
+            input_processors=[HighlightIncrementalSearchProcessor(), ChipLabels(state.editor.paste_chips)],
         )
-        self._picker_window = picker_window(state.picker)
-        self.layout = Layout(self._build_rows(), focused_element=self._input_window)
+        self._input = InputDrawing(control)
+        self._input_window = Window(control)
+        self._reason_window = Window(BufferControl(self._reason))
+        self._picker_window = picker_window()
+        windows = [self._input_window, self._reason_window, self._picker_window, Window(self._search)]
+        self.layout = Layout(HSplit(windows), focused_element=self._input_window)
 
-    def compose(self) -> None:
-        """Work out the lines above the input, and the question or the menu in its place."""
+    def compose(self) -> Frame:
+        """The next frame, lower than the screen. The input and the status line always have their place."""
         state = self._state
-        rows, columns = state.terminal.size()
+        rows = state.terminal.size().rows
         ctx = state.terminal.render_context()
         panel, picking = state.approval.panel, state.picker.state is not None
         if state.has_view:
             state.view.live_view.pause_clocks(panel is not None or picking, time.monotonic())
-        used = 2  # the rule and the status line
-        self._question = []
-        state.picker.compose(ctx, 0 if panel is not None else max(rows - used - 1, 1))
-        if panel is not None:
-            used += int(panel.reasoning)
-            self._question = draw_approval(panel, ctx, rows - used - 1)
-            used += len(self._question)
-        elif not picking:
-            used += min(input_rows(state.editor, columns), max_input_rows(rows))
-            used += completion_rows(state.editor)
-        gap = [""] if rows >= MIN_ROWS_WITH_GAPS else []
-        room = 0 if picking else max(rows - used - 1 - 2 * len(gap), 0)
-        lines = state.view.live_lines(room) if state.has_view else []
-        self._above = [*gap, *lines, *gap] if lines else gap
         self._focus()
+        body, cursor = self._body(ctx, rows)
+        gap = [""] if rows >= MIN_ROWS_WITH_GAPS else []
+        room = max(rows - len(body) - 3 - 2 * len(gap), 0)
+        hides = picking and panel is None
+        lines = state.view.live_lines(room) if state.has_view and not hides else []
+        above = [*gap, *lines, *gap] if lines else gap
+        rule = ctx.paint("dim", "─" * ctx.columns)
+        below = (*above, rule, *body, clip_painted(self._status_line(ctx), ctx.columns))
+        return Frame(below, (cursor[0] + len(above) + 1, min(cursor[1], ctx.columns - 1)))
 
     def dialog_changed(self) -> None:
         """A question or a menu came, went, or wants a reason: focus its window, draw soon."""
         self._focus()
         self._reason.reset()
         self._state.terminal.invalidate()
+
+    def _body(self, ctx: RenderContext, rows: int) -> tuple[list[str], tuple[int, int]]:
+        """The rows between the rule and the status line, and where the cursor is in them."""
+        state = self._state
+        panel = state.approval.panel
+        if panel is not None:
+            lines = draw_approval(panel, ctx, rows - int(panel.reasoning) - 3)
+            if not panel.reasoning:
+                return lines, (max(len(lines) - 1, 0), 0)
+            reason, column = draw_one_row(self._reason, INPUT_PROMPT, ctx)
+            return [*lines, reason], (len(lines), column)
+        if state.picker.state is not None:
+            state.picker.compose(ctx, max(rows - 3, 1))
+            return state.picker.drawn.lines, state.picker.drawn.cursor
+        lines, cursor = self._input.draw(ctx, max_input_rows(rows))
+        if self.layout.is_searching:
+            search, column = draw_one_row(self._search.buffer, SEARCH_PROMPT, ctx)
+            lines, cursor = [*lines, search], (len(lines), column)
+        return [*lines, *draw_completions(state.editor.buffer, ctx)], cursor
 
     def _focus(self) -> None:
         """At a question keys have no other place than its reason: none of them edits the hidden draft."""
@@ -204,58 +192,9 @@ class ScreenLayout:
             return
         layout.focus(wanted)
 
-    def _reasoning(self) -> bool:
-        panel = self._state.approval.panel
-        return panel is not None and panel.reasoning
-
-    def _status_lines(self) -> list[str]:
+    def _status_line(self, ctx: RenderContext) -> str:
         state = self._state
-        ctx = state.terminal.render_context()
         if state.status_hint.text:
-            return [ctx.paint("dim", state.status_hint.text[: ctx.columns])]
+            return ctx.clipped("dim", state.status_hint.text)
         status = state.driver.status() if state.driver else None
-        return [status_line(status, len(state.queue.queued), ctx)]
-
-    def _build_rows(self) -> HSplit:
-        editor, picker, terminal = self._state.editor, self._state.picker, self._state.terminal
-        asking = Condition(lambda: bool(self._question))
-        writing = ~asking & ~Condition(lambda: bool(picker.drawn.lines))
-        completions = Window(
-            FormattedTextControl(lambda: draw_completions(editor.buffer, terminal.size().columns)),
-            height=lambda: Dimension.exact(completion_rows(editor)),
-            dont_extend_height=True,
-        )
-        rows = [
-            lines_window(lambda: self._above),
-            Window(height=1, char="─", style="class:rule"),
-            ConditionalContainer(self._input_window, writing),
-            ConditionalContainer(self._picker_window, Condition(lambda: bool(picker.drawn.lines))),
-            ConditionalContainer(lines_window(lambda: self._question), asking),
-            ConditionalContainer(self._reason_window, Condition(self._reasoning)),
-            ConditionalContainer(Window(self._search, height=1), is_searching),
-            ConditionalContainer(completions, writing),
-            lines_window(self._status_lines),
-            Window(height=Dimension(min=0, preferred=0)),
-        ]
-        return HSplit(rows, align=VerticalAlign.JUSTIFY)
-
-    def _build_input_window(self) -> Window:
-        editor, terminal = self._state.editor, self._state.terminal
-
-        def prefix(line: int, wrapped: int) -> StyleAndTextTuples:
-            style = "class:shell" if editor.buffer.text.startswith("!") else "class:prompt"
-            return [(style, INPUT_PROMPT if line == 0 and wrapped == 0 else " " * len(INPUT_PROMPT))]
-
-        control = BufferControl(
-            editor.buffer,
-            search_buffer_control=self._search,
-            preview_search=True,
-            input_processors=[HighlightIncrementalSearchProcessor(), ChipLabels(editor.paste_chips)],
-        )
-        return Window(
-            control,
-            wrap_lines=True,
-            get_line_prefix=prefix,
-            height=lambda: Dimension(min=1, max=max_input_rows(terminal.size().rows)),
-            dont_extend_height=True,
-        )
+        return status_line(status, len(state.queue.queued), ctx)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import re
+from functools import cache
 from typing import ClassVar
 
 from markdown_it import MarkdownIt
@@ -17,10 +17,10 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme as RichTheme
-from wcwidth import strip_sequences
 
 from tools.text_encoding import word_set
 
+from .segment_lines import segment_line
 from .terminal_text import Theme, escape_prose, wrap, wrap_painted, wrapped_spans
 
 MIN_TABLE_COLUMN = 10  # cells, with the gap; in less a table shows its rows one below the other
@@ -44,7 +44,7 @@ _STYLES = RichTheme(
         "markdown.h3": Style(bold=True),
         "markdown.h4": Style(bold=True, italic=True),
         "markdown.code": Style(color="cyan"),
-        "markdown.item.bullet": Style(dim=True),
+        "markdown.item.bullet": Style(),
         "markdown.item.number": Style(dim=True),
         "markdown.block_quote": Style(italic=True, dim=True),
         "markdown.hr": Style(dim=True),
@@ -52,7 +52,6 @@ _STYLES = RichTheme(
         "markdown.link_url": Style(dim=True),
     }
 )
-_TRAILING_BLANKS = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")
 
 
 def draw_markdown(text: str, columns: int, theme: Theme) -> str:
@@ -69,23 +68,18 @@ def draw_markdown(text: str, columns: int, theme: Theme) -> str:
 
 
 def _draw(body: RenderableType, columns: int, theme: Theme) -> list[str]:
-    """The lines of the drawing, without blank ones at both ends and without blanks at their ends."""
-    drawn = io.StringIO()
-    console = Console(
-        file=drawn,
-        width=columns,
-        height=100,
-        force_terminal=True,
-        color_system="standard",
-        no_color=not theme.colour,
-        legacy_windows=False,
-        theme=_STYLES,
-        _environ={},
-    )
-    console.print(body)
-    lines = [_TRAILING_BLANKS.sub(r"\1", line) for line in drawn.getvalue().split("\n")]
-    shown = [at for at, line in enumerate(lines) if strip_sequences(line).strip()]
+    """The lines of the drawing, without blank ones at both ends."""
+    console = _console()
+    drawn = console.render_lines(body, console.options.update(width=columns), pad=False)
+    lines = [segment_line(line, theme) for line in drawn]
+    shown = [at for at, line in enumerate(lines) if line]
     return lines[shown[0] : shown[-1] + 1] if shown else []
+
+
+@cache
+def _console() -> Console:
+    """Lays out; writes nothing."""
+    return Console(file=io.StringIO(), width=80, height=100, legacy_windows=False, theme=_STYLES, _environ={})
 
 
 class _LeftHeading(Heading):

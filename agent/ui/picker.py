@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from prompt_toolkit.data_structures import Point
 from prompt_toolkit.filters import Condition, FilterOrBool
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
-from prompt_toolkit.layout import HSplit, Layout, Window
+from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 
 from agent.menus import Menu, MenuRow
 
-from .terminal import Terminal, exit_on_signals, lines_window
+from .frame_update import Frame
+from .terminal import Terminal, exit_on_signals
 from .terminal_text import RenderContext, cell_width, clip, clip_painted, hang, longest_end, one_line, wrap
 
 MARKER = "❯ "
@@ -255,14 +255,9 @@ def add_picker_keys(bindings: KeyBindings, picker: Picker, active: FilterOrBool)
             picker.type(event.data)
 
 
-def picker_window(picker: Picker) -> Window:
-    """The menu as it was composed last; it takes the keys, and its cursor stands where one types."""
-
-    def cursor() -> Point:
-        row, column = picker.drawn.cursor
-        return Point(column, row)
-
-    return lines_window(lambda: picker.drawn.lines, focusable=True, get_cursor_position=cursor)
+def picker_window() -> Window:
+    """The window that takes the keys of a menu."""
+    return Window(FormattedTextControl(focusable=True))
 
 
 async def run_picker(menu: Menu, color: str) -> MenuRow | None:
@@ -271,12 +266,13 @@ async def run_picker(menu: Menu, color: str) -> MenuRow | None:
     picker = Picker(terminal.invalidate)
     keys = KeyBindings()
     add_picker_keys(keys, picker, Condition(lambda: picker.state is not None))
-    window = picker_window(picker)
-    terminal.show(
-        Layout(HSplit([window]), focused_element=window),
-        keys,
-        lambda: picker.compose(terminal.render_context(), terminal.size().rows - 1),
-    )
+    window = picker_window()
+
+    def compose() -> Frame:
+        picker.compose(terminal.render_context(), terminal.size().rows - 1)
+        return Frame(tuple(picker.drawn.lines) or ("",), picker.drawn.cursor)
+
+    terminal.show(Layout(HSplit([window]), focused_element=window), keys, compose)
     chosen: list[MenuRow | None] = []
 
     async def choose() -> None:

@@ -1,8 +1,8 @@
 """The terminal of one session: frames go out in one write each, finished text is printed above the live part.
 
-What is live is drawn by prompt_toolkit's renderer at the bottom. To print above it, the live part is
-erased, the text written and the live part drawn again, all in one write between the marks of a
-synchronised update (DEC mode 2026; terminals that do not know it ignore it). The screen is never cleared.
+What is live stands at the bottom. A frame writes only what changed since the last one, finished text
+included, between the marks of a synchronised update (DEC mode 2026; terminals that do not know it ignore
+it). The screen is never cleared.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ import asyncio
 import os
 import signal
 import sys
+import termios
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from prompt_toolkit.application import Application
-from prompt_toolkit.data_structures import Point, Size
-from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.data_structures import Size
 from prompt_toolkit.key_binding import KeyBindings, KeyPress
-from prompt_toolkit.layout import Dimension, FormattedTextControl, Layout, Window
-from prompt_toolkit.layout.screen import Screen
-from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.layout import Layout
 from prompt_toolkit.output.vt100 import Vt100_Output
-from prompt_toolkit.styles import Style
+from prompt_toolkit.renderer import Renderer
+from prompt_toolkit.styles import DummyStyle
 
+from .frame_update import Frame, frame_update
 from .keyboard import keyboard_input
-from .terminal_text import RenderContext, Theme, wants_colour, write_fully
+from .terminal_text import RenderContext, Theme, painted_width, wants_colour, wrap_painted, write_fully
 
 BEGIN_UPDATE, END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
 PRINT_INTERVAL_S = 0.02  # for which printing is gathered: at most 50 writes a second
@@ -36,17 +36,6 @@ SEQUENCE_TIMEOUT_S = 0.1  # after which the start of a key sequence is a key of 
 CLOSE_TIMEOUT_S = 5.0  # that the work beside an application may take to end
 EXIT_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 TERMINAL_GONE_CODE = 128 + signal.SIGHUP
-# Classes of prompt_toolkit for what is laid out by its windows -> (style with colours, without).
-WINDOW_STYLES: Mapping[str, tuple[str, str]] = {
-    "rule": ("ansibrightblack", ""),
-    "prompt": ("bold", "bold"),
-    "shell": ("bold ansiyellow", "bold reverse"),
-    "chip": ("ansicyan", "underline"),
-    "menu.current": ("ansicyan bold", "bold"),
-    "menu.about": ("ansibrightblack", ""),
-    "hint": ("ansibrightblack", ""),
-    "search": ("ansicyan", "bold"),
-}
 
 
 @contextmanager
@@ -84,12 +73,13 @@ class FrameOutput(Vt100_Output):
         self._buffer.clear()
         if not self._gone:
             try:
+                text = text.replace("\r\n", "\n") if adds_returns(self.fileno()) else text
                 write_fully(self.fileno(), text.encode("utf-8", "replace"))
             except OSError:
                 self._gone = True
 
     @contextmanager
-    def frame(self) -> Iterator[None]:
+    def one_update(self) -> Iterator[None]:
         """Everything written inside goes out as one update."""
         self._in_frame = True
         try:
@@ -97,6 +87,107 @@ class FrameOutput(Vt100_Output):
         finally:
             self._in_frame = False
             self.flush()
+
+
+def adds_returns(descriptor: int) -> bool:
+    """Whether the terminal's driver sends a carriage return before each line feed by itself."""
+    try:
+        output_modes = int(termios.tcgetattr(descriptor)[1])
+    except termios.error:
+        return False
+    return bool(output_modes & termios.OPOST and output_modes & termios.ONLCR)
+
+
+class FrameRenderer(Renderer):
+    """Stands in for prompt_toolkit's renderer: draws frames that are composed as rows, not its windows.
+
+    `compose` makes the next frame. Finished rows are printed above it, once, and are no part of it any more.
+    """
+
+    def __init__(self, output: FrameOutput) -> None:
+        self.compose: Callable[[], Frame] = Frame
+        self.frame = Frame()
+        self._size = output.get_size()
+        self._printed: list[str] = []
+        super().__init__(DummyStyle(), output)
+
+    def print_above(self, text: str) -> None:
+        """Have finished lines printed with the next frame."""
+        self._printed += text.split("\n")
+
+    @property
+    def prints(self) -> bool:
+        """Whether the next frame prints anything."""
+        return bool(self._printed)
+
+    def take_printed(self) -> str:
+        """What was to be printed, for a terminal without frames."""
+        text = "".join(line + "\r\n" for line in self._printed)
+        self._printed.clear()
+        return text
+
+    def render(self, app: Application[Any], layout: Layout, is_done: bool = False) -> None:
+        """Write what turns the last frame into the next, in one update."""
+        if not self._bracketed_paste_enabled:
+            self.output.enable_bracketed_paste()
+            self.output.disable_autowrap()
+            self._bracketed_paste_enabled = True
+        size = self.output.get_size()
+        if size != self._size:
+            self.forget_size()
+        self._size = size
+        frame = self.compose()
+        # a line may have been drawn for a wider screen
+        printed = [row for line in self._printed for row in _rows_of(line, size.columns)]
+        self._printed.clear()
+        if update := frame_update(self.frame, frame, printed, size.rows):
+            self.output.write_raw(update)
+        self.frame = frame
+        self.output.flush()
+        app.layout.visible_windows = [*layout.find_all_windows()]
+
+    def erase(self, leave_alternate_screen: bool = True) -> None:
+        """Take the frame off the screen; the cursor is then where it began."""
+        self.blank()
+        self.output.enable_autowrap()
+        self.output.flush()
+        self.reset()
+
+    def reset(self, _scroll: bool = False, leave_alternate_screen: bool = True) -> None:
+        self.frame = Frame()
+        super().reset(_scroll, leave_alternate_screen)
+
+    def blank(self, up: int | None = None) -> None:
+        """Make the rows of the frame blank one by one, and forget it; the cursor is `up` rows down in it.
+
+        tmux moves what is on the screen into its history when all of it is erased at once.
+        """
+        up = self.frame.cursor[0] if up is None else up
+        height = max(len(self.frame.rows), up + 1)
+        self.output.write_raw("\r")
+        self.output.cursor_up(up)
+        for _ in range(height - 1):
+            self.output.erase_end_of_line()
+            self.output.cursor_down(1)
+        self.output.erase_end_of_line()
+        self.output.cursor_up(height - 1)
+        self.output.erase_down()
+        self.frame = Frame()
+
+    def forget_size(self) -> None:
+        """The terminal has another size: blank the frame, so that the next one is drawn from nothing.
+
+        A terminal that reflows has by now broken the rows we drew into more rows than we moved over.
+        """
+        columns = max(self.output.get_size().columns, 1)
+        row, column = self.frame.cursor
+        broken = (-(-painted_width(line) // columns) for line in self.frame.rows[:row])
+        reflows = reflows_rows(os.environ.get("TERM", ""), os.environ.get("XTERM_VERSION", ""))
+        self.blank(column // columns + sum(max(rows, 1) for rows in broken) if reflows else None)
+
+
+def _rows_of(line: str, columns: int) -> list[str]:
+    return [line] if len(line) <= columns else wrap_painted(line, columns)
 
 
 class LiveScreen:
@@ -109,27 +200,20 @@ class LiveScreen:
         self.app = app
         self.mask: Callable[[str], str] = str
         self._output = output
-        self._waiting: list[str] = []
+        self._renderer = app.renderer = FrameRenderer(output)
         self._print_timer: asyncio.TimerHandle | None = None
         self._printed_at = 0.0
-        plain_erase = app.renderer.erase
-
-        def erase(leave_alternate_screen: bool = True) -> None:
-            self._blank_rows(app.renderer._cursor_pos.y)
-            plain_erase(leave_alternate_screen)
-
-        app.renderer.erase = erase  # type: ignore[method-assign]
 
     def print_above(self, text: str) -> None:
         """Print finished lines (ANSI, joined by newlines) once, above the live part, soon."""
-        self._waiting.append(self.mask(text))
+        self._renderer.print_above(self.mask(text))
         self._print_soon()
 
     def print_rest(self) -> None:
         """Print what waits when the live part is no more."""
         if self._print_timer is not None:
             self._print_timer.cancel()
-        self.send(self._take())
+        self.send(self._renderer.take_printed())
 
     def send(self, codes: str) -> None:
         """Write at once, in an update of its own."""
@@ -139,23 +223,23 @@ class LiveScreen:
 
     def invalidate(self) -> None:
         """Draw again, soon, and in the same frame print what waits: no frame then lacks finished text."""
-        if self._waiting:
+        if self._renderer.prints:
             self._print_soon()
         else:
             self.app.invalidate()
 
     def resize(self) -> None:
-        """Draw the live part anew after the terminal changed its size.
+        """Draw the live part anew after the terminal changed its size."""
+        if not self.app._running_in_terminal:
+            with self._output.one_update():
+                self._renderer.forget_size()
+                self.app._redraw()
 
-        A terminal that reflows has by now broken the rows we drew into more rows than we moved over.
-        """
-        if self.app._running_in_terminal:
-            return
-        at, screen = self.app.renderer._cursor_pos, self.app.renderer._last_screen
-        up = at.y
-        if screen and reflows_rows(os.environ.get("TERM", ""), os.environ.get("XTERM_VERSION", "")):
-            up = _rows_above(screen, at, self._output.get_size().columns)
-        self.redraw("", up)
+    def redraw(self) -> None:
+        """Erase the live part and draw it again from nothing."""
+        with self._output.one_update():
+            self._renderer.blank()
+            self.app._redraw()
 
     def _print_soon(self) -> None:
         if self._print_timer is None and self.app.is_running:
@@ -167,63 +251,13 @@ class LiveScreen:
         """Print what waits, if the screen is ours at the moment."""
         self._print_timer = None
         self._printed_at = asyncio.get_running_loop().time()
-        if self._waiting and self.app.is_running and not self.app._running_in_terminal:
-            self.redraw(self._take())
-
-    def _take(self) -> str:
-        text = "".join(piece + "\n" for piece in self._waiting)
-        self._waiting.clear()
-        return text.replace("\n", "\r\n")
-
-    def redraw(self, above: str = "", up: int | None = None) -> None:
-        """Erase the live part, write `above` where it stood, and draw it again from nothing.
-
-        The cursor is `up` rows down in it: as many as when it was drawn, unless the terminal moved it.
-        """
-        renderer, output = self.app.renderer, self._output
-        up = renderer._cursor_pos.y if up is None else up
-        with output.frame():
-            self._blank_rows(up)
-            output.write_raw("\r")
-            output.cursor_up(up)
-            output.erase_down()
-            output.reset_attributes()
-            output.enable_autowrap()
-            renderer._cursor_pos = Point(x=0, y=0)
-            renderer._last_screen = renderer._last_style = None
-            output.write_raw(above)
+        if self._renderer.prints and self.app.is_running:
             self.app._redraw()
-
-    def _blank_rows(self, up: int) -> None:
-        """Make the rows of the live part blank one by one; the cursor stays in its row, `up` rows down.
-
-        tmux moves what is on the screen into its history when all of it is erased at once.
-        """
-        screen = self.app.renderer._last_screen
-        height = max(screen.height if screen else 0, up + 1)
-        output = self._output
-        output.write_raw("\r")
-        output.cursor_up(up)
-        for _ in range(height - 1):
-            output.erase_end_of_line()
-            output.cursor_down(1)
-        output.erase_end_of_line()
-        output.cursor_up(height - 1 - up)
-        output.cursor_forward(self.app.renderer._cursor_pos.x)
 
 
 def reflows_rows(term: str, xterm_version: str) -> bool:
     """Whether the terminal breaks long rows anew when it gets narrower: all but the console and xterm do."""
     return not (term == "linux" or xterm_version)
-
-
-def _rows_above(screen: Screen, at: Point, columns: int) -> int:
-    """Rows between the top of the live part and the cursor, after reflow to `columns`."""
-    rows = at.x // max(columns, 1)
-    for y in range(at.y):
-        used = max((x for x, cell in screen.data_buffer[y].items() if cell.char != " "), default=-1) + 1
-        rows += max(-(-used // max(columns, 1)), 1)
-    return rows
 
 
 class Terminal(LiveScreen):
@@ -232,12 +266,8 @@ class Terminal(LiveScreen):
     def __init__(self, color: str) -> None:
         self.theme = Theme(wants_colour(color, os.environ))
         self.full = False
-        colour = self.theme.colour
-        styles = {name: coloured if colour else plain for name, (coloured, plain) in WINDOW_STYLES.items()}
         output = FrameOutput(sys.stdout, self.size, term=os.environ.get("TERM"), enable_cpr=False)
         app: Application[int] = Application(
-            style=Style.from_dict(styles),
-            color_depth=ColorDepth.DEPTH_4_BIT if colour else ColorDepth.DEPTH_1_BIT,
             input=keyboard_input(sys.stdin, self._press),
             output=output,
             erase_when_done=True,
@@ -247,10 +277,10 @@ class Terminal(LiveScreen):
         app._on_resize = self.resize  # type: ignore[method-assign]
         super().__init__(app, output)
 
-    def show(self, layout: Layout, keys: KeyBindings, compose: Callable[[], None]) -> None:
-        """Set what the application shows, and its keys. `compose` is called before each drawing."""
+    def show(self, layout: Layout, keys: KeyBindings, compose: Callable[[], Frame]) -> None:
+        """Set the keys, the windows that take them, and what makes each frame."""
         self.app.layout, self.app.key_bindings = layout, keys
-        self.app.before_render += lambda _: compose()
+        self._renderer.compose = compose
 
     async def run(
         self, work: Callable[[], Coroutine[object, object, None]], leave: Callable[[int], None]
@@ -302,20 +332,3 @@ class Terminal(LiveScreen):
         error = None if task.cancelled() else task.exception()
         if error is not None and self.app.is_running and not self.app.is_done:
             self.app.exit(exception=error)
-
-
-def lines_window(source: Callable[[], list[str]], **control: Any) -> Window:
-    """A window exactly as high as the lines (ANSI text) it shows; `source` is called at every frame.
-
-    `control` is passed on to its FormattedTextControl.
-    """
-    drawn: list[tuple[str, StyleAndTextTuples]] = []
-
-    def fragments() -> StyleAndTextTuples:
-        text = "\n".join(source())
-        if not drawn or drawn[0][0] != text:
-            drawn[:] = [(text, to_formatted_text(ANSI(text)))]
-        return drawn[0][1]
-
-    shown = FormattedTextControl(fragments, **control)
-    return Window(shown, height=lambda: Dimension.exact(len(source())), dont_extend_height=True)

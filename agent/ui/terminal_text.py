@@ -40,6 +40,10 @@ ROLES: Mapping[str, tuple[str, str]] = {
     "bold": ("1", ""),
     "thinking": ("2;3", ""),
     "prompt": ("1", ""),
+    "shell": ("1", "33"),
+    "chip": ("4", "36"),
+    "found": ("7", ""),
+    "current": ("1", "36"),  # the marked row of a menu
     "accent": ("", "36"),
     "good": ("", "32"),
     "bad": ("", "31"),
@@ -146,7 +150,7 @@ def clip_painted(line: str, room: int) -> str:
         if piece.startswith("\x1b"):
             kept += piece
         elif cell_width(piece) > left:
-            return f"{kept}{_longest_start(piece, left)}…\x1b[0m" if room > 0 else ""
+            return f"{kept}{_longest_start(piece, left)}…\x1b[m" if room > 0 else ""
         else:
             kept, left = kept + piece, left - cell_width(piece)
     return kept
@@ -184,7 +188,7 @@ def wrap_painted(line: str, room: int) -> list[str]:
         cuts = (
             (held, text[max(begin, first, 0) : min(end, last)]) for first, last, held in pieces if last > 0
         )
-        rows.append(blank + "".join(f"{held}{cut}\x1b[0m" if held else cut for held, cut in cuts if cut))
+        rows.append(blank + "".join(f"{held}{cut}\x1b[m" if held else cut for held, cut in cuts if cut))
     return rows
 
 
@@ -266,7 +270,7 @@ class Theme:
         attributes, colours = ROLES[role]
         wanted = (attributes if self.weight else "", colours if self.colour else "")
         codes = ";".join(code for code in wanted if code)
-        return f"\x1b[{codes}m{text}\x1b[0m" if codes and text else text
+        return f"\x1b[{codes}m{text}\x1b[m" if codes and text else text
 
 
 @dataclass(frozen=True, slots=True)

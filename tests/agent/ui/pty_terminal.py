@@ -178,6 +178,13 @@ class PtyTerminal:
         """Whether the program writes anything within so many seconds."""
         return bool(select.select([self.fd], [], [], seconds)[0]) and self._read()
 
+    def drain(self, seconds: float) -> PtyTerminal:
+        """Read what comes within so many seconds."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self._wait(left)
+        return self
+
     @property
     def text(self) -> str:
         """The screen, lines without their blank ends."""

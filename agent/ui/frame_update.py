@@ -1,0 +1,194 @@
+"""Turn one frame of the live part of the screen into the next, with few bytes.
+
+Rows that moved are moved by the terminal (it inserts and deletes lines), of a row that changed only the part
+that differs is written. Nothing is known of where on the screen the frame stands: all moves are relative.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import takewhile
+from operator import eq
+
+from .terminal_text import painted_width
+
+# Where the cursor is behind a text depends on how the terminal measures its characters. Terminals agree on
+# these: Latin, Greek, Cyrillic, punctuation, arrows, boxes, Braille, most of CJK.
+_CERTAIN_WIDTH = re.compile(
+    "[\x00-\u02ff\u0370-\u0482\u048a-\u052f\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2190-\u2199\u21b5\u2200-\u22ff"
+    "\u23bf\u23ce\u2400-\u2426\u2500-\u25fc\u2713-\u2718\u276f\u2800-\u28ff\u3001-\u3029\u3041-\u3096\u30a0-\u30ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60]*"
+)
+_CODES = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x07\x1b]*(?:\x07|\x1b\\)")
+_WHOLE_ROW_MARKS = ("\x1b[K", "\x1b]8;")  # of rows that are not taken apart: filled ones and links
+_RESETS = ("\x1b[0m", "\x1b[m")
+MIN_KEPT_END = 8  # characters at the end of a row for which it pays to go on behind them
+MIN_MOVED_ROWS = 4  # changed rows from which on it is looked for rows that only moved
+ERASE_TO_END = "\x1b[K"
+RESET = "\x1b[m"
+MAX_LINE_FEEDS = 3  # by which to go down is shorter than by a code
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Rows (with SGR codes), none wider than the screen, and where the cursor stands: (row, column)."""
+
+    rows: tuple[str, ...] = ("",)
+    cursor: tuple[int, int] = (0, 0)
+
+
+class _Pen:
+    """Collects what is written, and knows in which row of the frame the cursor is."""
+
+    def __init__(self, row: int) -> None:
+        self.row = row
+        self.written: list[str] = []
+
+    def go(self, row: int, column: int = 0) -> None:
+        """Move to a row that there is on the screen already."""
+        down, self.row = row - self.row, row
+        if 0 <= down <= MAX_LINE_FEEDS and not column:
+            self.write("\r" + "\n" * down)
+            return
+        if down:
+            self.write(f"\x1b[{down}B" if down > 0 else f"\x1b[{-down}A")
+        self.write(f"\x1b[{column + 1}G" if column else "\r")
+
+    def write(self, text: str) -> None:
+        self.written.append(text)
+
+    def add_rows(self, count: int) -> None:
+        """Go down by so many rows, which the terminal makes; the cursor is in the first column."""
+        self.write("\v" * count)  # a line feed for terminals, to which drivers add no carriage return
+        self.row += count
+
+
+def frame_update(old: Frame, new: Frame, printed: Sequence[str], height: int) -> str:
+    """What to write so that `old` becomes the finished rows `printed` and below them `new`.
+
+    `height` is the screen's. "" where nothing has changed. The cursor is where `old` has it, and ends where
+    `new` has it.
+    """
+    target, shown = [*printed, *new.rows], list(old.rows)
+    at = (new.cursor[0] + len(printed), new.cursor[1])
+    if target == shown and at == old.cursor:
+        return ""
+    pen = _Pen(old.cursor[0])
+    kept = _alike(shown, target)
+    end = _alike_ends(shown[kept:], target[kept:])
+    while len(target) - kept > height:  # part of it scrolls away: it is written before the rest
+        several = max(height - end, 1)
+        step = [*target[: kept + several], *target[len(target) - end :]]
+        _change_rows(pen, shown, step, kept)
+        shown, kept = step, kept + several
+    _change_rows(pen, shown, target, kept)
+    pen.go(*at)
+    return "".join(pen.written)
+
+
+def _change_rows(pen: _Pen, old: list[str], target: list[str], kept: int) -> None:
+    """Delete rows, make room below, insert rows and rewrite those that stay in their place."""
+    steps = _steps(old, target, kept)
+    rows = old.copy()
+    for _, low, high in reversed([step for step in steps if step[0] == "delete"]):
+        pen.go(low)
+        pen.write(f"\x1b[{high - low}M")
+        del rows[low:high]
+    if len(target) > len(old):
+        pen.go(len(old) - 1)
+        pen.add_rows(len(target) - len(old))
+    for low, high in _inserted(steps):
+        if low < len(rows):
+            pen.go(low)
+            pen.write(f"\x1b[{high - low}L")
+        rows[low:low] = [""] * (high - low)
+    for at, (before, after) in enumerate(zip(rows, target, strict=True)):
+        if before != after:
+            column, text = row_change(before, after)
+            pen.go(at, column)
+            pen.write(text)
+
+
+def _steps(old: list[str], target: list[str], kept: int) -> list[tuple[str, int, int]]:
+    """("delete", first, last) in rows of the old frame and ("insert", first, last) in rows of the new one."""
+    end = _alike_ends(old[kept:], target[kept:])
+    low, old_high, new_high = kept, len(old) - end, len(target) - end
+    middle = SequenceMatcher(lambda row: not row, old[low:old_high], target[low:new_high], False)
+    few = min(old_high - low, new_high - low) < MIN_MOVED_ROWS
+    codes = [("replace", 0, old_high - low, 0, new_high - low)] if few else middle.get_opcodes()
+    steps = []
+    for kind, old_from, old_to, new_from, new_to in codes:
+        more = (new_to - new_from) - (old_to - old_from)
+        if kind == "equal" or not more:
+            continue
+        if more > 0:
+            steps.append(("insert", low + new_to - more, low + new_to))
+        else:
+            steps.append(("delete", low + old_to + more, low + old_to))
+    return steps
+
+
+def _alike_ends(old: list[str], new: list[str]) -> int:
+    """How many rows at the end of both can be taken for the same."""
+    return sum(1 for _ in takewhile(bool, map(_resemble, reversed(old), reversed(new))))
+
+
+def _resemble(old: str, new: str) -> bool:
+    """Whether a row is the same, or the same but for what stands at its start: the spinner and its clock."""
+    return old == new or bool(old and old[-MIN_KEPT_END:] == new[-MIN_KEPT_END:] and len(old) > MIN_KEPT_END)
+
+
+def _alike(first: Sequence[str], second: Sequence[str]) -> int:
+    """How many items at the start of both are the same."""
+    return sum(1 for _ in takewhile(bool, map(eq, first, second)))
+
+
+def _inserted(steps: list[tuple[str, int, int]]) -> list[tuple[int, int]]:
+    return [(low, high) for kind, low, high in steps if kind == "insert"]
+
+
+def row_change(old: str, new: str) -> tuple[int, str]:
+    """(the column from which on to write, what to write there) to turn one row into the other."""
+    rows = (old, new)
+    filled = any(mark in row for row in rows for mark in _WHOLE_ROW_MARKS)
+    if filled or not all(_CERTAIN_WIDTH.fullmatch(_CODES.sub("", row)) for row in rows):
+        return 0, (
+            ERASE_TO_END if old else ""
+        ) + new  # before it: behind a full row it would take the last cell
+    begin = _outside_codes(new, _alike(old, new))
+    held = _held_codes(new[:begin])
+    end = _kept_end(old, new, begin)
+    changed, was = new[begin : len(new) - end], old[begin : len(old) - end]
+    text = held + changed + (RESET if _held_codes(held + changed) else "")
+    if not end and painted_width(changed) < painted_width(was):
+        text += ERASE_TO_END
+    return painted_width(new[:begin]), text
+
+
+def _kept_end(old: str, new: str, begin: int) -> int:
+    """How many characters at the end of both rows stay as they are, in their place."""
+    size = _alike(old[begin:][::-1], new[begin:][::-1])
+    for row in (old, new):
+        cut = len(row) - size
+        size = len(row) - next((m.end() for m in _CODES.finditer(row) if m.start() < cut < m.end()), cut)
+    if size < MIN_KEPT_END:
+        return 0
+    heads = [row[: len(row) - size] for row in (old, new)]
+    same = _held_codes(heads[0]) == _held_codes(heads[1])
+    return size if same and painted_width(heads[0]) == painted_width(heads[1]) else 0
+
+
+def _outside_codes(row: str, at: int) -> int:
+    """The place, or the start of the code that it is within."""
+    return next((code.start() for code in _CODES.finditer(row) if code.start() < at < code.end()), at)
+
+
+def _held_codes(text: str) -> str:
+    """The SGR codes that hold at the end of the text."""
+    held = ""
+    for code in _CODES.findall(text):
+        held = "" if code in _RESETS else held + code
+    return held

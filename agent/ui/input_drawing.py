@@ -1,0 +1,103 @@
+"""Draw the input: its text wrapped, chips and found words marked, and where the cursor stands."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.layout import BufferControl
+from wcwidth import iter_graphemes
+
+from .terminal_text import RenderContext, cell_width, escape_strict, longest_end
+
+INPUT_PROMPT = "❯ "
+# What prompt_toolkit calls the parts of a line -> our roles.
+_ROLES = {"chip": "chip", "hint": "dim", "incsearch": "found", "incsearch.current": "found"}
+
+
+class InputDrawing:
+    """The rows of the input. They scroll where they are too many, no further than the cursor demands."""
+
+    def __init__(self, control: BufferControl) -> None:
+        self._control = control
+        self._first = 0  # of the rows, that is shown
+
+    def draw(self, ctx: RenderContext, max_rows: int) -> tuple[list[str], tuple[int, int]]:
+        """At most so many rows, and where in them the cursor is: (row, column)."""
+        margin = len(INPUT_PROMPT)
+        room = max(ctx.columns - margin, 2)
+        content = self._control.create_content(room, max_rows, preview_search=True)
+        rows: list[str] = []
+        cursor = (0, 0)
+        for at in range(content.line_count):
+            fragments = content.get_line(at)
+            line = "".join(piece[1] for piece in fragments)
+            spans = row_spans(line, room)
+            if at == content.cursor_position.y:
+                row, column = place_in_rows(line, spans, content.cursor_position.x)
+                cursor = (len(rows) + row, column)
+            rows += [_painted(fragments, *span, ctx).rstrip(" ") for span in spans]
+        self._first = max(0, min(self._first, cursor[0], len(rows) - max_rows), cursor[0] - max_rows + 1)
+        prompt = ctx.paint("shell" if self._control.buffer.text.startswith("!") else "prompt", INPUT_PROMPT)
+        shown = [(" " * margin if at else prompt) + row for at, row in enumerate(rows)]
+        shown = shown[self._first : self._first + max_rows]
+        return shown, (cursor[0] - self._first, cursor[1] + margin)
+
+
+def draw_one_row(buffer: Buffer, label: str, ctx: RenderContext) -> tuple[str, int]:
+    """The text of a buffer behind a label, as much before the cursor as fits; and the cursor's column."""
+    room = max(ctx.columns - cell_width(label) - 1, 1)
+    before = longest_end(_shown(buffer.document.text_before_cursor), room)
+    after = "".join(_fitting(_shown(buffer.document.text_after_cursor), room - cell_width(before)))
+    return ctx.paint("prompt", label) + before + after, cell_width(label) + cell_width(before)
+
+
+def _shown(text: str) -> str:
+    return escape_strict(" ".join(text.split("\n")).expandtabs(4))
+
+
+def _fitting(text: str, room: int) -> list[str]:
+    pieces = []
+    for piece in iter_graphemes(text):
+        room -= cell_width(piece)
+        if room < 0:
+            break
+        pieces.append(piece)
+    return pieces
+
+
+@lru_cache(maxsize=2048)
+def row_spans(line: str, room: int) -> list[tuple[int, int]]:
+    """(begin, end) of each row of a line that is broken wherever a row is full."""
+    if line.isascii():
+        return [(at, min(at + room, len(line))) for at in range(0, max(len(line), 1), room)]
+    spans, begin, at, left = [], 0, 0, room
+    for piece in iter_graphemes(line):
+        wide = cell_width(piece)
+        if wide > left and at > begin:
+            spans.append((begin, at))
+            begin, left = at, room
+        at, left = at + len(piece), left - wide
+    return [*spans, (begin, at)]
+
+
+def place_in_rows(line: str, spans: list[tuple[int, int]], at: int) -> tuple[int, int]:
+    """The (row, column) of a place in the line."""
+    row = max((number for number, (begin, _) in enumerate(spans) if begin <= at), default=0)
+    return row, cell_width(line[spans[row][0] : at])
+
+
+def _painted(fragments: StyleAndTextTuples, begin: int, end: int, ctx: RenderContext) -> str:
+    """A stretch of a line of the buffer, each part in its role."""
+    painted, at = "", 0
+    for style, text, *_ in fragments:
+        cut = text[max(begin - at, 0) : max(end - at, 0)]
+        at += len(text)
+        role = next((_ROLES[name] for name in _class_names(style) if name in _ROLES), None)
+        painted += ctx.paint(role, cut) if role and cut else cut
+    return painted
+
+
+def _class_names(style: str) -> list[str]:
+    return [word.removeprefix("class:") for word in style.split() if word.startswith("class:")]

@@ -1,0 +1,71 @@
+"""Write what rich has laid out as lines of ANSI text with as few codes as possible.
+
+Slow to import, as rich is: loaded after the first paint.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from rich.color import ColorSystem
+from rich.segment import Segment
+from rich.style import Style
+
+from .terminal_text import Theme
+
+_DEFAULT_BACKGROUND = re.compile(r"(?:^|;)49(?=;|$)")
+_SEEN_ON_BLANKS = re.compile(
+    r"(?:^|;)(?:4|7|9|4[0-8]|10[0-7])(?=;|$)"
+)  # underlined, reversed, struck, on a colour
+_COLOUR_ONLY = re.compile(r"3[0-7]|9[0-7]|38;5;\d+|38;2;\d+;\d+;\d+")
+
+
+def segment_line(segments: Iterable[Segment], theme: Theme) -> str:
+    """One line of segments; blanks take the codes of what stands beside them, and none at the end."""
+    runs: list[tuple[str, str]] = []
+    for text, style, control in segments:
+        if control or not text:
+            continue
+        codes = _codes_of(style, theme.colour) if style else ""
+        if runs and not text.strip(" ") and not _SEEN_ON_BLANKS.search(f"{codes};{runs[-1][0]}"):
+            codes = runs[-1][0]
+        if runs and runs[-1][0] == codes:
+            runs[-1] = (codes, runs[-1][1] + text)
+        else:
+            runs.append((codes, text))
+    while runs and not _SEEN_ON_BLANKS.search(runs[-1][0]):
+        codes, text = runs.pop()
+        if kept := text.rstrip(" "):
+            runs.append((codes, kept))
+            break
+    return _painted_runs(runs)
+
+
+def _painted_runs(runs: list[tuple[str, str]]) -> str:
+    line, held = "", ""
+    for codes, text in runs:
+        line += _change(held, codes) + text
+        held = codes
+    return line + _change(held, "")
+
+
+def _change(held: str, wanted: str) -> str:
+    """The code that goes from some attributes to others."""
+    if held == wanted:
+        return ""
+    if not wanted:
+        return "\x1b[m"
+    if not held or (_COLOUR_ONLY.fullmatch(held) and _COLOUR_ONLY.fullmatch(wanted)):
+        return f"\x1b[{wanted}m"
+    return f"\x1b[;{wanted}m"
+
+
+@lru_cache(maxsize=1024)
+def _codes_of(style: Style, colour: bool) -> str:
+    """The SGR numbers of a style."""
+    wanted = style if colour else style.without_color
+    return _DEFAULT_BACKGROUND.sub(
+        "", wanted.render("x", color_system=ColorSystem.STANDARD).partition("x")[0][2:-1]
+    ).strip(";")

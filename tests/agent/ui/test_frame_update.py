@@ -1,0 +1,104 @@
+"""Frames drawn one after the other: a terminal shows what it should, finished rows once, for few bytes."""
+
+import random
+
+import pyte
+
+from agent.ui.frame_update import Frame, frame_update, row_change
+from agent.ui.terminal_text import painted_width
+
+WORDS = (
+    "one", "zwei", "日本語", "\x1b[1mbold\x1b[m", "\x1b[31mred\x1b[m", "\x1b[36;1mhe\x1b[32mre\x1b[m",
+    "naïve", "", "👩‍💻", "…", "  ", "é", "────", "x" * 7,
+)  # fmt: skip
+COLUMNS = 24
+
+
+def random_row(rng):
+    return " ".join(rng.choice(WORDS) for _ in range(rng.randrange(4)))
+
+
+def random_frame(rng, rows, old):
+    """Some rows of the old frame, changed at some places, never more than `rows`."""
+    new = list(old)
+    for _ in range(rng.randrange(6)):
+        at = rng.randrange(len(new) + 1)
+        kind = rng.randrange(3)
+        if kind == 0:
+            new[at:at] = [random_row(rng) for _ in range(rng.randrange(4))]
+        elif kind == 1:
+            del new[at : at + rng.randrange(4)]
+        elif at < len(new):
+            new[at] = (new[at] + rng.choice(WORDS)) if rng.random() < 0.6 else random_row(rng)
+    new = [row if painted_width(row) < COLUMNS else "" for row in new][-rows:] or [""]
+    return Frame(tuple(new), (rng.randrange(len(new)), rng.randrange(COLUMNS)))
+
+
+def lines_of(screen):
+    """What scrolled away and the screen, with attributes: each line up to its last character."""
+    lines = [*screen.history.top, *(screen.buffer[y] for y in range(screen.lines))]
+    shown = []
+    for line in lines:
+        cells = [(line[x].data, line[x].fg, line[x].bold) for x in range(COLUMNS)]
+        while cells and cells[-1] == (" ", "default", False):
+            cells.pop()
+        shown.append(cells)
+    while shown and not shown[-1]:
+        shown.pop()
+    return shown
+
+
+def fed(lines, height, above):
+    screen = pyte.HistoryScreen(COLUMNS, height, history=5000, ratio=0.1)
+    stream = pyte.Stream(screen)
+    stream.feed("\r\n".join([*above, *lines]))
+    return screen
+
+
+def test_the_terminal_shows_each_frame_and_what_was_printed_above() -> None:
+    for seed in range(30):
+        rng = random.Random(seed)
+        height = rng.randrange(4, 12)
+        above = ["started"] * rng.randrange(15)
+        screen = pyte.HistoryScreen(COLUMNS, height, history=5000, ratio=0.1)
+        stream = pyte.Stream(screen)
+        stream.feed("".join(f"{line}\r\n" for line in above) + "\x1b[?7l")
+        frame, printed = Frame(), []
+        for _ in range(12):
+            new = random_frame(rng, height - 1, frame.rows)
+            more = [*frame.rows[: rng.randrange(4)], *map(random_row, [rng] * rng.choice((0, 0, 1, 3, 25)))]
+            more = [row for row in more if painted_width(row) < COLUMNS] if rng.random() < 0.5 else []
+            stream.feed(frame_update(frame, new, more, height))
+            frame, printed = new, [*printed, *more]
+            wanted = fed([*printed, *new.rows], height, above)
+            assert lines_of(screen) == lines_of(wanted), f"seed {seed}"
+            below = len(new.rows) - 1 - new.cursor[0]
+            assert screen.cursor.x == new.cursor[1], f"seed {seed}"
+            assert (
+                screen.display[screen.cursor.y + below].rstrip() == wanted.display[wanted.cursor.y].rstrip()
+            )
+
+
+def test_nothing_is_written_where_nothing_changed() -> None:
+    frame = Frame(("one", "two"), (1, 2))
+    assert frame_update(frame, frame, (), 24) == ""
+
+
+def test_of_a_row_only_what_differs_is_written() -> None:
+    assert row_change("one two", "one two three") == (7, " three")
+    spinner = "\x1b[36m{} Answering\x1b[m… Ctrl-C"
+    assert row_change(spinner.format("⠙"), spinner.format("⠹")) == (0, "\x1b[36m⠹\x1b[m")
+    assert row_change("one two three", "one two") == (7, "\x1b[K")
+    assert row_change("\x1b[1mone\x1b[m", "\x1b[1mone two\x1b[m") == (3, "\x1b[1m two\x1b[m")
+
+
+def test_what_terminals_measure_differently_is_written_from_the_start_of_its_row() -> None:
+    assert row_change("👩‍💻 one", "👩‍💻 one two") == (0, "\x1b[K👩‍💻 one two")
+
+
+def test_the_rows_below_what_grows_are_moved_and_not_written_again() -> None:
+    foot = ("", "─" * 20, "❯ ", "status of the session")
+    old, new = Frame(("tail", *foot), (3, 2)), Frame(("and a new tail", *foot), (3, 2))
+    update = frame_update(old, new, ["tail", "of which more came", "and more"], 24)
+    assert "status" not in update and "─" not in update
+    assert len(update) < 80
