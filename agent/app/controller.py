@@ -36,7 +36,7 @@ from .session_factory import SessionFactory, end_session
 from .setup import RunSetup
 
 BLOCKED = "the context is full and automatic compaction is off: /compact makes room, /clear starts anew"
-CYCLED_MODES: tuple[Mode, ...] = ("manual", "acceptEdits", "plan", "dontAsk")
+CYCLED_MODES: tuple[Mode, ...] = ("manual", "acceptEdits", "plan")
 
 
 class CommandTable(Protocol):

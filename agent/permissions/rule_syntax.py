@@ -25,6 +25,7 @@ from .shell_syntax import Words
 
 EDITING = "edit"  # a deny rule about this tool is about every tool that writes files
 READING = "read"  # ... every tool that reads files
+RUNNING = "bash"  # rules about this tool are about the command lines of every tool that runs any
 OPENING = "open"  # what a rule is called that lets a command line out of the wall
 REACHING = "net"  # ... that lets walled commands reach a host
 WEB_TOOLS = ("web_search", "web_fetch")  # which the service runs; an allow rule switches one on

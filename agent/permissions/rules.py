@@ -16,7 +16,7 @@ from .allow_rules import ReadingJudge, coverage, lasting_rule
 from .deny_rules import Denial, denial_of
 from .destructive import ruin_by
 from .program_names import Standpoint, own_programs_of
-from .rule_syntax import EDITING, OPENING, READING, Rule, exact_rule, is_exactly
+from .rule_syntax import EDITING, OPENING, READING, RUNNING, Rule, exact_rule, is_exactly
 from .shell_syntax import MAX_PARSED_CHARS
 from .vital_places import Places
 
@@ -27,6 +27,8 @@ Mode = Literal["manual", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 _MODES_OF_CLIENTS: Mapping[str, Mode] = {"default": "manual", "auto": "manual"}
 REPLACED = "it runs a program of the project that has changed since this line was let out of the wall"
+NO_WALL = "commands have to be walled in, and there is no wall here"
+NOT_IN_PLAN_MODE = "the mode is plan, in which nothing is changed"
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 
@@ -128,19 +130,20 @@ def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
     if access.kind != "run":
         allowed = any(rule.names(tool) and _allows(rule, access, rules) for rule in rules.allow)
         return _judge_path(tool, access, rules.mode, allowed)
-    verdict = _judge_command(tool, access, rules)
+    judge = _judge_look if rules.mode == "plan" else _judge_command
+    verdict = judge(access, rules)
     if verdict.answer == "deny" or _ruin(access, rules):
         return verdict
     if said is Denial.MAYBE and not _names_line(rules, access.target):
         why = f"it cannot be told whether it runs what the rule {denying} denies"
-        line = exact_rule(tool, access.target) if len(access.target) <= MAX_PARSED_CHARS else None
+        line = exact_rule(RUNNING, access.target) if len(access.target) <= MAX_PARSED_CHARS else None
         return Verdict("ask", why, line, denying, verdict.walled, binding=True)
     return verdict
 
 
 def _denial(tool: str, access: Access, rules: PermissionRules) -> tuple[Denial, Rule | None]:
-    """What the deny rules say about an access. One about edit or read is about every such tool."""
-    tools = (tool, {"write": EDITING, "read": READING}.get(access.kind, tool))
+    """What the deny rules say about an access. One about edit, read or bash is about every such tool."""
+    tools = (tool, {"write": EDITING, "read": READING, "run": RUNNING}.get(access.kind, tool))
     about = [rule for rule in rules.deny if any(map(rule.names, tools))]
     if access.kind == "run":
         return denial_of(about, access.target, standpoint(access, rules))
@@ -171,10 +174,10 @@ def _names_line(rules: PermissionRules, line: str) -> bool:
     return any((rule.exact or rule.tool == OPENING) and is_exactly(rule, line) for rule in rules.allow)
 
 
-def _judge_command(tool: str, access: Access, rules: PermissionRules) -> Verdict:
-    """A rule of the tool that allows the line does not open the wall."""
+def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
+    """A rule that allows the line does not open the wall."""
     line = access.target
-    opened = rules.mode == "bypassPermissions" or (rules.mode != "plan" and _opens(rules, line))
+    opened = rules.mode == "bypassPermissions" or _opens(rules, line)
     replaced = rules.wall and rules.mode != "bypassPermissions" and opened and _is_replaced(access, rules)
     walled = rules.wall and not opened
     if ruin := _ruin(access, rules):
@@ -184,14 +187,21 @@ def _judge_command(tool: str, access: Access, rules: PermissionRules) -> Verdict
     if (walled and not rules.asks_walled) or rules.mode == "bypassPermissions":
         return Verdict("allow", walled=walled)
     if rules.wall_required and not rules.wall:
-        return Verdict("deny", "commands have to be walled in, and there is no wall here")
-    allow = () if rules.mode == "plan" else [rule for rule in rules.allow if rule.tool == tool]
+        return Verdict("deny", NO_WALL)
+    allow = [rule for rule in rules.allow if rule.tool == RUNNING]
     covered = coverage(line, access.cwd or rules.folder, allow, rules.reading)
     if opened or not covered.doubt:
         return Verdict("allow", rule=covered.rule, walled=walled)
-    if rules.mode == "plan":
-        return Verdict("deny", "the mode is plan: without a wall only what is sure to read only runs")
-    return Verdict("ask", covered.doubt, lasting_rule(tool, line, covered), walled=walled)
+    return Verdict("ask", covered.doubt, lasting_rule(RUNNING, line, covered), walled=walled)
+
+
+def _judge_look(access: Access, rules: PermissionRules) -> Verdict:
+    """In plan mode only what is proved to change nothing runs, whatever rules allow and the wall would hold."""
+    if rules.wall_required and not rules.wall:
+        return Verdict("deny", NO_WALL)
+    if only_reads(access, rules):
+        return Verdict("allow", walled=rules.wall)
+    return Verdict("deny", f"{NOT_IN_PLAN_MODE}: only commands that are sure to only look run")
 
 
 def _ruin(access: Access, rules: PermissionRules) -> str:
@@ -230,7 +240,7 @@ def _opens(rules: PermissionRules, line: str) -> bool:
 def _judge_path(tool: str, access: Access, mode: Mode, allowed: bool) -> Verdict:
     """`allowed` tells that a rule allows it, which never holds for writing to a protected place."""
     if mode == "plan" and access.kind == "write":
-        return Verdict("deny", "the mode is plan, in which nothing is changed")
+        return Verdict("deny", NOT_IN_PLAN_MODE)
     inside = not access.outside and not access.protected
     if mode == "bypassPermissions" or (access.kind == "read" and inside):
         return Verdict("allow")
@@ -238,6 +248,8 @@ def _judge_path(tool: str, access: Access, mode: Mode, allowed: bool) -> Verdict
         return Verdict("ask", "a protected place", binding=True)
     if allowed or (inside and access.kind == "write" and mode == "acceptEdits"):
         return Verdict("allow")
+    if access.kind == "network" and mode == "plan":
+        return Verdict("deny", f"{NOT_IN_PLAN_MODE}: of servers only what a rule allows is used")
     if access.kind == "network":
         return Verdict("ask", "it reaches the network", Rule(tool, access.target))
     if inside:

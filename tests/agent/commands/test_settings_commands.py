@@ -28,7 +28,7 @@ def test_permissions_can_be_seen_and_changed(tmp_path: Path) -> None:
         assert "mode   acceptEdits" in await run.do("/permissions mode acceptEdits")
         assert "the modes are" in await run.do("/permissions mode whatever")
         assert run.controller.cycle_mode() == "plan"
-        assert run.controller.cycle_mode() == "dontAsk"
+        assert run.controller.cycle_mode() == "manual"
 
     run_controller(tmp_path, work)
 

@@ -236,7 +236,7 @@ def test_each_mode_has_its_wall_before_the_next_command(tmp_path: Path) -> None:
     each = iter(modes)
     shell.before_each = lambda: shell.world.context.permissions.set_mode(next(each))
     lines = [
-        "touch a; echo x >$TMPDIR/x && echo ok",
+        "touch a",
         "touch b",
         "git config a.b c",
         "git config a.b d",
@@ -244,9 +244,8 @@ def test_each_mode_has_its_wall_before_the_next_command(tmp_path: Path) -> None:
     ]
     shell.run(lines)
     assert shell.asked == [] and sorted(path.name for path in shell.folder.glob("[abc]")) == ["b"]
-    assert "Read-only file system" in shell.texts and "ok" in shell.texts
-    for mode in ("plan", "dontAsk"):
-        assert f"the mode is {mode}: nothing leaves the wall" in shell.texts
+    assert shell.texts.count("the mode is plan, in which nothing is changed") == 2
+    assert "the mode is dontAsk: nothing leaves the wall" in shell.texts
     assert "b = d" in shell.config
 
 

@@ -224,7 +224,7 @@ def test_what_may_be_denied_is_asked_about_in_every_mode_until_that_line_is_allo
     for wall in (False, True):
         rules = PermissionRules(mode, parse_rules("bash"), denied, "/w", wall=wall)  # type: ignore[arg-type]
         verdict = judge_call("bash", [Access("run", line)], rules)
-        if mode == "dontAsk" or (mode == "plan" and not wall):
+        if mode in ("dontAsk", "plan"):
             assert verdict.answer == "deny"
             continue
         assert verdict.answer == "ask" and verdict.rule == rule and verdict.prefix == exact_rule("bash", line)

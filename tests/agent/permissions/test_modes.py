@@ -1,9 +1,12 @@
 """The table of modes: what becomes of a command, of an edit, and of leaving the wall."""
 
+from pathlib import Path
+
 import pytest
 
 from agent.permissions.rule_syntax import OPENING, Rule
 from agent.permissions.rules import MODES, Mode, PermissionRules, judge_call, may_leave
+from agent.permissions.surroundings import ProjectSurroundings
 from tools.base import Access
 
 FOLDER = "/w/app"
@@ -17,7 +20,7 @@ OPENED = (Rule(OPENING, "make install"),)
 TABLE: dict[Mode, tuple[str, str, bool, str, str]] = {
     "manual": ("walled", "ask", True, "ask", "ask"),
     "acceptEdits": ("walled", "ask", True, "allow", "ask"),
-    "plan": ("walled", "deny", False, "deny", "deny"),
+    "plan": ("deny", "deny", False, "deny", "deny"),
     "dontAsk": ("walled", "deny", False, "deny", "deny"),
     "bypassPermissions": ("allow", "allow", False, "allow", "allow"),
 }
@@ -45,8 +48,8 @@ def test_each_mode_does_what_the_table_says(mode: Mode) -> None:
 def test_denied_and_destructive_commands_stay_so_in_every_mode(mode: Mode, wall: bool) -> None:
     rules = PermissionRules(mode, deny=DENIED, folder=FOLDER, wall=wall)
     assert judged(COMMAND, rules) == "deny"
-    assert judged(DESTRUCTIVE, rules) == ("deny" if mode == "dontAsk" else "ask")
-    if mode not in ("dontAsk", "bypassPermissions"):
+    assert judged(DESTRUCTIVE, rules) == ("deny" if mode in ("plan", "dontAsk") else "ask")
+    if mode not in ("plan", "dontAsk", "bypassPermissions"):
         assert judge_call("bash", [DESTRUCTIVE], rules).walled is wall  # also once a person allowed it
 
 
@@ -55,7 +58,7 @@ def test_denied_and_destructive_commands_stay_so_in_every_mode(mode: Mode, wall:
     [
         ("manual", "walled", "allow"),
         ("acceptEdits", "walled", "allow"),
-        ("plan", "walled", "deny"),
+        ("plan", "deny", "deny"),
         ("dontAsk", "walled", "allow"),
         ("bypassPermissions", "allow", "allow"),
     ],
@@ -68,8 +71,8 @@ def test_a_rule_that_allows_a_command_does_not_open_the_wall(mode: Mode, walled:
 @pytest.mark.parametrize("mode", MODES)
 def test_a_rule_that_opens_a_line_opens_exactly_this_one(mode: Mode) -> None:
     rules = PermissionRules(mode, OPENED, wall=True)
-    assert judged(COMMAND, rules) == ("walled" if mode == "plan" else "allow")
-    if mode != "bypassPermissions":
+    assert judged(COMMAND, rules) == ("deny" if mode == "plan" else "allow")
+    if mode not in ("plan", "bypassPermissions"):
         assert judged(Access("run", "make install -j8"), rules) == "walled"
         assert judged(COMMAND, PermissionRules(mode, OPENED, OPENED, wall=True)) == "walled"
 
@@ -78,6 +81,34 @@ def test_a_rule_that_opens_a_line_opens_exactly_this_one(mode: Mode) -> None:
 def test_where_the_wall_is_required_and_missing_no_command_runs(mode: Mode) -> None:
     rules = PermissionRules(mode, (*ALLOWED, *OPENED), wall_required=True)
     assert judged(COMMAND, rules) == ("allow" if mode == "bypassPermissions" else "deny")
+
+
+@pytest.mark.parametrize("wall", [True, False])
+def test_in_plan_mode_only_what_looks_goes_ahead(wall: bool, tmp_path: Path) -> None:
+    allow = (Rule("bash"), Rule("edit"), Rule("mcp__docs__search"))
+    folder = str(tmp_path.resolve())
+    (tmp_path / "a.py").touch()
+    surroundings = ProjectSurroundings(folder, {"PATH": "/usr/bin:/bin", "HOME": folder})
+    rules = PermissionRules("plan", allow, folder=folder, wall=wall, reading=surroundings)
+
+    def judged_line(line: str) -> str:
+        return judged(Access("run", line, cwd=folder), rules)
+
+    looks = ("ls -la", "git status", "cat a.py | head -3", "grep -rn x .", "find . -name '*.py'")
+    assert {line: judged_line(line) for line in looks} == dict.fromkeys(looks, "walled" if wall else "allow")
+    changes = ("sed -i s/a/b/ a.py", "echo x > a.py", "ls; rm a.py", "git commit -m x", "find . -delete", "make")
+    assert {line: judged_line(line) for line in changes} == dict.fromkeys(changes, "deny")
+    assert judge_call("mcp__docs__search", [Access("network", "docs")], rules).answer == "allow"
+    assert judge_call("mcp__docs__store", [Access("network", "docs")], rules).answer == "deny"
+    assert judge_call("read", [Access("read", f"{folder}/a.py")], rules).answer == "allow"
+    assert judge_call("todo", [Access("none")], rules).answer == "allow"
+
+
+def test_rules_about_bash_are_about_every_tool_that_runs_commands() -> None:
+    rules = PermissionRules("manual", (Rule("bash", "make test"),), (Rule("bash", "make install"),))
+    found = [judge_call("monitor", [Access("run", line)], rules) for line in ("make test", "make install", "x")]
+    assert [each.answer for each in found] == ["allow", "deny", "ask"]
+    assert str(found[-1].prefix) == "bash(=x)"
 
 
 def test_a_call_that_does_several_things_is_walled_in_all_the_same() -> None:

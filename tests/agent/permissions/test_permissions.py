@@ -151,7 +151,7 @@ def test_a_question_says_what_it_is_about_and_what_always_would_allow() -> None:
         (Access("read", place, protected=True), "a protected place", None),
         (Access("read", "/etc/passwd", outside=True), "outside the project", None),
         (Access("read", "/root/.netrc", outside=True, protected=True), "outside the project", None),
-        (Access("run", "git status -s"), "it runs a command", Rule("write", "git status")),
+        (Access("run", "git status -s"), "it runs a command", Rule("bash", "git status")),
         (Access("run", "rm -rf /"), "it removes the root folder", None),
     ):
         assert judge_call("write", [access], rules()) == Verdict("ask", why, prefix)
