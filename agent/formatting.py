@@ -16,6 +16,7 @@ CLIENT_NAMES: Mapping[str, str] = {
     "ask_user": "AskUserQuestion",
     "exit_plan": "ExitPlanMode",
 }
+_OWN_NAMES = {name.lower(): own for own, name in CLIENT_NAMES.items()}
 
 
 def client_name(tool: str) -> str:
@@ -23,6 +24,13 @@ def client_name(tool: str) -> str:
     if tool in CLIENT_NAMES:
         return CLIENT_NAMES[tool]
     return "".join(word.capitalize() for word in tool.split("_")) if tool in BUILTIN else tool
+
+
+def own_name(tool: str) -> str:
+    """The name here of a built-in tool that is written as clients do, in any letter case; others stay."""
+    name = tool.lower()
+    name = _OWN_NAMES.get(name, name)
+    return name if name in BUILTIN else tool
 
 
 def client_output(tool: str, text: str) -> dict[str, Any] | None:

@@ -205,7 +205,7 @@ class Status:
     """What a status line says. `tokens` is None until something was counted; `cost` in US dollars.
 
     `priced`: what was spent has known prices, so that `cost` is all of it. `window_source` says in words who
-    told the size of the window, "" where nobody did.
+    told the size of the window, "" where nobody did. `todos` are (status, what to do).
     """
 
     model: str
@@ -222,6 +222,7 @@ class Status:
     window_source: str = ""
     effort: str = ""
     branch: str = ""
+    todos: tuple[tuple[str, str], ...] = ()
 
 
 class Driver(Protocol):

@@ -127,11 +127,11 @@ TOOL = Tool(
 )
 """,
     )
-    copy.change("tools/__init__.py", ('"recall")', '"recall", "count_words")'))
+    copy.change("tools/__init__.py", ('"recall"', '"recall", "count_words"'))
     with strict_server(Reply((calls("count_words", file_path="README.md"),)), "Three.") as (server, environ):
         printed = copy.run("-p", "how many words?", **environ)
         assert "Three." in printed and "count_words  README.md" in printed
-        assert [tool["name"] for tool in server.requests[0]["tools"]][-1] == "count_words"
+        assert "count_words" in [tool["name"] for tool in server.requests[0]["tools"]]
         assert "3 words" in result_of(server)
     assert (len(copy.added), len(copy.touched)) == (1, 1)
 

@@ -76,7 +76,7 @@ class ToolResult:
     content: tuple[Block, ...]
     error: bool = False
     # For the screen, drawn without knowing the tool: {"text": str} and/or {"diff": a unified diff}, {"note":
-    # one short line}.
+    # one short line}; {"silent": True}: the title says all.
     human: Mapping[str, Any] = field(default_factory=empty_mapping)
     # For the record and compaction: {"path", "sha256", "first", "last", "total"} of a file that was read or
     # written, {"exit": code} of a command.

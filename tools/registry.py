@@ -14,6 +14,8 @@ from pydantic.json_schema import GenerateJsonSchema
 from . import BUILTIN
 from .base import Arguments, Tool
 
+_OF_THE_CLASS = ("title", "description")  # what a schema says of the class that it was made of
+
 
 class BuiltinTools:
     """The source of the tools in BUILTIN, in that order. Their modules are loaded by `open`."""
@@ -71,7 +73,20 @@ def _input_schema(arguments: type[Arguments] | Mapping[str, Any]) -> dict[str, A
 def _schema_of(arguments: type[Arguments]) -> dict[str, Any]:
     """The schema of a tool's arguments: 3 ms each, so made once for all sessions of a process."""
     schema = arguments.model_json_schema(schema_generator=_UntitledSchema)
-    return {key: value for key, value in schema.items() if key not in ("title", "description")}
+    parts = schema.pop("$defs", {})
+    return {key: _whole(value, parts) for key, value in schema.items() if key not in _OF_THE_CLASS}
+
+
+def _whole(schema: Any, parts: Mapping[str, Any]) -> Any:
+    """The schema with its parts in place: not every server follows references."""
+    if isinstance(schema, list):
+        return [_whole(each, parts) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if (reference := schema.get("$ref")) is not None:
+        part = parts[reference.removeprefix("#/$defs/")]
+        return {key: _whole(value, parts) for key, value in part.items() if key not in _OF_THE_CLASS}
+    return {key: _whole(value, parts) for key, value in schema.items()}
 
 
 class _UntitledSchema(GenerateJsonSchema):

@@ -19,6 +19,7 @@ from agent.loop.turn import run_turn
 from agent.permissions.rules import Mode
 from agent.ports import Approver, Chooser, Status
 from agent.session.environment_context import BranchWatch, environment_context, news_of_surroundings
+from agent.session.plan_and_todo import newest_todos
 from agent.session.session import Session, record_opening
 from agent.session.system_prompt import unread_memory
 from agent.version import __version__
@@ -258,6 +259,7 @@ def window_state(context: TurnContext, tokens: int) -> WindowState:
 def status_of(session: Session, context: TurnContext, branch: str) -> Status:
     """What the status line says of a session."""
     tokens = prompt_tokens(session, context) if session.folded.entries else None
+    _, todos = newest_todos(session.folded) or (0, ())
     return Status(
         model=context.settings.model,
         tokens=tokens,
@@ -272,4 +274,5 @@ def status_of(session: Session, context: TurnContext, branch: str) -> Status:
         priced=not session.unpriced,
         window_source=context.compaction.window_source,
         effort=context.settings.effort or "",
+        todos=tuple((item.status, item.shown) for item in todos),
     )

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from agent.formatting import own_name
 from tools import BUILTIN
 
 SETTING_SOURCES = ("user", "project", "local")
@@ -133,9 +134,9 @@ def _settle_lists(made: argparse.ArgumentParser, values: dict[str, Any]) -> None
     values["betas"] = _items(values["betas"] or "")
     if (tools := values["tools"]) is not None:
         names = _items(tools)
-        known = tuple(name.lower() for name in names if name.lower() in BUILTIN)
+        known = tuple(name for name in map(own_name, names) if name in BUILTIN)
         values["tools"] = None if names == ("default",) else known
-        unknown_names = [name for name in names if name.lower() not in (*BUILTIN, "default")]
+        unknown_names = [name for name in names if own_name(name) not in (*BUILTIN, "default")]
         if unknown_names:
             values["remarks"] += (f"--tools: there is no tool {', '.join(unknown_names)} here",)
 

@@ -98,6 +98,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("effort", settings.set_effort, ("thinking",), "bare", at_screen=True),
     Command("memory", project.show_memory, (), "always"),
     Command("diff", project.show_diff, (), "always"),
+    Command("todo", project.show_todos, ("todos",), "always"),
     Command("tasks", project.show_tasks, ("bashes", "ps"), "always", at_screen=True),
     Command("permissions", settings.set_permissions, ("allowed-tools",), "bare", at_screen=True),
     Command("sandbox", system.show_sandbox, (), "bare", at_screen=True),

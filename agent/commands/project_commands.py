@@ -11,6 +11,7 @@ from agent.checkpoints.differences import differences
 from agent.events import CommandOutput, Event, Notice
 from agent.formatting import format_duration, shorten
 from agent.loop.tool_executor import text_of
+from agent.session.plan_and_todo import newest_todos, todo_lines
 from agent.session.system_prompt import memory_of, memory_paths, read_memory, system_prompt
 from tools.base import ToolCall, ToolError, parse_arguments
 from tools.guarded_names import MEMORY_NAMES
@@ -106,6 +107,15 @@ async def run_own_command(controller: Controller, line: str) -> Event | None:
     if not private:
         controller.after_prompt.append(f"<command-of-the-user>\n$ {command}\n{text}\n</command-of-the-user>")
     return CommandOutput(text)
+
+
+async def show_todos(controller: Controller, argument: str) -> Event | None:
+    """Show what the model has on its to-do list."""
+    session, _ = controller.in_use
+    _, todos = newest_todos(session.folded) or (0, ())
+    if not todos:
+        return Notice("nothing is on the to-do list: the model keeps one when it works in several steps")
+    return CommandOutput("\n".join(todo_lines(todos)))
 
 
 async def show_tasks(controller: Controller, argument: str) -> Event | None:

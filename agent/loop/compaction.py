@@ -14,7 +14,8 @@ from typing import Any
 from agent.errors import PromptTooLong
 from agent.events import ContextCompacted, Emit, Notice
 from agent.ports import HookAnswer, HookEvent, Hooks
-from agent.session.environment_context import in_hook_tags, newest_plan, newest_todo
+from agent.session.environment_context import in_hook_tags
+from agent.session.plan_and_todo import newest_plan, newest_todos, todo_lines
 from agent.session.session import Session
 from compact.pipeline import REACTIVE_RUNGS, plan
 from compact.plan import (
@@ -168,8 +169,8 @@ def live_state(session: Session, context: TurnContext) -> Iterator[str]:
         yield f"background command {job.id} is running: {' '.join(job.line.split())[:MAX_LIVE_CHARS]}"
     if (plan_found := newest_plan(session.folded)) is not None:
         yield f"plan (r{plan_found[0]}): {plan_found[1]}"
-    if (todo := newest_todo(session.folded)) is not None:
-        yield f"to-do list (r{todo[0]}): {todo[1]}"
+    if (todos := newest_todos(session.folded)) is not None and todos[1]:
+        yield "\n  ".join((f"to-do list (r{todos[0]}):", *todo_lines(todos[1])))
 
 
 def _advance(flow: Flow, reply: SummaryReply | None = None) -> SummaryRequest | CompactionPlan:

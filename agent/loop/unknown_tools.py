@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import TypeVar
 
+from agent.formatting import own_name
 from tools.text_encoding import word_set
 
 T = TypeVar("T")
@@ -72,9 +73,9 @@ _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
         word_set("find findfiles filesearch findbyname globfiles"),
     ),
     (
-        "",
-        "There is no list of to-dos: keep the plan in your replies and go on with the work.",
-        word_set("todowrite todoread todo updateplan writetodos taskcreate taskupdate tasklist taskget plan"),
+        "todo",
+        "todo(todos) keeps the list of what is to be done; each call replaces all of it.",
+        word_set("todoread updateplan writetodos taskcreate taskupdate tasklist taskget plan"),
     ),
     (
         "",
@@ -95,8 +96,9 @@ _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
 
 
 def find_tool(tools: Mapping[str, T], name: str) -> T | None:
-    """The tool of that name in any letter case."""
-    return next((tools[each] for each in tools if each.lower() == name.lower()), None)
+    """The tool of that name in any letter case, or the one that takes the same under a client's name."""
+    wanted = own_name(name).lower()
+    return next((tools[each] for each in tools if each.lower() == wanted), None)
 
 
 def answer_unknown(name: str, tools: Collection[str]) -> str:

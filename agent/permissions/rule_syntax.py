@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from agent.formatting import own_name
 from tools import BUILTIN
 from tools.network_hosts import host_name
 from tools.text_encoding import word_set
@@ -145,7 +146,7 @@ def _closing_bracket(text: str, start: int) -> int:
 
 def _rule(written_name: str, written: str | None) -> Rule:
     lower = _CLAUDE_CODE_NAMES.get(written_name.lower(), written_name.lower())  # in any letter case
-    name = lower if lower in _NAMES else written_name
+    name = lower if lower in _NAMES else own_name(written_name)
     whole = written_name if written is None else f"{written_name}({written})"
     is_foreign = name.startswith(FOREIGN_PREFIX) and name != FOREIGN_PREFIX
     if name not in _NAMES and not is_foreign:

@@ -196,7 +196,7 @@ def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
 
 
 def _judge_look(access: Access, rules: PermissionRules) -> Verdict:
-    """In plan mode only what is proved to change nothing runs, whatever rules allow and the wall would hold."""
+    """In plan mode only what is proved to change nothing runs, whatever rules allow and walls would hold."""
     if rules.wall_required and not rules.wall:
         return Verdict("deny", NO_WALL)
     if only_reads(access, rules):

@@ -7,12 +7,11 @@ allowed anything.
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
 from transcripts.disk import read_regular
-from transcripts.entries import Entry, Exchange, Prompt
+from transcripts.entries import Entry, Prompt
 from transcripts.fold import Folded
 from transcripts.messages import INJECTED_CLOSING_TAG, INJECTED_OPENING_TAG, TextBlock, is_injected
 
@@ -29,7 +28,6 @@ END_OF_PLAN_TEXT = "Plan mode is over: you may change files again, as far as the
 _COMMAND_TEXTS, _PLAN_TEXTS = (*COMMAND_TEXTS, OPEN_TEXT), (PLAN_TEXT, END_OF_PLAN_TEXT)
 BRANCH_INTERVAL_S = 2.0  # between two looks for the status line
 MAX_HEAD_BYTES = 4_096  # of the file that names the branch
-MAX_PLAN_CHARS = 3_000  # of a plan or to-do list that a record repeats
 MAX_NAME_CHARS = 200  # of a folder or branch: the name comes with the project and may be anything
 
 
@@ -56,7 +54,7 @@ def news_of_surroundings(folded: Folded, commands: str | None, mode: str) -> lis
     planning = mode == "plan"
     if mode == OPEN_MODE and commands is not None:
         commands = TEXTS_WITHOUT_WALL.get(commands, commands)
-    told = [text for entry in reversed(folded.entries) for text in _told(entry)]
+    told = [text for entry in reversed(folded.entries) for text in surroundings_told(entry)]
     system = folded.opened.system if folded.opened is not None else ()
     news = [PLAN_TEXT] if planning else []
     if commands is not None and folded.opened is not None:
@@ -67,43 +65,12 @@ def news_of_surroundings(folded: Folded, commands: str | None, mode: str) -> lis
     return [f"{INJECTED_OPENING_TAG}\n{text}\n{INJECTED_CLOSING_TAG}" for text in news]
 
 
-def _told(entry: Entry) -> list[str]:
+def surroundings_told(entry: Entry) -> list[str]:
     """What a prompt told the model of its surroundings."""
     blocks = entry.fact.blocks if isinstance(entry, Prompt) else ()
     texts = (block.text for block in blocks if isinstance(block, TextBlock) and is_injected(block))
     opening, closing = INJECTED_OPENING_TAG, INJECTED_CLOSING_TAG
     return [text.removeprefix(opening).removesuffix(closing).strip("\n") for text in texts]
-
-
-def newest_plan(folded: Folded) -> tuple[int, str] | None:
-    """(seq, text) of the model's last words to the newest prompt in plan mode; None without one.
-
-    They are the plan: a prompt in that mode asks for one.
-    """
-    found: tuple[int, str] | None = None
-    planning = False
-    for entry in folded.entries:
-        if isinstance(entry, Prompt):
-            if entry.fact.source == "user":
-                planning = PLAN_TEXT in _told(entry)
-        elif planning:
-            texts = [block.text for block in entry.fact.blocks if isinstance(block, TextBlock)]
-            found = (entry.seq, "\n".join(texts)[:MAX_PLAN_CHARS]) if any(texts) else found
-    return found
-
-
-def newest_todo(folded: Folded) -> tuple[int, str] | None:
-    """(seq, items with their states) of the newest list that a call has set as `todos`; None without one.
-
-    No tool of ours has such an argument, but common tools of MCP servers have, and recordings.
-    """
-    for entry in reversed(folded.entries):
-        for use in reversed(entry.uses.values()) if isinstance(entry, Exchange) else ():
-            items = use.input.get("todos")
-            if isinstance(items, list | tuple) and all(isinstance(item, Mapping) for item in items):
-                rows = (f"[{item.get('status', '?')}] {item.get('content', '')}" for item in items)
-                return entry.seq, "; ".join(rows)[:MAX_PLAN_CHARS]
-    return None
 
 
 def branch(folder: Path) -> str:

@@ -16,6 +16,7 @@ from .approval import draw_approval
 from .frame_update import Frame
 from .input_drawing import INPUT_PROMPT, InputDrawing, draw_one_row
 from .keyboard import ChipLabels
+from .live_view import draw_todos
 from .picker import picker_window
 from .repl_state import ReplState
 from .terminal_text import RenderContext, cell_width, clip, clip_painted, one_line
@@ -151,11 +152,19 @@ class ScreenLayout:
         gap = [""] if rows >= MIN_ROWS_WITH_GAPS else []
         room = max(rows - len(body) - 3 - 2 * len(gap), 0)
         hides = picking and panel is None
-        lines = state.view.live_lines(room) if state.has_view and not hides else []
+        todos = [] if picking or panel is not None else self._todo_lines(ctx, room // 2)
+        lines = state.view.live_lines(room - len(todos)) if state.has_view and not hides else []
+        lines = [*lines, *todos]
         above = [*gap, *lines, *gap] if lines else gap
         rule = ctx.paint("dim", "─" * ctx.columns)
         below = (*above, rule, *body, clip_painted(self._status_line(ctx), ctx.columns))
         return Frame(below, (cursor[0] + len(above) + 1, min(cursor[1], ctx.columns - 1)))
+
+    def _todo_lines(self, ctx: RenderContext, rows: int) -> list[str]:
+        driver, view = self._state.driver, self._state.view if self._state.has_view else None
+        if driver is None or view is None:
+            return []
+        return draw_todos(driver.status().todos, ctx, rows, view.live_view.started_at is not None)
 
     def dialog_changed(self) -> None:
         """A question or a menu came, went, or wants a reason: focus its window, draw soon."""

@@ -6,6 +6,7 @@ transcript_view and forgotten here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agent import events
@@ -19,6 +20,8 @@ REDRAW_INTERVAL_S = 0.1  # between two drawings of what runs
 PROGRESS_LINES = 4  # shown of a running call's output
 THOUGHT_LINES = 3
 QUEUE_LINES = 4
+MAX_TODO_ROWS = 6
+TODO_MARKS = {"completed": ("☒", "dim"), "in_progress": ("▸", "accent"), "pending": ("☐", "")}
 MAX_PROGRESS_CHARS = 20_000  # kept of a running call's output
 MAX_THOUGHT_CHARS = 200_000
 
@@ -123,6 +126,29 @@ def _running_call(call: RunningCall, ctx: RenderContext, now: float) -> list[str
     rows = [ctx.paint("dim", clip(line, room)) for line in lines]
     title = call_title(call.name, call.title, ctx, "accent")
     return [title, *hang(rows, ctx.paint("dim", BRANCH), " " * len(BRANCH))]
+
+
+def draw_todos(todos: Sequence[tuple[str, str]], ctx: RenderContext, rows: int, working: bool) -> list[str]:
+    """While a turn runs the list around what is being done, else one line; nothing when all is done."""
+    first_open = next((at for at, (status, _) in enumerate(todos) if status != "completed"), None)
+    rows = min(rows, MAX_TODO_ROWS)
+    if first_open is None or rows < 1:
+        return []
+    if not working or rows < 3:
+        done = sum(status == "completed" for status, _ in todos)
+        now = next((text for status, text in todos if status == "in_progress"), todos[first_open][1])
+        return [ctx.clipped("dim", f"To do: {done} of {len(todos)} done · {one_line(now)}")]
+    cut = len(todos) > rows
+    first = max(0, min(first_open - 1, len(todos) - rows + cut)) if cut else 0
+    shown = todos[first : first + rows - cut]
+    lines = [_todo_line(status, text, ctx) for status, text in shown]
+    return [*lines, ctx.clipped("dim", f"  {len(todos) - len(shown)} more: /todo")] if cut else lines
+
+
+def _todo_line(status: str, text: str, ctx: RenderContext) -> str:
+    mark, role = TODO_MARKS.get(status, TODO_MARKS["pending"])
+    line = clip(f"{mark} {one_line(text)}", ctx.columns)
+    return ctx.paint(role, line) if role else line
 
 
 def _spinner(live_view: LiveView, ctx: RenderContext, now: float) -> list[str]:

@@ -179,6 +179,8 @@ def render_result(event: events.ToolCallFinished, ctx: RenderContext) -> list[st
     if ctx.columns <= len(BRANCH) + 2:
         return []
     human = event.result.human
+    if human.get("silent") and not event.denied:
+        return []
     inner = replace(ctx, columns=ctx.columns - len(BRANCH))
     summary = _result_summary(event, human)
     if human.get("diff"):

@@ -96,7 +96,14 @@ def test_in_plan_mode_only_what_looks_goes_ahead(wall: bool, tmp_path: Path) -> 
 
     looks = ("ls -la", "git status", "cat a.py | head -3", "grep -rn x .", "find . -name '*.py'")
     assert {line: judged_line(line) for line in looks} == dict.fromkeys(looks, "walled" if wall else "allow")
-    changes = ("sed -i s/a/b/ a.py", "echo x > a.py", "ls; rm a.py", "git commit -m x", "find . -delete", "make")
+    changes = (
+        "sed -i s/a/b/ a.py",
+        "echo x > a.py",
+        "ls; rm a.py",
+        "git commit -m x",
+        "find . -delete",
+        "make",
+    )
     assert {line: judged_line(line) for line in changes} == dict.fromkeys(changes, "deny")
     assert judge_call("mcp__docs__search", [Access("network", "docs")], rules).answer == "allow"
     assert judge_call("mcp__docs__store", [Access("network", "docs")], rules).answer == "deny"
@@ -106,7 +113,9 @@ def test_in_plan_mode_only_what_looks_goes_ahead(wall: bool, tmp_path: Path) -> 
 
 def test_rules_about_bash_are_about_every_tool_that_runs_commands() -> None:
     rules = PermissionRules("manual", (Rule("bash", "make test"),), (Rule("bash", "make install"),))
-    found = [judge_call("monitor", [Access("run", line)], rules) for line in ("make test", "make install", "x")]
+    found = [
+        judge_call("monitor", [Access("run", line)], rules) for line in ("make test", "make install", "x")
+    ]
     assert [each.answer for each in found] == ["allow", "deny", "ask"]
     assert str(found[-1].prefix) == "bash(=x)"
 

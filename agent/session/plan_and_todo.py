@@ -1,0 +1,84 @@
+"""The newest plan and to-do list of a session: read from the record, so they follow every rewind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from transcripts.entries import Prompt
+from transcripts.facts import Result
+from transcripts.fold import Folded
+from transcripts.messages import TextBlock
+
+from .environment_context import PLAN_TEXT, surroundings_told
+
+MAX_PLAN_CHARS = 20_000  # of a plan that a record repeats; the rest is behind its recall id
+
+
+@dataclass(frozen=True, slots=True)
+class TodoItem:
+    """One thing to do; `active` says it as what is being done, "" where nothing does."""
+
+    content: str
+    status: str
+    active: str = ""
+
+    @property
+    def shown(self) -> str:
+        """What people read: what is being done where it is in work."""
+        return self.active if self.status == "in_progress" and self.active else self.content
+
+
+@dataclass(slots=True)
+class _TodoTrail:
+    """How many facts were looked at, and the newest list among them with the seq of its reply."""
+
+    looked_at: int = 0
+    newest: tuple[int, tuple[TodoItem, ...]] | None = None
+
+
+def newest_todos(folded: Folded) -> tuple[int, tuple[TodoItem, ...]] | None:
+    """(seq of the reply, items) of the newest list that a call has set as `todos`; None without one.
+
+    Any tool with that argument counts: those of servers and of recordings too. Each fact is looked at once.
+    """
+    trail: _TodoTrail = folded.derived.setdefault("todos", _TodoTrail())
+    for fact in folded.facts[trail.looked_at :]:
+        if isinstance(fact, Result) and not fact.error:
+            trail.newest = _list_set_by(folded, fact) or trail.newest
+    trail.looked_at = len(folded.facts)
+    return trail.newest
+
+
+def _list_set_by(folded: Folded, fact: Result) -> tuple[int, tuple[TodoItem, ...]] | None:
+    exchange = folded.conversation.exchange_of(fact.of)
+    use = exchange.uses.get(fact.block) if exchange is not None else None
+    given = use.input.get("todos") if use is not None else None
+    if not isinstance(given, list | tuple) or not all(isinstance(item, Mapping) for item in given):
+        return None
+    items = (
+        TodoItem(*(str(item.get(name, "")) for name in ("content", "status", "activeForm"))) for item in given
+    )
+    return fact.of, tuple(items)
+
+
+def todo_lines(items: tuple[TodoItem, ...]) -> list[str]:
+    """The list, word for word, a line for each item."""
+    return [f"[{item.status or '?'}] {item.content}" for item in items]
+
+
+def newest_plan(folded: Folded) -> tuple[int, str] | None:
+    """(seq, text) of the model's last words to the newest prompt in plan mode; None without one.
+
+    They are the plan: a prompt in that mode asks for one.
+    """
+    found: tuple[int, str] | None = None
+    planning = False
+    for entry in folded.entries:
+        if isinstance(entry, Prompt):
+            if entry.fact.source == "user":
+                planning = PLAN_TEXT in surroundings_told(entry)
+        elif planning:
+            texts = [block.text for block in entry.fact.blocks if isinstance(block, TextBlock)]
+            found = (entry.seq, "\n".join(texts)[:MAX_PLAN_CHARS]) if any(texts) else found
+    return found

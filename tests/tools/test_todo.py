@@ -1,0 +1,60 @@
+"""The to-do list as a call sets it: what is taken, what is refused, and its line on the screen."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.base import ToolCall, ToolContext, ToolError, parse_arguments
+from tools.registry import definitions
+from tools.todo import MAX_TODOS, TOOL
+
+PLACE = Path("/nowhere")
+CONTEXT = ToolContext(PLACE, PLACE, PLACE, PLACE)
+
+
+def item(content: str, status: str = "pending", **more: Any) -> dict[str, Any]:
+    return {"content": content, "status": status, **more}
+
+
+def test_a_list_is_taken_with_what_other_programs_add_to_an_item() -> None:
+    given = [item("a", "completed", id="1"), item("Run tests", "in_progress", activeForm="Running tests")]
+    arguments = parse_arguments(TOOL, {"todos": given})
+    assert TOOL.title(arguments) == "1 of 2 done: Running tests"
+    assert TOOL.title(parse_arguments(TOOL, {"todos": []})) == "nothing to do"
+    result = asyncio.run(TOOL.run(arguments, ToolCall(CONTEXT)))
+    assert not result.error and result.human == {"silent": True}
+
+
+@pytest.mark.parametrize(
+    ("todos", "told"),
+    [
+        ([item("a", "doing")], "todos.0.status"),
+        ([item("")], "todos.0.content"),
+        ([item("a")] * (MAX_TODOS + 1), "todos"),
+        ([{"status": "pending"}], "todos.0.content` is missing"),
+    ],
+)
+def test_what_is_no_list_is_an_error_that_names_the_item(todos: Any, told: str) -> None:
+    with pytest.raises(ToolError, match="todo could not be called") as error:
+        parse_arguments(TOOL, {"todos": todos})
+    assert told in str(error.value)
+
+
+def test_a_list_of_essays_is_refused() -> None:
+    arguments = parse_arguments(TOOL, {"todos": [item("x" * 9_000), item("y" * 9_000)]})
+    with pytest.raises(ToolError, match="longer than 10,000 characters"):
+        asyncio.run(TOOL.run(arguments, ToolCall(CONTEXT)))
+
+
+def test_its_schema_stands_in_one_piece_as_not_every_server_follows_references() -> None:
+    (definition,) = definitions([TOOL])
+    schema = definition["input_schema"]
+    assert "$" not in str(schema) and set(schema) == {
+        "additionalProperties",
+        "properties",
+        "required",
+        "type",
+    }
+    assert set(schema["properties"]["todos"]["items"]["properties"]) == {"content", "status", "activeForm"}

@@ -1,0 +1,60 @@
+"""The todo tool: the model keeps a list of what is to be done, which the person sees.
+
+The list itself is the input of the newest call in the record: rewinds, resumes and compactions find it there.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from .base import Arguments, Tool, ToolCall, ToolError, ToolResult, no_access, text_result
+
+MAX_TODOS = 50
+MAX_TODO_CHARS = 10_000  # of all items: each record of a compaction repeats the list
+
+
+class TodoEntry(BaseModel):
+    """One item; what else a model adds to it is left out."""
+
+    model_config = ConfigDict(frozen=True)
+
+    content: str = Field(min_length=1)
+    status: Literal["pending", "in_progress", "completed"]
+    activeForm: str = ""
+
+
+class TodoArguments(Arguments):
+    """The whole list."""
+
+    todos: tuple[TodoEntry, ...] = Field(max_length=MAX_TODOS)
+
+
+async def set_todos(arguments: TodoArguments, call: ToolCall) -> ToolResult:
+    if sum(len(entry.content) for entry in arguments.todos) > MAX_TODO_CHARS:
+        raise ToolError(
+            f"The list is longer than {MAX_TODO_CHARS:,} characters.\nSay each item in a few words."
+        )
+    return text_result("The list is kept.", human={"silent": True})
+
+
+def _title(arguments: TodoArguments) -> str:
+    done = sum(entry.status == "completed" for entry in arguments.todos)
+    current = next((entry for entry in arguments.todos if entry.status == "in_progress"), None)
+    now = f": {current.activeForm or current.content}" if current else ""
+    return f"{done} of {len(arguments.todos)} done{now}" if arguments.todos else "nothing to do"
+
+
+TOOL = Tool(
+    name="todo",
+    description="""\
+Keeps the list of what is to be done; the person sees it, and it survives compactions. Use it for work of \
+three or more steps. Each call replaces the whole list. One item is in_progress at a time, with its \
+activeForm ("Running tests"); mark an item completed as soon as it is.""",
+    arguments=TodoArguments,
+    kind="other",
+    title=_title,
+    access=no_access,
+    run=set_todos,
+)
