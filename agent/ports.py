@@ -234,8 +234,11 @@ class Driver(Protocol):
     async def ready(self) -> None:
         """Returns when prompts can be taken; until then they are queued."""
 
-    async def prompt(self, text: str) -> TurnFinished:
-        """Run one turn on the user's words. Cancelling interrupts it: the record stays valid."""
+    async def prompt(self, text: str, *, typed: str | None = None) -> TurnFinished:
+        """Run one turn on the user's words. Cancelling interrupts it: the record stays valid.
+
+        Files are attached that `typed` mentions: the words without what was pasted; None: all of them.
+        """
 
     async def command(self, line: str) -> bool:
         """Run a slash command (or an unknown one, answered with a suggestion). False: the user leaves."""

@@ -18,6 +18,7 @@ from transcripts.messages import (
     INJECTED_OPENING_TAG,
     ImageBlock,
     TextBlock,
+    is_attached,
     is_injected,
 )
 
@@ -167,7 +168,7 @@ def _surroundings(entries: Sequence[Entry]) -> Iterator[str]:
     for entry in entries:
         blocks = entry.fact.blocks if isinstance(entry, Prompt) else ()
         for block in blocks:
-            if isinstance(block, TextBlock) and is_injected(block):
+            if isinstance(block, TextBlock) and is_injected(block) and not is_attached(block):
                 text = (
                     block.text.strip().removeprefix(INJECTED_OPENING_TAG).removesuffix(INJECTED_CLOSING_TAG)
                 )

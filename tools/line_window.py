@@ -48,7 +48,13 @@ class LineWindow:
         return self.first + len(self.lines) - 1
 
 
-def cut_text(text: str, form: TextForm, wanted: tuple[int, int], sha256: str | None = None) -> LineWindow:
+def cut_text(
+    text: str,
+    form: TextForm,
+    wanted: tuple[int, int],
+    sha256: str | None = None,
+    max_bytes: int = MAX_WINDOW_BYTES,
+) -> LineWindow:
     """The window of a whole text. `wanted`: the first line, from 1, or from the end if negative; how many."""
     offset, limit = wanted
     flat = unify_newlines(text)
@@ -58,9 +64,9 @@ def cut_text(text: str, form: TextForm, wanted: tuple[int, int], sha256: str | N
     total = len(lines)
     first = max(1, total + offset + 1 if offset < 0 else offset)
     shown = lines[first - 1 : first - 1 + limit]
-    small = len(flat) <= MAX_WINDOW_BYTES and flat.isascii()
+    small = len(flat) <= max_bytes and flat.isascii()
     if not small or max(map(len, shown), default=0) > MAX_WIDTH_CHARS:
-        shown = _shown(shown)
+        shown = _shown(shown, max_bytes=max_bytes)
     return LineWindow(first, shown, total, first + len(shown) <= total, form, sha256)
 
 
@@ -173,7 +179,9 @@ def _form_of(sample: bytes) -> TextForm | None:
     return found and found[1]
 
 
-def _shown(lines: list[str], lengths: list[int] | None = None) -> list[str]:
+def _shown(
+    lines: list[str], lengths: list[int] | None = None, max_bytes: int = MAX_WINDOW_BYTES
+) -> list[str]:
     """As many of the lines as fit a window, each cut to its width.
 
     `lengths` are those of the whole lines, in characters, where they were cut already.
@@ -186,4 +194,4 @@ def _shown(lines: list[str], lengths: list[int] | None = None) -> list[str]:
         sizes = [len(line.encode("utf-8", "surrogatepass")) + 1 for line in cut]
         left = [length - MAX_WIDTH_CHARS for length in lengths]
         lines = [f"{line}…[+{left[at]:,} chars]" if left[at] > 0 else line for at, line in enumerate(cut)]
-    return lines[: bisect_right([*accumulate(sizes)], MAX_WINDOW_BYTES)]
+    return lines[: bisect_right([*accumulate(sizes)], max_bytes)]

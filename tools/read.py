@@ -17,7 +17,7 @@ from transcripts.messages import ImageBlock, TextBlock
 
 from .base import SeenFile, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from .images import MAX_IMAGE_FILE_BYTES, BadImage, load_image, media_type
-from .line_window import MAX_WINDOW_LINES, LineWindow, cut_text, number_lines, scan_file
+from .line_window import MAX_WINDOW_BYTES, MAX_WINDOW_LINES, LineWindow, cut_text, number_lines, scan_file
 from .resolve_path import FileArguments, one_line_path
 from .safe_open import FILE_TIMEOUT_S, in_thread, opened_file, os_errors_explained, read_at_most
 from .text_encoding import decode_text, mark_stray_bytes, pluralize
@@ -107,11 +107,16 @@ def _seen_file(about: Mapping[str, Any]) -> SeenFile | None:
 
 
 def read_page(
-    path: str, wanted: tuple[int, int], shown: SeenFile | None, abandoned: threading.Event
+    path: str,
+    wanted: tuple[int, int],
+    shown: SeenFile | None,
+    abandoned: threading.Event,
+    max_bytes: int = MAX_WINDOW_BYTES,
 ) -> ToolResult:
     """What a read of `wanted` (offset, limit) gives. `shown`: what an earlier result still in view shows.
 
-    Blocking. Raises ToolError, OSError.
+    A file of over 4 MB is shown MAX_WINDOW_BYTES at once, whatever `max_bytes`. Blocking. Raises ToolError,
+    OSError.
     """
     if Path(path).is_dir():
         return _listing(path)
@@ -133,7 +138,7 @@ def read_page(
     if not decoded[0]:
         about = {"path": path, "sha256": sha256}
         return text_result("[file is empty]", human={"note": "empty"}, about=about)
-    return _text_page(path, cut_text(*decoded, wanted, sha256), shown)
+    return _text_page(path, cut_text(*decoded, wanted, sha256, max_bytes), shown)
 
 
 def _text_page(path: str, window: LineWindow, shown: SeenFile | None) -> ToolResult:
@@ -199,19 +204,25 @@ def _binary(path: str, head: bytes, size: int) -> ToolError:
     )
 
 
-def _listing(path: str) -> ToolResult:
+def folder_names(path: str, most: int) -> tuple[list[str], int]:
+    """The first names in a folder, folders with a slash, and how many there are. Blocking. Raises OSError."""
     with os.scandir(path) as entries:
         names = sorted(
             one_line_path(mark_stray_bytes(entry.name)) + "/" * entry.is_dir()
             for entry in islice(entries, _MAX_COUNTED_ENTRIES)
         )
-    left = len(names) - _MAX_LISTED_ENTRIES
+    return names[:most], len(names)
+
+
+def _listing(path: str) -> ToolResult:
+    names, count = folder_names(path, _MAX_LISTED_ENTRIES)
+    left = count - len(names)
     more = f"\n… and {left:,} more; list them with bash" if left > 0 else ""
-    listed = "\n".join(names[:_MAX_LISTED_ENTRIES])
+    listed = "\n".join(names)
     return text_result(
-        f"{one_line_path(path)} is a folder, not a file. It holds {len(names):,} entries:\n{listed}{more}",
+        f"{one_line_path(path)} is a folder, not a file. It holds {count:,} entries:\n{listed}{more}",
         error=True,
-        human={"note": f"folder, {len(names):,} entries"},
+        human={"note": f"folder, {count:,} entries"},
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 # The program's own context within a prompt (folder, date, ...) is a text block between these tags.
 INJECTED_OPENING_TAG = "<surroundings>"
 INJECTED_CLOSING_TAG = "</surroundings>"
+ATTACHED_LINE = "(attached by makeroom: the prompt mentions it)"  # with which an attached file begins
 INVALID_JSON = "INVALID_JSON"  # the key of a tool input that is no JSON object
 # The key of thinking that a server does not sign and wants back as it came: the field that it came in.
 UNSIGNED = "unsigned"
@@ -145,6 +146,18 @@ def is_injected(block: Block) -> bool:
         and block.text.startswith(INJECTED_OPENING_TAG)
         and block.text.rstrip().endswith(INJECTED_CLOSING_TAG)
     )
+
+
+def injected(text: str) -> str:
+    """A text within the tags of what the program adds, which it cannot close itself."""
+    closed = text.replace(INJECTED_CLOSING_TAG, f"<\\{INJECTED_CLOSING_TAG[1:]}")
+    return f"{INJECTED_OPENING_TAG}\n{closed}\n{INJECTED_CLOSING_TAG}"
+
+
+def is_attached(block: Block) -> bool:
+    """Whether a block is the text of a file that the prompt mentions."""
+    opening = f"{INJECTED_OPENING_TAG}\n{ATTACHED_LINE}"
+    return isinstance(block, TextBlock) and block.text.startswith(opening) and is_injected(block)
 
 
 def without_injected(blocks: tuple[Block, ...]) -> tuple[Block, ...]:

@@ -19,6 +19,7 @@ from agent.model.retry import MAX_TRIES
 from agent.model_port import ModelFacts, RequestSettings, output_room
 from agent.permissions.rules import PermissionRules, may_search
 from agent.ports import Hooks
+from agent.session.mentions import ATTACHED_TOPIC, attached_files, note_attached
 from agent.session.session import Session
 from agent.session.system_prompt import MEMORY_HEAD, memory_paths, read_memory, system_prompt
 from compact.prices import PriceList
@@ -29,7 +30,7 @@ from tools.jobs import command_runner
 from tools.read import restore_seen
 from tools.registry import definitions
 from tools.write_recovery import recover
-from transcripts.facts import Opened, Result
+from transcripts.facts import Metadata, Opened, Result
 from transcripts.fold import Folded
 from transcripts.tool_kinds import visible_definition
 from transcripts.view import PartKind, to_json_bytes
@@ -117,6 +118,8 @@ def tool_context_of(services: Services, session: Session) -> ToolContext:
     for fact in session.folded.facts:
         if isinstance(fact, Result) and fact.about:
             restore_seen(context, fact.about, fact.seq)
+        elif isinstance(fact, Metadata) and fact.topic == ATTACHED_TOPIC:
+            note_attached(attached_files(fact.about), context, int(fact.about.get("prompt", 0)))
     command_runner(context).on_finish = lambda announcement: services.emit(Notice(announcement))
     return context
 
@@ -210,7 +213,8 @@ def overheads(settings: RequestSettings, counter: TokenCounter) -> dict[str, int
 
 
 def shows(folded: Folded, seq: int) -> bool:
-    """Whether the view still shows the result `seq` as it was."""
+    """Whether the view still shows the result `seq`, or the prompt with all its files, as it was."""
     view = folded.view
     at = view.index_of(seq)
-    return at < len(view) and any(part.seq == seq and part.kind is PartKind.RESULT for part in view[at].parts)
+    kinds = {part.kind for part in view[at].parts if part.seq == seq} if at < len(view) else set()
+    return PartKind.RESULT in kinds or kinds == {PartKind.USER}

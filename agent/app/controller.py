@@ -32,11 +32,13 @@ from transcripts.messages import Block, TextBlock
 from .composition import make_services
 from .cost_preview import show_resumed
 from .follow_ups import hook_refuses, run_with_follow_ups
+from .mentioned_files import NO_FILES, mentioned_files, note_files, tell_prompt_cost
 from .session_beginning import SessionBeginning, first_beginning
 from .session_factory import SessionFactory, end_session
 from .setup import RunSetup
 
 BLOCKED = "the context is full and automatic compaction is off: /compact makes room, /clear starts anew"
+LARGE_PROMPT_CHARS = 8_000  # from which on a prompt may cost so much that it is told
 CYCLED_MODES: tuple[Mode, ...] = ("manual", "acceptEdits", "plan")
 
 
@@ -110,12 +112,8 @@ class Controller:
         self._beginning = first_beginning(self.services, self.session, self.context)
         if self.setup.options.headless or self.setup.sandbox.mode == "require":
             await self._beginning.wall
-        if self.setup.options.headless:
-            return
-        if self.session.folded.entries:
-            show_resumed(self.session, self.context, self.emit)
-        else:
-            self.emit(Notice(welcome(self.setup, self.services.selection.facts.id)))
+        if not self.setup.options.headless:
+            greet(self.setup, self.session, self.context, self.emit)
 
     async def use(self, session: Session, context: TurnContext, source: str = "resume") -> None:
         """Use another session from now on; the one before is closed and can be resumed.
@@ -127,7 +125,9 @@ class Controller:
         self._beginning = SessionBeginning(session, context, source)
         await self._beginning.wall
 
-    async def prompt(self, text: str, content: Sequence[Block] | None = None) -> TurnFinished:
+    async def prompt(
+        self, text: str, content: Sequence[Block] | None = None, *, typed: str | None = None
+    ) -> TurnFinished:
         """See ports.Driver. `content` are all blocks of the prompt, where it is more than the words."""
         await self.ready()
         session, context = self.in_use
@@ -142,10 +142,17 @@ class Controller:
         if context.hooks is not None and (refused := await hook_refuses(context.hooks, text, earlier)):
             self.emit(refused)
             return refused
-        blocks = prompt_blocks(session, context, earlier, (TextBlock(text),) if content is None else content)
+        given, found = (TextBlock(text),) if content is None else content, NO_FILES
+        if "@" in (words := text if typed is None else typed):
+            found = await mentioned_files(context, words, self.setup.options.headless, self.emit)
+        blocks = prompt_blocks(session, context, earlier, (*found.blocks, *given))
+        if found.blocks or len(text) >= LARGE_PROMPT_CHARS:
+            tell_prompt_cost(session, context, blocks, self.emit)
         window, folder = context.compaction.window.size, str(self.setup.folder)
         record_opening(session, context.settings, window, folder, self.emit)
         user = session.user(blocks)
+        if found.files:
+            note_files(session, context, user.seq, found.files)
         try:
             form = self.services.structured
             if context.hooks is not None or form is not None:
@@ -156,13 +163,7 @@ class Controller:
                 self.emit(notice)
             return finished
         except asyncio.CancelledError:
-            answered = session.folded.entries[-1].seq != user.seq
-            if not answered and not self.setup.options.headless:
-                # The face gives an unanswered prompt back for editing, so it leaves the conversation.
-                session.rewound(user.seq, {"why": "interrupted before any answer"})
-            if (task := asyncio.current_task()) is not None:
-                task.uncancel()
-            return TurnFinished("interrupted", 0, "interrupted", 130)
+            return end_interrupted(session, user.seq, self.setup.options.headless)
         finally:
             self.services.after_turn()
 
@@ -210,10 +211,13 @@ class Controller:
             await end_session(self.session, self.context, reason)
 
 
-def welcome(setup: RunSetup, model: str) -> str:
-    """The line with which a new session begins."""
-    named = "the built-in rule-based demo" if setup.options.offline else model
-    return f"makeroom {__version__} with {named} in {setup.folder}. /help lists commands and keys."
+def greet(setup: RunSetup, session: Session, context: TurnContext, emit: Emit) -> None:
+    """Say what the session is: how it went so far, or that it is new."""
+    if session.folded.entries:
+        show_resumed(session, context, emit)
+        return
+    named = "the built-in rule-based demo" if setup.options.offline else context.settings.model
+    emit(Notice(f"makeroom {__version__} with {named} in {setup.folder}. /help lists commands and keys."))
 
 
 def prompt_blocks(
@@ -232,6 +236,17 @@ def prompt_blocks(
         before += news_of_surroundings(session.folded, commands, mode)
     before += tools.inbox.take()
     return (*map(TextBlock, (*before, *earlier)), *content)
+
+
+def end_interrupted(session: Session, prompt: int, headless: bool) -> TurnFinished:
+    """End a turn whose task was cancelled. The face gives an unanswered prompt back for editing, so it leaves
+    the conversation.
+    """
+    if session.folded.entries[-1].seq == prompt and not headless:
+        session.rewound(prompt, {"why": "interrupted before any answer"})
+    if (task := asyncio.current_task()) is not None:
+        task.uncancel()
+    return TurnFinished("interrupted", 0, "interrupted", 130)
 
 
 async def notices_after_turn(context: TurnContext, ports: bool) -> list[Notice]:

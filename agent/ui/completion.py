@@ -174,8 +174,11 @@ class CompletionSource(Completer):
             yield completion
 
     async def _mentioned(self, typed: str) -> list[Completion]:
-        names = await self._files.names()
-        best = await asyncio.to_thread(rank, typed, names) if typed else names
+        if typed.startswith(("~/", "/", "./", "../")):  # a folder outside of the list
+            best: Sequence[str] = await asyncio.to_thread(matching_paths, typed, self._files.folder, False)
+        else:
+            names = await self._files.names()
+            best = await asyncio.to_thread(rank, typed, names) if typed else names
         quoted = [(name, f'"{name}"' if " " in name else name) for name in best[:MAX_OFFERED_FILES]]
         return [
             Completion(text if name.endswith("/") else f"{text} ", -len(typed), one_line(name))

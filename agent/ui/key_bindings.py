@@ -129,14 +129,15 @@ def _enter(state: ReplState) -> None:
     expanded = editor.text
     if not expanded.strip():
         return
-    shown = editor.paste_chips.labelled(editor.buffer.text)
+    chips, written = editor.paste_chips, editor.buffer.text
+    shown, typed = chips.labelled(written), chips.typed(written)
     text = editor.take()
     if not state.queue.running and not state.queue.queued:
         editor.paste_chips.forget_all_but(text + editor.stashed)  # nothing else can hold a chip any more
     if expanded.strip() in EXIT_WORDS:
         state.leave(0)
         return
-    state.queue.add(QueuedInput(text, expanded, shown))
+    state.queue.add(QueuedInput(text, expanded, shown, typed))
     if editor.stashed:
         editor.stash()
 

@@ -136,6 +136,10 @@ class PasteChips:
         """The text with every chip replaced by its label, for the echo."""
         return self._replaced(text, self.label)
 
+    def typed(self, text: str) -> str:
+        """The text without its chips: what nobody pasted."""
+        return self._replaced(text, lambda chip: " ")
+
     def forget_all_but(self, text: str) -> None:
         """Keep only the chips that this text holds."""
         self._texts = {chip: pasted for chip, pasted in self._texts.items() if chip in text}

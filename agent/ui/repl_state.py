@@ -27,11 +27,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QueuedInput:
-    """A prompt or a command. `text` may hold chips, `expanded` is what it stands for, `shown` is its echo."""
+    """A prompt or a command.
+
+    `text` may hold chips, `expanded` is what it stands for, `shown` is its echo; `typed` is what was not
+    pasted, None: all of it.
+    """
 
     text: str
     expanded: str
     shown: str
+    typed: str | None = None
 
     @property
     def is_command(self) -> bool:
@@ -220,7 +225,7 @@ async def run_input(state: ReplState, driver: Driver, item: QueuedInput) -> None
 
 async def _run_prompt(state: ReplState, driver: Driver, item: QueuedInput) -> None:
     state.prompted = True
-    ended = await driver.prompt(item.expanded)
+    ended = await driver.prompt(item.expanded, typed=item.typed)
     if not state.view.turn_ended:
         state.view.emit(ended)
     if ended.reason == "interrupted":

@@ -86,7 +86,7 @@ class ScriptedDriver:
         if "SCRIPTED_SLOW" in os.environ:
             await self.opened("ready")
 
-    async def prompt(self, text: str) -> TurnFinished:
+    async def prompt(self, text: str, *, typed: str | None = None) -> TurnFinished:
         self.note("prompt", text)
         self.emit(events.TurnStarted(text))
         try:

@@ -100,6 +100,18 @@ def test_a_mention_runs_nothing_that_the_project_names(tmp_path):
     assert not (tmp_path / "stolen").exists()
 
 
+def test_a_mention_outside_of_the_project_is_completed_folder_by_folder(tmp_path):
+    (tmp_path / "beside" / "notes").mkdir(parents=True)
+    (tmp_path / "project").mkdir()
+    words = CompletionSource(lambda: COMMANDS, FileIndex(tmp_path / "project"))
+
+    async def complete(text):
+        return [item.text async for item in words.get_completions_async(Document(text), CompleteEvent())]
+
+    assert run(complete("see @../be")) == ["../beside/"]
+    assert run(complete(f"see @{tmp_path}/beside/n")) == [f"{tmp_path}/beside/notes/"]
+
+
 def test_names_that_people_cannot_see_are_not_offered(tmp_path):
     for name in ("note\n.txt", "no\x1b[31m.txt", "no\u202etxt.exe", "nose.txt"):
         (tmp_path / name).touch()

@@ -1,0 +1,81 @@
+"""Put the files that a prompt mentions before it, and tell what a large prompt costs before it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from agent.events import Emit, Notice
+from agent.loop.context import TurnContext
+from agent.permissions.rules import PermissionRules, judge_call
+from agent.session.mentions import ATTACHED_TOPIC, AttachLimits, attach, find_mentions, note_attached
+from agent.session.session import Session
+from compact.tokens import calibrate
+from tools.base import Access
+from transcripts.messages import Block, is_attached
+
+from .cost_preview import MIN_TOLD_DOLLARS
+
+WINDOW_SHARE = 2  # at most one half of the window goes to the files of one prompt
+SECRET = "it may hold secrets; ask for it, and you will be asked before it is read"
+
+
+@dataclass(frozen=True, slots=True)
+class MentionedFiles:
+    """What stands before a prompt of the files that it mentions, and what the record keeps of them."""
+
+    blocks: tuple[Block, ...] = ()
+    files: tuple[Mapping[str, Any], ...] = ()
+
+
+NO_FILES = MentionedFiles()
+
+
+async def mentioned_files(context: TurnContext, text: str, headless: bool, emit: Emit) -> MentionedFiles:
+    """Read the files that a text mentions; tells a line for each."""
+    mentions = find_mentions(text)
+    if not mentions:
+        return NO_FILES
+    state = context.compaction
+    refusal = partial(_refusal, context.permissions.rules, headless)
+    limits = AttachLimits(refusal, state.counter.text, state.window.size // WINDOW_SHARE)
+    made = await attach(mentions, context.tool_context, limits)
+    for one in made:
+        emit(Notice(one.told, "warning" if one.trouble else "info"))
+    return MentionedFiles(
+        tuple(block for one in made for block in one.blocks), tuple(one.about for one in made if one.about)
+    )
+
+
+def _refusal(rules: PermissionRules, headless: bool, access: Access) -> str:
+    """Why a file may not be attached: what the person names needs no question unless it may be secret."""
+    verdict = judge_call("read", (access,), rules)
+    if verdict.answer == "allow":
+        return ""
+    if verdict.rule is not None:
+        return verdict.why
+    if access.protected:
+        return SECRET
+    return f"{verdict.why}; --allowedTools 'read({access.target})' would allow it" if headless else ""
+
+
+def note_files(
+    session: Session, context: TurnContext, prompt: int, files: Sequence[Mapping[str, Any]]
+) -> None:
+    """The prompt with this seq shows the files: they count as read, also when the session is resumed."""
+    session.add_metadata(ATTACHED_TOPIC, {"prompt": prompt, "files": [dict(about) for about in files]})
+    note_attached(files, context.tool_context, prompt)
+
+
+def tell_prompt_cost(session: Session, context: TurnContext, blocks: Sequence[Block], emit: Emit) -> None:
+    """Tell what a prompt adds to the next request, unless that is little; where it can be less, how."""
+    state = context.compaction
+    slope = calibrate(session.folded.measurements).slope
+    tokens = round(sum(state.counter.blocks(tuple(blocks))) * slope)
+    dollars = state.prices.dollars(tokens * (state.prices.write if context.settings.cache else 1.0))
+    if dollars >= MIN_TOLD_DOLLARS:
+        part = "@file#L10-20, or " if any(map(is_attached, blocks)) else ""
+        bill = f"this prompt adds {tokens:,} tokens, ~${dollars:.2f}"
+        emit(Notice(f"{bill}; less with {part}a file that is named without @: parts of it are read"))

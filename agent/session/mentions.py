@@ -1,0 +1,191 @@
+"""Read the files that a prompt mentions as `@path`, and give their text to the model with the prompt.
+
+`@src/a.py`, `@"with spaces.md"`, `@src/a.py#L10-20` (or `#L10`), `@src/` (what the folder holds), `@~/notes`.
+What names no file is left as it is: people write `@name` for other reasons too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tools.base import Access, SeenFile, ToolContext, ToolError
+from tools.line_window import MAX_WINDOW_LINES
+from tools.read import folder_names, read_page, restore_seen
+from tools.resolve_path import FileArguments, one_line_path
+from tools.safe_open import FILE_TIMEOUT_S, in_thread, os_errors_explained
+from tools.text_encoding import pluralize
+from transcripts.messages import ATTACHED_LINE, Block, ImageBlock, TextBlock, empty_mapping, injected
+from transcripts.render_text import content_text
+
+MAX_ATTACHED_TOKENS = 25_000  # of one file; the rest is there to be read
+MAX_ATTACHED_BYTES = 100_000  # that are read of a file: so many tokens hold at most as much code
+MAX_MENTIONS = 40  # of one prompt that are looked up
+MAX_LISTED_NAMES = 500  # of a mentioned folder
+ATTACHED_TOPIC = "attached"  # of metadata: {"prompt": seq, "files": what a read of each tells of itself}
+_WRITTEN = re.compile(
+    r"""(?:(?<=[\s(\[{<,;"'`])|\A)@(?:"([^"\n]{1,1000})"(\#L\d+(?:-L?\d+)?)?|([^\s"@][^\s"]{0,1000}))"""
+)
+_LINES = re.compile(r"#L(\d{1,9})(?:-L?(\d{1,9}))?\Z")
+_TRAILING = ".,;:!?)]}>'`*"  # what may follow a mention in a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A file that a text mentions, and which of its lines; None: all."""
+
+    path: str
+    lines: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """What becomes of a mention.
+
+    told    to the person, in one line; trouble: it tells why nothing is attached
+    blocks  go to the model before the prompt
+    about   what the record keeps of the file, as of the result of a read
+    """
+
+    told: str
+    blocks: tuple[Block, ...] = ()
+    about: Mapping[str, Any] = field(default_factory=empty_mapping)
+    trouble: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AttachLimits:
+    """How files are judged and counted: `refusal` says why one may not be attached, "" where it may.
+
+    count   the tokens of a text
+    tokens  for all files of a prompt together
+    """
+
+    refusal: Callable[[Access], str]
+    count: Callable[[str], int]
+    tokens: int
+
+
+def find_mentions(text: str) -> list[Mention]:
+    """The mentions in a text, each once, in order; none of what it repeats from a pipe (`<stdin>`)."""
+    found: dict[Mention, None] = {}
+    for match in _WRITTEN.finditer(text.partition("\n\n<stdin>\n")[0]):
+        written = match[1] + (match[2] or "") if match[1] else match[3]
+        found[_mention(written)] = None
+        if len(found) == MAX_MENTIONS:
+            break
+    return list(found)
+
+
+def _mention(written: str) -> Mention:
+    lines = _LINES.search(written) or _LINES.search(written.rstrip(_TRAILING))
+    if lines is None:
+        return Mention(written)
+    first = int(lines[1])
+    return Mention(written[: lines.start()], (first, max(first, int(lines[2] or first))))
+
+
+async def attach(mentions: list[Mention], context: ToolContext, limits: AttachLimits) -> list[Attachment]:
+    """What the mentioned files come to, in order; nothing for what names no file."""
+    made: list[Attachment] = []
+    left = limits.tokens
+    for mention in mentions:
+        try:
+            arguments = _located(mention.path, context)
+            if arguments is None:
+                continue
+            one = await _attached(mention, arguments, context, replace(limits, tokens=left))
+        except ToolError as error:
+            one = Attachment(_not_attached(mention.path, str(error).partition("\n")[0]), trouble=True)
+        left -= sum(limits.count(block.text) for block in one.blocks if isinstance(block, TextBlock))
+        made.append(one)
+    return made
+
+
+def note_attached(files: Sequence[Mapping[str, Any]], context: ToolContext, prompt: int) -> None:
+    """The prompt with this seq shows these files: they count as read. Also for a session opened again."""
+    for about in files:
+        restore_seen(context, about, prompt)
+
+
+def _located(written: str, context: ToolContext) -> FileArguments | None:
+    """The file that was meant, without the punctuation of the sentence; None where there is none."""
+    shorter = written.rstrip(_TRAILING)
+    for path in filter(None, dict.fromkeys((written, shorter))):
+        within = path if path.startswith(("/", "~")) else str(context.folder / path)  # as completion names it
+        for candidate in dict.fromkeys((within, path)):
+            arguments = FileArguments(file_path=candidate)
+            if os.path.lexists(arguments.real_path(context)):
+                return arguments
+    return None
+
+
+async def _attached(
+    mention: Mention, arguments: FileArguments, context: ToolContext, limits: AttachLimits
+) -> Attachment:
+    """Raises ToolError where the file cannot be read."""
+    (access,) = arguments.access(context)
+    path, name = access.target, one_line_path(access.target, context.folder)
+    if why := limits.refusal(access):
+        return Attachment(_not_attached(name, why), trouble=True)
+    with os_errors_explained(path, context.folder):
+        if Path(path).is_dir():
+            names, count = await in_thread(FILE_TIMEOUT_S, lambda gone: folder_names(path, MAX_LISTED_NAMES))
+            return _folder(name, names, count)
+        return await _file(mention, path, name, context, limits)
+
+
+def _folder(name: str, names: list[str], count: int) -> Attachment:
+    more = f"\n[{count - len(names):,} more]" if count > len(names) else ""
+    size = pluralize(count, "entry", "entries")
+    listed = "\n".join(names)
+    text = injected(f"{ATTACHED_LINE}\nFolder: {name}/ ({size})\n{listed}{more}")
+    return Attachment(f"listed {name}/ ({size})", (TextBlock(text),))
+
+
+async def _file(
+    mention: Mention, path: str, name: str, context: ToolContext, limits: AttachLimits
+) -> Attachment:
+    most = min(MAX_ATTACHED_TOKENS, limits.tokens)
+    first, last = mention.lines or (1, MAX_WINDOW_LINES)
+    count = min(last - first + 1, MAX_WINDOW_LINES)
+    seen = context.seen.get(path)
+    shown = seen if seen and seen.result is not None and context.in_view(seen.result) else None
+    while True:
+        page = await in_thread(FILE_TIMEOUT_S, _reader(path, (first, count), shown))
+        text, note = content_text(page.content), str(page.human.get("note", ""))
+        if isinstance(page.content[0], ImageBlock):
+            return Attachment(f"read {name} ({note})", _image_blocks(name, page.content), page.about)
+        tokens, lines = limits.count(text), page.about.get("last", 0) - first + 1
+        if tokens <= most or lines <= 1:
+            break
+        count = max(1, min(lines - 1, int(lines * most / tokens * 0.97)))
+    if tokens > most:
+        return Attachment(_not_attached(name, "it is too much for one prompt"), trouble=True)
+    block = TextBlock(injected(f"{ATTACHED_LINE}\nFile: {name} ({note})\n{text}"))
+    return Attachment(f"read {name} ({note})", (block,), page.about)
+
+
+def _reader(path: str, wanted: tuple[int, int], shown: SeenFile | None) -> Callable[..., Any]:
+    return lambda abandoned: read_page(path, wanted, shown, abandoned, MAX_ATTACHED_BYTES)
+
+
+def _image_blocks(name: str, content: tuple[Block, ...]) -> tuple[Block, ...]:
+    """The image, and behind it its name and size."""
+    images = [block for block in content if isinstance(block, ImageBlock)]
+    said = content_text(tuple(block for block in content if isinstance(block, TextBlock)))
+    return (*images, TextBlock(injected(f"{ATTACHED_LINE}\nImage: {name}\n{said}")))
+
+
+def _not_attached(name: str, why: str) -> str:
+    return f"@{one_line_path(name)} is not attached: {why}"
+
+
+def attached_files(about: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The files that metadata of ATTACHED_TOPIC tells of."""
+    files = about.get("files")
+    return [each for each in files if isinstance(each, Mapping)] if isinstance(files, list | tuple) else []

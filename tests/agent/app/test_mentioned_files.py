@@ -1,0 +1,64 @@
+"""Files that a prompt mentions, through a whole session: what is sent, told, charged and remembered."""
+
+from pathlib import Path
+
+from agent.events import Notice
+from tests.agent.commands.controller_run import ControllerRun, run_controller
+from transcripts.entries import Exchange
+from transcripts.messages import TextBlock, is_attached
+
+
+def test_a_mentioned_file_stands_before_the_prompt_and_can_be_changed_also_after_a_resume(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "notes.md").write_text("one\ntwo\n")
+    path = str(tmp_path / "notes.md")
+    sids = []
+
+    async def mention(run: ControllerRun) -> None:
+        await run.do("what does @notes.md say?")
+        assert "read notes.md (2 lines)" in run.text()
+        session, context = run.controller.in_use
+        *_, file, words = [part.block for part in session.folded.view[0].parts]
+        assert is_attached(file) and isinstance(words, TextBlock) and words.text == "what does @notes.md say?"
+        assert context.tool_context.in_view(context.tool_context.seen[path].result or 0)
+        sids.append(session.sid)
+
+    async def resume(run: ControllerRun) -> None:
+        seen = run.controller.in_use[1].tool_context.seen
+        assert seen[path].lines is None and run.controller.in_use[0].sid == sids[0]
+
+    run_controller(tmp_path, mention)
+    run_controller(tmp_path, resume, resume=sids[0] if sids else "", verified=False)
+
+
+def test_a_large_prompt_tells_what_it_adds_before_it_is_sent(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        lines = "".join(f"{name}_{at} = compute({at * 7919 % 10007})\n" for at in range(1_900))
+        (tmp_path / f"{name}.py").write_text(lines)
+
+    async def work(run: ControllerRun) -> None:
+        session, _ = run.controller.in_use
+        await run.do("say hello", "look at @one.py")  # from which the model's own count is learned
+        before, exchanges = session.folded.last_reply, len(session.folded.entries)
+        await run.do("look at @two.py")
+        (bill,) = [notice.text for notice in run.emitted(Notice) if "adds" in notice.text]
+        told = int(bill.removeprefix("this prompt adds ").partition(" ")[0].replace(",", ""))
+        after = next(one.fact for one in session.folded.entries[exchanges:] if isinstance(one, Exchange))
+        assert before is not None
+        added = after.usage.prompt - before.usage.total
+        assert abs(told - added) <= 0.05 * added
+        assert "~$" in bill and "@file#L10-20" in bill
+
+    run_controller(tmp_path, work)
+
+
+def test_what_was_pasted_mentions_nothing(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("one\n")
+
+    async def work(run: ControllerRun) -> None:
+        await run.controller.prompt("look: it says @notes.md", typed="look:  ")
+        view = run.controller.in_use[0].folded.view
+        assert not any(is_attached(part.block) for message in view for part in message.parts)
+
+    run_controller(tmp_path, work)
