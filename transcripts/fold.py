@@ -235,12 +235,14 @@ class Folded:
             case RequestSent():
                 self.last_request = fact
             case Opened():
-                self.opened = _with_instructions(fact, self.opened)
+                before = self.opened if not (fact.system or fact.tools) else None
+                self.opened = replace(fact, system=before.system, tools=before.tools) if before else fact
                 changed = self.edits.apply(fact) if fact.edits else None
                 if self.gaps and self.gaps.keys() <= set(fact.about.get("holes", ())):
                     self.edits.close_gap(fact.seq)
             case Instructed():
-                self.opened = replace(self.opened or Opened(fact.seq, fact.ts), **_instructions(fact))
+                opened = self.opened or Opened(fact.seq, fact.ts)
+                self.opened = replace(opened, system=fact.system, tools=fact.tools)
             case Compacted():
                 self.compactions.append(fact)
                 changed = self.edits.apply(fact)
@@ -275,17 +277,6 @@ class Folded:
         """Have the view rendered again from fact `seq` on."""
         if seq is not None:
             self._first_changed = min(self._first_changed, self.conversation.index_of(seq))
-
-
-def _with_instructions(fact: Opened, before: Opened | None) -> Opened:
-    """The fact with the system prompt and tools in force, where it does not have its own."""
-    if before is None or fact.system or fact.tools:
-        return fact
-    return replace(fact, **_instructions(before))
-
-
-def _instructions(fact: Opened | Instructed) -> dict[str, Any]:
-    return {"system": fact.system, "tools": fact.tools}
 
 
 def fold(facts: Iterable[Fact]) -> Folded:

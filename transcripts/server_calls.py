@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .entries import Entry, Exchange, Prompt
-from .messages import Block, UnknownBlock
-from .view import Part, PartKind
+from .entries import Entry, Exchange
+from .messages import Block, UnknownBlock, is_thinking
+from .view import Part
 
 CALL_TYPE = "server_tool_use"
 RESULT_ENDING = "_tool_result"  # web_search_tool_result, web_fetch_tool_result, ...
@@ -34,10 +34,14 @@ def answered_id(block: Block) -> str | None:
 
 def open_server_calls(exchange: Exchange, following: Entry | None) -> frozenset[str]:
     """The calls of a reply that the service runs on the next request, where `following` comes next."""
-    if not exchange.uses and (exchange.fact.stop != PAUSED or isinstance(following, Prompt)):
+    if exchange.superseded or not (exchange.uses or exchange.fact.stop == PAUSED):
         return frozenset()
     blocks = exchange.fact.blocks
-    return frozenset(filter(None, map(call_id, blocks))) - set(map(answered_id, blocks))
+    still_open = frozenset(filter(None, map(call_id, blocks))) - set(map(answered_id, blocks))
+    if exchange.uses or following is None:
+        return still_open
+    answers = following.fact.blocks if isinstance(following, Exchange) and not following.superseded else ()
+    return still_open & set(map(answered_id, answers))
 
 
 def with_whole_server_calls(
@@ -56,6 +60,6 @@ def with_whole_server_calls(
         for part in parts
         if call_id(part.block) in (None, *whole) and answered_id(part.block) in (None, *whole, *left_open)
     ]
-    while kept and kept[-1].kind is PartKind.THINKING:  # which no message may end with
+    while kept and is_thinking(kept[-1].block):  # which no message may end with
         kept.pop()
     return tuple(kept)
