@@ -8,12 +8,12 @@ from pathlib import Path
 
 from agent.app.controller import Controller
 from agent.checkpoints.differences import differences
-from agent.events import CommandOutput, Event, Notice
+from agent.events import CommandOutput, Event, Notice, ToolCallProgress, ToolCallStarted
 from agent.formatting import format_duration, shorten
 from agent.loop.tool_executor import text_of
 from agent.session.plan_and_todo import newest_todos, todo_lines
 from agent.session.system_prompt import memory_of, memory_paths, read_memory, system_prompt
-from tools.base import ToolCall, ToolError, parse_arguments
+from tools.base import ToolCall, ToolError, ToolInterrupted, ToolResult, parse_arguments
 from tools.guarded_names import MEMORY_NAMES
 from tools.jobs import BackgroundJob, command_runner
 from tools.text_encoding import pluralize
@@ -29,6 +29,7 @@ it keeps to; and what is easily done wrong. Only what you have seen in the files
 IMPROVE_PROMPT = (
     "\nThere is {name} already: keep what is still true, correct what is not, and add what is missing."
 )
+NO_REPLY = 0  # of which a command of the person is a call, for the screen
 MAX_COMMAND_CHARS = 60  # shown of a background command
 MAX_FILE_DIFF_LINES, MAX_DIFF_LINES = 60, 600  # shown by /diff of one file among several, and in all
 
@@ -97,16 +98,27 @@ async def run_own_command(controller: Controller, line: str) -> Event | None:
     tool = context.tools["bash"]
     if not command:
         return Notice("write the command after the !")
-    controller.own_commands += 1
-    call = ToolCall(context.tool_context, f"own.{controller.own_commands}")
+    number = controller.own_commands = controller.own_commands + 1
+
+    def show(text: str) -> None:
+        controller.emit(ToolCallProgress(NO_REPLY, number, text))
+
+    def told(result: ToolResult) -> CommandOutput:
+        text = text_of(result.content)
+        if not private:
+            framed = f"<command-of-the-user>\n$ {command}\n{text}\n</command-of-the-user>"
+            controller.after_prompt.append(framed)
+        return CommandOutput(text)
+
+    controller.emit(ToolCallStarted(NO_REPLY, number, tool.name, command))
+    call = ToolCall(context.tool_context, f"own.{number}", progress=show)
     try:
-        result = await tool.run(parse_arguments(tool, {"command": command}), call)
+        return told(await tool.run(parse_arguments(tool, {"command": command}), call))
     except ToolError as error:
         return Notice(str(error), "error")
-    text = text_of(result.content)
-    if not private:
-        controller.after_prompt.append(f"<command-of-the-user>\n$ {command}\n{text}\n</command-of-the-user>")
-    return CommandOutput(text)
+    except ToolInterrupted as interrupted:
+        controller.emit(told(interrupted.result))
+        raise
 
 
 async def show_todos(controller: Controller, argument: str) -> Event | None:

@@ -80,7 +80,9 @@ class InputQueue:
             while not self.queued:
                 self._added.clear()
                 await self._added.wait()
-            await self._run_one(driver, self.queued.popleft())
+            item = self.queued.popleft()
+            self._state.refresh()  # it is no longer shown as waiting
+            await self._run_one(driver, item)
 
     async def _run_one(self, driver: Driver, item: QueuedInput) -> None:
         self._task = asyncio.ensure_future(run_input(self._state, driver, item))

@@ -1,7 +1,9 @@
 """/init, /memory, /diff, /tasks and `!command` against the strict server."""
 
+import asyncio
 from pathlib import Path
 
+from agent.events import CommandOutput, ToolCallProgress
 from tools.base import ToolCall, parse_arguments
 
 from .controller_run import ControllerRun, run_controller
@@ -99,6 +101,24 @@ def test_a_command_of_the_users_own_is_shown_to_the_model_unless_it_is_private(t
         await run.do("help")
         sent = str(run.server.requests[-1]["messages"])
         assert "for both" in sent and "for me" not in sent
+
+    run_controller(tmp_path, work)
+
+
+def test_a_running_command_of_the_users_own_shows_its_output_and_keeps_it_when_interrupted(
+    tmp_path: Path,
+) -> None:
+    async def work(run: ControllerRun) -> None:
+        running = asyncio.ensure_future(run.controller.command("!echo as it comes; sleep 100"))
+        while not run.emitted(ToolCallProgress):
+            await asyncio.sleep(0.01)
+        assert [event.text for event in run.emitted(ToolCallProgress)] == ["as it comes\n"]
+        assert not run.emitted(CommandOutput)
+        running.cancel()
+        await asyncio.wait([running])
+        assert running.cancelled() and "as it comes" in run.emitted(CommandOutput)[0].text
+        await run.do("help")
+        assert "as it comes" in str(run.server.requests[-1]["messages"])
 
     run_controller(tmp_path, work)
 

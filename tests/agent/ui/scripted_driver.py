@@ -119,6 +119,8 @@ class ScriptedDriver:
             self.emit(events.CommandOutput(MARKDOWN, "markdown"))
         elif name in ("help", "rewind"):
             self.emit(events.CommandOutput(f"output of {line}"))
+        elif line == "!gate":
+            await self.opened("gate")
         elif line.startswith("!"):
             self.emit(events.CommandOutput(f"ran {line[1:]}"))
         else:

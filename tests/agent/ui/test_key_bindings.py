@@ -173,6 +173,12 @@ def test_a_bang_goes_to_the_driver_as_a_command(terminal):
     terminal.type("!ls -l\r").logged("command '!ls -l'").sees("ran ls -l")
 
 
+def test_a_command_that_runs_is_not_shown_as_waiting(terminal):
+    terminal.type("!gate\r").sees("❯ !gate", "Ctrl-C to interrupt").misses("queued")
+    terminal.type("next\r").sees("❯ next", "1 queued").open_gate()
+    terminal.logged("prompt 'next'").misses("queued")
+
+
 def test_a_looking_command_runs_beside_a_turn(terminal):
     terminal.type("wait never\r").sees("Ctrl-C to interrupt").type("/context\r").sees("Context  39k")
     terminal.sees("Ctrl-C to interrupt")
