@@ -175,6 +175,35 @@ class PromptRestored:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentStatus:
+    """What an agent, a nested session, is at.
+
+    label   what people know it by; `task` is what it is to do, `doing` what it does now
+    call    the id of the call that started it, `place` the reply's seq and the block of that call
+    tokens  of its conversation; `requests` and `dollars` count from its beginning
+    """
+
+    label: str
+    task: str
+    call: str
+    place: tuple[int, int]
+    doing: str
+    requests: int
+    tokens: int
+    dollars: float
+    background: bool
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AgentProgress:
+    """An agent came on: `event` is what happened within its session, None where only its status changed."""
+
+    agent: AgentStatus
+    event: Event | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TurnFinished:
     """The turn is over. `code` is the exit code a headless run ends with; `error` one readable line."""
 
@@ -204,6 +233,7 @@ Event = (
     | ContextChart
     | ClipboardCopy
     | PromptRestored
+    | AgentProgress
     | TurnFinished
 )
 Emit = Callable[[Event], None]

@@ -61,12 +61,13 @@ def question_menu(title: str, **answers: str) -> Menu:
     return Menu(title, tuple(MenuRow(value, text) for value, text in answers.items()), filters=False)
 
 
-def session_line(summary: SessionSummary, masks: SecretMasks) -> str:
-    """One line of `makeroom sessions`. Controls are not escaped."""
-    title = masks.all(f"[{summary.name}] {summary.first_prompt}" if summary.name else summary.first_prompt)
+def session_line(summary: SessionSummary, masks: SecretMasks, depth: int = 0) -> str:
+    """One line of `makeroom sessions`, indented for a nested one. Controls are not escaped."""
+    name = summary.name or summary.agent
+    title = masks.all(f"[{name}] {summary.first_prompt}" if name else summary.first_prompt)
     prompts = pluralize(summary.prompts, "prompt")
     head = f"{summary.sid}  {format_timestamp(summary.last_active)}  {prompts:>11}  {_size(summary.size):>8}"
-    return f"{head}  {title[:MAX_SESSION_TITLE_CHARS]}"
+    return f"{head}  {'  └ ' * depth}{title[:MAX_SESSION_TITLE_CHARS]}"
 
 
 def session_menu(summaries: list[SessionSummary], now: float, masks: SecretMasks) -> Menu:

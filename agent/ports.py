@@ -27,6 +27,7 @@ class PermissionQuestion:
     Where the wall refused something to a call that ran, `refused` says what, and the question is whether the
     call may run again: outside of the wall, or within it with `through` let through. `remedy` is what would
     have allowed it where nobody is there to ask. `call` is the id of the model's call, `input` its input.
+    `asker` is the agent that asks, "" for the session itself.
     """
 
     tool: str
@@ -40,6 +41,7 @@ class PermissionQuestion:
     remedy: str = ""
     call: str = ""
     input: Mapping[str, Any] = field(default_factory=dict)
+    asker: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,10 @@ class Spending:
         unpriced = self.unpriced or other.unpriced
         return Spending(self.usage + other.usage, self.dollars + other.dollars, unpriced)
 
+    def since(self, earlier: "Spending") -> "Spending":
+        """What was spent after that much had been."""
+        return Spending(self.usage - earlier.usage, self.dollars - earlier.dollars, self.unpriced)
+
 
 @dataclass(frozen=True, slots=True)
 class PriceList:

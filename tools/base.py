@@ -101,22 +101,32 @@ class SeenFile:
 
 @dataclass(frozen=True, slots=True)
 class SpawnRequest:
-    """A nested session to run: its first prompt, and what it may use."""
+    """A nested session to run, an agent: its first prompt, and what it may use."""
 
     prompt: str
-    tools: tuple[str, ...] | None = None  # names of those it is offered; None: all of the calling session
+    tools: tuple[str, ...] | None = None  # names of those it is offered; None: those of its definition
     system: str = ""  # added to the system prompt
     max_turns: int | None = None  # limits its requests to the model; None: as for the calling session
+    agent: str = ""  # the name of its definition; "": it works as the calling session does
+    task: str = ""  # what it is to do, in a few words for the person
+    call: str = ""  # the `ident` of the call that starts it
+    background: bool = False  # whether the call returns at once, and the report goes to the inbox
 
 
 @dataclass(frozen=True, slots=True)
 class SpawnResult:
     """How a nested session ended: its last reply, its id, the requests it sent."""
 
-    text: str
+    text: str  # shortened where it is long; the whole has the recall id `recall`
     session: str
     turns: int
     error: str = ""  # one line why it ended early; `text` is then the last text it wrote, if any
+    label: str = ""  # what people know it by: "explore #2"
+    recall: str = ""  # of the whole text; "" where `text` is all of it
+    dollars: float = 0.0
+    tokens: int = 0  # of its conversation at the end
+    stops: bool = False  # the person wants the calling turn to end too
+    whole: str = ""  # the whole text, for people
 
 
 class RecordsGuard(Protocol):
@@ -145,10 +155,10 @@ class ToolContext:
     Contract of `spawn`: the nested session has a transcript of its own, linked to the calling one by
     `parent`. It shares the calling session's process supervisor, so its commands end with that session; its
     checkpoints, so that a rewind takes back its changes; and its budget, so that its cost counts there. It
-    has no more permissions than the calling session and asks the same approver. Whatever ends it (a model
-    error, the budget, `max_turns`) is told in SpawnResult.error, not raised; it raises ToolError only where
-    it cannot be started. Cancelling the call interrupts the nested session, whose transcript stays sound, and
-    raises CancelledError.
+    has no more permissions than the calling session and asks the same approver. Few run at once, the others
+    wait. Whatever ends it (a model error, its share of the budget, `max_turns`) is told in SpawnResult.error,
+    not raised; it raises ToolError only where it cannot be started. Cancelling the call interrupts the nested
+    session, whose transcript stays sound, and raises CancelledError.
     """
 
     folder: Path  # the project's root, a real path
@@ -222,7 +232,9 @@ class Tool:
     title: Callable[[Any], str]
     access: Callable[[Any, ToolContext], tuple[Access, ...]]
     run: Callable[[Any, ToolCall], Awaitable[ToolResult]]
-    parallel: bool = False  # whether it changes nothing, and so may run together with calls beside it
+    parallel: bool = False  # whether it may run together with calls beside it: it changes nothing itself
+    acts: bool = False  # whether a parallel tool has others change something: its start is recorded
+    for_agents: bool = True  # whether nested sessions are offered it
     preview: Callable[[Any, ToolContext], Mapping[str, Any]] | None = None
     record: Callable[[ToolResult, ToolContext, int], None] | None = None
 

@@ -94,7 +94,7 @@ async def run_bash(
     moved = _return_from_missing_folder(context)
     limits = _limits_of_call(limits, arguments.timeout, context)
     cut = _note_of_cut_time(arguments, limits)
-    request = CommandRequest(line, call.walled, context.inbox)
+    request = CommandRequest(line, call.walled, context.cwd, context.inbox)
     if arguments.run_in_background:
         return _with_notes(await _start_job(runner, request, call, limits), moved, cut)
     attempt, told = await run_attempts(call, request, limits)
@@ -144,7 +144,7 @@ def _seconds_from(context: ToolContext, variable: str) -> float | None:
 async def _start_job(
     runner: CommandRunner, request: CommandRequest, call: ToolCall, limits: CommandLimits
 ) -> ToolResult:
-    folder, cwd, spool = runner.context.folder, runner.context.cwd, spool_of(call, limits)
+    folder, cwd, spool = runner.context.folder, request.cwd or runner.context.cwd, spool_of(call, limits)
     with telling_why_not(call.context, spool):
         command, _ = await runner.start(request.line, cwd, spool.feed, walled=request.walled)
     job = runner.add(request, command, spool)

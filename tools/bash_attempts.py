@@ -71,7 +71,7 @@ async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimit
     guarded = await runner.guard.settle()
     refusal = None
     if request.walled and profile is not None and end.code and not end.why:
-        refusal = refusal_in(runner, request.line, profile, spool, began)
+        refusal = refusal_in(runner, request, profile, spool, began)
     result = _with_guarded(command_result(end, request.line, spool, context, limits), guarded)
     return CommandAttempt(result, spool, end.folder, refusal)
 

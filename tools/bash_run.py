@@ -121,7 +121,7 @@ async def run_foreground(
         progress.take(data)
 
     line, walled = request.line, request.walled
-    command, report = await runner.start(line, runner.context.cwd, take, walled=walled)
+    command, report = await runner.start(line, request.cwd or runner.context.cwd, take, walled=walled)
     try:
         limit = min(limits.timeout_s, limits.editor_s) if opens_editor(line) else limits.timeout_s
         await _either(command.exited, full, limit)

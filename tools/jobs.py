@@ -90,6 +90,7 @@ class CommandRequest:
 
     line: str
     walled: bool = False
+    cwd: Path | None = None  # where it runs; None: in the session's current folder
     inbox: Inbox | None = None  # where its end is told, once it is in the background; None: in the session's
 
 
@@ -140,7 +141,7 @@ class BackgroundJob:
         """What the wall refused to a command that has failed; None for any other."""
         if self.wall is None or self.ended is None or not self.status or self.stopped:
             return None
-        return refusal_in(self.runner, self.line, self.wall, self.spool, self.began)
+        return refusal_in(self.runner, CommandRequest(self.line, True), self.wall, self.spool, self.began)
 
     def _announcement(self) -> str:
         """What is told when it has ended: the same to the person and to the model."""
@@ -375,11 +376,11 @@ def command_runner(context: ToolContext) -> CommandRunner:
 
 
 def refusal_in(
-    runner: CommandRunner, line: str, profile: WallProfile, spool: Spool, since: float
+    runner: CommandRunner, request: CommandRequest, profile: WallProfile, spool: Spool, since: float
 ) -> WallRefusal | None:
     """What the wall refused to a command that failed, judged by its output; it ran since then."""
     output = spool.tail(MAX_SCANNED_CHARS).decode("utf-8", "replace")
     hosts, supervisor = runner.refused_hosts(since), runner._supervisor
     loopback = supervisor is None or supervisor.wall == "namespaces"
-    cwd = runner.context.cwd
-    return find_refusal(WalledRun(line, cwd, output, profile, runner.scratch, hosts, loopback))
+    cwd = request.cwd or runner.context.cwd
+    return find_refusal(WalledRun(request.line, cwd, output, profile, runner.scratch, hosts, loopback))

@@ -36,6 +36,7 @@ class SessionSummary:
     size         in bytes
     folder       where the session works
     parent       the session that started it as a nested one, None where a person did
+    agent        what that one called it: "explore #2"
     """
 
     sid: str
@@ -47,6 +48,7 @@ class SessionSummary:
     size: int
     folder: str
     parent: str | None = None
+    agent: str = ""
 
 
 def recorded_sessions(project: Path) -> list[SessionSummary]:
@@ -59,6 +61,22 @@ def recorded_sessions(project: Path) -> list[SessionSummary]:
         if (one := _summary(path, found, is_whole)) is not None:
             listed.append(one)
     return sorted(listed, key=lambda one: (-one.last_active, one.sid))
+
+
+def in_tree_order(sessions: Iterable[SessionSummary]) -> list[tuple[int, SessionSummary]]:
+    """(depth, session) of each: nested ones behind the session that started them, the oldest first."""
+    listed = list(sessions)
+    known = {one.sid for one in listed}
+    nested: dict[str, list[SessionSummary]] = {}
+    for one in reversed(listed):
+        if one.parent in known:
+            nested.setdefault(one.parent or "", []).append(one)
+    return [
+        (depth, each)
+        for top in listed
+        if top.parent not in known
+        for depth, each in ((0, top), *((1, child) for child in nested.get(top.sid, ())))
+    ]
 
 
 def newest_session(project: Path) -> Path | None:
@@ -112,7 +130,13 @@ def _summary(path: Path, found: os.stat_result, is_whole: bool) -> SessionSummar
         size=found.st_size,
         folder=opened.folder if opened else str(path.parent.parent),
         parent=opened.parent if opened else None,
+        agent=_agent_of(opened) if opened else "",
     )
+
+
+def _agent_of(opened: Opened) -> str:
+    about = opened.about
+    return f"{about['agent']} #{about.get('number')}" if opened.parent and "agent" in about else ""
 
 
 def _first_text(fact: User) -> str:

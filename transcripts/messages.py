@@ -128,6 +128,9 @@ class Usage:
             self.searches + other.searches,
         )
 
+    def __sub__(self, other: Usage) -> Usage:
+        return Usage(*(getattr(self, name) - getattr(other, name) for name in Usage.__slots__))
+
 
 def usage_from_json(raw: Mapping[str, Any]) -> Usage:
     """The usage that a record holds; figures that it lacks, and ones unknown here, count nothing."""

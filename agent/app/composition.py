@@ -10,6 +10,7 @@ from functools import partial
 from agent.demo.demo_model import ENCODING, WINDOW_TOKENS, DemoModel, encode_for_demo
 from agent.errors import ConfigError
 from agent.events import Emit, Notice
+from agent.extensions.agent_definitions import BUILTIN_AGENTS, AgentDefinition
 from agent.extensions.approvals import Approvals
 from agent.model.anthropic.betas import beta_header
 from agent.model.anthropic.catalog import CATALOG
@@ -100,6 +101,7 @@ class Services:
     structured: StructuredOutput | None = None
     chooser: Chooser | None = None
     approvals: Approvals = field(init=False)
+    agents: Mapping[str, AgentDefinition] = field(default_factory=lambda: BUILTIN_AGENTS)
 
     def warn(self, text: str) -> None:
         self.emit(Notice(text, "warning"))

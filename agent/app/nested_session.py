@@ -1,102 +1,194 @@
-"""Run a session within a tool call of another one: `spawn`, whose contract tools.base.ToolContext gives."""
+"""Run a session within a tool call of another one, an agent; tools.base.ToolContext gives the contract."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, field
 
-from agent.events import Event, Notice
-from agent.loop.context import ActiveSession, TurnContext
+from agent.errors import BudgetExceeded
+from agent.events import (
+    AgentProgress,
+    ContextCompacted,
+    Event,
+    Notice,
+    RawStreamEvent,
+    ReplyFinished,
+    RequestStarted,
+    Retrying,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolCallStarted,
+    TurnFinished,
+)
+from agent.loop.agent_pool import AGENT_TOPIC, Agent
+from agent.loop.context import TurnContext
 from agent.loop.turn import run_turn
 from agent.session.environment_context import environment_context
 from agent.session.session import Session, text_of_reply
-from tools.base import SpawnRequest, SpawnResult, Tool, ToolError
-from tools.inbox import Inbox
-from tools.registry import definitions
+from compact.prices import Spending
+from compact.tokens import TokenCounter
+from tools.base import SpawnRequest, SpawnResult, ToolError
+from tools.text_encoding import pluralize
 from transcripts.facts import Reply
-from transcripts.messages import TextBlock
+from transcripts.messages import TextBlock, Usage
 
 from .composition import Services
-from .context_building import overheads, shows
+from .nested_context import NestedCall, nested_context
+
+MAX_REPORT_TOKENS = 2_000  # of an agent's report that the calling session is given
+MIN_REQUESTS_WITH_LAST_WORD = 3  # from which on the last one is kept for the report
+LAST_WORD = "You may send no more requests than one. Call no tool: write your report now, from what you have."
+_UNTOLD = (TextDelta, ThinkingDelta, ToolCallDelta, RawStreamEvent, TurnFinished)
 
 
-async def spawn(
-    services: Services, parent: Session, context: TurnContext, request: SpawnRequest
+async def run_agent(
+    services: Services, parent: Session, context: TurnContext, agent: Agent, request: SpawnRequest
 ) -> SpawnResult:
-    """Run a nested session to its end; `parent` is charged for it. It cannot start sessions itself.
+    """Run an agent to its end; `parent` is charged for each of its requests.
 
-    Raises ToolError where a tool is named that the parent does not have.
+    Raises ToolError where there is no such agent, or a tool is named that the parent does not have.
     """
+    definition = services.agents.get(request.agent) if request.agent else None
+    if request.agent and definition is None:
+        raise ToolError(
+            f"There is no agent {request.agent!r}.\nThe agents are: {', '.join(services.agents)}."
+        )
+    call = NestedCall(services, parent, context, agent, request, definition)
     session = services.repository.new()
     session.use_prices(parent.prices)
-    nested = _nested_context(services, (parent, context), session, request)
-    settings = nested.settings
-    session.open(
-        settings.system,
-        settings.tools,
-        model=settings.model,
-        window=nested.compaction.window.size,
-        folder=str(context.tool_context.folder),
-        parent=parent.sid,
-    )
-    environment = environment_context(context.tool_context.folder, context.clock.now())
-    session.user((TextBlock(environment), TextBlock(request.prompt)))
-
-    def emit(event: Event) -> None:
-        if isinstance(event, Notice):
-            services.emit(event)
-
+    run = NestedRun(call, session)
+    run.begin()
     try:
-        ended = await run_turn(session, nested, emit)
-        return SpawnResult(_last_text(session), session.sid, ended.turns, ended.error)
+        return await run.work()
     finally:
-        nested.tool_context.inbox.hand_over(context.tool_context.inbox)
-        for model, spent in session.spending.items():
-            parent.charge_nested(session.sid, model, spent)
-        session.close("left")
+        run.end()
 
 
-def _offered(tools: Mapping[str, Tool], names: tuple[str, ...] | None) -> dict[str, Tool]:
-    if unknown := [name for name in names or () if name not in tools]:
-        known = ", ".join(tools)
-        raise ToolError(f"There is no tool named {unknown[0]!r} to offer. The tools are: {known}.")
-    return {name: tool for name, tool in tools.items() if names is None or name in names}
+@dataclass(slots=True)
+class NestedRun:
+    """One agent at work; `charged` is what its session had spent when the parent was charged last."""
+
+    call: NestedCall
+    session: Session
+    context: TurnContext = field(init=False)
+    charged: dict[str, Spending] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.context = nested_context(self.call, self.session, self.tell_status)
+
+    def begin(self) -> None:
+        """Open the record, linked with the parent's, and put the prompt into it."""
+        call, agent, tools = self.call, self.call.agent, self.context.tool_context
+        agent.sid, settings = self.session.sid, self.context.settings
+        self.session.open(
+            settings.system,
+            settings.tools,
+            model=settings.model,
+            window=self.context.compaction.window.size,
+            folder=str(tools.folder),
+            parent=call.parent.sid,
+            about={"agent": agent.name, "number": agent.number, "call": call.request.call},
+        )
+        begun = {"number": agent.number, "agent": agent.name, "task": agent.task, "session": agent.sid}
+        call.parent.add_metadata(AGENT_TOPIC, begun)
+        environment = environment_context(tools.folder, self.context.clock.now())
+        self.session.user((TextBlock(environment), TextBlock(call.request.prompt)))
+        agent.doing = "begins"
+        self.tell_status()
+
+    async def work(self) -> SpawnResult:
+        """Run it until it has reported, or until a limit ends it."""
+        context, most = self.context, self.context.max_turns or 0
+        keeps_last = most >= MIN_REQUESTS_WITH_LAST_WORD
+        context.max_turns = most - keeps_last
+        ended = await run_turn(self.session, context, self.emit)
+        turns = ended.turns
+        if ended.reason == "max_turns" and keeps_last:
+            self.session.user((TextBlock(LAST_WORD),), "harness")
+            context.max_turns = 1
+            last = await run_turn(self.session, context, self.emit)
+            turns += last.turns
+            ended = ended if last.reason == "done" else last
+        return self._result(turns, self._why(ended, turns))
+
+    def end(self) -> None:
+        """Charge what is not charged yet, and close the record."""
+        self.context.tool_context.inbox.hand_over(self.call.context.tool_context.inbox)
+        self._charge()
+        self.session.close("left")
+        self.call.agent.ended = True
+        self.tell_status()
+
+    def emit(self, event: Event) -> None:
+        """Take in what happens in its session, and tell it as the agent's."""
+        agent = self.call.agent
+        match event:
+            case Notice(text, level):
+                self.call.services.emit(Notice(f"[{agent.label}] {text}", level))
+                return
+            case ReplyFinished(reply):
+                agent.requests += 1
+                agent.tokens = reply.usage.total
+                self._charge()
+            case ContextCompacted():
+                self._charge()
+            case RequestStarted("summary"):
+                agent.doing = "makes room"
+            case ToolCallStarted(_, _, name, title):
+                agent.doing = f"{name} {title}"
+            case Retrying(reason):
+                agent.doing = reason
+        if not isinstance(event, _UNTOLD):
+            self.call.services.emit(AgentProgress(agent.status, event))
+
+    def tell_status(self) -> None:
+        self.call.services.emit(AgentProgress(self.call.agent.status))
+
+    def _charge(self) -> None:
+        """Charge the parent with what was spent since the last time."""
+        for model, spent in self.session.spending.items():
+            new = spent.since(self.charged.get(model, Spending()))
+            if new.usage != Usage():
+                self.call.parent.charge_nested(self.session.sid, model, new)
+                self.call.agent.dollars += new.dollars
+        self.charged = dict(self.session.spending)
+
+    def _why(self, ended: TurnFinished, turns: int) -> str:
+        """Why it ended early, in one line; "" where it did not."""
+        if ended.reason == "max_turns":
+            return f"stopped after {pluralize(turns, 'request')}, the most that it may send"
+        if ended.code == BudgetExceeded.code:
+            return f"its share of the budget is spent, ${self.call.agent.budget:.4f}"
+        return ended.error
+
+    def _result(self, turns: int, error: str) -> SpawnResult:
+        agent, (seq, whole) = self.call.agent, _last_text(self.session)
+        shown = shortened_report(whole, self.call.services.counter)
+        return SpawnResult(
+            shown,
+            self.session.sid,
+            turns,
+            error,
+            label=agent.label,
+            recall=f"{self.session.sid}/r{seq}" if shown != whole else "",
+            dollars=agent.dollars,
+            tokens=agent.tokens,
+            stops=agent.stops,
+            whole=whole,
+        )
 
 
-def _nested_context(
-    services: Services, calling: ActiveSession, session: Session, request: SpawnRequest
-) -> TurnContext:
-    """The calling session's context with the nested one's own tools, limits and view of the files."""
-    parent, context = calling
-    tools = _offered(context.tools, request.tools)
-    system = (*context.settings.system, *([request.system] if request.system else []))
-    settings = replace(context.settings, system=system, tools=definitions(tools.values()))
-    overhead = sum(overheads(settings, services.counter).values())
-    state = replace(context.compaction, overhead=overhead, requested_focus=None, told="")
-    own = replace(
-        context.tool_context,
-        session=session.sid,
-        cwd=context.tool_context.folder,
-        seen={},
-        in_view=lambda seq: shows(session.folded, seq),
-        lookup=partial(services.repository.originals, session),
-        inbox=Inbox(),
-        compact=lambda focus: setattr(state, "requested_focus", focus),
-        spawn=None,
-    )
-    return replace(
-        context,
-        settings=settings,
-        tools=tools,
-        tool_context=own,
-        compaction=state,
-        fall_back=None,
-        max_turns=request.max_turns or context.max_turns,
-        max_cost=None if context.max_cost is None else max(0.0, context.max_cost - parent.cost),
-    )
+def _last_text(session: Session) -> tuple[int, str]:
+    """(seq, text) of the newest reply that says something; (0, "") without one."""
+    replies = (fact for fact in reversed(session.folded.facts) if isinstance(fact, Reply))
+    found = ((fact.seq, text) for fact in replies if (text := text_of_reply(fact).strip()))
+    return next(found, (0, ""))
 
 
-def _last_text(session: Session) -> str:
-    texts = [text_of_reply(fact) for fact in session.folded.facts if isinstance(fact, Reply)]
-    return next((text for text in reversed(texts) if text.strip()), "")
+def shortened_report(text: str, counter: TokenCounter) -> str:
+    """The beginning of a report in the tokens that the calling session has for it."""
+    tokens = counter.text(text)
+    while tokens > MAX_REPORT_TOKENS:
+        text = text[: int(len(text) * MAX_REPORT_TOKENS / tokens * 0.98)]
+        tokens = counter.text(text)
+    return text

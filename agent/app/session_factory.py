@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from agent.errors import RequestRejected, UsageError
+from agent.loop.agent_pool import AgentPool
 from agent.loop.context import ActiveSession, TurnContext
 from agent.ports import HookEvent
 from agent.session.environment_context import OPEN_MODE
@@ -22,7 +23,7 @@ from .context_building import (
     request_settings,
     require_price,
 )
-from .nested_session import spawn
+from .nested_session import run_agent
 
 
 class SessionFactory:
@@ -63,7 +64,10 @@ class SessionFactory:
 
     def _start(self, session: Session) -> ActiveSession:
         context = build_context(self.services, session)
-        context.tool_context.spawn = partial(spawn, self.services, session, context)
+        context.agents = AgentPool(
+            session, context.max_cost, partial(run_agent, self.services, session, context)
+        )
+        context.tool_context.spawn = context.agents.spawn
         if name := self.services.setup.options.fallback_model:
             context.fall_back = partial(self._fall_back, session, context, name)
         return session, context

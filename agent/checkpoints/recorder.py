@@ -9,6 +9,7 @@ owners and times; hard links come back as files of their own.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,13 +25,35 @@ MAX_INCOMPLETE_SCANS = 3  # scans that ran into a limit; after these, commands a
 
 
 @dataclass(slots=True)
+class SharedRecording:
+    """What the sessions have in common that work in one project at a time: a session and its agents.
+
+    before     the files as they were when the recording of commands began or went on last, with the seq
+    crashed    `before` is of a command whose end an earlier run did not see
+    running    how many commands run now
+    announced  the paths that somebody is about to change by other means
+    scanning   held while the project is looked through
+    """
+
+    log: ChangeLog
+    scanner: ProjectScanner
+    before: tuple[int, ProjectSnapshot] | None = None
+    crashed: bool = False
+    running: int = 0
+    announced: set[str] = field(default_factory=set)
+    gaps: set[str] = field(default_factory=set)
+    incomplete_scans: int = 0
+    scanning: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass(slots=True)
 class Checkpoints:
     """The checkpoints of one session in the project `root`, a real path.
 
     `seq` gives the newest number of the session's record. The methods raise no OSError and block on the disk,
     `begin` and `finish` up to `limits.max_seconds`, so call those in a thread, one call at a time. A session
-    that runs within a call of this one may share the object: its changes are then recorded under this
-    session's seq.
+    that runs within a call of this one works with `for_agent`: its changes are recorded under this session's
+    seq, also while others run.
     """
 
     root: Path
@@ -38,20 +61,34 @@ class Checkpoints:
     seq: Callable[[], int]
     limits: SnapshotLimits = field(default_factory=SnapshotLimits)
     clock: Callable[[], float] = time.monotonic
-    log: ChangeLog = field(init=False)
-    scanner: ProjectScanner = field(init=False)
+    shared: SharedRecording | None = None  # None: it is made
     _unfinished: dict[str, FileChange] = field(default_factory=dict)  # by path
-    _before: tuple[int, ProjectSnapshot] | None = None  # from before the running command, with its seq
-    _crashed: bool = False  # `_before` is of a command whose end an earlier run did not see
-    _gaps: set[str] = field(default_factory=set)
-    _incomplete_scans: int = 0
+    _commanding: bool = False  # whether a command runs that `begin` was called for
 
     def __post_init__(self) -> None:
-        store = ContentStore(checkpoints_folder(self.root) / "objects", self.limits.max_store_bytes)
-        self.scanner = ProjectScanner(self.root, store, self.limits, self.clock)
-        self.log = ChangeLog(self.root, self.sid)
-        self._before = self.log.load_snapshot()
-        self._crashed = self._before is not None
+        if self.shared is None:
+            store = ContentStore(checkpoints_folder(self.root) / "objects", self.limits.max_store_bytes)
+            scanner = ProjectScanner(self.root, store, self.limits, self.clock)
+            log = ChangeLog(self.root, self.sid)
+            before = log.load_snapshot()
+            self.shared = SharedRecording(log, scanner, before, crashed=before is not None)
+
+    @property
+    def _all(self) -> SharedRecording:
+        assert self.shared is not None
+        return self.shared
+
+    @property
+    def log(self) -> ChangeLog:
+        return self._all.log
+
+    @property
+    def scanner(self) -> ProjectScanner:
+        return self._all.scanner
+
+    def for_agent(self) -> Checkpoints:
+        """The recorder of a session that works beside this one for a call of it."""
+        return Checkpoints(self.root, self.sid, self.seq, self.limits, self.clock, self.shared)
 
     def announce(self, path: Path) -> None:
         """Record a file that is about to be changed, and the folders that will be made on the way.
@@ -60,11 +97,12 @@ class Checkpoints:
         """
         name = _covered_name(self.root, path)
         if name is None:
-            self._gaps.add(f"{path} lies outside the project")
+            self._all.gaps.add(f"{path} lies outside the project")
             return
         for each in (*parents(name), name):
             if each in self._unfinished:
                 continue
+            self._all.announced.add(name)
             state = self.scanner.state(each)
             if each == name or state == NOTHING:
                 change = self._unfinished[each] = FileChange(self.seq(), each, state)
@@ -72,16 +110,19 @@ class Checkpoints:
 
     def begin(self) -> None:
         """Scan the project: a command is about to run that may change anything."""
-        if self._before is not None:
-            self.finish()
-        if self._incomplete_scans >= MAX_INCOMPLETE_SCANS:
-            return
-        snapshot = self.scanner.scan()
-        if not snapshot.complete:
-            self._incomplete_scans += 1
-            self._gaps.add(f"only {len(snapshot.states):,} files of the project could be looked at in time")
-        self._before = (self.seq(), snapshot)
-        self.log.save_snapshot(self.seq(), snapshot)
+        shared = self._all
+        with shared.scanning:
+            self._finish_command()
+            if shared.incomplete_scans >= MAX_INCOMPLETE_SCANS:
+                return
+            snapshot = self._record_commands() or self.scanner.scan()
+            if not snapshot.complete:
+                shared.incomplete_scans += 1
+                count = len(snapshot.states)
+                shared.gaps.add(f"only {count:,} files of the project could be looked at in time")
+            self._commanding = True
+            shared.running += 1
+            self._go_on_from(snapshot)
 
     def finish(self) -> None:
         """Record how the changes that were announced, and the command that was begun, left the files."""
@@ -89,22 +130,48 @@ class Checkpoints:
             change = self._unfinished.pop(path)
             change.after = self.scanner.state(path)
             self.log.save(change)
-        if self._before is None:
-            return
-        (seq, before), self._before = self._before, None
-        crashed, self._crashed = self._crashed, False
+            self._all.announced.discard(path)
+        with self._all.scanning:
+            self._finish_command()
+
+    def _finish_command(self) -> None:
+        """Record what the command that was begun has changed, or one whose end an earlier run did not see."""
+        shared = self._all
+        shared.running -= self._commanding
+        if self._commanding or not shared.running:
+            snapshot = self._record_commands()
+            if shared.running and snapshot is not None:
+                self._go_on_from(snapshot)
+            elif snapshot is not None:
+                shared.before = None
+                self.log.drop_snapshot()
+        self._commanding = False
+
+    def _go_on_from(self, snapshot: ProjectSnapshot) -> None:
+        """Compare with these files when a command begins or ends the next time."""
+        seq = self.seq()
+        self._all.before = (seq, snapshot)
+        self.log.save_snapshot(seq, snapshot)
+
+    def _record_commands(self) -> ProjectSnapshot | None:
+        """Record what commands have changed so far; the files as they are now, None where none was begun."""
+        shared = self._all
+        if shared.before is None:
+            return None
+        seq, before = shared.before
+        crashed, shared.crashed = shared.crashed, False
         after = self.scanner.scan()
-        for name in sorted(before.states.keys() | after.states.keys()):
+        for name in sorted((before.states.keys() | after.states.keys()) - shared.announced):
             old, new = before.at(name), after.at(name)
             if new == UNSEEN:
                 new = self.scanner.state(name, self.limits.max_file_bytes)
             if old not in (new, UNSEEN):
                 self.log.add(FileChange(seq, name, old, UNSEEN if crashed else new))
-        self.log.drop_snapshot()
+        return after
 
     def uncovered(self) -> list[str]:
         """What could not be recorded so far, one line each; empty when everything is covered."""
-        lines = sorted(self._gaps | self.log.failures)
+        lines = sorted(self._all.gaps | self.log.failures)
         lost = {change.path for change in self.log.changes if not change.before.restorable}
         if lost:
             some = ", ".join(sorted(lost)[:5])

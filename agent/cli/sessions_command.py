@@ -1,6 +1,6 @@
 """`python -m agent sessions`: list, show, search and export sessions, in plain text and without a model.
 
-    sessions [list]              the sessions of this folder, newest first
+    sessions [list]              the sessions of this folder, newest first, each with its agents
     sessions show ID             one conversation
     sessions search WORDS        the same as `recall WORDS`
     sessions export ID [FILE]    .md (the default), .html, .json or .jsonl; `-` writes to standard output
@@ -18,7 +18,7 @@ from pathlib import Path
 from agent.menus import session_line
 from agent.session.conversation_text import conversation_text, load_conversation
 from transcripts.export import export_text, write_private
-from transcripts.listing import recorded_sessions
+from transcripts.listing import in_tree_order, recorded_sessions
 from transcripts.record_errors import StoreError
 
 from .recall_command import complain, environment_masks, print_text
@@ -49,7 +49,7 @@ def list_sessions(words: list[str], folder: Path) -> int:
     if not found:
         return print_text(f"no sessions are kept in {folder}")
     masks = environment_masks()
-    return print_text("\n".join(session_line(summary, masks) for summary in found))
+    return print_text("\n".join(session_line(one, masks, depth) for depth, one in in_tree_order(found)))
 
 
 def show_session(words: list[str], folder: Path) -> int:

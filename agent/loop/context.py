@@ -17,6 +17,7 @@ from compact.settings import CompactSettings, ContextWindow
 from compact.tokens import TokenCounter
 from tools.base import Tool, ToolContext
 
+from .agent_pool import AgentPool
 from .session_wall import SessionWall
 
 
@@ -69,6 +70,7 @@ class TurnContext:
     max_cost    dollars that the session may have cost before another request goes out
     jitter      a random number in 0..1 for the wait before a retry
     wall        around commands; None: they are judged as if there were none
+    agents      that the session may start; None: it may start none
     """
 
     model: Model
@@ -88,6 +90,7 @@ class TurnContext:
     fall_back: Callable[[], Awaitable[str]] | None = None
     checkpoints: Checkpoints | None = None
     wall: SessionWall | None = None
+    agents: AgentPool | None = None
 
     def limit_window(self, tokens: int) -> None:
         """A server told that its window is smaller than was thought: plan for it, and remember it."""

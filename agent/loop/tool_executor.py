@@ -166,7 +166,7 @@ async def _run_together(batch: CallBatch, group: Sequence[PreparedCall]) -> None
     tasks = [asyncio.ensure_future(_run(batch, call)) for call in group]
     try:
         await asyncio.gather(*tasks)
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, TurnStopped):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -180,7 +180,7 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
         return
     began = batch.context.clock.monotonic()
     batch.emit(ToolCallStarted(batch.reply, call.index, call.name, call.title))
-    if call.parsed.tool.parallel:
+    if call.parsed.tool.parallel and not call.parsed.tool.acts:
         batch.session.sync()  # the reply is durable before its tools run
     else:
         batch.session.started(batch.reply, call.index)
@@ -202,7 +202,7 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
     if leaving.stop:
         raise TurnStopped
     if stop is not None or result.ends_turn:
-        raise TurnStopped("done" if stop is None else "denied", stop or "")
+        raise TurnStopped("denied" if stop is not None or result.error else "done", stop or "")
 
 
 async def _call_tool(

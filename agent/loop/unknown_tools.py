@@ -78,9 +78,9 @@ _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
         word_set("todoread updateplan writetodos taskcreate taskupdate tasklist taskget plan"),
     ),
     (
-        "",
-        "There are no further agents: do the work yourself, with several calls in one reply.",
-        word_set("task agent dispatchagent subagent spawnagent"),
+        "task",
+        "task(description, prompt, agent) has an agent do a piece of work.",
+        word_set("dispatchagent subagent spawnagent"),
     ),
     (
         "",
@@ -95,6 +95,22 @@ _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
 )
 
 
+_SAME_WORK = ("read(", "write(", "edit(", "grep(", "glob(", "task(", "bash(command)")
+
+
+def same_tool(tools: Mapping[str, T], name: str) -> T | None:
+    """The tool of that name, or the one that does what another program's tool of that name does."""
+    if (found := find_tool(tools, name)) is not None:
+        return found
+    plain = _plain(name)
+    same = (tool for tool, way, names in _FOREIGN_TOOLS if plain in names and way.startswith(_SAME_WORK))
+    return tools.get(next(same, ""))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]", "", name).lower()
+
+
 def find_tool(tools: Mapping[str, T], name: str) -> T | None:
     """The tool of that name in any letter case, or the one that takes the same under a client's name."""
     wanted = own_name(name).lower()
@@ -103,7 +119,7 @@ def find_tool(tools: Mapping[str, T], name: str) -> T | None:
 
 def answer_unknown(name: str, tools: Collection[str]) -> str:
     """What the model is told that called a tool which is not among these."""
-    plain = re.sub(r"[\W_]", "", name).lower()
+    plain = _plain(name)
     ways = (way for tool, way, names in _FOREIGN_TOOLS if plain in names and (not tool or tool in tools))
     near = get_close_matches(name.lower(), tools, 1)
     way = next(ways, f"Did you mean {near[0]}?" if near else "")

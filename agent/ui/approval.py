@@ -186,8 +186,8 @@ def _leaving_answers(question: PermissionQuestion) -> Iterator[Answer]:
 
 def question_head(question: PermissionQuestion) -> str:
     """The question itself, in a few words."""
-    tool = one_line(question.tool)
-    return f"Let {tool} leave the wall?" if question.refused else f"Allow {tool}?"
+    tool, asker = one_line(question.tool), f"[{one_line(question.asker)}] " if question.asker else ""
+    return asker + (f"Let {tool} leave the wall?" if question.refused else f"Allow {tool}?")
 
 
 def question_body(question: PermissionQuestion, ctx: RenderContext) -> list[str]:

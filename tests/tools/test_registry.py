@@ -53,6 +53,7 @@ def test_the_record_keeps_the_kind_of_each_tool_besides():
         "compact": "asks",
         "recall": "recalls",
         "todo": "other",
+        "task": "other",
     }
 
 

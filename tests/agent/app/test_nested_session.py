@@ -10,15 +10,10 @@ from typing import Any
 
 import pytest
 
-from agent.app.composition import make_services
-from agent.app.config import Config
-from agent.app.session_factory import SessionFactory, end_session
-from agent.app.setup import RunSetup
-from agent.cli.arguments import Options
-from agent.events import Event
+from agent.loop import agent_pool
 from agent.loop.turn import run_turn
-from agent.session.session import Session, record_opening
-from tests.agent.loop.world import Answers, Memory
+from agent.session.session import Session
+from tests.agent.loop.world import Memory
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import ScriptedModel
@@ -28,6 +23,8 @@ from transcripts.facts import Closed, Opened
 from transcripts.fold import fold
 from transcripts.load import read_record
 from transcripts.messages import TextBlock
+
+from .agent_session import agent_run
 
 
 class Task(Arguments):
@@ -48,25 +45,8 @@ def task_tool(request: Callable[[str], SpawnRequest], results: list[SpawnResult]
 @asynccontextmanager
 async def calling_session(folder: Path, server: Server, tool: Tool, **options: Any) -> Any:
     """A session with the task tool beside the built-in ones, at home in `folder`."""
-    config = Config(
-        user_dir=folder / "home",
-        cache_dir=folder / "cache",
-        state_dir=folder / "state",
-        base_url=server.base_url,
-        key="test-key-123456",
-    )
-    setup = RunSetup(Options(**options), config, folder, {"PATH": "/usr/bin:/bin"})
-    events: list[Event] = []
-    services = make_services(setup, events.append, Answers())
-    await services.warm()
-    services.tools["task"] = tool
-    session, context = SessionFactory(services).first()
-    record_opening(session, context.settings, 200_000, str(folder), services.emit)
-    try:
-        yield session, context, services
-    finally:
-        await end_session(session, context)
-        await services.close()
+    async with agent_run(folder, server, tool=tool, **options) as made:
+        yield made.session, made.context, made.services
 
 
 def run(
@@ -132,12 +112,19 @@ def test_a_tool_that_is_not_there_cannot_be_offered(tmp_path: Path) -> None:
 
 def test_its_turns_are_limited(tmp_path: Path) -> None:
     _, (result,), _, _ = run(tmp_path, [TASK, READ, "done"], lambda prompt: SpawnRequest(prompt, max_turns=1))
-    assert result.turns == 1 and result.error.startswith("stopped after 1 turn")
+    assert result.turns == 1 and result.error.startswith("stopped after 1 request")
 
 
-def test_it_spends_what_is_left_of_the_budget(tmp_path: Path) -> None:
-    _, (result,), server, _ = run(tmp_path, [TASK, READ, "It is Title.", "done"], max_budget_usd=1e-9)
-    assert "budget" in result.error and len(server.requests) == 1
+def test_it_spends_no_more_than_its_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_pool, "AGENT_BUDGET_USD", 1e-6)
+    _, (result,), server, _ = run(tmp_path, [TASK, READ, "It is Title.", "done"])
+    assert result.error.startswith("its share of the budget is spent, $0.00") and len(server.requests) == 3
+
+
+def test_none_is_started_when_the_budget_is_spent(tmp_path: Path) -> None:
+    session, results, server, _ = run(tmp_path, [TASK, READ, "It is Title.", "done"], max_budget_usd=1e-9)
+    assert results == [] and len(server.requests) == 1
+    assert "no agent can be started" in str(session.folded.facts)
 
 
 def test_it_cannot_start_sessions_and_sees_files_with_its_own_eyes(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ FOREIGN = {
     "grep": "search_file_content codebase_search grep_search",
     "glob": "find_by_name file_search",
     "todo": "TodoRead update_plan write_todos",
+    "task": "dispatch_agent subagent",
 }
 
 
@@ -27,7 +28,7 @@ def test_the_way_to_do_it_here_is_named_where_there_is_one(tool: str, name: str)
     assert f"{tool}(" not in answer_unknown(name, without)
 
 
-@pytest.mark.parametrize("name", ["Task", "WebSearch", "AskUserQuestion", "ExitPlanMode"])
+@pytest.mark.parametrize("name", ["WebSearch", "AskUserQuestion", "ExitPlanMode"])
 def test_what_is_not_there_at_all_is_said(name: str) -> None:
     assert len(answer_unknown(name, BUILTIN)) > len(answer_unknown("Frobnicate", BUILTIN)) + 40
 

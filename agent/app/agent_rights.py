@@ -1,0 +1,119 @@
+"""What an agent may do: never more than the session that started it, and nothing that was refused to that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agent.extensions.agent_definitions import narrower_mode
+from agent.loop.agent_pool import Agent, AgentPool, Place
+from agent.loop.context import TurnContext
+from agent.permissions.permission_store import PermissionStore
+from agent.permissions.rules import Mode, PermissionRules
+from agent.ports import Allow, Approver, Deny, HookAnswer, HookEvent, Hooks, PermissionQuestion
+from agent.session.session import Session
+from tools.base import ToolError, parse_arguments
+from transcripts.entries import Exchange, Prompt
+
+REFUSED_BEFORE = "this was refused to the session that started you, and is refused to its agents too"
+
+
+class NarrowedPermissions(PermissionStore):
+    """The permissions of a session in a mode that allows no more; what is granted is granted to the session.
+
+    In plan mode no wall saves a command the proof that it only reads.
+    """
+
+    def __init__(self, origin: PermissionStore, mode: Mode | None) -> None:
+        self._origin, self._mode = origin, mode
+        self.path, self.denied, self.sandbox = origin.path, origin.denied, origin.sandbox
+
+    @property
+    def rules(self) -> PermissionRules:
+        rules = self._origin.rules
+        mode = narrower_mode(rules.mode, self._mode)
+        if mode == rules.mode:
+            return rules
+        return replace(rules, mode=mode, asks_walled=rules.asks_walled or mode == "plan")
+
+    @rules.setter
+    def rules(self, rules: PermissionRules) -> None:
+        before = self._origin.rules
+        self._origin.rules = replace(rules, mode=before.mode, asks_walled=before.asks_walled)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentApprover:
+    """Implements ports.Approver: asks as the agent, by its name and one question at a time.
+
+    `refused` gives what the person has refused in this turn; `changed` is called when a wait begins or ends.
+    """
+
+    approver: Approver
+    agent: Agent
+    pool: AgentPool
+    refused: Callable[[], set[Place]]
+    changed: Callable[[], None]
+
+    async def ask(self, question: PermissionQuestion) -> Allow | Deny:
+        """See ports.Approver."""
+        if self.refused() & _places(question):
+            return Deny(REFUSED_BEFORE, unattended=True)
+        self.agent.asks = True
+        self.changed()
+        try:
+            async with self.pool.asking:
+                answer = await self.approver.ask(replace(question, asker=self.agent.label))
+        finally:
+            self.agent.asks = False
+            self.changed()
+        if isinstance(answer, Deny) and not answer.unattended:
+            self.pool.refused |= _places(question)
+            self.agent.stops = answer.stop
+        return answer
+
+
+def _places(question: PermissionQuestion) -> set[Place]:
+    return {(access.kind, access.target) for access in question.access if access.kind != "none"}
+
+
+def refused_to_agents(session: Session, context: TurnContext) -> set[Place]:
+    """What the person has refused since the newest prompt, to the session or to one of its agents."""
+    prompts = (each for each in reversed(session.folded.entries) if isinstance(each, Prompt))
+    since = next((each.seq for each in prompts if each.fact.source == "user"), 0)
+    pool = context.agents
+    if pool is not None and pool.refused_since != since:
+        pool.refused, pool.refused_since = set(), since
+    return _refused_to(session, context, since) | (pool.refused if pool is not None else set())
+
+
+def _refused_to(session: Session, context: TurnContext, since: int) -> set[Place]:
+    denied = {str(call["tool_use_id"]) for call in context.permissions.denied}
+    found: set[Place] = set()
+    for entry in reversed(session.folded.entries if denied else ()):
+        if entry.seq < since:
+            break
+        for use in entry.uses.values() if isinstance(entry, Exchange) else ():
+            tool = context.tools.get(use.name)
+            if use.id not in denied or tool is None:
+                continue
+            try:
+                access = tool.access(parse_arguments(tool, use.input), context.tool_context)
+            except ToolError:
+                continue
+            found |= {(each.kind, each.target) for each in access if each.kind != "none"}
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class AgentHooks:
+    """Implements ports.Hooks: those of the session, told which agent they are about."""
+
+    hooks: Hooks
+    agent: Agent
+
+    async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer:
+        """See ports.Hooks."""
+        told = {"agent_id": self.agent.sid, "agent_type": self.agent.name}
+        return await self.hooks.run(event, {**about, **told})

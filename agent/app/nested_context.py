@@ -1,0 +1,117 @@
+"""What a nested session works with: the calling session's world, with its own tools, limits and rights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from agent.extensions.agent_definitions import REPORT_RULES, AgentDefinition
+from agent.loop.agent_pool import MAX_AGENT_REQUESTS, Agent
+from agent.loop.context import TurnContext
+from agent.loop.unknown_tools import same_tool
+from agent.session.session import Session
+from agent.session.system_prompt import MEMORY_HEAD, SAFETY_RULES, TOOL_CONTRACTS
+from tools.base import SpawnRequest, Tool, ToolError
+from tools.inbox import Inbox
+from tools.registry import definitions
+
+from .agent_rights import AgentApprover, AgentHooks, NarrowedPermissions, refused_to_agents
+from .composition import Services
+from .context_building import overheads, shows
+
+
+@dataclass(frozen=True, slots=True)
+class NestedCall:
+    """A call that starts an agent: the session that it comes from, and how the agent is to work.
+
+    definition  None where it works as the session does, with what the request adds
+    """
+
+    services: Services
+    parent: Session
+    context: TurnContext
+    agent: Agent
+    request: SpawnRequest
+    definition: AgentDefinition | None = None
+
+
+def nested_context(call: NestedCall, session: Session, changed: Callable[[], None]) -> TurnContext:
+    """The context of the nested `session`; `changed` is called when the agent begins or ends a wait.
+
+    Raises ToolError where a tool is asked for that there is not.
+    """
+    context, agent, definition = call.context, call.agent, call.definition
+    tools = _tools(call)
+    settings = replace(context.settings, system=_system(call), tools=definitions(tools.values()))
+    overhead = sum(overheads(settings, call.services.counter).values())
+    state = replace(context.compaction, overhead=overhead, requested_focus=None, told="")
+    own = replace(
+        context.tool_context,
+        session=session.sid,
+        cwd=context.tool_context.folder,
+        seen={},
+        in_view=lambda seq: shows(session.folded, seq),
+        lookup=partial(call.services.repository.originals, session),
+        inbox=Inbox(),
+        compact=lambda focus: setattr(state, "requested_focus", focus),
+        spawn=None,
+    )
+    refused = partial(refused_to_agents, call.parent, context)
+    assert context.agents is not None
+    return replace(
+        context,
+        settings=settings,
+        tools=tools,
+        tool_context=own,
+        compaction=state,
+        approver=AgentApprover(context.approver, agent, context.agents, refused, changed),
+        hooks=None if context.hooks is None else AgentHooks(context.hooks, agent),
+        permissions=NarrowedPermissions(context.permissions, definition.mode if definition else None),
+        fall_back=None,
+        max_turns=_most_requests(call),
+        max_cost=session.cost + agent.budget,
+        checkpoints=None if context.checkpoints is None else context.checkpoints.for_agent(),
+        agents=None,
+    )
+
+
+def _most_requests(call: NestedCall) -> int:
+    of_definition = call.definition.max_turns if call.definition is not None else None
+    return min(filter(None, (MAX_AGENT_REQUESTS, call.request.max_turns, of_definition)))
+
+
+def _system(call: NestedCall) -> tuple[str, ...]:
+    """The system prompt: that of the definition, with what the session's says of commands and the project."""
+    system, definition = call.context.settings.system, call.definition
+    if definition is None:
+        return (*system, *filter(None, [call.request.system]))
+    first = "\n\n".join((definition.prompt, REPORT_RULES, TOOL_CONTRACTS, SAFETY_RULES))
+    rest = (text for text in system[1:] if definition.memory or not text.startswith(MEMORY_HEAD))
+    return (first, *rest, *filter(None, [call.request.system]))
+
+
+def _tools(call: NestedCall) -> dict[str, Tool]:
+    """The tools that the agent is offered, in the session's order."""
+    tools = {name: tool for name, tool in call.context.tools.items() if tool.for_agents}
+    wanted, definition = call.request.tools, call.definition
+    if unknown := [name for name in wanted or () if name not in tools]:
+        known = ", ".join(tools)
+        raise ToolError(f"There is no tool named {unknown[0]!r} to offer. The tools are: {known}.")
+    if definition is None or wanted is not None:
+        return {name: tool for name, tool in tools.items() if wanted is None or name in wanted}
+    without = _named(tools, definition.without)
+    offered = tools if definition.tools is None else _named(tools, definition.tools)
+    return {name: tool for name, tool in tools.items() if name in offered and name not in without}
+
+
+def _named(tools: Mapping[str, Tool], names: tuple[str, ...]) -> set[str]:
+    """The tools that these names stand for; those of other programs that do not exist here are left out."""
+    return {tool.name for name in names for tool in _each(tools, name)}
+
+
+def _each(tools: Mapping[str, Tool], name: str) -> list[Tool]:
+    if name.endswith("*"):
+        return [tool for tool in tools.values() if tool.name.startswith(name[:-1])]
+    found = same_tool(tools, name)
+    return [] if found is None else [found]

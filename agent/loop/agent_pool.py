@@ -1,0 +1,141 @@
+"""The agents of a session: how many may be started, how many work at once, and what each may spend."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from agent.events import AgentStatus
+from agent.session.session import Session
+from tools.base import SpawnRequest, SpawnResult, ToolError
+
+MAX_AGENTS_AT_ONCE = 4
+MAX_AGENTS_OF_SESSION = 20
+MAX_AGENT_REQUESTS = 50  # that each may send
+AGENT_BUDGET_SHARE = 0.2  # of what is left of the budget, for each
+AGENT_BUDGET_USD = 1.0  # for each, where the session has no budget
+AGENT_TOPIC = "agent"  # of metadata: {"number", "agent", "task", "session"} of one that begins
+WAITING = "waits for its turn"
+
+
+@dataclass(slots=True, eq=False)
+class Agent:
+    """A nested session at work for a call of this one.
+
+    name    of its definition; `number` counts the agents of the session
+    call    the id of the call that started it, `place` the reply's seq and the block of that call
+    sid     the id of its session, "" until it has begun
+    budget  dollars that it may spend
+    doing   what it does now, in a few words; `asks`: it waits for an answer of the person
+    stops   the person answered that the turn is to end
+    """
+
+    number: int
+    name: str
+    task: str
+    call: str = ""
+    place: tuple[int, int] = (0, 0)
+    background: bool = False
+    sid: str = ""
+    budget: float = 0.0
+    doing: str = WAITING
+    asks: bool = False
+    stops: bool = False
+    requests: int = 0
+    tokens: int = 0
+    dollars: float = 0.0
+    ended: bool = False
+
+    @property
+    def label(self) -> str:
+        """What people know it by."""
+        return f"{self.name} #{self.number}"
+
+    @property
+    def status(self) -> AgentStatus:
+        """What a face shows of it now."""
+        return AgentStatus(
+            self.label,
+            self.task,
+            self.call,
+            self.place,
+            "asks you" if self.asks else self.doing,
+            self.requests,
+            self.tokens,
+            self.dollars,
+            self.background,
+            self.ended,
+        )
+
+
+Place = tuple[str, str]  # kind and target of an access
+RunAgent = Callable[[Agent, SpawnRequest], Awaitable[SpawnResult]]
+
+
+@dataclass(slots=True, eq=False)
+class AgentPool:
+    """Starts the agents of `session`; `run` runs one to its end, `max_cost` is what the session may cost.
+
+    `agents` are those of this run of the program, the oldest first. `asking` is held while one of them asks
+    the person, `refused` is what they refused to agents since the prompt `refused_since`.
+    """
+
+    session: Session
+    max_cost: float | None
+    run: RunAgent
+    agents: list[Agent] = field(default_factory=list)
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    refused: set[Place] = field(default_factory=set)
+    refused_since: int = 0
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_AGENTS_AT_ONCE))
+
+    @property
+    def running(self) -> list[Agent]:
+        return [agent for agent in self.agents if not agent.ended]
+
+    async def spawn(self, request: SpawnRequest) -> SpawnResult:
+        """See tools.base.ToolContext."""
+        agent = self._new(request)
+        self.agents.append(agent)
+        return await self._run(agent, request)
+
+    def _new(self, request: SpawnRequest) -> Agent:
+        number = 1 + self._started()
+        if number > MAX_AGENTS_OF_SESSION:
+            raise ToolError(
+                f"This session has started {MAX_AGENTS_OF_SESSION} agents, which is the most.\n"
+                "Do the rest yourself."
+            )
+        of, _, block = request.call.partition(".")
+        place = (int(of), int(block)) if of.isdecimal() and block.isdecimal() else (0, 0)
+        exchange = self.session.folded.conversation.exchange_of(place[0])
+        use = exchange.uses.get(place[1]) if exchange is not None else None
+        call = use.id if use is not None else ""
+        return Agent(number, request.agent or "agent", request.task, call, place, request.background)
+
+    def _started(self) -> int:
+        """How many agents the session has started, in earlier runs of the program too."""
+        noted = (
+            note.about.get("number") for note in self.session.folded.metadata if note.topic == AGENT_TOPIC
+        )
+        numbers = [number for number in noted if isinstance(number, int)]
+        return max((*numbers, *(agent.number for agent in self.agents)), default=0)
+
+    async def _run(self, agent: Agent, request: SpawnRequest) -> SpawnResult:
+        try:
+            async with self._slots:
+                agent.budget = self._share()
+                return await self.run(agent, request)
+        finally:
+            agent.ended = True
+
+    def _share(self) -> float:
+        """What the next agent may spend. Raises ToolError where nothing is left."""
+        if self.max_cost is None:
+            return AGENT_BUDGET_USD
+        promised = sum(max(0.0, agent.budget - agent.dollars) for agent in self.running)
+        left = self.max_cost - self.session.cost
+        if left <= 0:
+            raise ToolError("The budget of this run is spent: no agent can be started.\nEnd with a report.")
+        return max(0.0, left - promised) * AGENT_BUDGET_SHARE

@@ -1,0 +1,201 @@
+"""Agents: what they are given, what they report, what they may do and spend, and how they are linked."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.app.nested_session import LAST_WORD, MAX_REPORT_TOKENS
+from agent.events import AgentProgress
+from agent.extensions.agent_definitions import EXPLORE
+from agent.ports import Allow, Deny
+from agent.session.session import Session
+from tests.agent.loop.world import Memory
+from tests.strict_api.faults import Fault
+from tests.strict_api.reply import Reply, calls
+from tests.strict_api.server import Server
+from transcripts.facts import Closed, Opened, Started
+from transcripts.fold import fold
+from transcripts.listing import in_tree_order, newest_session, recorded_sessions
+from transcripts.tool_kinds import visible_definition
+
+from .agent_session import AgentRun, agent_run, parts, run_agents, task
+
+READ = Reply((calls("read", file_path="README.md"),))
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "README.md").write_text("# Title\n")
+    return tmp_path
+
+
+def test_a_report_is_the_result_of_the_call_and_the_record_is_linked_with_it(project: Path) -> None:
+    run = run_agents(
+        project, parts(go=[Reply([task("look", "explore")]), "done"], look=[READ, "It is Title."])
+    )
+    (text,), ((opened, *_),) = run.texts(), run.nested()
+    assert text.startswith("It is Title.\n[explore #1: 2 requests, ")
+    assert isinstance(opened, Opened) and opened.parent == run.session.sid
+    started = next(fact for fact in run.session.folded.facts if isinstance(fact, Started))
+    assert opened.about["call"] == f"{started.of}.{started.block}"
+    assert "Title" not in str(run.server.requests[-1]["messages"][:-1])  # what it read is not in the session
+    listed = in_tree_order(recorded_sessions(run.services.repository.home))
+    assert [(depth, one.agent) for depth, one in listed] == [(0, ""), (1, "explore #1")]
+    newest = newest_session(run.services.repository.home)
+    assert newest is not None and newest.stem == run.session.sid
+
+
+def test_explore_reads_and_nothing_else_and_no_agent_starts_agents(project: Path) -> None:
+    write = Reply([calls("bash", command="echo x > new.txt"), calls("write", file_path="a", content="x")])
+    model = parts(
+        go=[Reply([task("look", "explore"), task("work")]), "done"],
+        look=[write, Reply([task("deeper")]), "nothing found"],
+        work=[Reply([task("deeper")]), "done alone"],
+    )
+    run = run_agents(project, model, permission_mode="bypassPermissions")
+    offered = {len(body["tools"]): [tool["name"] for tool in body["tools"]] for body in run.server.requests}
+    assert offered[5] == ["bash", "read", "grep", "glob", "recall"]
+    assert all("task" not in names for count, names in offered.items() if count < max(offered))
+    assert not (project / "new.txt").exists() and not (project / "a").exists()
+    told = str(run.nested())
+    assert "the mode is plan" in told and "There is no tool named 'write'" in told
+    assert told.count("There is no tool named 'task'") == 2
+
+
+def test_a_long_report_is_cut_and_recall_has_it_whole(project: Path) -> None:
+    report = "\n".join(f"line {number} of what was found" for number in range(900))
+
+    async def recall(run: AgentRun) -> None:
+        ident = run.texts()[0].rsplit("recall ", 1)[1].split()[0]
+        assert run.context.tool_context.lookup is not None
+        assert run.context.tool_context.lookup().original(ident) == report
+
+    model = parts(go=[Reply([task("look")]), "done"], look=[report])
+    run = run_agents(project, model, then=recall)
+    (shown,) = run.texts()
+    assert shown.startswith("line 0 of") and "cut here" in shown
+    assert run.services.counter.text(shown) < MAX_REPORT_TOKENS + 100
+
+
+def test_the_last_request_that_an_agent_may_send_is_for_its_report(project: Path) -> None:
+    again = [Reply([task("look", "explore")]), "done"]
+    model = parts(go=["well"], again=again, look=[READ, READ], write=["all I found"])
+
+    async def with_few_requests(run: AgentRun) -> None:
+        run.services.agents = {"explore": replace(EXPLORE, max_turns=3)}
+        await run.turn("again")
+
+    run = run_agents(project, model, then=with_few_requests)
+    assert LAST_WORD in str(run.server.requests[-2]["messages"][-1])
+    (text,) = run.texts()
+    assert text.startswith("all I found\n[explore #1 ended early: stopped after 3 requests")
+
+
+def test_questions_are_asked_by_name_and_a_refusal_holds_for_all_agents_of_the_turn(project: Path) -> None:
+    remove = Reply([calls("bash", command="rm README.md")])
+    model = parts(
+        go=[Reply([task("first"), task("second")]), remove, Reply([task("third")]), "done"],
+        first=[Reply([calls("bash", command="touch one")]), "made"],
+        second=[Reply([calls("bash", command="touch two")]), "not made"],
+        third=[remove, "not removed"],
+    )
+    answers = (Allow("once"), Deny("no"), Deny("keep it"))
+    run = run_agents(project, model, *answers)
+    askers = [question.asker for question in run.approver.questions]
+    assert (
+        sorted(askers) == ["", "general #1", "general #2"] and len(askers) == 3
+    )  # nobody asked for the third
+    assert (project / "README.md").exists() and "refused to its agents too" in str(run.nested()[2])
+    assert len(list(project.glob("one")) + list(project.glob("two"))) == 1
+
+
+def test_in_plan_mode_the_write_of_an_agent_is_refused(project: Path) -> None:
+    write = Reply([calls("write", file_path="a", content="x")])
+    model = parts(go=[Reply([task("work")]), "done"], work=[write, "cannot"])
+    run = run_agents(project, model, permission_mode="plan")
+    assert not (project / "a").exists() and "the mode is plan" in str(run.nested()[0])
+
+
+def test_an_agent_has_a_current_folder_of_its_own(project: Path) -> None:
+    (project / "sub").mkdir()
+    where = Reply([calls("bash", command="pwd")])
+    model = parts(
+        go=[Reply([task("work")]), where, "done"],
+        work=[Reply([calls("bash", command="cd sub")]), where, "moved"],
+    )
+    run = run_agents(project, model, permission_mode="bypassPermissions")
+    assert run.texts()[1].strip() == str(project) and f"{project}/sub" in str(run.nested()[0])
+
+
+def test_its_changes_are_taken_back_with_the_session_s_also_of_several_at_once(project: Path) -> None:
+    model = parts(
+        go=[Reply([task("first"), task("second")]), "done"],
+        first=[Reply([calls("bash", command="echo 1 > one; echo 1 >> README.md")]), "made"],
+        second=[Reply([calls("write", file_path="two", content="2\n")]), "made"],
+    )
+    run = run_agents(project, model, permission_mode="bypassPermissions")
+    assert run.context.checkpoints is not None
+    changes = {change.path: change.seq for change in run.context.checkpoints.log.changes}
+    assert changes.keys() == {"one", "two", "README.md"}
+    prompts = [entry.seq for entry in run.session.folded.entries]
+    assert all(prompts[0] < seq < prompts[-1] for seq in changes.values())
+
+
+def test_its_cost_is_the_session_s_at_once_and_after_a_resume(project: Path) -> None:
+    costs: list[float] = []
+    run = run_agents(project, parts(go=[Reply([task("look")]), "done"], look=[READ, READ, "It is Title."]))
+    for event in run.events:
+        if isinstance(event, AgentProgress):
+            costs.append(event.agent.dollars)
+    assert costs == sorted(costs) and costs[-1] > 0
+    nested = Session("nested", Memory(), fold(run.nested()[0]), run.services.counter, lambda: 0.0)
+    again = Session("again", Memory(), fold(run.session.folded.facts), run.services.counter, lambda: 0.0)
+    assert again.cost == run.session.cost and nested.cost == pytest.approx(costs[-1])
+    usage = sum(fact.usage.output for fact in run.session.folded.facts if hasattr(fact, "usage"))
+    assert run.session.spent.output == usage + nested.spent.output
+
+
+def test_an_interruption_ends_all_agents_and_leaves_whole_records(project: Path) -> None:
+    async def whole(server: Server) -> None:
+        async with agent_run(project, server) as run:
+            turn = asyncio.ensure_future(run.turn())
+            assert await asyncio.to_thread(server.arrived, 5)
+            turn.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await turn
+            assert run.context.agents is not None and run.context.agents.running == []
+            assert len(run.nested()) == 4
+            assert all(isinstance(facts[-1], Closed) for facts in run.nested())
+            assert len(run.results()) == 4 and all(result.error for result in run.results())
+
+    model = parts(go=[Reply([task(f"look {at}") for at in "abcd"])], look=["never said"])
+    with Server(model) as server:
+        server.faults.add(Fault("stall", times=None, when=lambda body: "look" in str(body["messages"][0])))
+        asyncio.run(whole(server))
+
+
+def test_escape_at_the_question_of_an_agent_ends_the_turn_and_the_others(project: Path) -> None:
+    model = parts(
+        go=[Reply([task("first"), task("second")])],
+        first=[Reply([calls("bash", command="touch one")])],
+        second=["never said"],
+    )
+
+    async def whole(server: Server) -> None:
+        async with agent_run(project, server, Deny(stop=True)) as run:
+            assert (await run.turn()).reason == "denied"
+            assert all(isinstance(facts[-1], Closed) for facts in run.nested())
+
+    with Server(model) as server:
+        server.faults.add(Fault("stall", when=lambda body: "second" in str(body["messages"][0])))
+        asyncio.run(whole(server))
+
+
+def test_the_model_is_told_of_the_tool_the_same_bytes_with_and_without_agents(project: Path) -> None:
+    run = run_agents(project, parts(go=[Reply([task("look")]), "done"], look=["nothing"]))
+    tools = [visible_definition(each) for each in run.context.settings.tools]
+    assert tools == run.server.requests[0]["tools"] == run.server.requests[-1]["tools"]

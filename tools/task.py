@@ -1,0 +1,102 @@
+"""The task tool: have an agent do a piece of work in a session of its own, and get its report."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from .base import (
+    Arguments,
+    SpawnRequest,
+    SpawnResult,
+    Tool,
+    ToolCall,
+    ToolError,
+    ToolResult,
+    no_access,
+    text_result,
+)
+from .text_encoding import pluralize
+
+DEFAULT_AGENT = "general"
+
+
+class TaskArguments(Arguments):
+    """What is to be done, and by whom."""
+
+    description: str = Field(description="The task in three to six words, for the person.")
+    prompt: str = Field(
+        description="All that the agent needs to know: what to find out or do, where to look, what to report."
+    )
+    agent: str = Field(
+        DEFAULT_AGENT, description="explore: looks things up and changes nothing. general: does anything."
+    )
+    run_in_background: bool = Field(
+        False, description="Return at once; the report comes by itself when it is done."
+    )
+
+
+async def run_task(arguments: TaskArguments, call: ToolCall) -> ToolResult:
+    """Raises ToolError where no agent can be started."""
+    if call.context.spawn is None:
+        raise ToolError("An agent starts no agents.\nDo this yourself, or say in your report what is left.")
+    request = SpawnRequest(
+        arguments.prompt,
+        agent=arguments.agent,
+        task=arguments.description,
+        call=call.ident,
+        background=arguments.run_in_background,
+    )
+    return task_result(await call.context.spawn(request))
+
+
+def task_result(ended: SpawnResult) -> ToolResult:
+    """What the model and the person are told of an agent that has ended, or was started in the background."""
+    return text_result(
+        report_text(ended),
+        error=bool(ended.error) and not ended.text,
+        human={"text": ended.whole or ended.text, "note": _figures(ended)},
+        about={"session": ended.session},
+        ends_turn=ended.stops,
+    )
+
+
+def report_text(ended: SpawnResult) -> str:
+    """The report of an agent as the model gets it: cut short, with the id of the whole."""
+    notes = [f"[{ended.label} ended early: {ended.error}]"] if ended.error else []
+    if ended.recall:
+        notes.append(f"[{_figures(ended)}; cut here: recall {ended.recall} shows the whole report]")
+    elif ended.session:
+        notes.append(f"[{_figures(ended)}; its session is {ended.session}]")
+    return "\n".join(filter(None, (ended.text, *notes)))
+
+
+def _figures(ended: SpawnResult) -> str:
+    if not ended.session:
+        return f"{ended.label} runs in the background"
+    cost = f", ${ended.dollars:.4f}" if ended.dollars else ""
+    return f"{ended.label}: {pluralize(ended.turns, 'request')}, {ended.tokens:,} tokens{cost}"
+
+
+TOOL = Tool(
+    name="task",
+    description="""\
+Has an agent do a piece of work in a session of its own and returns its report, so that what it reads does \
+not fill this conversation.
+
+- Worth it for work that takes many calls and has a short answer: finding how something works across many \
+files, running and judging a long test, an independent review. For one file or one search call the tool \
+yourself.
+- The agent knows nothing of this conversation: put into the prompt what it needs. Its last reply is its \
+report; nobody else sees it, so tell the person what matters.
+- Several in one reply run at once; let no two of them change the same files.
+- An agent has no more rights than you have. What was refused to you is refused to it: do not try it through \
+an agent.""",
+    arguments=TaskArguments,
+    kind="other",
+    title=lambda arguments: f"{arguments.agent}: {' '.join(arguments.description.split())}",
+    access=no_access,
+    run=run_task,
+    parallel=True,
+    acts=True,
+    for_agents=False,
+)
