@@ -264,3 +264,11 @@ def _set_tail_aside(disk: Disk, fd: int, whole_size: int, target: Path) -> None:
         disk.sync(aside)
         sync_folders(disk, target.parent)
     disk.truncate(fd, whole_size)
+
+
+def is_foreign(path: Path, folder: Path) -> bool:
+    """Whether somebody else put the file into a project, or the link or the folder that leads to it."""
+    with suppress(OSError):
+        owners = {found.st_uid for found in (path.stat(), path.lstat(), path.parent.lstat())}
+        return not owners <= trusted_owners(folder)
+    return False

@@ -12,6 +12,7 @@ from agent.errors import ConfigError
 from agent.events import Emit, Notice
 from agent.extensions.agent_definitions import BUILTIN_AGENTS, AgentDefinition
 from agent.extensions.approvals import Approvals
+from agent.extensions.claude_settings import ApprovedSettings, approved_settings
 from agent.model.anthropic.betas import beta_header
 from agent.model.anthropic.catalog import CATALOG
 from agent.model.anthropic.client import AnthropicModel
@@ -102,13 +103,22 @@ class Services:
     chooser: Chooser | None = None
     approvals: Approvals = field(init=False)
     agents: Mapping[str, AgentDefinition] = field(default_factory=lambda: BUILTIN_AGENTS)
+    approved: ApprovedSettings = field(default_factory=ApprovedSettings)
 
     def warn(self, text: str) -> None:
         self.emit(Notice(text, "warning"))
 
+    async def read_approved(self) -> None:
+        """Know what of Claude Code's settings files may act, in sessions that are made from now on."""
+        folder, environ, sources = self.setup.folder, self.setup.environ, self.setup.options.setting_sources
+        self.approved = await asyncio.to_thread(approved_settings, self.approvals, folder, environ, sources)
+        for problem in self.approved.problems:
+            self.warn(problem)
+
     async def warm(self) -> None:
         """Everything slow: the project's items, the tools, the client, the tokenizer's table, the model."""
         self.approvals = await settle_project_items(self.setup, self.chooser, self.emit)
+        await self.read_approved()
         for source in self.sources:
             await source.open(self.setup.folder, self.setup.environ)
         try:

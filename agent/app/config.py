@@ -22,7 +22,7 @@ from agent.permissions.rules import Mode
 from agent.permissions.sandbox_settings import SandboxSettings, tightened, with_entries
 from compact.prices import Prices
 from compact.settings import current_names
-from transcripts.disk import trusted_owners
+from transcripts.disk import is_foreign
 from transcripts.secret_forms import secret_texts
 
 from .given_settings import GivenSettings
@@ -123,18 +123,10 @@ def load_config(
 
 def _with_projects_file(config: Config, folder: Path) -> Config:
     own = folder / ".makeroom" / "settings.toml"
-    if not _is_foreign(own, folder):
+    if not is_foreign(own, folder):
         return _with_file(config, own, PROJECT_SETTINGS)
     ignored = f"{own} belongs to another user: it is ignored"
     return replace(config, warnings=(*config.warnings, ignored))
-
-
-def _is_foreign(path: Path, folder: Path) -> bool:
-    """Whether somebody else put the file there, or the link or the folder that leads to it."""
-    with suppress(OSError):
-        owners = {found.st_uid for found in (path.stat(), path.lstat(), path.parent.lstat())}
-        return not owners <= trusted_owners(folder)
-    return False
 
 
 def _with_file(config: Config, path: Path, allowed: Sequence[str] = ()) -> Config:
@@ -150,6 +142,8 @@ def _with_entries(
     for name, entry in entries.items():
         if name in problems:
             problem = _judged(path, name, problems[name], entry)
+        elif allowed == PROJECT_SETTINGS and name == "hooks":
+            continue  # they run once they are approved: extensions/claude_settings.py
         elif allowed and name not in allowed:
             problem = "is only read from your own settings, not from a project's"
         elif name == "permission_mode" and allowed and values[name] not in PROJECT_MODES:

@@ -89,10 +89,11 @@ def require_price(setup: RunSetup, facts: ModelFacts) -> None:
 def _hooks(services: Services, session: Session, wall: SessionWall) -> Hooks | None:
     """The hooks of whoever runs the program and those of the settings; None where there are none."""
     setup = services.setup
-    if not setup.config.hooks:
+    entries = (*setup.config.hooks, *services.approved.hooks)
+    if not entries:
         return setup.hooks
     about = partial(about_session, session, wall.tools, wall.permissions)
-    own = CommandHooks(setup.config.hooks, commands_within(wall), about, services.warn)
+    own = CommandHooks(entries, commands_within(wall), about, services.warn)
     return own if setup.hooks is None else JoinedHooks((setup.hooks, own))
 
 

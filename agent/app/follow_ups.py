@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from agent.events import Emit, Event, TurnFinished
+from agent.events import Emit, Event, Notice, TurnFinished
+from agent.formatting import shorten
 from agent.loop.context import TurnContext
 from agent.loop.turn import run_turn
 from agent.ports import HookEvent, Hooks
@@ -16,6 +17,7 @@ from transcripts.messages import TextBlock
 from .structured_output import ANSWER_REMINDER, MAX_REMINDERS, StructuredOutput
 
 MAX_STOP_VETOES = 3  # of the hook in one turn; more is a loop that nobody wants
+MAX_SHOWN_VETO_CHARS = 200  # of what a hook says
 NO_ANSWER = "the model gave no answer in the form of --json-schema"
 
 
@@ -49,6 +51,8 @@ async def run_with_follow_ups(
             else:
                 words = await stop_veto(session, context, vetoes)
                 vetoes += 1
+                if words:
+                    emit(Notice(f"a hook has the model go on: {shorten(words, MAX_SHOWN_VETO_CHARS)}"))
             if not words:
                 return finished
             session.user((TextBlock(words),), "harness")

@@ -12,6 +12,7 @@ from itertools import chain
 
 from agent.events import CommandOutput, Emit, Notice
 from agent.extensions.approvals import Approvals, ItemSource, ProjectItem
+from agent.extensions.claude_settings import settings_items
 from agent.formatting import shorten
 from agent.menus import Menu, MenuRow
 from agent.ports import Chooser
@@ -19,7 +20,7 @@ from tools.text_encoding import pluralize
 
 from .setup import RunSetup
 
-ITEM_SOURCES: tuple[ItemSource, ...] = ()
+ITEM_SOURCES: tuple[ItemSource, ...] = (settings_items,)
 MAX_LISTED_ITEMS = 30  # in the question; /trust lists all
 MAX_SHOWS_CHARS = 90  # of what an item runs
 STATE_WORDS = {True: "on", False: "off", None: "off, undecided"}
@@ -99,16 +100,16 @@ async def _ask(approvals: Approvals, items: Sequence[ProjectItem], chooser: Choo
     lines = item_lines(items[:MAX_LISTED_ITEMS])
     if (more := len(items) - MAX_LISTED_ITEMS) > 0:
         lines.append(f"  and {more} more; /trust lists all")
-    emit(CommandOutput("\n".join([f"This project brings {_counted(items)}:", *lines])))
+    emit(CommandOutput("\n".join([f"{_bringer(items).capitalize()} brings {_counted(items)}:", *lines])))
     # The first answer changes nothing, and words typed for the prompt are no answer: they filter the rows.
     rows = (
         MenuRow("choose", "Look through it and choose"),
         MenuRow("all", "Allow all of it; a change asks again"),
         MenuRow("none", "Allow none of it; /trust changes that later"),
     )
-    answer = await chooser.choose(Menu("May what this project brings act? It is listed above", rows))
+    answer = await chooser.choose(Menu(f"May what {_bringer(items)} brings act? It is listed above", rows))
     if answer is None:
-        emit(Notice(f"not decided: {_counted(items)} of this project stay off; /trust decides"))
+        emit(Notice(f"not decided: {_counted(items)} of {_bringer(items)} stay off; /trust decides"))
     elif answer.value != "choose":
         record_decision(approvals, items, answer.value == "all", emit)
     elif await choose_items(approvals, items, chooser, emit):
@@ -122,9 +123,13 @@ def _title(item: ProjectItem, approvals: Approvals) -> str:
 
 def _unattended(items: Sequence[ProjectItem]) -> str:
     return (
-        f"this project brings {_counted(items)} that nobody has approved: off here; start makeroom in it at"
-        " a terminal to decide"
+        f"{_bringer(items)} brings {_counted(items)} that nobody has approved: off here; start makeroom in it"
+        " at a terminal to decide"
     )
+
+
+def _bringer(items: Sequence[ProjectItem]) -> str:
+    return "your home folder" if all(item.everywhere for item in items) else "this project"
 
 
 def _counted(items: Sequence[ProjectItem]) -> str:

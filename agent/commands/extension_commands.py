@@ -25,5 +25,6 @@ async def show_trust(controller: Controller, argument: str) -> Event | None:
         await choose_items(approvals, items, controller.chooser, emit)
         if before == [approvals.decided(item) for item in items]:
             return None
+    await controller.services.read_approved()
     emit(CommandOutput("\n".join(item_lines(items, approvals))))
     return None

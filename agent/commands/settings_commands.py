@@ -218,12 +218,16 @@ def _shown_value(name: str, value: Any) -> str:
 
 async def show_hooks(controller: Controller, argument: str) -> Event | None:
     """Show the hooks: which command runs on which event, for what, and where that is set."""
-    config = controller.setup.config
-    rows = [(entry.short_name or entry.event, entry.matcher, entry) for entry in config.hooks]
+    config, approved = controller.setup.config, controller.services.approved
+    entries = (*config.hooks, *approved.hooks)
+    rows = [(entry.short_name or entry.event, entry.matcher, entry) for entry in entries]
     widths = [max(map(len, column)) for column in zip(*(row[:2] for row in rows), strict=True)]
     lines = [
         f"{event:<{widths[0]}}  {matcher:<{widths[1]}}  {entry.run}  ({entry.origin})"
         for event, matcher, entry in rows
     ]
     controller.emit(CommandOutput("\n".join(lines) or "There are no hooks."))
-    return Notice(f"[hooks] in {config.user_dir / 'settings.toml'} sets them; events: {', '.join(HookEvent)}")
+    return Notice(
+        f"[hooks] in {config.user_dir / 'settings.toml'} sets them, and Claude Code's settings files do, as"
+        f" far as /trust allows; a change counts from the next session on. Events: {', '.join(HookEvent)}"
+    )

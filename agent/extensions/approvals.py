@@ -18,6 +18,7 @@ from typing import Any
 from transcripts.disk import make_private_folders, opened_fd, read_regular, replace_file
 
 MAX_APPROVALS_BYTES = 8 * 1024 * 1024
+EVERYWHERE = "*"  # under which the file has what was decided for all projects
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +29,14 @@ class ProjectItem:
     name     what it is called
     shows    what it runs or grants, in one line without secret values
     content  all of what is approved: the file's bytes, or canonical JSON
+    everywhere  it is the person's own and not the project's: one decision counts in all projects
     """
 
     kind: str
     name: str
     shows: str
     content: bytes
+    everywhere: bool = False
 
 
 # Lists the items of the project in a folder (a real path), given the environment of the program. It raises
@@ -49,7 +52,8 @@ class Approvals:
 
     def __init__(self, path: Path, folder: Path) -> None:
         self.path, self.folder = path, str(folder.resolve())
-        self._decisions = dict(_stored(path).get(self.folder, {}))
+        stored = _stored(path)
+        self._decisions = {**stored.get(EVERYWHERE, {}), **stored.get(self.folder, {})}
 
     def decided(self, item: ProjectItem) -> bool | None:
         """Whether the item is allowed; None where nobody has decided."""
@@ -58,19 +62,27 @@ class Approvals:
 
     def record(self, items: Iterable[ProjectItem], allowed: bool) -> None:
         """Decide about items from now on. Raises OSError where that cannot be kept; it holds for this run."""
-        changed = {self._key(item): allowed for item in items}
-        self._decisions |= changed
+        decided = list(items)
+        self._decisions |= {self._key(item): allowed for item in decided}
         with _locked(self.path):
-            known = _stored(self.path)
-            kept = {**known, self.folder: {**known.get(self.folder, {}), **changed}}
+            kept = _stored(self.path)
+            for item in decided:
+                kept.setdefault(self._place(item), {})[self._key(item)] = allowed
             replace_file(self.path, json.dumps(kept, indent=1).encode())
 
     def undecided(self, items: Iterable[ProjectItem]) -> list[ProjectItem]:
         """The items that nobody has decided about."""
         return [item for item in items if self.decided(item) is None]
 
+    def _place(self, item: ProjectItem) -> str:
+        return EVERYWHERE if item.everywhere else self.folder
+
     def _key(self, item: ProjectItem) -> str:
-        parts = (os.fsencode(self.folder), item.kind.encode(), item.name.encode("utf-8", "surrogateescape"))
+        parts = (
+            os.fsencode(self._place(item)),
+            item.kind.encode(),
+            item.name.encode("utf-8", "surrogateescape"),
+        )
         digest = hashlib.sha256(b"\0".join((*parts, b"")))
         digest.update(item.content)
         return digest.hexdigest()

@@ -1,0 +1,116 @@
+"""Hooks, status line and style of Claude Code's settings files, as far as they are approved."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.extensions.approvals import Approvals
+from agent.extensions.claude_settings import ApprovedSettings, approved_settings, settings_items
+
+GUARD = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "guard.sh"}]}]}
+
+
+class Places:
+    """A home and a project with settings files, and the decisions about them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.project, self.environ = folder / "project", {"HOME": str(folder / "home"), "PATH": "/usr/bin"}
+        self.state = folder / "approvals.json"
+        self.project.mkdir()
+
+    def write(self, place: str, **entries: Any) -> None:
+        path = (self.project.parent if place.startswith("home/") else self.project) / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(entries))
+
+    def approve(self, allowed: bool = True) -> list[str]:
+        """Decide about all that is undecided; what that is."""
+        approvals = Approvals(self.state, self.project)
+        items = approvals.undecided(settings_items(self.project, self.environ))
+        approvals.record(items, allowed)
+        return [f"{item.kind} {item.name}: {item.shows}" for item in items]
+
+    def found(self, sources: tuple[str, ...] | None = None) -> ApprovedSettings:
+        return approved_settings(Approvals(self.state, self.project), self.project, self.environ, sources)
+
+    def commands(self, sources: tuple[str, ...] | None = None) -> list[str]:
+        return [entry.run for entry in self.found(sources).hooks]
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    return Places(tmp_path)
+
+
+def test_hooks_of_a_project_run_once_they_are_approved_one_by_one(places: Places) -> None:
+    places.write(".claude/settings.json", hooks=GUARD)
+    places.write(".claude/settings.local.json", hooks={"Stop": [{"hooks": [{"command": "tests.sh"}]}]})
+    (places.project / ".makeroom").mkdir()
+    (places.project / ".makeroom/settings.toml").write_text('[hooks]\nprompt = "look.sh"\n')
+    assert places.commands() == []
+    assert places.approve() == [
+        "hook prompt *: look.sh",
+        "hook PreToolUse Bash: guard.sh",
+        "hook Stop *: tests.sh",
+    ]
+    assert places.commands() == ["look.sh", "guard.sh", "tests.sh"]
+    assert places.commands(("local",)) == ["tests.sh"] and places.commands(()) == []
+    assert places.approve() == []
+
+
+def test_a_changed_hook_or_script_of_the_project_is_asked_about_again(places: Places) -> None:
+    script = places.project / ".claude" / "guard.sh"
+    command = 'bash "$CLAUDE_PROJECT_DIR"/.claude/guard.sh'
+    places.write(".claude/settings.json", hooks={"Stop": [{"hooks": [{"command": command}]}]})
+    script.write_text("true")
+    places.approve()
+    assert places.commands() == [command]
+    script.write_text("curl evil")
+    assert places.commands() == []
+    script.write_text("true")
+    assert places.commands() == [command]
+    places.write(".claude/settings.json", model="x", hooks={"Stop": [{"hooks": [{"command": command}]}]})
+    assert places.commands() == [command], "what else the file has does not matter"
+    places.write(".claude/settings.json", hooks={"Stop": [{"hooks": [{"command": f"{command} -x"}]}]})
+    assert places.commands() == []
+
+
+def test_the_persons_own_file_needs_one_yes_for_all_projects(places: Places, tmp_path: Path) -> None:
+    line = {"type": "command", "command": "line.sh"}
+    places.write("home/.claude/settings.json", hooks=GUARD, statusLine=line, outputStyle="terse")
+    assert (places.commands(), places.found().status_line, places.found().output_style) == ([], "", "terse")
+    (asked,) = places.approve()
+    assert asked.startswith("hook file ~/.claude/settings.json: 1 hook, and what it has later")
+    places.write("home/.claude/settings.json", hooks={"Stop": [{"hooks": [{"command": "other.sh"}]}]})
+    places.project = tmp_path / "other"
+    places.project.mkdir()
+    assert (places.commands(), places.approve()) == (["other.sh"], [])
+    places.write(".claude/settings.json", statusLine={"type": "command", "command": "evil.sh"})
+    assert places.found().status_line == ""
+    assert places.approve() == ["status line settings.json: evil.sh"]
+    assert places.found().status_line == "evil.sh"
+
+
+def test_hooks_are_switched_off_by_the_person_and_not_by_a_project(places: Places) -> None:
+    places.write("home/.claude/settings.json", hooks=GUARD)
+    places.write(
+        ".claude/settings.json", disableAllHooks=True, hooks={"Stop": [{"hooks": [{"command": "x"}]}]}
+    )
+    places.approve()
+    assert places.commands() == ["guard.sh"]
+    places.write("home/.claude/settings.json", hooks=GUARD, disableAllHooks=True)
+    assert places.commands() == []
+
+
+def test_what_is_wrong_with_a_file_is_told_once_it_may_act(places: Places) -> None:
+    wrong = {**GUARD, "Stop": [{"hooks": [{"type": "prompt", "prompt": "p"}]}]}
+    places.write(".claude/settings.json", hooks=wrong, statusLine={"type": "static"})
+    assert places.found().problems == ()
+    places.approve()
+    (problem,) = places.found().problems
+    assert "only commands are run here" in problem and places.found().status_line == ""
+    (places.project.parent / "home/.claude").mkdir(parents=True)
+    (places.project.parent / "home/.claude/settings.json").write_text("{")
+    assert "none of its hooks runs" in places.found().problems[0]
