@@ -7,6 +7,7 @@ tokens at the full price. The table is what was seen on 37 recorded sessions of 
 session that refers back less than the table expects has its rates scaled down.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -17,7 +18,7 @@ from math import sqrt
 from transcripts.entries import Exchange, Prompt
 from transcripts.facts import Result
 from transcripts.fold import Folded
-from transcripts.messages import TextBlock
+from transcripts.messages import Block, TextBlock
 from transcripts.tool_kinds import ToolKind
 
 from .clearing import MIN_CLEARED_TOKENS, PLACEHOLDER_TOKENS, clearable_fields, is_placeholder
@@ -30,6 +31,8 @@ EDIT_WEIGHT = 10.0  # an edit out of view costs a failed call and a read beside 
 PRIOR_REFERENCES = 5.0  # of the comparison of a session with the table
 EXPECTED_SHARE = 0.5  # of what the table expects: fewer references than this scale its rates down
 PUT_BACK_START = "[put back:"  # of a text in a result that an earlier one showed; the file's name follows
+SHOWN_IN = "[lines {first}-{last} are not repeated: as in {where} above]"  # of a page whose lines are in view
+_SHOWN_IN_IDS = re.compile(r"^\[lines \d+-\d+ are not repeated: as in .*\br(\d+) above\]$", re.MULTILINE)
 MAX_NAMED_CHARS = 60_000  # of a result, in which names are looked for
 REREAD_CALL_TOKENS = 750.0  # of a call that asks again: 150 of output at five times the price of input
 
@@ -248,9 +251,12 @@ class BlockTracker:
         """A call was about this file: what earlier reads show of it may be out of date."""
         if kind == "writes" and result is not None and not result.error:
             self.edited = True
+        still_needed = pages_referred_to(result.content) if result is not None and kind == "reads" else ()
         for block in self._by_file.get(file, ()):
             block.touched = self.calls
-            if block.cell in (Cell.READ, Cell.READ_NAMED, Cell.READ_EDITED) and result is not None:
+            if block.seq in still_needed:  # as good as read again
+                block.cell, block.named, block.hold = Cell.READ, 0, 0.0
+            elif block.cell in (Cell.READ, Cell.READ_NAMED, Cell.READ_EDITED) and result is not None:
                 if kind == "reads":
                     block.cell = Cell.READ_AGAIN
                 elif kind == "writes" and not result.error:
@@ -286,6 +292,11 @@ def _files_put_back(result: Result) -> set[str]:
         for text in texts
         if text.startswith(PUT_BACK_START)
     }
+
+
+def pages_referred_to(content: Sequence[Block]) -> set[int]:
+    """The seqs of the results that a page refers to for lines that it does not repeat."""
+    return {int(ident) for ident in _SHOWN_IN_IDS.findall(joined_text(content))}
 
 
 def _base_name(path: str) -> str:

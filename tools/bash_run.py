@@ -20,6 +20,7 @@ from .base import ToolContext, ToolResult, text_result
 from .command_hints import hint, is_answer, looks_like_prompt, opens_editor
 from .command_socket import CommandHandle
 from .jobs import DRAIN_LIMIT_S, BackgroundJob, CommandRequest, CommandRunner, exit_code, last_folder
+from .output_folding import fold_output
 from .spool import MAX_OUTPUT_BYTES, Spool
 from .text_encoding import guess_codec, pluralize
 from .truncate import count_invisible, cut_at_lines, escaped, printable
@@ -188,7 +189,7 @@ def command_result(
 ) -> ToolResult:
     """The result of a command that ran in the foreground."""
     spool.flush()
-    text = _output_text(spool, context.folder, growing=end.job is not None)
+    text = _output_text(spool, context.folder, line, growing=end.job is not None)
     notes = list(_end_notes(end, limits, spool))
     if end.job is not None:
         stored = spool.stored(context.folder)
@@ -220,13 +221,13 @@ def command_result(
 def output_so_far(spool: Spool, context: ToolContext) -> ToolResult:
     """The result of a command that was interrupted."""
     spool.flush()
-    text = _output_text(spool, context.folder, growing=False)
+    text = _output_text(spool, context.folder, "", growing=False)
     spool.close()
     stored = spool.stored(context.folder)
     return text_result(text, error=True, human={"text": _screen_text(spool)}, stored=stored)
 
 
-def _output_text(spool: Spool, folder: Path, growing: bool) -> str:
+def _output_text(spool: Spool, folder: Path, line: str, growing: bool) -> str:
     """The output as the model gets it. What it does not show exactly is kept in a file, which the text names.
 
     Where it shows all, no file stays, unless a command in the background goes on writing (`growing`).
@@ -241,6 +242,10 @@ def _output_text(spool: Spool, folder: Path, growing: bool) -> str:
         spool.keep()
     if spool.whole:
         text = _plain(_decoded(tail, codec))
+        if codec == "utf-8" and len(folded := fold_output(text, line)) < len(text):
+            spool.keep()
+            if len(folded) <= _MAX_UNCUT_CHARS and (kept := _kept_in(spool, folder)):
+                return f"{folded.rstrip()}\n[what only repeats is counted{kept} as it was]"
         if len(text) <= _MAX_UNCUT_CHARS:
             if not growing and codec == "utf-8":
                 spool.drop()

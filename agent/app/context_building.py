@@ -22,6 +22,7 @@ from agent.ports import Hooks
 from agent.session.mentions import ATTACHED_TOPIC, attached_files, note_attached
 from agent.session.session import Session
 from agent.session.system_prompt import MEMORY_HEAD, memory_paths, read_memory, system_prompt
+from compact.hazards import pages_referred_to
 from compact.prices import PriceList
 from compact.settings import HOUR_TTL_S, ContextWindow
 from compact.tokens import TokenCounter
@@ -32,6 +33,7 @@ from tools.registry import definitions
 from tools.write_recovery import recover
 from transcripts.facts import Metadata, Opened, Result
 from transcripts.fold import Folded
+from transcripts.messages import ToolResultBlock
 from transcripts.tool_kinds import visible_definition
 from transcripts.view import PartKind, to_json_bytes
 
@@ -214,8 +216,14 @@ def overheads(settings: RequestSettings, counter: TokenCounter) -> dict[str, int
 
 
 def shows(folded: Folded, seq: int) -> bool:
-    """Whether the view still shows the result `seq`, or the prompt with all its files, as it was."""
+    """Whether the view still shows what fact `seq` showed as it was.
+
+    That is: a result with the pages that it refers to, or a prompt with all its files.
+    """
     view = folded.view
     at = view.index_of(seq)
-    kinds = {part.kind for part in view[at].parts if part.seq == seq} if at < len(view) else set()
-    return PartKind.RESULT in kinds or kinds == {PartKind.USER}
+    parts = [part for part in view[at].parts if part.seq == seq] if at < len(view) else []
+    for part in parts:
+        if part.kind is PartKind.RESULT and isinstance(part.block, ToolResultBlock):
+            return all(shows(folded, page) for page in pages_referred_to(part.block.content))
+    return {part.kind for part in parts} == {PartKind.USER}

@@ -25,7 +25,7 @@ from .changed_files import checkpointed, with_changed_files
 from .context import TurnContext
 from .leaving import Leaving
 from .loop_detection import with_repeat_note
-from .touched_files import NeededText, needed_text
+from .touched_files import NeededText, content_of, needed_text
 from .unknown_tools import answer_unknown, find_tool
 
 log = logging.getLogger(__name__)
@@ -292,7 +292,8 @@ def _finish(
     needed: NeededText | None = None,
 ) -> None:
     tools = batch.context.tool_context
-    content = with_repeat_note(batch.session.folded, call.use, result.content)
+    shown = content_of(batch.session, batch.context.compaction, call.use, result)
+    content = with_repeat_note(batch.session.folded, call.use, shown)
     if tools.inbox.waiting:
         content = (*content, *(TextBlock(f"[{news}]") for news in tools.inbox.take()))
     fact = batch.session.result(

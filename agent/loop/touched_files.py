@@ -1,4 +1,4 @@
-"""The cleared text that a call needs again, held against the files as they are now."""
+"""What a call shows of files: not what the view has already, and again what was cleared and is needed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from agent.session.session import Session
 from compact.put_back import ClearedText, FileTouch, PutBackRules, cleared_texts, put_back
+from compact.trim import trim_page
 from tools.base import ToolError, ToolResult
 from tools.safe_open import in_thread, load_file
 from tools.text_encoding import decode_text, unify_newlines
-from transcripts.messages import TextBlock, ToolUseBlock
+from transcripts.messages import Block, TextBlock, ToolUseBlock
 
 from .context import CompactionState
 
@@ -32,6 +33,20 @@ class NeededText:
     def blocks(self, session: Session) -> tuple[TextBlock, ...]:
         """What to append to the result: the spans that neither the view nor the results so far show."""
         return put_back(session.folded, self.texts, self.touch, self.rules, self.present)
+
+
+def content_of(
+    session: Session, state: CompactionState, use: ToolUseBlock, result: ToolResult
+) -> tuple[Block, ...]:
+    """The content of a result; a page of a file without the lines that pages in view show."""
+    if (
+        result.error
+        or not result.content
+        or state.settings.policy != "thrifty"
+        or not state.settings.automatic
+    ):
+        return result.content
+    return trim_page(session.folded, use, result.content, str(result.about.get("path") or ""))
 
 
 async def needed_text(

@@ -17,11 +17,13 @@ judged.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from compact.hazards import pages_referred_to
 from compact.identifiers import MIN_LINE_CHARS, OLD_TEXT_ARGUMENTS, block_texts, joined_text, names, strings
+from compact.invariants import fact_at
 from compact.uncompact import in_force
 from transcripts.facts import Fact, Fold, Reply, Result, User
 from transcripts.fold import Folded
@@ -122,6 +124,12 @@ def judge_reference(
     return ReferenceState.LOST
 
 
+def says(folded: Folded, seq: int, name: str) -> bool:
+    """Whether result `seq` has a name, as it was recorded here."""
+    fact = fact_at(folded, seq)
+    return isinstance(fact, Result) and name in joined_text(fact.content)
+
+
 Source = tuple[int, int, str]
 """(seq, block, field) of what showed a text: a result's content, a text, or a string of a tool input."""
 
@@ -200,16 +208,42 @@ def _texts_of(fact: Fact) -> Iterator[tuple[Source, str]]:
                             yield (fact.seq, index, name), normalized(text)
 
 
-def is_in_view(edit: FileEdit, numbers: Mapping[int, int], folded: Folded, replacements: str) -> bool:
+def is_in_view(
+    edit: FileEdit,
+    numbers: Mapping[int, int],
+    folded: Folded,
+    replacements: str,
+    trimmed: Collection[int] = (),
+) -> bool:
     """Whether what an edit needs is shown whole, or within the `replacements` shown in place of history.
 
-    `numbers` maps recorded seqs to those in `folded`.
+    `numbers` maps recorded seqs to those in `folded`; `trimmed` are the results there that show less than
+    they did when they were recorded: they count with the lines that they and the pages show that they name.
     """
-    if all(any(_is_shown(source, numbers, folded) for source in need) for need in edit.needs):
+    if all(any(_is_shown(source, numbers, folded, trimmed) for source in need) for need in edit.needs):
         return True
-    return edit.old in normalized(replacements)
+    if edit.old in normalized(replacements):
+        return True
+    seqs = {numbers[source[0]] for need in edit.needs for source in need} & set(trimmed)
+    lines = {line for seq in seqs for line in _lines_shown(seq, folded)}
+    return bool(lines) and all(line in lines for line in edit.old.split("\n") if len(line) >= MIN_LINE_CHARS)
 
 
-def _is_shown(source: Source, numbers: Mapping[int, int], folded: Folded) -> bool:
+def _lines_shown(seq: int, folded: Folded) -> set[str]:
+    """The lines, normalized, that a result shows, and the pages in view that it refers to."""
+    fact = fact_at(folded, seq)
+    if not isinstance(fact, Result) or "content" in folded.edits.clears.get((seq, 0), {}):
+        return set()
+    if folded.edits.covering(seq) is not None:
+        return set()
+    pages = (_lines_shown(page, folded) for page in pages_referred_to(fact.content))
+    return set(normalized(joined_text(fact.content)).split("\n")).union(*pages)
+
+
+def _is_shown(
+    source: Source, numbers: Mapping[int, int], folded: Folded, trimmed: Collection[int] = ()
+) -> bool:
     seq, block, field = numbers[source[0]], source[1], source[2]
+    if seq in trimmed:
+        return False
     return field not in folded.edits.clears.get((seq, block), {}) and folded.edits.covering(seq) is None

@@ -25,9 +25,11 @@ from compact.plan import Situation, SummaryReply, SummaryRequest, Trigger, finis
 from compact.put_back import FileTouch, PutBackRules, cleared_texts, put_back
 from compact.summary_prompt import TOO_LONG, summary_messages
 from compact.tokens import Calibration
+from compact.trim import trim_page
+from tools.output_folding import fold_output
 from transcripts.facts import Compacted, Fact, Failed, Metadata, Reply, RequestSent, Result, User
 from transcripts.fold import Folded
-from transcripts.messages import TextBlock, Usage
+from transcripts.messages import Block, TextBlock, ToolUseBlock, Usage
 from transcripts.view import Message, Part, PartKind, sendable
 
 from .cache_simulation import PromptLayout, SimulatedCache
@@ -43,6 +45,7 @@ from .references import (
     judge_reference,
     references,
     replacements_in,
+    says,
 )
 
 KEPT_PROBLEMS = 5
@@ -147,16 +150,20 @@ class _Replay:
     problems: list[str] = field(default_factory=list)
     numbers: dict[int, int] = field(default_factory=dict)
     shown: Replacements = field(default_factory=Replacements)
+    trimmed: set[int] = field(default_factory=set)  # seqs of results that show less than was recorded
     put_back: list[tuple[int, str]] = field(default_factory=list)  # (seq of the result, text)
 
     def take(self, fact: Fact) -> None:
         """Apply a recorded fact under its number here."""
         seq = self.numbers[fact.seq] = self.folded.last_seq + 1
         if isinstance(fact, Result):
-            result = _with_put_back(replace(fact, seq=seq, of=self.numbers[fact.of]), self.folded, self.setup)
+            shown = _trimmed(replace(fact, seq=seq, of=self.numbers[fact.of]), self.folded, self.setup)
+            result = _with_put_back(shown, self.folded, self.setup)
             self.folded.apply(result)
-            if result.content != fact.content:
-                self.put_back.append((seq, joined_text(result.content[len(fact.content) :])))
+            if shown.content != fact.content:
+                self.trimmed.add(seq)
+            if result.content != shown.content:
+                self.put_back.append((seq, joined_text(result.content[len(shown.content) :])))
         elif isinstance(fact, User | Reply | Metadata):
             self.folded.apply(replace(fact, seq=seq))
 
@@ -208,6 +215,9 @@ class _Replay:
     def _judge(self, reply: Reply) -> None:
         for reference in self.recorded.references.get(reply.seq, ()):
             sources = [self.numbers[seq] for seq in reference.sources]
+            sources = [
+                seq for seq in sources if seq not in self.trimmed or says(self.folded, seq, reference.name)
+            ]
             state = judge_reference(reference, sources, self.folded, self.shown)
             self.totals.references += 1
             self.totals.lost += state is ReferenceState.LOST
@@ -217,7 +227,7 @@ class _Replay:
         for edit in self.recorded.edits.get(reply.seq, ()):
             self.totals.edits += 1
             other = f"{self.shown.text}\n{_still_shown(self.put_back, self.folded)}"
-            if not is_in_view(edit, self.numbers, self.folded, other):
+            if not is_in_view(edit, self.numbers, self.folded, other, self.trimmed):
                 self.totals.edits_out += 1
                 self._charge_reread(max(source[0] for need in edit.needs for source in need))
 
@@ -273,11 +283,31 @@ class _Replay:
         return SummaryReply(text, None, replace(served, output=output), "end_turn")
 
 
+def _trimmed(result: Result, folded: Folded, setup: ReplaySetup) -> Result:
+    """The result as a live session would record it: without what is repeated."""
+    use = _call_of(result, folded)
+    if use is None or result.error or setup.settings.policy != "thrifty":
+        return result
+    content = trim_page(folded, use, result.content, "")
+    if folded.kind_of(use.name) == "runs":
+        content = tuple(_folded_output(block, str(use.input.get("command", ""))) for block in content)
+    if content == result.content:
+        return result
+    return replace(result, content=content, tokens=setup.counter.blocks(content))
+
+
+def _folded_output(block: Block, command: str) -> Block:
+    return TextBlock(fold_output(block.text, command)) if isinstance(block, TextBlock) else block
+
+
+def _call_of(result: Result, folded: Folded) -> ToolUseBlock | None:
+    exchange = folded.conversation.exchange_of(result.of)
+    return exchange.uses.get(result.block) if exchange else None
+
+
 def _with_put_back(result: Result, folded: Folded, setup: ReplaySetup) -> Result:
     """The result as a live session would record it: with the cleared text that its call needs soon."""
-    exchange = folded.conversation.exchange_of(result.of)
-    use = exchange.uses.get(result.block) if exchange else None
-    if use is None:
+    if (use := _call_of(result, folded)) is None:
         return result
     rules = PutBackRules(setup.settings, setup.prices, setup.counter.text)
     touch = FileTouch(use, result.content, result.error, setup.overhead + folded.view.tokens)

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from agent.app.context_building import shows
 from agent.loop.loop_detection import TIMES
 from compact.hazards import PUT_BACK_START
+from compact.identifiers import joined_text
 from tests.strict_api.reply import Reply, calls
 from tools.edit import TOOL as EDIT
 from tools.read import TOOL as READ
@@ -92,3 +94,30 @@ def test_a_repeated_call_is_noticed_although_the_first_brought_text_back(tmp_pat
         run(made)
         assert len(put_back(made)) == 1
         assert sum("times in a row" in text for text in made.texts()) == 1
+
+
+def test_a_page_read_again_shows_what_changed_and_is_whole_again_when_the_first_is_cleared(
+    tmp_path: Path,
+) -> None:
+    changed = TEXT.replace("def small_9(): return 9\n", "def small_9(): return 10\n")
+    with cleared(tmp_path, READS, "done", READS, "done") as made:
+        file = tmp_path / "a.py"
+        file.write_text(TEXT * 3)
+
+        async def whole() -> None:
+            await made.turn("read it")
+            file.write_text(changed + TEXT * 2)
+            await made.turn("again")
+            first, second = (fact for fact in made.record.facts if isinstance(fact, Result))
+            assert shows(made.session.folded, second.seq)
+            made.session.compacted("micro", "auto", (Clear(first.seq, 0, "content", "[cleared: it]"),), {})
+            assert not shows(made.session.folded, second.seq), "what it refers to is not shown any more"
+            await made.turn("and again")
+            await made.context.model.close()  # type: ignore[attr-defined]
+
+        asyncio.run(whole())
+        _, second, third = (fact for fact in made.record.facts if isinstance(fact, Result))
+        shown = joined_text(second.content)
+        assert shown.count("are not repeated: as in r") == 2 and shown.count("def small_9(): return 10") == 1
+        assert joined_text(third.content).count("def small_") == 60
+        made.check()

@@ -10,7 +10,7 @@ from agent.replay.policies import setup_of
 from agent.replay.simulation import PAUSE_S, baseline, baselines, recording, replay
 from compact.plan import CompactionPlan, Proposal, SummaryReply, SummaryRequest
 from compact.prices import PRICE_TIERS
-from compact.settings import ContextWindow
+from compact.settings import CompactSettings, ContextWindow
 from transcripts.facts import Clear, Fold, Reply, Result, Unthink, User
 from transcripts.fold import Folded
 from transcripts.messages import TextBlock, ToolUseBlock
@@ -354,3 +354,35 @@ def test_text_that_comes_back_with_a_call_on_its_file_is_in_view_of_the_next_edi
     assert replay(recording("f", facts), "thrifty", made).totals.edits_out == 0
     without = replace(made, settings=replace(made.settings, put_back_max_tokens=0))
     assert replay(recording("f", facts), "thrifty", without).totals.edits_out == 1
+
+
+def test_a_page_that_repeats_another_is_sent_in_part_and_an_edit_needs_them_both():
+    rows = [f"{number}\tdef small_{number}(first, second): return first" for number in range(1, 61)]
+    read = ToolUseBlock("r1", "read", {"path": "src/a.py"})
+    old = "def small_30(first, second): return first\ndef small_31(first, second): return first"
+    edit = ToolUseBlock("e1", "edit", {"path": "src/a.py", "old_string": old})
+    facts = (
+        User(1, 0.0, (TextBlock("go"),), (1,)),
+        Reply(2, 0.0, (read,), (9,)),
+        Result(3, 0.0, 2, 0, (TextBlock("\n".join(rows[:30])),), (500,)),
+        Reply(4, 0.0, (read,), (9,)),
+        Result(5, 0.0, 4, 0, (TextBlock("\n".join(rows[:50])),), (800,)),
+        Reply(6, 0.0, (edit,), (9,)),
+    )
+
+    def planner(situation, trigger, focus, rung):
+        clears = (
+            (Clear(4, 0, "content", "[cleared]", 490),)
+            if clearing and len(situation.folded.facts) > 6
+            else ()
+        )
+        return CompactionPlan((Proposal("micro", trigger, clears, {}),) if clears else ())
+        yield
+
+    made, clearing = replace(setup(planner), settings=CompactSettings(put_back_max_tokens=0)), False
+    sent = replay(recording("f", facts), "thrifty", made)
+    whole = replay(recording("f", facts), "off", replace(made, settings=CompactSettings(policy="off")))
+    assert sent.requests[-1].view_tokens < whole.requests[-1].view_tokens - 200
+    assert sent.totals.edits_out == 0, "its first line stands in one page, its second in the other"
+    clearing = True
+    assert replay(recording("f", facts), "thrifty", made).totals.edits_out == 1

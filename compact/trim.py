@@ -1,0 +1,139 @@
+"""Trim at the door: of a page of a file, show only the lines that no page in view has already.
+
+What is shortened before it is first sent never breaks the prompt cache. A run of lines that an earlier page
+shows, byte for byte, becomes one line with their numbers and the id of that page. Short runs stay, and so
+does a page of which little would go.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from transcripts.facts import Result
+from transcripts.fold import Folded
+from transcripts.messages import Block, TextBlock, ToolUseBlock
+
+from .hazards import SHOWN_IN, tracker_of
+from .identifiers import file_path_of, joined_text
+from .invariants import fact_at
+
+MIN_RUN_LINES = 8  # that are left out together
+MIN_TRIMMED_CHARS = 800  # of a page, from which on it is worth a line
+MIN_TRIMMED_SHARE = 0.5  # of the characters of a page: it mostly repeats
+MAX_PAGES = 3  # in view, that a new one is compared with
+MAX_PAGE_LINES = 4_000
+_NUMBERED_LINE = re.compile(r" *(\d+)(?:→|\t)(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """The lines of a file that a result shows, by their numbers; `ident` recalls it."""
+
+    ident: str
+    numbers: tuple[int, ...]
+    lines: tuple[str, ...]
+
+
+def trim_page(folded: Folded, use: ToolUseBlock, content: tuple[Block, ...], path: str) -> tuple[Block, ...]:
+    """The content of a read without the runs of lines that earlier pages in view show; mostly as it is.
+
+    `path` names the file as its results tell it, "" where they do not.
+    """
+    file = file_path_of(use)
+    if folded.kind_of(use.name) != "reads" or not file or not isinstance(content[0], TextBlock):
+        return content
+    rows = content[0].text.split("\n")
+    if len(content[0].text) < MIN_TRIMMED_CHARS or len(rows) > MAX_PAGE_LINES:
+        return content
+    earlier = list(_pages_in_view(folded, file, path))
+    if not earlier or not (page := _page("", rows)):
+        return content
+    places = _found_in(page, earlier)
+    gone = sum(len(page.lines[at]) for at in places)
+    if gone < max(MIN_TRIMMED_CHARS, MIN_TRIMMED_SHARE * sum(map(len, page.lines))):
+        return content
+    return (TextBlock("\n".join(_trimmed(rows, page, places))), *content[1:])
+
+
+def _pages_in_view(folded: Folded, file: str, path: str) -> Iterator[_Page]:
+    """The newest pages of a file that the view shows whole."""
+    edits, left = folded.edits, MAX_PAGES
+    for block in reversed(tracker_of(folded).of_file(file.rpartition("/")[2])):
+        is_cleared = block.field in edits.clears.get((block.seq, block.index), ())
+        fact = fact_at(folded, block.seq)
+        if is_cleared or edits.covering(block.seq) is not None or not isinstance(fact, Result):
+            continue
+        exchange = folded.conversation.exchange_of(fact.of)
+        use = exchange.uses.get(fact.block) if exchange else None
+        if (
+            use is None
+            or not _is_same_file(use, fact, file, path)
+            or folded.kind_of(use.name) != "reads"
+            or fact.error
+        ):
+            continue
+        if page := _page(f"r{fact.seq}", joined_text(fact.content).split("\n")):
+            yield page
+            left -= 1
+        if not left:
+            return
+
+
+def _is_same_file(use: ToolUseBlock, result: Result, file: str, path: str) -> bool:
+    return result.about.get("path") == path if path else file_path_of(use) == file
+
+
+def _page(ident: str, rows: Sequence[str]) -> _Page | None:
+    """The numbered lines among the rows; None where they are too few to be a page."""
+    found = [hit for row in rows if (hit := _NUMBERED_LINE.fullmatch(row))]
+    if len(found) < MIN_RUN_LINES or len(found) > MAX_PAGE_LINES:
+        return None
+    return _Page(ident, tuple(int(hit[1]) for hit in found), tuple(hit[2] for hit in found))
+
+
+def _found_in(page: _Page, earlier: Sequence[_Page]) -> dict[int, tuple[str, int]]:
+    """Index of a line of the page -> (id, number) of where an earlier one shows it, in runs."""
+    places: dict[int, tuple[str, int]] = {}
+    for old in earlier:
+        if len(set(old.lines)) * 4 < len(old.lines):  # mostly one line: to compare it takes too long
+            continue
+        matcher = SequenceMatcher(None, old.lines, page.lines, autojunk=False)
+        for run in matcher.get_matching_blocks():
+            if run.size >= MIN_RUN_LINES:
+                for step in range(run.size):
+                    places.setdefault(run.b + step, (old.ident, old.numbers[run.a + step]))
+    return places
+
+
+def _trimmed(rows: Sequence[str], page: _Page, places: Mapping[int, tuple[str, int]]) -> Iterator[str]:
+    """The rows, each run of lines that are shown elsewhere as one line that tells where."""
+    at, run = 0, list[str]()
+    for row in rows:
+        is_line = _NUMBERED_LINE.fullmatch(row) is not None
+        is_known = is_line and at in places
+        if run and not (is_known and _goes_on(places[at - 1], places[at])):
+            yield from _told(run, at - len(run), page, places)
+            run = []
+        if is_known:
+            run.append(row)
+        else:
+            yield row
+        at += is_line
+    yield from _told(run, at - len(run), page, places)
+
+
+def _goes_on(before: tuple[str, int], now: tuple[str, int]) -> bool:
+    return (before[0], before[1] + 1) == now
+
+
+def _told(
+    run: Sequence[str], start: int, page: _Page, places: Mapping[int, tuple[str, int]]
+) -> Iterator[str]:
+    """One line for a run of rows that begins with the page's line `start`; a short one as it is."""
+    if len(run) < MIN_RUN_LINES:
+        yield from run
+        return
+    (ident, there), here = places[start], page.numbers[start]
+    where = ident if there == here else f"lines {there}-{there + len(run) - 1} of {ident}"
+    yield SHOWN_IN.format(first=here, last=here + len(run) - 1, where=where)

@@ -1,0 +1,93 @@
+"""A page of a file does not repeat what a page in view shows; what is gone from the view comes again."""
+
+import pytest
+
+from compact.hazards import Cell, pages_referred_to, tracker_of
+from compact.trim import trim_page
+from transcripts.facts import Clear, Compacted
+from transcripts.messages import TextBlock, ToolUseBlock
+
+from .worlds import World
+
+LINES = [f"\tdef function_{number}(first, second): return {number} + first" for number in range(1, 201)]
+
+
+def page(lines, first=1, note=""):
+    return "\n".join(f"{number}\t{line}" for number, line in enumerate(lines, first)) + note
+
+
+def session(*pages):
+    """A session that read src/a.py; each page is (text, inputs)."""
+    world = World(judged=False)
+    world.user("begin")
+    for text, arguments in pages:
+        world.call("read", text, **{"file_path": "src/a.py", **arguments})
+    return world
+
+
+def trimmed(world, text, name="read", path="", **arguments):
+    use = ToolUseBlock("t", name, {"file_path": "src/a.py", **arguments})
+    (block,) = trim_page(world.folded, use, (TextBlock(text),), path)
+    return block.text
+
+
+def test_lines_of_a_page_in_view_are_named_by_their_place_and_the_new_ones_shown():
+    world = session((page(LINES[:150]), {}))
+    note = "\n[lines 101-200 of 200]"
+    text = page(LINES[120:], 121, note)
+    assert trimmed(world, text) == text, "most of it is new"
+    text = page(LINES[60:], 61, note)
+    told = "[lines 61-150 are not repeated: as in r4 above]"
+    assert trimmed(world, text) == f"{told}\n{page(LINES[150:], 151, note)}"
+
+
+def test_around_an_edit_the_new_lines_are_shown_with_the_numbers_that_they_have_now():
+    world = session((page(LINES), {}))
+    changed = [*LINES[:100], "\tadded = 1", "\tadded = 2", *LINES[100:]]
+    assert trimmed(world, page(changed)).split("\n") == [
+        "[lines 1-100 are not repeated: as in r4 above]",
+        "101\t\tadded = 1",
+        "102\t\tadded = 2",
+        "[lines 103-202 are not repeated: as in lines 101-200 of r4 above]",
+    ]
+
+
+def test_lines_that_differ_in_indentation_alone_are_new():
+    world = session((page(LINES), {}))
+    text = page([line.replace("\t", "\t\t") for line in LINES])
+    assert trimmed(world, text) == text
+
+
+def test_what_is_cleared_folded_or_of_another_file_is_shown_again():
+    world, text = session((page(LINES), {})), page(LINES)
+    assert trimmed(world, text, file_path="src/b/a.py") == text
+    assert trimmed(world, text, path="/p/src/a.py") == text, "results that tell their path are compared by it"
+    assert trimmed(world, text, name="grep") == text
+    assert trimmed(world, text) != text
+    world.add(Compacted, "micro", "auto", (Clear(world.folded.facts[-1].seq, 0, "content", "[cleared: it]"),))
+    assert trimmed(world, text) == text
+
+
+def test_little_that_repeats_stays():
+    world = session((page(LINES), {}))
+    assert trimmed(world, page(LINES[:7])) == page(LINES[:7])
+    apart = [line for number, line in enumerate(LINES) if number % 8]
+    assert trimmed(world, page(apart)) == page(apart), "runs of seven lines"
+
+
+@pytest.mark.parametrize("lines", [["x = 1"] * 3_000, [str(number) for number in range(5_000)]])
+def test_pages_that_would_take_long_to_compare_stay(lines):
+    world = session((page(lines), {}))
+    assert trimmed(world, page(lines)) == page(lines)
+
+
+def test_the_page_that_a_trimmed_one_refers_to_is_as_likely_to_be_needed_as_if_it_were_read_again():
+    world = session((page(LINES), {}))
+    world.call("edit", "done", file_path="src/a.py", old_string="x" * 400, new_string="y" * 400)
+    text = trimmed(world, page(LINES))
+    assert pages_referred_to((TextBlock(text),)) == {4}
+    world.call("read", text, file_path="src/a.py")
+    first = next(block for block in tracker_of(world.folded).blocks if block.seq == 4)
+    assert (first.cell, first.hold, first.touched) == (Cell.READ, 0.0, 3)
+    again = session((page(LINES), {}), (page(LINES), {}))
+    assert tracker_of(again.folded).blocks[0].cell is Cell.READ_AGAIN

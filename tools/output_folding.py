@@ -1,0 +1,75 @@
+"""Fold what a command's output only repeats: equal lines, lines of progress, tests that passed.
+
+Each run of such lines becomes one line with their number. Commands that show files or changes are left alone:
+what they show may have to be edited as it stands.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+MIN_EQUAL_LINES = 4  # one after the other, from which on they are folded
+MIN_PROGRESS_LINES = 4
+MIN_PASSED_TESTS = 4
+MIN_SAVED_CHARS = 400  # of an output, for which its lines are folded
+_SHOWS_FILES = re.compile(  # at the beginning of a pipeline: behind a pipe they filter what others say
+    r"(?:^|[;&(\n]|\|\||\b(?:xargs|sudo|exec|env|time)\s(?:-\S+\s)*)\s*(?:\w+=\S*\s+)*(?:\S*/)?"
+    r"(?:cat|bat|sed|awk|head|tail|less|more|nl|tac|grep|egrep|fgrep|rg|ag|diff|colordiff|patch|jq|yq|od|xxd|"
+    r"hexdump|strings|cut|sort|paste|column|fold|fmt|tr|find|fd|ls|tree)\b"
+    r"|\bgit\b[^|;&]*\b(?:diff|show|log|blame|grep|stash|cat-file|format-patch)\b"
+)
+_PASSED = re.compile(
+    r"^(?:"
+    r"\S+::\S.* PASSED(?:\s+\[\s*\d+%\])?"  # pytest -v
+    r"|\[gw\d+\](?: \[\s*\d+%\])? PASSED \S.*"  # pytest-xdist -v
+    r"|test \S.* \.\.\. ok"  # cargo test
+    r"|\w+ \(\S+\) ?(?:\n.*)?\.\.\. ok"  # unittest -v
+    r"|\s*=== (?:RUN|PAUSE|CONT|NAME) .*|\s*--- PASS: .*"  # go test -v
+    r"|ok \d+(?: - .*)?"  # TAP
+    r"|(?:ok|\?) +\t\S+\t.*"  # go test: packages that passed, or have no tests
+    r"|\s*[✓✔√] .*"  # jest, mocha, vitest
+    r"|\s*\[ +(?:RUN|OK) +\] .*"  # googletest
+    r")\s*$"
+)
+_PROGRESS = re.compile(
+    r"\b\d{1,3}(?:\.\d+)? ?%|\[[=#>\-. ]{6,}\]|[█▉▊▋▌▍▎▏━]{3,}"
+    r"|^\s*(?:Downloading|Compiling|Checking|Fetching|Get:\d+|Unpacking|Preparing to unpack|Setting up|"
+    r"Selecting previously|Receiving objects|Resolving deltas|Collecting|Requirement already satisfied|"
+    r"npm http fetch)\b"
+)
+
+
+def fold_output(text: str, command: str) -> str:
+    """The output of a command line with runs of such lines folded; as it is where little would go."""
+    if len(text) < MIN_SAVED_CHARS or _SHOWS_FILES.search(command):
+        return text
+    made = "\n".join(_folded(text.split("\n")))
+    return made if len(made) <= len(text) - MIN_SAVED_CHARS else text
+
+
+def _folded(lines: Sequence[str]) -> Iterator[str]:
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        equal = _run(lines, at, line.__eq__) if line.strip() else 1
+        passed = _run(lines, at, lambda one: _PASSED.match(one) is not None)
+        moving = _run(lines, at, lambda one: _PROGRESS.search(one) is not None and not _PASSED.match(one))
+        if equal >= MIN_EQUAL_LINES:
+            yield from (line, f"[the same line {equal - 1} more times]")
+            at += equal
+        elif passed >= MIN_PASSED_TESTS:
+            yield f"[{passed} lines of tests that passed]"
+            at += passed
+        elif moving >= MIN_PROGRESS_LINES:
+            yield from (line, f"[{moving - 2} lines of progress]", lines[at + moving - 1])
+            at += moving
+        else:
+            yield line
+            at += 1
+
+
+def _run(lines: Sequence[str], at: int, fits: Callable[[str], bool]) -> int:
+    """How many lines from `at` on fit, one after the other."""
+    end = at
+    while end < len(lines) and fits(lines[end]):
+        end += 1
+    return end - at
