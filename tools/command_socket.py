@@ -118,7 +118,7 @@ class CommandSocket:
         self._count = 0
         self._retired = False
 
-    def run(self, take: Callable[[bytes], object], **start: Any) -> CommandHandle:
+    def run(self, take: Callable[[bytes], object], talk: tuple[int, ...] = (), **start: Any) -> CommandHandle:
         """Start a command without waiting: it runs once `pid` is known. `take` gets its output.
 
         `start` is what to start: the `path` of the program's file, its `argv` with its name first, its `env`
@@ -132,8 +132,18 @@ class CommandSocket:
         command = CommandHandle(self.socket.send, self._count, take, reader)
         self.commands[command.number] = command
         self.loop.add_reader(reader, command.read)
-        self.socket.send({"op": "run", "n": command.number, **start}, writer)
+        self.socket.send({"op": "run", "n": command.number, **start}, writer, *talk)
         return command
+
+    def talk(self, take: Callable[[bytes], object], **start: Any) -> tuple[CommandHandle, socket.socket]:
+        """As `run`, of a program to talk with: its standard input and output are the socket's other end.
+
+        `take` gets what it writes to standard error.
+        """
+        ours, theirs = socket.socketpair()
+        with theirs:
+            command = self.run(take, (os.dup(theirs.fileno()),), talks=True, **start)
+        return command, ours
 
     async def connect(self, host: str, port: int) -> socket.socket:
         """A connection to an address in the network of the commands. Raises OSError."""

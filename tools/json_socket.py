@@ -26,7 +26,7 @@ class JsonSocket:
     ) -> None:
         self._socket, self._received, self._closed = end, received, closed
         self._loop = asyncio.get_running_loop()
-        self._outbox: deque[tuple[bytes, int | None]] = deque()
+        self._outbox: deque[tuple[bytes, tuple[int, ...]]] = deque()
         self._inbox = b""
         self.fds: deque[int] = deque()
         end.setblocking(False)
@@ -36,9 +36,9 @@ class JsonSocket:
     def open(self) -> bool:
         return self._socket.fileno() >= 0
 
-    def send(self, message: Mapping[str, Any], fd: int | None = None) -> None:
-        """Send a message as soon as the socket takes it. `fd` goes with it, and is closed here."""
-        self._outbox.append((json.dumps(message).encode() + b"\n", fd))
+    def send(self, message: Mapping[str, Any], *fds: int) -> None:
+        """Send a message as soon as the socket takes it. `fds` go with it, and are closed here."""
+        self._outbox.append((json.dumps(message).encode() + b"\n", fds))
         self._send_outbox()
 
     def close(self) -> None:
@@ -48,7 +48,7 @@ class JsonSocket:
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
         self._socket.close()
-        for fd in (*(fd for _, fd in self._outbox if fd is not None), *self.fds):
+        for fd in (*(fd for _, fds in self._outbox for fd in fds), *self.fds):
             os.close(fd)
         self._outbox.clear()
         self.fds.clear()
@@ -57,13 +57,11 @@ class JsonSocket:
     def _send_outbox(self) -> None:
         try:
             while self._outbox:
-                data, fd = self._outbox[0]
-                if fd is None:
-                    sent = self._socket.send(data)
-                else:
-                    sent = socket.send_fds(self._socket, [data], [fd])
+                data, fds = self._outbox[0]
+                sent = socket.send_fds(self._socket, [data], fds) if fds else self._socket.send(data)
+                for fd in fds:
                     os.close(fd)
-                self._outbox[0] = (data[sent:], None)
+                self._outbox[0] = (data[sent:], ())
                 if sent == len(data):
                     self._outbox.popleft()
             self._loop.remove_writer(self._socket)

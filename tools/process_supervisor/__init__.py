@@ -7,7 +7,8 @@ Elsewhere it is a subreaper, which inherits every orphan. It ends when the agent
 however that happened.
 
 A message is a line of JSON. To the supervisor: `{"op": "run", "n", "path", "argv", "env", "cwd"}` with the
-descriptor for stdout and stderr, `{"op": "end", "n"}`, `{"op": "left", "n"}`. From it: `{"hello": how}`,
+descriptor for stdout and stderr (with `"talks": true` one for stderr and one for stdin and stdout), `{"op":
+"end", "n"}`, `{"op": "left", "n"}`. From it: `{"hello": how}`,
 `{"n", "pid"}` or `{"n", "errno"}`, `{"n", "status", "strays"}` when the shell ended, `{"n", "left": [[pid,
 command line]]}`, `{"n", "over": true}` when no process of a command is left. `{"op": "ports", "n"}` is
 answered by `{"n", "ports"}`, the TCP ports that a command listens on; `{"op": "connect", "n", "host",

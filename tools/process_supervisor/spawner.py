@@ -104,11 +104,11 @@ class Spawner:
             command.ending = time.monotonic()
 
     def run(self, number: int, request: dict[str, Any]) -> None:
-        out = self.fds.pop(0)
+        out, *talk = (self.fds.pop(0) for _ in range(1 + bool(request.get("talks"))))
         try:
             os.chdir(request["cwd"])
-            moves = [(os.POSIX_SPAWN_DUP2, self.null, 0)]
-            moves += [(os.POSIX_SPAWN_DUP2, out, 1), (os.POSIX_SPAWN_DUP2, out, 2)]
+            ends = (*(talk * 2 or (self.null, out)), out)
+            moves = [(os.POSIX_SPAWN_DUP2, fd, at) for at, fd in enumerate(ends)]
             env = {**request["env"], **self.environ, process_table.CALL_VARIABLE: str(number)}
             env = {name: value for name, value in env.items() if value or name not in self.environ}
             fresh: dict[str, Any] = {"setsid": True, "setsigmask": (), "setsigdef": _RESET_SIGNALS}
@@ -122,7 +122,8 @@ class Spawner:
             self.commands[number] = RunningCommand(number, pid)
             self.send({"n": number, "pid": pid})
         finally:
-            os.close(out)
+            for fd in (out, *talk):
+                os.close(fd)
             os.chdir("/")
 
     def reap(self) -> None:
