@@ -13,6 +13,7 @@ from .version import __version__  # noqa: E402
 
 # Each is a module with `main(words) -> exit code`, imported only when its word comes first.
 SUBCOMMANDS = {
+    "mcp": "agent.cli.mcp_command",
     "permissions": "agent.cli.permissions_command",
     "recall": "agent.cli.recall_command",
     "replay": "agent.replay.command",

@@ -48,7 +48,7 @@ HEAVY_LIBRARIES = {
     "jsonschema": ("tools/base.py",),
     "PIL": ("tools/images.py",),
     "prompt_toolkit": ("agent/ui/",),
-    "pydantic": ("tools/", "agent/app/settings_schema.py"),
+    "pydantic": ("tools/", "agent/app/settings_schema.py", "agent/extensions/mcp_tool.py"),
     "rich": ("agent/ui/", "agent/replay/"),
     "tiktoken": ("compact/tokens.py",),
     "yaml": ("agent/extensions/frontmatter.py",),
@@ -121,7 +121,7 @@ MAX_CLASS_LINES = 150
 MAX_BROAD_EXCEPTS = 6
 MAX_SHARED_CLASS_NAMES = 3
 MAX_HIDDEN_IMPORTS = 10
-MAX_MODULES = 330  # 180 for the loop, the record and the pipeline; the rest for walls, clients and extensions
+MAX_MODULES = 380  # 180 for the loop, the record and the pipeline; the rest for walls, clients and extensions
 MAX_UI_MODULES = 28  # the screen is drawn by our own frames, and in themes
 VAGUE_ENDINGS = ("Manager", "Handler", "Helper", "Util", "Mixin", "Data", "Info")
 

@@ -52,12 +52,12 @@ class Access:
     """One thing that a call would do, as the permission rules judge it.
 
     kind "read", "write": `target` is the canonical real path. "run": `target` is the command line.
-    "network": `target` is the host name. "none": the call needs no permission. `outside` marks a path
-    outside the project, `protected` one that is always asked about (see resolve_path.py). `cwd` is the folder
-    that a command would run in.
+    "network": `target` is the host name. "server": `target` is the name of an MCP server, which may do
+    anything. "none": the call needs no permission. `outside` marks a path outside the project, `protected`
+    one that is always asked about (see resolve_path.py). `cwd` is the folder that a command would run in.
     """
 
-    kind: Literal["read", "write", "run", "network", "none"]
+    kind: Literal["read", "write", "run", "network", "server", "none"]
     target: str = ""
     outside: bool = False
     protected: bool = False
@@ -200,6 +200,11 @@ class ToolCall:
     ask_to_leave: Callable[[WallRefusal], Awaitable[LeaveDecision]] | None = None
 
 
+# Given the name and the input of a call: the tool that it stands for, with that one's arguments. Under its
+# name the call is judged, run and told. None: the call stands for itself. Raises ToolError.
+Resolve = Callable[[str, Mapping[str, Any]], Awaitable["tuple[Tool, Mapping[str, Any]] | None"]]
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A tool: how it is offered to the model, judged, run and recorded. Made of plain functions.
@@ -237,6 +242,7 @@ class Tool:
     for_agents: bool = True  # whether nested sessions are offered it
     preview: Callable[[Any, ToolContext], Mapping[str, Any]] | None = None
     record: Callable[[ToolResult, ToolContext, int], None] | None = None
+    resolve: Resolve | None = None
 
     def __post_init__(self) -> None:
         if not _TOOL_NAME.fullmatch(self.name) or self.kind not in TOOL_KINDS:
@@ -300,6 +306,17 @@ def _problem(tool: Tool, path: _Path, kind: str, value: Any = None, reason: str 
     given = repr(value)
     shown = given if len(given) <= 80 else f"{given[:80]}…"
     return path, f"The parameter `{name}` is {shown}: {reason}."
+
+
+def is_usable_schema(schema: Mapping[str, Any]) -> bool:
+    """Whether it is a JSON Schema, so that arguments can be checked by it."""
+    import jsonschema  # 100 ms, and the built-in tools do not need it
+
+    try:
+        jsonschema.Draft202012Validator.check_schema(dict(schema))
+    except (jsonschema.SchemaError, RecursionError):
+        return False
+    return True
 
 
 def _schema_problems(tool: Tool, schema: Mapping[str, Any], given: dict[str, Any]) -> Iterator[_Problem]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.demo.demo_model import ENCODING, WINDOW_TOKENS, DemoModel, encode_for_demo
 from agent.errors import ConfigError
-from agent.events import Emit, Notice
+from agent.events import Emit, Event, Notice, ToolCallStarted
 from agent.extensions.agent_definitions import BUILTIN_AGENTS, AgentDefinition
 from agent.extensions.approvals import Approvals
 from agent.extensions.claude_settings import ApprovedSettings, approved_settings
+from agent.extensions.mcp_presence import SOURCE_MODULE, may_have_servers
 from agent.model.anthropic.betas import beta_header
 from agent.model.anthropic.catalog import CATALOG
 from agent.model.anthropic.client import AnthropicModel
@@ -33,6 +37,9 @@ from tools.registry import BuiltinTools, join_tools
 from .project_items import settle_project_items
 from .setup import RunSetup
 from .structured_output import StructuredOutput, structured_output
+
+if TYPE_CHECKING:
+    from agent.extensions.mcp_source import McpServers
 
 
 def anthropic_model(setup: RunSetup) -> Model:
@@ -100,6 +107,7 @@ class Services:
     sources: tuple[ToolSource, ...]
     tools: dict[str, Tool] = field(default_factory=dict)
     structured: StructuredOutput | None = None
+    mcp: McpServers | None = None
     chooser: Chooser | None = None
     approvals: Approvals = field(init=False)
     agents: Mapping[str, AgentDefinition] = field(default_factory=lambda: BUILTIN_AGENTS)
@@ -130,6 +138,12 @@ class Services:
         await asyncio.to_thread(self.counter.warm)
         await self.selection.choose(self.setup.model_name)
 
+    def told_tools(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The names of the tools as they are told: those that servers have stand beside `mcp`."""
+        servers = self.mcp.servers if self.mcp is not None else ()
+        found = (name for each in servers if not each.failure for name in each.offer.names.values())
+        return tuple(dict.fromkeys((*names, *found)))
+
     def after_turn(self) -> None:
         """What is done behind the person's back between two turns."""
         if not self.setup.options.headless:
@@ -141,6 +155,39 @@ class Services:
             await source.close()
         await self.selection.model.close()
         self.repository.close()
+
+
+def mcp_servers(services: Services) -> McpServers | None:
+    """The MCP servers of the run that are not within a client; None where none are configured."""
+    setup = services.setup
+    options, config = setup.options, setup.config
+    strict = options.strict_mcp_config
+    if not options.mcp_config and (strict or not may_have_servers(setup.folder, config.user_dir)):
+        return None
+    module = import_module(SOURCE_MODULE)
+    reads = ("local", "project", "user") if options.setting_sources is None else options.setting_sources
+    home = Path(setup.environ.get("HOME") or Path.home())
+    places = module.McpPlaces(setup.folder, config.user_dir, home, options.mcp_config, strict, reads)
+    streams = options.output_format == "stream-json"
+    made: McpServers = module.McpServers(
+        module.McpSetup(
+            places,
+            config.state_dir,
+            lambda item: services.approvals.decided(item) is True,
+            waits=streams and bool(options.mcp_config),
+            attended=not options.headless,
+            mask=setup.masks.all,
+            tell=services.warn,
+        )
+    )
+    return made
+
+
+def _emit_and_begin(mcp: McpServers, emit: Emit, event: Event) -> None:
+    """Tell what happens; where nobody watches, servers are started with the first call of any tool."""
+    if isinstance(event, ToolCallStarted):
+        mcp.begin()
+    emit(event)
 
 
 def offered_tools(tools: Mapping[str, Tool], wanted: Sequence[str] | None) -> dict[str, Tool]:
@@ -180,5 +227,8 @@ def make_services(
         first_sid=setup.options.session_id,
     )
     services = Services(setup, emit, approver, selection, repository, counter, sources)
+    if (mcp := mcp_servers(services)) is not None:
+        services.mcp, services.sources = mcp, (*sources, mcp)
+        services.emit = partial(_emit_and_begin, mcp, emit)
     services.structured, services.chooser = structured, chooser
     return services

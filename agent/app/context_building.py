@@ -75,6 +75,8 @@ def build_context(services: Services, session: Session) -> TurnContext:
     )
     if context.hooks is not None and (setup.options.asks_client or not setup.options.headless):
         context.approver = NotifyingApprover(context.approver, context.hooks)
+    if services.mcp is not None:
+        services.mcp.attach(tools.inbox)
     context.tool_context.compact = lambda focus: setattr(context.compaction, "requested_focus", focus)
     return context
 

@@ -84,7 +84,7 @@ class Controller:
         self.ended = False
         self.own_commands = 0
         self.after_prompt: list[str] = []
-        self.emit = emit
+        self.emit = self.services.emit
         self.command_table = command_table
         self._ready: asyncio.Task[None] | None = None
         self._beginning: SessionBeginning | None = None

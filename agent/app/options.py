@@ -65,6 +65,7 @@ class Options(NamedTuple):
     settings: str | None = None
     setting_sources: tuple[str, ...] | None = None
     mcp_config: tuple[str, ...] = ()
+    strict_mcp_config: bool = False
     partial_messages: bool = False
     replay_user_messages: bool = False
     json_schema: str | None = None

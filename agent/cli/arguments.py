@@ -26,13 +26,14 @@ exit codes:
   143 terminated
 
 other commands:
+  makeroom mcp                 list, add and remove MCP servers
   makeroom permissions check   how command lines would be judged
   makeroom recall WORDS        search the sessions of this folder
   makeroom replay FILE...      what a compaction policy would cost on recorded sessions
   makeroom sessions            list, show, search and export sessions
   makeroom verify [SESSION]    check that a record gives what was sent, byte for byte
 """
-FOREIGN_COMMANDS = ("mcp", "doctor", "config", "update")  # of other agents; nobody means them as prompts
+FOREIGN_COMMANDS = ("doctor", "config", "update")  # of other agents; nobody means them as prompts
 
 
 def parser() -> argparse.ArgumentParser:

@@ -110,7 +110,6 @@ def settle_client_flags(made: argparse.ArgumentParser, values: dict[str, Any]) -
     _settle_thinking(values)
     _settle_lists(made, values)
     values.pop("verbose")
-    values.pop("strict_mcp_config")
 
 
 def _settle_thinking(values: dict[str, Any]) -> None:
@@ -129,8 +128,6 @@ def _settle_lists(made: argparse.ArgumentParser, values: dict[str, Any]) -> None
         values["setting_sources"] = _items(sources)
         if unknown := set(values["setting_sources"]) - set(SETTING_SOURCES):
             made.error(f"--setting-sources: {min(unknown)!r} is none of {', '.join(SETTING_SOURCES)}")
-    if values["mcp_config"] and values["input_format"] == "text":
-        values["remarks"] += ("--mcp-config has no effect here: only servers within a client are supported",)
     values["betas"] = _items(values["betas"] or "")
     if (tools := values["tools"]) is not None:
         names = _items(tools)

@@ -24,6 +24,7 @@ from transcripts.record_errors import StoreError
 
 from . import context_commands as context
 from . import extension_commands as extension
+from . import mcp_commands as mcp
 from . import project_commands as project
 from . import session_commands as session
 from . import settings_commands as settings
@@ -104,6 +105,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("sandbox", system.show_sandbox, (), "bare", at_screen=True),
     Command("publish", system.publish_port, ("ports",), "always", at_screen=True),
     Command("trust", extension.show_trust, (), "bare"),
+    Command("mcp", mcp.show_mcp, (), "bare"),
     Command("config", settings.show_settings, ("settings",), "always"),
     Command("hooks", settings.show_hooks, (), "always"),
     Command("doctor", system.examine, (), "always"),

@@ -126,9 +126,12 @@ async def _prepare(batch: CallBatch, index: int, use: ToolUseBlock, tool: Tool |
     if INVALID_JSON in use.input:
         given = str(use.input[INVALID_JSON])[:MAX_INVALID_INPUT_CHARS]
         return _refused(index, use, tool, f"The input was no valid JSON object: {given}")
-    title = ""
+    title, asked = "", (use, tool)
     try:
-        parsed = parse_call(batch.context, use, tool)
+        if tool.resolve is not None and (found := await tool.resolve(use.name, use.input)) is not None:
+            tool = found[0]
+            asked = replace(use, name=tool.name, input=dict(found[1])), tool
+        parsed = parse_call(batch.context, *asked)
         title = parsed.title
         permission = await ask_permission(batch.context, batch.emit, parsed)
     except ToolError as error:
@@ -149,7 +152,7 @@ def _refused(index: int, use: ToolUseBlock, tool: Tool | None, text: str, title:
 def _denied(batch: CallBatch, call: PreparedCall, permission: Permission) -> PreparedCall:
     """A call without permission. Raises TurnStopped, with the call answered, where the turn is to end."""
     batch.context.permissions.denied.append(
-        {"tool_name": call.name, "tool_use_id": call.use.id, "tool_input": dict(call.use.input)}
+        {"tool_name": call.name, "tool_use_id": call.use.id, "tool_input": dict(_ran(call).input)}
     )
     text = f"{permission.refusal}\n{permission.hint}"
     result = text_result(text, error=True, human={"text": permission.refusal})
@@ -220,7 +223,10 @@ async def _call_tool(
     try:
         if context.checkpoints is None or parsed.tool.parallel:
             return await parsed.tool.run(parsed.arguments, running)
-        changing = any(each.kind == "run" and not only_reads(each, rules) for each in parsed.access)
+        changing = any(
+            each.kind == "server" or (each.kind == "run" and not only_reads(each, rules))
+            for each in parsed.access
+        )
         async with checkpointed(context.checkpoints, changing) as changed:
             result = await parsed.tool.run(parsed.arguments, running)
         return with_changed_files(result, changed) if call.walled else result
@@ -256,7 +262,7 @@ async def _with_words_of_hooks(
 
 
 def _ran(call: PreparedCall) -> ToolUseBlock:
-    """The call with the input that it ran with, which a hook or the person may have changed."""
+    """The call as it was judged: the one that it stands for, with an input that may have been changed."""
     return call.use if call.parsed is None else call.parsed.use
 
 

@@ -112,9 +112,13 @@ def _plain(name: str) -> str:
 
 
 def find_tool(tools: Mapping[str, T], name: str) -> T | None:
-    """The tool of that name in any letter case, or the one that takes the same under a client's name."""
+    """The tool of that name in any letter case, or the one that takes the same under a client's name.
+
+    What is called like a tool of a server is taken by the tool that calls such.
+    """
     wanted = own_name(name).lower()
-    return next((tools[each] for each in tools if each.lower() == wanted), None)
+    found = next((tools[each] for each in tools if each.lower() == wanted), None)
+    return tools.get("mcp") if found is None and wanted.startswith("mcp__") else found
 
 
 def answer_unknown(name: str, tools: Collection[str]) -> str:

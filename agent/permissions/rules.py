@@ -248,8 +248,10 @@ def _judge_path(tool: str, access: Access, mode: Mode, allowed: bool) -> Verdict
         return Verdict("ask", "a protected place", binding=True)
     if allowed or (inside and access.kind == "write" and mode == "acceptEdits"):
         return Verdict("allow")
-    if access.kind == "network" and mode == "plan":
+    if access.kind in ("network", "server") and mode == "plan":
         return Verdict("deny", f"{NOT_IN_PLAN_MODE}: of servers only what a rule allows is used")
+    if access.kind == "server":
+        return Verdict("ask", "a server can do anything", Rule(tool))
     if access.kind == "network":
         return Verdict("ask", "it reaches the network", Rule(tool, access.target))
     if inside:

@@ -11,6 +11,7 @@ from agent.app.context_building import overheads
 from agent.app.controller import Controller
 from agent.checkpoints.file_restore import plan_restore, restore
 from agent.errors import AgentError
+from agent.extensions.mcp_server import McpServer
 from agent.loop.model_call import prompt_tokens
 from agent.permissions.rules import client_mode, mode_named
 from agent.session.session import Session
@@ -22,8 +23,7 @@ from transcripts.record_errors import StoreError
 from transcripts.view import PartKind
 
 from .client_frames import CancelRequest, ControlRequest, refusal, success
-from .client_servers import ClientServer
-from .client_tools import tool_sizes
+from .client_tools import server_status, tool_sizes
 from .stream_input import StreamInput
 
 _PART_LABELS = {
@@ -60,6 +60,12 @@ class ControlRequests:
         self.client.fulfil, self.client.withdraw = self._start, self._withdraw
         for request in self.client.requests:
             self._start(request)
+
+    @property
+    def servers(self) -> tuple[McpServer, ...]:
+        """All MCP servers: those within the client, then the others."""
+        others = self.controller.services.mcp
+        return (*self.client.servers, *(others.servers if others is not None else ()))
 
     async def finish(self) -> None:
         """Return when every request is answered."""
@@ -155,22 +161,25 @@ async def set_max_thinking_tokens(run: ControlRequests, body: Body) -> Answer:
 
 async def mcp_status(run: ControlRequests, body: Body) -> Answer:
     await run.ready()
-    return {"mcpServers": [server.status() for server in run.client.servers]}
+    return {"mcpServers": [server_status(server) for server in run.servers]}
 
 
 async def mcp_reconnect(run: ControlRequests, body: Body) -> Answer:
-    await _server(run, body).connect()
+    server = _server(run, body)
+    await server.reconnect()
+    if server.failure:
+        raise ControlRefused(f"{server.entry.name}: {server.failure}")
     return {}
 
 
 async def mcp_toggle(run: ControlRequests, body: Body) -> Answer:
-    _server(run, body).enabled = body.get("enabled") is True
+    await _server(run, body).toggle(body.get("enabled") is True)
     return {}
 
 
-def _server(run: ControlRequests, body: Body) -> ClientServer:
+def _server(run: ControlRequests, body: Body) -> McpServer:
     wanted = str(body.get("serverName"))
-    found = next((server for server in run.client.servers if server.name == wanted), None)
+    found = next((server for server in run.servers if server.entry.name == wanted), None)
     if found is None:
         raise ControlRefused(f"there is no MCP server {wanted!r}")
     return found
@@ -215,7 +224,7 @@ async def get_context_usage(run: ControlRequests, body: Body) -> Answer:
         "memoryFiles": [
             {"path": path, "type": "Project", "tokens": count(text)} for path, text in memory.items()
         ],
-        "mcpTools": [tool for server in run.client.servers for tool in tool_sizes(server, count)],
+        "mcpTools": [tool for server in run.servers for tool in tool_sizes(server, count)],
         "agents": [],
         "gridRows": [],
     }

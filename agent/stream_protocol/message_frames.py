@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from agent import events
+from agent.extensions.mcp_entries import meant_call
 from agent.formatting import client_name, client_output
 from agent.permissions.rules import client_mode
 from agent.ports import Status
@@ -78,7 +79,10 @@ def client_block(block: Block) -> dict[str, Any]:
 
 def _with_client_name(raw: Mapping[str, Any]) -> dict[str, Any]:
     is_call = raw.get("type") == "tool_use"
-    return {**raw, "name": client_name(str(raw.get("name")))} if is_call else dict(raw)
+    if not is_call:
+        return dict(raw)
+    name, given = meant_call(str(raw.get("name")), raw.get("input"))
+    return {**raw, "name": client_name(name), "input": given}
 
 
 def partial_frame(event: Mapping[str, Any]) -> dict[str, Any]:

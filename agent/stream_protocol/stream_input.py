@@ -20,6 +20,8 @@ from agent.errors import UsageError
 from agent.events import Emit, Notice
 from agent.extensions.hook_inputs import about_session
 from agent.extensions.hook_table import HookEntry, read_hooks
+from agent.extensions.mcp_scopes import McpPlaces, given_servers
+from agent.extensions.mcp_server import McpServer
 from agent.model.anthropic.catalog import CATALOG
 from agent.ports import Approver
 from agent.ui.output_formats import RunOutput
@@ -36,7 +38,7 @@ from .client_frames import (
     refusal,
     success,
 )
-from .client_servers import ClientServer, configured_servers
+from .client_servers import client_servers
 
 if TYPE_CHECKING:
     from agent.app.controller import Controller
@@ -68,7 +70,7 @@ class StreamInput:
         self.channel = ClientChannel(output.out, bool(setup.environ.get(READS_STATE_VARIABLE)))
         self.begun, self.changed = asyncio.Event(), asyncio.Event()
         self.prompts: deque[UserMessage] = deque()
-        self.servers: tuple[ClientServer, ...] = ()
+        self.servers: tuple[McpServer, ...] = ()
         self.hook_entries: tuple[HookEntry, ...] = ()
         self.requests: list[ControlRequest] = []
         self.fulfil: Callable[[ControlRequest], None] = self.requests.append
@@ -126,20 +128,16 @@ class StreamInput:
             self.channel.write(refusal(request.ident, str(error)))
             self.begun.set()
             return
-        for server in self.servers:
-            await server.connect()
+        await asyncio.gather(*(server.begin() for server in self.servers))
         self.channel.write(success(request.ident, greeting()))
         self.begun.set()
 
     def _know_servers(self, names: Any) -> None:
-        """Know the MCP servers of the client; of others it is told that they are left out."""
-        given = configured_servers(self.setup.options.mcp_config, self.setup.folder)
+        """Know the MCP servers of the client; the others are started with the session."""
+        folder = self.setup.folder
+        given = given_servers(McpPlaces(folder, folder, folder, self.setup.options.mcp_config))
         within = [name for name, server in given.items() if server.get("type") == "sdk"]
-        for name in given:
-            if name not in within:
-                self.warn(f"the MCP server {name} is left out: only servers within the client are supported")
-        within += [name for name in map(str, names) if name not in within]
-        self.servers = tuple(ClientServer(name, self.channel) for name in within)
+        self.servers = client_servers([*within, *map(str, names)], self.channel)
 
     def _know_hooks(self, registered: Any) -> None:
         table = read_hooks(registered, "the client")

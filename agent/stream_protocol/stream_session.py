@@ -142,9 +142,9 @@ class StreamSession:
 
     def _begin(self) -> None:
         channel, output = self._client.channel, self._client.output
-        servers = [{"name": server.name, "status": server.state} for server in self._client.servers]
+        servers = [{"name": server.entry.name, "status": server.state} for server in self.requests.servers]
         details = {"mcp_servers": servers, "slash_commands": list(LOCAL_COMMANDS)}
-        tools = tuple(self._controller.in_use[1].tools)
+        tools = self._controller.services.told_tools(self._controller.in_use[1].tools)
         is_first, channel.session = not channel.session, self._controller.status().session
         channel.tell_state("running")
         if is_first:

@@ -89,7 +89,8 @@ async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str,
         if controller.command_table.use_without_screen(prompt) == "refuse":
             raise for_the_screen(prompt)  # before anything slow is loaded
         await controller.ready()
-        output.begin(controller.status, tuple(controller.in_use[1].tools), **session_details(setup))
+        tools = controller.services.told_tools(controller.in_use[1].tools)
+        output.begin(controller.status, tools, **session_details(setup))
         ended = await run_prompt(controller, output, prompt)
         return ended.code if output.form != "text" else _exit_code(controller, ended), ended.error
 

@@ -44,6 +44,7 @@ def test_a_last_word_after_rules_is_the_prompt_where_there_may_be_one() -> None:
         (["--no-session-persistence"], {"no_session": True}),
         (["--permission-mode", "default"], {"permission_mode": "manual"}),
         (["--mcp-config", json.dumps({"mcpServers": {}})], {"mcp_config": ('{"mcpServers": {}}',)}),
+        (["--strict-mcp-config"], {"strict_mcp_config": True}),
         (["--json-schema", "{}", "--betas", "a,b"], {"json_schema": "{}", "betas": ("a", "b")}),
     ],
 )
@@ -55,7 +56,6 @@ def test_each_flag_has_its_value(argv: list[str], wanted: dict[str, object]) -> 
 @pytest.mark.parametrize(
     "argv",
     [
-        ["--mcp-config", "{}"],
         ["--task-budget", "5"],
         ["--debug"],
         ["--agents", "{}"],
@@ -80,7 +80,6 @@ def test_what_has_no_effect_is_told_in_one_line(argv: list[str]) -> None:
         [*STREAMS, "--setting-sources=global"],
         [*STREAMS, "--session-id=1", "--resume=2"],
         ["doctor"],
-        ["mcp"],
     ],
 )
 def test_what_cannot_be_kept_is_refused(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:

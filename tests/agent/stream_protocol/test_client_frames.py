@@ -12,6 +12,8 @@ import pytest
 
 from agent.commands import find_command, use_without_screen
 from agent.extensions.hook_table import read_hooks
+from agent.extensions.mcp_entries import meant_call
+from agent.extensions.mcp_tool import wait_for
 from agent.ports import Allow, Deny, HookEvent, PermissionQuestion, PermissionUpdate
 from agent.stream_protocol.client_callbacks import (
     ClientApprover,
@@ -27,8 +29,8 @@ from agent.stream_protocol.client_frames import (
     UserMessage,
     parse_frame,
 )
-from agent.stream_protocol.client_servers import ClientServer, configured_servers
-from agent.stream_protocol.client_tools import mcp_result, tool_name
+from agent.stream_protocol.client_servers import client_servers
+from agent.stream_protocol.client_tools import server_status
 from agent.stream_protocol.stream_input import LOCAL_COMMANDS
 from agent.ui.output_formats import PipeWriter
 from tools.base import Access
@@ -199,29 +201,23 @@ def test_a_server_within_the_client_is_shaken_hands_with_and_listed_page_by_page
         return {"mcp_response": {"id": message.get("id"), "result": results.get(message["method"], {})}}
 
     client = Client(answer)
-    server = ClientServer("calc", client.channel)
-    asyncio.run(client.serve(server.connect()))
-    assert [tool["name"] for tool in server.status()["tools"]] == ["add", "mul"]
+    (server,) = client_servers(["calc"], client.channel)
+    asyncio.run(client.serve(server.ready()))
+    assert [tool["name"] for tool in server_status(server)["tools"]] == ["add", "mul"]
     methods = [line["request"]["message"]["method"] for line in client.lines()]
     assert methods == ["initialize", "notifications/initialized", "tools/list", "tools/list"]
     broken = Client(lambda request: {"mcp_response": {"error": {"code": 1, "message": "no such server"}}})
-    other = ClientServer("gone", broken.channel)
-    asyncio.run(broken.serve(other.connect()))
-    assert (other.state, other.status()["error"]) == ("failed", "initialize: no such server")
+    (other,) = client_servers(["gone", "gone"], broken.channel)
+    asyncio.run(broken.serve(wait_for([other], 9.0)))
+    assert (other.state, server_status(other)["error"]) == ("failed", "no such server")
 
 
-def test_what_a_server_answers_is_what_the_model_is_sent() -> None:
-    content = [{"type": "text", "text": "a"}, {"type": "image", "data": "AAAA", "mimeType": "image/png"}]
-    assert mcp_result({"content": content}).content == (TextBlock("a"), ImageBlock("image/png", "AAAA"))
-    assert mcp_result({"content": [], "structuredContent": {"x": 1}}).content == (TextBlock('{"x": 1}'),)
-    assert mcp_result({"isError": True}).error is True
-    assert tool_name("my server", "do.it") == "mcp__my_server__do_it"
-
-
-def test_servers_are_configured_as_json_or_in_a_file(tmp_path: Any) -> None:
-    text = '{"mcpServers": {"a": {"type": "sdk"}}}'
-    (tmp_path / "mcp.json").write_text(text.replace('"a"', '"b"'), "utf-8")
-    assert list(configured_servers((text, "mcp.json"), tmp_path)) == ["a", "b"]
+def test_a_call_through_the_one_tool_is_told_as_one_of_the_servers_tool() -> None:
+    given = {"action": "call", "server": "my git", "tool": "status", "arguments": {"a": 1}}
+    assert meant_call("mcp", given) == ("mcp__my_git__status", {"a": 1})
+    assert meant_call("mcp", {"action": "call", "tool": "mcp__a__b"}) == ("mcp__a__b", {})
+    for other in ({"action": "search"}, {}, None):
+        assert meant_call("mcp", other) == ("mcp", other)
 
 
 def test_a_question_without_an_answer_ends_when_the_client_closes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -146,9 +147,35 @@ def test_a_tool_of_a_server_within_the_client_checks_its_input(sdk: Sdk) -> None
     assert "required parameter `b`" in str(results[0].content) and "3" in str(results[2].content)
 
 
-def test_a_server_in_a_process_of_its_own_is_told_to_be_left_out(sdk: Sdk) -> None:
-    found, _ = run(sdk, ["hi"], mcp_servers={"files": {"command": "true"}})
-    assert found[-1].result == "hi" and any("files is left out" in line for line in sdk.stderr)
+def test_servers_in_processes_of_their_own_are_listed_and_called(sdk: Sdk) -> None:
+    script = str(Path(__file__).parents[1] / "extensions" / "mcp_script.py")
+    servers = {
+        "files": {"command": sys.executable, "args": ["-I", "-S", script]},
+        "bad": {"command": "no-such"},
+    }
+    steps = [
+        Reply([calls("mcp", action="call", server="files", tool="echo", arguments={"text": "hi"})]),
+        "done",
+    ]
+    found, _ = run(sdk, steps, mcp_servers=servers, allowed_tools=["mcp__files__*"])
+    (began,) = [each.data for each in found if getattr(each, "subtype", "") == "init"]
+    assert {"mcp", "mcp__files__echo", "mcp__files__do_it"} <= {*began["tools"]}
+    assert began["mcp_servers"] == [
+        {"name": "bad", "status": "failed"},
+        {"name": "files", "status": "connected"},
+    ]
+    (used,) = [block for each in found for block in _blocks(each) if type(block).__name__ == "ToolUseBlock"]
+    assert (used.name, used.input) == ("mcp__files__echo", {"text": "hi"})
+    (result,) = [
+        block for each in found for block in _blocks(each) if type(block).__name__ == "ToolResultBlock"
+    ]
+    assert "echo: hi" in str(result.content) and found[-1].result == "done"
+    assert any("MCP server bad: there is no program" in line for line in sdk.stderr)
+
+
+def _blocks(message: Any) -> list[Any]:
+    content = getattr(message, "content", [])
+    return content if isinstance(content, list) else []
 
 
 def test_settings_folders_thinking_and_effort(sdk: Sdk, tmp_path: Path) -> None:

@@ -1,0 +1,234 @@
+"""`makeroom mcp`: list, add and remove MCP servers.
+
+mcp list                     every configured server; connects to each (exit code 1 if one fails)
+mcp get NAME                 what is configured about one
+mcp add NAME URL             a server that is reached by http
+mcp add NAME -- COMMAND ...  a server that is a program
+mcp remove NAME              remove one
+
+-s local|project|user        where: .makeroom/mcp.local.json (the default), .mcp.json, your settings folder
+-t stdio|http|sse            how it is reached, where that does not follow from the rest
+-e KEY=VALUE                 a variable of the program's environment
+-H "NAME: VALUE"             a header of requests to the URL
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from agent.app.setup import RunSetup
+from agent.errors import UsageError
+from agent.extensions.approvals import Approvals
+from agent.extensions.mcp_entries import Scope, ServerEntry, ServerKind, read_entry
+from agent.extensions.mcp_scopes import (
+    ConfiguredServers,
+    McpPlaces,
+    configured_entries,
+    read_json,
+    store_entry,
+)
+from agent.extensions.mcp_server import McpServer
+from agent.extensions.mcp_source import NOT_APPROVED, McpServers, McpSetup, safe_item
+from tools.truncate import escaped
+
+from .arguments import parse
+from .launch import run_setup, with_errors_told
+from .recall_command import print_text
+
+WRITTEN_SCOPES: tuple[Scope, ...] = ("local", "project", "user")
+_IGNORED_LOCAL = "mcp.local.json\n"
+
+
+def main(words: list[str]) -> int:
+    """Run `mcp` with these words. Exit code 0, 1 where a server fails or there is none, 2 for bad usage."""
+    if not words or words[0] in ("-h", "--help", "help"):
+        return print_text(__doc__ or "")
+    if words[0] not in MCP_ACTIONS:
+        sys.stderr.write(
+            f"makeroom: unknown: mcp {escaped(words[0])}; it is one of {', '.join(MCP_ACTIONS)}\n"
+        )
+        return UsageError.code
+    return with_errors_told(partial(_act, words[0], words[1:]))
+
+
+def _act(action: str, words: list[str]) -> int:
+    given = _parsed(action, words)
+    return MCP_ACTIONS[action](run_setup(parse([])), given)
+
+
+def _parsed(action: str, words: list[str]) -> argparse.Namespace:
+    """The words after an action; behind `--` stands a command line as it is."""
+    at = words.index("--") if "--" in words else len(words)
+    made = argparse.ArgumentParser(prog=f"makeroom mcp {action}", allow_abbrev=False)
+    if action != "list":
+        made.add_argument("name")
+        made.add_argument("-s", "--scope", choices=WRITTEN_SCOPES)
+    if action == "add":
+        made.add_argument("-t", "--transport", choices=("stdio", "http", "sse"))
+        made.add_argument("-e", "--env", action="append", default=[])
+        made.add_argument("-H", "--header", action="append", default=[])
+        made.add_argument("target", nargs="*")
+    given = made.parse_intermixed_args(words[:at])
+    if words[at + 1 :] and action != "add":
+        raise UsageError(f"mcp {action} takes no command line")
+    given.command = words[at + 1 :]
+    return given
+
+
+def places_of(setup: RunSetup) -> McpPlaces:
+    """Where the servers of a run are configured."""
+    return McpPlaces(setup.folder, setup.config.user_dir, setup.config.user_dir)
+
+
+def approvals_of(setup: RunSetup) -> Approvals:
+    """The decisions about what the project brings."""
+    return Approvals(setup.config.state_dir / "approvals.json", setup.folder)
+
+
+def list_servers(setup: RunSetup, given: argparse.Namespace) -> int:
+    """Connect to every server, and tell how that went."""
+    found = configured_entries(places_of(setup), setup.environ)
+    if not found.entries and not found.warnings:
+        return print_text("no MCP servers are configured; makeroom mcp add NAME -- COMMAND adds one")
+    servers = asyncio.run(_connected(setup))
+    lines = [
+        f"{server.entry.name}: {server.entry.shows} ({server.entry.scope}): {_how(server)}"
+        for server in servers
+    ]
+    print_text("\n".join((*lines, *found.warnings)))
+    return 1 if found.warnings or any(each.state in ("failed", "needs-auth") for each in servers) else 0
+
+
+async def _connected(setup: RunSetup) -> list[McpServer]:
+    """The servers, after a try to connect each; they are ended again."""
+    approvals = approvals_of(setup)
+    source = McpServers(
+        McpSetup(places_of(setup), setup.config.state_dir, lambda item: approvals.decided(item) is True)
+    )
+    try:
+        await source.open(setup.folder, setup.environ)
+        await asyncio.gather(*(server.begin() for server in source.servers if server.enabled))
+        return [*source.servers]
+    finally:
+        told = [(server, server.failure, server.needs_login) for server in source.servers]
+        await source.close()
+        for server, failure, needs_login in told:
+            server.failure, server.needs_login = failure, needs_login
+
+
+def _how(server: McpServer) -> str:
+    if server.failure == NOT_APPROVED:
+        return f"off: {NOT_APPROVED}"
+    return f"failed: {server.failure}" if server.failure else f"connected, {len(server.offer.tools)} tools"
+
+
+def show_server(setup: RunSetup, given: argparse.Namespace) -> int:
+    """What is configured about one server; values of variables and headers are not shown."""
+    entry = _known(configured_entries(places_of(setup), setup.environ), given.name)
+    lines = [
+        f"{entry.name}: {entry.kind}, {entry.shows}",
+        f"  scope: {entry.scope} ({places_of(setup).path(entry.scope)})",
+    ]
+    named = {"variables": entry.raw.get("env"), "headers": entry.raw.get("headers")}
+    lines += [
+        f"  {what}: {', '.join(found)}" for what, found in named.items() if isinstance(found, dict) and found
+    ]
+    if entry.timeout_s:
+        lines.append(f"  time limit of a call: {entry.timeout_s:g} s")
+    if entry.always_load:
+        lines.append("  its tools are offered to the model directly (alwaysLoad)")
+    lines += [f"  problem: {entry.problem}"] if entry.problem else []
+    return print_text("\n".join(lines))
+
+
+def _known(found: ConfiguredServers, name: str) -> ServerEntry:
+    entry = found.named(name)
+    if entry is None:
+        names = ", ".join(each.name for each in found.entries) or "none"
+        raise UsageError(f"there is no MCP server {name!r}; configured are: {names}")
+    return entry
+
+
+def add_server(setup: RunSetup, given: argparse.Namespace) -> int:
+    """Add a server; what a person adds is approved."""
+    raw = _entry(given)
+    scope: Scope = given.scope or "local"
+    made = read_entry(given.name, raw, scope, setup.environ)
+    if made.problem and "needs the variable" not in made.problem:
+        raise UsageError(f"{given.name}: {made.problem}")
+    path = places_of(setup).path(scope)
+    try:
+        replaced = store_entry(path, given.name, raw)
+        if scope == "local":
+            with suppress(FileExistsError), (path.parent / ".gitignore").open("x") as file:
+                file.write(_IGNORED_LOCAL)
+        if scope != "user":
+            approvals_of(setup).record([safe_item(given.name, raw)], True)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    return print_text(f"{'replaced' if replaced else 'added'} {given.name} ({made.kind}) in {path}")
+
+
+def _entry(given: argparse.Namespace) -> dict[str, Any]:
+    """The entry that was asked for. Raises UsageError."""
+    command = [*given.target, *given.command] if given.command or len(given.target) > 1 else []
+    is_url = not command and bool(given.target) and given.target[0].startswith(("http://", "https://"))
+    kind: ServerKind = given.transport or ("http" if is_url else "stdio")
+    if kind == "stdio":
+        line = command or given.target
+        if not line:
+            raise UsageError("mcp add NAME URL, or mcp add NAME -- COMMAND ARGUMENTS")
+        if given.header:
+            raise UsageError("-H goes with a URL; a program takes variables, by -e")
+        env = {"env": _pairs(given.env, "=")} if given.env else {}
+        return {"command": line[0], "args": line[1:], **env}
+    if len(given.target) != 1 or given.command:
+        raise UsageError(f"mcp add -t {kind} NAME URL")
+    if given.env:
+        raise UsageError("-e goes with a program; a URL takes headers, by -H")
+    headers = {"headers": _pairs(given.header, ":")} if given.header else {}
+    return {"type": kind, "url": given.target[0], **headers}
+
+
+def _pairs(texts: Sequence[str], sign: str) -> Mapping[str, str]:
+    found = [text.partition(sign) for text in texts]
+    if wrong := next(
+        (text for text, split in zip(texts, found, strict=True) if not split[0] or not split[1]), None
+    ):
+        raise UsageError(f"{wrong.partition('=')[0]!r}: it has the form KEY{sign}VALUE")
+    return {name.strip(): value.strip() if sign == ":" else value for name, _, value in found}
+
+
+def remove_server(setup: RunSetup, given: argparse.Namespace) -> int:
+    """Remove a server from the file that has it."""
+    places = places_of(setup)
+    scopes = [given.scope] if given.scope else [s for s in WRITTEN_SCOPES if _has(places, s, given.name)]
+    if len(scopes) > 1:
+        raise UsageError(f"{given.name} is configured in {' and '.join(scopes)}; name one with -s")
+    try:
+        if scopes and store_entry(places.path(scopes[0]), given.name, None):
+            return print_text(f"removed {given.name} from {places.path(scopes[0])}")
+    except OSError as error:
+        raise UsageError(f"{places.path(scopes[0])}: {error.strerror}") from error
+    entry = _known(configured_entries(places, setup.environ), given.name)
+    raise UsageError(f"{given.name} is not configured there; it is in {places.path(entry.scope)}")
+
+
+def _has(places: McpPlaces, scope: Scope, name: str) -> bool:
+    with suppress(OSError, ValueError):
+        return name in (read_json(places.path(scope)).get("mcpServers") or {})
+    return False
+
+
+MCP_ACTIONS: Mapping[str, Callable[[RunSetup, argparse.Namespace], int]] = {
+    "list": list_servers,
+    "get": show_server,
+    "add": add_server,
+    "remove": remove_server,
+}

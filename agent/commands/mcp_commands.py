@@ -1,0 +1,50 @@
+"""The command /mcp: the servers of this run, what they offer, and whether they are connected."""
+
+from __future__ import annotations
+
+from agent.app.controller import Controller
+from agent.events import CommandOutput, Event, Notice
+from agent.extensions.mcp_server import McpServer
+from agent.formatting import shorten
+
+MAX_SHOWN_TOOLS_CHARS = 200
+NO_SERVERS = "no MCP servers are configured; `makeroom mcp add NAME -- COMMAND` adds one, then start anew"
+MCP_USAGE = "/mcp shows the servers; /mcp reconnect NAME, /mcp on NAME, /mcp off NAME"
+
+
+async def show_mcp(controller: Controller, argument: str) -> Event | None:
+    """Show the MCP servers and their tools. `reconnect NAME` connects one anew, `off NAME` and `on NAME` \
+switch it for this session."""
+    source = controller.services.mcp
+    if source is None:
+        return Notice(NO_SERVERS)
+    source.settle_approvals()
+    action, _, name = argument.partition(" ")
+    if not action:
+        return CommandOutput("\n".join(line for server in source.servers for line in server_lines(server)))
+    server = source.named(name.strip())
+    if action not in ("reconnect", "on", "off") or not name.strip():
+        return Notice(MCP_USAGE, "warning")
+    if server is None:
+        names = ", ".join(each.entry.name for each in source.servers)
+        return Notice(f"there is no MCP server {name.strip()!r}; there are {names}", "warning")
+    if not source.is_approved(server.entry):
+        return Notice(f"{server.entry.name}: {server.failure}", "warning")
+    if action == "reconnect":
+        await server.reconnect()
+    else:
+        await server.toggle(action == "on")
+    return CommandOutput("\n".join(server_lines(server)))
+
+
+def server_lines(server: McpServer) -> list[str]:
+    """How a server is, and the names of its tools."""
+    entry, offer = server.entry, server.offer
+    how = server.state if not server.failure else f"{server.state}: {server.failure}"
+    lines = [f"{entry.name} ({entry.kind}, {entry.scope}): {how}"]
+    if server.failure:
+        return lines
+    lines.append(f"  {len(offer.tools)} tools: {shorten(', '.join(offer.names), MAX_SHOWN_TOOLS_CHARS)}")
+    counts = {"prompts": len(offer.prompts), "resources": len(offer.resources)}
+    more = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+    return [*lines, f"  {more}"] if more else lines

@@ -1,0 +1,148 @@
+"""Connections to servers in processes of their own, good ones and bad ones."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from agent.extensions.mcp_entries import read_entry
+from agent.extensions.mcp_scopes import McpPlaces
+from agent.extensions.mcp_server import McpServer, ServerLimits
+from agent.extensions.mcp_session import ServerFailed
+from agent.extensions.mcp_source import McpServers, McpSetup
+from agent.extensions.mcp_stdio import MAX_SERVER_LOG_BYTES
+
+SCRIPT = str(Path(__file__).parent / "mcp_script.py")
+ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "ANTHROPIC_API_KEY": "sk-ant-secret"}
+
+
+def script(*modes: str, **more: object) -> Mapping[str, object]:
+    """The entry of a server that behaves so."""
+    return {"command": sys.executable, "args": ["-I", "-S", SCRIPT, *modes], **more}
+
+
+@asynccontextmanager
+async def servers_of(folder: Path, **entries: Mapping[str, object]) -> AsyncIterator[dict[str, McpServer]]:
+    """Servers that are being connected; all are ended afterwards."""
+    source = McpServers(McpSetup(McpPlaces(folder, folder, folder), folder / "state"))
+    await source.open(folder, ENVIRON)
+    for name, raw in entries.items():
+        entry = read_entry(name, raw, "user", ENVIRON)
+        server = McpServer(entry, name, source.opener(entry, name), ServerLimits(20.0, 20.0))
+        source.servers.append(server)
+        server.begin()
+    try:
+        yield {server.entry.name: server for server in source.servers}
+    finally:
+        await source.close()
+
+
+async def call(server: McpServer, name: str, **given: object) -> str:
+    answer = await server.request("tools/call", {"name": name, "arguments": given})
+    return str(answer["content"][0]["text"])
+
+
+async def failure_of(server: McpServer, name: str) -> str:
+    try:
+        return await call(server, name)
+    except ServerFailed as error:
+        return str(error)
+
+
+def test_bad_servers_fail_with_one_line_and_leave_the_good_ones_alone(tmp_path: Path) -> None:
+    modes = ("silent", "deaf", "exits", "ends", "error", "types")
+    entries = {mode: script(mode) for mode in modes}
+    fine = {mode: script(mode) for mode in ("junk", "noise", "ids", "slow", "loop", "odd")}
+    entries |= {"missing": {"command": "no-such-program"}, "fine": script(), **fine}
+
+    async def run() -> None:
+        async with servers_of(tmp_path, **entries) as servers:
+            for name in ("silent", "deaf"):
+                servers[name].limits = ServerLimits(0.4)
+                await servers[name].reconnect()
+            await asyncio.gather(*(server.begin() for server in servers.values()))
+            told = {name: server.failure for name, server in servers.items()}
+            assert told["silent"] == told["deaf"] == "no answer within 0.4 s"
+            assert told["exits"] == "it ended with exit code 1: cannot start: no such database"
+            assert told["ends"].startswith("it ended with exit code 0")
+            assert told["error"] == "no tools today"
+            assert (
+                told["missing"] == "there is no program 'no-such-program'; install it or correct the command"
+            )
+            assert {name: told[name] for name in ("fine", *fine)} == dict.fromkeys(("fine", *fine), "")
+            for name in ("fine", "junk", "noise", "ids", "slow"):
+                assert await call(servers[name], "echo", text="hi") == "echo: hi"
+            assert servers["odd"].offer.tools == {} and servers["odd"].offer.left_out == ("x" * 140,)
+            assert servers["types"].offer.tools == {} and len(servers["loop"].offer.tools) == 8
+            log = next((tmp_path / "state" / "mcp").glob("noise-*.log"))
+            assert 79_000 < log.stat().st_size <= MAX_SERVER_LOG_BYTES and log.stat().st_mode & 0o777 == 0o600
+
+    asyncio.run(run())
+
+
+def test_calls_have_a_limit_can_be_given_up_and_survive_the_servers_death(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with servers_of(tmp_path, a=script(timeout=1000), b=script()) as servers:
+            a, b = servers["a"], servers["b"]
+            assert await failure_of(a, "wait") == "no answer within 1 s; the call was given up"
+            waiting = asyncio.ensure_future(call(b, "wait"))
+            assert await call(b, "echo", text="meanwhile") == "echo: meanwhile"
+            began = asyncio.get_running_loop().time()
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            assert asyncio.get_running_loop().time() - began < 0.3 and waiting.cancelled()
+            assert await failure_of(b, "die") == "it ended with exit code 3: fatal: as was asked"
+            assert await call(b, "echo", text="again") == "echo: again"
+            shown = await call(b, "env")
+            assert "PATH=" in shown and "sk-ant" not in shown and "ANTHROPIC" not in shown
+            await b.toggle(False)
+            assert b.state == "disabled" and "switched off" in await failure_of(b, "echo")
+            await b.toggle(True)
+            assert b.state == "connected"
+
+    asyncio.run(run())
+
+
+def test_a_burst_of_changes_is_one_note_and_a_question_of_the_server_is_declined(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with servers_of(tmp_path, a=script()) as servers:
+            a = servers["a"]
+            a.limits = ServerLimits(20.0, 20.0, elicits=True)
+            told: list[str] = []
+            changed = asyncio.Event()
+            a.changed = lambda server, what: (told.append(what), what == "changed" and changed.set())  # type: ignore[assignment]
+            await a.reconnect()
+            assert "asks" in a.features
+            assert await call(a, "ask") == '{"action": "decline"}'
+            assert await call(a, "burst") == "changed"
+            await asyncio.wait_for(changed.wait(), 10)
+            assert told == ["connected", "changed"] and "late" in a.offer.tools
+
+    asyncio.run(run())
+
+
+def running(mark: str) -> int:
+    """How many processes have the mark in their command line."""
+    lines = [path for path in Path("/proc").glob("[0-9]*/cmdline") if os.access(path, os.R_OK)]
+    found = 0
+    for line in lines:
+        with suppress(OSError):
+            found += mark.encode() in line.read_bytes()
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_no_process_outlives_the_servers(tmp_path: Path) -> None:
+    mark = f"mark-{uuid4().hex}"
+
+    async def run() -> int:
+        async with servers_of(tmp_path, a=script(mark), deaf=script("deaf", mark)) as servers:
+            await servers["a"].ready()
+            return running(mark)
+
+    assert asyncio.run(run()) >= 2 and running(mark) == 0
