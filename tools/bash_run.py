@@ -23,10 +23,8 @@ from .jobs import DRAIN_LIMIT_S, BackgroundJob, CommandRequest, CommandRunner, e
 from .output_folding import fold_output
 from .spool import MAX_OUTPUT_BYTES, Spool
 from .text_encoding import guess_codec, pluralize
-from .truncate import count_invisible, cut_at_lines, escaped, printable
+from .truncate import count_invisible, cut_at_lines, escaped, printable, shown_chars
 
-_MAX_UNCUT_CHARS = 30_000  # up to which an output is shown whole, as Claude Code does
-_HEAD_CHARS, _TAIL_CHARS = 4_000, 25_000  # of a longer one: with the notes it stays below _MAX_UNCUT_CHARS
 _MAX_SCREEN_CHARS = 10_000  # for the person; the screen shows fewer still
 _MAX_PROGRESS_BYTES = 8_192  # of new output that are shown at once while a command runs
 _PROGRESS_INTERVAL_S = 0.1
@@ -189,7 +187,7 @@ def command_result(
 ) -> ToolResult:
     """The result of a command that ran in the foreground."""
     spool.flush()
-    text = _output_text(spool, context.folder, line, growing=end.job is not None)
+    text = _output_text(spool, context, line, growing=end.job is not None)
     notes = list(_end_notes(end, limits, spool))
     if end.job is not None:
         stored = spool.stored(context.folder)
@@ -221,17 +219,18 @@ def command_result(
 def output_so_far(spool: Spool, context: ToolContext) -> ToolResult:
     """The result of a command that was interrupted."""
     spool.flush()
-    text = _output_text(spool, context.folder, "", growing=False)
+    text = _output_text(spool, context, "", growing=False)
     spool.close()
     stored = spool.stored(context.folder)
     return text_result(text, error=True, human={"text": _screen_text(spool)}, stored=stored)
 
 
-def _output_text(spool: Spool, folder: Path, line: str, growing: bool) -> str:
+def _output_text(spool: Spool, context: ToolContext, line: str, growing: bool) -> str:
     """The output as the model gets it. What it does not show exactly is kept in a file, which the text names.
 
     Where it shows all, no file stays, unless a command in the background goes on writing (`growing`).
     """
+    folder, uncut, (first_chars, last_chars) = context.folder, *shown_chars(context.environ)
     head, tail = spool.head(), spool.tail()
     codec = _codec_of(spool)
     if codec == "" and _is_binary(_decoded(head)):
@@ -244,16 +243,16 @@ def _output_text(spool: Spool, folder: Path, line: str, growing: bool) -> str:
         text = _plain(_decoded(tail, codec))
         if codec == "utf-8" and len(folded := fold_output(text, line)) < len(text):
             spool.keep()
-            if len(folded) <= _MAX_UNCUT_CHARS and (kept := _kept_in(spool, folder)):
+            if len(folded) <= uncut and (kept := _kept_in(spool, folder)):
                 return f"{folded.rstrip()}\n[what only repeats is counted{kept} as it was]"
-        if len(text) <= _MAX_UNCUT_CHARS:
+        if len(text) <= uncut:
             if not growing and codec == "utf-8":
                 spool.drop()
             return _with_codec(text.rstrip("\n"), codec, _kept_in(spool, folder))
         spool.keep()
         head = tail
-    start = _plain(_decoded(head[: 4 * _HEAD_CHARS], codec))[:_HEAD_CHARS]
-    first, last = cut_at_lines(start, _plain(_decoded(tail, codec))[-_TAIL_CHARS:])
+    start = _plain(_decoded(head[: 4 * first_chars], codec))[:first_chars]
+    first, last = cut_at_lines(start, _plain(_decoded(tail, codec))[-last_chars:])
     lines = f"{pluralize(spool.lines, 'line')}, {pluralize(spool.total, 'byte')}"
     if stored := spool.stored(folder):
         gap = f"the middle is left out; all of it ({lines}) is in {stored.path}: page it with read"
@@ -375,8 +374,9 @@ def job_result(
     stored = job.spool.stored(context.folder)
     size = f"{pluralize(job.spool.lines, 'line')}, {pluralize(stored.size, 'byte')}" if stored else ""
     where = f" in {stored.path} ({size})" if stored else ""
-    if len(shown) > _MAX_UNCUT_CHARS or missing:
-        first, last = cut_at_lines(shown[:_HEAD_CHARS], shown[-_TAIL_CHARS:])
+    uncut, (first_chars, last_chars) = shown_chars(context.environ)
+    if len(shown) > uncut or missing:
+        first, last = cut_at_lines(shown[:first_chars], shown[-last_chars:])
         shown = last if missing else f"{first}\n[...]\n{last}"
         shown = f"[older output is left out; all of it is{where}]\n{shown}"
     took = (job.ended if job.ended is not None else now) - job.began

@@ -6,6 +6,7 @@ Pure functions over text, and the one table of characters that cannot be seen.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 # As in a character class of `re`. Joiners, direction marks and selectors that emoji and scripts need:
 JOINERS = "\u180b-\u180d\u180f\u200c-\u200f\ufe0e\ufe0f"
@@ -29,6 +30,17 @@ _INVISIBLE_CHAR = re.compile(f"[{INVISIBLE}]")
 _SUSPICIOUS = re.compile(f"(?![\u200d\ufe0e\ufe0f])[{INVISIBLE}]|[\ufe00-\ufe0f]{{2,}}")
 _UNSAFE_CHAR = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{INVISIBLE}]")
 _UNSAFE_IN_NAME = re.compile(f"(?![{JOINERS}]){_UNSAFE_CHAR.pattern}")
+_UNCUT_CHARS = 30_000  # up to which an output is shown whole, as Claude Code does
+_UNCUT_VARIABLE = "BASH_MAX_OUTPUT_LENGTH"  # by which people of Claude Code set it
+_MOST_UNCUT_CHARS = 150_000
+_HEAD_SHARE, _TAIL_SHARE = 2 / 15, 5 / 6  # of a longer one: with the notes it stays below that many
+
+
+def shown_chars(environ: Mapping[str, str]) -> tuple[int, tuple[int, int]]:
+    """Up to how many characters an output is shown whole, and how many of both ends of a longer one."""
+    wanted = environ.get(_UNCUT_VARIABLE, "")
+    uncut = min(int(wanted), _MOST_UNCUT_CHARS) if wanted.isascii() and wanted.isdigit() else _UNCUT_CHARS
+    return uncut, (int(uncut * _HEAD_SHARE), max(1, int(uncut * _TAIL_SHARE)))
 
 
 def cut_at_lines(head: str, tail: str) -> tuple[str, str]:

@@ -43,7 +43,8 @@ from .client_servers import client_servers
 if TYPE_CHECKING:
     from agent.app.controller import Controller
 
-READS_STATE_VARIABLE = "CLAUDE_CODE_SDK_READS_SESSION_STATE"
+# Set by clients that wait for the state of the session: SDKs, and the adapter for editors.
+STATE_VARIABLES = ("CLAUDE_CODE_SDK_READS_SESSION_STATE", "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS")
 # Slash commands that run here; a test compares them with the table of commands, which is slow to load.
 LOCAL_COMMANDS: Mapping[str, str] = {
     "clear": "Start a new conversation",
@@ -67,7 +68,8 @@ class StreamInput:
     def __init__(self, setup: RunSetup, output: RunOutput) -> None:
         self.setup = setup
         self.output = output
-        self.channel = ClientChannel(output.out, bool(setup.environ.get(READS_STATE_VARIABLE)))
+        tells_state = any(setup.environ.get(name) for name in STATE_VARIABLES)
+        self.channel = ClientChannel(output.out, tells_state)
         self.begun, self.changed = asyncio.Event(), asyncio.Event()
         self.prompts: deque[UserMessage] = deque()
         self.servers: tuple[McpServer, ...] = ()

@@ -58,6 +58,16 @@ def test_a_long_output_keeps_its_head_and_tail_and_the_file_has_all_of_it(shell:
     assert (shell.folder / ".task_outputs").stat().st_mode & 0o777 == 0o700
 
 
+def test_how_much_of_an_output_is_shown_may_be_set_as_for_claude_code(shell: BashSession) -> None:
+    shell.context.environ = {**shell.context.environ, "BASH_MAX_OUTPUT_LENGTH": "40000"}
+    assert len(shell.say("seq 8000")) == 38_892
+    shell.context.environ = {**shell.context.environ, "BASH_MAX_OUTPUT_LENGTH": "1000"}
+    said = shell.say("seq 8000")
+    assert len(said) < 1_200 and "the middle is left out" in said
+    shell.context.environ = {**shell.context.environ, "BASH_MAX_OUTPUT_LENGTH": "many"}
+    assert len(shell.say("seq 8000")) < 30_000
+
+
 @pytest.mark.parametrize("size", [29_999, 30_000, 30_001, 131_072, 131_073, 400_000, 600_000])
 def test_sizes_around_every_limit_lose_nothing_of_the_file(shell: BashSession, size: int) -> None:
     result = shell.run(f"head -c {size} /dev/zero | tr '\\0' x")

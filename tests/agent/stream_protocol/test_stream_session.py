@@ -105,7 +105,7 @@ def test_nothing_that_a_client_sends_ends_a_session_but_a_signal_does(tmp_path: 
     steps = ["seen", Reply([calls("bash", command="seq 400000; seq 400000")]), "much", Reply([sleeping])]
     with Server(ScriptedModel(steps)) as server, ExitStack() as stack:
         flags = ("--permission-mode", "bypassPermissions", "--replay-user-messages")
-        process = Process(tmp_path, server, *flags, CLAUDE_CODE_SDK_READS_SESSION_STATE="1")
+        process = Process(tmp_path, server, *flags, CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS="1")
         client = stack.enter_context(process)
         client.send(
             "{", control("1", "initialize", hooks=None), control("2", "teleport"), {"type": "keep_alive"}
