@@ -13,30 +13,17 @@ from rich.markdown import CodeBlock, Heading, ListItem, Markdown, MarkdownElemen
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.style import Style
-from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme as RichTheme
 
-from tools.text_encoding import word_set
-
+from .code_colours import coloured
 from .segment_lines import segment_line
 from .terminal_text import Theme, escape_prose, wrap, wrap_painted, wrapped_spans
 
 MIN_TABLE_COLUMN = 10  # cells, with the gap; in less a table shows its rows one below the other
 MIN_LAYOUT_COLUMNS = 12  # below that text is only wrapped
 MAX_LAYOUT_CHARS = 60_000  # the same beyond that: rich takes up to 2 s for as much
-# Code beyond these limits, or in another language, has no colours: some lexers take time without end for text
-# that was made for that. Those of these languages take at most half a second within the limits.
-MAX_COLOURED_CHARS = 10_000
-MAX_COLOURED_LINE_CHARS = 500
-COLOURED_LANGUAGES = word_set(
-    "asm bash batch c c++ clojure cmake console cpp csharp css dart diff docker dockerfile elixir erlang fish"
-    " fsharp go graphql groovy haskell hcl html http ini java javascript jinja js json jsx julia kotlin latex"
-    " lua make makefile markdown md nasm nginx nim objc ocaml perl php powershell properties proto protobuf"
-    " ps1 pycon python python3 r rst ruby rust scala scss sh shell sql svelte swift terraform tex toml ts tsx"
-    " typescript vim vue xml yaml zig zsh"
-)
 _STYLES = RichTheme(
     {
         "markdown.h1": Style(bold=True, underline=True),
@@ -90,12 +77,6 @@ class _LeftHeading(Heading):
         yield self.text
 
 
-def _lexer(language: str, code: str) -> str:
-    """The name of the lexer that colours the code, "text" for none."""
-    short = len(code) <= MAX_COLOURED_CHARS and max(map(len, code.split("\n"))) <= MAX_COLOURED_LINE_CHARS
-    return language if short and language.lower() in COLOURED_LANGUAGES else "text"
-
-
 class _BareCode(CodeBlock):
     """A code block without a background, indented by two, so that it can be copied.
 
@@ -104,9 +85,7 @@ class _BareCode(CodeBlock):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = str(self.text).rstrip("\n")
-        syntax = Syntax(code, _lexer(self.lexer_name, code), theme="ansi_dark", background_color="default")
-        drawn = syntax.highlight(code)
-        drawn.rstrip()
+        drawn = coloured(code, self.lexer_name, "ansi_dark")
         room = options.max_width - 2
         lines = drawn.split("\n")
         rows = [line[begin:end] for line in lines for begin, end in wrapped_spans(line.plain, room)]

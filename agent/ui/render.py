@@ -6,8 +6,7 @@ Everything that came from outside is escaped here. What is still going on is dra
 from __future__ import annotations
 
 import base64
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -21,6 +20,7 @@ from transcripts.tool_kinds import tool_kind
 
 from .terminal_text import (
     RenderContext,
+    Theme,
     cell_width,
     clip,
     clip_painted,
@@ -38,7 +38,6 @@ SHORT_DIFF_LINES = 40  # the same of a diff
 MAX_RESULT_LINES = 2000  # shown at most with Ctrl-O
 MIN_TOLD_SECONDS = 2.0  # that a call took, to be told
 FREE_ROW = "free"
-_HUNK_STARTS = re.compile(r"@@ -(\d+)\S* \+(\d+)")  # in the old and the new file
 _CHART_MARKS = ("■", "▣", "▤", "▥", "▦", "▧", "▨", "▩")
 
 
@@ -76,9 +75,18 @@ def _event_text(event: events.Event, ctx: RenderContext) -> str:
 
 def render_markdown(text: str, ctx: RenderContext) -> str:
     """Markdown in the columns there are."""
-    from .markdown import draw_markdown  # 90 ms: rich, pygments and markdown-it, not before the first paint
-
+    draw_markdown, _ = _drawn_by_rich()
     return draw_markdown(text, ctx.columns, ctx.theme)
+
+
+DrawMarkdown = Callable[[str, int, Theme], str]
+DrawDiff = Callable[[str, RenderContext, int], list[str]]
+
+
+def _drawn_by_rich() -> tuple[DrawMarkdown, DrawDiff]:
+    from . import diff_drawing, markdown  # 90 ms: rich, pygments and markdown-it, not before the first paint
+
+    return markdown.draw_markdown, diff_drawing.draw_diff
 
 
 def render_plainly(text: str, ctx: RenderContext) -> str:
@@ -233,43 +241,8 @@ def _shortened(text: str, ctx: RenderContext, failed: bool) -> list[str]:
 
 def render_diff(text: str, ctx: RenderContext, limit: int = MAX_RESULT_LINES) -> list[str]:
     """A unified diff with line numbers in place of its headers, in at most `limit` lines before wrapping."""
-    rows = _diff_rows(escape_output(text).split("\n"))
-    shown = rows if len(rows) <= limit else rows[: limit - 1]
-    digits = max((len(str(number)) for number, _, _ in shown if number), default=1)
-    lines = [line for row in shown for line in _diff_line(row, digits, ctx)]
-    if len(rows) > len(shown):
-        lines.append(ctx.clipped("dim", f"… +{pluralize(len(rows) - len(shown), 'line')}"))
-    return lines
-
-
-def _diff_rows(lines: Sequence[str]) -> list[tuple[int | None, str, str]]:
-    """(line number, sign, text) for each line of a unified diff; the sign is "@" for a gap between hunks."""
-    rows: list[tuple[int | None, str, str]] = []
-    old = new = 0
-    for line in lines:
-        if line.startswith("@@"):
-            starts = _HUNK_STARTS.match(line)
-            old, new = (max(int(start), 1) for start in starts.groups()) if starts else (1, 1)
-            rows += [(None, "@", "")] if rows else []
-        elif not (old or new) or line.startswith("\\") or not line:
-            continue
-        elif line[0] == "-":
-            rows.append((old, "-", line[1:]))
-            old += 1
-        else:
-            rows.append((new, "+" if line[0] == "+" else " ", line[1:]))
-            old, new = old + (line[0] != "+"), new + 1
-    return rows
-
-
-def _diff_line(row: tuple[int | None, str, str], digits: int, ctx: RenderContext) -> list[str]:
-    number, sign, text = row
-    if sign == "@":
-        return [ctx.clipped("hunk", " " * (digits - 1) + "⋯")]
-    role = {"-": "removed", "+": "added", " ": "dim"}[sign]
-    margin = f"{number or '':>{digits}} {sign} "
-    rows = hang(wrap(text, ctx.columns - len(margin)), margin, " " * len(margin))
-    return [ctx.clipped(role, line) for line in rows]
+    _, draw_diff = _drawn_by_rich()
+    return draw_diff(text, ctx, limit)
 
 
 def render_context_chart(event: events.ContextChart, ctx: RenderContext) -> str:

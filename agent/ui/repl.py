@@ -71,7 +71,11 @@ async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
     if prompt:
         state.queue.add(QueuedInput(prompt, prompt, prompt))
     await asyncio.sleep(LOAD_DELAY_S)
-    for module in ("markdown", "transcript_view"):  # 120 ms: events, rich, pygments; after the first paint
+    for module in (
+        "markdown",
+        "diff_drawing",
+        "transcript_view",
+    ):  # 120 ms: events, rich, pygments; after the first paint
         await asyncio.to_thread(import_module, f"{__package__}.{module}")
     driver = state.driver = make_driver(state.view.emit, state.approval, state.picker)
     state.terminal.invalidate()

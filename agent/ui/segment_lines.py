@@ -28,7 +28,7 @@ def segment_line(segments: Iterable[Segment], theme: Theme) -> str:
     for text, style, control in segments:
         if control or not text:
             continue
-        codes = _codes_of(style, theme.colour) if style else ""
+        codes = _codes_of(style, theme.colour) if style and theme.weight else ""
         if runs and not text.strip(" ") and not _SEEN_ON_BLANKS.search(f"{codes};{runs[-1][0]}"):
             codes = runs[-1][0]
         if runs and runs[-1][0] == codes:
@@ -67,5 +67,5 @@ def _codes_of(style: Style, colour: bool) -> str:
     """The SGR numbers of a style."""
     wanted = style if colour else style.without_color
     return _DEFAULT_BACKGROUND.sub(
-        "", wanted.render("x", color_system=ColorSystem.STANDARD).partition("x")[0][2:-1]
+        "", wanted.render("x", color_system=ColorSystem.TRUECOLOR).partition("x")[0][2:-1]
     ).strip(";")

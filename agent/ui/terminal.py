@@ -27,6 +27,7 @@ from prompt_toolkit.styles import DummyStyle
 
 from .frame_update import Frame, frame_update
 from .keyboard import keyboard_input
+from .palettes import choose_palette
 from .terminal_text import RenderContext, Theme, painted_width, wants_colour, wrap_painted, write_fully
 
 BEGIN_UPDATE, END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
@@ -264,7 +265,7 @@ class Terminal(LiveScreen):
     """Owns the screen and its application. `full`: whether outputs are shown in full."""
 
     def __init__(self, color: str) -> None:
-        self.theme = Theme(wants_colour(color, os.environ))
+        self.theme = Theme(wants_colour(color, os.environ), palette=choose_palette("auto", os.environ))
         self.full = False
         output = FrameOutput(sys.stdout, self.size, term=os.environ.get("TERM"), enable_cpr=False)
         app: Application[int] = Application(

@@ -17,6 +17,8 @@ from wcwidth import iter_graphemes, iter_graphemes_reverse, strip_sequences, wcw
 
 from tools.truncate import INVISIBLE, JOINERS
 
+from .palettes import ANSI, ROLES, Palette
+
 # Control characters but \t and \n; U+2028/9; surrogates and noncharacters.
 _CONTROL_CHARS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
 # Format characters that draw something (category Cf of Unicode 16, as INVISIBLE; tests compare them).
@@ -33,28 +35,6 @@ _SGR_CODES = re.compile(r"(\x1b\[[0-9;]*m)")
 
 MAX_TITLE_CHARS = 2_000  # of the title of a call where lines are not cut to a screen; some are megabytes
 MIN_ROW_CHARS = 1_000  # that are looked at for one row of a wrapped line, however few cells it has
-# Role -> (attributes that stay without colour, colours), as SGR numbers. Only the terminal's sixteen colours
-# are used, so that its own palette decides how they look on a light or a dark background.
-ROLES: Mapping[str, tuple[str, str]] = {
-    "dim": ("2", ""),
-    "bold": ("1", ""),
-    "thinking": ("2;3", ""),
-    "prompt": ("1", ""),
-    "shell": ("1", "33"),
-    "chip": ("4", "36"),
-    "found": ("7", ""),
-    "current": ("1", "36"),  # the marked row of a menu
-    "accent": ("", "36"),
-    "good": ("", "32"),
-    "bad": ("", "31"),
-    "warning": ("", "33"),
-    "added": ("", "32"),
-    "removed": ("", "31"),
-    "hunk": ("2", "36"),
-    "highlight": ("", "35"),
-    "error": ("1", "31"),
-    **{f"chart{at}": ("", str(code)) for at, code in enumerate((36, 34, 33, 35, 32, 31, 96, 95))},
-}
 
 
 def at_terminal() -> bool:
@@ -260,14 +240,15 @@ def _char_width(char: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """Whether colours are wanted, and attributes such as bold and dim."""
+    """Whether colours are wanted, and attributes such as bold and dim; and which colours."""
 
     colour: bool = True
     weight: bool = True
+    palette: Palette = ANSI
 
     def paint(self, role: str, text: str) -> str:
         """One line of text in a role of ROLES; its SGR codes are closed at the end."""
-        attributes, colours = ROLES[role]
+        attributes, colours = (self.palette.roles or {}).get(role) or ROLES[role]
         wanted = (attributes if self.weight else "", colours if self.colour else "")
         codes = ";".join(code for code in wanted if code)
         return f"\x1b[{codes}m{text}\x1b[m" if codes and text else text

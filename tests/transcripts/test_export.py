@@ -246,13 +246,11 @@ def test_a_result_is_labelled_with_its_call_and_only_changed_lines_of_its_diff_a
     assert "<summary>result of edit x.py</summary>" in page
     coloured = [line.split(">", 1) for line in page.split("<span class=")[1:]]
     assert [(kind, line.split("\n")[0]) for kind, line in coloured] == [
-        ('"at"', "--- a/x.py"),
-        ('"at"', "+++ b/x.py"),
-        ('"at"', "@@ -1 +1 @@"),
-        ('"del"', "-old line"),
-        ('"add"', "+new line"),
-        ('"same"', " same"),
-        ('"del"', "--- counted down"),
+        ('"at"', "x.py"),
+        ('"del"', "<i>1</i> - <mark>old</mark> line"),
+        ('"add"', "<i>1</i> + <mark>new</mark> line"),
+        ('"same"', "<i>2</i>   same"),
+        ('"del"', "<i>3</i> - -- counted down"),
     ]
 
 

@@ -18,6 +18,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
+from transcripts.diff_rows import DiffRow, diff_rows, file_name, with_marks
 from transcripts.facts import Clear, Compacted, Edit, Failed, Fold, Opened, Reply, Result, Unthink, User
 from transcripts.fold import Folded
 from transcripts.messages import Block, ImageBlock, TextBlock, ToolUseBlock, is_injected, is_thinking
@@ -171,12 +172,25 @@ def _result(fact: Result, reply: Reply | None) -> str:
 
 
 def _diff_lines(diff: str) -> Iterator[str]:
-    classes = {"+": "add", "-": "del", "@": "at"}
-    in_heading = True  # `---` and `+++` name files only before the first hunk
-    for line in shortened(diff).splitlines():
-        in_heading = in_heading and not line.startswith("@@")
-        names_file = in_heading and line.startswith(("---", "+++"))
-        yield f'<span class="{"at" if names_file else classes.get(line[:1], "same")}">{_html(line)}\n</span>'
+    """The file, and the rows of its diff with their numbers; changed words are marked."""
+    lines = shortened(diff).splitlines()
+    rows = with_marks(diff_rows(lines))
+    digits = max((len(str(row.number)) for row in rows if row.number), default=1)
+    if name := file_name(lines):
+        yield f'<span class="at">{_html(name)}\n</span>'
+    for row in rows:
+        kind = {"+": "add", "-": "del", "@": "at"}.get(row.sign, "same")
+        margin = f"<i>{row.number or '⋯':>{digits}}</i> {row.sign.replace('@', ' ')} "
+        yield f'<span class="{kind}">{margin}{_marked(row)}\n</span>'
+
+
+def _marked(row: DiffRow) -> str:
+    """The text of a row as HTML, its changed words marked."""
+    pieces, at = [], 0
+    for begin, end in row.marks:
+        pieces += [_html(row.text[at:begin]), f"<mark>{_html(row.text[begin:end])}</mark>"]
+        at = end
+    return "".join((*pieces, _html(row.text[at:])))
 
 
 def _pre(text: str) -> str:

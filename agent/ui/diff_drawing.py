@@ -1,0 +1,91 @@
+"""Draw a diff: line numbers, the words that changed, backgrounds, and the colours of the language.
+
+Slow to import, as rich is: loaded after the first paint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from rich.console import Console
+from rich.style import Style
+from rich.text import Text
+
+from tools.text_encoding import pluralize
+from transcripts.diff_rows import DiffRow, diff_rows, file_name, with_marks
+
+from .code_colours import coloured, language_of
+from .segment_lines import segment_line
+from .terminal_text import RenderContext, escape_output, painted_width, wrapped_spans
+
+MIN_CODE_COLUMNS = 8  # below that lines have no margin
+_FILL_TO_END = "\x1b[K\x1b[m"
+
+
+def draw_diff(text: str, ctx: RenderContext, limit: int) -> list[str]:
+    """A unified diff with line numbers in place of its headers, in at most `limit` lines before wrapping."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    rows = diff_rows([line[:1] + escape_output(line[1:]) for line in lines])
+    shown = with_marks(rows if len(rows) <= limit else rows[: limit - 1])
+    digits = max((len(str(row.number)) for row in shown if row.number), default=1)
+    language = language_of(file_name(lines)) if ctx.theme.colour else "text"
+    codes = _coloured_rows(shown, language, ctx.theme.palette.code)
+    drawn = [line for row, code in zip(shown, codes, strict=True) for line in _lines(row, code, digits, ctx)]
+    if len(rows) > len(shown):
+        drawn.append(ctx.clipped("dim", f"… +{pluralize(len(rows) - len(shown), 'line')}"))
+    return drawn
+
+
+def _coloured_rows(rows: Sequence[DiffRow], language: str, theme: str) -> list[Text]:
+    """The text of each row in the colours of its language: removed lines as they stood in the old file."""
+    sides = {}
+    for sign in "-+":
+        code = "\n".join("" if row.sign == "@" else row.text for row in rows if row.sign in (sign, " ", "@"))
+        sides[sign] = iter(coloured(code, language, theme).split("\n", allow_blank=True))
+    found = []
+    for row in rows:
+        sign = "-" if row.sign == "-" else "+"
+        found.append(next(sides[sign]))
+        if row.sign in " @":
+            next(sides["-"])
+    return found
+
+
+def _lines(row: DiffRow, code: Text, digits: int, ctx: RenderContext) -> list[str]:
+    if row.sign == "@":
+        return [ctx.clipped("hunk", " " * (digits - 1) + "⋯")]
+    base, words = _styles(row.sign, ctx)
+    for begin, end in row.marks:
+        code.stylize(words, begin, end)
+    margin = f"{row.number or '':>{digits}} {row.sign} "
+    margin = margin if ctx.columns - len(margin) >= MIN_CODE_COLUMNS else ""
+    is_filled, lines = base.bgcolor is not None, []
+    for at, (begin, end) in enumerate(wrapped_spans(code.plain, ctx.columns - len(margin))):
+        line = Text(style=base)
+        line.append(" " * len(margin) if at else margin, Style(dim=not is_filled))
+        line.append_text(code[begin:end])
+        painted = segment_line(line.render(_console()), ctx.theme)
+        if is_filled and painted_width(painted) < ctx.columns:
+            painted = painted.removesuffix("\x1b[m") + _FILL_TO_END
+        lines.append(painted)
+    return lines
+
+
+def _styles(sign: str, ctx: RenderContext) -> tuple[Style, Style]:
+    """(of a line with this sign, of the words that changed in it)."""
+    palette = ctx.theme.palette
+    fill = {"+": palette.added, "-": palette.removed}.get(sign)
+    if not ctx.theme.colour:
+        return Style(), Style(underline=ctx.theme.weight)
+    if sign == " ":
+        return Style(), Style()
+    if fill is None:
+        return Style(color=palette.signs[sign == "-"]), Style(reverse=True)
+    return Style(color=palette.on_fill, bgcolor=fill.line), Style(bgcolor=fill.words)
+
+
+@cache
+def _console() -> Console:
+    """For the styles of spans; writes nothing."""
+    return Console(width=80, legacy_windows=False, _environ={})

@@ -1,0 +1,97 @@
+"""Colours: what each role of a text looks like, and the themes that people choose from.
+
+Text has only the terminal's sixteen colours, so that its own palette decides how they look on a light or a
+dark background. A theme adds backgrounds, which need one of 256 colours, or any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+# Role -> (attributes that stay without colour, colours), as SGR numbers.
+ROLES: Mapping[str, tuple[str, str]] = {
+    "dim": ("2", ""),
+    "bold": ("1", ""),
+    "thinking": ("2;3", ""),
+    "prompt": ("1", ""),
+    "shell": ("1", "33"),
+    "chip": ("4", "36"),
+    "found": ("7", ""),
+    "current": ("1", "36"),  # the marked row of a menu
+    "accent": ("", "36"),
+    "good": ("", "32"),
+    "bad": ("", "31"),
+    "warning": ("", "33"),
+    "hunk": ("2", "36"),
+    "highlight": ("", "35"),
+    "error": ("1", "31"),
+    **{f"chart{at}": ("", str(code)) for at, code in enumerate((36, 34, 33, 35, 32, 31, 96, 95))},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Backgrounds as rich names colours: of a changed line, and of the words in it that changed."""
+
+    line: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """A theme. Without fills, changed lines are told by the colour of their text."""
+
+    name: str = "ansi"
+    code: str = "ansi_dark"  # the colours of code, as rich names them
+    added: Fill | None = None
+    removed: Fill | None = None
+    on_fill: str = "default"  # text without a colour on a fill
+    signs: tuple[str, str] = ("green", "red")  # of added and of removed lines
+    roles: Mapping[str, tuple[str, str]] | None = None  # that differ from ROLES
+
+
+_BLIND_ROLES = {"good": ("", "34"), "bad": ("", "33"), "error": ("1", "33"), "warning": ("", "35")}
+# Theme -> its fills for terminals with any colour and for those with 256: an added line and its changed
+# words, a removed line and its words, and text on them.
+_FILLS: Mapping[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
+    "dark": (("#12301c", "#1f6135", "#3c161c", "#7a2533", "#dcdcdc"), (22, 28, 52, 88, 253)),
+    "light": (("#dcf5e2", "#9fdfb0", "#fde3e3", "#f8b4b4", "#1f1f1f"), (194, 157, 224, 217, 235)),
+    "colour-blind": (("#10284a", "#1d4f91", "#43290b", "#86520f", "#dcdcdc"), (17, 25, 58, 94, 253)),
+    "colour-blind-light": (
+        ("#dbe9ff", "#a3c8ff", "#ffe9cf", "#ffc883", "#1f1f1f"),
+        (189, 153, 223, 216, 235),
+    ),
+}
+ANSI = Palette()
+THEME_NAMES = ("auto", "dark", "light", "ansi", "colour-blind", "colour-blind-light")
+
+
+def choose_palette(name: str, environ: Mapping[str, str], is_light: bool | None = None) -> Palette:
+    """The palette of a theme, as far as the terminal has its colours.
+
+    `is_light` is what the terminal said of its background, None if nothing.
+    """
+    if name == "auto":
+        name = "light" if (_light_by_environment(environ) if is_light is None else is_light) else "dark"
+    any_colour = environ.get("COLORTERM", "") in ("truecolor", "24bit")
+    if name not in _FILLS or not (any_colour or "256" in environ.get("TERM", "")):
+        return ANSI
+    exact, indexed = _FILLS[name]
+    line, words, old_line, old_words, text = exact if any_colour else [f"color({at})" for at in indexed]
+    blind = name.startswith("colour-blind")
+    return Palette(
+        name,
+        "ansi_light" if name.endswith("light") else "ansi_dark",
+        Fill(line, words),
+        Fill(old_line, old_words),
+        text,
+        ("blue", "yellow") if blind else ("green", "red"),
+        _BLIND_ROLES if blind else None,
+    )
+
+
+def _light_by_environment(environ: Mapping[str, str]) -> bool:
+    """Whether COLORFGBG, which some terminals set, names a light background: 7, or 9 and above."""
+    ground = environ.get("COLORFGBG", "").rpartition(";")[2]
+    return ground.isdigit() and (int(ground) == 7 or int(ground) > 8)
