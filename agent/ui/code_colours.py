@@ -49,5 +49,6 @@ def coloured(code: str, language: str, theme: str) -> Text:
     drawn = Syntax(code, language, theme=theme, background_color="default").highlight(code)
     if not code.endswith("\n"):
         drawn.remove_suffix("\n")  # which the lexer added
+    drawn.style = ""
     drawn.spans = [span for span in drawn.spans if span.style != "on default"]  # the background is not ours
     return drawn if drawn.plain == code else Text(code, no_wrap=True)
