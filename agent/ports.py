@@ -207,7 +207,8 @@ class Status:
     """What a status line says. `tokens` is None until something was counted; `cost` in US dollars.
 
     `priced`: what was spent has known prices, so that `cost` is all of it. `window_source` says in words who
-    told the size of the window, "" where nobody did. `todos` are (status, what to do).
+    told the size of the window, "" where nobody did. `todos` are (status, what to do). `own_line` is
+    what the person's own command wrote, with any control characters; "" where there is none.
     """
 
     model: str
@@ -225,6 +226,7 @@ class Status:
     effort: str = ""
     branch: str = ""
     todos: tuple[tuple[str, str], ...] = ()
+    own_line: str = ""
 
 
 class Driver(Protocol):
@@ -232,6 +234,9 @@ class Driver(Protocol):
 
     def status(self) -> Status:
         """Cheap; called at every redraw."""
+
+    def watch_status(self, on_change: Callable[[], None]) -> None:
+        """Have `on_change` called when `status` has something new that no event tells."""
 
     async def ready(self) -> None:
         """Returns when prompts can be taken; until then they are queued."""

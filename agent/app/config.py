@@ -56,6 +56,7 @@ class Config:
     notify: bool = True  # announce the end of a long turn and questions where the terminal is not looked at
     pass_env: tuple[str, ...] = ()
     hooks: tuple[HookEntry, ...] = ()
+    status_line: str = ""  # the command that writes it
     compact: Mapping[str, Any] = field(default_factory=dict)
     prices: Mapping[str, Prices] = field(default_factory=dict)  # a person's own, by the id of a model
     custom_headers: Mapping[str, str] = field(default_factory=dict)

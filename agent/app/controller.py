@@ -8,7 +8,7 @@ in, the joining of implementations in composition.py.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Literal, Protocol
 
@@ -18,12 +18,11 @@ from agent.loop.model_call import prompt_tokens
 from agent.loop.turn import run_turn
 from agent.permissions.rules import Mode
 from agent.ports import Approver, Chooser, Status
-from agent.session.environment_context import BranchWatch, environment_context, news_of_surroundings
-from agent.session.plan_and_todo import newest_todos
+from agent.session.environment_context import environment_context, news_of_surroundings
 from agent.session.session import Session, record_opening
 from agent.session.system_prompt import unread_memory
 from agent.version import __version__
-from compact.settings import WindowState, state_of
+from compact.settings import WindowState
 from tools.base import ToolError
 from tools.job_ports import new_listeners
 from tools.jobs import command_runner
@@ -35,6 +34,7 @@ from .follow_ups import hook_refuses, run_with_follow_ups
 from .mentioned_files import NO_FILES, mentioned_files, note_files, tell_prompt_cost
 from .session_beginning import SessionBeginning, first_beginning
 from .session_factory import SessionFactory, end_session
+from .session_status import SessionStatus, window_state
 from .setup import RunSetup
 
 BLOCKED = "the context is full and automatic compaction is off: /compact makes room, /clear starts anew"
@@ -88,7 +88,7 @@ class Controller:
         self.command_table = command_table
         self._ready: asyncio.Task[None] | None = None
         self._beginning: SessionBeginning | None = None
-        self._branch = BranchWatch(setup.folder)
+        self._status = SessionStatus(self.services)
 
     @property
     def in_use(self) -> tuple[Session, TurnContext]:
@@ -192,10 +192,11 @@ class Controller:
 
     def status(self) -> Status:
         """See ports.Driver."""
-        if self.session is None or self.context is None:
-            model, folder = self.services.selection.facts.id, str(self.setup.folder)
-            return Status(model, None, 0, "NORMAL", 0.0, self.setup.mode, "", folder, note="starting")
-        return status_of(self.session, self.context, self._branch.name(self.setup.clock.monotonic()))
+        return self._status.now(self.session, self.context)
+
+    def watch_status(self, on_change: Callable[[], None]) -> None:
+        """See ports.Driver."""
+        self._status.on_change = on_change
 
     async def close(self) -> None:
         """See ports.Driver."""
@@ -205,6 +206,7 @@ class Controller:
         await self.services.close()
 
     async def _end_session(self, reason: str) -> None:
+        await self._status.end()
         if self._beginning is not None:  # it would start again what is closed here
             await self._beginning.cancel()
         if self.session is not None and self.context is not None:
@@ -265,29 +267,3 @@ def is_blocked(session: Session, context: TurnContext) -> bool:
         return False
     state = window_state(context, prompt_tokens(session, context))
     return state in (WindowState.BLOCKING, WindowState.EXHAUSTED)
-
-
-def window_state(context: TurnContext, tokens: int) -> WindowState:
-    return state_of(tokens, context.compaction.window, context.compaction.settings)
-
-
-def status_of(session: Session, context: TurnContext, branch: str) -> Status:
-    """What the status line says of a session."""
-    tokens = prompt_tokens(session, context) if session.folded.entries else None
-    _, todos = newest_todos(session.folded) or (0, ())
-    return Status(
-        model=context.settings.model,
-        tokens=tokens,
-        window=context.compaction.window.size,
-        state=window_state(context, tokens or 0).name,
-        cost=session.cost,
-        mode=context.permissions.rules.mode,
-        session=session.sid,
-        folder=str(context.tool_context.folder),
-        branch=branch,
-        jobs=len(command_runner(context.tool_context).running),
-        priced=not session.unpriced,
-        window_source=context.compaction.window_source,
-        effort=context.settings.effort or "",
-        todos=tuple((item.status, item.shown) for item in todos),
-    )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import ConfigError, UsageError
-from agent.extensions.hook_table import read_hooks
+from agent.extensions.hook_table import read_hooks, status_command
 from agent.permissions.permission_store import read_settings
 from agent.permissions.rule_syntax import known_rules
 from agent.permissions.rules import mode_named
@@ -20,8 +20,8 @@ from .options import Options
 MAX_GIVEN_BYTES = 4 * 1024 * 1024
 # Entries of Claude Code's settings that only concern its looks and its housekeeping.
 _HARMLESS = {
-    "$schema", "cleanupPeriodDays", "includeCoAuthoredBy", "outputStyle", "spinnerTipsEnabled", "statusLine",
-    "theme", "verbose", "alwaysThinkingEnabled", "attribution",
+    "$schema", "cleanupPeriodDays", "includeCoAuthoredBy", "outputStyle", "spinnerTipsEnabled", "theme",
+    "verbose", "alwaysThinkingEnabled", "attribution",
 }  # fmt: skip
 
 
@@ -126,6 +126,8 @@ def _own_entries(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     for name, value in raw.items():
         if name == "sandbox":
             entries[name] = _sandbox(value)
+        elif name == "statusLine":
+            entries |= {"status_line": command} if (command := status_command(value)) else {}
         elif name == "hooks" and isinstance(value, dict) and list in map(type, value.values()):
             table = read_hooks(value)
             entries[name] = table.entries

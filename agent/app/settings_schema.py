@@ -108,6 +108,7 @@ class FileSettings(BaseModel):
     hooks: Annotated[Any, AfterValidator(_hooks)] = Field(
         None, description='a table, such as [hooks] and PreToolUse = "check.sh"'
     )
+    status_line: _Text | None = Field(None, description="a command")
     prices: Annotated[dict[str, Any], AfterValidator(_prices)] | None = Field(
         None, description='a table, such as [prices."my-model"] with input = 0.5 and output = 2'
     )

@@ -11,7 +11,6 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from agent.errors import ConfigError
 from agent.permissions.permission_store import read_settings
@@ -20,7 +19,7 @@ from tools.text_encoding import pluralize
 from transcripts.disk import is_foreign, read_regular
 
 from .approvals import Approvals, ProjectItem
-from .hook_table import HookEntry, read_hooks
+from .hook_table import HookEntry, read_hooks, status_command
 
 MAX_CLAUDE_SETTINGS_BYTES = 1024 * 1024
 _SHORT_HOME = "~/.claude/settings.json"
@@ -123,7 +122,7 @@ def _read(path: Path, source: str) -> ClaudeSettings:
         path,
         source,
         table.entries,
-        _status_line(raw.get("statusLine")),
+        status_command(raw.get("statusLine")),
         style if isinstance(style, str) else "",
         raw.get("disableAllHooks") is True,
         _labelled(path, table.problems),
@@ -132,14 +131,6 @@ def _read(path: Path, source: str) -> ClaudeSettings:
 
 def _labelled(path: Path, problems: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{path}: hooks: {problem}" for problem in problems)
-
-
-def _status_line(raw: Any) -> str:
-    """The command of a status line; "" for none, or one of another kind."""
-    command = (
-        raw.get("command") if isinstance(raw, dict) and raw.get("type", "command") == "command" else None
-    )
-    return command.strip() if isinstance(command, str) else ""
 
 
 Runs = tuple[HookEntry, ...] | str  # hooks, or the command of a status line

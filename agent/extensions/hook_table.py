@@ -184,3 +184,11 @@ def _timeout(raw: Mapping[str, Any]) -> float:
     given = raw.get("timeout")
     usable = isinstance(given, int | float) and not isinstance(given, bool) and 0 < given < 1e6
     return float(given) if usable and given is not None else HOOK_TIMEOUT_S
+
+
+def status_command(raw: Any) -> str:
+    """The command of a status line; "" for none, or one of another kind."""
+    command = (
+        raw.get("command") if isinstance(raw, dict) and raw.get("type", "command") == "command" else None
+    )
+    return command.strip() if isinstance(command, str) else ""

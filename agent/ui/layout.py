@@ -19,12 +19,14 @@ from .keyboard import ChipLabels
 from .live_view import draw_todos
 from .picker import picker_window
 from .repl_state import ReplState
-from .terminal_text import RenderContext, cell_width, clip, clip_painted, one_line
+from .terminal_text import RenderContext, cell_width, clip, clip_painted, foreign_line, one_line
 
 MAX_COMPLETION_ROWS = 6
 SEARCH_PROMPT = "search: "
 MIN_ROWS_WITH_GAPS = 15  # from which on there are blank rows around what runs
 STATUS_SEPARATOR = " · "
+CONTEXT_RANK = 0
+RANKS_BESIDE_OWN_LINE = (1, 2)  # mode, what waits and what runs: no line of one's own may hide them
 SHORTCUTS = (
     "/ commands   @ files   ! shell   ↑ history   Ctrl-R search",
     "newline: Shift+Enter, Alt+Enter, Ctrl-J or \\ Enter",
@@ -84,9 +86,21 @@ def status_line(status: Status | None, queued: int, ctx: RenderContext) -> str:
     if status is None:
         return ctx.paint("dim", "starting…"[: ctx.columns])
     parts = _status_parts(status, queued)
+    if status.own_line:
+        return _with_own_line(status, parts, ctx)
     while len(parts) > 1 and cell_width(STATUS_SEPARATOR.join(text for _, _, text in parts)) > ctx.columns:
         parts.remove(max(parts, key=lambda part: part[0]))
     shown = [ctx.paint(role, text[: ctx.columns]) for _, role, text in parts]
+    return clip_painted(ctx.paint("dim", STATUS_SEPARATOR).join(shown), ctx.columns)
+
+
+def _with_own_line(status: Status, parts: list[tuple[int, str, str]], ctx: RenderContext) -> str:
+    """What the person's command wrote, and after it what no line of one's own may hide."""
+    context = () if status.state == "NORMAL" else (CONTEXT_RANK,)
+    kept = [part for part in parts if part[0] in (*RANKS_BESIDE_OWN_LINE, *context)]
+    rest = STATUS_SEPARATOR.join(text for _, _, text in kept)
+    own = clip_painted(foreign_line(status.own_line, ctx.theme), ctx.columns - cell_width(rest) - 3)
+    shown = [own, *(ctx.paint(role, text) for _, role, text in kept)]
     return clip_painted(ctx.paint("dim", STATUS_SEPARATOR).join(shown), ctx.columns)
 
 
@@ -104,7 +118,7 @@ def _status_parts(status: Status, queued: int) -> list[tuple[int, str, str]]:
         cost = f"{cost} and more" if cost else "price unknown"
     parts = (
         (4, "dim", " ".join(filter(None, (one_line(status.model), status.effort)))),
-        (0, context_role, context),
+        (CONTEXT_RANK, context_role, context),
         (3, "dim", cost),
         (1, mode_role, mode),
         (2, "accent", f"{queued} queued" if queued else ""),

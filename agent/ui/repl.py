@@ -78,6 +78,7 @@ async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
     ):  # 120 ms: events, rich, pygments; after the first paint
         await asyncio.to_thread(import_module, f"{__package__}.{module}")
     driver = state.driver = make_driver(state.view.emit, state.approval, state.picker)
+    driver.watch_status(state.terminal.invalidate)
     state.terminal.invalidate()
     await driver.ready()
     state.terminal.invalidate()

@@ -32,6 +32,8 @@ _TAG_FLAGS = re.compile(
 )
 _EMOJI_SELECTOR = "\ufe0f"  # may make the character before it one cell wider
 _SGR_CODES = re.compile(r"(\x1b\[[0-9;]*m)")
+# What else a line may hold for a terminal: links and titles, movements, other short sequences.
+_OTHER_CODES = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[ -/]*[0-~]")
 
 MAX_TITLE_CHARS = 2_000  # of the title of a call where lines are not cut to a screen; some are megabytes
 MIN_ROW_CHARS = 1_000  # that are looked at for one row of a wrapped line, however few cells it has
@@ -134,6 +136,15 @@ def clip_painted(line: str, room: int) -> str:
         else:
             kept, left = kept + piece, left - cell_width(piece)
     return kept
+
+
+def foreign_line(text: str, theme: Theme) -> str:
+    """One line of a foreign text with its SGR codes, and nothing else that a terminal would act on."""
+    pieces = [
+        (piece if theme.colour else "") if at % 2 else escape_strict(_OTHER_CODES.sub("", piece))
+        for at, piece in enumerate(_SGR_CODES.split(text.replace("\t", " ")))
+    ]
+    return "".join(pieces) + ("\x1b[m" if len(pieces) > 1 and theme.colour else "")
 
 
 def wrap(text: str, room: int) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +143,9 @@ class ScriptedDriver:
             ("exit", "Leave"),
             ("tokens", "same as /context"),
         ]
+
+    def watch_status(self, on_change: Callable[[], None]) -> None:
+        self.on_status_change = on_change
 
     def cycle_mode(self) -> str:
         self.modes.append(self.modes.pop(0))

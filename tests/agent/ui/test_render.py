@@ -85,6 +85,7 @@ def everything(sample, ctx):
     yield render_event(ContextChart("Context", ((sample, 40_000), ("b", 1)), 200_000), ctx)
     yield "\n".join(render_diff(DIFF, ctx))
     yield status_line(Status(sample, 5, 100, "WARNING", 1.5, "manual", "s", "/w", 2, sample), 3, ctx)
+    yield status_line(Status("m", 5, 100, "NORMAL", 0, "manual", "s", "/w", own_line=sample), 0, ctx)
     asked = PermissionQuestion(
         "bash", sample, (Access("write", sample, outside=True),), sample, sample, {"text": sample}
     )

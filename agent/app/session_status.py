@@ -1,0 +1,187 @@
+"""What the status line says of a session, and what the person's own command for it writes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from agent.extensions.hook_inputs import about_session
+from agent.loop.context import TurnContext
+from agent.loop.model_call import prompt_tokens
+from agent.ports import Status
+from agent.session.environment_context import BranchWatch
+from agent.session.plan_and_todo import newest_todos
+from agent.session.session import Session
+from agent.version import __version__
+from compact.settings import WindowState, state_of
+from tools.jobs import command_runner
+
+from .composition import Services
+from .hooks import RunCommand, commands_within
+
+STATUS_INTERVAL_S = 0.3  # at least, from one start of the command to the next
+STATUS_TIMEOUT_S = 1.0
+LARGE_PROMPT_TOKENS = 200_000  # above which Claude Code's field `exceeds_200k_tokens` is true
+
+
+class SessionStatus:
+    """What a driver answers when it is asked for its status.
+
+    on_change  called when there is something new without an event; None: nobody draws the status
+    """
+
+    def __init__(self, services: Services) -> None:
+        self.on_change: Callable[[], None] | None = None
+        self._services = services
+        self._branch = BranchWatch(services.setup.folder)
+        self._command: StatusCommand | None = None
+        self._of: Session | None = None
+
+    def now(self, session: Session | None, context: TurnContext | None) -> Status:
+        """See ports.Driver.status. The session may not have begun."""
+        setup = self._services.setup
+        if session is None or context is None:
+            model, folder = self._services.selection.facts.id, str(setup.folder)
+            return Status(model, None, 0, "NORMAL", 0.0, setup.mode, "", folder, note="starting")
+        status = status_of(session, context, self._branch.name(setup.clock.monotonic()))
+        if self.on_change is None:
+            return status
+        if session is not self._of:
+            self._of, self._command = session, self._make_command(session, context)
+        return status if self._command is None else self._command.fill(status)
+
+    async def end(self) -> None:
+        """Run the command for this session no more."""
+        if self._command is not None:
+            await self._command.close()
+
+    def _make_command(self, session: Session, context: TurnContext) -> StatusCommand | None:
+        line = self._services.setup.config.status_line or self._services.approved.status_line
+        if not line or context.wall is None or self.on_change is None:
+            return None
+
+        def told(status: Status) -> dict[str, Any]:
+            return status_input(status, session, context)
+
+        return StatusCommand(line, commands_within(context.wall), told, self.on_change)
+
+
+class StatusCommand:
+    """Runs a command line whenever the status has changed; the first line that it writes is shown.
+
+    `told` makes its input, `on_change` is called when it has written something else than before. Where it
+    fails, or takes longer than a second, the usual status is shown.
+    """
+
+    def __init__(
+        self,
+        line: str,
+        run: RunCommand,
+        told: Callable[[Status], dict[str, Any]],
+        on_change: Callable[[], None],
+    ) -> None:
+        self._line, self._run, self._told, self._on_change = line, run, told, on_change
+        self._wanted: Status | None = None
+        self._shown = ""
+        self._working: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def fill(self, status: Status) -> Status:
+        """The status with what the command wrote last; it is run soon for a new one. Waits for nothing."""
+        if status != self._wanted and not self._closed:
+            self._wanted = status
+            if self._working is None or self._working.done():
+                self._working = asyncio.ensure_future(self._work())
+        return replace(status, own_line=self._shown)
+
+    async def close(self) -> None:
+        """Run it no more."""
+        self._closed = True
+        if self._working is not None:
+            self._working.cancel()
+            await asyncio.gather(self._working, return_exceptions=True)
+
+    async def _work(self) -> None:
+        told = None
+        while told is not self._wanted and self._wanted is not None:
+            told = self._wanted
+            pause = asyncio.ensure_future(asyncio.sleep(STATUS_INTERVAL_S))
+            text = await self._written(told)
+            if text != self._shown:
+                self._shown = text
+                self._on_change()
+            await pause
+
+    async def _written(self, status: Status) -> str:
+        """The first line that the command writes; "" where it fails."""
+        given = json.dumps(self._told(status), default=str)
+        try:
+            end = await asyncio.wait_for(self._run(self._line, given), STATUS_TIMEOUT_S)
+        except OSError:  # TimeoutError too
+            return ""
+        return "" if end.code else end.out.strip("\n").partition("\n")[0].rstrip("\r")
+
+
+def status_input(status: Status, session: Session, context: TurnContext) -> dict[str, Any]:
+    """What the command of a status line is told, in the words of Claude Code."""
+    tools, usage = context.tool_context, session.folded.usage
+    tokens, window = status.tokens or 0, status.window
+    used = round(100 * tokens / window) if window else 0
+    sizes = {"total_input_tokens": usage.prompt, "total_output_tokens": usage.output}
+    opened = session.folded.opened
+    duration = max(0.0, context.clock.now() - opened.ts) if opened is not None else 0.0
+    return {
+        **about_session(session, tools, context.permissions),
+        "hook_event_name": "Status",
+        "version": __version__,
+        "model": {"id": status.model, "display_name": display_name(status.model)},
+        "workspace": {
+            "current_dir": str(tools.cwd),
+            "project_dir": str(tools.folder),
+            "added_dirs": list(map(str, tools.added)),
+        },
+        "output_style": {"name": "default"},
+        "cost": {"total_cost_usd": status.cost, "total_duration_ms": round(1000 * duration)},
+        "context_window": {
+            **sizes,
+            "context_window_size": window,
+            "used_percentage": used,
+            "remaining_percentage": 100 - used,
+        },
+        "exceeds_200k_tokens": tokens > LARGE_PROMPT_TOKENS,
+    }
+
+
+def display_name(model: str) -> str:
+    """The id of a model as people say it: `claude-sonnet-5-5` is "Sonnet 5.5"."""
+    family, *version = [word for word in model.removeprefix("claude-").split("-") if len(word) < 8]
+    return f"{family.capitalize()} {'.'.join(version)}".strip() if model.startswith("claude-") else model
+
+
+def window_state(context: TurnContext, tokens: int) -> WindowState:
+    return state_of(tokens, context.compaction.window, context.compaction.settings)
+
+
+def status_of(session: Session, context: TurnContext, branch: str) -> Status:
+    """What the status line says of a session."""
+    tokens = prompt_tokens(session, context) if session.folded.entries else None
+    _, todos = newest_todos(session.folded) or (0, ())
+    return Status(
+        model=context.settings.model,
+        tokens=tokens,
+        window=context.compaction.window.size,
+        state=window_state(context, tokens or 0).name,
+        cost=session.cost,
+        mode=context.permissions.rules.mode,
+        session=session.sid,
+        folder=str(context.tool_context.folder),
+        branch=branch,
+        jobs=len(command_runner(context.tool_context).running),
+        priced=not session.unpriced,
+        window_source=context.compaction.window_source,
+        effort=context.settings.effort or "",
+        todos=tuple((item.status, item.shown) for item in todos),
+    )

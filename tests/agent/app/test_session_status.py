@@ -1,0 +1,121 @@
+"""The person's own command for the status line: when it runs, what it is told, what of it is shown."""
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agent.app.session_status import StatusCommand, display_name
+from agent.ports import Status
+from agent.ui.layout import status_line
+from agent.ui.terminal_text import RenderContext, Theme, foreign_line
+from tests.agent.commands.controller_run import ControllerRun, run_controller
+from tools.own_command import OwnCommandEnd
+
+STATUS = Status("claude-sonnet-5-5", 100, 1000, "NORMAL", 0.5, "manual", "s", "/work/app", jobs=1)
+
+
+def statuses(count: int) -> list[Status]:
+    return [replace(STATUS, tokens=number) for number in range(count)]
+
+
+def test_the_command_runs_for_the_first_and_the_newest_status_and_not_in_between() -> None:
+    told: list[int] = []
+    changes: list[None] = []
+
+    async def run(line: str, given: str) -> OwnCommandEnd:
+        told.append(json.loads(given)["tokens"])
+        return OwnCommandEnd(0, f"{told[-1]} tokens\nmore\n", "")
+
+    async def whole() -> list[str]:
+        command = StatusCommand("line", run, lambda s: {"tokens": s.tokens}, lambda: changes.append(None))
+        shown = [command.fill(status).own_line for status in statuses(2)]
+        while len(told) < 1:
+            await asyncio.sleep(0)
+        for status in statuses(5):
+            command.fill(status)
+        while len(changes) < 2:
+            await asyncio.sleep(0.01)
+        shown.append(command.fill(statuses(5)[-1]).own_line)
+        await command.close()
+        command.fill(STATUS)
+        await asyncio.sleep(0)
+        return shown
+
+    assert asyncio.run(whole()) == ["", "", "4 tokens"]
+    assert told == [1, 4]
+
+
+@pytest.mark.parametrize("fault", ["exit", "gone", "slow"])
+def test_a_command_that_fails_leaves_the_usual_line(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STATUS_TIMEOUT_S", "STATUS_INTERVAL_S"):
+        monkeypatch.setattr(f"agent.app.session_status.{name}", 0.01)
+    asked: list[str] = []
+
+    async def run(line: str, given: str) -> OwnCommandEnd:
+        asked.append(line)
+        if fault == "gone":
+            raise FileNotFoundError
+        if fault == "slow":
+            await asyncio.Event().wait()
+        return OwnCommandEnd(1, "words", "")
+
+    async def whole() -> str:
+        command = StatusCommand("line", run, lambda status: {}, lambda: None)
+        command.fill(STATUS)
+        while command._working is not None and not command._working.done():
+            await asyncio.sleep(0.01)
+        return command.fill(STATUS).own_line
+
+    assert (asyncio.run(whole()), asked) == ("", ["line"])
+
+
+def test_the_command_is_told_what_claude_code_tells(tmp_path: Any) -> None:
+    script = tmp_path / "line.sh"
+    script.write_text("cat >told; echo own line")
+
+    async def work(run: ControllerRun) -> None:
+        controller, drawn = run.controller, asyncio.Event()
+        assert controller.status().own_line == ""
+        config = replace(controller.setup.config, status_line=f"bash {script}")
+        controller.services.setup = replace(controller.services.setup, config=config)
+        controller.watch_status(drawn.set)
+        controller.status()
+        await drawn.wait()
+        assert controller.status().own_line == "own line"
+
+    run_controller(tmp_path, work)
+    told = json.loads((tmp_path / "told").read_text())
+    assert told["model"] == {"id": "claude-sonnet-5-5", "display_name": "Sonnet 5.5"}
+    assert told["workspace"]["project_dir"] == str(tmp_path) and told["hook_event_name"] == "Status"
+    assert told["context_window"]["context_window_size"] == 200_000 and "total_cost_usd" in told["cost"]
+
+
+def test_an_own_line_stands_before_what_it_may_not_hide() -> None:
+    ctx = RenderContext(60, Theme(colour=False, weight=False))
+    assert status_line(replace(STATUS, own_line="mine"), 2, ctx) == "mine · asks first · 2 queued · 1 job"
+    full = replace(STATUS, own_line="m" * 99, state="CRITICAL", jobs=0)
+    shown = status_line(full, 0, ctx).replace("\x1b[m", "")
+    assert shown.startswith("mmm") and shown.endswith("… · 10% of 1.0k CRITICAL · asks first")
+
+
+def test_of_an_own_line_only_colours_reach_the_terminal() -> None:
+    line = "\x1b[31mred\x1b[0m \x1b[2J\x1b]8;;http://x\x07link\x1b]8;;\x1b\\ \x1bc\x07\ttail\x1b["
+    coloured = foreign_line(line, Theme())
+    assert coloured.startswith("\x1b[31mred\x1b[0m link ") and coloured.endswith("tail\x1b[m")
+    assert "\x1b" not in foreign_line(line, Theme(colour=False))
+    assert coloured.count("\x1b") == 3
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("claude-opus-5-5", "Opus 5.5"),
+        ("claude-haiku-4-5-20251001", "Haiku 4.5"),
+        ("qwen3-coder", "qwen3-coder"),
+    ],
+)
+def test_a_model_is_named_as_people_say_it(model: str, name: str) -> None:
+    assert display_name(model) == name
