@@ -168,6 +168,24 @@ class ClipboardCopy:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptReplayed:
+    """A prompt of the session that is gone on with, shown again."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierMessages:
+    """So many messages of that session come before what is shown of it; `events` show the newest of them.
+
+    With a count of 0 only calls do, of the turn that is shown.
+    """
+
+    count: int
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PromptRestored:
     """The conversation went back to before this prompt: its words belong into the input, to be edited."""
 
@@ -232,6 +250,8 @@ Event = (
     | CommandOutput
     | ContextChart
     | ClipboardCopy
+    | PromptReplayed
+    | EarlierMessages
     | PromptRestored
     | AgentProgress
     | TurnFinished

@@ -5,15 +5,15 @@ from __future__ import annotations
 from agent.events import Emit, Notice
 from agent.loop.context import TurnContext
 from agent.loop.model_call import prompt_tokens
-from agent.session.conversation_text import show_briefly
 from agent.session.session import Session
+from agent.session.session_replay import show_replayed
 
 MIN_TOLD_DOLLARS = 0.05
 
 
 def show_resumed(session: Session, context: TurnContext, emit: Emit) -> None:
     """The end of a session that is gone on with, and what going on costs where its cache has expired."""
-    show_briefly(session, emit)
+    show_replayed(session, context.tools, emit)
     asked, ttl = session.folded.last_request, context.compaction.settings.cache_ttl_s
     if asked is None or context.clock.now() - asked.ts > ttl:
         tell_cold_cost(session, context, emit, "the cache has expired")

@@ -1,4 +1,4 @@
-"""What was said in a session, as text for a person: all of it, or the newest in brief.
+"""What was said in a session, as text for a person.
 
 Control characters are not escaped here.
 """
@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent.events import CommandOutput, Emit, Notice
 from transcripts.disk import read_regular
-from transcripts.entries import Exchange, Prompt
+from transcripts.entries import Prompt
 from transcripts.export import mask_session
 from transcripts.facts import Compacted, Reply, Result, User
 from transcripts.fold import Folded, fold
@@ -21,11 +20,7 @@ from transcripts.masking import SecretMasks
 from transcripts.messages import TextBlock, ToolUseBlock, without_injected
 from transcripts.render_text import block_text, content_text, speaker_of
 
-from .session import Session, text_of_reply
-
 MAX_OUTPUT_CHARS = 2_000  # of one output or input of a tool
-MAX_BRIEF_MESSAGES = 6  # the newest prompts and answers
-MAX_BRIEF_CHARS = 600  # of each
 
 
 def load_conversation(wanted: str, folder: Path) -> tuple[str, Folded]:
@@ -66,29 +61,6 @@ def _passages(folded: Folded) -> Iterator[str]:
                 yield f"[{speaker_of(fact)} r{fact.seq}]\n{text[:MAX_OUTPUT_CHARS]}{more}"
             case Compacted():
                 yield f"--- compaction {fact.id} ({fact.label}, {fact.trigger}) ---"
-
-
-def show_briefly(session: Session, emit: Emit) -> None:
-    """Emit the newest prompts and answers of a session, and how many came before."""
-    messages: list[tuple[str, str]] = []
-    for entry in session.folded.entries:
-        if isinstance(entry, Prompt):
-            messages.extend(("you", text) for text in prompt_texts(entry))
-        elif isinstance(entry, Exchange) and not entry.uses and text_of_reply(entry.fact).strip():
-            messages.append(("makeroom", text_of_reply(entry.fact)))
-    if not messages:
-        return
-    if (earlier := len(messages) - MAX_BRIEF_MESSAGES) > 0:
-        emit(Notice(f"({earlier} earlier messages are in the transcript)"))
-    for who, text in messages[-MAX_BRIEF_MESSAGES:]:
-        cut = text.strip() if len(text) <= MAX_BRIEF_CHARS else f"{text[:MAX_BRIEF_CHARS].strip()} …"
-        emit(CommandOutput(f"**{who}**\n\n{cut}", "markdown"))
-    newest = session.folded.conversation.last_exchange
-    if newest is not None and newest.open:
-        unanswered = [use.name for index, use in newest.uses.items() if index not in newest.results]
-        running = ", ".join(unanswered)
-        emit(Notice(f"the last run ended in the middle of: {running}; it may have run in part", "warning"))
-    emit(Notice(f"going on with {session.sid}"))
 
 
 def prompt_texts(entry: Prompt) -> list[str]:

@@ -21,6 +21,7 @@ from .output_formats import PipeWriter
 from .render import (
     aborted_message,
     clipboard_sequence,
+    earlier_message,
     plain_chart,
     render_notice,
     render_result,
@@ -159,6 +160,10 @@ def plain_text(event: events.Event, ctx: RenderContext) -> str:
             return aborted_message(event)
         case events.PromptRestored(text):
             return f"The prompt was: {escape_prose(text)}"
+        case events.PromptReplayed(text):
+            return f"{LINE_PROMPT}{escape_prose(text)}"
+        case events.EarlierMessages():
+            return earlier_message(event, has_keys=False)
         case events.ContextChart():
             return plain_chart(event)
         case events.TurnFinished(reason=reason, error=error):

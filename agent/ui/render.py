@@ -60,6 +60,10 @@ def _event_text(event: events.Event, ctx: RenderContext) -> str:
             return "\n".join(render_diff(text, ctx)) if form == "diff" else render_plainly(text, ctx)
         case events.ContextChart():
             return render_context_chart(event, ctx)
+        case events.PromptReplayed(text):
+            return render_prompt(text, ctx)
+        case events.EarlierMessages():
+            return render_notice(events.Notice(earlier_message(event, ctx.has_keys)), ctx)
         case events.ClipboardCopy(_, words):
             return render_notice(events.Notice(words), ctx)
         case events.StreamAborted():
@@ -101,6 +105,13 @@ def render_notice(event: events.Notice, ctx: RenderContext) -> str:
 
 def aborted_message(event: events.StreamAborted) -> str:
     return f"The stream broke ({one_line(event.reason)}); what was shown is not part of the answer."
+
+
+def earlier_message(event: events.EarlierMessages, has_keys: bool) -> str:
+    """What is told of the messages before those that are shown of a session that is gone on with."""
+    key = "Ctrl-O shows them, " if has_keys else ""
+    what = pluralize(event.count, "earlier message") if event.count else "earlier calls of this turn"
+    return f"{what}; {key}/rewind goes back to a prompt"
 
 
 def retrying_message(event: events.Retrying) -> str:

@@ -38,10 +38,11 @@ MAX_UNFINISHED_CHARS = 12_000  # of anything: rich takes up to 0.5 s for as much
 MARKDOWN_BUDGET_S = 0.5  # of processor time at once, after which text is only wrapped
 MAX_SCREEN_CHARS = 1_000_000  # of the text of one reply; nobody scrolls through more
 TOO_LONG_TO_SHOW = "…\n\n(The rest is too long for a screen: /export writes it to a file.)\n"
-MAX_REPRINTED_RESULTS = 20  # of a turn that are kept to be printed in full
+MAX_REPRINTED_RESULTS = 40  # of a turn that are kept to be printed in full
 _FENCE = re.compile(r"^( *(?:[-*+] +|\d+[.)] +)?)(`{3,}|~{3,})(.*)$")
 _HEADING = re.compile(r"^#{1,6}(\s|$)")
 _LIST_ITEM = re.compile(r"^([-*+]|\d+[.)])\s")
+_NOTICES = (events.Notice, events.ContextCompacted)  # that stand together without gaps
 _ENDS_TEXT = (events.ReplyFinished, events.StreamAborted, events.ToolCallStarted, events.TurnFinished)
 
 
@@ -208,12 +209,11 @@ class TranscriptView:
         self._stream = MarkdownStream()
         self._deltas: list[events.TextDelta | events.ThinkingDelta] = []
         self._looks: list[events.ToolCallFinished] = []  # that came one after the other and are told together
-        self._results: deque[events.ToolCallFinished] = deque(maxlen=MAX_REPRINTED_RESULTS)
+        self._results = deque[events.ToolCallFinished | events.EarlierMessages](maxlen=MAX_REPRINTED_RESULTS)
         self._ticking: asyncio.Task[None] | None = None
         self.turn_ended = False  # whether a TurnFinished came since `begin`
         self._echo_turns = True  # a turn that a command began is echoed by its TurnStarted
-        self._after_notice = False
-        self._tail = _TailDrawing()
+        self._after_notice, self._tail = False, _TailDrawing()
 
     def begin(self, text: str, echo_turns: bool) -> None:
         """A prompt or a command begins, in the running event loop; `text` is its echo."""
@@ -267,7 +267,7 @@ class TranscriptView:
         self._print(render_prompt(text, self._terminal.render_context()))
 
     def print_in_full(self) -> int:
-        """Print the turn's results in full that were shortened, each once; returns how many there were."""
+        """Print what was shortened or left out in full, each once; returns how much there was."""
         texts = [*_more_in_full(self._results, self._terminal.render_context())]
         self._results.clear()
         for text in texts:
@@ -297,6 +297,8 @@ class TranscriptView:
                     return
             case events.ClipboardCopy(text):
                 self._terminal.send(clipboard_sequence(text))
+            case events.EarlierMessages():
+                self._results.append(event)
             case events.PromptRestored(text):
                 self._on_prompt_restored(text)
             case events.TurnFinished():
@@ -305,8 +307,7 @@ class TranscriptView:
                 self._results.clear()
                 if self._echo_turns:
                     self.print_prompt(text)
-        is_notice = isinstance(event, events.Notice | events.ContextCompacted)
-        self._print(render_event(event, self._terminal.render_context()), is_notice)
+        self._print(render_event(event, self._terminal.render_context()), isinstance(event, _NOTICES))
 
     async def _tick(self) -> None:
         while True:
@@ -343,10 +344,15 @@ class TranscriptView:
         self._terminal.print_above(gap + text)
 
 
-def _more_in_full(results: Iterable[events.ToolCallFinished], ctx: RenderContext) -> Iterator[str]:
-    """What each result is in full, where that is more than was shown of it."""
+def _more_in_full(
+    results: Iterable[events.ToolCallFinished | events.EarlierMessages], ctx: RenderContext
+) -> Iterator[str]:
+    """What was left out, and what each result is in full where that is more than was shown of it."""
     short, full = replace(ctx, full=False), replace(ctx, full=True)
     for event in results:
+        if isinstance(event, events.EarlierMessages):
+            yield from (render_event(each, full) for each in event.events)
+            continue
         in_full = render_call(event, full)
         if is_look(event) or strip_sequences(in_full) != strip_sequences(render_call(event, short)):
             yield in_full

@@ -254,6 +254,11 @@ class ScriptedDriver:
     async def do_back(self, rest: str) -> None:
         self.emit(events.PromptRestored("taken back"))
 
+    async def do_replay(self, rest: str) -> None:
+        before = (events.PromptReplayed("what came before"), events.CommandOutput("**answered**", "markdown"))
+        self.emit(events.EarlierMessages(2, before))
+        self.emit(events.PromptReplayed("what is shown again"))
+
     async def do_compact(self, rest: str) -> None:
         self.emit(
             events.ContextCompacted(

@@ -115,6 +115,12 @@ def test_calls_that_only_look_are_one_line_until_something_else_comes(terminal):
     assert terminal.everything.count("12 files, 120 lines") == 1
 
 
+def test_what_came_before_the_replayed_messages_is_shown_by_a_key(terminal):
+    terminal.type("replay\r").sees("2 earlier messages; Ctrl-O shows them", "❯ what is shown again")
+    assert "what came before" not in terminal.text
+    terminal.misses("Ctrl-C to interrupt").type("\x0f").sees("❯ what came before\n\nanswered")
+
+
 def test_a_fault_in_the_driver_is_told_and_the_session_goes_on(terminal):
     terminal.type("boom\r").sees("RuntimeError: boom in the driver").type("say still here\r").sees(
         "\nstill here"

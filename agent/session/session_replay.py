@@ -1,0 +1,119 @@
+"""Show a session that is gone on with as it looked when it ran: its newest exchanges, as events again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from agent.events import CommandOutput, EarlierMessages, Emit, Event, Notice, PromptReplayed, ToolCallFinished
+from tools.base import Tool, ToolError, parse_arguments
+from transcripts.entries import Entry, Exchange, Prompt
+from transcripts.facts import Result
+from transcripts.messages import ToolUseBlock
+
+from .conversation_text import prompt_texts
+from .session import Session, text_of_reply
+
+MAX_RECENT_PROMPTS = 3
+MAX_RECENT_CALLS = 30
+MAX_RECENT_CHARS = 20_000  # of prompts and answers; what is under way is shown whole
+MAX_EARLIER_ENTRIES = 400  # that a key shows; `makeroom sessions show` has all
+MAX_ANSWER_CHARS = 12_000  # of one answer, which ends with a line
+HOOK_TAG = "<hook>"
+_OWN_COMMAND = re.compile(r"<command-of-the-user>\n\$ (.*?)\n(.*)\n</command-of-the-user>", re.DOTALL)
+
+
+def show_replayed(session: Session, tools: Mapping[str, Tool], emit: Emit) -> None:
+    """Emit the newest exchanges of a session, after a line about those before them."""
+    entries = session.folded.entries
+    first = recent_start(entries)
+    newest = next((at for at in range(len(entries) - 1, -1, -1) if _is_prompt(entries[at])), first)
+    if before := entries[max(0, first - MAX_EARLIER_ENTRIES) : first]:
+        earlier = sum(map(_is_message, entries[: min(first, newest)]))
+        emit(EarlierMessages(earlier, tuple(_events(before, session, tools))))
+    if newest < first:  # a long turn: its end, below the prompt
+        for event in _events(entries[newest : newest + 1], session, tools):
+            emit(event)
+    for event in _events(entries[first:], session, tools):
+        emit(event)
+    last = session.folded.conversation.last_exchange
+    if last is not None and last.open:
+        running = ", ".join(use.name for index, use in last.uses.items() if index not in last.results)
+        emit(Notice(f"the last run ended in the middle of: {running}; it may have run in part", "warning"))
+    if entries:
+        emit(Notice(f"going on with {session.sid}"))
+
+
+def recent_start(entries: Sequence[Entry]) -> int:
+    """Where the exchanges begin that are shown again: a few prompts with their answers, not too much."""
+    prompts = calls = chars = 0
+    for at in range(len(entries) - 1, -1, -1):
+        entry = entries[at]
+        chars += sum(min(len(text), MAX_ANSWER_CHARS) for text in _texts(entry))
+        calls += len(entry.uses) if isinstance(entry, Exchange) else 0
+        if (calls > MAX_RECENT_CALLS or chars > MAX_RECENT_CHARS) and at < len(entries) - 1:
+            return at + 1
+        prompts += _is_prompt(entry)
+        if prompts == MAX_RECENT_PROMPTS:
+            return at
+    return 0
+
+
+def _is_prompt(entry: Entry) -> bool:
+    return isinstance(entry, Prompt) and entry.fact.source == "user"
+
+
+def _is_message(entry: Entry) -> bool:
+    """Whether it is a prompt of the person or a final answer: what they would count."""
+    if isinstance(entry, Prompt):
+        return bool(prompt_texts(entry))
+    return not entry.uses and bool(text_of_reply(entry.fact).strip())
+
+
+def _texts(entry: Entry) -> list[str]:
+    return prompt_texts(entry) if isinstance(entry, Prompt) else [text_of_reply(entry.fact)]
+
+
+def _events(entries: Sequence[Entry], session: Session, tools: Mapping[str, Tool]) -> Iterator[Event]:
+    for entry in entries:
+        if isinstance(entry, Prompt):
+            yield from _prompt_events(entry)
+        elif not entry.superseded:
+            if text := text_of_reply(entry.fact).strip():
+                yield CommandOutput(_cut(text, entry.seq), "markdown")
+            for index, result in sorted(entry.results.items()):
+                use = entry.uses[index]
+                shown = _without_content(result) if result.seq in session.deferred else result
+                title = _title(use, tools)
+                yield ToolCallFinished(entry.seq, index, use.name, title, shown, 0.0)
+
+
+def _prompt_events(prompt: Prompt) -> Iterator[Event]:
+    for text in prompt_texts(prompt):
+        if own := _OWN_COMMAND.fullmatch(text):
+            yield PromptReplayed(f"!{own[1]}")
+            yield CommandOutput(own[2])
+        elif not text.startswith(HOOK_TAG):
+            yield PromptReplayed(text)
+
+
+def _cut(text: str, seq: int) -> str:
+    """The beginning of a long answer, to the end of a line."""
+    if len(text) <= MAX_ANSWER_CHARS:
+        return text
+    end = max(text.rfind("\n", 0, MAX_ANSWER_CHARS), MAX_ANSWER_CHARS // 2)
+    return f"{text[:end]}\n\n… {len(text) - end:,} more characters: /recall r{seq} shows them"
+
+
+def _without_content(result: Result) -> Result:
+    """A result that was left in the file: it has left the context."""
+    return replace(result, human={"text": f"(left the context: /recall r{result.seq} shows it)"})
+
+
+def _title(use: ToolUseBlock, tools: Mapping[str, Tool]) -> str:
+    """What the call was about, as it was told when it ran."""
+    try:
+        return tools[use.name].title(parse_arguments(tools[use.name], use.input))
+    except (KeyError, ToolError):
+        return next((value for value in use.input.values() if isinstance(value, str)), "")

@@ -1,0 +1,114 @@
+"""A session that is gone on with looks as it did when it ran."""
+
+from __future__ import annotations
+
+from agent.events import CommandOutput, EarlierMessages, Event, Notice, PromptReplayed, ToolCallFinished
+from agent.session.session import Session
+from agent.session.session_replay import MAX_ANSWER_CHARS, MAX_RECENT_CALLS, show_replayed
+from compact.tokens import TokenCounter
+from tools.bash import TOOL as BASH
+from transcripts.facts import Reply, Result, User
+from transcripts.fold import Folded
+from transcripts.messages import Block, TextBlock, ToolUseBlock, injected
+
+TOOLS = {"bash": BASH}
+
+
+class Nowhere:
+    """A record that keeps nothing."""
+
+    def append(self, fact: object, durable: bool = False) -> None: ...
+
+    def digest(self, body: bytes) -> str:
+        return ""
+
+    def sync(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def session() -> Session:
+    return Session("s1", Nowhere(), Folded(), TokenCounter(None), lambda: 1.0)
+
+
+def exchange(one: Session, answer: str, *lines: str) -> None:
+    """A reply that runs command lines, or says something."""
+    uses = [ToolUseBlock(f"t{one.folded.last_seq}-{line}", "bash", {"command": line}) for line in lines]
+    blocks: tuple[Block, ...] = (*((TextBlock(answer),) if answer else ()), *uses)
+    seq = one.folded.last_seq + 1
+    one._add(Reply(seq, 1.0, blocks, tuple(1 for _ in blocks)))
+    for index, block in enumerate(blocks):
+        if isinstance(block, ToolUseBlock):
+            text = (TextBlock(f"ran {block.input['command']}"),)
+            one._add(Result(one.folded.last_seq + 1, 1.0, seq, index, text, (1,)))
+
+
+def prompt(one: Session, *texts: str) -> None:
+    one._add(User(one.folded.last_seq + 1, 1.0, tuple(map(TextBlock, texts)), (1,) * len(texts)))
+
+
+def replayed(one: Session) -> list[Event]:
+    told: list[Event] = []
+    show_replayed(one, TOOLS, told.append)
+    return told
+
+
+def test_the_newest_prompts_come_with_their_calls_and_whole_answers() -> None:
+    one = session()
+    for number in range(5):
+        prompt(one, f"question {number}")
+        exchange(one, "let me look", f"make {number}")
+        exchange(one, f"# Answer {number}")
+    earlier, *told, end = replayed(one)
+    assert isinstance(earlier, EarlierMessages) and earlier.count == 4
+    assert [event.text for event in earlier.events if isinstance(event, PromptReplayed)] == [
+        "question 0",
+        "question 1",
+    ]
+    first = told[:4]
+    assert first[0] == PromptReplayed("question 2") and first[1] == CommandOutput("let me look", "markdown")
+    assert isinstance(first[2], ToolCallFinished) and (first[2].name, first[2].title) == ("bash", "make 2")
+    assert first[3] == CommandOutput("# Answer 2", "markdown") and len(told) == 12
+    assert end == Notice("going on with s1")
+
+
+def test_of_a_long_turn_the_prompt_and_the_end_are_shown() -> None:
+    one = session()
+    prompt(one, "do it all")
+    for number in range(MAX_RECENT_CALLS + 20):
+        exchange(one, "", f"step {number}")
+    earlier, first, *told, _ = replayed(one)
+    assert first == PromptReplayed("do it all") and isinstance(earlier, EarlierMessages)
+    assert (earlier.count, len(earlier.events)) == (0, 21)
+    titles = [event.title for event in told if isinstance(event, ToolCallFinished)]
+    assert titles == [f"step {number}" for number in range(20, MAX_RECENT_CALLS + 20)]
+
+
+def test_what_the_program_and_the_person_put_before_a_prompt_is_told_apart() -> None:
+    one = session()
+    own = "<command-of-the-user>\n$ make\nall built\n</command-of-the-user>"
+    prompt(one, injected("Date: today"), own, "<hook>\nwords\n</hook>", "and now?")
+    assert replayed(one)[:3] == [
+        PromptReplayed("!make"),
+        CommandOutput("all built"),
+        PromptReplayed("and now?"),
+    ]
+
+
+def test_a_long_answer_is_cut_at_the_end_of_a_line() -> None:
+    one = session()
+    prompt(one, "tell")
+    exchange(one, "some words of a line\n" * MAX_ANSWER_CHARS)
+    answer = replayed(one)[1]
+    assert isinstance(answer, CommandOutput)
+    kept, _, rest = answer.text.partition("\n\n… ")
+    assert kept.endswith("words of a line") and rest.endswith("/recall r2 shows them")
+
+
+def test_a_call_that_never_ended_is_told() -> None:
+    one = session()
+    prompt(one, "go")
+    uses = (ToolUseBlock("t1", "bash", {"command": "make"}),)
+    one._add(Reply(2, 1.0, uses, (1,)))
+    *_, warning, _ = replayed(one)
+    assert isinstance(warning, Notice) and "ended in the middle of: bash" in warning.text
