@@ -116,8 +116,6 @@ class NestedRun:
         self.context.tool_context.inbox.hand_over(self.call.context.tool_context.inbox)
         self._charge()
         self.session.close("left")
-        self.call.agent.ended = True
-        self.tell_status()
 
     def emit(self, event: Event) -> None:
         """Take in what happens in its session, and tell it as the agent's."""

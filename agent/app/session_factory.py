@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from agent.errors import RequestRejected, UsageError
-from agent.loop.agent_pool import AgentPool
+from agent.events import AgentProgress
+from agent.loop.agent_pool import Agent, AgentPool
 from agent.loop.context import ActiveSession, TurnContext
 from agent.ports import HookEvent
 from agent.session.environment_context import OPEN_MODE
@@ -64,13 +65,15 @@ class SessionFactory:
 
     def _start(self, session: Session) -> ActiveSession:
         context = build_context(self.services, session)
-        context.agents = AgentPool(
-            session, context.max_cost, partial(run_agent, self.services, session, context)
-        )
+        run = partial(run_agent, self.services, session, context)
+        context.agents = AgentPool(session, context.max_cost, run, self._tell)
         context.tool_context.spawn = context.agents.spawn
         if name := self.services.setup.options.fallback_model:
             context.fall_back = partial(self._fall_back, session, context, name)
         return session, context
+
+    def _tell(self, agent: Agent) -> None:
+        self.services.emit(AgentProgress(agent.status))
 
     async def _fall_back(self, session: Session, context: TurnContext, name: str) -> str:
         """Change to the model of --fallback-model. Raises RequestRejected where there is none such."""

@@ -22,6 +22,7 @@ from agent.events import CommandOutput, Emit, Event, Notice
 from agent.ports import Approver, Chooser
 from transcripts.record_errors import StoreError
 
+from . import agent_commands as agents
 from . import context_commands as context
 from . import extension_commands as extension
 from . import mcp_commands as mcp
@@ -101,6 +102,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("diff", project.show_diff, (), "always"),
     Command("todo", project.show_todos, ("todos",), "always"),
     Command("tasks", project.show_tasks, ("bashes", "ps"), "always", at_screen=True),
+    Command("agents", agents.show_agents, ("subagents",), "always"),
     Command("permissions", settings.set_permissions, ("allowed-tools",), "bare", at_screen=True),
     Command("sandbox", system.show_sandbox, (), "bare", at_screen=True),
     Command("publish", system.publish_port, ("ports",), "always", at_screen=True),

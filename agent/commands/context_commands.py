@@ -12,7 +12,7 @@ from agent.loop.context import CompactionState
 from agent.loop.model_call import prompt_tokens
 from agent.menus import Menu, MenuRow
 from agent.session.repository import load_deferred
-from agent.session.session import Session
+from agent.session.session import NESTED_TOPIC, Session
 from compact.clearing import recall_id, strike_edits
 from compact.ledger import pins_of
 from compact.pipeline import dry_run
@@ -115,8 +115,17 @@ async def show_cost(controller: Controller, argument: str) -> Event | None:
         f"  neither         {used.input:>12,}",
         f"output  {used.output:>12,} tokens",
         f"cost    {_cost_line(session)}",
+        *_agents_line(session),
     ]
     return CommandOutput("\n".join(lines))
+
+
+def _agents_line(session: Session) -> list[str]:
+    """What agents used of that; nothing where there were none."""
+    notes = [note.about for note in session.folded.metadata if note.topic == NESTED_TOPIC]
+    dollars = sum(float(about.get("dollars") or 0) for about in notes)
+    agents = len({about.get("session") for about in notes})
+    return [f"  of that ${dollars:.4f} by {pluralize(agents, 'agent')}: /agents"] if notes else []
 
 
 def _cost_line(session: Session) -> str:

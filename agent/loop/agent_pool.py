@@ -75,7 +75,8 @@ RunAgent = Callable[[Agent, SpawnRequest], Awaitable[SpawnResult]]
 
 @dataclass(slots=True, eq=False)
 class AgentPool:
-    """Starts the agents of `session`; `run` runs one to its end, `max_cost` is what the session may cost.
+    """Starts the agents of `session`; `run` runs one to its end, `max_cost` is what the session may cost,
+    `tell` has the faces show what an agent is at.
 
     `agents` are those of this run of the program, the oldest first. `asking` is held while one of them asks
     the person, `refused` is what they refused to agents since the prompt `refused_since`.
@@ -84,6 +85,7 @@ class AgentPool:
     session: Session
     max_cost: float | None
     run: RunAgent
+    tell: Callable[[Agent], None] = lambda agent: None
     agents: list[Agent] = field(default_factory=list)
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     refused: set[Place] = field(default_factory=set)
@@ -98,6 +100,7 @@ class AgentPool:
         """See tools.base.ToolContext."""
         agent = self._new(request)
         self.agents.append(agent)
+        self.tell(agent)
         return await self._run(agent, request)
 
     def _new(self, request: SpawnRequest) -> Agent:
@@ -129,6 +132,7 @@ class AgentPool:
                 return await self.run(agent, request)
         finally:
             agent.ended = True
+            self.tell(agent)
 
     def _share(self) -> float:
         """What the next agent may spend. Raises ToolError where nothing is left."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from agent import events
 from agent.formatting import format_count, format_duration
+from tools.text_encoding import pluralize
 
 from .render import BRANCH, call_title
 from .terminal_text import RenderContext, cell_width, clip, clip_painted, escape_output, hang, one_line, wrap
@@ -41,6 +42,7 @@ class LiveView:
     """The running turn, as far as it is not finished. Times are seconds of a monotonic clock."""
 
     calls: dict[tuple[int, int], RunningCall] = field(default_factory=dict)
+    agents: dict[str, events.AgentStatus] = field(default_factory=dict)  # that have not ended, by label
     started_at: float | None = None  # None when nothing runs
     label: str = ""
     thought: str = ""
@@ -101,13 +103,20 @@ class LiveView:
                     call.output = (call.output + text)[-MAX_PROGRESS_CHARS:]
             case events.ToolCallFinished(of, block):
                 self.calls.pop((of, block), None)
+            case events.AgentProgress(agent) if agent.ended:
+                self.agents.pop(agent.label, None)
+            case events.AgentProgress(agent):
+                self.agents[agent.label] = agent
 
 
 def draw_live_view(live_view: LiveView, ctx: RenderContext, rows: int, now: float) -> list[str]:
     """The running calls, the thinking, the spinner and the queue, in at most `rows` lines."""
     foot = [*_spinner(live_view, ctx, now), *_queue(live_view, ctx)]
     then = live_view.question_since or now
-    middle = [row for call in live_view.calls.values() for row in _running_call(call, ctx, then)]
+    with_agents = {agent.place for agent in live_view.agents.values()}
+    calls = (call for place, call in live_view.calls.items() if place not in with_agents)
+    middle = [row for call in calls for row in _running_call(call, ctx, then)]
+    middle += [_agent_line(agent, ctx) for agent in live_view.agents.values()]
     if live_view.thinking_since is not None and live_view.thought:
         end = escape_output(live_view.thought[-(ctx.columns * THOUGHT_LINES * 2 + 200) :])
         middle += ctx.wrapped("thinking", end.rstrip("\n"))[-THOUGHT_LINES:]
@@ -126,6 +135,17 @@ def _running_call(call: RunningCall, ctx: RenderContext, now: float) -> list[str
     rows = [ctx.paint("dim", clip(line, room)) for line in lines]
     title = call_title(call.name, call.title, ctx, "accent")
     return [title, *hang(rows, ctx.paint("dim", BRANCH), " " * len(BRANCH))]
+
+
+def _agent_line(agent: events.AgentStatus, ctx: RenderContext) -> str:
+    """One line: `● explore #1  find the parser: read parser.py · 12 requests · 34k tokens · $0.02`."""
+    figures = [pluralize(agent.requests, "request"), f"{format_count(agent.tokens)} tokens"]
+    figures += [f"${agent.dollars:.2f}"] if agent.dollars >= 0.005 else []
+    end = f" · {' · '.join(figures)}" if agent.requests else ""
+    room = max(ctx.columns - cell_width(agent.label) - cell_width(end) - 4, 8)
+    body = clip(one_line(f"{agent.task}: {agent.doing}"), room)
+    label = ctx.paint("bold", one_line(agent.label))
+    return clip_painted(f"{ctx.paint('accent', '●')} {label}  {body}{ctx.paint('dim', end)}", ctx.columns)
 
 
 def draw_todos(todos: Sequence[tuple[str, str]], ctx: RenderContext, rows: int, working: bool) -> list[str]:

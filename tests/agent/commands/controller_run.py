@@ -96,7 +96,9 @@ def run_controller(folder: Path, work: Callable[[ControllerRun], Awaitable[None]
     environ = {"PATH": "/usr/bin:/bin", **options.pop("environ", {})}
     binds = None if "model" in options else True
     cache, hooks = options.pop("cache", "5m"), options.pop("hooks", None)
-    with Server(demo_reply, ServerOptions(window=window, binds_thinking=binds)) as server:
+    with Server(
+        options.pop("respond", demo_reply), ServerOptions(window=window, binds_thinking=binds)
+    ) as server:
         server.faults.add(*faults)
         config = Config(
             base_url=server.base_url,

@@ -1,6 +1,7 @@
 """Nothing that is printed is wider than the terminal, whatever the text and however narrow."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -94,6 +95,22 @@ def everything(sample, ctx):
     yield "\n".join(draw_live_view(running(sample), ctx, 20, 75.0))
 
 
+def agent_at(doing, place, ended=False):
+    return events.AgentStatus("explore #1", "find it", "c", place, doing, 2, 34_100, 0.021, False, ended)
+
+
+def test_an_agent_has_one_line_for_as_long_as_it_works():
+    ctx, state = RenderContext(80, Theme(False, False)), LiveView()
+    state.take(events.ToolCallStarted(1, 0, "task", "explore: find it"), 1.0)
+    state.take(events.AgentProgress(agent_at("read a.py", (1, 0))), 2.0)
+    told = "● explore #1  find it: read a.py · 2 requests · 34k tokens · $0.02"
+    assert draw_live_view(state, ctx, 20, 9.0) == [told]
+    (narrow,) = draw_live_view(state, replace(ctx, columns=30), 20, 9.0)
+    assert without_sgr(narrow) == "● explore #1  find it… · 2 re…"
+    state.take(events.AgentProgress(agent_at("read a.py", (1, 0), ended=True)), 2.0)
+    assert draw_live_view(state, ctx, 20, 1.5) == ["● task  explore: find it"]
+
+
 def running(sample):
     state = LiveView()
     state.start(0.0)
@@ -101,6 +118,7 @@ def running(sample):
     state.take(events.ToolCallProgress(1, 0, sample), 2.0)
     state.take(events.ThinkingDelta(sample), 3.0)
     state.take(events.Retrying(sample, 5.0, 1, 10), 4.0)
+    state.take(events.AgentProgress(agent_at(sample, (1, 1))), 5.0)
     state.queued = [sample, sample]
     return state
 
