@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 
 from agent.events import Emit, Event, Notice, TurnFinished
 from agent.formatting import shorten
@@ -74,17 +73,15 @@ async def hook_refuses(hooks: Hooks, prompt: str, earlier: list[str]) -> TurnFin
 
 
 async def stop_veto(
-    session: Session, context: TurnContext, vetoes: int, child: Mapping[str, str] | None = None
+    session: Session, context: TurnContext, vetoes: int, event: HookEvent = HookEvent.STOP
 ) -> str:
-    """Why the hook wants the model to go on after it is done; "" where it does not.
+    """Why a hook wants the model to go on after it is done; "" where none does.
 
-    `vetoes` counts those of this turn. `child` names the agent whose
-    session it is: {"agent_id", "agent_type"}.
+    `vetoes` counts those of this turn. The event of an agent's session is SUBAGENT_STOP.
     """
     if context.hooks is None or vetoes >= MAX_STOP_VETOES:
         return ""
     last = session.folded.last_reply
-    answer = text_of_reply(last) if last is not None else ""
-    event = HookEvent.STOP if child is None else HookEvent.SUBAGENT_STOP
-    hooked = await context.hooks.run(event, {"answer": answer, "again": vetoes > 0, **(child or {})})
-    return "" if hooked.stop is not None else hooked.veto or ""
+    about = {"answer": text_of_reply(last) if last is not None else "", "again": vetoes > 0}
+    answer = await context.hooks.run(event, about)
+    return "" if answer.stop is not None else answer.veto or ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent.errors import BudgetExceeded
 from agent.events import (
@@ -23,6 +23,7 @@ from agent.events import (
 from agent.loop.agent_pool import AGENT_TOPIC, Agent
 from agent.loop.context import TurnContext
 from agent.loop.turn import run_turn
+from agent.ports import HookEvent
 from agent.session.environment_context import environment_context
 from agent.session.session import Session, text_of_reply
 from compact.prices import Spending
@@ -33,6 +34,7 @@ from transcripts.facts import Reply
 from transcripts.messages import TextBlock, Usage
 
 from .composition import Services
+from .follow_ups import stop_veto
 from .nested_context import NestedCall, nested_context
 
 MAX_REPORT_TOKENS = 2_000  # of an agent's report that the calling session is given
@@ -101,7 +103,7 @@ class NestedRun:
         context, most = self.context, self.context.max_turns or 0
         keeps_last = most >= MIN_REQUESTS_WITH_LAST_WORD
         context.max_turns = most - keeps_last
-        ended = await run_turn(self.session, context, self.emit)
+        ended = await self._run_turns()
         turns = ended.turns
         if ended.reason == "max_turns" and keeps_last:
             self.session.user((TextBlock(LAST_WORD),), "harness")
@@ -110,6 +112,22 @@ class NestedRun:
             turns += last.turns
             ended = ended if last.reason == "done" else last
         return self._result(turns, self._why(ended, turns))
+
+    async def _run_turns(self) -> TurnFinished:
+        """Run it until it is done and no hook has it go on, or until it may send no more requests."""
+        context, turns, vetoes = self.context, 0, 0
+        most = context.max_turns or 0
+        while True:
+            ended = await run_turn(self.session, context, self.emit)
+            turns += ended.turns
+            words = ""
+            if ended.reason == "done":
+                words = await stop_veto(self.session, context, vetoes, HookEvent.SUBAGENT_STOP)
+            if not words:
+                return replace(ended, turns=turns)
+            vetoes += 1
+            context.max_turns = max(0, most - turns)
+            self.session.user((TextBlock(words),), "harness")
 
     def end(self) -> None:
         """Charge what is not charged yet, and close the record."""

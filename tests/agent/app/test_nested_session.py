@@ -12,6 +12,7 @@ import pytest
 
 from agent.loop import agent_pool
 from agent.loop.turn import run_turn
+from agent.ports import HookAnswer, HookEvent
 from agent.session.session import Session
 from tests.agent.loop.world import Memory
 from tests.strict_api.faults import Fault
@@ -186,3 +187,29 @@ def test_a_nested_session_is_found_by_its_id_alone(tmp_path: Path) -> None:
     assert [one.sid for one in repository.listed()] == [session.sid]
     assert repository.newest().stem == session.sid
     assert repository.named(result.session).stem == result.session
+
+
+def test_a_hook_has_an_agent_go_on_and_is_told_whose_end_it_is(tmp_path: Path) -> None:
+    told: list[dict[str, Any]] = []
+    results: list[SpawnResult] = []
+
+    class NotYet:
+        async def run(self, event: HookEvent, about: Any) -> HookAnswer:
+            if event is not HookEvent.SUBAGENT_STOP:
+                return HookAnswer()
+            told.append(about)
+            return HookAnswer() if about["again"] else HookAnswer(veto="name the file")
+
+    async def whole(server: Server) -> None:
+        async with calling_session(tmp_path, server, task_tool(SpawnRequest, results)) as made:
+            session, context, _ = made
+            context.hooks = NotYet()
+            session.user((TextBlock("go"),))
+            await run_turn(session, context, lambda event: None)
+
+    with Server(ScriptedModel([TASK, "It is Title.", "It is Title, in README.md.", "done"])) as server:
+        asyncio.run(whole(server))
+    assert [(result.text, result.turns) for result in results] == [("It is Title, in README.md.", 2)]
+    assert [about["answer"] for about in told] == ["It is Title.", "It is Title, in README.md."]
+    assert told[0]["agent_id"] == results[0].session
+    assert "name the file" in str(server.requests[2]["messages"][-1]) and server.refused == []

@@ -1,0 +1,78 @@
+"""What a hook costs beyond its own command.
+
+`python -m pytest -m bench -n 0 -s tests/bench/test_hook_bench.py` prints it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.app.hooks import CommandHooks, commands_within
+from agent.extensions.hook_table import read_hooks
+from agent.loop.session_wall import SessionWall
+from agent.permissions.permission_store import PermissionStore
+from agent.permissions.rules import PermissionRules
+from agent.ports import HookEvent
+from tests.tools.wall_session import walled_session
+
+pytestmark = pytest.mark.bench
+ROUNDS = 40
+MAX_OVERHEAD_S = 0.02
+GUARD = "cat >/dev/null"
+ABOUT = {"tool": "bash", "input": {"command": "ls"}, "id": "t"}
+
+
+async def median(what: Callable[[], Awaitable[object]]) -> float:
+    """Seconds, of ROUNDS after one to warm up."""
+    await what()
+    seconds = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        await what()
+        seconds.append(time.perf_counter() - began)
+    return statistics.median(seconds)
+
+
+@pytest.mark.parametrize("level", ["walled", "open"])
+def test_a_hook_costs_little_beyond_its_command(tmp_path: Path, level: str, capsys: Any) -> None:
+    session = walled_session(tmp_path)
+    wall = SessionWall(
+        session.context, PermissionStore(PermissionRules(folder=str(session.folder))), session.home
+    )
+
+    async def bare() -> None:
+        process = await asyncio.create_subprocess_exec(
+            "bash", "-c", GUARD, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+        await process.communicate(json.dumps(ABOUT).encode())
+
+    async def compare() -> tuple[float, float, float]:
+        await wall.warm()
+        if level == "open":
+            wall.permissions.set_mode("bypassPermissions")
+        one = read_hooks({"PreToolUse": [{"hooks": [{"command": GUARD}]}]}).entries
+        four = read_hooks(
+            {"PreToolUse": [{"hooks": [{"command": f"{GUARD}; : {n}"} for n in range(4)]}]}
+        ).entries
+        made = [CommandHooks(entries, commands_within(wall), dict, print) for entries in (one, four)]
+        timed = [await median(lambda each=each: each.run(HookEvent.PRE_TOOL, ABOUT)) for each in made]  # type: ignore[misc]
+        return await median(bare), timed[0], timed[1]
+
+    try:
+        command, hook, hooks = session.runner.run(compare())
+    finally:
+        session.end()
+    with capsys.disabled():
+        print(
+            f"\n{level}: command {command * 1e3:.1f} ms, as a hook {hook * 1e3:.1f} ms,"
+            f" four at once {hooks * 1e3:.1f} ms"
+        )
+    assert hook - command < MAX_OVERHEAD_S
