@@ -138,7 +138,7 @@ class Controller:
         self.emit(TurnStarted(text))
         earlier, self.after_prompt = self.after_prompt, []
         if self._beginning is not None:
-            await self._beginning.over()
+            await asyncio.shield(self._beginning.over)
         if context.hooks is not None and (refused := await hook_refuses(context.hooks, text, earlier)):
             self.emit(refused)
             return refused

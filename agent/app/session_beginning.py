@@ -18,6 +18,7 @@ class SessionBeginning:
     """What has to be over before the first prompt of a session, under way once it is made.
 
     wall  done when the wall around commands stands; raises ConfigError
+    over  done when the first prompt may go out; the same
     """
 
     def __init__(
@@ -29,16 +30,12 @@ class SessionBeginning:
     ) -> None:
         self._session, self._context, self._source, self._tell = session, context, source, tell_missing_wall
         self.wall = asyncio.ensure_future(self._raise_wall())
-        self._all = asyncio.ensure_future(self._ask_hooks())
-
-    async def over(self) -> None:
-        """Returns when the first prompt may go out. Raises ConfigError."""
-        await asyncio.shield(self._all)
+        self.over = asyncio.ensure_future(self._ask_hooks())
 
     async def cancel(self) -> None:
         """Wait for no hook any more; the wall is there then, or will never be."""
-        self._all.cancel()
-        await asyncio.gather(self.wall, self._all, return_exceptions=True)
+        self.over.cancel()
+        await asyncio.gather(self.wall, self.over, return_exceptions=True)
 
     async def _raise_wall(self) -> None:
         if missing := await raise_wall(self._session, self._context):

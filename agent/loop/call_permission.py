@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from glob import escape
-from typing import Any
+from typing import Any, Literal
 
 from agent.errors import AgentError
 from agent.events import Emit, Notice
@@ -74,7 +74,8 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
     if context.wall is not None and any(access.kind == "run" for access in call.access):
         await _settle(context.wall, emit)
     verdict = judge_call(call.tool.name, call.access, context.permissions.rules)
-    verdict = _with_decision(verdict, hooked)
+    if hooked.decision is not None:
+        verdict = _with_decision(verdict, hooked.decision)
     if verdict.answer == "deny":
         return Permission(f"Permission denied: {verdict.why}.")
     if verdict.answer == "ask":
@@ -88,12 +89,11 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
     return Permission(notes=notes, walled=verdict.walled, call=call)
 
 
-def _with_decision(verdict: Verdict, hooked: HookAnswer) -> Verdict:
+def _with_decision(verdict: Verdict, decision: Literal["allow", "ask"]) -> Verdict:
     """The verdict with what the hook decided: it can save a question, but none that is always asked."""
-    overruled = verdict.answer == "deny" or (verdict.binding and hooked.decision == "allow")
-    if overruled or hooked.decision is None:
+    if verdict.answer == "deny" or (verdict.binding and decision == "allow"):
         return verdict
-    return replace(verdict, answer=hooked.decision, why=verdict.why or "a hook asks")
+    return replace(verdict, answer=decision, why=verdict.why or "a hook asks")
 
 
 def _after_hook(
