@@ -226,7 +226,7 @@ class BlockTracker:
             self._judge_reads(file, kind, result)
             for name, gain in clearable_fields(use, _tokens_at(exchange.fact.tokens, index)):
                 self._track(TrackedBlock(exchange.seq, index, name, gain, Cell.OWN, self.calls, file))
-            if result is not None:
+            if result is not None and kind != "instructs":
                 cell = Cell.READ if kind == "reads" else Cell.OUTPUT
                 self._add_result(result, cell, file)
 

@@ -16,6 +16,7 @@ from transcripts.fold import Folded
 from transcripts.messages import (
     INJECTED_CLOSING_TAG,
     INJECTED_OPENING_TAG,
+    SKILL_OPENING_TAG,
     ImageBlock,
     TextBlock,
     is_attached,
@@ -172,7 +173,8 @@ def _surroundings(entries: Sequence[Entry]) -> Iterator[str]:
                 text = (
                     block.text.strip().removeprefix(INJECTED_OPENING_TAG).removesuffix(INJECTED_CLOSING_TAG)
                 )
-                told[text.strip().partition("\n")[0]] = text.strip()
+                if not text.startswith(SKILL_OPENING_TAG):  # instructions are among the state, within limits
+                    told[text.strip().partition("\n")[0]] = text.strip()
     if told:
         yield "\n".join(("## Surroundings, as told last", *told.values()))
 

@@ -16,6 +16,9 @@ from typing import Any
 INJECTED_OPENING_TAG = "<surroundings>"
 INJECTED_CLOSING_TAG = "</surroundings>"
 ATTACHED_LINE = "(attached by makeroom: the prompt mentions it)"  # with which an attached file begins
+SKILL_OPENING_TAG, SKILL_CLOSING_TAG = "<skill-instructions>", "</skill-instructions>"
+INJECTED_TAGS = ((INJECTED_OPENING_TAG, INJECTED_CLOSING_TAG), (SKILL_OPENING_TAG, SKILL_CLOSING_TAG))
+SKILL_START = "Instructions of the skill "  # of a text that loads some; name and folder follow
 INVALID_JSON = "INVALID_JSON"  # the key of a tool input that is no JSON object
 # The key of thinking that a server does not sign and wants back as it came: the field that it came in.
 UNSIGNED = "unsigned"
@@ -144,10 +147,8 @@ def is_thinking(block: Block) -> bool:
 
 def is_injected(block: Block) -> bool:
     """Whether a block of a prompt is the program's own context."""
-    return (
-        isinstance(block, TextBlock)
-        and block.text.startswith(INJECTED_OPENING_TAG)
-        and block.text.rstrip().endswith(INJECTED_CLOSING_TAG)
+    return isinstance(block, TextBlock) and any(
+        block.text.startswith(first) and block.text.rstrip().endswith(last) for first, last in INJECTED_TAGS
     )
 
 

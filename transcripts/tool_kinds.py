@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast, get_args
 
-ToolKind = Literal["reads", "searches", "writes", "runs", "recalls", "asks", "other"]
+ToolKind = Literal["reads", "searches", "writes", "runs", "recalls", "asks", "instructs", "other"]
 """reads: shows a file. searches: names files, or shows lines of many. writes: changes a file.
 runs: executes a command. recalls: shows earlier text again. asks: puts a question to the user or the program.
+instructs: loads instructions that hold from then on, so that its results are not cleared.
 other: none of these."""
 TOOL_KINDS: tuple[ToolKind, ...] = get_args(ToolKind)
 

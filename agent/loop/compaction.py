@@ -17,6 +17,7 @@ from agent.ports import HookAnswer, HookEvent, Hooks
 from agent.session.environment_context import in_hook_tags
 from agent.session.plan_and_todo import newest_plan, newest_todos, todo_lines
 from agent.session.session import Session
+from agent.session.skill_texts import kept_instructions
 from compact.pipeline import REACTIVE_RUNGS, plan
 from compact.plan import (
     CompactionPlan,
@@ -171,6 +172,7 @@ def live_state(session: Session, context: TurnContext) -> Iterator[str]:
         yield f"plan (r{plan_found[0]}): {plan_found[1]}"
     if (todos := newest_todos(session.folded)) is not None and todos[1]:
         yield "\n  ".join((f"to-do list (r{todos[0]}):", *todo_lines(todos[1])))
+    yield from kept_instructions(session.folded, context.compaction.window.size)
 
 
 def _advance(flow: Flow, reply: SummaryReply | None = None) -> SummaryRequest | CompactionPlan:

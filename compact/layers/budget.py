@@ -14,7 +14,7 @@ from compact.settings import CompactSettings, ContextWindow
 from compact.tokens import MIN_SLOPE
 from transcripts.facts import Clear
 
-EXEMPT_KINDS = frozenset({"reads", "searches", "recalls"})
+EXEMPT_KINDS = frozenset({"reads", "searches", "recalls", "instructs"})
 MAX_TOKEN_CHARS = 128  # of the longest token in cl100k
 
 

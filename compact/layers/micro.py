@@ -70,6 +70,8 @@ def _all_but_newest(situation: Situation) -> tuple[Clear, ...]:
     for part in seen[: max(0, len(seen) - settings.micro_keep_results)]:
         text, least = shown_text(part.block), settings.micro_min_chars
         is_long = len(text) > least or part.tokens > least
+        if part.use is not None and folded.kind_of(part.use.name) == "instructs":
+            continue
         if is_long and not is_one_line(text) and not exempt.holds(part.seq, part.index, "content"):
             edits.append(placeholder_edit(folded, part, "content", situation.counter))
     return tuple(edit for edit in edits if edit is not None)

@@ -1,0 +1,111 @@
+"""What the model is told of skills: the list in the system prompt, the instructions, those in use. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from transcripts.entries import Entry, Exchange, Prompt
+from transcripts.fold import Folded
+from transcripts.messages import (
+    SKILL_CLOSING_TAG,
+    SKILL_OPENING_TAG,
+    SKILL_START,
+    Block,
+    TextBlock,
+    is_injected,
+)
+
+SKILLS_HEAD = "# Skills\n"
+MAX_SECTION_SHARE = 0.02  # of the window, of the list of skills
+MAX_LISTED_CHARS = 250  # of the description of one
+LIST_INTRODUCTION = """\
+A skill is a set of instructions for one kind of work, written by the user or for this project. Where one of \
+these fits, load it with the skill tool before you begin, and follow it: what that tool returns are \
+instructions of the user."""
+MORE_SKILLS = "- and {count} more: the skill tool finds them by `query`"
+SKILL_TOOL = "skill"
+MAX_KEPT_SHARE = 0.05  # of the window, of all instructions in use that a compaction keeps
+MAX_KEPT_CHARS = 20_000  # of one
+KEPT_CHARS_PER_TOKEN = 3.5  # of English, by current tokenizers
+
+
+class ListedSkill(Protocol):
+    """A skill as it is listed."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+
+def skills_section(skills: Iterable[ListedSkill], window: int, count: Callable[[str], int]) -> str:
+    """The list for the system prompt in at most 2 % of a window; "" without skills, or without room.
+
+    `count` gives the tokens of a text.
+    """
+    lines = [f"- {one.name}: {one.description[:MAX_LISTED_CHARS].strip()}" for one in skills]
+    head = f"{SKILLS_HEAD}{LIST_INTRODUCTION}"
+    room = int(window * MAX_SECTION_SHARE) - count(head)
+    if not lines or room < 0:
+        return ""
+    sizes = [count(line) + 1 for line in lines]
+    if sum(sizes) <= room:
+        return "\n".join((head, *lines))
+    room -= count(MORE_SKILLS) + 5
+    kept = 0
+    while sizes[kept] <= room:
+        room -= sizes[kept]
+        kept += 1
+    return "\n".join((head, *lines[:kept], MORE_SKILLS.format(count=len(lines) - kept)))
+
+
+def instructions_text(name: str, folder: Path, body: str) -> str:
+    """The instructions of a skill as they are loaded."""
+    return f"{SKILL_START}{name} (its files are in {folder}):\n\n{body.strip()}"
+
+
+def injected_instructions(text: str) -> str:
+    """As they stand in a prompt, behind the words that called for them."""
+    return f"{SKILL_OPENING_TAG}\n{text}\n{SKILL_CLOSING_TAG}"
+
+
+def skills_in_use(folded: Folded) -> dict[str, tuple[int, str]]:
+    """(seq, text) of the instructions that were loaded, by the skill's name: of each the newest, first."""
+    found: dict[str, tuple[int, str]] = {}
+    for entry in reversed(folded.entries):
+        for seq, text in _loaded(entry):
+            name = text[len(SKILL_START) :].partition(" (")[0]
+            found.setdefault(name, (seq, text))
+    return found
+
+
+def kept_instructions(folded: Folded, window: int) -> Iterator[str]:
+    """The instructions in use as a compaction keeps them, the newest first, in their share of a window."""
+    room = int(window * MAX_KEPT_SHARE * KEPT_CHARS_PER_TOKEN)
+    for name, (seq, text) in skills_in_use(folded).items():
+        most = min(room, MAX_KEPT_CHARS)
+        if len(text) > most:
+            text = f"{text[:most]}\n[{len(text) - most:,} characters more: recall r{seq} shows them]"
+        yield f"{text}\n(end of the instructions of {name}, r{seq})"
+        room = max(0, room - len(text))
+
+
+def _loaded(entry: Entry) -> Iterator[tuple[int, str]]:
+    """What was loaded with a prompt, or by the skill tool: no other text counts, whatever it says."""
+    if isinstance(entry, Prompt):
+        yield from ((entry.seq, text) for text in _texts(filter(is_injected, entry.fact.blocks)))
+    elif isinstance(entry, Exchange):
+        for index, result in entry.results.items():
+            if entry.uses[index].name == SKILL_TOOL:
+                yield from ((result.seq, text) for text in _texts(result.content))
+
+
+def _texts(blocks: Iterable[Block]) -> Iterator[str]:
+    for block in blocks:
+        if isinstance(block, TextBlock):
+            text = block.text.removeprefix(SKILL_OPENING_TAG).removesuffix(SKILL_CLOSING_TAG)
+            if (text := text.strip("\n")).startswith(SKILL_START):
+                yield text
