@@ -48,7 +48,12 @@ HEAVY_LIBRARIES = {
     "jsonschema": ("tools/base.py",),
     "PIL": ("tools/images.py",),
     "prompt_toolkit": ("agent/ui/",),
-    "pydantic": ("tools/", "agent/app/settings_schema.py", "agent/extensions/mcp_tool.py"),
+    "pydantic": (
+        "tools/",
+        "agent/app/settings_schema.py",
+        "agent/extensions/mcp_tool.py",
+        "agent/extensions/skill_tool.py",
+    ),
     "rich": ("agent/ui/", "agent/replay/"),
     "tiktoken": ("compact/tokens.py",),
     "yaml": ("agent/extensions/frontmatter.py",),

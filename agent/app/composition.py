@@ -17,6 +17,8 @@ from agent.extensions.agent_definitions import BUILTIN_AGENTS, AgentDefinition
 from agent.extensions.approvals import Approvals
 from agent.extensions.claude_settings import ApprovedSettings, approved_settings
 from agent.extensions.mcp_presence import SOURCE_MODULE, may_have_servers
+from agent.extensions.skill_library import SkillLibrary, load_library
+from agent.extensions.skill_tool import skill_tools
 from agent.model.anthropic.betas import beta_header
 from agent.model.anthropic.catalog import CATALOG
 from agent.model.anthropic.client import AnthropicModel
@@ -29,6 +31,7 @@ from agent.model_port import Model, ModelRequest
 from agent.ports import Approver, Chooser, ToolSource
 from agent.session.records_guard import RecordsGuard
 from agent.session.repository import SessionRepository
+from agent.session.skill_texts import SKILL_TOOL
 from compact.tokens import TokenCounter, load_counter
 from tools import BUILTIN
 from tools.base import Tool
@@ -95,7 +98,8 @@ TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)
 class Services:
     """What outlives a session within one run of the program. Made at once, warmed once the prompt stands.
 
-    `chooser` is None where nobody can choose; `approvals` are there once it is warm.
+    `chooser` is None where nobody can choose; `approvals` are there once it is warm. `turn_ends` are called
+    once, when the turn ends.
     """
 
     setup: RunSetup
@@ -112,6 +116,8 @@ class Services:
     approvals: Approvals = field(init=False)
     agents: Mapping[str, AgentDefinition] = field(default_factory=lambda: BUILTIN_AGENTS)
     approved: ApprovedSettings = field(default_factory=ApprovedSettings)
+    skills: SkillLibrary = field(default_factory=SkillLibrary)
+    turn_ends: list[Callable[[], None]] = field(default_factory=list)
 
     def warn(self, text: str) -> None:
         self.emit(Notice(text, "warning"))
@@ -127,10 +133,13 @@ class Services:
         """Everything slow: the project's items, the tools, the client, the tokenizer's table, the model."""
         self.approvals = await settle_project_items(self.setup, self.chooser, self.emit)
         await self.read_approved()
+        for warning in await self.find_skills():
+            self.warn(warning)
         for source in self.sources:
             await source.open(self.setup.folder, self.setup.environ)
         try:
-            joined = join_tools((source.name, source.tools()) for source in self.sources)
+            own = skill_tools(self.skills)
+            joined = join_tools((*((each.name, each.tools()) for each in self.sources), ("skills", own)))
         except ValueError as error:
             raise ConfigError(str(error)) from error
         self.tools = offered_tools(joined, self.setup.options.tools)
@@ -144,8 +153,21 @@ class Services:
         found = (name for each in servers if not each.failure for name in each.offer.names.values())
         return tuple(dict.fromkeys((*names, *found)))
 
+    async def find_skills(self) -> Sequence[str]:
+        """Look for commands and skills, again where that was done; what is wrong with their files."""
+        setup = self.setup
+        places = (setup.folder, setup.environ, setup.config.user_dir, setup.options.setting_sources)
+        self.skills = await asyncio.to_thread(load_library, *places)
+        return self.skills.warnings
+
+    def end_turn(self) -> None:
+        """What held for a turn alone is over."""
+        while self.turn_ends:
+            self.turn_ends.pop()()
+
     def after_turn(self) -> None:
         """What is done behind the person's back between two turns."""
+        self.end_turn()
         if not self.setup.options.headless:
             self.repository.indexing.begin(self.repository.home)
 
@@ -192,7 +214,7 @@ def _emit_and_begin(mcp: McpServers, emit: Emit, event: Event) -> None:
 
 def offered_tools(tools: Mapping[str, Tool], wanted: Sequence[str] | None) -> dict[str, Tool]:
     """The tools without those built-in ones that --tools leaves out."""
-    left_out = () if wanted is None else [name for name in BUILTIN if name not in wanted]
+    left_out = () if wanted is None else [name for name in (*BUILTIN, SKILL_TOOL) if name not in wanted]
     return {name: tool for name, tool in tools.items() if name not in left_out}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,12 +20,13 @@ from agent.permissions.rules import PermissionRules, may_search
 from agent.ports import Hooks
 from agent.session.mentions import ATTACHED_TOPIC, attached_files, note_attached
 from agent.session.session import Session
+from agent.session.skill_texts import SKILL_TOOL, SKILLS_HEAD, skills_section
 from agent.session.system_prompt import MEMORY_HEAD, memory_paths, read_memory, system_prompt
 from compact.hazards import pages_referred_to
 from compact.prices import PriceList
 from compact.settings import HOUR_TTL_S, ContextWindow
 from compact.tokens import TokenCounter
-from tools.base import Tool, ToolContext
+from tools.base import ToolContext
 from tools.jobs import command_runner
 from tools.read import restore_seen
 from tools.registry import definitions
@@ -48,7 +48,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
     """Everything that the turns of a session need. Raises ConfigError for settings that make no sense."""
     setup, facts = services.setup, services.selection.facts
     permissions = permission_store(setup)
-    settings = request_settings(setup, facts, services.tools, session.folded.opened, permissions.rules)
+    settings = request_settings(services, session.folded.opened, permissions.rules)
     budget = setup.options.max_budget_usd
     session.use_prices(PriceList(setup.config.prices))
     require_price(setup, facts)
@@ -129,19 +129,14 @@ def tool_context_of(services: Services, session: Session) -> ToolContext:
     return context
 
 
-def request_settings(
-    setup: RunSetup,
-    facts: ModelFacts,
-    tools: Mapping[str, Tool],
-    opened: Opened | None,
-    rules: PermissionRules,
-) -> RequestSettings:
+def request_settings(services: Services, opened: Opened | None, rules: PermissionRules) -> RequestSettings:
     """What every request has in common: the system prompt as the session began, the rest as it is now."""
+    setup, facts, tools = services.setup, services.selection.facts, services.tools
     max_output = output_room(window_size(setup, facts))
     return RequestSettings(
         model=facts.id,
         max_tokens=min(setup.config.max_tokens, facts.max_output, max_output),
-        system=(opened and opened.system) or _new_system_prompt(setup),
+        system=(opened and opened.system) or _new_system_prompt(services),
         tools=(*definitions(tools.values()), *(web_tools(rules) if serves_web_tools(setup) else ())),
         thinking=facts.thinking
         and (setup.config.thinks if setup.options.thinking is None else setup.options.thinking),
@@ -151,13 +146,18 @@ def request_settings(
     )
 
 
-def _new_system_prompt(setup: RunSetup) -> tuple[str, ...]:
+def _new_system_prompt(services: Services) -> tuple[str, ...]:
+    setup = services.setup
     user_dir, options = setup.config.user_dir, setup.options
     paths = memory_paths(setup.folder, user_dir)
     if options.setting_sources is not None:
         paths = [path for path in paths if _source_of(path, user_dir) in options.setting_sources]
     memory = read_memory(paths, user_dir)
     texts = system_prompt(memory, options.append_system_prompt, options.system_prompt)
+    if SKILL_TOOL in services.tools:
+        window = window_size(setup, services.selection.facts)
+        section = skills_section(services.skills.for_model(), window, services.counter.text)
+        texts = (*texts, section) if section else texts
     return tuple(map(setup.masks.text, texts))
 
 
@@ -210,9 +210,11 @@ def overheads(settings: RequestSettings, counter: TokenCounter) -> dict[str, int
     """Our count of what stands before the messages: system prompt, memory files, tools."""
     sizes = {text: counter.text(text) for text in settings.system}
     memory = sum(size for text, size in sizes.items() if text.startswith(MEMORY_HEAD))
+    skills = sum(size for text, size in sizes.items() if text.startswith(SKILLS_HEAD))
     return {
-        "system": sum(sizes.values()) - memory,
+        "system": sum(sizes.values()) - memory - skills,
         "memory files": memory,
+        **({"skills": skills} if skills else {}),
         "tools": counter.text(to_json_bytes([visible_definition(tool) for tool in settings.tools]).decode()),
     }
 

@@ -31,7 +31,7 @@ from transcripts.messages import Block, TextBlock
 from .composition import make_services
 from .cost_preview import show_resumed
 from .follow_ups import hook_refuses, run_with_follow_ups
-from .mentioned_files import NO_FILES, mentioned_files, note_files, tell_prompt_cost
+from .mentioned_files import NO_ADDITIONS, additions_to, note_files, tell_prompt_cost
 from .session_beginning import SessionBeginning, first_beginning
 from .session_factory import SessionFactory, end_session
 from .session_status import SessionStatus, window_state
@@ -142,10 +142,12 @@ class Controller:
         if context.hooks is not None and (refused := await hook_refuses(context.hooks, text, earlier)):
             self.emit(refused)
             return refused
-        given, found = (TextBlock(text),) if content is None else content, NO_FILES
-        if "@" in (words := text if typed is None else typed):
-            found = await mentioned_files(context, words, self.setup.options.headless, self.emit)
-        blocks = prompt_blocks(session, context, earlier, (*found.blocks, *given))
+        given, found = (TextBlock(text),) if content is None else content, NO_ADDITIONS
+        if "@" in (words := text if typed is None else typed) or words.startswith("/"):
+            found = await additions_to(context, (text, words), self.setup.options.headless, self.emit)
+        if found.ended is not None:
+            return found.ended
+        blocks = prompt_blocks(session, context, earlier, (*found.blocks, *given, *found.behind))
         if found.blocks or len(text) >= LARGE_PROMPT_CHARS:
             tell_prompt_cost(session, context, blocks, self.emit)
         window, folder = context.compaction.window.size, str(self.setup.folder)
@@ -179,7 +181,7 @@ class Controller:
 
     def commands(self) -> Sequence[tuple[str, str]]:
         """See ports.Driver."""
-        return self.command_table.command_summaries()
+        return (*self.command_table.command_summaries(), *self.services.skills.summaries())
 
     def cycle_mode(self) -> str:
         """See ports.Driver."""

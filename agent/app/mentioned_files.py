@@ -1,13 +1,13 @@
-"""Put the files that a prompt mentions before it, and tell what a large prompt costs before it is sent."""
+"""Put the files that a prompt mentions before it, what it calls behind it; tell what a large one costs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from agent.events import Emit, Notice
+from agent.events import Emit, Notice, TurnFinished
 from agent.loop.context import TurnContext
 from agent.permissions.rules import PermissionRules, judge_call
 from agent.session.mentions import ATTACHED_TOPIC, AttachLimits, attach, find_mentions, note_attached
@@ -23,28 +23,51 @@ SECRET = "it may hold secrets; ask for it, and you will be asked before it is re
 
 
 @dataclass(frozen=True, slots=True)
-class MentionedFiles:
-    """What stands before a prompt of the files that it mentions, and what the record keeps of them."""
+class PromptAdditions:
+    """What stands before a prompt of the files that it mentions, and what the record keeps of them.
+
+    behind  what stands behind it: the instructions of the command or skill that it calls
+    ended   the turn that it ends instead of beginning one
+    """
 
     blocks: tuple[Block, ...] = ()
     files: tuple[Mapping[str, Any], ...] = ()
+    behind: tuple[Block, ...] = ()
+    ended: TurnFinished | None = None
 
 
-NO_FILES = MentionedFiles()
+NO_ADDITIONS = PromptAdditions()
 
 
-async def mentioned_files(context: TurnContext, text: str, headless: bool, emit: Emit) -> MentionedFiles:
+async def additions_to(
+    context: TurnContext, prompt: tuple[str, str], headless: bool, emit: Emit
+) -> PromptAdditions:
+    """What goes with a prompt, given its whole text and the words that were typed of it.
+
+    Emits how the turn ended where it does not begin.
+    """
+    text, words = prompt
+    found = await mentioned_files(context, words, headless, emit)
+    if not words.startswith("/"):
+        return found
+    called: PromptAdditions = await context.tool_context.skills.typed(text)
+    if called.ended is not None:
+        emit(called.ended)
+    return replace(called, blocks=(*found.blocks, *called.blocks), files=(*found.files, *called.files))
+
+
+async def mentioned_files(context: TurnContext, text: str, headless: bool, emit: Emit) -> PromptAdditions:
     """Read the files that a text mentions; tells a line for each."""
-    mentions = find_mentions(text)
+    mentions = find_mentions(text) if "@" in text else ()
     if not mentions:
-        return NO_FILES
+        return NO_ADDITIONS
     state = context.compaction
     refusal = partial(_refusal, context.permissions.rules, headless)
     limits = AttachLimits(refusal, state.counter.text, state.window.size // WINDOW_SHARE)
     made = await attach(mentions, context.tool_context, limits)
     for one in made:
         emit(Notice(one.told, "warning" if one.trouble else "info"))
-    return MentionedFiles(
+    return PromptAdditions(
         tuple(block for one in made for block in one.blocks), tuple(one.about for one in made if one.about)
     )
 

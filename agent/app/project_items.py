@@ -14,6 +14,7 @@ from agent.events import CommandOutput, Emit, Notice
 from agent.extensions.approvals import Approvals, ItemSource, ProjectItem
 from agent.extensions.claude_settings import settings_items
 from agent.extensions.mcp_presence import mcp_items
+from agent.extensions.skill_library import skill_items
 from agent.formatting import shorten
 from agent.menus import Menu, MenuRow
 from agent.ports import Chooser
@@ -21,7 +22,7 @@ from tools.text_encoding import pluralize
 
 from .setup import RunSetup
 
-ITEM_SOURCES: tuple[ItemSource, ...] = (mcp_items, settings_items)
+ITEM_SOURCES: tuple[ItemSource, ...] = (mcp_items, settings_items, skill_items)
 MAX_LISTED_ITEMS = 30  # in the question; /trust lists all
 MAX_SHOWS_CHARS = 90  # of what an item runs
 STATE_WORDS = {True: "on", False: "off", None: "off, undecided"}

@@ -25,6 +25,7 @@ from .context_building import (
     require_price,
 )
 from .nested_session import run_agent
+from .skill_runs import SessionSkills
 
 
 class SessionFactory:
@@ -68,6 +69,8 @@ class SessionFactory:
         run = partial(run_agent, self.services, session, context)
         context.agents = AgentPool(session, context.max_cost, run, self._tell)
         context.tool_context.spawn = context.agents.spawn
+        change = partial(self.change_model, session, context)
+        context.tool_context.skills = SessionSkills(self.services, session, context, change)
         if name := self.services.setup.options.fallback_model:
             context.fall_back = partial(self._fall_back, session, context, name)
         return session, context
@@ -94,8 +97,7 @@ class SessionFactory:
             services.selection.facts = before
             raise
         opened = session.folded.opened
-        facts, rules = services.selection.facts, context.permissions.rules
-        settings = request_settings(services.setup, facts, services.tools, opened, rules)
+        settings = request_settings(services, opened, context.permissions.rules)
         context.settings = settings.without(*context.settings.rejected)
         context.compaction = compaction_state(services, context.settings)
         if opened is not None:

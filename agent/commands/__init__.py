@@ -58,14 +58,19 @@ class Command:
 
 async def show_help(controller: Controller, argument: str) -> Event | None:
     """Show the commands and keys. With a name, show the help of that command."""
+    library = controller.services.skills
     if argument:
         name = argument.lstrip("/")
-        command = find_command(name)
-        return CommandOutput(f"/{command.name}: {command.help}") if command else _unknown(name)
+        if (command := find_command(name)) is not None:
+            return CommandOutput(f"/{command.name}: {command.help}")
+        skill = library.find(name)
+        return CommandOutput(extension.skill_help(skill)) if skill is not None else _unknown(controller, name)
     width = max(len(command.name) for command in COMMANDS)
     lines = [f"  /{command.name:<{width}}  {command.summary}" for command in COMMANDS]
     keys = (f"  {line}" for line in KEY_HELP)
-    return CommandOutput("\n".join(["Commands", *lines, "", "Keys", *keys]))
+    own = [f"  {line}" for line in extension.typed_lines(library)]
+    own = ["", "Yours and the project's", *own] if own else []
+    return CommandOutput("\n".join(["Commands", *lines, *own, "", "Keys", *keys]))
 
 
 async def leave(controller: Controller, argument: str) -> None:
@@ -106,6 +111,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("permissions", settings.set_permissions, ("allowed-tools",), "bare", at_screen=True),
     Command("sandbox", system.show_sandbox, (), "bare", at_screen=True),
     Command("publish", system.publish_port, ("ports",), "always", at_screen=True),
+    Command("skills", extension.show_skills, (), "always"),
     Command("trust", extension.show_trust, (), "bare"),
     Command("mcp", mcp.show_mcp, (), "bare"),
     Command("config", settings.show_settings, ("settings",), "always"),
@@ -172,15 +178,23 @@ async def _run(controller: Controller, line: str) -> Event | None:
     name, _, argument = line.strip().removeprefix("/").partition(" ")
     command = find_command(name.lower())
     if command is None:
-        return _unknown(name)
+        return await _run_own(controller, line) or _unknown(controller, name)
     try:
         return await command.run(controller, argument.strip())
     except (AgentError, StoreError, OSError) as error:
         return Notice(f"/{command.name}: {error}", "error")
 
 
-def _unknown(name: str) -> Notice:
-    names = [word for command in COMMANDS for word in (command.name, *command.aliases)]
+async def _run_own(controller: Controller, line: str) -> Event | None:
+    """Run a command or skill of the person's or the project's; its last event, None where there is none."""
+    services = controller.services
+    if services.skills.typed(line) is None:
+        await services.find_skills()  # it may be new
+    return await controller.prompt(line) if services.skills.typed(line) is not None else None
+
+
+def _unknown(controller: Controller, name: str) -> Notice:
+    names = [known for known, _ in controller.commands()]
     near = difflib.get_close_matches(name, names, 1, 0.5)
     hint = f" - did you mean /{near[0]}?" if near else " - /help lists them"
     return Notice(f"Unknown command /{name}{hint}", "warning")

@@ -1,10 +1,21 @@
-"""Commands about what people bring in files: /trust."""
+"""Commands about what people bring in files: /skills and /trust."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from agent.app.controller import Controller
 from agent.app.project_items import choose_items, item_lines, project_items, record_decision
 from agent.events import CommandOutput, Event, Notice
+from agent.extensions.skill_files import Skill
+from agent.extensions.skill_library import SkillLibrary
+from agent.formatting import shorten
+
+MAX_SUMMARY_CHARS = 100  # shown of a command or skill in a list
+NO_SKILLS = (
+    "no commands and skills: a command is a file .claude/commands/NAME.md, a skill a file"
+    " .claude/skills/NAME/SKILL.md, in the project or in your home"
+)
 
 
 async def show_trust(controller: Controller, argument: str) -> Event | None:
@@ -28,3 +39,58 @@ async def show_trust(controller: Controller, argument: str) -> Event | None:
     await controller.services.read_approved()
     emit(CommandOutput("\n".join(item_lines(items, approvals))))
     return None
+
+
+async def show_skills(controller: Controller, argument: str) -> Event | None:
+    """List your commands and skills and the project's: what each is for, where it is, what is off. They are \
+looked for anew. With a name, show all about that one."""
+    services = controller.services
+    warnings = await services.find_skills()
+    library = services.skills
+    if argument:
+        skill = library.find(argument.lstrip("/"))
+        if skill is None:
+            return Notice(f"there is no command or skill named {argument}; /skills lists them", "warning")
+        return CommandOutput(skill_help(skill))
+    if not library.skills and not warnings:
+        return Notice(NO_SKILLS)
+    lines = [f"{len(library.skills)} commands and skills", *_skill_lines(library)]
+    lines += [f"  hidden: {hidden.path} by {known.path}" for hidden, known in library.shadowed]
+    controller.emit(CommandOutput("\n".join(lines)))
+    for warning in warnings:
+        controller.emit(Notice(warning, "warning"))
+    if open_items := services.approvals.undecided(await project_items(controller.setup)):
+        controller.emit(Notice("of the project, until /trust allows it, nothing runs or is granted of:"))
+        controller.emit(CommandOutput("\n".join(item_lines(open_items))))
+    return None
+
+
+def typed_lines(library: SkillLibrary) -> list[str]:
+    """A line for each that can be typed."""
+    skills = library.for_people()
+    width = max((len(one.name) for one in skills), default=0)
+    return [f"/{one.name:<{width}}  {shorten(one.summary, MAX_SUMMARY_CHARS)}" for one in skills]
+
+
+def _skill_lines(library: SkillLibrary) -> Iterator[str]:
+    width = max((len(one.name) for one in library.skills.values()), default=0)
+    for name in sorted(library.skills):
+        one = library.skills[name]
+        slash = "/" if one.for_user else " "
+        yield f"  {slash}{name:<{width}}  {one.kind:<7}  {shorten(one.summary, MAX_SUMMARY_CHARS)}"
+
+
+def skill_help(skill: Skill) -> str:
+    """All about one."""
+    facts = {
+        "for": skill.description,
+        "takes": skill.hint or " ".join(skill.arguments),
+        "allows": ", ".join(skill.allowed_tools),
+        "model": " ".join(filter(None, (skill.model, skill.effort))),
+        "runs": f"in a session of its own {skill.agent}".strip() if skill.forks else "",
+        "only": "" if skill.for_model and skill.for_user else "you" if skill.for_user else "the model",
+        "file": str(skill.path),
+    }
+    name = f"/{skill.name}" if skill.for_user else skill.name
+    lines = (f"  {label:<7} {text}" for label, text in facts.items() if text)
+    return "\n".join((f"{name}: a {skill.kind} of the {skill.origin}", *lines))

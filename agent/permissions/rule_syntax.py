@@ -56,13 +56,15 @@ class Rule:
     """A rule about a tool. `pattern` None stands for every use of it; `origin` tells where the rule was set
     (a file, a flag) and does not count when rules are compared.
 
-    exact  the pattern is one whole command line, and covers that one alone
+    exact    the pattern is one whole command line, and covers that one alone
+    granted  it was taken by a command or skill, and stands for no path outside the project or protected
     """
 
     tool: str
     pattern: str | None = None
     origin: str = field(default="", compare=False)
     exact: bool = False
+    granted: bool = field(default=False, compare=False)
 
     def names(self, tool: str) -> bool:
         """Whether the rule is about a tool: one of that name, or of a server, `mcp__server__*`."""

@@ -262,8 +262,10 @@ def _judge_path(tool: str, access: Access, mode: Mode, allowed: bool) -> Verdict
 
 
 def _allows(rule: Rule, access: Access, rules: PermissionRules) -> bool:
+    if (rule.pattern is None or rule.granted) and (access.outside or access.protected):
+        return False
     if rule.pattern is None:
-        return not (access.outside or access.protected)
+        return True
     return _path_matches(rule.pattern, access.target, rules)
 
 

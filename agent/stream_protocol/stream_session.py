@@ -127,7 +127,7 @@ class StreamSession:
         before = controller.in_use[0].folded.last_seq
         try:
             if message.verbatim:
-                ended = await controller.prompt(message.text, content)
+                ended = await controller.prompt(message.text, content, typed=message.text.lstrip("/"))
             else:
                 output = self._client.output
                 ended = await run_prompt(controller, output, message.text, content, LOCAL_COMMANDS)
@@ -143,11 +143,12 @@ class StreamSession:
     def _begin(self) -> None:
         channel, output = self._client.channel, self._client.output
         servers = [{"name": server.entry.name, "status": server.state} for server in self.requests.servers]
-        details = {"mcp_servers": servers, "slash_commands": list(LOCAL_COMMANDS)}
+        details = {**session_details(self._controller), "mcp_servers": servers}
+        details["slash_commands"] = [*LOCAL_COMMANDS, *details["slash_commands"]]
         tools = self._controller.services.told_tools(self._controller.in_use[1].tools)
         is_first, channel.session = not channel.session, self._controller.status().session
         channel.tell_state("running")
         if is_first:
-            output.begin(self._controller.status, tools, **session_details(self._setup), **details)
+            output.begin(self._controller.status, tools, **details)
         else:
-            output.begin_turn(tools, **session_details(self._setup), **details)
+            output.begin_turn(tools, **details)

@@ -90,7 +90,7 @@ async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str,
             raise for_the_screen(prompt)  # before anything slow is loaded
         await controller.ready()
         tools = controller.services.told_tools(controller.in_use[1].tools)
-        output.begin(controller.status, tools, **session_details(setup))
+        output.begin(controller.status, tools, **session_details(controller))
         ended = await run_prompt(controller, output, prompt)
         return ended.code if output.form != "text" else _exit_code(controller, ended), ended.error
 
@@ -118,9 +118,14 @@ async def outcome_of(work: Awaitable[tuple[int, str]]) -> tuple[int, str]:
         return 1, f"a fault within makeroom: {type(failure).__name__}: {failure}"
 
 
-def session_details(setup: RunSetup) -> dict[str, Any]:
+def session_details(controller: Controller) -> dict[str, Any]:
     """What the first line of a turn says beside the status."""
-    return {"apiKeySource": setup.config.origins.get("key", "none")}
+    library = controller.services.skills
+    return {
+        "apiKeySource": controller.setup.config.origins.get("key", "none"),
+        "slash_commands": [one.name for one in library.for_people()],
+        "skills": [one.name for one in library.skills.values() if one.kind == "skill"],
+    }
 
 
 def for_the_screen(line: str) -> UsageError:

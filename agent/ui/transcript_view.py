@@ -212,13 +212,13 @@ class TranscriptView:
         self._results = deque[events.ToolCallFinished | events.EarlierMessages](maxlen=MAX_REPRINTED_RESULTS)
         self._ticking: asyncio.Task[None] | None = None
         self.turn_ended = False  # whether a TurnFinished came since `begin`
-        self._echo_turns = True  # a turn that a command began is echoed by its TurnStarted
+        self._echoed: str | None = ""  # TurnStarted echoes another text that a command begins a turn with
         self._after_notice, self._tail = False, _TailDrawing()
 
     def begin(self, text: str, echo_turns: bool) -> None:
         """A prompt or a command begins, in the running event loop; `text` is its echo."""
         self.live_view.start(time.monotonic())
-        self.turn_ended, self._echo_turns = False, echo_turns
+        self.turn_ended, self._echoed = False, text if echo_turns else None
         self.print_prompt(text)
         self._ticking = asyncio.ensure_future(self._tick())
 
@@ -305,7 +305,7 @@ class TranscriptView:
                 self.turn_ended = True
             case events.TurnStarted(text):
                 self._results.clear()
-                if self._echo_turns:
+                if self._echoed not in (None, text):
                     self.print_prompt(text)
         self._print(render_event(event, self._terminal.render_context()), isinstance(event, _NOTICES))
 

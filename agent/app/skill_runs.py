@@ -1,0 +1,230 @@
+"""Use a command or skill in a session: its text is filled in, its command lines run, what it takes granted.
+
+What comes with a checkout runs and takes only what was approved, by the content that it has at that moment.
+Grants, model and effort hold until the turn ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from glob import escape
+
+from agent.errors import AgentError
+from agent.events import Notice, TurnFinished
+from agent.extensions.frontmatter import MAX_MARKDOWN_BYTES, parse_markdown
+from agent.extensions.skill_files import Skill, SkillPlace, skill_of
+from agent.extensions.skill_library import SkillLibrary, skill_item
+from agent.extensions.skill_tool import search_result
+from agent.extensions.substitution import CommandLine, GivenValues, Piece, counts_from_one, fill_in
+from agent.loop.context import TurnContext
+from agent.loop.embedded_commands import StoppedByPerson, embedded_output
+from agent.loop.tool_executor import text_of
+from agent.permissions.rule_syntax import OPENING, REACHING, Rule, known_rules
+from agent.session.session import Session
+from agent.session.skill_texts import injected_instructions, instructions_text
+from tools.base import SpawnRequest, ToolCall, ToolContext, ToolError, ToolResult
+from transcripts.disk import read_regular
+from transcripts.messages import TextBlock
+
+from .composition import Services
+from .mentioned_files import NO_ADDITIONS, PromptAdditions, mentioned_files
+
+UNAPPROVED = "[not run: {line}: {path} came with the project and is not approved; /trust approves it]"
+FORKED = "The skill {name} ran in a session of its own ({session}). It answered:\n\n{text}"
+
+
+@dataclass(slots=True)
+class SessionSkills:
+    """The commands and skills as one session uses them; the value of `ToolContext.skills`.
+
+    `use_model` changes to another model from the next request on; raises AgentError.
+    """
+
+    services: Services
+    session: Session
+    context: TurnContext
+    use_model: Callable[[str], Awaitable[None]]
+    _count: int = 0
+    _told: set[str] = field(default_factory=set)  # that count their arguments from 1
+
+    @property
+    def library(self) -> SkillLibrary:
+        return self.services.skills
+
+    async def typed(self, line: str) -> PromptAdditions:
+        """What a typed line stands for besides itself; nothing where it calls no command or skill."""
+        found = self.library.typed(line)
+        if found is None:
+            return NO_ADDITIONS
+        try:
+            return await self._additions(_Use(self, *found))
+        except StoppedByPerson:
+            self.services.end_turn()
+            return PromptAdditions(ended=TurnFinished("interrupted", 0, "interrupted", 130))
+        except (ToolError, OSError, ValueError) as error:
+            self.services.end_turn()
+            return PromptAdditions(ended=TurnFinished("failed", 0, f"/{found[0].name}: {error}", 1))
+        except BaseException:
+            self.services.end_turn()
+            raise
+
+    async def _additions(self, used: _Use) -> PromptAdditions:
+        text = await used.text()
+        await used.change_model()
+        if used.skill.forks:
+            text = await used.forked(text, self.context.tool_context)
+        files = await used.mentioned()
+        return replace(files, behind=(TextBlock(injected_instructions(text)),))
+
+    async def load(self, name: str, arguments: str, call: ToolCall) -> ToolResult:
+        """What the skill tool returns. Raises ToolError."""
+        skill = self.library.find(name)
+        if skill is None or skill not in self.library.for_model():
+            near = text_of(search_result(self.library, name).content)
+            raise ToolError(f"There is no skill named {name!r}.\nThose near it:\n{near}")
+        try:
+            used = _Use(self, skill, arguments)
+            text = await used.text()
+            if used.skill.forks:
+                text = await used.forked(text, call.context)
+            files = await used.mentioned()
+        except (OSError, ValueError) as error:
+            raise ToolError(f"The skill {name} cannot be read: {error}") from error
+        except StoppedByPerson:
+            raise ToolError("The user refused a command line of the skill.\nAsk what to do.") from None
+        note = {"note": f"{skill.kind} from {skill.path}"}
+        return ToolResult((TextBlock(text), *files.blocks), human=note)
+
+    def next_ident(self) -> str:
+        """Names the next command line of a text."""
+        self._count += 1
+        return f"skill.{self._count}"
+
+
+class _Use:
+    """One use of a command or skill. Raises OSError and ValueError where its file cannot be read now."""
+
+    def __init__(self, skills: SessionSkills, skill: Skill, arguments: str) -> None:
+        self.skills, self.arguments = skills, arguments
+        content = read_regular(skill.path, MAX_MARKDOWN_BYTES)
+        self._markdown = parse_markdown(content)
+        self._said = ""
+        place = SkillPlace(
+            skill.folder, skill.kind, skill.scope, skill.folder if skill.from_project else None
+        )
+        self.skill = skill = replace(skill_of(self._markdown, skill.path, place), name=skill.name)
+        item = skill_item(skill, content) if skill.from_project else None
+        self.approved = item is None or skills.services.approvals.decided(item) is True
+
+    async def text(self) -> str:
+        """The instructions, filled in; what they take is granted first."""
+        skill = self.skill
+        if self.approved:
+            self._grant()
+        if skill.effort and self.skills.services.selection.facts.effort:
+            self._change_effort(skill.effort)
+        pieces = fill_in(self._markdown.body, self._values())
+        self._said = "".join(piece for piece in pieces if isinstance(piece, str))
+        body = "".join([await self._shown(piece) for piece in pieces])
+        return instructions_text(skill.name, skill.folder, body)
+
+    async def mentioned(self) -> PromptAdditions:
+        """The files that the text itself mentions, not the output of its command lines.
+
+        No person named these: what would be asked about is not read.
+        """
+        skills = self.skills
+        return await mentioned_files(skills.context, self._said, True, skills.services.emit)
+
+    def _values(self) -> GivenValues:
+        skills, skill = self.skills, self.skill
+        if counts_from_one(self._markdown.body) and self.arguments and skill.name not in skills._told:
+            skills._told.add(skill.name)
+            skills.services.emit(Notice(f"/{skill.name} has no $0: $1 is taken for its first argument"))
+        variables = {
+            "CLAUDE_SKILL_DIR": str(skill.folder),
+            "CLAUDE_SESSION_ID": skills.session.sid,
+            "CLAUDE_PROJECT_DIR": str(skills.context.tool_context.folder),
+            "CLAUDE_EFFORT": skills.context.settings.effort or "",
+        }
+        return GivenValues(self.arguments, skill.arguments, variables)
+
+    async def _shown(self, piece: Piece) -> str:
+        if not isinstance(piece, CommandLine):
+            return piece
+        if not self.approved:
+            return UNAPPROVED.format(line=" ".join(piece.line.split()), path=self.skill.path)
+        skills = self.skills
+        output = await embedded_output(skills.context, skills.services.emit, piece.line, skills.next_ident())
+        return output if piece.inline else f"```\n{output}\n```"
+
+    def _grant(self) -> None:
+        """Allow what the file names until the turn ends; never the wall, nor what is protected or outside."""
+        store, skill = self.skills.context.permissions, self.skill
+        origin = f"the {skill.kind} {skill.name}"
+        rules = (
+            [Rule("read", f"{escape(str(skill.folder.resolve()))}/*", origin)]
+            if skill.kind == "skill"
+            else []
+        )
+        for text in skill.allowed_tools:
+            with suppress(ValueError):
+                named = (rule for rule in known_rules(text)[0] if rule.tool not in (OPENING, REACHING))
+                rules += (replace(rule, origin=origin, granted=True) for rule in named)
+        if rules:
+            store.rules = replace(store.rules, allow=(*store.rules.allow, *rules))
+            self._at_turn_end(lambda: _drop(self.skills.context, rules))
+
+    def _change_effort(self, effort: str) -> None:
+        context = self.skills.context
+        before = context.settings.effort
+        if effort != before and "effort" not in context.settings.rejected:
+            context.settings = replace(context.settings, effort=effort)
+
+            def restore() -> None:
+                context.settings = replace(context.settings, effort=before)
+
+            self._at_turn_end(restore)
+
+    async def change_model(self) -> None:
+        """Use the model that the file names for this turn; one that cannot be used is told."""
+        skills, context, wanted = self.skills, self.skills.context, self.skill.model
+        if not wanted or skills.services.setup.options.offline or self.skill.forks:
+            return
+        selection = skills.services.selection
+        before = (selection.facts, context.settings, context.compaction)
+        if selection.model.catalog.resolve(wanted) == context.settings.model:
+            return
+
+        def restore() -> None:
+            selection.facts, context.settings, context.compaction = before
+
+        try:
+            await skills.use_model(wanted)
+        except AgentError as error:
+            skills.services.warn(f"/{self.skill.name} asks for the model {wanted}: {error}")
+        else:
+            self._at_turn_end(restore)
+
+    async def forked(self, text: str, tools: ToolContext) -> str:
+        """Run the instructions in a session of its own; what it answered. Raises ToolError."""
+        spawn = tools.spawn
+        if spawn is None:
+            raise ToolError("A skill that runs in a session of its own cannot be used here.")
+        ended = await spawn(SpawnRequest(text))
+        answer = ended.text or "(nothing)"
+        if ended.error:
+            answer = f"{answer}\n[it ended early: {ended.error}]"
+        return FORKED.format(name=self.skill.name, session=ended.session, text=answer)
+
+    def _at_turn_end(self, restore: Callable[[], None]) -> None:
+        self.skills.services.turn_ends.append(restore)
+
+
+def _drop(context: TurnContext, rules: list[Rule]) -> None:
+    """Take granted rules back; the same ones that a person allowed meanwhile stay."""
+    store = context.permissions
+    left = [rule for rule in store.rules.allow if not any(rule is each for each in rules)]
+    store.rules = replace(store.rules, allow=tuple(left))

@@ -1,0 +1,62 @@
+"""The skill tool: the model loads the instructions of a skill, or looks for one."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from tools.base import Arguments, Tool, ToolCall, ToolError, ToolResult, no_access, text_result
+
+from .skill_library import SkillLibrary
+
+MAX_SEARCH_HITS = 12
+MAX_HIT_CHARS = 250  # of the description of one
+
+
+class SkillArguments(Arguments):
+    """A skill to load, or words to look for."""
+
+    name: str = Field("", description="The name of the skill to load.")
+    args: str = Field("", description="Its arguments, as a person would type them after its name.")
+    query: str = Field("", description="Without `name`: words to look for among all skills.")
+
+
+async def use_skill(arguments: SkillArguments, call: ToolCall) -> ToolResult:
+    skills = call.context.skills
+    if skills is None:
+        raise ToolError("There are no skills here.\nGo on without one.")
+    if arguments.name.strip():
+        name, given = arguments.name.strip().removeprefix("/"), arguments.args.strip()
+        loaded: ToolResult = await skills.load(name, given, call)
+        return loaded
+    return search_result(skills.library, arguments.query.strip())
+
+
+def search_result(library: SkillLibrary, words: str) -> ToolResult:
+    found = library.search(words) if words else library.for_model()
+    lines = [f"- {one.name}: {one.description[:MAX_HIT_CHARS]}" for one in found[:MAX_SEARCH_HITS]]
+    if (more := len(found) - MAX_SEARCH_HITS) > 0:
+        lines.append(f"[{more} more; other words narrow the search]")
+    text = "\n".join(lines) if lines else f"No skill fits: {words}"
+    return text_result(text, human={"note": f"{len(found)} found"})
+
+
+TOOL = Tool(
+    name="skill",
+    description="""\
+Loads the instructions of a skill, to be followed for the work at hand. The system prompt lists the skills.
+
+Load one before you begin with work that it is for, and once only: its instructions stay. With `query` look \
+for one that is not in the list.""",
+    arguments=SkillArguments,
+    kind="instructs",
+    title=lambda arguments: " ".join(
+        filter(None, (arguments.name or arguments.query, arguments.args))
+    ).strip(),
+    access=no_access,
+    run=use_skill,
+)
+
+
+def skill_tools(library: SkillLibrary) -> tuple[Tool, ...]:
+    """The tool, where there is a skill that the model may load."""
+    return (TOOL,) if library.for_model() else ()

@@ -1,0 +1,64 @@
+"""Run the command lines within the text of a command or skill: judged, asked about and walled as any call."""
+
+from __future__ import annotations
+
+from agent.checkpoints.recorder import Checkpoints
+from agent.events import Emit
+from agent.permissions.rules import only_reads
+from tools.base import ToolCall, ToolError, ToolResult, text_result
+from transcripts.messages import ToolUseBlock
+
+from .call_permission import ParsedCall, Permission, ask_permission, parse_call
+from .changed_files import checkpointed
+from .context import TurnContext
+from .tool_executor import text_of
+
+EMBEDDED_TIMEOUT_S = 10.0
+MAX_EMBEDDED_CHARS = 10_000  # of the output of one line
+RUNNING_TOOL = "bash"
+
+
+class StoppedByPerson(Exception):
+    """The person wants nothing more of this to run."""
+
+
+async def embedded_output(context: TurnContext, emit: Emit, line: str, ident: str) -> str:
+    """The output of a line, or why there is none; `ident` is unique in the session.
+
+    Raises StoppedByPerson.
+    """
+    tool = context.tools.get(RUNNING_TOOL)
+    if tool is None:
+        return f"[not run: {line}: there is no {RUNNING_TOOL} here]"
+    given = {"command": line, "timeout": int(EMBEDDED_TIMEOUT_S * 1000)}
+    try:
+        call = parse_call(context, ToolUseBlock(ident, RUNNING_TOOL, given), tool)
+        permission = await ask_permission(context, emit, call)
+        if permission.stop:
+            raise StoppedByPerson
+        if permission.refusal or permission.call is None:
+            return f"[not run: {line}: {permission.refusal or 'it was refused'}]"
+        result = await _run(context, permission.call, permission, ident)
+    except (ToolError, OSError) as error:
+        result = text_result(str(error), error=True)
+    text = text_of((*result.content,)).strip("\n")
+    if (left := len(text) - MAX_EMBEDDED_CHARS) > 0:
+        text = f"{text[:MAX_EMBEDDED_CHARS]}\n[{left:,} characters more are left out]"
+    return text
+
+
+async def _run(context: TurnContext, call: ParsedCall, permission: Permission, ident: str) -> ToolResult:
+    """Run it where the session's commands run; the folder that the next one begins in stays what it is."""
+    tools, here = context.tool_context, context.tool_context.cwd
+    running = ToolCall(tools, ident, walled=permission.walled)
+    try:
+        if context.checkpoints is None or only_reads(call.access[0], context.permissions.rules):
+            return await call.tool.run(call.arguments, running)
+        return await _recorded(context.checkpoints, call, running)
+    finally:
+        tools.cwd = here
+
+
+async def _recorded(checkpoints: Checkpoints, call: ParsedCall, running: ToolCall) -> ToolResult:
+    async with checkpointed(checkpoints, anything=True):
+        return await call.tool.run(call.arguments, running)

@@ -1,0 +1,169 @@
+"""Commands and skills in a session: what is approved runs and is granted, the latter for one turn."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.extensions.skill_library import skill_items
+from agent.permissions.rules import judge_call
+from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
+from tools.base import Access, ToolCall, ToolError
+from transcripts.facts import User
+from transcripts.messages import TextBlock
+
+REVIEW = """\
+---
+description: Review the changes
+argument-hint: [what]
+allowed-tools: Write, Bash(git push:*), Read(*), open(make), net(example.com)
+effort: low
+---
+Made here: !`touch made-$0 && echo "$ARGUMENTS"`
+Look at $0.
+"""
+
+
+def put(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+
+
+def project(tmp_path: Path) -> dict[str, Any]:
+    """A project with commands and skills; the options of its run."""
+    put(tmp_path / ".claude/commands/review.md", REVIEW)
+    put(
+        tmp_path / ".claude/skills/pdf/SKILL.md",
+        "---\ndescription: About PDF\n---\nUse ${CLAUDE_SKILL_DIR}/x.",
+    )
+    return {"environ": {"HOME": str(tmp_path / "home")}}
+
+
+def allow_all(run: ControllerRun) -> None:
+    services = run.controller.services
+    services.approvals.record(skill_items(run.controller.setup.folder, run.controller.setup.environ), True)
+
+
+def last_prompt(run: ControllerRun) -> list[str]:
+    user = [fact for fact in run.controller.in_use[0].folded.facts if isinstance(fact, User)][-1]
+    return [block.text for block in user.blocks if isinstance(block, TextBlock)]
+
+
+def may(run: ControllerRun, tool: str, path: str, **more: Any) -> str:
+    access = Access("write" if tool == "write" else "read", path, **more)
+    return judge_call(tool, (access,), run.controller.in_use[1].permissions.rules).answer
+
+
+def test_a_typed_command_stands_in_the_prompt_and_in_lists(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        allow_all(run)
+        await run.do("/review a c")
+        *_, words, text = last_prompt(run)
+        assert words == "/review a c"
+        assert text.startswith("<skill-instructions>\nInstructions of the skill review (its files are in ")
+        assert "Made here: a c\nLook at a.\n</skill-instructions>" in text
+        assert (tmp_path / "made-a").is_file()
+        assert run.server.requests[-1]["output_config"] == {"effort": "low"}
+        assert ("review", "[what] · Review the changes · (project)") in run.controller.commands()
+        assert "/review  [what] · Review the changes" in await run.do("/help")
+        assert "allows  Write, Bash(git push:*)" in await run.do("/help review")
+        assert "/pdf     skill    About PDF · (project)" in await run.do("/skills")
+        put(tmp_path / "home/.claude/commands/greet.md", "Something new: $ARGUMENTS")
+        await run.do("/greet words")
+        assert "Something new: words" in last_prompt(run)[-1]
+        assert "output_config" not in run.server.requests[-1]
+        assert "did you mean /review" in await run.do("/revew")
+
+    run_controller(tmp_path, work, **project(tmp_path))
+
+
+def test_without_approval_nothing_of_a_project_runs_or_is_granted_also_after_a_change(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        assert "1 command that nobody has approved: off here" in run.text()
+        await run.do("/review a")
+        assert "[not run: touch made-a" in last_prompt(run)[-1]
+        assert "/trust approves it" in last_prompt(run)[-1]
+        allow_all(run)
+        put(tmp_path / ".claude/commands/review.md", REVIEW.replace("made-$0", "Made-$0"))
+        await run.do("/review a")
+        assert "[not run: touch Made-a" in last_prompt(run)[-1]
+        assert not list(tmp_path.glob("[Mm]ade-*"))
+        assert "command  /review  runs touch Made-$0" in await run.do("/trust")
+        await run.do("/trust all", "/review a")
+        assert (tmp_path / "Made-a").is_file()
+
+    run_controller(tmp_path, work, **project(tmp_path))
+
+
+def test_a_grant_ends_with_the_turn_and_reaches_no_protected_place(tmp_path: Path) -> None:
+    inside = str(tmp_path / "x")
+
+    async def work(run: ControllerRun) -> None:
+        allow_all(run)
+        assert may(run, "write", inside) == "ask"
+        skills = run.controller.in_use[1].tool_context.skills
+        await skills.typed("/review a")
+        assert may(run, "write", inside) == "allow"
+        assert may(run, "write", "/etc/hosts", outside=True) == "ask"
+        assert may(run, "read", "/root/.ssh/id_rsa", outside=True, protected=True) == "ask"
+        rules = run.controller.in_use[1].permissions.rules
+        assert [str(rule) for rule in rules.allow] == ["write", "bash(git push)", "read(*)"]
+        run.controller.services.end_turn()
+        assert may(run, "write", inside) == "ask"
+        await run.do("/permissions deny write")
+        await skills.typed("/review a")
+        assert may(run, "write", inside) == "deny"
+        await run.do("/review a")
+        assert run.controller.in_use[1].permissions.rules.allow == ()
+
+    run_controller(tmp_path, work, **project(tmp_path))
+
+
+def test_the_model_loads_a_skill_which_a_compaction_keeps(tmp_path: Path) -> None:
+    options = project(tmp_path)
+    files(tmp_path)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("hello")
+        _, context = run.controller.in_use
+        opened = run.server.requests[0]
+        assert "- pdf: About PDF" in str(opened["system"])
+        call = ToolCall(context.tool_context)
+        tool = next(tool for tool in opened["tools"] if tool["name"] == "skill")
+        assert set(tool["input_schema"]["properties"]) == {"name", "args", "query"}
+        skills = context.tool_context.skills
+        loaded = (await skills.load("pdf", "some words", call)).content[0].text
+        assert f"Use {tmp_path}/.claude/skills/pdf/x." in loaded
+        assert loaded.endswith("ARGUMENTS: some words")
+        with pytest.raises(ToolError, match=r"no skill named 'pfd'.\n(?s:.*)pdf"):
+            await skills.load("pfd", "", call)
+        await run.do("/pdf typed", READ_ALL, "/compact")
+        first, *others = map(bytes.decode, run.bodies())
+        assert "## State now" in first
+        assert "ARGUMENTS: typed\\n(end of the instructions of pdf, r" in first
+        assert "ARGUMENTS: typed" not in str(others)
+
+    run_controller(tmp_path, work, **options)
+
+
+def test_without_skills_no_tool_and_no_section_is_there(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("hello")
+        assert "skill" not in str([tool["name"] for tool in run.server.requests[0]["tools"]])
+        assert "# Skills" not in str(run.server.requests[0]["system"])
+        assert "no commands and skills" in await run.do("/skills")
+
+    run_controller(tmp_path, work, environ={"HOME": str(tmp_path / "home")})
+
+
+def test_a_skill_that_forks_works_in_a_session_of_its_own(tmp_path: Path) -> None:
+    options = project(tmp_path)
+    put(tmp_path / "home/.claude/skills/apart/SKILL.md", "---\ncontext: fork\n---\nHello $ARGUMENTS")
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("/apart you")
+        assert "The skill apart ran in a session of its own" in last_prompt(run)[-1]
+        assert "Hello you" not in last_prompt(run)[-1]
+        assert "Hello you" in str(run.server.requests[0]["messages"])
+
+    run_controller(tmp_path, work, **options)
