@@ -132,9 +132,8 @@ class Controller:
         await self.ready()
         session, context = self.in_use
         if is_blocked(session, context):
-            finished = TurnFinished("failed", 0, BLOCKED, 1)
-            self.emit(finished)
-            return finished
+            self.emit(blocked := TurnFinished("failed", 0, BLOCKED, 1))
+            return blocked
         self.emit(TurnStarted(text))
         earlier, self.after_prompt = self.after_prompt, []
         if self._beginning is not None:
@@ -142,11 +141,11 @@ class Controller:
         if context.hooks is not None and (refused := await hook_refuses(context.hooks, text, earlier)):
             self.emit(refused)
             return refused
-        given, found = (TextBlock(text),) if content is None else content, NO_ADDITIONS
+        found, given = NO_ADDITIONS, (TextBlock(text),) if content is None else content
         if "@" in (words := text if typed is None else typed) or words.startswith("/"):
             found = await additions_to(context, (text, words), self.setup.options.headless, self.emit)
-        if found.ended is not None:
-            return found.ended
+            if found.ended is not None:
+                return found.ended
         blocks = prompt_blocks(session, context, earlier, (*found.blocks, *given, *found.behind))
         if found.blocks or len(text) >= LARGE_PROMPT_CHARS:
             tell_prompt_cost(session, context, blocks, self.emit)
@@ -161,8 +160,7 @@ class Controller:
                 finished = await run_with_follow_ups(session, context, self.emit, form)
             else:
                 finished = await run_turn(session, context, self.emit)
-            for notice in await notices_after_turn(context, ports=not self.setup.options.headless):
-                self.emit(notice)
+            await tell_after_turn(context, self.emit, ports=not self.setup.options.headless)
             return finished
         except asyncio.CancelledError:
             return end_interrupted(session, user.seq, self.setup.options.headless)
@@ -253,14 +251,14 @@ def end_interrupted(session: Session, prompt: int, headless: bool) -> TurnFinish
     return TurnFinished("interrupted", 0, "interrupted", 130)
 
 
-async def notices_after_turn(context: TurnContext, ports: bool) -> list[Notice]:
-    """What to tell the person of commands: shared files that they changed, and `ports` that they serve."""
-    runner, notices = command_runner(context.tool_context), list[Notice]()
+async def tell_after_turn(context: TurnContext, emit: Emit, ports: bool) -> None:
+    """Tell the person of commands: shared files that they changed, and `ports` that they serve."""
+    runner = command_runner(context.tool_context)
     with suppress(ToolError):  # the disk does not answer
-        notices += (Notice(line, "warning") for line in await runner.guard.look_at_links())
-    found = await new_listeners(runner) if ports else {}
-    text = "{} serves port {} within the wall; /publish {} lets you reach it"
-    return [*notices, *(Notice(text.format(job.id, port, port)) for port, job in found.items())]
+        for line in await runner.guard.look_at_links():
+            emit(Notice(line, "warning"))
+    for port, job in (await new_listeners(runner) if ports else {}).items():
+        emit(Notice(f"{job.id} serves port {port} within the wall; /publish {port} lets you reach it"))
 
 
 def is_blocked(session: Session, context: TurnContext) -> bool:
