@@ -1,15 +1,19 @@
 """`makeroom mcp`: list, add and remove MCP servers.
 
-mcp list                     every configured server; connects to each (exit code 1 if one fails)
-mcp get NAME                 what is configured about one
-mcp add NAME URL             a server that is reached by http
-mcp add NAME -- COMMAND ...  a server that is a program
-mcp remove NAME              remove one
+    mcp list                     every configured server; connects to each (exit code 1 if one fails)
+    mcp get NAME                 what is configured about one
+    mcp add NAME URL             a server that is reached by http
+    mcp add NAME -- COMMAND ...  a server that is a program
+    mcp remove NAME              remove one
+    mcp login NAME               log in to a server that is reached by http (OAuth, in your browser)
+    mcp logout NAME              forget that login
 
--s local|project|user        where: .makeroom/mcp.local.json (the default), .mcp.json, your settings folder
--t stdio|http|sse            how it is reached, where that does not follow from the rest
--e KEY=VALUE                 a variable of the program's environment
--H "NAME: VALUE"             a header of requests to the URL
+    -s local|project|user        .makeroom/mcp.local.json (the default), .mcp.json, your settings folder
+    -t stdio|http|sse            how it is reached, where that does not follow from the rest
+    -e KEY=VALUE                 a variable of the program's environment
+    -H "NAME: VALUE"             a header of requests to the URL
+
+A value may name a variable of yours: ${TOKEN}, or ${PORT:-80} with a default.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from agent.app.setup import RunSetup
 from agent.errors import UsageError
 from agent.extensions.approvals import Approvals
 from agent.extensions.mcp_entries import Scope, ServerEntry, ServerKind, read_entry
+from agent.extensions.mcp_oauth import log_in, open_browser, token_file
 from agent.extensions.mcp_scopes import (
     ConfiguredServers,
     McpPlaces,
@@ -34,6 +39,7 @@ from agent.extensions.mcp_scopes import (
     store_entry,
 )
 from agent.extensions.mcp_server import McpServer
+from agent.extensions.mcp_session import ServerFailed
 from agent.extensions.mcp_source import NOT_APPROVED, McpServers, McpSetup, safe_item
 from tools.truncate import escaped
 
@@ -226,9 +232,50 @@ def _has(places: McpPlaces, scope: Scope, name: str) -> bool:
     return False
 
 
+def log_in_to(setup: RunSetup, given: argparse.Namespace) -> int:
+    """Log in to a server by the browser."""
+    entry = _remote(setup, given.name)
+    approvals = approvals_of(setup)
+    if entry.scope not in ("flag", "user") and not approvals.decided(safe_item(entry.name, entry.raw)):
+        raise UsageError(f"{entry.name}: {NOT_APPROVED}")
+    try:
+        asyncio.run(log_in(token_file(setup.config.state_dir, entry), entry, _show_address))
+    except ServerFailed as error:
+        raise UsageError(f"{entry.name}: {error}") from error
+    return print_text(f"logged in to {entry.name}")
+
+
+async def _show_address(address: str, take: Callable[[str], bool]) -> None:
+    """Send the person to the browser; the address that it ends at may be pasted."""
+    print_text(f"Log in at this address:\n\n  {address}\n")
+    await asyncio.to_thread(open_browser, address)
+    if sys.stdin.isatty():
+        print_text("Where no browser is on this machine, paste the address that it ends at:")
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), lambda: take(sys.stdin.readline()))
+
+
+def _remote(setup: RunSetup, name: str) -> ServerEntry:
+    entry = _known(configured_entries(places_of(setup), setup.environ), name)
+    if entry.kind == "stdio" or entry.problem:
+        raise UsageError(f"{name}: {entry.problem or 'a program has no login'}")
+    return entry
+
+
+def log_out_of(setup: RunSetup, given: argparse.Namespace) -> int:
+    """Forget the tokens for a server."""
+    store = token_file(setup.config.state_dir, _remote(setup, given.name))
+    try:
+        found = store.forget()
+    except OSError as error:
+        raise UsageError(f"{store.path}: {error.strerror}") from error
+    return print_text(f"logged out of {given.name}" if found else f"there is no login to {given.name}")
+
+
 MCP_ACTIONS: Mapping[str, Callable[[RunSetup, argparse.Namespace], int]] = {
     "list": list_servers,
     "get": show_server,
     "add": add_server,
     "remove": remove_server,
+    "login": log_in_to,
+    "logout": log_out_of,
 }

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
 from agent.app.controller import Controller
+from agent.errors import UsageError
 from agent.events import CommandOutput, Event, Notice
+from agent.extensions.mcp_oauth import log_in, open_browser, token_file
 from agent.extensions.mcp_server import McpServer
+from agent.extensions.mcp_session import ServerFailed
 from agent.formatting import shorten
 
 MAX_SHOWN_TOOLS_CHARS = 200
 NO_SERVERS = "no MCP servers are configured; `makeroom mcp add NAME -- COMMAND` adds one, then start anew"
-MCP_USAGE = "/mcp shows the servers; /mcp reconnect NAME, /mcp on NAME, /mcp off NAME"
+MCP_USAGE = "/mcp shows the servers; /mcp reconnect NAME, /mcp on NAME, /mcp off NAME, /mcp login NAME"
 
 
 async def show_mcp(controller: Controller, argument: str) -> Event | None:
     """Show the MCP servers and their tools. `reconnect NAME` connects one anew, `off NAME` and `on NAME` \
-switch it for this session."""
+switch it for this session, `login NAME` logs in to one by the browser."""
     source = controller.services.mcp
     if source is None:
         return Notice(NO_SERVERS)
@@ -23,18 +30,35 @@ switch it for this session."""
     if not action:
         return CommandOutput("\n".join(line for server in source.servers for line in server_lines(server)))
     server = source.named(name.strip())
-    if action not in ("reconnect", "on", "off") or not name.strip():
+    if action not in ("reconnect", "on", "off", "login") or not name.strip():
         return Notice(MCP_USAGE, "warning")
     if server is None:
         names = ", ".join(each.entry.name for each in source.servers)
         return Notice(f"there is no MCP server {name.strip()!r}; there are {names}", "warning")
     if not source.is_approved(server.entry):
         return Notice(f"{server.entry.name}: {server.failure}", "warning")
-    if action == "reconnect":
+    if action == "login":
+        await _log_in(controller, server, source.setup.state_dir)
+    if action in ("reconnect", "login"):
         await server.reconnect()
     else:
         await server.toggle(action == "on")
     return CommandOutput("\n".join(server_lines(server)))
+
+
+async def _log_in(controller: Controller, server: McpServer, state_dir: Path) -> None:
+    """Log in by the browser. Raises UsageError."""
+    if server.entry.kind == "stdio":
+        raise UsageError(f"{server.entry.name} is a program, which has no login")
+
+    async def show(address: str, take: Callable[[str], bool]) -> None:
+        controller.emit(CommandOutput(f"Log in at this address:\n\n{address}"))
+        await asyncio.to_thread(open_browser, address)
+
+    try:
+        await log_in(token_file(state_dir, server.entry), server.entry, show)
+    except ServerFailed as error:
+        raise UsageError(f"{server.entry.name}: {error}") from error
 
 
 def server_lines(server: McpServer) -> list[str]:

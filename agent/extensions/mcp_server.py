@@ -31,7 +31,11 @@ class Connection(Protocol):
     def close(self) -> None: ...
 
     @property
-    def hint(self) -> str: ...
+    def hint(self) -> str:
+        """What is known about why it does not answer, to be added to that."""
+
+    def failure(self, reason: str) -> ServerFailed:
+        """The error for a reason, with what the connection knows of it."""
 
 
 # Opens a connection, given what takes messages and what is told that it was lost. Raises ServerFailed.
@@ -150,7 +154,8 @@ class McpServer:
             hint = link.connection.hint if link.connection is not None else ""
             failure = f"no answer within {self.limits.connect_s:g} s{hint}"
         except ServerFailed as error:
-            failure, self.needs_login = str(error) or "it failed", isinstance(error, NeedsLogin)
+            told = error if link.connection is None else link.connection.failure(str(error))
+            failure, self.needs_login = str(told) or "it failed", isinstance(told, NeedsLogin)
         except BaseException:
             link.drop("it was stopped")
             raise

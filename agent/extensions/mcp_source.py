@@ -16,6 +16,8 @@ from tools.inbox import Inbox
 from .approvals import ProjectItem
 from .mcp_calls import direct_tool
 from .mcp_entries import ServerEntry, canonical_bytes, read_entry, server_words, servers_in
+from .mcp_oauth import stored_auth, token_file
+from .mcp_remote import open_remote
 from .mcp_scopes import ConfiguredServers, McpPlaces, configured_entries, read_json
 from .mcp_server import Connection, McpServer, Opener, ServerLimits
 from .mcp_session import ServerFailed
@@ -130,8 +132,12 @@ class McpServers:
         log = ServerLog(self.setup.state_dir / "mcp" / f"{word}-{digest[:8]}.log", self.setup.mask)
 
         async def open_connection(deliver: Callable[[Any], None], lost: Callable[[str], None]) -> Connection:
-            if entry.kind != "stdio" or self.processes is None:
-                raise ServerFailed(f"servers of the type {entry.kind} cannot be reached yet")
+            if self.processes is None:
+                raise ServerFailed("the program ends")
+            if entry.kind != "stdio":
+                store = token_file(self.setup.state_dir, entry)
+                auth = await asyncio.to_thread(stored_auth, store, entry)
+                return await open_remote(entry, auth, deliver, lost)
             return await open_stdio(self.processes, entry, log, deliver, lost)
 
         return open_connection

@@ -178,6 +178,9 @@ class StdioConnection:
             return f"; it wrote: {self._log.last}"
         return "; what it writes is no JSON-RPC" if self._skipped else ""
 
+    def failure(self, reason: str) -> ServerFailed:
+        return ServerFailed(reason)
+
     def close(self) -> None:
         """Close its input and end it, without waiting."""
         self._closing = True

@@ -39,6 +39,9 @@ class ClientConnection:
     def hint(self) -> str:
         return ""
 
+    def failure(self, reason: str) -> ServerFailed:
+        return ServerFailed(reason)
+
     def close(self) -> None:
         """Nothing to release: the server belongs to the client."""
 

@@ -12,7 +12,7 @@ from agent.extensions.mcp_calls import direct_tool, is_declarable
 from agent.extensions.mcp_entries import read_entry
 from agent.extensions.mcp_results import ResultPlace, mcp_result, resource_result
 from agent.extensions.mcp_server import McpServer
-from agent.extensions.mcp_session import McpSession, Message
+from agent.extensions.mcp_session import McpSession, Message, ServerFailed
 from agent.extensions.mcp_tool import mcp_tool, news_of
 from agent.permissions.permission_store import PermissionStore
 from agent.permissions.rule_syntax import parse_rules
@@ -59,6 +59,9 @@ class Loopback:
             self.calls.append(message)
             result = self.answer(message["method"], message.get("params") or {})
             self.deliver({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+    def failure(self, reason: str) -> ServerFailed:
+        return ServerFailed(reason)
 
     def close(self) -> None:
         pass
