@@ -28,7 +28,7 @@ from tests.agent.ui import scripted_driver
 
 ROOT = Path(__file__).resolve().parents[3]
 BEGIN_UPDATE, END_UPDATE = b"\x1b[?2026h", b"\x1b[?2026l"
-DEADLINE_S = 30.0  # a guard against hangs, not a measure
+DEADLINE_S = float(os.environ.get("PTY_DEADLINE_S", "30"))  # a guard against hangs, not a measure
 REPEAT_KEYS_S = 0.4  # without an effect, after which keys are pressed again
 
 
