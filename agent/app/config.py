@@ -57,6 +57,7 @@ class Config:
     pass_env: tuple[str, ...] = ()
     hooks: tuple[HookEntry, ...] = ()
     status_line: str = ""  # the command that writes it
+    output_style: str = ""
     compact: Mapping[str, Any] = field(default_factory=dict)
     prices: Mapping[str, Prices] = field(default_factory=dict)  # a person's own, by the id of a model
     custom_headers: Mapping[str, str] = field(default_factory=dict)

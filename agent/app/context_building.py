@@ -12,6 +12,7 @@ from agent.errors import UsageError
 from agent.events import Notice
 from agent.extensions.hook_asking import JoinedHooks, NotifyingApprover
 from agent.extensions.hook_inputs import about_session
+from agent.extensions.output_styles import StylePlaces, style_text
 from agent.loop.context import CompactionState, TurnContext
 from agent.loop.session_wall import SessionWall
 from agent.model.retry import MAX_TRIES
@@ -158,7 +159,20 @@ def _new_system_prompt(services: Services) -> tuple[str, ...]:
         window = window_size(setup, services.selection.facts)
         section = skills_section(services.skills.for_model(), window, services.counter.text)
         texts = (*texts, section) if section else texts
-    return tuple(map(setup.masks.text, texts))
+    style = _style(services)
+    return tuple(map(setup.masks.text, (*texts, style) if style else texts))
+
+
+def _style(services: Services) -> str:
+    """The output style that is set, "" for none; one that cannot be read is told, and none is used."""
+    setup = services.setup
+    name = setup.config.output_style or services.approved.output_style
+    places = StylePlaces(setup.folder, setup.config.user_dir, setup.environ, setup.options.setting_sources)
+    try:
+        return style_text(name, places)
+    except ValueError as error:
+        services.warn(str(error))
+        return ""
 
 
 def _source_of(path: Path, user_dir: Path) -> str:

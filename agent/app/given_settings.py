@@ -20,7 +20,7 @@ from .options import Options
 MAX_GIVEN_BYTES = 4 * 1024 * 1024
 # Entries of Claude Code's settings that only concern its looks and its housekeeping.
 _HARMLESS = {
-    "$schema", "cleanupPeriodDays", "includeCoAuthoredBy", "outputStyle", "spinnerTipsEnabled", "theme",
+    "$schema", "cleanupPeriodDays", "includeCoAuthoredBy", "spinnerTipsEnabled", "theme",
     "verbose", "alwaysThinkingEnabled", "attribution",
 }  # fmt: skip
 
@@ -126,6 +126,8 @@ def _own_entries(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     for name, value in raw.items():
         if name == "sandbox":
             entries[name] = _sandbox(value)
+        elif name == "outputStyle" and isinstance(value, str) and value:
+            entries["output_style"] = value
         elif name == "statusLine":
             entries |= {"status_line": command} if (command := status_command(value)) else {}
         elif name == "hooks" and isinstance(value, dict) and list in map(type, value.values()):

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from agent.extensions.hook_inputs import about_session
+from agent.extensions.output_styles import style_in_use
 from agent.loop.context import TurnContext
 from agent.loop.model_call import prompt_tokens
 from agent.ports import Status
@@ -143,7 +144,7 @@ def status_input(status: Status, session: Session, context: TurnContext) -> dict
             "project_dir": str(tools.folder),
             "added_dirs": list(map(str, tools.added)),
         },
-        "output_style": {"name": "default"},
+        "output_style": {"name": style_in_use(context.settings.system)},
         "cost": {"total_cost_usd": status.cost, "total_duration_ms": round(1000 * duration)},
         "context_window": {
             **sizes,

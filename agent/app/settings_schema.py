@@ -109,6 +109,7 @@ class FileSettings(BaseModel):
         None, description='a table, such as [hooks] and PreToolUse = "check.sh"'
     )
     status_line: _Text | None = Field(None, description="a command")
+    output_style: _Text | None = Field(None, description="the name of a style")
     prices: Annotated[dict[str, Any], AfterValidator(_prices)] | None = Field(
         None, description='a table, such as [prices."my-model"] with input = 0.5 and output = 2'
     )

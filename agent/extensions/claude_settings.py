@@ -94,7 +94,11 @@ def read_files(folder: Path, environ: Mapping[str, str]) -> list[ClaudeSettings]
         (folder / ".claude" / "settings.json", "project"),
         (folder / ".claude" / "settings.local.json", "local"),
     ]
-    made = [_read(path, source) for path, source in places if not _is_left_out(path, source, folder)]
+    made = [
+        _read(path, source)
+        for path, source in places
+        if (source == "user" or path != user) and not _is_left_out(path, source, folder)
+    ]
     return [each for each in made if each.acts or each.problems or each.output_style or each.hooks_off]
 
 

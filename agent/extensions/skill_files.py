@@ -118,7 +118,7 @@ def read_skills(place: SkillPlace, warnings: list[str]) -> Iterator[Skill]:
     for path in paths:
         try:
             if place.top is not None:
-                _check_origin(path, place.top)
+                check_origin(path, place.top)
             yield read_skill(path, place)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
@@ -210,7 +210,7 @@ def _listed(folder: Path, warnings: list[str]) -> list[str]:
     return names[:MAX_FILES]
 
 
-def _check_origin(path: Path, top: Path) -> None:
+def check_origin(path: Path, top: Path) -> None:
     """A checkout's file must be its own: no link to a secret or another place, and of no other user."""
     owners = {path.stat().st_uid, path.lstat().st_uid}  # raises OSError for a link in a circle
     real = path.resolve()

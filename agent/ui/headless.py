@@ -19,6 +19,7 @@ from agent.app.controller import Controller
 from agent.app.setup import RunSetup
 from agent.errors import AgentError, UsageError
 from agent.events import Emit, TurnFinished
+from agent.extensions.output_styles import style_in_use
 from agent.permissions.rule_syntax import Rule
 from agent.ports import Approver, Deny, PermissionQuestion
 from transcripts.entries import Exchange
@@ -124,6 +125,7 @@ def session_details(controller: Controller) -> dict[str, Any]:
     return {
         "apiKeySource": controller.setup.config.origins.get("key", "none"),
         "slash_commands": [one.name for one in library.for_people()],
+        "output_style": style_in_use(controller.in_use[1].settings.system),
         "skills": [one.name for one in library.skills.values() if one.kind == "skill"],
     }
 
