@@ -25,13 +25,21 @@ SUBCOMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if words in (["--version"], ["-v"]):
+    if words in (["--version"], ["-v"], ["version"]):
         sys.stdout.write(f"makeroom {__version__}\n")
         return 0
-    if words and words[0] in SUBCOMMANDS:
-        return int(import_module(SUBCOMMANDS[words[0]]).main(words[1:]))
-    options = import_module("agent.cli.arguments").parse(words)  # by itself: --help needs nothing else
-    return int(import_module("agent.cli.launch").run(options))
+    arguments = import_module("agent.cli.arguments")  # by itself: --help needs nothing else
+    words = ["--help"] if words == ["help"] else words
+    asked = arguments.subcommand_of(words, SUBCOMMANDS)
+    if asked is None:
+        return int(import_module("agent.cli.launch").run(arguments.parse(words)))
+    if asked.folder:
+        try:
+            os.chdir(asked.folder)
+        except OSError as error:
+            sys.stderr.write(f"makeroom: cannot work in {asked.folder}: {error.strerror}\n")
+            return 2
+    return int(import_module(SUBCOMMANDS[asked.name]).main(asked.words))
 
 
 def command() -> None:

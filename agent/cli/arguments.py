@@ -6,7 +6,8 @@ Imports little, so that --help is quick.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import cache
 from typing import Any
 
 from agent.app.options import EFFORTS, OUTPUT_FORMATS, Options
@@ -16,6 +17,7 @@ from agent.permissions.sandbox_settings import SANDBOX_MODES
 from agent.version import __version__
 
 from .client_flags import add_client_flags, joined_values, settle_client_flags
+from .command_words import Subcommand, find_subcommand
 
 EXIT_CODES = """\
 exit codes:
@@ -33,9 +35,9 @@ other commands:
   makeroom sessions            list, show, search and export sessions
   makeroom verify [SESSION]    check that a record gives what was sent, byte for byte
 """
-FOREIGN_COMMANDS = ("doctor", "config", "update")  # of other agents; nobody means them as prompts
 
 
+@cache
 def parser() -> argparse.ArgumentParser:
     """The parser; its help is the reference that the README's table is checked against."""
     made = argparse.ArgumentParser(
@@ -83,6 +85,11 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+def subcommand_of(argv: Sequence[str], names: Collection[str]) -> Subcommand | None:
+    """The subcommand that argv asks for, None where it is none. Raises SystemExit as `parse` does."""
+    return find_subcommand(parser(), argv, names)
+
+
 def parse(argv: Sequence[str]) -> Options:
     """The options that argv asks for. Raises SystemExit (2, or 0 for --help and --version)."""
     made = parser()
@@ -103,8 +110,6 @@ def parse(argv: Sequence[str]) -> Options:
     values = vars(given)
     values["fork_session"] = given.fork_session or given.at is not None
     values["prompt"] = " ".join(values["prompt"])
-    if len(argv) == 1 and values["prompt"] in FOREIGN_COMMANDS:
-        made.error(f"there is no command {argv[0]!r} (a prompt of one such word goes with -p); see --help")
     if values["permission_mode"] == "auto":
         values["permission_mode"] = "manual"
         values["remarks"] += ("--permission-mode auto is not known here: the mode is default",)

@@ -1,0 +1,122 @@
+"""Tell a subcommand from a prompt: `makeroom -C DIR sessions list`, and commands that only other agents have.
+
+Imports nothing that is slow; reads no file and changes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
+from typing import NamedTuple
+
+# First words of commands that other agents have; nobody means one of them alone as a prompt.
+FOREIGN_COMMANDS = frozenset({
+    "agents", "auth", "completion", "config", "doctor", "exec", "features", "install", "list", "login",
+    "logout", "migrate-installer", "models", "plugin", "plugins", "resume", "serve", "session",
+    "setup-token", "uninstall", "update", "upgrade",
+})  # fmt: skip
+# What follows them there. Any other second word makes a sentence: "update the readme".
+COMMAND_VERBS = frozenset({
+    "add", "add-json", "check", "delete", "disable", "edit", "enable", "export", "get", "init", "install",
+    "json", "list", "login", "logout", "path", "remove", "reset", "rm", "run", "serve", "set", "show",
+    "status", "uninstall", "unset", "update",
+})  # fmt: skip
+ELSEWHERE = {
+    "config": "/config shows the settings",
+    "doctor": "makeroom -p /doctor looks for what is missing",
+    "resume": "makeroom --resume goes on with a session",
+    "session": "makeroom sessions lists the sessions",
+    "list": "makeroom sessions lists the sessions",
+    "models": "/model shows and changes the model",
+    "login": "set ANTHROPIC_API_KEY instead",
+    "auth": "set ANTHROPIC_API_KEY instead",
+}
+USAGE_CODE = 2  # as of any command line that makes no sense
+MIN_LIKENESS = 0.8  # of a misspelt subcommand
+HEADLESS_FLAGS = frozenset(("-p", "--print", "--input-format"))
+CD_FLAGS = ("-C", "--cd")
+# These are given command lines, whose options are not ours.
+TAKE_COMMAND_LINES = ("mcp", "permissions")
+
+
+class Subcommand(NamedTuple):
+    """A subcommand with its own words, to be run in `folder` ("": the current one)."""
+
+    name: str
+    words: list[str]
+    folder: str = ""
+
+
+def find_subcommand(
+    made: argparse.ArgumentParser, argv: Sequence[str], names: Collection[str]
+) -> Subcommand | None:
+    """The subcommand that argv asks for; None where it is none: a prompt, or only options.
+
+    Exits with code 2 where it cannot be meant as it stands.
+    """
+    at = _first_positional(made, argv)
+    if at is None or any(word.partition("=")[0] in HEADLESS_FLAGS for word in argv[:at]):
+        return None
+    name, before, after = argv[at], list(argv[:at]), list(argv[at + 1 :])
+    if name not in names:
+        _refuse_foreign(made, argv[at:], names)
+        return None
+    folder = _take_folder(before)
+    if before:
+        what = f"{before[0]} does not go with the command {name!r}; quote the words if they are a prompt"
+        made.exit(USAGE_CODE, f"makeroom: {what}\n")
+    if name not in TAKE_COMMAND_LINES:
+        folder = _take_folder(after) or folder
+    return Subcommand(name, after, folder)
+
+
+def _first_positional(made: argparse.ArgumentParser, argv: Sequence[str]) -> int | None:
+    """The place of the first word that is no option and no value of one; None without, or behind `--`."""
+    flags = {flag: action for action in made._actions for flag in action.option_strings}
+    at = 0
+    while at < len(argv):
+        word = argv[at]
+        if word == "--":
+            return None
+        if not word.startswith("-") or word == "-":
+            return at
+        name, given, _ = word.partition("=")
+        action = flags.get(name)
+        at += 1
+        if action is None or given or action.nargs == 0:
+            continue
+        if action.nargs is None:
+            at += 1
+        elif action.nargs == "+":
+            while at < len(argv) and not argv[at].startswith("-"):
+                at += 1
+        elif at < len(argv) and not argv[at].startswith("-"):
+            at += 1
+    return None
+
+
+def _take_folder(words: list[str]) -> str:
+    """The value of the last -C among the words, which are then without it; "" for none."""
+    folder, at = "", 0
+    while at < len(words) and words[at] != "--":
+        name, given, value = words[at].partition("=")
+        if name in CD_FLAGS and (given or at + 1 < len(words)):
+            folder = value if given else words[at + 1]
+            del words[at : at + 1 + (not given)]
+        else:
+            at += 1
+    return folder
+
+
+def _refuse_foreign(made: argparse.ArgumentParser, words: Sequence[str], names: Collection[str]) -> None:
+    """Exit with code 2 for what looks like a command, and is none here."""
+    first, second = words[0], words[1] if len(words) > 1 else ""
+    alone = not second or second.startswith("-")
+    if not (alone or second in COMMAND_VERBS) or any(map(str.isspace, first)):
+        return
+    near = get_close_matches(first, names, 1, MIN_LIKENESS)
+    if near or first in FOREIGN_COMMANDS:
+        hint = f"did you mean {near[0]!r}?" if near else ELSEWHERE.get(first, "see --help")
+        prompt = f"as a prompt: makeroom -- {' '.join(words)}"
+        made.exit(USAGE_CODE, f"makeroom: there is no command {first!r}: {hint} ({prompt})\n")

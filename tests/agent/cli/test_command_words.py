@@ -1,0 +1,67 @@
+"""Subcommands, prompts, and words that look like commands: which is which, before anything is paid for."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.__main__ import SUBCOMMANDS, main
+from agent.cli.arguments import parse, subcommand_of
+
+
+@pytest.mark.parametrize(
+    ("line", "asked"),
+    [
+        ("sessions list", ("sessions", ["list"], "")),
+        ("-C there sessions list", ("sessions", ["list"], "there")),
+        ("--cd=there sessions", ("sessions", [], "there")),
+        ("recall lost words --cd there --json", ("recall", ["lost", "words", "--json"], "there")),
+        ("mcp add name -C x", ("mcp", ["add", "name", "-C", "x"], "")),
+        ("verify -- -C", ("verify", ["--", "-C"], "")),
+    ],
+)
+def test_a_subcommand_is_found_with_the_folder_before_or_after_it(
+    line: str, asked: tuple[str, list[str], str]
+) -> None:
+    assert subcommand_of(line.split(), SUBCOMMANDS) == asked
+
+
+@pytest.mark.parametrize(
+    ("argv", "prompt"),
+    [
+        (["-p", "recall", "the", "plan"], "recall the plan"),
+        (["-m", "sessions", "fix it"], "fix it"),
+        (["-r", "sessions"], ""),
+        (["sessions are lost, why?"], "sessions are lost, why?"),
+        (["--", "sessions"], "sessions"),
+        (["update", "the", "readme"], "update the readme"),
+        (["run", "the", "tests"], "run the tests"),
+        (["--allowedTools", "bash", "edit"], ""),
+        (["-p", "doctor"], "doctor"),
+        (["hello"], "hello"),
+    ],
+)
+def test_what_is_meant_for_the_model_stays_a_prompt(argv: list[str], prompt: str) -> None:
+    assert subcommand_of(argv, SUBCOMMANDS) is None
+    assert parse(argv).prompt == prompt
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("doctor", "makeroom -p /doctor"),
+        ("config list", "/config shows the settings"),
+        ("update", "see --help"),
+        ("sesions list", "did you mean 'sessions'?"),
+        ("--model x sessions list", "--model does not go with the command 'sessions'"),
+        ("-C /nowhere/at/all sessions", "cannot work in /nowhere/at/all"),
+    ],
+)
+def test_what_looks_like_a_command_and_is_none_ends_with_one_line(
+    line: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code = main(line.split())
+    except SystemExit as exit:
+        code = int(exit.code or 0)
+    err = capsys.readouterr().err
+    assert code == 2 and told in err and err.count("\n") == 1
