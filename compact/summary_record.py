@@ -10,6 +10,7 @@ turn goes on.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from transcripts.entries import Entry, Prompt
 from transcripts.fold import Folded
@@ -167,8 +168,9 @@ def _surroundings(entries: Sequence[Entry]) -> Iterator[str]:
     """What the program told of date, folder and commands, of each kind the newest."""
     told: dict[str, str] = {}
     for entry in entries:
-        blocks = entry.fact.blocks if isinstance(entry, Prompt) else ()
-        for block in blocks:
+        results = () if isinstance(entry, Prompt) else entry.results.values()
+        parts = (entry.fact.blocks,) if isinstance(entry, Prompt) else (one.content for one in results)
+        for block in chain.from_iterable(parts):
             if isinstance(block, TextBlock) and is_injected(block) and not is_attached(block):
                 text = (
                     block.text.strip().removeprefix(INJECTED_OPENING_TAG).removesuffix(INJECTED_CLOSING_TAG)

@@ -3,4 +3,17 @@
 from __future__ import annotations
 
 # Tool `grep` is the value TOOL of the module tools/grep.py. The model is offered the tools in this order.
-BUILTIN = ("bash", "read", "write", "edit", "grep", "glob", "compact", "recall", "todo", "task")
+BUILTIN = (
+    "bash",
+    "read",
+    "write",
+    "edit",
+    "grep",
+    "glob",
+    "compact",
+    "recall",
+    "todo",
+    "task",
+    "ask_user",
+    "exit_plan",
+)

@@ -24,6 +24,7 @@ from transcripts.originals import Originals
 from transcripts.tool_kinds import TOOL_KINDS, ToolKind
 
 from .inbox import Inbox
+from .person_answer import AskPerson, PlanMode
 from .wall import LeaveDecision, WallRefusal
 
 _TOOL_NAME = re.compile(r"[\w-]+", re.ASCII)
@@ -76,7 +77,9 @@ class ToolResult:
     content: tuple[Block, ...]
     error: bool = False
     # For the screen, drawn without knowing the tool: {"text": str} and/or {"diff": a unified diff}, {"note":
-    # one short line}; {"silent": True}: the title says all.
+    # one short line}; {"silent": True}: the title says all;
+    # {"answer": text}: what a run without a screen gives as its result. In previews also {"plan": markdown}
+    # and {"questions": [...]}, see ask_user.py.
     human: Mapping[str, Any] = field(default_factory=empty_mapping)
     # For the record and compaction: {"path", "sha256", "first", "last", "total"} of a file that was read or
     # written, {"exit": code} of a command.
@@ -181,6 +184,7 @@ class ToolContext:
     jobs: Any = None  # the session's tools.jobs.CommandRunner, made on first use
     inbox: Inbox = field(default_factory=Inbox)  # late news for the model that works in this session
     spawn: Callable[[SpawnRequest], Awaitable[SpawnResult]] | None = None  # None: none can be started
+    plan_mode: PlanMode | None = None  # None in a session that cannot plan with the person
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +194,7 @@ class ToolCall:
     `progress` takes the newest output of long work as raw text; it is quick and never raises. `checkpoint` is
     to be called with the real path before a file is changed; None without checkpoints. `walled` tells that
     whatever the call runs has to run within the wall; `ask_to_leave` then asks the person about what the wall
-    refused, None where nobody can be asked.
+    refused, None where nobody can be asked. `ask` puts the call to the person as its preview shows it.
     """
 
     context: ToolContext
@@ -199,6 +203,7 @@ class ToolCall:
     checkpoint: Callable[[Path], None] | None = None
     walled: bool = False
     ask_to_leave: Callable[[WallRefusal], Awaitable[LeaveDecision]] | None = None
+    ask: AskPerson | None = None
 
 
 # Given the name and the input of a call: the tool that it stands for, with that one's arguments. Under its

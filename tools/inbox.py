@@ -20,7 +20,7 @@ class Inbox:
         self._heir: Inbox | None = None
 
     def post(self, text: str, key: str = "") -> None:
-        """Have the model told this; it takes the place of what waits under the same key ("" is no key)."""
+        """Have the model told exactly this, in place of what waits under the same key ("" is none)."""
         if self._heir is not None:
             self._heir.post(text, key)
             return

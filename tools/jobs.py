@@ -172,7 +172,7 @@ class BackgroundJob:
         self.spool.flush()
         self.has_ended.set()
         announcement = self._announcement()
-        self.inbox.post(announcement, self.id)
+        self.inbox.post(f"[{announcement}]", self.id)
         self.runner.on_finish(announcement)
         if (guard := self.runner.records) is not None:
             await guard.later(busy=bool(self.runner.running))

@@ -42,6 +42,9 @@ class NarrowedPermissions(PermissionStore):
         before = self._origin.rules
         self._origin.rules = replace(rules, mode=before.mode, asks_walled=before.asks_walled)
 
+    def set_mode(self, mode: Mode) -> None:
+        """An agent does not change the mode of its session."""
+
 
 @dataclass(frozen=True, slots=True)
 class AgentApprover:

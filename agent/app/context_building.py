@@ -19,6 +19,7 @@ from agent.model.retry import MAX_TRIES
 from agent.model_port import ModelFacts, RequestSettings, output_room
 from agent.permissions.rules import PermissionRules, may_search
 from agent.ports import Hooks
+from agent.session.environment_context import post_planning
 from agent.session.mentions import ATTACHED_TOPIC, attached_files, note_attached
 from agent.session.session import Session
 from agent.session.skill_texts import SKILL_TOOL, SKILLS_HEAD, skills_section
@@ -56,6 +57,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
     tools = tool_context_of(services, session)
     wall = SessionWall(tools, permissions, home_of(setup.environ))
     tools.may_read = lambda tool, path: may_search(tool, path, permissions.rules)
+    tools.plan_mode, permissions.on_planning = permissions, partial(post_planning, tools.inbox)
     context = TurnContext(
         model=services.selection.model,
         settings=settings,

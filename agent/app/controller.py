@@ -236,7 +236,7 @@ def prompt_blocks(
     if opened is not None or mode == "plan":  # else the model has been told nothing that could have changed
         commands = context.wall.text if context.wall is not None else None
         before += news_of_surroundings(session.folded, commands, mode)
-    before += tools.inbox.take()
+    before += [news for news in tools.inbox.take() if news not in before]
     return (*map(TextBlock, (*before, *earlier)), *content)
 
 

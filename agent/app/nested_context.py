@@ -54,6 +54,7 @@ def nested_context(call: NestedCall, session: Session, changed: Callable[[], Non
         in_view=lambda seq: shows(session.folded, seq),
         lookup=partial(call.services.repository.originals, session),
         inbox=Inbox(),
+        plan_mode=None,
         compact=lambda focus: setattr(state, "requested_focus", focus),
         spawn=None,
     )

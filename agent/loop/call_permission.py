@@ -170,10 +170,10 @@ def _grant(
     elif answer.scope == "always" and verdict.prefix is not None:
         grant_always(context, emit, verdict.prefix, question.access[0].cwd if question.access else "")
     for update in answer.updates:
-        _update(context.permissions, update)
+        follow_update(context.permissions, update)
 
 
-def _update(permissions: PermissionStore, update: PermissionUpdate) -> None:
+def follow_update(permissions: PermissionStore, update: PermissionUpdate) -> None:
     """Change the permissions for the rest of the session. Bypassing them is never granted this way."""
     for text in update.allow:
         for rule in parse_rules(text):

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from agent.events import Emit, Reason, ToolCallFinished, ToolCallProgress, ToolCallStarted
 from agent.permissions.rules import only_reads
@@ -20,6 +21,7 @@ from tools.base import Tool, ToolCall, ToolError, ToolInterrupted, ToolResult, t
 from transcripts.facts import Reply
 from transcripts.messages import INVALID_JSON, Block, TextBlock, ToolUseBlock, replace_surrogates_in_json
 
+from .asking import ask_person
 from .call_permission import ParsedCall, Permission, ask_permission, parse_call
 from .changed_files import checkpointed, with_changed_files
 from .context import TurnContext
@@ -219,7 +221,8 @@ async def _call_tool(
     rules = context.permissions.rules
     ask_to_leave = leaving.ask if call.walled else None
     ident = f"{batch.reply}.{call.index}"
-    running = ToolCall(context.tool_context, ident, progress, announce, call.walled, ask_to_leave)
+    asks = partial(ask_person, leaving)
+    running = ToolCall(context.tool_context, ident, progress, announce, call.walled, ask_to_leave, asks)
     try:
         if context.checkpoints is None or parsed.tool.parallel:
             return await parsed.tool.run(parsed.arguments, running)
@@ -301,7 +304,7 @@ def _finish(
     shown = content_of(batch.session, batch.context.compaction, call.use, result)
     content = with_repeat_note(batch.session.folded, call.use, shown)
     if tools.inbox.waiting:
-        content = (*content, *(TextBlock(f"[{news}]") for news in tools.inbox.take()))
+        content = (*content, *map(TextBlock, tools.inbox.take()))
     fact = batch.session.result(
         batch.reply,
         call.index,

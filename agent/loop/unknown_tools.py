@@ -83,14 +83,19 @@ _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
         word_set("dispatchagent subagent spawnagent"),
     ),
     (
-        "",
-        "Ask in your reply and end your turn: the person answers with the next prompt.",
-        word_set("askuserquestion askuser askfollowupquestion question"),
+        "ask_user",
+        "ask_user(questions) puts questions with a few answers to the person.",
+        word_set("askfollowupquestion question"),
+    ),
+    (
+        "exit_plan",
+        "The person switches to plan mode, not you; in it exit_plan(plan) shows your plan.",
+        word_set("enterplanmode"),
     ),
     (
         "",
-        "Write the plan, or the result, as your reply and end your turn; the person chooses the mode.",
-        word_set("exitplanmode enterplanmode attemptcompletion finish submit done"),
+        "Write the result as your reply and end your turn.",
+        word_set("attemptcompletion finish submit done"),
     ),
 )
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,16 +32,34 @@ _LONG_KEY = re.compile(r"""(?<![\w"'.-])(?:["'\w-]++[ \t]*+\.[ \t]*+){40}""")
 class PermissionStore:
     """The mode, the rules and the setting of the wall now in force, and the calls that were denied.
 
-    `path` is the file of what was granted permanently, None where there is none.
+    `path` is the file of what was granted permanently, None where there is none. `on_planning` is told when
+    plan mode begins and ends.
     """
 
     rules: PermissionRules
     path: Path | None = None
     denied: list[dict[str, object]] = field(default_factory=list)
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
+    on_planning: Callable[[bool], None] = lambda planning: None
+    _before_plan: Mode = "manual"
+
+    @property
+    def planning(self) -> bool:
+        """Whether the mode is plan."""
+        return self.rules.mode == "plan"
 
     def set_mode(self, mode: Mode) -> None:
-        self.rules = replace(self.rules, mode=mode)
+        before, self.rules = self.rules.mode, replace(self.rules, mode=mode)
+        if mode == "plan" and before != "plan":
+            self._before_plan = before
+        if (mode == "plan") != (before == "plan"):
+            self.on_planning(mode == "plan")
+
+    def leave_plan(self) -> None:
+        """Leave plan mode: to manual, or to the mode before it where nobody was asked in that either."""
+        if self.planning:
+            never_asks = self._before_plan in ("bypassPermissions", "dontAsk")
+            self.set_mode(self._before_plan if never_asks else "manual")
 
     def allow(self, rule: Rule, folder: str = "") -> None:
         """Allow for this session; a line that is let out of the wall as it is now in `folder`."""

@@ -10,6 +10,7 @@ import platform
 from datetime import datetime
 from pathlib import Path
 
+from tools.inbox import Inbox
 from transcripts.disk import read_regular
 from transcripts.entries import Entry, Prompt
 from transcripts.fold import Folded
@@ -22,9 +23,13 @@ OPEN_TEXT = """\
 # Commands
 - Commands run without a wall from now on; the person may be asked about each."""
 PLAN_TEXT = """\
-The person has switched to plan mode: look and think, and change nothing. Edits are refused, and commands \
-cannot change the project. End with a plan of what you would do; they change the mode to have it done."""
-END_OF_PLAN_TEXT = "Plan mode is over: you may change files again, as far as the person allows it."
+# Plan mode
+Plan mode is on: look and think, and change nothing; what would change something is refused. When the \
+plan is whole, show it with exit_plan: the person decides."""
+END_OF_PLAN_TEXT = """\
+# Plan mode
+Plan mode is over: you may change files again, as far as the person allows it."""
+PLAN_KEY = "plan mode"  # of news about it
 _COMMAND_TEXTS, _PLAN_TEXTS = (*COMMAND_TEXTS, OPEN_TEXT), (PLAN_TEXT, END_OF_PLAN_TEXT)
 BRANCH_INTERVAL_S = 2.0  # between two looks for the status line
 MAX_HEAD_BYTES = 4_096  # of the file that names the branch
@@ -62,12 +67,25 @@ def news_of_surroundings(folded: Folded, commands: str | None, mode: str) -> lis
         news += [now] if (now := commands or OPEN_TEXT) != before else []
     if not planning and next((text for text in told if text in _PLAN_TEXTS), "") == PLAN_TEXT:
         news.append(END_OF_PLAN_TEXT)
-    return [f"{INJECTED_OPENING_TAG}\n{text}\n{INJECTED_CLOSING_TAG}" for text in news]
+    return [_injected(text) for text in news]
+
+
+def _injected(text: str) -> str:
+    return f"{INJECTED_OPENING_TAG}\n{text}\n{INJECTED_CLOSING_TAG}"
+
+
+def post_planning(inbox: Inbox, planning: bool) -> None:
+    """Have the model told that plan mode began or is over, unless it does not know of the last change."""
+    if PLAN_KEY in inbox.waiting:
+        inbox.withdraw(PLAN_KEY)
+    else:
+        inbox.post(_injected(PLAN_TEXT if planning else END_OF_PLAN_TEXT), PLAN_KEY)
 
 
 def surroundings_told(entry: Entry) -> list[str]:
-    """What a prompt told the model of its surroundings."""
-    blocks = entry.fact.blocks if isinstance(entry, Prompt) else ()
+    """What a prompt, or the results of an exchange, told the model of its surroundings."""
+    results = () if isinstance(entry, Prompt) else entry.results.values()
+    blocks = entry.fact.blocks if isinstance(entry, Prompt) else [b for one in results for b in one.content]
     texts = (block.text for block in blocks if isinstance(block, TextBlock) and is_injected(block))
     opening, closing = INJECTED_OPENING_TAG, INJECTED_CLOSING_TAG
     return [text.removeprefix(opening).removesuffix(closing).strip("\n") for text in texts]

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from transcripts.entries import Prompt
+from agent.formatting import own_name
+from transcripts.entries import Exchange, Prompt
 from transcripts.facts import Result
 from transcripts.fold import Folded
 from transcripts.messages import TextBlock
 
 from .environment_context import PLAN_TEXT, surroundings_told
 
+PLAN_TOOL = "exit_plan"
 MAX_PLAN_CHARS = 20_000  # of a plan that a record repeats; the rest is behind its recall id
 
 
@@ -68,9 +70,10 @@ def todo_lines(items: tuple[TodoItem, ...]) -> list[str]:
 
 
 def newest_plan(folded: Folded) -> tuple[int, str] | None:
-    """(seq, text) of the model's last words to the newest prompt in plan mode; None without one.
+    """(seq of the reply, text) of the newest plan; None without one.
 
-    They are the plan: a prompt in that mode asks for one.
+    It is what the model showed as its plan, as the person changed it; or its last words to a prompt in plan
+    mode, as models without that tool end.
     """
     found: tuple[int, str] | None = None
     planning = False
@@ -78,7 +81,18 @@ def newest_plan(folded: Folded) -> tuple[int, str] | None:
         if isinstance(entry, Prompt):
             if entry.fact.source == "user":
                 planning = PLAN_TEXT in surroundings_told(entry)
+        elif shown := _plan_shown(entry):
+            found, planning = (entry.seq, shown[:MAX_PLAN_CHARS]), False
         elif planning:
             texts = [block.text for block in entry.fact.blocks if isinstance(block, TextBlock)]
             found = (entry.seq, "\n".join(texts)[:MAX_PLAN_CHARS]) if any(texts) else found
     return found
+
+
+def _plan_shown(exchange: Exchange) -> str:
+    """The plan that a call of the exchange showed to the person; "" without one."""
+    for at, use in exchange.uses.items():
+        result = exchange.results.get(at)
+        if own_name(use.name) == PLAN_TOOL and result is not None and not result.error:
+            return str(result.about.get("plan") or use.input.get("plan") or "")
+    return ""

@@ -12,14 +12,17 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from agent.ports import Allow, Deny, PermissionQuestion
+from agent.ports import Allow, Deny, PermissionQuestion, PermissionUpdate
+from tools.person_answer import ANSWERS
 
+from .question_form import QuestionForm
 from .render import render_diff
 from .terminal_text import (
     RenderContext,
     clip,
     clip_painted,
     escape_output,
+    escape_prose,
     escape_strict,
     hang,
     one_line,
@@ -31,6 +34,12 @@ MIN_BODY_ROWS = 3
 MIN_ROWS_WITH_AIR = 14  # blank lines around what is asked for
 Answer = tuple[str, str, Allow | None]  # its letter, what it says, what it means
 NO: Answer = ("n", "No, and tell why", None)
+PLAN_ANSWERS: tuple[Answer, ...] = (
+    ("y", "Yes, and ask about each edit", Allow()),
+    ("a", "Yes, and accept edits", Allow(updates=(PermissionUpdate(mode="acceptEdits"),))),
+    ("n", "No, go on planning, and tell why", None),
+)
+PLAN_ABOVE = "It stands above."
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +78,31 @@ class ApprovalDialog:
     """Implements ports.Approver. `panel` is the question on the screen, or None.
 
     `on_change` is called when a question comes, goes or wants a reason; after a key it is drawn anyway.
+    `form` asks the questions of the model; `show_plan` prints a plan above the question about it.
     """
 
     def __init__(
         self, on_change: Callable[[], None], monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self.panel: ApprovalPanel | None = None
+        self.form = QuestionForm(lambda: self.on_change(), monotonic)
         self.on_change = on_change
+        self.show_plan: Callable[[str], None] = lambda plan: None
         self._monotonic = monotonic
         self._one_at_a_time = asyncio.Lock()
 
     async def ask(self, question: PermissionQuestion) -> Allow | Deny:
         """Show the question and wait; cancelling takes it off the screen."""
         async with self._one_at_a_time:
+            if questions := question.preview.get("questions"):
+                answers = await self.form.ask(questions)
+                return (
+                    Deny() if answers is None else Allow(updated_input={**question.input, ANSWERS: answers})
+                )
             panel = self.panel = ApprovalPanel(question, approval_choices(question), asyncio.Future())
+            if plan := question.preview.get("plan"):
+                self.show_plan(str(plan))
+                panel.body = [f"  {PLAN_ABOVE}"]
             panel.listens_at = self._monotonic() + LISTEN_DELAY_S
             self.on_change()
             try:
@@ -155,7 +175,10 @@ class ApprovalDialog:
 
 def approval_choices(question: PermissionQuestion) -> tuple[ApprovalChoice, ...]:
     """The answers to a question, numbered in their order: once, for longer, no, always."""
-    offered = _leaving_answers(question) if question.refused else _call_answers(question)
+    if question.preview.get("plan"):
+        offered = iter(PLAN_ANSWERS)
+    else:
+        offered = _leaving_answers(question) if question.refused else _call_answers(question)
     numbered = enumerate(offered, 1)
     return tuple(ApprovalChoice(letter, str(at), text, answer) for at, (letter, text, answer) in numbered)
 
@@ -187,12 +210,18 @@ def _leaving_answers(question: PermissionQuestion) -> Iterator[Answer]:
 def question_head(question: PermissionQuestion) -> str:
     """The question itself, in a few words."""
     tool, asker = one_line(question.tool), f"[{one_line(question.asker)}] " if question.asker else ""
+    if question.preview.get("plan"):
+        return f"{asker}Carry out this plan?"
+    if questions := question.preview.get("questions"):
+        return asker + one_line(str(questions[0]["question"]))
     return asker + (f"Let {tool} leave the wall?" if question.refused else f"Allow {tool}?")
 
 
 def question_body(question: PermissionQuestion, ctx: RenderContext) -> list[str]:
     """All of what is asked for: every character visible, long lines wrapped."""
     inner = RenderContext(max(ctx.columns - 2, 2), ctx.theme, full=True)
+    if plan := question.preview.get("plan"):
+        return [f"  {row}" for row in wrap(escape_prose(str(plan)), inner.columns)]
     if question.preview.get("diff"):
         rows = render_diff(str(question.preview["diff"]), inner)
     else:

@@ -13,6 +13,7 @@ from .approval import full_question
 from .input_editor import EXIT_WORDS
 from .keyboard import FOCUS_IN, FOCUS_OUT
 from .picker import add_picker_keys
+from .question_form import add_form_keys
 from .repl_state import QueuedInput, ReplState
 
 PAGE_LINES = 5  # that PgUp and PgDn scroll a question
@@ -28,6 +29,8 @@ def build_key_bindings(state: ReplState) -> KeyBindings:
     _add_question_keys(bindings, state)
     picking = Condition(lambda: state.picker.state is not None and state.approval.panel is None)
     add_picker_keys(bindings, state.picker, picking)
+    form = state.approval.form
+    add_form_keys(bindings, form, Condition(lambda: form.state is not None and state.approval.panel is None))
     return bindings
 
 

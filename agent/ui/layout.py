@@ -18,6 +18,7 @@ from .input_drawing import INPUT_PROMPT, InputDrawing, draw_one_row
 from .keyboard import ChipLabels
 from .live_view import draw_todos
 from .picker import picker_window
+from .question_form import draw_form
 from .repl_state import ReplState
 from .terminal_text import RenderContext, cell_width, clip, clip_painted, foreign_line, one_line
 
@@ -130,6 +131,11 @@ def _status_parts(status: Status, queued: int) -> list[tuple[int, str, str]]:
     return [part for part in parts if part[2]]
 
 
+def _chooses(state: ReplState) -> bool:
+    """Whether a menu or a question of the model has the place of the input, if no permission question has."""
+    return state.picker.state is not None or state.approval.form.state is not None
+
+
 class ScreenLayout:
     """Composes each frame: what runs, a rule, then the input, a question or a menu, and the status line.
 
@@ -158,7 +164,7 @@ class ScreenLayout:
         state = self._state
         rows = state.terminal.size().rows
         ctx = state.terminal.render_context()
-        panel, picking = state.approval.panel, state.picker.state is not None
+        panel, picking = state.approval.panel, _chooses(state)
         if state.has_view:
             state.view.live_view.pause_clocks(panel is not None or picking, time.monotonic())
         self._focus()
@@ -196,6 +202,8 @@ class ScreenLayout:
                 return lines, (max(len(lines) - 1, 0), 0)
             reason, column = draw_one_row(self._reason, INPUT_PROMPT, ctx)
             return [*lines, reason], (len(lines), column)
+        if state.approval.form.state is not None:
+            return draw_form(state.approval.form.state, ctx, max(rows - 3, 1))
         if state.picker.state is not None:
             state.picker.compose(ctx, max(rows - 3, 1))
             return state.picker.drawn.lines, state.picker.drawn.cursor
@@ -208,7 +216,7 @@ class ScreenLayout:
     def _focus(self) -> None:
         """At a question keys have no other place than its reason: none of them edits the hidden draft."""
         wanted = self._reason_window if self._state.approval.panel is not None else self._input_window
-        if self._state.picker.state is not None and self._state.approval.panel is None:
+        if _chooses(self._state) and self._state.approval.panel is None:
             wanted = self._picker_window
         layout = self.layout
         if layout.current_window is wanted or (layout.is_searching and wanted is self._input_window):

@@ -242,16 +242,21 @@ class RunOutput:
             case events.ToolCallFinished(of, block, "StructuredOutput", _, Result(error=False)):
                 use = self.tool_use(of, block)
                 self.structured = dict(use.input) if use else None
+            case events.ToolCallFinished(result=Result(error=False, human={"answer": str(answer)})):
+                self.answer = answer
             case events.ToolCallFinished(of, block, name, denied=True):
-                use = self.tool_use(of, block)
-                ident, given = (use.id, dict(use.input)) if use else ("", {})
-                denial = {"tool_name": client_name(name), "tool_use_id": ident, "tool_input": given}
-                self._denials.append(denial)
+                self._denials.append(_denial(name, self.tool_use(of, block)))
 
     def _end_request(self) -> None:
         if self._requested_at is not None:
             self._api_seconds += time.monotonic() - self._requested_at
             self._requested_at = None
+
+
+def _denial(name: str, use: ToolUseBlock | None) -> dict[str, Any]:
+    """A call that was denied, as a result lists it."""
+    ident, given = (use.id, dict(use.input)) if use else ("", {})
+    return {"tool_name": client_name(name), "tool_use_id": ident, "tool_input": given}
 
 
 def model_usage(used: Mapping[str, Usage], costs: Mapping[str, float], status: Status) -> dict[str, Any]:

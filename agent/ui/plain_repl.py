@@ -7,12 +7,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from agent import events
 from agent.menus import Menu, MenuRow
 from agent.ports import Allow, Deny, Factory, PermissionQuestion
+from tools.person_answer import ANSWERS
 
 from .approval import approval_choices, question_body, question_head, question_target
 from .completion import is_command
@@ -98,6 +100,8 @@ class PlainView:
 
     async def ask(self, question: PermissionQuestion) -> Allow | Deny:
         """Ask with lettered answers; the end of input refuses and stops."""
+        if questions := question.preview.get("questions"):
+            return await self._ask_each(question, questions)
         self._out.line(f"{question_head(question)}  {one_line(question.why)}")
         for row in (*question_target(question, self._context), *question_body(question, self._context)):
             self._out.line(row)
@@ -112,6 +116,24 @@ class PlainView:
             for choice in choices:
                 if key.lower() in (choice.letter, choice.digit):
                     return choice.answer or await self._refusal(reason.strip())
+
+    async def _ask_each(
+        self, question: PermissionQuestion, questions: Sequence[Mapping[str, Any]]
+    ) -> Allow | Deny:
+        """Ask the questions of the model one by one; an empty line or the end of input declines."""
+        answers = {}
+        for asked in questions:
+            self._out.line(escape_prose(str(asked["question"])))
+            labels = [one_line(str(option["label"])) for option in asked["options"]]
+            for place, option in enumerate(asked["options"]):
+                about = one_line(str(option.get("description") or ""))
+                self._out.line(f"  {place + 1}: {labels[place]}{f' - {about}' if about else ''}")
+            which = "numbers" if asked.get("multiSelect") else "a number"
+            line = await self.answer_to(f"Answer: ({which}, your own words, or Enter to decline) ")
+            if line is None or not line.strip():
+                return Deny()
+            answers[str(asked["question"])] = chosen_labels(line, labels)
+        return Allow(updated_input={**question.input, ANSWERS: answers})
 
     async def choose(self, menu: Menu) -> MenuRow | None:
         """Choose by a typed key; an empty line or the end of input chooses nothing."""
@@ -136,6 +158,14 @@ class PlainView:
             return Deny(reason)
         line = await self.answer_to("Why? (Enter for no reason) ")
         return Deny("", stop=True) if line is None else Deny(line.strip())
+
+
+def chosen_labels(line: str, labels: Sequence[str]) -> str:
+    """The labels whose numbers a line names, from 1; the line itself where it names anything else."""
+    words = line.replace(",", " ").split()
+    if words and all(word.isdecimal() and 1 <= int(word) <= len(labels) for word in words):
+        return ", ".join(labels[int(word) - 1] for word in words)
+    return line.strip()
 
 
 def _write_now(text: str) -> None:

@@ -56,8 +56,10 @@ async def _run_screen(make_driver: Factory, setup: RunSetup) -> int:
 
 def _question_changed(state: ReplState, screen: ScreenLayout) -> None:
     """A question came, went, or wants a reason."""
-    panel = state.approval.panel
-    if panel is None:
+    panel, form = state.approval.panel, state.approval.form.state
+    if form is not None:
+        state.notifications.question_waits(str(form.questions[0]["question"]))
+    elif panel is None:
         state.notifications.show("working")
     elif not panel.reasoning:
         state.notifications.question_waits(question_head(panel.question))

@@ -8,7 +8,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from agent.app.setup import RunSetup
@@ -152,9 +152,12 @@ class ReplState:
     @cached_property
     def view(self) -> TranscriptView:
         """The screen above the input. Made when first used, which the first paint does not."""
-        from .transcript_view import TranscriptView  # 25 ms: the events, facts and their rendering
+        # 25 ms: the events, facts and their rendering
+        from .transcript_view import TranscriptView, print_markdown
 
-        return TranscriptView(self.terminal, self.refresh, self.editor.restore)
+        view = TranscriptView(self.terminal, self.refresh, self.editor.restore)
+        self.approval.show_plan = partial(print_markdown, view)
+        return view
 
     @property
     def has_view(self) -> bool:

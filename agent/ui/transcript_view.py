@@ -344,6 +344,11 @@ class TranscriptView:
         self._terminal.print_above(gap + text)
 
 
+def print_markdown(view: TranscriptView, text: str) -> None:
+    """Print a text in markdown, all at once."""
+    view.emit(events.CommandOutput(text, "markdown"))
+
+
 def _more_in_full(
     results: Iterable[events.ToolCallFinished | events.EarlierMessages], ctx: RenderContext
 ) -> Iterator[str]:

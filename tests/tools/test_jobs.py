@@ -56,7 +56,7 @@ def test_one_that_ends_is_announced_once_to_each(shell: BashSession) -> None:
     shell.run("echo out; exit 3", run_in_background=True)
     shell.wait_for("b1")
     (words,) = told
-    assert shell.context.inbox.take() == [words]
+    assert shell.context.inbox.take() == [f"[{words}]"]
     assert words.startswith("Background command b1 (echo out; exit 3) finished, exit code 3, after 0.")
     assert words.endswith("Output: .task_outputs/session-1.0.txt (4 bytes).")
     assert runner.running == []

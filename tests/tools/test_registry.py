@@ -54,6 +54,8 @@ def test_the_record_keeps_the_kind_of_each_tool_besides():
         "recall": "recalls",
         "todo": "other",
         "task": "other",
+        "ask_user": "asks",
+        "exit_plan": "asks",
     }
 
 

@@ -95,7 +95,7 @@ def test_one_bad_entry_voids_nothing_else_and_a_typo_is_named(home: Home) -> Non
             "deny = ['bsh(git status)']",
             "deny: 'bsh(git status)' names no tool; did you mean 'bash(git status)'?",
         ),
-        ("deny = ['xyz']", "deny: 'xyz' names no tool; the tools are bash, compact"),
+        ("deny = ['xyz']", "deny: 'xyz' names no tool; the tools are ask_user, bash"),
         ("deny = [5]", "deny: '5' names no tool"),
         ("deny = 'bash(git status)'", """not 'bash(git status)'; write deny = ["bash(git status)"]"""),
         ("denny = ['bash']", "'denny' is no setting; did you mean 'deny'?"),

@@ -64,9 +64,9 @@ def test_the_model_is_told_of_a_wall_that_is_switched_off_and_of_plan_mode(tmp_p
             await run.do("/sandbox auto", "once more")
             assert b"".join(run.bodies()).count(WALL_TEXT.split("\n")[0].encode()) == 2
         await run.do("/permissions mode plan", "a plan, please", "a better one")
-        assert b"".join(run.bodies()).count(PLAN_TEXT.split("\n")[0].encode()) == 2
+        assert b"".join(run.bodies()).count(PLAN_TEXT.split("\n")[1].encode()) == 2
         await run.do("/permissions mode manual", "do it", "go on")
-        assert b"".join(run.bodies()).count(END_OF_PLAN_TEXT.encode()) == 1
+        assert b"".join(run.bodies()).count(END_OF_PLAN_TEXT.split("\n")[1].encode()) == 1
 
     run_controller(tmp_path, work)
 

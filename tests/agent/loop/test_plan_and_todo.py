@@ -1,19 +1,32 @@
 """Plan, to-do list and mode through turns, rewinds and compactions: what people see and the model is told."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.session.plan_and_todo import TodoItem, newest_todos
+from agent.events import ToolCallFinished, TurnFinished
+from agent.loop.compaction import live_state
+from agent.permissions.permission_store import PermissionStore
+from agent.permissions.rules import Mode, PermissionRules
+from agent.ports import Allow, Deny, PermissionUpdate
+from agent.session.environment_context import (
+    END_OF_PLAN_TEXT,
+    PLAN_TEXT,
+    news_of_surroundings,
+    post_planning,
+)
+from agent.session.plan_and_todo import TodoItem, newest_plan, newest_todos
 from agent.ui.live_view import draw_todos
 from agent.ui.terminal_text import RenderContext, Theme
 from compact.settings import CompactSettings
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says
-from tools import todo
+from tools import exit_plan, todo
 from tools.base import ToolResult, text_result
+from tools.inbox import Inbox
 from transcripts.entries import Prompt
 from transcripts.fold import fold
 
@@ -90,6 +103,65 @@ def test_mode_and_list_stand_word_for_word_in_the_record_of_a_compaction(tmp_pat
         assert "permission mode: acceptEdits" in sent
         for line in ("[completed] Read `a.py`; [then] b", "[in_progress] Write tests", "[pending] Run them"):
             assert f"  {line}" in sent
+
+
+def test_a_plan_is_put_to_the_person_and_its_end_is_told_once_with_the_result(tmp_path: Path) -> None:
+    accept = Allow(updates=(PermissionUpdate(mode="acceptEdits"),))
+    plan = "# Plan\n\n1. Do it"
+    steps = [
+        Answer([calls("exit_plan", plan="# Hasty")]),
+        Answer([calls("ExitPlanMode", plan=plan)]),
+        "on it",
+        Answer([calls("exit_plan", plan=plan)]),
+        "done",
+    ]
+    with world(steps, tmp_path, Deny("slower"), accept) as w:
+        w.tools["exit_plan"] = exit_plan.TOOL
+        permissions, tools = w.context.permissions, w.context.tool_context
+        tools.plan_mode, permissions.on_planning = permissions, partial(post_planning, tools.inbox)
+        permissions.set_mode("plan")
+        run_turns(w, tools.inbox.take()[0], "and now?")
+        assert [question.preview["plan"] for question in w.approver.questions] == ["# Hasty", plan]
+        assert permissions.rules.mode == "acceptEdits"
+        texts = w.texts()
+        assert "did not approve the plan: slower" in texts[0] and "approved the plan." in texts[1]
+        assert END_OF_PLAN_TEXT in texts[2] and "Plan mode is not on" in texts[3]
+        assert news_of_surroundings(w.session.folded, None, "acceptEdits") == []
+        found = newest_plan(w.session.folded)
+        assert found is not None and found[1] == plan
+        assert f"plan (r{found[0]}): {plan}" in list(live_state(w.session, w.context))
+
+
+def test_news_of_plan_mode_that_nobody_was_told_of_cancel_each_other() -> None:
+    inbox = Inbox()
+    for planning in (True, False, True):
+        post_planning(inbox, planning)
+    (news,) = inbox.take()
+    assert PLAN_TEXT in news
+
+
+@pytest.mark.parametrize(("before", "after"), [("dontAsk", "dontAsk"), ("acceptEdits", "manual")])
+def test_the_mode_after_a_plan_asks_no_less_than_the_one_before(before: Mode, after: Mode) -> None:
+    store = PermissionStore(PermissionRules())
+    store.set_mode(before)
+    store.set_mode("plan")
+    store.leave_plan()
+    assert store.rules.mode == after
+    store.leave_plan()
+    assert store.rules.mode == after
+
+
+def test_esc_at_a_plan_ends_the_turn_and_nobody_there_makes_it_the_result(tmp_path: Path) -> None:
+    asked = Answer([calls("exit_plan", plan="# Plan")])
+    with world([asked, asked], tmp_path, Deny(stop=True), Deny("no screen", unattended=True)) as w:
+        w.tools["exit_plan"] = exit_plan.TOOL
+        w.context.tool_context.plan_mode = w.context.permissions
+        w.context.permissions.set_mode("plan")
+        run_turns(w, "go", "again")
+        ended = w.told(TurnFinished)
+        assert [(each.reason, each.code) for each in ended] == [("denied", ended[0].code), ("done", 0)]
+        assert w.told(ToolCallFinished)[-1].result.human["answer"] == "# Plan"
+        assert w.context.permissions.rules.mode == "plan"
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_what_is_granted_for_good_is_told_with_its_file_and_what_cannot_be_kept_
         ran = w.context.tools["act"].run
 
         async def run(arguments: Any, call: Any) -> Any:
-            assert "act(make x)" in path.read_text()
+            assert "bash(make x)" in path.read_text()
             path.write_text("no toml")
             w.replace_run("act", ran)
             return await ran(arguments, call)
@@ -161,8 +161,8 @@ def test_what_is_granted_for_good_is_told_with_its_file_and_what_cannot_be_kept_
         w.replace_run("act", run)
         assert w.run().reason == "done"
         kept, lost = (notice.text for notice in w.told(Notice))
-        assert "act(make x)" in kept and str(path) in kept
-        assert "act(pytest)" in lost and "for this session only" in lost and str(path) in lost
+        assert "bash(make x)" in kept and str(path) in kept
+        assert "bash(pytest)" in lost and "for this session only" in lost and str(path) in lost
         assert w.texts() == ["echo: make x", "echo: pytest x"]
 
 
@@ -170,7 +170,8 @@ def test_for_this_session_grants_what_was_shown_and_no_more(tmp_path: Path) -> N
     steps = [Answer([calls("act", words="make x")]), Answer([calls("act", words="touch y && make x")]), "ok"]
     with world(steps, tmp_path, Allow("session"), Deny()) as w:
         assert w.run().reason == "done"
-        assert [question.prefix for question in w.approver.questions] == ["act(make x)", None]
+        offered = [question.prefix for question in w.approver.questions]
+        assert offered == ["bash(make x)", "bash(=touch y && make x)"]
         assert w.ran["act"] == ["make x"]
 
 

@@ -14,6 +14,7 @@ FOREIGN = {
     "glob": "find_by_name file_search",
     "todo": "TodoRead update_plan write_todos",
     "task": "dispatch_agent subagent",
+    "ask_user": "ask_followup_question",
 }
 
 
@@ -28,16 +29,16 @@ def test_the_way_to_do_it_here_is_named_where_there_is_one(tool: str, name: str)
     assert f"{tool}(" not in answer_unknown(name, without)
 
 
-@pytest.mark.parametrize("name", ["WebSearch", "AskUserQuestion", "ExitPlanMode"])
+@pytest.mark.parametrize("name", ["WebSearch", "EnterPlanMode", "attempt_completion"])
 def test_what_is_not_there_at_all_is_said(name: str) -> None:
     assert len(answer_unknown(name, BUILTIN)) > len(answer_unknown("Frobnicate", BUILTIN)) + 40
 
 
 def test_a_slip_is_told_and_another_letter_case_works() -> None:
     assert "Did you mean recall?" in answer_unknown("recal", BUILTIN)
-    tools = {"read": 1, "mcp__Maps__route": 2, "todo": 3}
-    names = ("Read", "READ", "mcp__maps__Route", "rea", "TodoWrite")
-    assert [find_tool(tools, name) for name in names] == [1, 1, 2, None, 3]
+    tools = {"read": 1, "mcp__Maps__route": 2, "todo": 3, "ask_user": 4, "exit_plan": 5}
+    names = ("Read", "READ", "mcp__maps__Route", "rea", "TodoWrite", "AskUserQuestion", "ExitPlanMode")
+    assert [find_tool(tools, name) for name in names] == [1, 1, 2, None, 3, 4, 5]
 
 
 def test_no_name_has_two_answers_and_none_is_a_tool_of_ours() -> None:

@@ -39,6 +39,7 @@ async def saying(*content: Any) -> Any:
     yield {"type": "user", "message": {"role": "user", "content": list(content)}, "parent_tool_use_id": None}
 
 
+QUESTION = {"question": "Which?", "header": "Which", "options": [{"label": "a"}, {"label": "b"}]}
 STEPS = [
     "one",
     Reply([calls("write", file_path="allowed.txt", content="x")]),
@@ -48,6 +49,9 @@ STEPS = [
     "two",
     "I see red",
     Reply([calls("bash", command="touch began; sleep 20")]),
+    Reply([calls("AskUserQuestion", questions=[QUESTION])]),
+    Reply([calls("exit_plan", plan="# Plan")]),
+    Reply([calls("write", file_path="planned.txt", content="x")]),
     "planned",
 ]
 
@@ -59,6 +63,11 @@ def test_a_client_with_callbacks_tools_and_changes_between_turns(sdk: Sdk) -> No
         asked.append((name, given))
         if given.get("file_path") == "denied.txt":
             return sdk.sdk.PermissionResultDeny(message="not that one")
+        if name == "AskUserQuestion":
+            return sdk.sdk.PermissionResultAllow(updated_input={**given, "answers": {"Which?": "b"}})
+        if name == "ExitPlanMode":
+            accept = sdk.sdk.PermissionUpdate(type="setMode", mode="acceptEdits", destination="session")
+            return sdk.sdk.PermissionResultAllow(updated_permissions=[accept])
         return sdk.sdk.PermissionResultAllow()
 
     async def veto(given: dict[str, Any], ident: str, context: Any) -> dict[str, Any]:
@@ -108,13 +117,19 @@ def test_a_client_with_callbacks_tools_and_changes_between_turns(sdk: Sdk) -> No
                 await client.set_permission_mode("bypassPermissions")
             planned = init_of(await sdk.turn(client, "plan"))
             assert (planned["permissionMode"], planned["model"]) == ("plan", "claude-opus-5-5")
+            assert {"AskUserQuestion", "ExitPlanMode", "TodoWrite"} <= set(planned["tools"])
 
     with Server(ScriptedModel(STEPS)) as server:
         asyncio.run(conduct(server))
         assert server.refused == []
         bodies = [str(body["messages"]) for body in server.requests]
-    assert [name for name, _ in asked] == ["Write", "Write", "Bash"]
-    assert sorted(path.name for path in sdk.folder.iterdir() if path.suffix == ".txt") == ["allowed.txt"]
+    assert [name for name, _ in asked] == ["Write", "Write", "Bash", "AskUserQuestion", "ExitPlanMode"]
+    assert asked[-1][1] == {"plan": "# Plan"} and asked[-2][1]["questions"][0]["header"] == "Which"
+    assert sorted(path.name for path in sdk.folder.iterdir() if path.suffix == ".txt") == [
+        "allowed.txt",
+        "planned.txt",
+    ]
+    assert "Which? b" in bodies[-1] and "The person approved the plan" in bodies[-1]
     assert "not that one" in bodies[-1] and "hands off" in bodies[-1] and "sum 5" in bodies[-1]
     assert server.requests[6]["messages"][-1]["content"][-1]["type"] == "image"
 

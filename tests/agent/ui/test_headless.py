@@ -16,7 +16,7 @@ import pytest
 
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.faults import Fault
-from tests.strict_api.reply import Reply, calls
+from tests.strict_api.reply import Reply, calls, says
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server, ServerOptions
 
@@ -210,6 +210,25 @@ def test_a_refused_permission_that_ends_the_task_is_exit_code_4(here: Run, tmp_p
     assert done.returncode == 0, "clients take any other code for a failure"
     assert result["permission_denials"][0]["tool_input"] == {"command": "make it so"}
     assert not list(tmp_path.glob("made*"))
+
+
+def test_a_plan_is_the_result_where_nobody_can_approve_it_and_questions_are_errors(
+    here: Run, tmp_path: Path
+) -> None:
+    options = [{"label": "a"}, {"label": "b"}]
+    steps = [
+        Reply([calls("ask_user", questions=[{"question": "Which?", "options": options}])]),
+        Reply([calls("write", file_path="x.txt", content="x"), calls("bash", command="touch y.txt")]),
+        Reply([says("Here it is."), calls("exit_plan", plan="# Plan\n\n1. Do it")]),
+    ]
+    with Server(ScriptedModel(steps)) as server:
+        run = here(server, "plan it", "--permission-mode", "plan")
+        assert (run.returncode, run.stdout) == (0, "# Plan\n\n1. Do it\n"), run.stderr
+        sent = str(server.requests[-1]["messages"])
+    assert (
+        "There is nobody to ask" in sent and sent.count("the mode is plan, in which nothing is changed") == 2
+    )
+    assert not [*tmp_path.glob("*.txt")]
 
 
 def test_an_error_of_the_service_has_its_code_and_a_result_line(here: Run) -> None:

@@ -1,0 +1,32 @@
+"""Ask the person for a tool that wants their answer: through the same port as permission questions."""
+
+from __future__ import annotations
+
+from agent.ports import Deny, PermissionQuestion
+from tools.person_answer import PersonAnswer
+
+from .call_permission import follow_update
+from .leaving import Leaving
+
+
+async def ask_person(waiting: Leaving) -> PersonAnswer:
+    """What the person says to the call of `waiting`, whose preview says what is asked.
+
+    What they change of the permissions with a yes is changed when this returns. The time that it takes, and
+    that they want the turn to end, is noted in `waiting`.
+    """
+    context, call = waiting.context, waiting.call
+    preview = call.tool.preview
+    shown = preview(call.arguments, context.tool_context) if preview is not None else {"text": call.title}
+    question = PermissionQuestion(
+        call.tool.name, call.title, (), "", None, shown, call=call.use.id, input=call.use.input
+    )
+    began = context.clock.monotonic()
+    answer = await context.approver.ask(question)
+    waiting.waited += context.clock.monotonic() - began
+    if isinstance(answer, Deny):
+        waiting.stop = answer.stop
+        return PersonAnswer("nobody" if answer.unattended else "no", reason=answer.reason)
+    for update in answer.updates:
+        follow_update(context.permissions, update)
+    return PersonAnswer("yes", answer.updated_input or {})

@@ -1,0 +1,117 @@
+"""Questions of the model at the screen: options, several answers, own words, back and on, declined."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from agent.ui.plain_repl import chosen_labels
+from agent.ui.question_form import QuestionForm, draw_form
+from agent.ui.terminal_text import RenderContext, Theme, painted_width
+
+OPTIONS = [{"label": "arrow", "description": "small and known"}, {"label": "pendulum", "description": ""}]
+ONE = {"question": "Which library?", "header": "Library", "options": OPTIONS}
+SEVERAL = {"question": "Which parts?", "header": "Parts", "options": OPTIONS, "multiSelect": True}
+
+
+def answered(*questions: dict, keys: Callable[[QuestionForm], None], waited: float = 1.0) -> dict | None:
+    """What comes of some keys, pressed so many seconds after each question came."""
+    now = [0.0]
+
+    async def ask() -> dict | None:
+        form = QuestionForm(lambda: None, lambda: now[0])
+        task = asyncio.ensure_future(form.ask(questions))
+        await asyncio.sleep(0)
+        now[0] += waited
+        keys(form)
+        if not task.done():
+            await asyncio.sleep(0)
+        form.decline()
+        return await task
+
+    return asyncio.run(ask())
+
+
+def typed(*keys: str) -> Callable[[QuestionForm], None]:
+    def press(form: QuestionForm) -> None:
+        for key in keys:
+            act = {"down": lambda: form.move(1), "up": lambda: form.move(-1), "left": lambda: form.go(-1)}
+            act |= {"right": lambda: form.go(1), "enter": form.enter, "esc": form.decline}
+            act.get(key, lambda key=key: form.type(key))()
+
+    return press
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (("enter",), "arrow"),
+        (("2",), "pendulum"),
+        (("down", "enter"), "pendulum"),
+        (("up", "d", "a", "t", "e", "enter"), "date"),
+        (("n", "o", "2", "enter"), "no2"),
+        (("3", "2", "enter"), "2"),
+        (("up", "enter", "x", "enter"), "x"),
+        (("x", "up", "enter"), "pendulum"),
+    ],
+)
+def test_one_answer_is_an_option_or_ones_own_words(keys: tuple[str, ...], answer: str) -> None:
+    assert answered(ONE, keys=typed(*keys)) == {"Which library?": answer}
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (("1", "2", "enter"), "arrow, pendulum"),
+        ((" ", "down", " ", " ", "enter"), "arrow"),
+        (("2", "m", "e", "enter"), "pendulum, me"),
+        (("down", "enter"), "pendulum"),
+    ],
+)
+def test_several_answers_are_marked_and_then_taken(keys: tuple[str, ...], answer: str) -> None:
+    assert answered(SEVERAL, keys=typed(*keys)) == {"Which parts?": answer}
+
+
+def test_esc_declines_and_so_do_keys_that_were_typed_for_something_else_answer_nothing() -> None:
+    assert answered(ONE, keys=typed("esc")) is None
+    assert answered(ONE, keys=typed("1", "enter"), waited=0.1) is None
+
+
+def test_one_can_go_back_to_a_question_and_change_the_answer() -> None:
+    now = [1.0]
+
+    async def ask() -> dict | None:
+        form = QuestionForm(lambda: None, lambda: now[0])
+        task = asyncio.ensure_future(form.ask([ONE, SEVERAL]))
+        await asyncio.sleep(0)
+        for key in ("2", "left", "1", "1", "2", "enter"):
+            now[0] += 1.0
+            typed(key)(form)
+        return await task
+
+    assert asyncio.run(ask()) == {"Which library?": "arrow", "Which parts?": "arrow, pendulum"}
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(100, 30), (40, 15), (20, 8), (12, 5), (5, 3)])
+def test_a_question_fits_its_room_and_its_cursor_stands_behind_the_own_words(columns: int, rows: int) -> None:
+    ctx = RenderContext(columns, Theme(False, False))
+
+    def keys(form: QuestionForm) -> None:
+        state = form.state
+        assert state is not None
+        form.type("漢字 \x1b[2J" * 20)
+        lines, (row, column) = draw_form(state, ctx, rows)
+        assert len(lines) <= rows and max(map(painted_width, lines)) <= columns
+        assert "\x1b[2J" not in "".join(lines)
+        assert 0 <= row < len(lines)
+        if columns >= 20:
+            assert "Other: " in lines[row] and column <= columns and "1 [ ] arrow" in "\n".join(lines)
+
+    answered(SEVERAL, keys=keys)
+
+
+def test_without_a_screen_numbers_are_labels_and_anything_else_is_taken_as_it_is() -> None:
+    labels = ["arrow", "pendulum"]
+    assert chosen_labels("2", labels) == "pendulum"
+    assert chosen_labels(" 2, 1", labels) == "pendulum, arrow"
+    assert chosen_labels("3", labels) == "3" and chosen_labels("1 of them ", labels) == "1 of them"

@@ -1,0 +1,90 @@
+"""Questions and plans as tools: what the model is told of each answer, and of nobody being there."""
+
+import asyncio
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools import ask_user, exit_plan
+from tools.base import Tool, ToolCall, ToolContext, ToolError, ToolResult, parse_arguments
+from tools.person_answer import PersonAnswer
+
+from .bash_session import text
+
+PLACE = Path("/nowhere")
+OPTIONS = [{"label": "arrow", "description": "small"}, {"label": "pendulum"}]
+ASKED = {"question": "Which one?", "header": "Library for dates", "options": OPTIONS}
+
+
+@dataclass
+class Planning:
+    """Plan mode as a session has it."""
+
+    planning: bool = True
+
+    def leave_plan(self) -> None:
+        self.planning = False
+
+
+def result_of(tool: Tool, answer: PersonAnswer | None, mode: Planning | None, **given: Any) -> ToolResult:
+    async def say() -> PersonAnswer:
+        assert answer is not None
+        return answer
+
+    context = replace(ToolContext(PLACE, PLACE, PLACE, PLACE), plan_mode=mode)
+    call = ToolCall(context, ask=say if answer is not None else None)
+    return asyncio.run(tool.run(parse_arguments(tool, given), call))
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (PersonAnswer("yes", {"answers": {"Which one?": "arrow"}}), "answered:\nWhich one? arrow"),
+        (PersonAnswer("yes", {"answers": {"Which one?": ["a", "b"]}}), "Which one? a, b"),
+        (PersonAnswer("yes", {}), "Which one? (no answer)"),
+        (PersonAnswer("yes", {"answers": "yes"}), "Which one? (no answer)"),
+        (PersonAnswer("no"), "declined to answer"),
+        (PersonAnswer("no", reason="ask Bob"), "They said: ask Bob"),
+    ],
+)
+def test_what_was_answered_is_told_with_its_question(answer: PersonAnswer, told: str) -> None:
+    result = result_of(ask_user.TOOL, answer, None, questions=[ASKED])
+    assert told in text(result) and not result.error
+
+
+@pytest.mark.parametrize("answer", [PersonAnswer("nobody"), None])
+def test_where_nobody_is_there_a_question_is_an_error_and_a_plan_the_result(answer: Any) -> None:
+    with pytest.raises(ToolError, match="There is nobody to ask"):
+        result_of(ask_user.TOOL, answer, None, questions=[ASKED])
+    mode = Planning()
+    result = result_of(exit_plan.TOOL, answer, mode, plan="# Do it")
+    assert result.ends_turn and result.human["answer"] == "# Do it" and mode.planning
+
+
+def test_what_cannot_be_asked_is_refused() -> None:
+    with pytest.raises(ToolError, match="Two of the questions are the same"):
+        result_of(ask_user.TOOL, PersonAnswer("yes"), None, questions=[ASKED, ASKED])
+    for questions in (
+        [],
+        [ASKED] * 5,
+        [{**ASKED, "options": OPTIONS[:1]}],
+        [{**ASKED, "options": OPTIONS * 3}],
+    ):
+        with pytest.raises(ToolError, match="ask_user could not be called"):
+            parse_arguments(ask_user.TOOL, {"questions": questions})
+
+
+def test_a_plan_ends_plan_mode_once_it_is_approved_and_is_as_the_person_changed_it() -> None:
+    mode = Planning()
+    result = result_of(exit_plan.TOOL, PersonAnswer("no", reason="shorter"), mode, plan="# Do it")
+    assert "did not approve the plan: shorter" in text(result) and mode.planning
+    result = result_of(exit_plan.TOOL, PersonAnswer("yes", {"plan": "# Do less"}), mode, plan="# Do it")
+    assert text(result).endswith("as it is now:\n# Do less") and result.about == {"plan": "# Do less"}
+    for over in (mode, None):
+        with pytest.raises(ToolError, match="Plan mode is not on"):
+            result_of(exit_plan.TOOL, PersonAnswer("yes"), over, plan="# Do it")
+    result = result_of(exit_plan.TOOL, PersonAnswer("yes"), Planning(), plan="\n## Do it\n")
+    assert text(result) == "The person approved the plan. Carry it out."
+    assert exit_plan.TOOL.title(parse_arguments(exit_plan.TOOL, {"plan": "\n## Do it\n"})) == "Do it"

@@ -1,0 +1,88 @@
+"""The ask_user tool: the model puts questions with a few answers to the person, who may use other words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from .base import Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, no_access, text_result
+from .person_answer import ANSWERS, NOBODY_THERE
+
+MAX_QUESTIONS = 4
+MAX_QUESTION_HEADER_CHARS = 12  # told to the model; what is longer is cut on the screen
+MIN_OPTIONS, MAX_OPTIONS = 2, 4
+NOBODY_TO_ASK = """\
+There is nobody to ask.
+Decide yourself, say in your answer what you assumed, or end your turn with the questions."""
+DECLINED = "The person declined to answer. Go on as you judge best, or end your turn and say what you need."
+
+
+class QuestionOption(BaseModel):
+    """An answer to choose."""
+
+    model_config = ConfigDict(frozen=True)
+
+    label: str = Field(min_length=1)
+    description: str = ""
+
+
+class PersonQuestion(BaseModel):
+    """A question with its options."""
+
+    model_config = ConfigDict(frozen=True)
+
+    question: str = Field(min_length=1)
+    header: str = Field("", json_schema_extra={"maxLength": MAX_QUESTION_HEADER_CHARS})
+    options: tuple[QuestionOption, ...] = Field(min_length=MIN_OPTIONS, max_length=MAX_OPTIONS)
+    multiSelect: bool = False
+
+
+class QuestionArguments(Arguments):
+    """What is asked."""
+
+    questions: tuple[PersonQuestion, ...] = Field(min_length=1, max_length=MAX_QUESTIONS)
+
+
+async def ask_user(arguments: QuestionArguments, call: ToolCall) -> ToolResult:
+    if len({each.question for each in arguments.questions}) < len(arguments.questions):
+        raise ToolError("Two of the questions are the same.\nAsk each one once.")
+    answer = await call.ask() if call.ask is not None else NOBODY_THERE
+    if answer.said == "nobody":
+        raise ToolError(NOBODY_TO_ASK)
+    if answer.said == "no":
+        told = f"{DECLINED}\nThey said: {answer.reason}" if answer.reason else DECLINED
+        return text_result(told, human={"note": "declined"})
+    lines = list(_answer_lines(arguments, answer.input))
+    told = "\n".join(["The person answered:", *lines])
+    return text_result(told, human={"text": "\n".join(lines)})
+
+
+def _answer_lines(arguments: QuestionArguments, given: Mapping[str, Any]) -> Iterator[str]:
+    answers = given.get(ANSWERS)
+    answers = answers if isinstance(answers, Mapping) else {}
+    for each in arguments.questions:
+        answer = answers.get(each.question)
+        said = (
+            ", ".join(map(str, answer)) if isinstance(answer, list | tuple) else str(answer or "(no answer)")
+        )
+        yield f"{each.question} {said}"
+
+
+def _preview(arguments: QuestionArguments, context: ToolContext) -> Mapping[str, Any]:
+    return {"questions": [each.model_dump() for each in arguments.questions]}
+
+
+TOOL = Tool(
+    name="ask_user",
+    description="""\
+Asks the person and waits for the answer. Only where a wrong guess would cost work, and nothing that the \
+project answers. They can always answer in other words, so offer no "other"; put what you advise first.""",
+    arguments=QuestionArguments,
+    kind="asks",
+    title=lambda arguments: arguments.questions[0].question,
+    access=no_access,
+    preview=_preview,
+    run=ask_user,
+)

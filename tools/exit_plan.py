@@ -1,0 +1,62 @@
+"""The exit_plan tool: the model shows its plan, and the person decides whether it is carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from .base import Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, no_access, text_result
+from .person_answer import NOBODY_THERE
+
+NOT_PLANNING = "Plan mode is not on: no plan has to be approved.\nGo on with the work."
+
+
+class PlanArguments(Arguments):
+    """The plan."""
+
+    plan: str = Field(min_length=1, description="The whole plan, in Markdown.")
+
+
+async def show_plan(arguments: PlanArguments, call: ToolCall) -> ToolResult:
+    mode = call.context.plan_mode
+    if mode is None or not mode.planning:
+        raise ToolError(NOT_PLANNING)
+    answer = await call.ask() if call.ask is not None else NOBODY_THERE
+    if answer.said == "nobody":
+        told = "Nobody is there to approve the plan: it is the result of this turn."
+        return text_result(told, human={"answer": arguments.plan, "note": "the result"}, ends_turn=True)
+    if answer.said == "no":
+        wanted = f": {answer.reason}" if answer.reason else "."
+        told = f"The person did not approve the plan{wanted}\nPlan mode goes on; show the plan again then."
+        return text_result(told, human={"note": f"not approved{wanted.rstrip('.')}"})
+    mode.leave_plan()
+    plan = str(answer.input.get("plan") or arguments.plan)
+    if plan == arguments.plan:
+        return text_result("The person approved the plan. Carry it out.", human={"note": "approved"})
+    told = f"The person changed the plan and approved it. Carry it out as it is now:\n{plan}"
+    return text_result(told, human={"note": "approved with changes"}, about={"plan": plan})
+
+
+def _preview(arguments: PlanArguments, context: ToolContext) -> Mapping[str, Any]:
+    return {"plan": arguments.plan}
+
+
+def _title(arguments: PlanArguments) -> str:
+    lines = (line.strip("# ") for line in arguments.plan.splitlines())
+    return next(filter(None, lines), "an empty plan")
+
+
+TOOL = Tool(
+    name="exit_plan",
+    description="""\
+Shows your plan to the person, who approves it or says what to change. Only in plan mode, and when the \
+plan is whole: what changes where, in which order, and how it is checked.""",
+    arguments=PlanArguments,
+    kind="asks",
+    title=_title,
+    access=no_access,
+    preview=_preview,
+    run=show_plan,
+)

@@ -1,0 +1,35 @@
+"""What the person said to a question that a tool puts to them: plain data between tools and whoever asks."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+ANSWERS = "answers"  # the field of a changed input that has what was answered: {question: answer}
+
+
+@dataclass(frozen=True, slots=True)
+class PersonAnswer:
+    """ "yes", "no", or "nobody" where none is there to ask.
+
+    `input` is the call's input as they changed it, where they did; `reason` what they said to a no.
+    """
+
+    said: Literal["yes", "no", "nobody"]
+    input: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""
+
+
+NOBODY_THERE = PersonAnswer("nobody")
+AskPerson = Callable[[], Awaitable[PersonAnswer]]
+
+
+class PlanMode(Protocol):
+    """Whether the session only plans, and the way out of that."""
+
+    @property
+    def planning(self) -> bool: ...
+
+    def leave_plan(self) -> None:
+        """Go back to a mode that works, unless that was done already."""
