@@ -180,7 +180,7 @@ class ToolContext:
     locks: dict[str, Any] = field(default_factory=dict)  # real path -> asyncio.Lock: one change at a time
     records: RecordsGuard | None = None  # None where there are no records in the project
     may_read: Callable[[str, str], bool] = lambda tool, path: True  # what searches may see
-    skills: Any = None  # agent.app.skill_runs.SessionSkills; None: there are none
+    skills: Callable[[], Any] | None = None  # gives agent.app.skill_runs.SessionSkills, None without skills
     jobs: Any = None  # the session's tools.jobs.CommandRunner, made on first use
     inbox: Inbox = field(default_factory=Inbox)  # late news for the model that works in this session
     spawn: Callable[[SpawnRequest], Awaitable[SpawnResult]] | None = None  # None: none can be started

@@ -17,8 +17,7 @@ from agent.extensions.agent_definitions import BUILTIN_AGENTS, AgentDefinition
 from agent.extensions.approvals import Approvals
 from agent.extensions.claude_settings import ApprovedSettings, approved_settings
 from agent.extensions.mcp_presence import SOURCE_MODULE, may_have_servers
-from agent.extensions.skill_library import SkillLibrary, load_library
-from agent.extensions.skill_tool import skill_tools
+from agent.extensions.skill_presence import NoSkills, SkillCatalog, find_library
 from agent.model.anthropic.betas import beta_header
 from agent.model.anthropic.catalog import CATALOG
 from agent.model.anthropic.client import AnthropicModel
@@ -91,6 +90,7 @@ ENCODERS: Mapping[str, Callable[[ModelRequest], bytes]] = {
     OFFICIAL_CHAT_FORMAT: partial(encode_chat_request, official=True),
     ENCODING: encode_for_demo,
 }
+SKILL_TOOL_MODULE = "agent.extensions.skill_tool"
 TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)
 
 
@@ -116,7 +116,7 @@ class Services:
     approvals: Approvals = field(init=False)
     agents: Mapping[str, AgentDefinition] = field(default_factory=lambda: BUILTIN_AGENTS)
     approved: ApprovedSettings = field(default_factory=ApprovedSettings)
-    skills: SkillLibrary = field(default_factory=SkillLibrary)
+    skills: SkillCatalog = field(default_factory=NoSkills)
     turn_ends: list[Callable[[], None]] = field(default_factory=list)
 
     def warn(self, text: str) -> None:
@@ -138,8 +138,10 @@ class Services:
         for source in self.sources:
             await source.open(self.setup.folder, self.setup.environ)
         try:
-            own = skill_tools(self.skills)
-            joined = join_tools((*((each.name, each.tools()) for each in self.sources), ("skills", own)))
+            offers = [(each.name, each.tools()) for each in self.sources]
+            if self.skills.for_model():
+                offers.append(("skills", (import_module(SKILL_TOOL_MODULE).TOOL,)))
+            joined = join_tools(offers)
         except ValueError as error:
             raise ConfigError(str(error)) from error
         self.tools = offered_tools(joined, self.setup.options.tools)
@@ -157,7 +159,7 @@ class Services:
         """Look for commands and skills, again where that was done; what is wrong with their files."""
         setup = self.setup
         places = (setup.folder, setup.environ, setup.config.user_dir, setup.options.setting_sources)
-        self.skills = await asyncio.to_thread(load_library, *places)
+        self.skills = await asyncio.to_thread(find_library, *places)
         return self.skills.warnings
 
     def end_turn(self) -> None:

@@ -50,7 +50,10 @@ async def additions_to(
     found = await mentioned_files(context, words, headless, emit)
     if not words.startswith("/"):
         return found
-    called: PromptAdditions = await context.tool_context.skills.typed(text)
+    skills = context.tool_context.skills() if context.tool_context.skills is not None else None
+    if skills is None:
+        return found
+    called: PromptAdditions = await skills.typed(text)
     if called.ended is not None:
         emit(called.ended)
     return replace(called, blocks=(*found.blocks, *called.blocks), files=(*found.files, *called.files))

@@ -19,6 +19,7 @@ from tools.registry import definitions
 from .agent_rights import AgentApprover, AgentHooks, NarrowedPermissions, refused_to_agents
 from .composition import Services
 from .context_building import overheads, shows
+from .skill_access import give_skills
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def nested_context(call: NestedCall, session: Session, changed: Callable[[], Non
     )
     refused = partial(refused_to_agents, call.parent, context)
     assert context.agents is not None
-    return replace(
+    nested = replace(
         context,
         settings=settings,
         tools=tools,
@@ -75,6 +76,8 @@ def nested_context(call: NestedCall, session: Session, changed: Callable[[], Non
         checkpoints=None if context.checkpoints is None else context.checkpoints.for_agent(),
         agents=None,
     )
+    give_skills(call.services, session, nested)
+    return nested
 
 
 def _most_requests(call: NestedCall) -> int:

@@ -14,7 +14,7 @@ from agent.events import CommandOutput, Emit, Notice
 from agent.extensions.approvals import Approvals, ItemSource, ProjectItem
 from agent.extensions.claude_settings import settings_items
 from agent.extensions.mcp_presence import mcp_items
-from agent.extensions.skill_library import skill_items
+from agent.extensions.skill_presence import skill_items
 from agent.formatting import shorten
 from agent.menus import Menu, MenuRow
 from agent.ports import Chooser

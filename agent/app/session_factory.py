@@ -25,7 +25,7 @@ from .context_building import (
     require_price,
 )
 from .nested_session import run_agent
-from .skill_runs import SessionSkills
+from .skill_access import give_skills
 
 
 class SessionFactory:
@@ -69,8 +69,7 @@ class SessionFactory:
         run = partial(run_agent, self.services, session, context)
         context.agents = AgentPool(session, context.max_cost, run, self._tell)
         context.tool_context.spawn = context.agents.spawn
-        change = partial(self.change_model, session, context)
-        context.tool_context.skills = SessionSkills(self.services, session, context, change)
+        give_skills(self.services, session, context, partial(self.change_model, session, context))
         if name := self.services.setup.options.fallback_model:
             context.fall_back = partial(self._fall_back, session, context, name)
         return session, context

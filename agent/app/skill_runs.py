@@ -14,8 +14,9 @@ from glob import escape
 from agent.errors import AgentError
 from agent.events import Notice, TurnFinished
 from agent.extensions.frontmatter import MAX_MARKDOWN_BYTES, parse_markdown
-from agent.extensions.skill_files import Skill, SkillPlace, skill_of
-from agent.extensions.skill_library import SkillLibrary, skill_item
+from agent.extensions.skill_files import skill_of
+from agent.extensions.skill_library import skill_item
+from agent.extensions.skill_presence import Skill, SkillCatalog, SkillPlace
 from agent.extensions.skill_tool import search_result
 from agent.extensions.substitution import CommandLine, GivenValues, Piece, counts_from_one, fill_in
 from agent.loop.context import TurnContext
@@ -24,7 +25,8 @@ from agent.loop.tool_executor import text_of
 from agent.permissions.rule_syntax import OPENING, REACHING, Rule, known_rules
 from agent.session.session import Session
 from agent.session.skill_texts import injected_instructions, instructions_text
-from tools.base import SpawnRequest, ToolCall, ToolContext, ToolError, ToolResult
+from tools.base import SpawnRequest, ToolCall, ToolError, ToolResult
+from tools.task import DEFAULT_AGENT, report_text
 from transcripts.disk import read_regular
 from transcripts.messages import TextBlock
 
@@ -32,25 +34,27 @@ from .composition import Services
 from .mentioned_files import NO_ADDITIONS, PromptAdditions, mentioned_files
 
 UNAPPROVED = "[not run: {line}: {path} came with the project and is not approved; /trust approves it]"
-FORKED = "The skill {name} ran in a session of its own ({session}). It answered:\n\n{text}"
+FORKED = "The skill {name} ran in a session of its own. Its report:\n\n{text}"
+FOREIGN_AGENTS = {"general-purpose": "general", "plan": "explore"}  # as Claude Code calls them
 
 
 @dataclass(slots=True)
 class SessionSkills:
-    """The commands and skills as one session uses them; the value of `ToolContext.skills`.
+    """The commands and skills as one session uses them; `ToolContext.skills` gives it.
 
-    `use_model` changes to another model from the next request on; raises AgentError.
+    `use_model` changes to another model from the next request on; raises AgentError. Without it a skill takes
+    nothing: no rights, no model, no effort.
     """
 
     services: Services
     session: Session
     context: TurnContext
-    use_model: Callable[[str], Awaitable[None]]
+    use_model: Callable[[str], Awaitable[None]] | None
     _count: int = 0
     _told: set[str] = field(default_factory=set)  # that count their arguments from 1
 
     @property
-    def library(self) -> SkillLibrary:
+    def library(self) -> SkillCatalog:
         return self.services.skills
 
     async def typed(self, line: str) -> PromptAdditions:
@@ -72,9 +76,10 @@ class SessionSkills:
 
     async def _additions(self, used: _Use) -> PromptAdditions:
         text = await used.text()
-        await used.change_model()
         if used.skill.forks:
-            text = await used.forked(text, self.context.tool_context)
+            text = await used.forked(text, self.next_ident())
+        else:
+            await used.change_model()
         files = await used.mentioned()
         return replace(files, behind=(TextBlock(injected_instructions(text)),))
 
@@ -88,7 +93,7 @@ class SessionSkills:
             used = _Use(self, skill, arguments)
             text = await used.text()
             if used.skill.forks:
-                text = await used.forked(text, call.context)
+                text = await used.forked(text, call.ident)
             files = await used.mentioned()
         except (OSError, ValueError) as error:
             raise ToolError(f"The skill {name} cannot be read: {error}") from error
@@ -114,16 +119,17 @@ class _Use:
         place = SkillPlace(
             skill.folder, skill.kind, skill.scope, skill.folder if skill.from_project else None
         )
-        self.skill = skill = replace(skill_of(self._markdown, skill.path, place), name=skill.name)
+        self.skill = skill = skill_of(self._markdown, skill.path, place)._replace(name=skill.name)
         item = skill_item(skill, content) if skill.from_project else None
         self.approved = item is None or skills.services.approvals.decided(item) is True
 
     async def text(self) -> str:
         """The instructions, filled in; what they take is granted first."""
         skill = self.skill
-        if self.approved:
+        takes = self.skills.use_model is not None
+        if takes and self.approved:
             self._grant()
-        if skill.effort and self.skills.services.selection.facts.effort:
+        if takes and skill.effort and self.skills.services.selection.facts.effort:
             self._change_effort(skill.effort)
         pieces = fill_in(self._markdown.body, self._values())
         self._said = "".join(piece for piece in pieces if isinstance(piece, str))
@@ -191,7 +197,7 @@ class _Use:
     async def change_model(self) -> None:
         """Use the model that the file names for this turn; one that cannot be used is told."""
         skills, context, wanted = self.skills, self.skills.context, self.skill.model
-        if not wanted or skills.services.setup.options.offline or self.skill.forks:
+        if not wanted or skills.use_model is None or skills.services.setup.options.offline:
             return
         selection = skills.services.selection
         before = (selection.facts, context.settings, context.compaction)
@@ -208,16 +214,22 @@ class _Use:
         else:
             self._at_turn_end(restore)
 
-    async def forked(self, text: str, tools: ToolContext) -> str:
-        """Run the instructions in a session of its own; what it answered. Raises ToolError."""
-        spawn = tools.spawn
+    async def forked(self, text: str, call: str) -> str:
+        """Run the instructions in a session of its own; its report. `call` names what it is for.
+
+        Raises ToolError where that cannot be, StoppedByPerson where the person stopped it.
+        """
+        skill, spawn = self.skill, self.skills.context.tool_context.spawn
         if spawn is None:
-            raise ToolError("A skill that runs in a session of its own cannot be used here.")
-        ended = await spawn(SpawnRequest(text))
-        answer = ended.text or "(nothing)"
-        if ended.error:
-            answer = f"{answer}\n[it ended early: {ended.error}]"
-        return FORKED.format(name=self.skill.name, session=ended.session, text=answer)
+            raise ToolError("A skill that runs in a session of its own cannot be used by an agent.")
+        wanted = skill.agent.lower()
+        agent = FOREIGN_AGENTS.get(wanted, wanted) or DEFAULT_AGENT
+        ended = await spawn(
+            SpawnRequest(text, agent=agent, task=f"/{skill.name} {self.arguments}", call=call)
+        )
+        if ended.stops:
+            raise StoppedByPerson
+        return FORKED.format(name=skill.name, text=report_text(ended))
 
     def _at_turn_end(self, restore: Callable[[], None]) -> None:
         self.skills.services.turn_ends.append(restore)

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from agent.app.controller import Controller
 from agent.app.project_items import choose_items, item_lines, project_items, record_decision
 from agent.events import CommandOutput, Event, Notice
-from agent.extensions.skill_files import Skill
-from agent.extensions.skill_library import SkillLibrary
+from agent.extensions.skill_presence import Skill, SkillCatalog
 from agent.formatting import shorten
 
 MAX_SUMMARY_CHARS = 100  # shown of a command or skill in a list
@@ -65,14 +64,14 @@ looked for anew. With a name, show all about that one."""
     return None
 
 
-def typed_lines(library: SkillLibrary) -> list[str]:
+def typed_lines(library: SkillCatalog) -> list[str]:
     """A line for each that can be typed."""
     skills = library.for_people()
     width = max((len(one.name) for one in skills), default=0)
     return [f"/{one.name:<{width}}  {shorten(one.summary, MAX_SUMMARY_CHARS)}" for one in skills]
 
 
-def _skill_lines(library: SkillLibrary) -> Iterator[str]:
+def _skill_lines(library: SkillCatalog) -> Iterator[str]:
     width = max((len(one.name) for one in library.skills.values()), default=0)
     for name in sorted(library.skills):
         one = library.skills[name]

@@ -9,18 +9,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tools.guarded_names import is_protected
 from tools.resolve_path import is_inside
 from transcripts.disk import trusted_owners
 
 from .frontmatter import Markdown, read_markdown
+from .skill_presence import Skill, SkillKind, SkillPlace
 
-Scope = Literal["makeroom", "project", "user"]
-SkillKind = Literal["skill", "command"]
 SKILL_FILE = "SKILL.md"
 MAX_NAME_CHARS_OF_SKILL = 64
 MAX_SAID_CHARS = 1_024
@@ -29,85 +27,6 @@ MAX_FILES = 2_000  # of one folder
 SKILL_EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _SKILL_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 _COMMAND_NAME = re.compile(r"[^\W_][\w.-]*")
-_OWN_FOLDER = ".makeroom"
-
-
-@dataclass(frozen=True, slots=True)
-class SkillPlace:
-    """A folder that may hold commands or skills. `top`: no link may lead out of it; None in the home."""
-
-    folder: Path
-    kind: SkillKind
-    scope: Scope
-    top: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Skill:
-    """A command or skill as its file describes it.
-
-    described      the file has a description, and not only a first line
-    from_project   it came with the checkout: what it runs and takes needs approval
-    hint           which arguments it takes, for people; `arguments` names them
-    allowed_tools  the rules that hold for a turn with it, as written
-    for_model      the model may load it; for_user: it can be typed as /name
-    forks          it runs in a session of its own, with the agent of that name
-    """
-
-    name: str
-    kind: SkillKind
-    scope: Scope
-    path: Path
-    description: str = ""
-    described: bool = False
-    from_project: bool = False
-    hint: str = ""
-    arguments: tuple[str, ...] = ()
-    allowed_tools: tuple[str, ...] = ()
-    for_model: bool = True
-    for_user: bool = True
-    model: str = ""
-    effort: str = ""
-    forks: bool = False
-    agent: str = ""
-
-    @property
-    def folder(self) -> Path:
-        """What ${CLAUDE_SKILL_DIR} stands for."""
-        return self.path.parent
-
-    @property
-    def origin(self) -> str:
-        """Where it comes from, for people."""
-        return "project" if self.from_project else "user"
-
-    @property
-    def summary(self) -> str:
-        """What stands behind its name in a list."""
-        return " · ".join(filter(None, (self.hint, self.description, f"({self.origin})")))
-
-
-def skill_places(folder: Path, environ: Mapping[str, str], user_dir: Path | None) -> Iterator[SkillPlace]:
-    """Where commands and skills may lie, those first that win. `user_dir`: our folder of settings."""
-    top = _top_of(folder)
-    within = [folder, *folder.parents]
-    within = within[: within.index(top) + 1]
-    home = Path(environ.get("HOME") or Path.home())
-    within = [place for place in within if place != home.resolve()]  # the person's own, not a project's
-    claude = Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
-    kinds: tuple[tuple[SkillKind, str], ...] = (("skill", "skills"), ("command", "commands"))
-    for kind, name in kinds:
-        yield from (SkillPlace(place / _OWN_FOLDER / name, kind, "makeroom", top) for place in within)
-        if user_dir is not None:
-            yield SkillPlace(user_dir / name, kind, "makeroom")
-    for kind, name in kinds:
-        yield from (SkillPlace(place / ".claude" / name, kind, "project", top) for place in within)
-        if kind == "skill":
-            yield from (SkillPlace(place / ".agents" / name, kind, "project", top) for place in within)
-    for kind, name in kinds:
-        yield SkillPlace(claude / name, kind, "user")
-        if kind == "skill":
-            yield SkillPlace(home / ".agents" / name, kind, "user")
 
 
 def read_skills(place: SkillPlace, warnings: list[str]) -> Iterator[Skill]:
@@ -220,11 +139,6 @@ def check_origin(path: Path, top: Path) -> None:
         raise ValueError("it leads to a secret")
     if not owners <= trusted_owners(top):
         raise ValueError("it belongs to another user")
-
-
-def _top_of(folder: Path) -> Path:
-    """The top of the repository, else the folder itself."""
-    return next((place for place in (folder, *folder.parents) if (place / ".git").exists()), folder)
 
 
 def _text(value: Any) -> str:

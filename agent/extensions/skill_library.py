@@ -12,7 +12,8 @@ from transcripts.disk import read_regular
 
 from .approvals import ProjectItem
 from .frontmatter import MAX_MARKDOWN_BYTES, parse_markdown
-from .skill_files import Skill, SkillPlace, read_skills, skill_places
+from .skill_files import read_skills
+from .skill_presence import Skill, SkillPlace, skill_places
 from .substitution import CommandLine, GivenValues, fill_in
 
 MAX_WARNINGS = 20  # about files, told one by one
@@ -22,7 +23,7 @@ _SEARCHED_WORD = re.compile(r"\w+")
 
 @dataclass(slots=True)
 class SkillLibrary:
-    """The commands and skills by name; what others of their names hide, and what is wrong with files.
+    """Implements SkillCatalog: what hides others of its name counts, and each file is read once.
 
     `others` has further names: `folder:name` of a command in a subfolder.
     """
@@ -102,11 +103,9 @@ def load_library(
     return library
 
 
-def skill_items(folder: Path, environ: Mapping[str, str]) -> Iterator[ProjectItem]:
-    """The project's commands and skills that run command lines or take rights. See `ItemSource`."""
-    for place in skill_places(folder, environ, None):
-        if place.top is None:
-            continue
+def items_in(places: Iterable[SkillPlace]) -> Iterator[ProjectItem]:
+    """The commands and skills that run command lines or take rights."""
+    for place in places:
         for skill in read_skills(place, []):
             try:
                 item = skill_item(skill, read_regular(skill.path, MAX_MARKDOWN_BYTES))

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from tools.base import Arguments, Tool, ToolCall, ToolError, ToolResult, no_access, text_result
 
-from .skill_library import SkillLibrary
+from .skill_presence import SkillCatalog
 
 MAX_SEARCH_HITS = 12
 MAX_HIT_CHARS = 250  # of the description of one
@@ -21,7 +21,7 @@ class SkillArguments(Arguments):
 
 
 async def use_skill(arguments: SkillArguments, call: ToolCall) -> ToolResult:
-    skills = call.context.skills
+    skills = call.context.skills() if call.context.skills is not None else None
     if skills is None:
         raise ToolError("There are no skills here.\nGo on without one.")
     if arguments.name.strip():
@@ -31,7 +31,7 @@ async def use_skill(arguments: SkillArguments, call: ToolCall) -> ToolResult:
     return search_result(skills.library, arguments.query.strip())
 
 
-def search_result(library: SkillLibrary, words: str) -> ToolResult:
+def search_result(library: SkillCatalog, words: str) -> ToolResult:
     found = library.search(words) if words else library.for_model()
     lines = [f"- {one.name}: {one.description[:MAX_HIT_CHARS]}" for one in found[:MAX_SEARCH_HITS]]
     if (more := len(found) - MAX_SEARCH_HITS) > 0:
@@ -55,8 +55,3 @@ for one that is not in the list.""",
     access=no_access,
     run=use_skill,
 )
-
-
-def skill_tools(library: SkillLibrary) -> tuple[Tool, ...]:
-    """The tool, where there is a skill that the model may load."""
-    return (TOOL,) if library.for_model() else ()

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from agent.extensions.skill_library import skill_items
+from agent.app.skill_access import give_skills
+from agent.extensions.skill_presence import skill_items
 from agent.permissions.rules import judge_call
 from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
 from tools.base import Access, ToolCall, ToolError
@@ -101,7 +102,7 @@ def test_a_grant_ends_with_the_turn_and_reaches_no_protected_place(tmp_path: Pat
     async def work(run: ControllerRun) -> None:
         allow_all(run)
         assert may(run, "write", inside) == "ask"
-        skills = run.controller.in_use[1].tool_context.skills
+        skills = run.controller.in_use[1].tool_context.skills()
         await skills.typed("/review a")
         assert may(run, "write", inside) == "allow"
         assert may(run, "write", "/etc/hosts", outside=True) == "ask"
@@ -131,7 +132,7 @@ def test_the_model_loads_a_skill_which_a_compaction_keeps(tmp_path: Path) -> Non
         call = ToolCall(context.tool_context)
         tool = next(tool for tool in opened["tools"] if tool["name"] == "skill")
         assert set(tool["input_schema"]["properties"]) == {"name", "args", "query"}
-        skills = context.tool_context.skills
+        skills = context.tool_context.skills()
         loaded = (await skills.load("pdf", "some words", call)).content[0].text
         assert f"Use {tmp_path}/.claude/skills/pdf/x." in loaded
         assert loaded.endswith("ARGUMENTS: some words")
@@ -144,6 +145,35 @@ def test_the_model_loads_a_skill_which_a_compaction_keeps(tmp_path: Path) -> Non
         assert "ARGUMENTS: typed" not in str(others)
 
     run_controller(tmp_path, work, **options)
+
+
+def test_model_and_effort_of_a_command_hold_for_its_turn(tmp_path: Path) -> None:
+    options = project(tmp_path)
+    put(tmp_path / "home/.claude/commands/deep.md", "---\nmodel: opus\neffort: max\n---\nThink.")
+    put(tmp_path / "home/.claude/commands/odd.md", "---\nmodel: inherit\neffort: huge\n---\nThink.")
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("hello", "/deep", "/odd")
+        first, deep, odd = run.server.requests
+        assert first["model"] == odd["model"] == "claude-sonnet-5-5"
+        assert deep["model"].startswith("claude-opus")
+        assert [body.get("output_config") for body in (first, deep, odd)] == [None, {"effort": "max"}, None]
+
+    run_controller(tmp_path, work, **options, model="claude-sonnet-5-5")
+
+
+def test_within_an_agent_a_skill_takes_nothing(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        allow_all(run)
+        session, context = run.controller.in_use
+        give_skills(run.controller.services, session, context)
+        assert context.tool_context.skills is not None
+        added = await context.tool_context.skills().typed("/review a")
+        assert "Look at a." in added.behind[0].text
+        assert context.permissions.rules.allow == ()
+        assert context.settings.effort is None
+
+    run_controller(tmp_path, work, **project(tmp_path))
 
 
 def test_without_skills_no_tool_and_no_section_is_there(tmp_path: Path) -> None:
@@ -162,7 +192,7 @@ def test_a_skill_that_forks_works_in_a_session_of_its_own(tmp_path: Path) -> Non
 
     async def work(run: ControllerRun) -> None:
         await run.do("/apart you")
-        assert "The skill apart ran in a session of its own" in last_prompt(run)[-1]
+        assert "The skill apart ran in a session of its own. Its report:" in last_prompt(run)[-1]
         assert "Hello you" not in last_prompt(run)[-1]
         assert "Hello you" in str(run.server.requests[0]["messages"])
 

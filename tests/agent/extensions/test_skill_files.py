@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.extensions.skill_library import SkillLibrary, load_library, skill_items
+from agent.extensions.skill_library import SkillLibrary, load_library
+from agent.extensions.skill_presence import skill_items
 from agent.session.skill_texts import skills_section
 
 
