@@ -80,6 +80,7 @@ class SessionSkills:
             text = await used.forked(text, self.next_ident())
         else:
             await used.change_model()
+            used.change_effort()
         files = await used.mentioned()
         return replace(files, behind=(TextBlock(injected_instructions(text)),))
 
@@ -94,6 +95,8 @@ class SessionSkills:
             text = await used.text()
             if used.skill.forks:
                 text = await used.forked(text, call.ident)
+            else:
+                used.change_effort()
             files = await used.mentioned()
         except (OSError, ValueError) as error:
             raise ToolError(f"The skill {name} cannot be read: {error}") from error
@@ -126,11 +129,8 @@ class _Use:
     async def text(self) -> str:
         """The instructions, filled in; what they take is granted first."""
         skill = self.skill
-        takes = self.skills.use_model is not None
-        if takes and self.approved:
+        if self.skills.use_model is not None and self.approved:
             self._grant()
-        if takes and skill.effort and self.skills.services.selection.facts.effort:
-            self._change_effort(skill.effort)
         pieces = fill_in(self._markdown.body, self._values())
         self._said = "".join(piece for piece in pieces if isinstance(piece, str))
         body = "".join([await self._shown(piece) for piece in pieces])
@@ -183,9 +183,12 @@ class _Use:
             store.rules = replace(store.rules, allow=(*store.rules.allow, *rules))
             self._at_turn_end(lambda: _drop(self.skills.context, rules))
 
-    def _change_effort(self, effort: str) -> None:
-        context = self.skills.context
-        before = context.settings.effort
+    def change_effort(self) -> None:
+        """Think as hard as the file says until the turn ends, where the model can."""
+        skills, context, effort = self.skills, self.skills.context, self.skill.effort
+        before, supported = context.settings.effort, skills.services.selection.facts.effort
+        if not effort or not supported or skills.use_model is None:
+            return
         if effort != before and "effort" not in context.settings.rejected:
             context.settings = replace(context.settings, effort=effort)
 
