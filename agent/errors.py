@@ -55,7 +55,9 @@ class ConfigError(AgentError):
 
 
 class ModelError(AgentError):
-    """The request failed."""
+    """The request failed. `status` is that of the answer, None where there was none."""
+
+    status: int | None = None
 
 
 class TransientError(ModelError):

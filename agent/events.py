@@ -84,12 +84,16 @@ class StreamAborted:
 
 @dataclass(frozen=True, slots=True)
 class Retrying:
-    """The next try, the `attempt`th of `tries`, comes in `seconds`; can be cancelled like everything else."""
+    """The next try, the `attempt`th of `tries`, comes in `seconds`; can be cancelled like everything else.
+
+    `status` is that of the server's answer, None where there was none.
+    """
 
     reason: str
     seconds: float
     attempt: int
     tries: int
+    status: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,7 +179,7 @@ async def _wait_for_retry(
         fall_back, context.fall_back = context.fall_back, None
         emit(Notice(f"{error}: {await fall_back()} goes on instead", "warning"))
         return 1
-    emit(Retrying(str(error), seconds, attempt + 1, tries))
+    emit(Retrying(str(error), seconds, attempt + 1, tries, error.status))
     await context.clock.sleep(seconds)
     return attempt + 1
 
@@ -302,7 +302,7 @@ async def call_summarizer(
             if seconds is None:
                 return SummaryReply(None, str(error), reply.usage)
             session.charge(reply.usage, context.summary_model)
-            emit(Retrying(str(error), seconds, attempt + 1, MAX_SUMMARY_TRIES))
+            emit(Retrying(str(error), seconds, attempt + 1, MAX_SUMMARY_TRIES, error.status))
             await context.clock.sleep(seconds)
     raise AssertionError("unreachable: the last try returns")
 

@@ -79,10 +79,19 @@ def map_error(
 ) -> ModelError:
     """The error for an answer that is no reply. A status of 200 means an error within the stream."""
     body = body[:MAX_ERROR_BODY_CHARS]
-    kind, message, code = read_error(body)
-    text = _line(status, kind, message or body, guess=not message)
+    _, _, code = read_error(body)
     if status == 200 and re.fullmatch(r"[45]\d\d", code):
         status = int(code)  # gateways that found out too late put it into the stream
+    error = _map_answer(status, body, headers, now, names)
+    error.status = None if status == 200 else status
+    return error
+
+
+def _map_answer(
+    status: int, body: str, headers: Mapping[str, str], now: float, names: ServerNames
+) -> ModelError:
+    kind, message, code = read_error(body)
+    text = _line(status, kind, message or body, guess=not message)
     if 300 <= status < 400:
         return RequestRejected(_redirected(status, headers.get("location", ""), names))
     if status == 407:

@@ -155,7 +155,7 @@ def retry_frame(event: events.Retrying) -> dict[str, Any]:
         "attempt": event.attempt - 1,
         "max_retries": event.tries - 1,
         "retry_delay_ms": round(event.seconds * 1000),
-        "error_status": None,
+        "error_status": event.status,
         "error": event.reason,
     }
 

@@ -91,7 +91,7 @@ class LiveView:
                 self.retry_at = None
             case events.ToolCallDelta(name, size):
                 self.label, self.answered = f"Writing {one_line(name)} ({format_count(size)})", True
-            case events.Retrying(reason, seconds, attempt, tries):
+            case events.Retrying(reason, seconds, attempt, tries, _):
                 self.label = f"{one_line(reason)}; try {attempt} of {tries}"
                 self.retry_at = now + seconds
             case events.ToolCallStarted(of, block, name, title):

@@ -268,7 +268,7 @@ def model_usage(used: Mapping[str, Usage], costs: Mapping[str, float], status: S
             "outputTokens": usage.output,
             "cacheReadInputTokens": usage.cache_read,
             "cacheCreationInputTokens": usage.cache_written,
-            "webSearchRequests": 0,
+            "webSearchRequests": usage.searches,
             "costUSD": cost,
             "contextWindow": status.window,
             **basis,

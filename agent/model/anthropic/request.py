@@ -24,12 +24,12 @@ FEATURE_FIELDS: dict[str, Feature] = {
     "output_config": "effort",
     "cache_control": "cache",
     "eager_input_streaming": "eager tool input",
-    "web_(?:search|fetch)_\\d+": "web tools",
 }
 NAMES = ServerNames(
     {
         **{rf"\b{name}\b": feature for name, feature in FEATURE_FIELDS.items()},
         r"\beffort parameter\b": "effort",
+        r"\bweb_(?:search|fetch)_\d+\b": "web tools",
         r"\bsystem\b.{0,80}\bvalid string": "system blocks",
     }
 )
