@@ -39,7 +39,7 @@ class Permission:
     """The answer about one call. `refusal` is "" where it may run.
 
     hint    what the model should do about a refusal
-    notes   what the hook and the person have to say to the model about a call that runs
+    notes   what the hook and the person have to say to the model about a call, whether or not it runs
     stop    the user wants the turn to end
     walled  whether a command is to run within the wall
     call    the call with the input that it is to run with
@@ -77,12 +77,12 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
     if hooked.decision is not None:
         verdict = _with_decision(verdict, hooked.decision)
     if verdict.answer == "deny":
-        return Permission(f"Permission denied: {verdict.why}.")
+        return Permission(f"Permission denied: {verdict.why}.", notes=notes)
     if verdict.answer == "ask":
         question = _question(context, call, verdict)
         answer = await context.approver.ask(question)
         if isinstance(answer, Deny):
-            return _refused(answer)
+            return replace(_refused(answer), notes=notes)
         _grant(context, emit, question, verdict, answer)
         if answer.updated_input not in (None, call.use.input):
             return _with_input_of(context, call, answer, notes)

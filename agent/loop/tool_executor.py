@@ -156,7 +156,7 @@ def _denied(batch: CallBatch, call: PreparedCall, permission: Permission) -> Pre
     batch.context.permissions.denied.append(
         {"tool_name": call.name, "tool_use_id": call.use.id, "tool_input": dict(_ran(call).input)}
     )
-    text = f"{permission.refusal}\n{permission.hint}"
+    text = "\n".join((permission.refusal, *permission.notes, permission.hint))
     result = text_result(text, error=True, human={"text": permission.refusal})
     denied = replace(call, result=result, denied=True)
     if permission.stop:

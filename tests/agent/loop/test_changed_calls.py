@@ -12,7 +12,7 @@ from agent.app.structured_output import MAX_REMINDERS, StructuredOutput, structu
 from agent.errors import UsageError
 from agent.events import TurnFinished
 from agent.permissions.rule_syntax import parse_rules
-from agent.ports import Allow, HookAnswer, HookEvent, PermissionUpdate
+from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionUpdate
 from tests.agent.loop.test_turn import HookWords
 from tests.agent.loop.world import World, world
 from tests.strict_api.reply import Reply as Answer
@@ -61,6 +61,14 @@ def test_a_deny_rule_counts_whatever_a_hook_allows(tmp_path: Path) -> None:
         w.context.permissions.deny(type(parse_rules("bash")[0])("act"))
         w.run()
         assert w.ran["act"] == []
+
+
+def test_the_model_is_told_that_what_was_denied_is_what_a_hook_made_of_its_call(tmp_path: Path) -> None:
+    with world([ACT, "done"], tmp_path, Deny("not that")) as w:
+        w.context.hooks = HookWords(pre_tool=HookAnswer(updated_input={"words": "rm"}))
+        w.run()
+        (text,) = w.texts()
+        assert 'not that\n[a hook changed the input of this call to {"words": "rm"}]' in text
 
 
 def test_permissions_change_for_the_session_but_never_to_a_bypass(tmp_path: Path) -> None:

@@ -27,13 +27,13 @@ BUDGET = CompactSettings(budget_max_chars=20_000)
 
 
 @contextmanager
-def loud(settings: CompactSettings, folder: Path, *steps: Any) -> Iterator[World]:
+def loud(settings: CompactSettings, folder: Path, *steps: Any, **options: Any) -> Iterator[World]:
     """A world whose echo says far more than it is told to."""
 
     async def run(arguments: Any, call: Any) -> ToolResult:
         return text_result(LONG)
 
-    with world(steps, folder) as w:
+    with world(steps, folder, **options) as w:
         w.replace_run("echo", run)
         w.context.compaction.settings = settings
         w.context.compaction.use_window(w.context.compaction.window)
@@ -144,6 +144,20 @@ def test_a_veto_holds_however_often_it_is_said_and_keeps_no_other_layer_from_its
         assert made == {"micro"}, "neither the summary nor the floor in its place"
         assert len(failed) > 3 and set(failed) == {("PreCompact", "a hook said no: not now")}
         assert [note.text for note in w.told(Notice)] == ["[auto compact] a hook said no: not now"]
+
+
+def test_a_veto_does_not_count_where_the_server_takes_the_prompt_no_more(tmp_path: Path) -> None:
+    call, believed = Answer([calls("echo")]), ContextWindow(200_000, 8_000)
+    with loud(CompactSettings(), tmp_path, *[call] * 4, "done", window=30_000) as w:
+        w.context.compaction.use_window(believed)
+        w.context.hooks = hooks = Told(HookAnswer("never"))
+        assert w.run().reason == "done"
+        triggers = {fact.trigger for fact in w.record.facts if isinstance(fact, Compacted)}
+        assert "reactive" in triggers and ("PreCompact", "reactive") in [
+            (event, about["trigger"]) for event, about in hooks.asked
+        ]
+        assert any("too long" in refused for refused in w.server.refused)
+        w.server.refused.clear()
 
 
 def test_the_guard_against_thrash_names_the_biggest_blocks(tmp_path: Path) -> None:
