@@ -17,6 +17,7 @@ from agent.events import Emit, Reason, ToolCallFinished, ToolCallProgress, ToolC
 from agent.permissions.rules import only_reads
 from agent.ports import HookEvent
 from agent.session.session import Session, calls_of
+from compact.trim import MIN_TRIMMED_CHARS
 from tools.base import Tool, ToolCall, ToolError, ToolInterrupted, ToolResult, text_result
 from transcripts.facts import Reply
 from transcripts.messages import INVALID_JSON, Block, TextBlock, ToolUseBlock, replace_surrogates_in_json
@@ -301,8 +302,10 @@ def _finish(
     needed: NeededText | None = None,
 ) -> None:
     tools = batch.context.tool_context
-    shown = content_of(batch.session, batch.context.compaction, call.use, result)
-    content = with_repeat_note(batch.session.folded, call.use, shown)
+    content = result.content
+    if sum(len(getattr(block, "text", "")) for block in content) >= MIN_TRIMMED_CHARS:
+        content = content_of(batch.session, batch.context.compaction, call.use, result)
+    content = with_repeat_note(batch.session.folded, call.use, content)
     if tools.inbox.waiting:
         content = (*content, *map(TextBlock, tools.inbox.take()))
     fact = batch.session.result(
