@@ -256,7 +256,8 @@ class Driver(Protocol):
     def commands(self) -> Sequence[tuple[str, str]]:
         """(name, one-line summary) of each slash command, for completion.
 
-        Other names of a command are listed too, with "same as /name" as their summary.
+        Other names of a command are listed too, with "same as /name" as their summary; and what a prompt
+        can mention besides files, beginning with @.
         """
 
     def cycle_mode(self) -> str:

@@ -149,6 +149,10 @@ class Services:
         await asyncio.to_thread(self.counter.warm)
         await self.selection.choose(self.setup.model_name)
 
+    def summaries(self) -> list[tuple[str, str]]:
+        """(name, summary) of commands, skills and prompts that people bring; resources have their @."""
+        return [*self.skills.summaries(), *(self.mcp.summaries() if self.mcp is not None else ())]
+
     def told_tools(self, names: Iterable[str]) -> tuple[str, ...]:
         """The names of the tools as they are told: those that servers have stand beside `mcp`."""
         servers = self.mcp.servers if self.mcp is not None else ()

@@ -80,6 +80,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
         context.approver = NotifyingApprover(context.approver, context.hooks)
     if services.mcp is not None:
         services.mcp.attach(tools.inbox)
+        tools.servers = services.mcp
     context.tool_context.compact = lambda focus: setattr(context.compaction, "requested_focus", focus)
     return context
 

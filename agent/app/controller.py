@@ -26,7 +26,7 @@ from compact.settings import WindowState
 from tools.base import ToolError
 from tools.job_ports import new_listeners
 from tools.jobs import command_runner
-from transcripts.messages import Block, TextBlock
+from transcripts.messages import Block, TextBlock, injected
 
 from .composition import make_services
 from .cost_preview import show_resumed
@@ -179,7 +179,7 @@ class Controller:
 
     def commands(self) -> Sequence[tuple[str, str]]:
         """See ports.Driver."""
-        return (*self.command_table.command_summaries(), *self.services.skills.summaries())
+        return (*self.command_table.command_summaries(), *self.services.summaries())
 
     def cycle_mode(self) -> str:
         """See ports.Driver."""
@@ -236,7 +236,9 @@ def prompt_blocks(
     if opened is not None or mode == "plan":  # else the model has been told nothing that could have changed
         commands = context.wall.text if context.wall is not None else None
         before += news_of_surroundings(session.folded, commands, mode)
-    before += [news for news in tools.inbox.take() if news not in before]
+    # What has a tag of its own (the words of hooks) keeps that; other news is not the person's words either.
+    news = (text if text.startswith("<") else injected(text) for text in tools.inbox.take())
+    before += [text for text in news if text not in before]
     return (*map(TextBlock, (*before, *earlier)), *content)
 
 

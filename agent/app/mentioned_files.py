@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.events import Emit, Notice, TurnFinished
 from agent.loop.context import TurnContext
@@ -13,10 +13,13 @@ from agent.permissions.rules import PermissionRules, judge_call
 from agent.session.mentions import ATTACHED_TOPIC, AttachLimits, attach, find_mentions, note_attached
 from agent.session.session import Session
 from compact.tokens import calibrate
-from tools.base import Access
-from transcripts.messages import Block, is_attached
+from tools.base import Access, ToolError
+from transcripts.messages import Block, TextBlock, is_attached
 
 from .cost_preview import MIN_TOLD_DOLLARS
+
+if TYPE_CHECKING:
+    from agent.extensions.mcp_source import McpServers
 
 WINDOW_SHARE = 2  # at most one half of the window goes to the files of one prompt
 SECRET = "it may hold secrets; ask for it, and you will be asked before it is read"
@@ -48,7 +51,9 @@ async def additions_to(
     """
     text, words = prompt
     found = await mentioned_files(context, words, headless, emit)
-    if not words.startswith("/"):
+    if (servers := context.tool_context.servers) is not None:
+        found = await _with_servers(found, servers, context, words, emit)
+    if not words.startswith("/") or found.behind or found.ended is not None:
         return found
     skills = context.tool_context.skills() if context.tool_context.skills is not None else None
     if skills is None:
@@ -57,6 +62,23 @@ async def additions_to(
     if called.ended is not None:
         emit(called.ended)
     return replace(called, blocks=(*found.blocks, *called.blocks), files=(*found.files, *called.files))
+
+
+async def _with_servers(
+    found: PromptAdditions, servers: McpServers, context: TurnContext, words: str, emit: Emit
+) -> PromptAdditions:
+    """Add the resources of MCP servers that a prompt mentions, and the prompt of one that it calls."""
+    for made in await servers.mentioned(words, context.tool_context):
+        emit(Notice(made.told, "warning" if made.trouble else "info"))
+        found = replace(found, blocks=(*found.blocks, *made.blocks))
+    if (called := servers.called(words)) is None:
+        return found
+    try:
+        return replace(found, behind=(TextBlock(await servers.prompt_text(called)),))
+    except ToolError as error:
+        ended = TurnFinished("failed", 0, f"{words.split()[0]}: {error}", 1)
+        emit(ended)
+        return replace(found, ended=ended)
 
 
 async def mentioned_files(context: TurnContext, text: str, headless: bool, emit: Emit) -> PromptAdditions:

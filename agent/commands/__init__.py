@@ -188,6 +188,8 @@ async def _run(controller: Controller, line: str) -> Event | None:
 async def _run_own(controller: Controller, line: str) -> Event | None:
     """Run a command or skill of the person's or the project's; its last event, None where there is none."""
     services = controller.services
+    if services.mcp is not None and services.mcp.called(line) is not None:
+        return await controller.prompt(line)
     if services.skills.typed(line) is None:
         await services.find_skills()  # it may be new
     return await controller.prompt(line) if services.skills.typed(line) is not None else None

@@ -10,13 +10,22 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
-from tools.base import Tool
+from tools.base import Tool, ToolContext
 from tools.inbox import Inbox
 
 from .approvals import ProjectItem
 from .mcp_calls import direct_tool
 from .mcp_entries import ServerEntry, canonical_bytes, read_entry, server_words, servers_in
 from .mcp_oauth import stored_auth, token_file
+from .mcp_prompts import (
+    AttachedResource,
+    CalledPrompt,
+    attached_resource,
+    find_prompt,
+    mentioned_resources,
+    prompt_text,
+    summaries,
+)
 from .mcp_remote import open_remote
 from .mcp_scopes import ConfiguredServers, McpPlaces, configured_entries, read_json
 from .mcp_server import Connection, McpServer, Opener, ServerLimits
@@ -90,6 +99,7 @@ class McpServers:
     _inboxes: WeakSet[Inbox] = field(default_factory=WeakSet)
     _environ: Mapping[str, str] = field(default_factory=dict)
     _closed: bool = False
+    _attached: int = 0
 
     async def open(self, folder: Path, environ: Mapping[str, str]) -> None:
         """Read what is configured. Servers are started beside; raises UsageError for --mcp-config."""
@@ -185,6 +195,24 @@ class McpServers:
             self.setup.tell(
                 f"MCP server {server.entry.name}: {more} tools are left out, their names are too long"
             )
+
+    def called(self, line: str) -> CalledPrompt | None:
+        """The prompt of a server that a line calls."""
+        return find_prompt(self.servers, line)
+
+    prompt_text = staticmethod(prompt_text)
+
+    async def mentioned(self, text: str, context: ToolContext) -> list[AttachedResource]:
+        """What becomes of the resources that a prompt mentions."""
+        found = []
+        for server, uri in mentioned_resources(self.servers, text):
+            self._attached += 1
+            found.append(await attached_resource(server, uri, context, f"prompt.{self._attached}"))
+        return found
+
+    def summaries(self) -> list[tuple[str, str]]:
+        """(name, summary) of prompts and resources, for completion."""
+        return summaries(self.servers)
 
     def named(self, name: str) -> McpServer | None:
         return next((each for each in self.servers if name in (each.entry.name, each.word)), None)

@@ -153,7 +153,8 @@ class CompletionSource(Completer):
         before = document.text_before_cursor
         if not before.startswith("/") or any(char in before[1:] for char in " \n/"):
             return
-        summaries = {name.removeprefix("/"): summary for name, summary in self._commands()}
+        rows = (row for row in self._commands() if not row[0].startswith("@"))
+        summaries = {name.removeprefix("/"): summary for name, summary in rows}
         if before == "/":  # all but the other names of a command
             names = [name for name, summary in summaries.items() if not summary.startswith("same as /")]
         else:
@@ -179,6 +180,8 @@ class CompletionSource(Completer):
         else:
             names = await self._files.names()
             best = await asyncio.to_thread(rank, typed, names) if typed else names
+        others = [name[1:] for name, _ in self._commands() if name.startswith("@")]
+        best = [*rank(typed, others)[:MAX_OFFERED_FILES], *best] if others and typed else best
         quoted = [(name, f'"{name}"' if " " in name else name) for name in best[:MAX_OFFERED_FILES]]
         return [
             Completion(text if name.endswith("/") else f"{text} ", -len(typed), one_line(name))

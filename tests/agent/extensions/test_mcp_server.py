@@ -11,11 +11,20 @@ from uuid import uuid4
 import pytest
 
 from agent.extensions.mcp_entries import read_entry
+from agent.extensions.mcp_prompts import (
+    attached_resource,
+    find_prompt,
+    mentioned_resources,
+    prompt_text,
+    summaries,
+)
 from agent.extensions.mcp_scopes import McpPlaces
 from agent.extensions.mcp_server import McpServer, ServerLimits
 from agent.extensions.mcp_session import ServerFailed
 from agent.extensions.mcp_source import McpServers, McpSetup
 from agent.extensions.mcp_stdio import MAX_SERVER_LOG_BYTES
+from tools.base import ToolContext, ToolError
+from transcripts.messages import is_attached
 
 SCRIPT = str(Path(__file__).parent / "mcp_script.py")
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "ANTHROPIC_API_KEY": "sk-ant-secret"}
@@ -146,3 +155,27 @@ def test_no_process_outlives_the_servers(tmp_path: Path) -> None:
             return running(mark)
 
     assert asyncio.run(run()) >= 2 and running(mark) == 0
+
+
+def test_prompts_and_resources_of_servers_are_there_for_the_person(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with servers_of(tmp_path, a=script(), other=script("exits")) as servers:
+            await asyncio.gather(*(server.begin() for server in servers.values()))
+            given = list(servers.values())
+            context = ToolContext(tmp_path, tmp_path, tmp_path / "outputs", tmp_path / "journals")
+            assert [name for name, _ in summaries(given)] == ["mcp__a__weather", "@a:note://one"]
+            called = find_prompt(given, '/mcp__a__weather "New York" NY')
+            assert called is not None and await prompt_text(called) == "The weather in New York?"
+            lacking = find_prompt(given, "/mcp__a__weather")
+            with pytest.raises(ToolError, match="it needs city"):
+                await prompt_text(lacking or called)
+            assert find_prompt(given, "/mcp__a__nothing") is None and find_prompt(given, "weather") is None
+            found = mentioned_resources(given, "see @a:note://one, @a:note://one. and mail@a:b @no:thing")
+            assert found == [(servers["a"], "note://one")]
+            made = await attached_resource(*found[0], context, "prompt.1")
+            assert made.told == "read @a:note://one" and is_attached(made.blocks[0])
+            assert "content of note://one" in getattr(made.blocks[0], "text", "")
+            lost = await attached_resource(servers["other"], "x", context, "prompt.2")
+            assert lost.trouble and lost.blocks == () and "no such database" in lost.told
+
+    asyncio.run(run())
