@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from agent.app.setup import RunSetup
+from agent.formatting import shorten
 from agent.ports import Factory
 
 from .approval import question_head
@@ -19,8 +20,9 @@ from .layout import ScreenLayout
 from .plain_repl import PlainRepl
 from .repl_state import QueuedInput, ReplState
 from .terminal import exit_on_signals
-from .terminal_text import at_screen
+from .terminal_text import at_screen, one_line
 
+MAX_QUOTED_DRAFT_CHARS = 50
 LOAD_DELAY_S = 0.05  # after the first paint, for the first keys, before loading competes with them
 
 
@@ -68,35 +70,41 @@ def _question_changed(state: ReplState, screen: ScreenLayout) -> None:
 
 async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
     """Runs from the first paint on: load what is slow, make the driver, work off what is typed."""
-    _restore_draft(state)
     state.notifications.start()
     if prompt:
         state.queue.add(QueuedInput(prompt, prompt, prompt))
     await asyncio.sleep(LOAD_DELAY_S)
-    for module in (
-        "markdown",
-        "diff_drawing",
-        "transcript_view",
-    ):  # 120 ms: events, rich, pygments; after the first paint
-        await asyncio.to_thread(import_module, f"{__package__}.{module}")
+    if state.goes_on:  # then there is something to draw at once
+        await _load_drawing()
+    await asyncio.to_thread(import_module, f"{__package__}.transcript_view")
     driver = state.driver = make_driver(state.view.emit, state.approval, state.picker)
     driver.watch_status(state.terminal.invalidate)
     state.terminal.invalidate()
     await driver.ready()
+    if state.goes_on:
+        _offer_draft(state)
     state.terminal.invalidate()
-    await state.queue.work_off(driver)
+    loading = asyncio.ensure_future(_load_drawing())
+    try:
+        await state.queue.work_off(driver)
+    finally:
+        loading.cancel()
 
 
-def _restore_draft(state: ReplState) -> None:
+async def _load_drawing() -> None:
+    """Import what draws answers, 120 ms with rich and pygments: not before the first paint."""
+    for module in ("markdown", "diff_drawing"):
+        await asyncio.to_thread(import_module, f"{__package__}.{module}")
+
+
+def _offer_draft(state: ReplState) -> None:
+    """Put what was not sent when the program ended into the history: a key away, and never in the way."""
     left = state.unsent_input.take_orphan()
-    if not left:
-        return
-    if state.editor.buffer.text:
+    if left:
         state.editor.remember(left)
-        state.view.notice("What you had not sent last time is in the history (↑)")
-    else:
-        state.editor.restore(left)
-        state.view.notice("Restored what you had not sent last time; Ctrl-C clears it")
+        state.editor.buffer.reset(state.editor.buffer.document)  # which has it look at the history anew
+        words = shorten(one_line(left), MAX_QUOTED_DRAFT_CHARS)
+        state.view.notice(f"not sent last time: {words!r}; ↑ brings it back")
 
 
 async def _close(state: ReplState, code: int) -> None:

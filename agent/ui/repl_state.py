@@ -133,6 +133,7 @@ class ReplState:
 
     def __init__(self, setup: RunSetup) -> None:
         state_dir, mask = setup.config.state_dir, setup.masks.text
+        self.goes_on = setup.options.resume is not None  # with a session that there was
         self.driver: Driver | None = None
         self.prompted = False
         self.terminal = Terminal(setup.options.color)

@@ -304,7 +304,7 @@ def main(argv: Sequence[str]) -> int:
     """Run the REPL on a scripted driver. Questions listen sooner than people need, and tests wait less."""
     approval.LISTEN_DELAY_S = float(os.environ.get("SCRIPTED_LISTEN_S", "0.15"))
     folder = Path(argv[1])
-    options = Options(plain="--plain" in argv)
+    options = Options(plain="--plain" in argv, resume="s41" if "-c" in argv else None)
     setup = RunSetup(options, Config(state_dir=folder / "state"), folder, os.environ)
 
     def make(emit: Emit, approver: Approver, chooser: Chooser | None) -> ScriptedDriver:

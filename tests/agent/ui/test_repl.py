@@ -3,9 +3,11 @@
 import os
 import shlex
 import signal
+from functools import partial
 
 import pytest
 
+from . import scripted_driver
 from .pty_terminal import PtyTerminal, scripted
 
 
@@ -91,13 +93,14 @@ def test_a_draft_survives_a_kill_and_is_offered_once(tmp_path):
         terminal.type("half a thou").until(lambda: "half a thou" in drafts(tmp_path), "the draft on disk")
         os.kill(terminal.child, signal.SIGKILL)
         terminal.ends()
-    with PtyTerminal(tmp_path) as terminal:
-        terminal.ready().sees("Restored what you had not sent", "❯ queued one\n  half a thou")
-        terminal.type("\x03\x04").ends()
-    with PtyTerminal(tmp_path) as terminal:
+    with PtyTerminal(tmp_path) as terminal:  # another session: nothing is in its way
         terminal.ready().type("x").sees("❯ x")
         assert "half" not in terminal.text
         terminal.type("\x03\x04").ends()
+    going_on = partial(scripted_driver.main, ["scripted_driver.py", str(tmp_path), "-c"])
+    with PtyTerminal(tmp_path, argv=going_on) as terminal:
+        terminal.type("ahead").ready().sees("not sent last time: 'queued one ⏎ half a thou'", "❯ ahead")
+        terminal.type("\x15\x1b[A").sees("❯ queued one\n  half a thou").type("\x03\x04").ends()
     assert drafts(tmp_path) == ""
 
 
