@@ -32,6 +32,7 @@ MEMORY_NAMES = ("AGENTS.md", "CLAUDE.md")  # of memory files, the preferred firs
 # Asked about before they are read: secrets, and other sessions. To read the rest is everyday work.
 SECRET_FOLDERS = word_set(".makeroom .transcripts .ssh .aws .gnupg .kube .docker")
 SECRET_CONFIG_FOLDERS = word_set("makeroom")
+OWN_STATE_FOLDER = "makeroom"  # in .local/state: it holds what was approved, and drafts
 SECRET_FILES = word_set(".netrc .git-credentials .npmrc .pypirc id_rsa id_ed25519 id_ecdsa id_dsa")
 
 
@@ -44,7 +45,10 @@ def is_protected(path: str, kind: Literal["read", "write"]) -> bool:
     if kind == "read":
         folders, settings, files = SECRET_FOLDERS, SECRET_CONFIG_FOLDERS, SECRET_FILES
     parts = [plain_name(part) for part in path.split("/") if part]
-    in_settings = any(above == ".config" and name in settings for above, name in pairwise(parts))
+    in_settings = any(
+        (above == ".config" and name in settings) or (above == "state" and name == OWN_STATE_FOLDER)
+        for above, name in pairwise(parts)
+    )
     if in_settings or not folders.isdisjoint(parts):
         return True
     return bool(parts) and (parts[-1] in files or ENV_FILE.fullmatch(parts[-1]) is not None)

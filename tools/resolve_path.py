@@ -185,9 +185,9 @@ def one_line_path(path: str | Path, folder: str | Path | None = None) -> str:
 
 
 def _is_guarded(path: str, context: ToolContext) -> bool:
-    """Whether the path is in the program's settings or stored outputs, or by a hard link a guarded file."""
-    settings = context.environ.get("XDG_CONFIG_HOME")
-    ours = [str(context.outputs)] + ([canonical_path(f"{settings}/makeroom")] if settings else [])
+    """Whether the path is in the program's settings, state or outputs, or by a hard link a guarded file."""
+    places = filter(None, map(context.environ.get, ("XDG_CONFIG_HOME", "XDG_STATE_HOME")))
+    ours = [str(context.outputs), *(canonical_path(f"{place}/makeroom") for place in places)]
     if any(is_inside(path, folder) for folder in ours):
         return True
     try:

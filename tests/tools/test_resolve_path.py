@@ -322,6 +322,12 @@ def test_the_settings_are_protected_wherever_the_environment_puts_them(files: Fi
     assert files.judge("write", str(outside / "makeroom/settings.toml")).protected
 
 
+def test_what_was_approved_is_protected_wherever_the_environment_puts_it(files: FileSession, outside: Path):
+    assert files.judge("write", "~/.local/state/makeroom/approvals.json").protected
+    files.context.environ = {**files.context.environ, "XDG_STATE_HOME": str(outside)}
+    assert files.judge("write", str(outside / "makeroom/approvals.json")).protected
+
+
 def test_a_leading_at_sign_is_a_mention(files: FileSession):
     files.put("src/a.py", b"x\n")
     assert files.judge("read", "@src/a.py").target == str(files.path("src/a.py"))
