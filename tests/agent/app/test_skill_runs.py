@@ -1,5 +1,6 @@
 """Commands and skills in a session: what is approved runs and is granted, the latter for one turn."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,9 @@ from agent.app.skill_access import give_skills
 from agent.extensions.skill_presence import skill_items
 from agent.permissions.rules import judge_call
 from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
+from tests.agent.ui.headless_run import run_here
+from tests.strict_api.scripted_model import ScriptedModel
+from tests.strict_api.server import Server
 from tools.base import Access, ToolCall, ToolError
 from transcripts.facts import User
 from transcripts.messages import TextBlock
@@ -174,6 +178,20 @@ def test_within_an_agent_a_skill_takes_nothing(tmp_path: Path) -> None:
         assert context.settings.effort is None
 
     run_controller(tmp_path, work, **project(tmp_path))
+
+
+def test_a_script_can_call_a_command_and_reads_which_there_are(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    project(tmp_path)
+    with Server(ScriptedModel(["Done."])) as server:
+        flags = ("--output-format", "stream-json", "--verbose")
+        done = run_here(tmp_path, capfd, server, "/review a", *flags)
+    first, *_, last = map(json.loads, done.stdout.splitlines())
+    assert (done.returncode, last["result"]) == (0, "Done.")
+    assert (first["slash_commands"], first["skills"]) == (["pdf", "review"], ["pdf"])
+    assert "1 command that nobody has approved" in done.stderr
+    assert "[not run: touch made-a" in str(server.requests[0]["messages"])
 
 
 def test_without_skills_no_tool_and_no_section_is_there(tmp_path: Path) -> None:

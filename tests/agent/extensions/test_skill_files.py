@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.extensions.skill_library import SkillLibrary, load_library
+from agent.extensions.frontmatter import parse_markdown
+from agent.extensions.skill_library import SkillLibrary, command_lines, load_library
 from agent.extensions.skill_presence import skill_items
 from agent.session.skill_texts import skills_section
+
+from .published_samples import COMMANDS, SKILLS
 
 
 @pytest.fixture
@@ -177,3 +180,17 @@ def test_five_hundred_skills_take_two_percent_of_a_window_and_are_found_by_searc
     assert found.search("paint STRIPES please")[0].name == "zebra"
     assert [one.name for one in found.search("zebar")] == ["zebra"]
     assert skills_section([], 200_000, len) == skills_section(found.for_model(), 1_000, len) == ""
+
+
+def test_commands_and_skills_are_read_as_they_are_published(project: Path, home: Path) -> None:
+    for path, text, _ in (*COMMANDS, *SKILLS):
+        put(project / ".claude" / path, text)
+    found = library(project, home)
+    assert found.warnings == []
+    assert len(found.skills) + len(found.shadowed) == len(COMMANDS) + len(SKILLS) == 40
+    for path, text, expected in (*COMMANDS, *SKILLS):
+        [one] = [each for each in found.skills.values() if str(each.path).endswith(path)]
+        shown = {name: value for name, value in one._asdict().items() if name in expected}
+        lines = list(command_lines(parse_markdown(text.encode()).body))
+        assert {**shown, **({"runs": lines} if "runs" in expected else {})} == expected
+        assert len(one.description) <= 1_024
