@@ -16,4 +16,5 @@ BUILTIN = (
     "task",
     "ask_user",
     "exit_plan",
+    "monitor",
 )

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from transcripts.messages import TextBlock
 
 from .base import ToolCall, ToolContext, ToolError, ToolInterrupted, ToolResult
-from .bash_run import CommandLimits, ProgressThrottle, command_result, output_so_far, run_foreground
+from .bash_run import CommandLimits, command_result, output_so_far, run_foreground
+from .command_progress import ProgressThrottle
 from .command_socket import SupervisorLost
 from .jobs import CommandRequest, command_runner, refusal_in
 from .spool import Spool

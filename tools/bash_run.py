@@ -10,7 +10,7 @@ import asyncio
 import codecs
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from .base import ToolContext, ToolResult, text_result
 from .command_hints import hint, is_answer, looks_like_prompt, opens_editor
+from .command_progress import ProgressThrottle, from_first_character
 from .command_socket import CommandHandle
 from .jobs import DRAIN_LIMIT_S, BackgroundJob, CommandRequest, CommandRunner, exit_code, last_folder
 from .output_folding import fold_output
@@ -26,8 +27,6 @@ from .text_encoding import guess_codec, pluralize
 from .truncate import count_invisible, cut_at_lines, escaped, printable, shown_chars
 
 _MAX_SCREEN_CHARS = 10_000  # for the person; the screen shows fewer still
-_MAX_PROGRESS_BYTES = 8_192  # of new output that are shown at once while a command runs
-_PROGRESS_INTERVAL_S = 0.1
 _SETTLE_LIMIT_S = 0.05  # for processes that end together with their shell (`>(tee log)`)
 _LONG_RUN_S = 5.0  # from which on the model is told the time
 _BINARY_SAMPLE_CHARS = 8_000
@@ -36,7 +35,7 @@ _MAX_ESCAPED_BYTES = 500  # of binary output that are shown byte by byte
 _ESCAPED_BYTE = re.compile(rb"[^\t\n\x20-\x7e]")
 _BINARY_CHAR = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
 
-Why = Literal["", "timeout", "output", "editor", "lost"]
+Why = Literal["", "timeout", "output", "editor", "lost", "moved"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,34 +66,6 @@ class CommandEnd:
     disk_used: int = 0  # bytes of disk that were free before and are not now
 
 
-class ProgressThrottle:
-    """Passes new output on while a command runs, at a readable pace and never more than can be seen."""
-
-    def __init__(self, show: Callable[[str], None]) -> None:
-        self._show = show
-        self._new = b""
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._timer: asyncio.TimerHandle | None = None
-
-    def take(self, data: bytes) -> None:
-        self._new += data
-        if len(self._new) > _MAX_PROGRESS_BYTES:
-            self._decoder.reset()
-            self._new = _from_first_character(self._new[-_MAX_PROGRESS_BYTES:])
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_PROGRESS_INTERVAL_S, self._flush)
-
-    def _flush(self) -> None:
-        self._timer = None
-        text, self._new = self._decoder.decode(self._new), b""
-        if text:
-            self._show(text)
-
-    def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-
 async def run_foreground(
     runner: CommandRunner,
     request: CommandRequest,
@@ -110,6 +81,7 @@ async def run_foreground(
     loop = asyncio.get_running_loop()
     began, free = loop.time(), _free_bytes(runner.context.folder)
     full: asyncio.Future[None] = loop.create_future()
+    moved: asyncio.Future[None] = loop.create_future()  # the person wants it in the background
     last_output = began
 
     def take(data: bytes) -> None:
@@ -121,16 +93,22 @@ async def run_foreground(
 
     line, walled = request.line, request.walled
     command, report = await runner.start(line, request.cwd or runner.context.cwd, take, walled=walled)
+    runner.foreground.add(moved)
     try:
         limit = min(limits.timeout_s, limits.editor_s) if opens_editor(line) else limits.timeout_s
-        await _either(command.exited, full, limit)
+        await _first_of(limit, command.exited, full, moved)
         took, quiet = loop.time() - began, loop.time() - last_output
+        if moved.done() and not (command.exited.done() or full.done()):
+            going = runner.add(request, command, spool)
+            going.began, going.shown = began, spool.total
+            return CommandEnd(None, None, "moved", took, limit, job=going)
         why = await _finish(runner, command, full, "editor" if limit < limits.timeout_s else "timeout")
         job, left = await _keep_strays(runner, request, command, spool)
     except BaseException:
         command.drop()
         raise
     finally:
+        runner.foreground.discard(moved)
         progress.stop()
     code, signal = exit_code(command.exited.result() if command.exited.done() else None)
     prompted = why == "timeout" and quiet >= min(limits.quiet_s, limit / 2) and _ends_in_prompt(spool)
@@ -139,9 +117,17 @@ async def run_foreground(
     return CommandEnd(code, signal, why, took, limit, folder, job, left, prompted, used)
 
 
-async def _either(one: asyncio.Future[Any], other: asyncio.Future[Any], timeout_s: float) -> None:
-    if not one.done():
-        await asyncio.wait({one, other}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+async def _first_of(timeout_s: float, *futures: asyncio.Future[Any]) -> None:
+    if not futures[0].done():
+        await asyncio.wait(set(futures), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+
+
+def move_to_background(runner: CommandRunner) -> int:
+    """Have the commands in the foreground go on in the background; how many there are."""
+    moving = [moved for moved in runner.foreground if not moved.done()]
+    for moved in moving:
+        moved.set_result(None)
+    return len(moving)
 
 
 async def _finish(
@@ -149,7 +135,7 @@ async def _finish(
 ) -> Why:
     """End what is not over, take the last of its output, and tell why it ended (`late`: its time was up)."""
     if command.exited.done():
-        await _either(command.closed, full, DRAIN_LIMIT_S)
+        await _first_of(DRAIN_LIMIT_S, command.closed, full)
         if not full.done():
             return "lost" if command.exited.result() is None else ""
     why = "output" if full.done() else late
@@ -189,7 +175,7 @@ def command_result(
     spool.flush()
     text = _output_text(spool, context, line, growing=end.job is not None)
     notes = list(_end_notes(end, limits, spool))
-    if end.job is not None:
+    if end.job is not None and end.why != "moved":
         stored = spool.stored(context.folder)
         named = ", ".join(f"pid {pid} ({' '.join(words.split())[:80]})" for pid, words in end.left[:8])
         more = f" and {len(end.left) - 8} more" if len(end.left) > 8 else ""
@@ -206,14 +192,19 @@ def command_result(
     if end.job is None:
         spool.close()
     how = {"timeout": "timed out", "output": "too much output", "editor": "waits for keys", "lost": "lost"}
+    how["moved"] = f"goes on in the background as {end.job.id}" if end.job else ""
     ended = f"killed by {end.signal}" if end.signal else f"exit {end.code}" if end.code else ""
     return text_result(
         (text + "\n".join(notes)) or "[no output]",
-        error=bool(end.why) or (end.code != 0 and not is_answer(line, end.code or 0)),
+        error=end.why != "moved" and _has_failed(end, line),
         human={"text": _screen_text(spool), "note": how.get(end.why, ended)},
         about={"exit": end.code, **({"signal": end.signal} if end.signal else {})},
         stored=spool.stored(context.folder) if end.job is None else None,
     )
+
+
+def _has_failed(end: CommandEnd, line: str) -> bool:
+    return bool(end.why) or (end.code != 0 and not is_answer(line, end.code or 0))
 
 
 def output_so_far(spool: Spool, context: ToolContext) -> ToolResult:
@@ -298,11 +289,7 @@ def _decoded(data: bytes, codec: str | None = None) -> str:
     """
     if codec and codec != "utf-8":
         return data.decode(codec, "replace")
-    return _from_first_character(data).decode("utf-8", "replace" if codec is None else "backslashreplace")
-
-
-def _from_first_character(data: bytes) -> bytes:
-    return data[next((at for at in range(min(3, len(data))) if not 0x80 <= data[at] < 0xC0), 3) :]
+    return from_first_character(data).decode("utf-8", "replace" if codec is None else "backslashreplace")
 
 
 def _plain(text: str) -> str:
@@ -323,6 +310,11 @@ def _end_notes(end: CommandEnd, limits: CommandLimits, spool: Spool) -> Iterator
                 f"[timed out after {end.limit_s:g} s; the command and everything it started were ended. Set "
                 f"`timeout` (milliseconds, at most {limits.max_timeout_s * 1000:.0f}) or use "
                 "run_in_background]"
+            )
+        case "moved" if end.job is not None:
+            yield (
+                f"[the person moved this command into the background, where it goes on as job {end.job.id}. "
+                f'Look: bash(job="{end.job.id}"). You are told when it finishes]'
             )
         case "output":
             yield f"[ended after {spool.total:,} bytes of output, the limit. Filter it or send it to a file]"

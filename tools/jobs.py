@@ -191,6 +191,7 @@ class CommandRunner:
         self.context = context
         self.on_finish: Callable[[str], None] = lambda announcement: None
         self.jobs: dict[str, BackgroundJob] = {}
+        self.foreground: set[asyncio.Future[None]] = set()  # each has its command go on in the background
         self.profile: WallProfile | None = None  # of walled commands; made when the supervisor starts
         self.refused_hosts: RefusedHosts = lambda since: ()
         self.guard = project_guard(context.folder, context.journals.parent)

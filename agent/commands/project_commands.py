@@ -14,6 +14,7 @@ from agent.loop.tool_executor import text_of
 from agent.session.plan_and_todo import newest_todos, todo_lines
 from agent.session.system_prompt import memory_of, memory_paths, read_memory, system_prompt
 from tools.base import ToolCall, ToolError, ToolInterrupted, ToolResult, parse_arguments
+from tools.bash_run import move_to_background
 from tools.guarded_names import MEMORY_NAMES
 from tools.jobs import BackgroundJob, command_runner
 from tools.text_encoding import pluralize
@@ -128,6 +129,13 @@ async def show_todos(controller: Controller, argument: str) -> Event | None:
     if not todos:
         return Notice("nothing is on the to-do list: the model keeps one when it works in several steps")
     return CommandOutput("\n".join(todo_lines(todos)))
+
+
+async def background(controller: Controller, argument: str) -> Event | None:
+    """Have the running command go on in the background (Ctrl-B). Its end is told, to you and to the model."""
+    if not move_to_background(command_runner(controller.in_use[1].tool_context)):
+        return Notice("no command runs that could be moved into the background")
+    return None
 
 
 async def show_tasks(controller: Controller, argument: str) -> Event | None:

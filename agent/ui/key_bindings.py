@@ -75,6 +75,8 @@ def _add_session_keys(bindings: KeyBindings, state: ReplState) -> None:
     bindings.add("escape", filter=idle)(lambda event: _escape(state))
     bindings.add("c-c", filter=~is_searching)(lambda event: _interrupt_or_clear(state))
     bindings.add("<sigint>")(lambda event: _interrupt_or_clear(state))
+    in_foreground = Condition(lambda: state.has_view and state.view.live_view.runs_command)
+    bindings.add("c-b", filter=idle & in_foreground)(lambda event: state.queue.add_command("/background"))
     bindings.add("c-t", filter=idle)(lambda event: state.queue.add_command("/tasks"))
     bindings.add(FOCUS_IN)(lambda event: _note_focus(state, True))
     bindings.add(FOCUS_OUT)(lambda event: _note_focus(state, False))

@@ -6,14 +6,16 @@ transcript_view and forgotten here.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agent import events
 from agent.formatting import format_count, format_duration
 from tools.text_encoding import pluralize
+from transcripts.tool_kinds import tool_kind
 
-from .render import BRANCH, call_title
+from .render import BRANCH, MIN_TOLD_SECONDS, call_title
 from .terminal_text import RenderContext, cell_width, clip, clip_painted, escape_output, hang, one_line, wrap
 
 SPINNER_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -21,6 +23,8 @@ REDRAW_INTERVAL_S = 0.1  # between two drawings of what runs
 PROGRESS_LINES = 4  # shown of a running call's output
 THOUGHT_LINES = 3
 QUEUE_LINES = 4
+# Ctrl-B is the prefix key of tmux, which passes the second one on.
+MOVING_HINT = f" · {'Ctrl-B Ctrl-B' if 'TMUX' in os.environ else 'Ctrl-B'} moves it to the background"
 MAX_TODO_ROWS = 6
 TODO_MARKS = {"completed": ("☒", "dim"), "in_progress": ("▸", "accent"), "pending": ("☐", "")}
 MAX_PROGRESS_CHARS = 20_000  # kept of a running call's output
@@ -68,6 +72,11 @@ class LiveView:
                 call.started_at += taken
             if self.started_at is not None:
                 self.started_at += taken
+
+    @property
+    def runs_command(self) -> bool:
+        """Whether a command runs that can be moved into the background."""
+        return any(tool_kind(call.name) == "runs" for call in self.calls.values())
 
     def stop(self) -> None:
         """What ran is over."""
@@ -130,7 +139,8 @@ def _running_call(call: RunningCall, ctx: RenderContext, now: float) -> list[str
     shown = escape_output(call.output).rstrip("\n").split("\n")[-PROGRESS_LINES:]
     lines = [line for line in shown if line.strip()]
     if spent >= 1:
-        lines.append(f"running, {_whole_seconds(spent)}")
+        movable = ctx.has_keys and tool_kind(call.name) == "runs" and spent >= MIN_TOLD_SECONDS
+        lines.append(f"running, {_whole_seconds(spent)}{MOVING_HINT if movable else ''}")
     room = max(ctx.columns - len(BRANCH), 1)
     rows = [ctx.paint("dim", clip(line, room)) for line in lines]
     title = call_title(call.name, call.title, ctx, "accent")

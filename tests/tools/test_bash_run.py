@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tools.base import ToolError
 from tools.bash import BashArguments, required_access
-from tools.bash_run import ProgressThrottle
+from tools.command_progress import ProgressThrottle
 
 from .bash_session import GUARD_S, BashSession, text
 

@@ -56,6 +56,7 @@ def test_the_record_keeps_the_kind_of_each_tool_besides():
         "task": "other",
         "ask_user": "asks",
         "exit_plan": "asks",
+        "monitor": "runs",
     }
 
 

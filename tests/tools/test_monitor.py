@@ -1,0 +1,85 @@
+"""A command that is watched, and one that the person moves into the background."""
+
+import asyncio
+from typing import Any
+
+from tools.base import ToolCall, ToolResult, parse_arguments
+from tools.bash_run import move_to_background
+from tools.command_progress import MAX_LINE_NEWS_CHARS, LineNews
+from tools.inbox import Inbox
+from tools.jobs import command_runner
+from tools.monitor import TOOL
+
+from .bash_session import GUARD_S, BashSession, text, wait_until
+
+
+def watch(shell: BashSession, command: str, **given: Any) -> ToolResult:
+    call = ToolCall(shell.context, "m.0")
+    return shell.runner.run(TOOL.run(parse_arguments(TOOL, {"command": command, **given}), call))
+
+
+def told(shell: BashSession, count: int) -> str:
+    """What is posted once so many texts wait; the loop of the session runs meanwhile."""
+
+    async def wait() -> None:
+        async with asyncio.timeout(GUARD_S):
+            while len(shell.context.inbox.waiting) < count:
+                await asyncio.sleep(0.001)
+
+    shell.runner.run(wait())
+    return "\n".join(shell.context.inbox.take())
+
+
+def test_new_lines_of_a_watched_command_are_told_once_and_its_end_too(shell: BashSession) -> None:
+    command = "echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; printf three"
+    result = watch(shell, command)
+    assert "Watched as b1, for at most 600 s" in text(result) and result.about == {"job": "b1"}
+    assert told(shell, 1) == "[b1 wrote 1 new line]\none"
+    (shell.folder / "go").touch()
+    shell.wait_for("b1")
+    words = told(shell, 2)
+    assert "[b1 wrote 2 new lines]\ntwo\nthree" in words and "[Background command b1 (echo one;" in words
+
+
+def test_a_watched_command_ends_when_its_time_is_up(shell: BashSession) -> None:
+    watch(shell, "sleep 300", timeout=50)
+    assert " stopped, exit code 143" in told(shell, 1)
+    assert wait_until(lambda: not shell.survivors())
+
+
+def test_no_request_carries_more_than_a_thousand_characters_and_the_newest_lines_win() -> None:
+    inbox = Inbox()
+    news = LineNews(inbox, "b1", lambda line: line.replace("secret", "*"))
+    news.take("".join(f"line {at} secret \x1b[31m\n" for at in range(500)).encode())
+    news.take(b"caf\xc3")
+    news.take(b"\xa9\n\n" + b"x" * 5_000 + b"\n")
+    (words,) = inbox.take()
+    assert len(words) <= MAX_LINE_NEWS_CHARS and "secret" not in words and "\x1b" not in words
+    head, *lines = words.split("\n")
+    assert head.startswith("[b1 wrote 502 new lines, the first ") and lines[-2:] == ["café", "x" * 300]
+    assert f"the first {502 - len(lines)} left out here" in head
+    news.take(b"after\nunfin")
+    news.end()
+    assert inbox.take() == ["[b1 wrote 2 new lines]\nafter\nunfin"]
+
+
+def test_a_command_that_is_moved_goes_on_and_its_end_is_told(shell: BashSession) -> None:
+    runner = command_runner(shell.context)
+    assert move_to_background(runner) == 0
+
+    async def work() -> ToolResult:
+        command = "echo so far; touch on; while [ ! -e go ]; do sleep 0.01; done; echo rest; exit 3"
+        task = asyncio.ensure_future(shell.arun(command))
+        while not (shell.folder / "on").exists() or not shell.context.jobs.foreground:
+            await asyncio.sleep(0.005)
+        assert move_to_background(runner) == 1 and move_to_background(runner) == 0
+        return await asyncio.wait_for(task, GUARD_S)
+
+    result = shell.runner.run(work())
+    assert not result.error and text(result).startswith("so far\n[the person moved this command")
+    assert result.human["note"] == "goes on in the background as b1"
+    (shell.folder / "go").touch()
+    shell.wait_for("b1")
+    assert " finished, exit code 3, after " in told(shell, 1)
+    assert shell.say(job="b1").startswith("rest\n[job b1: finished, exit code 3")
+    assert shell.say("echo next") == "next"

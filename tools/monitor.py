@@ -1,0 +1,72 @@
+"""The monitor tool: a command in the background whose new lines the model is told as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from pydantic import Field
+
+from .base import Access, Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from .bash import BashArguments, command_access, run_guarded
+from .command_progress import LineNews
+from .jobs import BackgroundJob, command_runner
+
+MAX_MONITOR_S = 1_800.0
+
+
+class MonitorArguments(Arguments):
+    """What is watched."""
+
+    command: str = Field(min_length=1)
+    timeout: int = Field(600_000, ge=1, le=1_800_000, description="Milliseconds until it is ended.")
+
+
+def required_access(arguments: MonitorArguments, context: ToolContext) -> tuple[Access, ...]:
+    return (command_access(arguments.command, context.cwd),)
+
+
+async def watch_command(arguments: MonitorArguments, call: ToolCall) -> ToolResult:
+    if not arguments.command.strip():
+        raise ToolError("There is no command.\nGive one that prints what you wait for.")
+    background = BashArguments.model_validate({"command": arguments.command, "run_in_background": True})
+    started = await run_guarded(background, call)
+    job = command_runner(call.context).jobs[str(started.about["job"])]
+    news = LineNews(job.inbox, job.id, call.context.masks.text)
+    take = job.command.take
+    news.take(job.spool.tail())
+    seconds = min(arguments.timeout / 1000, MAX_MONITOR_S)
+    ending = asyncio.ensure_future(_end_in_time(job, news, seconds))
+
+    def take_too(data: bytes) -> None:
+        take(data)
+        if not ending.done():
+            news.take(data)
+
+    job.command.take = take_too
+    told = f"Watched as {job.id}, for at most {seconds:g} s: its new lines come with your next results."
+    text = f'{told} bash(job="{job.id}", kill=true) ends it. Go on with other work, or end your turn.'
+    return text_result(text, human={"note": f"{job.id} is watched"}, about={"job": job.id})
+
+
+async def _end_in_time(job: BackgroundJob, news: LineNews, seconds: float) -> None:
+    """End the command when its time is up; what it wrote last is told."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(job.has_ended.wait(), seconds)
+    if job.ended is None:
+        await job.runner.stop(job)
+    news.end()
+
+
+TOOL = Tool(
+    name="monitor",
+    description="""\
+Runs a command in the background and tells you its new lines as they come, with the results of your other \
+calls (the newest 1,000 characters a time). For logs, builds and states that you wait for; filter what you \
+do not need (grep --line-buffered).""",
+    arguments=MonitorArguments,
+    kind="runs",
+    title=lambda arguments: " ⏎ ".join(arguments.command.strip().splitlines()),
+    access=required_access,
+    run=watch_command,
+)
