@@ -199,7 +199,8 @@ class ScreenLayout:
         if panel is not None:
             lines = draw_approval(panel, ctx, rows - int(panel.reasoning) - 3)
             if not panel.reasoning:
-                return lines, (max(len(lines) - 1, 0), 0)
+                marked = (at for at, line in enumerate(lines) if "❯ " in line)  # where the answer stands
+                return lines, (next(marked, max(len(lines) - 1, 0)), 0)
             reason, column = draw_one_row(self._reason, INPUT_PROMPT, ctx)
             return [*lines, reason], (len(lines), column)
         if state.approval.form.state is not None:

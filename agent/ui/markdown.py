@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from functools import cache
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.markdown import CodeBlock, Heading, ListItem, Markdown, MarkdownElement, TableElement
+from rich.markdown import (
+    BlockQuote,
+    CodeBlock,
+    Heading,
+    HorizontalRule,
+    ListItem,
+    Markdown,
+    MarkdownElement,
+    TableElement,
+)
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.style import Style
@@ -26,17 +37,16 @@ MIN_LAYOUT_COLUMNS = 12  # below that text is only wrapped
 MAX_LAYOUT_CHARS = 60_000  # the same beyond that: rich takes up to 2 s for as much
 _STYLES = RichTheme(
     {
-        "markdown.h1": Style(bold=True, underline=True),
-        "markdown.h2": Style(bold=True),
+        "markdown.h1": Style(bold=True, underline=True, color="magenta"),
+        "markdown.h2": Style(bold=True, color="magenta"),
         "markdown.h3": Style(bold=True),
         "markdown.h4": Style(bold=True, italic=True),
         "markdown.code": Style(color="cyan"),
         "markdown.item.bullet": Style(),
         "markdown.item.number": Style(dim=True),
-        "markdown.block_quote": Style(italic=True, dim=True),
+        "markdown.block_quote": Style(italic=True),
         "markdown.hr": Style(dim=True),
         "markdown.link": Style(underline=True),
-        "markdown.link_url": Style(dim=True),
     }
 )
 
@@ -46,17 +56,28 @@ def draw_markdown(text: str, columns: int, theme: Theme) -> str:
     safe = escape_prose(text).expandtabs(4)
     if columns < MIN_LAYOUT_COLUMNS or len(safe) > MAX_LAYOUT_CHARS:
         return "\n".join(wrap(safe, columns))
-    document = _Document("", hyperlinks=False)
+    document = _Document("", code_theme=theme.palette.code, hyperlinks=theme.links)
     # like rich's own, but HTML is text: the tags that a model writes about must not vanish
-    document.parsed = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).parse(safe)
+    document.parsed = _parsed(safe)
     # rich counts joined emoji as one: a line that is too wide for other terminals is wrapped again
     lines = _draw(document, columns, theme)
     return "\n".join(row for line in lines for row in wrap_painted(line, columns))
 
 
+def _parsed(text: str) -> list[Token]:
+    """The text as tokens; within quotes a line ends where it ended."""
+    tokens = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).parse(text)
+    depth = 0
+    for token in tokens:
+        depth += token.nesting if token.type.startswith("blockquote") else 0
+        for child in token.children or () if depth else ():
+            child.type = "hardbreak" if child.type == "softbreak" else child.type
+    return tokens
+
+
 def _draw(body: RenderableType, columns: int, theme: Theme) -> list[str]:
     """The lines of the drawing, without blank ones at both ends."""
-    console = _console()
+    console = _console(theme.links)
     drawn = console.render_lines(body, console.options.update(width=columns), pad=False)
     lines = [segment_line(line, theme) for line in drawn]
     shown = [at for at, line in enumerate(lines) if line]
@@ -64,9 +85,10 @@ def _draw(body: RenderableType, columns: int, theme: Theme) -> list[str]:
 
 
 @cache
-def _console() -> Console:
-    """Lays out; writes nothing."""
-    return Console(file=io.StringIO(), width=80, height=100, legacy_windows=False, theme=_STYLES, _environ={})
+def _console(links: bool) -> Console:
+    """Lays out; writes nothing. Addresses are dim; where texts are links, those are underlined instead."""
+    styles = RichTheme({**_STYLES.styles, "markdown.link_url": Style(underline=links, dim=not links)})
+    return Console(file=io.StringIO(), width=80, height=100, legacy_windows=False, theme=styles, _environ={})
 
 
 class _LeftHeading(Heading):
@@ -78,18 +100,39 @@ class _LeftHeading(Heading):
 
 
 class _BareCode(CodeBlock):
-    """A code block without a background, indented by two, so that it can be copied.
+    """A code block without a background, indented by two, so that it can be copied, below its language.
 
     Its lines are wrapped here: rich loses parts of joined emoji when it wraps them.
     """
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = str(self.text).rstrip("\n")
-        drawn = coloured(code, self.lexer_name, "ansi_dark")
+        drawn = coloured(code, self.lexer_name, str(self.theme))
         room = options.max_width - 2
         lines = drawn.split("\n")
         rows = [line[begin:end] for line in lines for begin, end in wrapped_spans(line.plain, room)]
+        if self.lexer_name not in ("", "text"):
+            yield Text(f"── {self.lexer_name}"[: options.max_width], style="dim", no_wrap=True)
         yield Padding(Text("\n", no_wrap=True, overflow="ignore").join(rows), (0, 0, 0, 2))
+
+
+class _BarredQuote(BlockQuote):
+    """A quote with a bar before each of its rows, those between its paragraphs too."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        bar = Segment("│ ", Style(dim=True))
+        inner = options.update(width=max(options.max_width - 2, 1))
+        for at, element in enumerate(cast("Iterable[RenderableType]", self.elements)):
+            yield from (bar, Segment("\n")) if at else ()
+            for line in console.render_lines(element, inner, style=self.style, pad=False):
+                yield from (bar, *line, Segment("\n"))
+
+
+class _ThinRule(HorizontalRule):
+    """A rule over the whole width."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text("─" * options.max_width, style="dim", no_wrap=True)
 
 
 class _Item(ListItem):
@@ -149,6 +192,8 @@ class _Document(Markdown):
         "heading_open": _LeftHeading,
         "fence": _BareCode,
         "code_block": _BareCode,
+        "blockquote_open": _BarredQuote,
+        "hr": _ThinRule,
         "list_item_open": _Item,
         "table_open": _OpenTable,
     }

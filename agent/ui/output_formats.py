@@ -30,6 +30,7 @@ from transcripts.facts import Reply, Result
 from transcripts.messages import TextBlock, ToolUseBlock, Usage
 
 from .render import plain_chart, retrying_message
+from .terminal_charset import encode_for_terminal
 from .terminal_text import escape_prose, escape_strict, one_line, title_line, write_fully
 
 BROKEN_PIPE_CODE = 141  # 128 + SIGPIPE
@@ -57,6 +58,8 @@ _ESCAPED_IN_JSON = re.compile(f"[\x7f-\x9f\u2028\u2029{INVISIBLE}]")
 class PipeWriter:
     """Writes whole lines to a pipe or a file: UTF-8 in any locale, at once, quiet when the reader is gone.
 
+    A terminal gets the charset of the locale.
+
     Lines end in LF alone, and each goes out in one piece before `line` returns, however slow the reader.
     `mask` takes out of a line what nobody may see; `gone` is true once the reader has closed its end.
     """
@@ -77,6 +80,8 @@ class PipeWriter:
         if self.gone:
             return shown
         data = f"{shown}\n".encode("utf-8", "replace")
+        if self.at_terminal:
+            data = encode_for_terminal(f"{shown}\n", os.environ)
         try:
             self._stream.flush()
             write_fully(self._stream.fileno(), data)

@@ -6,6 +6,7 @@ Everything that came from outside is escaped here. What is still going on is dra
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -26,7 +27,9 @@ from .terminal_text import (
     clip_painted,
     escape_output,
     escape_prose,
+    file_link,
     hang,
+    linked,
     one_line,
     wrap,
 )
@@ -83,6 +86,7 @@ def render_markdown(text: str, ctx: RenderContext) -> str:
     return draw_markdown(text, ctx.columns, ctx.theme)
 
 
+_COLUMN_START = re.compile(r" *(?:[^ ]+(?: [^ ]+){0,3}  +(?=[^ ]))?")  # what stands before a second column
 DrawMarkdown = Callable[[str, int, Theme], str]
 DrawDiff = Callable[[str, RenderContext, int], list[str]]
 
@@ -94,8 +98,23 @@ def _drawn_by_rich() -> tuple[DrawMarkdown, DrawDiff]:
 
 
 def render_plainly(text: str, ctx: RenderContext) -> str:
-    """The text in the columns there are, its markdown as it stands."""
-    return "\n".join(wrap(escape_prose(text), ctx.columns))
+    """The text in the columns there are, its markdown as it stands; a line goes on below where it begins."""
+    lines = escape_prose(text).expandtabs(4).split("\n")
+    return "\n".join(row for line in lines for row in _hanging(line, ctx.columns))
+
+
+def _hanging(line: str, columns: int) -> list[str]:
+    """The rows of a line; those after the first are indented like its second column, or like its start."""
+    if cell_width(line) <= columns:
+        return [line]
+    start = _COLUMN_START.match(line[:columns])
+    begin = start.end() if start else 0
+    if cell_width(line[:begin]) * 2 > columns:
+        begin = len(line) - len(line.lstrip(" "))
+    indent = cell_width(line[:begin])
+    if not 0 < indent * 2 <= columns:
+        return wrap(line, columns)
+    return hang(wrap(line[begin:], columns - indent), line[:begin], " " * indent)
 
 
 def render_notice(event: events.Notice, ctx: RenderContext) -> str:
@@ -144,6 +163,8 @@ def call_title(name: str, title: str, ctx: RenderContext, role: str) -> str:
     room = ctx.columns - 2
     shown = clip(one_line(name), room)
     rest = clip(one_line(title), room - cell_width(shown) - 2)
+    if rest and ctx.folder and tool_kind(name) in ("reads", "writes"):
+        rest = linked(rest, file_link(title, ctx.folder))
     line = f"{ctx.paint(role, '●')} {ctx.paint('bold', shown)}" + (f"  {rest}" if rest else "")
     return clip_painted(line, ctx.columns)
 

@@ -13,12 +13,13 @@ from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
 
-from .terminal_text import Theme
+from .terminal_text import Theme, linked
 
 _DEFAULT_BACKGROUND = re.compile(r"(?:^|;)49(?=;|$)")
 _SEEN_ON_BLANKS = re.compile(
     r"(?:^|;)(?:4|7|9|4[0-8]|10[0-7])(?=;|$)"
 )  # underlined, reversed, struck, on a colour
+_WEB_ADDRESS = re.compile(r"(?:https?://|mailto:)[!-~]{1,2000}")
 _COLOUR_ONLY = re.compile(r"3[0-7]|9[0-7]|38;5;\d+|38;2;\d+;\d+;\d+")
 
 
@@ -29,6 +30,8 @@ def segment_line(segments: Iterable[Segment], theme: Theme) -> str:
         if control or not text:
             continue
         codes = _codes_of(style, theme.colour) if style and theme.weight else ""
+        if style and style.link and theme.links and is_safe_link(style.link):
+            text = linked(text, style.link)
         if runs and not text.strip(" ") and not _SEEN_ON_BLANKS.search(f"{codes};{runs[-1][0]}"):
             codes = runs[-1][0]
         if runs and runs[-1][0] == codes:
@@ -62,10 +65,15 @@ def _change(held: str, wanted: str) -> str:
     return f"\x1b[;{wanted}m"
 
 
+def is_safe_link(address: str) -> bool:
+    """Whether a terminal may be given the address to open: of the web, without a character that ends it."""
+    return bool(_WEB_ADDRESS.fullmatch(address))
+
+
 @lru_cache(maxsize=1024)
 def _codes_of(style: Style, colour: bool) -> str:
     """The SGR numbers of a style."""
-    wanted = style if colour else style.without_color
+    wanted = (style if colour else style.without_color).update_link(None)
     return _DEFAULT_BACKGROUND.sub(
         "", wanted.render("x", color_system=ColorSystem.TRUECOLOR).partition("x")[0][2:-1]
     ).strip(";")

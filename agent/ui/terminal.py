@@ -15,6 +15,7 @@ import termios
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from prompt_toolkit.application import Application
@@ -28,7 +29,16 @@ from prompt_toolkit.styles import DummyStyle
 from .frame_update import Frame, frame_update
 from .keyboard import keyboard_input
 from .palettes import choose_palette
-from .terminal_text import RenderContext, Theme, painted_width, wants_colour, wrap_painted, write_fully
+from .terminal_charset import encode_for_terminal
+from .terminal_text import (
+    RenderContext,
+    Theme,
+    painted_width,
+    shows_links,
+    wants_colour,
+    wrap_painted,
+    write_fully,
+)
 
 BEGIN_UPDATE, END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
 PRINT_INTERVAL_S = 0.02  # for which printing is gathered: at most 50 writes a second
@@ -60,7 +70,7 @@ def exit_on_signals(leave: Callable[[int], None]) -> Iterator[None]:
 
 
 class FrameOutput(Vt100_Output):
-    """Writes each flush as one synchronised update, UTF-8 in any locale.
+    """Writes each flush as one synchronised update, in the charset of the locale.
 
     A terminal that is gone (EIO after a hang-up) swallows what is written.
     """
@@ -75,7 +85,7 @@ class FrameOutput(Vt100_Output):
         if not self._gone:
             try:
                 text = text.replace("\r\n", "\n") if adds_returns(self.fileno()) else text
-                write_fully(self.fileno(), text.encode("utf-8", "replace"))
+                write_fully(self.fileno(), encode_for_terminal(text, os.environ))
             except OSError:
                 self._gone = True
 
@@ -265,8 +275,10 @@ class Terminal(LiveScreen):
     """Owns the screen and its application. `full`: whether outputs are shown in full."""
 
     def __init__(self, color: str) -> None:
-        self.theme = Theme(wants_colour(color, os.environ), palette=choose_palette("auto", os.environ))
+        palette = choose_palette("auto", os.environ)
+        self.theme = Theme(wants_colour(color, os.environ), palette=palette, links=shows_links(os.environ))
         self.full = False
+        self.folder = str(Path.cwd()) if self.theme.links else ""
         output = FrameOutput(sys.stdout, self.size, term=os.environ.get("TERM"), enable_cpr=False)
         app: Application[int] = Application(
             input=keyboard_input(sys.stdin, self._press),
@@ -323,7 +335,7 @@ class Terminal(LiveScreen):
 
     def render_context(self) -> RenderContext:
         """How to draw now."""
-        return RenderContext(self.size().columns, self.theme, self.full)
+        return RenderContext(self.size().columns, self.theme, self.full, folder=self.folder)
 
     def _press(self, key: KeyPress) -> None:
         self.app.key_processor.feed(key)

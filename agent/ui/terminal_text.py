@@ -12,6 +12,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
+from urllib.parse import quote
 
 from wcwidth import iter_graphemes, iter_graphemes_reverse, strip_sequences, wcwidth
 
@@ -31,10 +33,12 @@ _TAG_FLAGS = re.compile(
     "(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074|\U000e0077\U000e006c\U000e0073)\U000e007f)"
 )
 _EMOJI_SELECTOR = "\ufe0f"  # may make the character before it one cell wider
-_SGR_CODES = re.compile(r"(\x1b\[[0-9;]*m)")
+_SGR_CODES = re.compile(r"(\x1b\[[0-9;]*m|\x1b\]8;[^\x07\x1b]*\x1b\\)")  # and those of links
+_LINK_END = "\x1b]8;;\x1b\\"
 # What else a line may hold for a terminal: links and titles, movements, other short sequences.
 _OTHER_CODES = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[ -/]*[0-~]")
 
+MIN_LINKING_VTE = 5000  # version 0.50, whose predecessors showed garbage
 MAX_TITLE_CHARS = 2_000  # of the title of a call where lines are not cut to a screen; some are megabytes
 MIN_ROW_CHARS = 1_000  # that are looked at for one row of a wrapped line, however few cells it has
 
@@ -132,7 +136,8 @@ def clip_painted(line: str, room: int) -> str:
         if piece.startswith("\x1b"):
             kept += piece
         elif cell_width(piece) > left:
-            return f"{kept}{_longest_start(piece, left)}…\x1b[m" if room > 0 else ""
+            end = "\x1b[m" + (_LINK_END if "\x1b]8;" in kept else "")
+            return f"{kept}{_longest_start(piece, left)}…{end}" if room > 0 else ""
         else:
             kept, left = kept + piece, left - cell_width(piece)
     return kept
@@ -170,7 +175,7 @@ def wrap_painted(line: str, room: int) -> list[str]:
     )  # the codes that hold in each stretch of the text behind the blank
     for piece in _SGR_CODES.split(line):
         if piece.startswith("\x1b"):
-            codes = "" if piece in ("\x1b[0m", "\x1b[m") else codes + piece
+            codes = "" if piece in ("\x1b[0m", "\x1b[m", _LINK_END) else codes + piece
         elif piece:
             pieces.append((at, at + len(piece), codes))
             at += len(piece)
@@ -179,8 +184,40 @@ def wrap_painted(line: str, room: int) -> list[str]:
         cuts = (
             (held, text[max(begin, first, 0) : min(end, last)]) for first, last, held in pieces if last > 0
         )
-        rows.append(blank + "".join(f"{held}{cut}\x1b[m" if held else cut for held, cut in cuts if cut))
+        rows.append(blank + "".join(_closed(held, cut) for held, cut in cuts if cut))
     return rows
+
+
+def _closed(held: str, text: str) -> str:
+    """The text in the codes that hold for it, which end with it."""
+    return f"{held}{text}\x1b[m{_LINK_END if ']8;' in held else ''}" if held else text
+
+
+def linked(text: str, address: str) -> str:
+    """The text as a link that terminals open (OSC 8); the address has no control characters."""
+    return f"\x1b]8;;{address}\x1b\\{text}{_LINK_END}"
+
+
+def file_link(title: str, folder: str) -> str:
+    """The address of the file that a title names first, relative to the folder."""
+    path = Path(folder) / Path(title.partition("  ")[0]).expanduser()
+    return f"file://{os.uname().nodename}{quote(str(path))}"
+
+
+def shows_links(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal is known to open links, by its environment; FORCE_HYPERLINK decides."""
+    if forced := environ.get("FORCE_HYPERLINK", ""):
+        return forced not in ("0", "false", "no")
+    if environ.get("TMUX") or environ.get("STY"):
+        return False  # whatever is around them
+    known = ("KITTY_WINDOW_ID", "WT_SESSION", "KONSOLE_VERSION", "WEZTERM_PANE", "DOMTERM", "GHOSTTY_BIN_DIR")
+    vte = environ.get("VTE_VERSION", "")
+    return (
+        any(map(environ.get, known))
+        or environ.get("TERM_PROGRAM") in ("iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "Tabby")
+        or environ.get("TERM", "").startswith(("xterm-kitty", "foot", "alacritty", "xterm-ghostty"))
+        or (vte.isdigit() and int(vte) >= MIN_LINKING_VTE)
+    )
 
 
 def wrapped_spans(text: str, room: int) -> Iterator[tuple[int, int]]:
@@ -256,6 +293,7 @@ class Theme:
     colour: bool = True
     weight: bool = True
     palette: Palette = ANSI
+    links: bool = False  # whether the terminal opens links that are behind a text
 
     def paint(self, role: str, text: str) -> str:
         """One line of text in a role of ROLES; its SGR codes are closed at the end."""
@@ -273,6 +311,7 @@ class RenderContext:
     theme: Theme
     full: bool = False
     has_keys: bool = True  # whether there are keys that a drawing may hint at
+    folder: str = ""  # below which the paths of titles are, where they may be links
 
     def paint(self, role: str, text: str) -> str:
         return self.theme.paint(role, text)
