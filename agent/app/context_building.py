@@ -40,7 +40,7 @@ from transcripts.tool_kinds import visible_definition
 from transcripts.view import PartKind, to_json_bytes
 
 from .composition import Services
-from .hooks import CommandHooks, commands_within
+from .hooks import command_hooks, commands_within
 from .permission_loading import home_of, permission_store
 from .setup import RunSetup
 from .web_tools import serves_web_tools, web_tools
@@ -64,7 +64,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
         tools=services.tools,
         tool_context=tools,
         approver=services.approver,
-        hooks=_hooks(services, session, wall),
+        hooks=session_hooks(services, session, wall),
         clock=setup.clock,
         permissions=permissions,
         compaction=compaction_state(services, settings),
@@ -94,14 +94,14 @@ def require_price(setup: RunSetup, facts: ModelFacts) -> None:
         )
 
 
-def _hooks(services: Services, session: Session, wall: SessionWall) -> Hooks | None:
+def session_hooks(services: Services, session: Session, wall: SessionWall) -> Hooks | None:
     """The hooks of whoever runs the program and those of the settings; None where there are none."""
     setup = services.setup
     entries = (*setup.config.hooks, *services.approved.hooks)
     if not entries:
         return setup.hooks
     about = partial(about_session, session, wall.tools, wall.permissions)
-    own = CommandHooks(entries, commands_within(wall), about, services.warn)
+    own = command_hooks(entries, commands_within(wall), about, services.warn)
     return own if setup.hooks is None else JoinedHooks((setup.hooks, own))
 
 

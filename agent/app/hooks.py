@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from agent.extensions.hook_answers import VETO_EXIT_CODE, HookFailed, answer_of_end
-from agent.extensions.hook_asking import HookAsking
+from agent.extensions.hook_asking import AskedHooks
 from agent.extensions.hook_table import HookEntry
 from agent.loop.session_wall import SessionWall
 from agent.permissions.rule_syntax import OPENING, Rule
 from agent.permissions.rules import runs_open
-from agent.ports import HookAnswer, HookEvent
+from agent.ports import HookAnswer
 from tools.base import ToolError
 from tools.bash import command_access
 from tools.command_socket import SupervisorLost
@@ -43,22 +42,16 @@ def commands_within(wall: SessionWall) -> RunCommand:
     return run
 
 
-@dataclass(frozen=True, slots=True)
-class CommandHooks:
-    """Implements ports.Hooks: the commands of `entries`, which `run_command` runs; `tell` takes one line."""
+def command_hooks(
+    entries: Sequence[HookEntry],
+    run_command: RunCommand,
+    about_session: Callable[[], Mapping[str, Any]],
+    tell: Callable[[str], None],
+) -> AskedHooks:
+    """The hooks of `entries`, which are commands that `run_command` runs."""
 
-    entries: Sequence[HookEntry]
-    run_command: RunCommand
-    about_session: Callable[[], Mapping[str, Any]]
-    tell: Callable[[str], None]
-
-    async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer:
-        """See ports.Hooks."""
-        asking = HookAsking(self._ask, self.about_session, _label, self.tell)
-        return await asking.run(self.entries, event, about)
-
-    async def _ask(self, entry: HookEntry, told: dict[str, Any]) -> HookAnswer:
-        end = await self.run_command(entry.run, json.dumps(told, default=str))
+    async def ask(entry: HookEntry, told: dict[str, Any]) -> HookAnswer:
+        end = await run_command(entry.run, json.dumps(told, default=str))
         err = end.err
         if end.refusal is not None and end.code != VETO_EXIT_CODE:
             remedy = f"the rule {Rule(OPENING, entry.run)} in your settings lets it out"
@@ -66,6 +59,8 @@ class CommandHooks:
         if end.cut and end.out.lstrip().startswith("{"):
             raise HookFailed(f"answered with more JSON than {len(end.out)} characters")
         return answer_of_end(entry, end.code, end.out, err)
+
+    return AskedHooks(entries, ask, about_session, _label, tell)
 
 
 def _label(entry: HookEntry) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from agent.app.context_building import session_hooks
 from agent.app.controller import Controller
 from agent.app.project_items import choose_items, item_lines, project_items, record_decision
 from agent.events import CommandOutput, Event, Notice
@@ -35,7 +36,10 @@ async def show_trust(controller: Controller, argument: str) -> Event | None:
         await choose_items(approvals, items, controller.chooser, emit)
         if before == [approvals.decided(item) for item in items]:
             return None
+    session, context = controller.in_use
     await controller.services.read_approved()
+    if context.wall is not None:
+        context.hooks = session_hooks(controller.services, session, context.wall)
     emit(CommandOutput("\n".join(item_lines(items, approvals))))
     return None
 

@@ -229,5 +229,5 @@ async def show_hooks(controller: Controller, argument: str) -> Event | None:
     controller.emit(CommandOutput("\n".join(lines) or "There are no hooks."))
     return Notice(
         f"[hooks] in {config.user_dir / 'settings.toml'} sets them, and Claude Code's settings files do, as"
-        f" far as /trust allows; a change counts from the next session on. Events: {', '.join(HookEvent)}"
+        f" far as /trust allows. Events: {', '.join(HookEvent)}"
     )

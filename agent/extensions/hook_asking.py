@@ -19,8 +19,8 @@ SESSION_END_TIMEOUT_S = 1.5  # for hooks at the end of a session: nobody waits l
 
 
 @dataclass(frozen=True, slots=True)
-class HookAsking:
-    """How hooks of one kind are asked.
+class AskedHooks:
+    """Implements ports.Hooks: the hooks of `entries`, all of one kind.
 
     ask            gives a hook its input; raises HookFailed and OSError
     about_session  gives what is the same for every hook: session, folder, mode
@@ -28,21 +28,32 @@ class HookAsking:
     tell           takes a line for the person
     """
 
+    entries: Sequence[HookEntry]
     ask: Callable[[HookEntry, dict[str, Any]], Awaitable[HookAnswer]]
     about_session: Callable[[], Mapping[str, Any]]
     label: Callable[[HookEntry], str]
     tell: Callable[[str], None]
+    _background: set[asyncio.Future[HookAnswer]] = field(default_factory=set)
 
-    async def run(
-        self, entries: Sequence[HookEntry], event: HookEvent, about: Mapping[str, Any]
-    ) -> HookAnswer:
-        """The joined answer. A hook that fails is told of and says nothing, one that `blocks` vetoes."""
-        found = chosen(entries, event, about)
+    async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer:
+        """The joined answer. A hook that fails is told of and says nothing, one that `blocks` vetoes.
+
+        Those in the background are not waited for, and what they say does not count.
+        """
+        found = chosen(self.entries, event, about)
         if not found:
             return HookAnswer()
         told = {**self.about_session(), **hook_input(event, about)}
-        asked = (self._answer(entry, with_short_form(entry, told, about)) for entry in found)
-        joined = reduce(HookAnswer.then, await asyncio.gather(*asked))
+        asked = {
+            entry: asyncio.ensure_future(self._answer(entry, with_short_form(entry, told, about)))
+            for entry in found
+        }
+        for entry, answer in asked.items():
+            if entry.background:
+                self._background.add(answer)
+                answer.add_done_callback(self._background.discard)
+        waited = [answer for entry, answer in asked.items() if not entry.background]
+        joined = reduce(HookAnswer.then, await asyncio.gather(*waited), HookAnswer())
         if joined.message:
             self.tell(f"a hook for {event} says: {joined.message}")
         return joined

@@ -47,6 +47,7 @@ class HookEntry:
 
     names, pattern  what it is for: any of the names, or what the pattern is found in; neither: all
     blocks          whether it counts as a veto where it could not be asked
+    background      nobody waits for it, and its answer does not count
     short_name      of our settings under which it stands, "" in the form of Claude Code
     origin          where it was set, for people
     """
@@ -57,6 +58,7 @@ class HookEntry:
     pattern: re.Pattern[str] | None = None
     timeout: float = HOOK_TIMEOUT_S
     blocks: bool = False
+    background: bool = False
     short_name: str = ""
     origin: str = ""
 
@@ -175,8 +177,11 @@ def _of_group(event: HookEvent, group: Any) -> Iterator[HookEntry | str]:
             yield f"a hook for {event} takes a command, not {command!r}"
         else:
             usual = "block" if event is HookEvent.PRE_TOOL else "continue"
-            blocks = hook.get("onFailure", group.get("onFailure", usual)) != "continue"
-            yield HookEntry(event, command.strip(), names, pattern, _timeout(hook), blocks)
+            background = hook.get("async") is True
+            blocks = not background and hook.get("onFailure", group.get("onFailure", usual)) != "continue"
+            if "if" in hook:
+                yield f"the condition {hook['if']!r} of a hook for {event} is not read: it is always asked"
+            yield HookEntry(event, command.strip(), names, pattern, _timeout(hook), blocks, background)
 
 
 def _timeout(raw: Mapping[str, Any]) -> float:

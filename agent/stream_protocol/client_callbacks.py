@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.extensions.hook_answers import HookFailed, hook_answer
-from agent.extensions.hook_asking import HookAsking
+from agent.extensions.hook_asking import AskedHooks
 from agent.extensions.hook_table import HookEntry
 from agent.formatting import client_name
 from agent.permissions.rule_syntax import known_rules
@@ -17,7 +17,6 @@ from agent.ports import (
     Allow,
     Deny,
     HookAnswer,
-    HookEvent,
     PermissionQuestion,
     PermissionUpdate,
 )
@@ -123,21 +122,15 @@ def _suggestions(question: PermissionQuestion) -> list[dict[str, Any]]:
     return [{"type": "addRules", "rules": rules, "behavior": "allow", "destination": "session"}]
 
 
-@dataclass(frozen=True, slots=True)
-class ClientHooks:
-    """Implements ports.Hooks: callbacks of the client. `about_session` gives what every callback is told."""
+def client_hooks(
+    channel: ClientChannel,
+    entries: Sequence[HookEntry],
+    about_session: Callable[[], Mapping[str, Any]],
+    tell: Callable[[str], None],
+) -> AskedHooks:
+    """The hooks of `entries`, which are callbacks of the client."""
 
-    channel: ClientChannel
-    entries: Sequence[HookEntry]
-    about_session: Callable[[], Mapping[str, Any]]
-    tell: Callable[[str], None]
-
-    async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer:
-        """See ports.Hooks."""
-        asking = HookAsking(self._call, self.about_session, _label, self.tell)
-        return await asking.run(self.entries, event, about)
-
-    async def _call(self, entry: HookEntry, told: dict[str, Any]) -> HookAnswer:
+    async def ask(entry: HookEntry, told: dict[str, Any]) -> HookAnswer:
         request = {
             "subtype": "hook_callback",
             "callback_id": entry.run,
@@ -146,7 +139,7 @@ class ClientHooks:
         }
         sent: list[str] = []
         try:
-            answer = await self.channel.ask(request, sent)
+            answer = await channel.ask(request, sent)
         except ClientRefused as error:
             raise HookFailed(f"failed: {error}") from error
         given = hook_answer(answer)
@@ -154,6 +147,8 @@ class ClientHooks:
             return given
         seen = json.loads(sent[0])["request"]["input"].get("tool_input", {})
         return replace(given, updated_input=unmasked(given.updated_input, seen, told["tool_input"]))
+
+    return AskedHooks(entries, ask, about_session, _label, tell)
 
 
 def _label(entry: HookEntry) -> str:

@@ -18,6 +18,7 @@ from agent.app.options import Options
 from agent.app.setup import RunSetup
 from agent.errors import UsageError
 from agent.events import Emit, Notice
+from agent.extensions.hook_asking import AskedHooks
 from agent.extensions.hook_inputs import about_session
 from agent.extensions.hook_table import HookEntry, read_hooks
 from agent.extensions.mcp_scopes import McpPlaces, given_servers
@@ -26,7 +27,7 @@ from agent.model.anthropic.catalog import CATALOG
 from agent.ports import Approver
 from agent.ui.output_formats import RunOutput
 
-from .client_callbacks import ClientHooks
+from .client_callbacks import client_hooks
 from .client_channel import ClientChannel
 from .client_frames import (
     BadFrame,
@@ -147,11 +148,11 @@ class StreamInput:
         for problem in table.problems:
             self.warn(f"hooks: {problem}")
 
-    def hooks(self) -> ClientHooks | None:
+    def hooks(self) -> AskedHooks | None:
         """The client's hooks; None where it registered none."""
         if not self.hook_entries:
             return None
-        return ClientHooks(self.channel, self.hook_entries, self._about_session, self.warn)
+        return client_hooks(self.channel, self.hook_entries, self._about_session, self.warn)
 
     def _about_session(self) -> dict[str, Any]:
         """What every callback of a hook is told."""

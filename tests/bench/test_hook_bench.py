@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from agent.app.hooks import CommandHooks, commands_within
+from agent.app.hooks import command_hooks, commands_within
 from agent.extensions.hook_table import read_hooks
 from agent.loop.session_wall import SessionWall
 from agent.permissions.permission_store import PermissionStore
@@ -62,7 +62,7 @@ def test_a_hook_costs_little_beyond_its_command(tmp_path: Path, level: str, caps
         four = read_hooks(
             {"PreToolUse": [{"hooks": [{"command": f"{GUARD}; : {n}"} for n in range(4)]}]}
         ).entries
-        made = [CommandHooks(entries, commands_within(wall), dict, print) for entries in (one, four)]
+        made = [command_hooks(entries, commands_within(wall), dict, print) for entries in (one, four)]
         timed = [await median(lambda each=each: each.run(HookEvent.PRE_TOOL, ABOUT)) for each in made]  # type: ignore[misc]
         return await median(bare), timed[0], timed[1]
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from agent.app.hooks import CommandHooks, commands_within
+from agent.app.hooks import command_hooks, commands_within
+from agent.extensions import hook_asking
 from agent.extensions.hook_table import read_hooks
 from agent.loop.session_wall import SessionWall
 from agent.permissions.permission_store import PermissionStore
@@ -70,7 +71,7 @@ def ask(
     told: list[str] = []
     entries = [{"type": "command", "command": each} if isinstance(each, str) else each for each in hooks]
     table = read_hooks({event: [{"hooks": entries}]})
-    made = CommandHooks(table.entries, commands_within(wall), lambda: {"session_id": "s"}, told.append)
+    made = command_hooks(table.entries, commands_within(wall), lambda: {"session_id": "s"}, told.append)
     return session.runner.run(made.run(event, about)), told
 
 
@@ -78,7 +79,7 @@ def stopping(session: WalledSession, wall: SessionWall, command: str) -> Asked:
     """What a command answers that stands under an older name in our settings."""
     told: list[str] = []
     table = read_hooks({"stop": command})
-    hooks = CommandHooks(table.entries, commands_within(wall), dict, told.append)
+    hooks = command_hooks(table.entries, commands_within(wall), dict, told.append)
     about = {"answer": 'it\'s "done"', "again": False, "é": 1}
     return session.runner.run(hooks.run(HookEvent.STOP, about)), told
 
@@ -207,10 +208,25 @@ def test_what_a_hook_leaves_in_the_background_is_not_waited_for(
     assert (answer.veto, told) == ("go on", [])
 
 
-def test_the_end_of_a_session_waits_for_no_hook_for_long(session: WalledSession, wall: SessionWall) -> None:
+def test_a_hook_in_the_background_is_not_waited_for_and_decides_nothing(
+    session: WalledSession, wall: SessionWall
+) -> None:
+    slow = {"command": "until [ -e go ]; do sleep 0.01; done; touch went; exit 2", "async": True}
+    assert ask(session, wall, HookEvent.PRE_TOOL, BASH, slow) == (HookAnswer(), [])
+    assert not (session.folder / "went").exists()
+    done = {"answer": "", "again": False}
+    assert ask(session, wall, HookEvent.STOP, done, "touch go") == (HookAnswer(), [])
+    assert ask(session, wall, HookEvent.PRE_TOOL, BASH, "until [ -e went ]; do sleep 0.01; done")[1] == []
+
+
+def test_the_end_of_a_session_waits_for_no_hook_for_long(
+    session: WalledSession, wall: SessionWall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert hook_asking.SESSION_END_TIMEOUT_S == 1.5
+    monkeypatch.setattr(hook_asking, "SESSION_END_TIMEOUT_S", 0.1)
     slow = {"command": "sleep 300", "timeout": 600}
     _, told = ask(session, wall, HookEvent.SESSION_END, {"reason": "other"}, slow)
-    assert told == ["the hook SessionEnd (sleep 300) took longer than 1.5 s"]
+    assert told == ["the hook SessionEnd (sleep 300) took longer than 0.1 s"]
 
 
 def test_a_hook_that_the_wall_refused_something_is_told_with_the_rule_that_lets_it_out(
@@ -230,7 +246,7 @@ def test_where_there_is_no_wall_or_the_mode_has_none_hooks_run_open(
 ) -> None:
     wall.permissions.set_mode("bypassPermissions")
     assert stopping(session, wall, f"touch {outside}/bypass") == (HookAnswer(), [])
-    wall.level = "none"
+    wall.level, wall.why = "none", "it is switched off"
     wall.permissions.set_mode("manual")
     assert stopping(session, wall, f"touch {outside}/none") == (HookAnswer(), [])
     assert {"bypass", "none"} == {path.name for path in outside.iterdir()}
@@ -242,6 +258,6 @@ def test_a_guard_without_anything_to_run_it_lets_nothing_through() -> None:
 
     table = read_hooks({"pre_tool": "true", "post_tool": "true"})
     told: list[str] = []
-    hooks = CommandHooks(table.entries, run, dict, told.append)
+    hooks = command_hooks(table.entries, run, dict, told.append)
     assert "gone" in str(asyncio.run(hooks.run(HookEvent.PRE_TOOL, BASH)).veto)
     assert asyncio.run(hooks.run(HookEvent.POST_TOOL, EDITED)) == HookAnswer() and "gone" in told[0]

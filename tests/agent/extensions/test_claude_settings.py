@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from agent.app.config import load_config
+from agent.app.given_settings import given_settings
 from agent.extensions.approvals import Approvals
 from agent.extensions.claude_settings import ApprovedSettings, approved_settings, settings_items
+from tests.agent.commands.controller_run import ControllerRun, run_controller
 
 GUARD = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "guard.sh"}]}]}
 
@@ -114,3 +117,35 @@ def test_what_is_wrong_with_a_file_is_told_once_it_may_act(places: Places) -> No
     (places.project.parent / "home/.claude").mkdir(parents=True)
     (places.project.parent / "home/.claude/settings.json").write_text("{")
     assert "none of its hooks runs" in places.found().problems[0]
+
+
+def test_what_is_allowed_in_a_session_acts_from_then_on_and_what_is_forbidden_no_more(tmp_path: Path) -> None:
+    (tmp_path / ".claude").mkdir()
+    hooks = {"UserPromptSubmit": [{"hooks": [{"command": "echo no >&2; exit 2"}]}]}
+    (tmp_path / ".claude/settings.json").write_text(json.dumps({"hooks": hooks}))
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("hello", "/trust all")
+        assert (await run.controller.prompt("hello")).error == "a hook refused the prompt: no"
+        assert "echo no" in await run.do("/hooks")
+        await run.do("/trust none", "hello")
+
+    server = run_controller(tmp_path, work)
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("given", ["hooks", "status line", "style"])
+def test_settings_of_a_flag_are_whose_who_started_the_program(tmp_path: Path, given: str) -> None:
+    line = {"type": "command", "command": "line.sh"}
+    entries = {"hooks": {"hooks": GUARD}, "status line": {"statusLine": line}, "style": {"outputStyle": "x"}}
+    found = given_settings(json.dumps(entries[given]), None, tmp_path)
+    config = load_config({}, tmp_path, tmp_path, found)
+    made = ([entry.run for entry in config.hooks], config.status_line, config.output_style)
+    assert (
+        made
+        == {
+            "hooks": (["guard.sh"], "", ""),
+            "status line": ([], "line.sh", ""),
+            "style": ([], "", "x"),
+        }[given]
+    )

@@ -17,7 +17,7 @@ from agent.extensions.mcp_tool import wait_for
 from agent.ports import Allow, Deny, HookEvent, PermissionQuestion, PermissionUpdate
 from agent.stream_protocol.client_callbacks import (
     ClientApprover,
-    ClientHooks,
+    client_hooks,
     permission_answer,
 )
 from agent.stream_protocol.client_channel import ClientChannel, ClientRefused
@@ -178,7 +178,7 @@ def test_hooks_are_asked_by_event_and_tool_and_a_failure_blocks_only_where_it_sh
     }
     told: list[str] = []
     client = Client(lambda request: "boom")
-    hooks = ClientHooks(
+    hooks = client_hooks(
         client.channel, read_hooks(registered).entries, lambda: {"session_id": "s"}, told.append
     )
     about = {"tool": "bash", "input": {"command": "ls"}, "id": "t"}
