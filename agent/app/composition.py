@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.demo.demo_model import ENCODING, WINDOW_TOKENS, DemoModel, encode_for_demo
@@ -137,6 +136,13 @@ class Services:
             self.warn(warning)
         for source in self.sources:
             await source.open(self.setup.folder, self.setup.environ)
+        self.fix_tools()
+        await asyncio.to_thread(self.selection.model.connect)
+        await asyncio.to_thread(self.counter.warm)
+        await self.selection.choose(self.setup.model_name)
+
+    def fix_tools(self) -> None:
+        """Offer what the sources have now. Raises ConfigError."""
         try:
             offers = [(each.name, each.tools()) for each in self.sources]
             if self.skills.for_model():
@@ -145,9 +151,6 @@ class Services:
         except ValueError as error:
             raise ConfigError(str(error)) from error
         self.tools = offered_tools(joined, self.setup.options.tools)
-        await asyncio.to_thread(self.selection.model.connect)
-        await asyncio.to_thread(self.counter.warm)
-        await self.selection.choose(self.setup.model_name)
 
     def summaries(self) -> list[tuple[str, str]]:
         """(name, summary) of commands, skills and prompts that people bring; resources have their @."""
@@ -174,6 +177,8 @@ class Services:
     def after_turn(self) -> None:
         """What is done behind the person's back between two turns."""
         self.end_turn()
+        if self.mcp is not None:
+            self.mcp.renew()
         if not self.setup.options.headless:
             self.repository.indexing.begin(self.repository.home)
 
@@ -194,8 +199,7 @@ def mcp_servers(services: Services) -> McpServers | None:
         return None
     module = import_module(SOURCE_MODULE)
     reads = ("local", "project", "user") if options.setting_sources is None else options.setting_sources
-    home = Path(setup.environ.get("HOME") or Path.home())
-    places = module.McpPlaces(setup.folder, config.user_dir, home, options.mcp_config, strict, reads)
+    places = module.McpPlaces(setup.folder, config.user_dir, options.mcp_config, strict, reads)
     streams = options.output_format == "stream-json"
     made: McpServers = module.McpServers(
         module.McpSetup(

@@ -6,6 +6,7 @@ import json
 import random
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 from agent.errors import UsageError
@@ -13,6 +14,7 @@ from agent.events import Notice
 from agent.extensions.hook_asking import JoinedHooks, NotifyingApprover
 from agent.extensions.hook_inputs import about_session
 from agent.extensions.output_styles import StylePlaces, style_text
+from agent.loop.compaction import LAYERS_TOLD
 from agent.loop.context import CompactionState, TurnContext
 from agent.loop.session_wall import SessionWall
 from agent.model.retry import MAX_TRIES
@@ -33,7 +35,7 @@ from tools.jobs import command_runner
 from tools.read import restore_seen
 from tools.registry import definitions
 from tools.write_recovery import recover
-from transcripts.facts import Metadata, Opened, Result
+from transcripts.facts import Compacted, Metadata, Opened, Result
 from transcripts.fold import Folded
 from transcripts.messages import ToolResultBlock
 from transcripts.tool_kinds import visible_definition
@@ -80,9 +82,28 @@ def build_context(services: Services, session: Session) -> TurnContext:
         context.approver = NotifyingApprover(context.approver, context.hooks)
     if services.mcp is not None:
         services.mcp.attach(tools.inbox)
+        services.mcp.renew = partial(renew_tools, services, session, context)
         tools.servers = services.mcp
     context.tool_context.compact = lambda focus: setattr(context.compaction, "requested_focus", focus)
     return context
+
+
+def renew_tools(services: Services, session: Session, context: TurnContext) -> None:
+    """Offer what servers have now, where history was replaced since the tools were fixed.
+
+    Then the prefix is new anyway, and the thinking before it is gone.
+    """
+    opened, mcp = session.folded.opened, services.mcp
+    if opened is None or mcp is None:
+        return
+    later = takewhile(lambda fact: fact.seq > opened.seq, reversed(session.folded.facts))
+    if not any(isinstance(fact, Compacted) and fact.layer in LAYERS_TOLD for fact in later):
+        return
+    mcp.forget_tools()
+    services.fix_tools()
+    context.tools = services.tools
+    context.settings = replace(context.settings, tools=definitions(services.tools.values()))
+    context.compaction.overhead = sum(overheads(context.settings, context.compaction.counter).values())
 
 
 def require_price(setup: RunSetup, facts: ModelFacts) -> None:

@@ -5,6 +5,7 @@
     mcp add NAME URL             a server that is reached by http
     mcp add NAME -- COMMAND ...  a server that is a program
     mcp remove NAME              remove one
+    mcp import                   take over the servers that Claude Code has in ~/.claude.json
     mcp login NAME               log in to a server that is reached by http (OAuth, in your browser)
     mcp logout NAME              forget that login
 
@@ -24,6 +25,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from agent.app.setup import RunSetup
@@ -36,6 +38,7 @@ from agent.extensions.mcp_scopes import (
     McpPlaces,
     configured_entries,
     read_json,
+    servers_of_claude,
     store_entry,
 )
 from agent.extensions.mcp_server import McpServer
@@ -72,7 +75,7 @@ def _parsed(action: str, words: list[str]) -> argparse.Namespace:
     """The words after an action; behind `--` stands a command line as it is."""
     at = words.index("--") if "--" in words else len(words)
     made = argparse.ArgumentParser(prog=f"makeroom mcp {action}", allow_abbrev=False)
-    if action != "list":
+    if action not in ("list", "import"):
         made.add_argument("name")
         made.add_argument("-s", "--scope", choices=WRITTEN_SCOPES)
     if action == "add":
@@ -89,7 +92,7 @@ def _parsed(action: str, words: list[str]) -> argparse.Namespace:
 
 def places_of(setup: RunSetup) -> McpPlaces:
     """Where the servers of a run are configured."""
-    return McpPlaces(setup.folder, setup.config.user_dir, setup.config.user_dir)
+    return McpPlaces(setup.folder, setup.config.user_dir)
 
 
 def approvals_of(setup: RunSetup) -> Approvals:
@@ -170,15 +173,22 @@ def add_server(setup: RunSetup, given: argparse.Namespace) -> int:
         raise UsageError(f"{given.name}: {made.problem}")
     path = places_of(setup).path(scope)
     try:
-        replaced = store_entry(path, given.name, raw)
-        if scope == "local":
-            with suppress(FileExistsError), (path.parent / ".gitignore").open("x") as file:
-                file.write(_IGNORED_LOCAL)
-        if scope != "user":
-            approvals_of(setup).record([safe_item(given.name, raw)], True)
+        replaced = _store(setup, scope, given.name, raw)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     return print_text(f"{'replaced' if replaced else 'added'} {given.name} ({made.kind}) in {path}")
+
+
+def _store(setup: RunSetup, scope: Scope, name: str, raw: Mapping[str, Any]) -> bool:
+    """Put an entry into the file of a scope, approved; whether it took another's place. Raises OSError."""
+    path = places_of(setup).path(scope)
+    replaced = store_entry(path, name, raw)
+    if scope == "local":
+        with suppress(FileExistsError), (path.parent / ".gitignore").open("x") as file:
+            file.write(_IGNORED_LOCAL)
+    if scope != "user":
+        approvals_of(setup).record([safe_item(name, raw)], True)
+    return replaced
 
 
 def _entry(given: argparse.Namespace) -> dict[str, Any]:
@@ -232,6 +242,23 @@ def _has(places: McpPlaces, scope: Scope, name: str) -> bool:
     return False
 
 
+def import_servers(setup: RunSetup, given: argparse.Namespace) -> int:
+    """Take over the servers of ~/.claude.json; those that there are already stay."""
+    places, lines = places_of(setup), list[str]()
+    try:
+        for scope, found in servers_of_claude(Path.home(), setup.folder).items():
+            path = places.path(scope)
+            for name, raw in found.items():
+                if _has(places, scope, name):
+                    lines.append(f"{name} is there already, in {path}")
+                    continue
+                _store(setup, scope, name, raw)
+                lines.append(f"added {name} in {path}")
+    except (ValueError, OSError) as error:
+        raise UsageError(str(error)) from error
+    return print_text("\n".join(lines) or "~/.claude.json has no MCP servers")
+
+
 def log_in_to(setup: RunSetup, given: argparse.Namespace) -> int:
     """Log in to a server by the browser."""
     entry = _remote(setup, given.name)
@@ -276,6 +303,7 @@ MCP_ACTIONS: Mapping[str, Callable[[RunSetup, argparse.Namespace], int]] = {
     "get": show_server,
     "add": add_server,
     "remove": remove_server,
+    "import": import_servers,
     "login": log_in_to,
     "logout": log_out_of,
 }

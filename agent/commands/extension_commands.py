@@ -40,6 +40,8 @@ async def show_trust(controller: Controller, argument: str) -> Event | None:
     await controller.services.read_approved()
     if context.wall is not None:
         context.hooks = session_hooks(controller.services, session, context.wall)
+    if controller.services.mcp is not None:
+        await controller.services.mcp.settle_approvals()
     emit(CommandOutput("\n".join(item_lines(items, approvals))))
     return None
 

@@ -25,7 +25,7 @@ switch it for this session, `login NAME` logs in to one by the browser."""
     source = controller.services.mcp
     if source is None:
         return Notice(NO_SERVERS)
-    source.settle_approvals()
+    await source.settle_approvals()
     action, _, name = argument.partition(" ")
     if not action:
         return CommandOutput("\n".join(line for server in source.servers for line in server_lines(server)))

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from agent.permissions.rule_syntax import FOREIGN_PREFIX
 
-Scope = Literal["flag", "local", "project", "user", "claude"]
+Scope = Literal["flag", "local", "project", "user"]
 ServerKind = Literal["stdio", "http", "sse", "sdk"]
 MAX_SERVER_TOOL_NAME_CHARS = 128  # that the API takes
 MIN_CALL_TIMEOUT_MS = 1_000  # a smaller `timeout` is taken for a mistake, as elsewhere

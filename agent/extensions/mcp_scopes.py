@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,6 @@ class McpPlaces:
 
     folder: Path
     user_dir: Path
-    home: Path
     given: tuple[str, ...] = ()
     strict: bool = False
     reads: tuple[str, ...] = ("local", "project", "user")
@@ -40,7 +39,6 @@ class McpPlaces:
             "local": self.folder / PROJECT_SERVER_FILES[0],
             "project": self.folder / PROJECT_SERVER_FILES[1],
             "user": self.user_dir / USER_SERVER_FILE,
-            "claude": self.home / CLAUDE_FILE,
         }[scope]
 
 
@@ -59,12 +57,12 @@ def configured_entries(places: McpPlaces, environ: Mapping[str, str]) -> Configu
     """Every configured server; of one name the nearest scope counts. Raises UsageError for --mcp-config."""
     found = {name: read_entry(name, raw, "flag", environ) for name, raw in given_servers(places).items()}
     warnings: list[str] = []
-    scopes: tuple[Scope, ...] = () if places.strict else ("local", "project", "user", "claude")
+    scopes: tuple[Scope, ...] = () if places.strict else ("local", "project", "user")
     for scope in scopes:
-        if scope not in places.reads and scope != "claude":
+        if scope not in places.reads:
             continue
         try:
-            raws = _servers_of(places, scope)
+            raws = servers_in(read_json(places.path(scope)), str(places.path(scope)))
         except (OSError, ValueError) as error:
             warnings.append(f"no MCP servers are taken from {_told(places.path(scope), error)}")
             continue
@@ -72,16 +70,17 @@ def configured_entries(places: McpPlaces, environ: Mapping[str, str]) -> Configu
     return ConfiguredServers(tuple(found[name] for name in sorted(found)), tuple(warnings))
 
 
-def _servers_of(places: McpPlaces, scope: Scope) -> dict[str, Mapping[str, Any]]:
-    """The servers in the file of a scope. Raises OSError and ValueError."""
-    path = places.path(scope)
-    data = read_json(path)
-    if scope != "claude":
-        return servers_in(data, str(path))
-    projects = data.get("projects")
-    own = projects.get(str(places.folder)) if isinstance(projects, dict) else None
-    near = servers_in(own, f"{path}: projects") if isinstance(own, dict) else {}
-    return servers_in(data, str(path)) | near
+def servers_of_claude(home: Path, folder: Path) -> dict[Scope, dict[str, Mapping[str, Any]]]:
+    """The servers that Claude Code has for the person, and for them in this project. Raises ValueError."""
+    path = home / CLAUDE_FILE
+    try:
+        data = read_json(path)
+        projects = data.get("projects")
+        own = projects.get(str(folder)) if isinstance(projects, dict) else None
+        near = servers_in(own, f"{path}: projects") if isinstance(own, dict) else {}
+        return {"user": servers_in(data, str(path)), "local": near}
+    except OSError as error:
+        raise ValueError(_told(path, error)) from error
 
 
 def given_servers(places: McpPlaces) -> dict[str, Mapping[str, Any]]:
@@ -157,8 +156,3 @@ def _write(path: Path, data: Mapping[str, Any]) -> None:
     make_private_folders(real.parent)
     replace_file(real, json.dumps(data, indent=2, ensure_ascii=False).encode() + b"\n")
     real.chmod(mode)
-
-
-def only_named(servers: ConfiguredServers, names: Sequence[str]) -> ConfiguredServers:
-    """The servers of these names."""
-    return replace(servers, entries=tuple(each for each in servers.entries if each.name in names))

@@ -68,7 +68,7 @@ def item_of(entry_name: str, raw: Mapping[str, Any]) -> ProjectItem:
 
 def project_servers(folder: Path, environ: Mapping[str, str]) -> Iterable[ProjectItem]:
     """The servers that files in the project's folder bring; see approvals.ItemSource."""
-    places = McpPlaces(folder, folder, folder)
+    places = McpPlaces(folder, folder)
     for scope in ("local", "project"):
         path = places.path(scope)
         try:
@@ -95,6 +95,7 @@ class McpServers:
     servers: list[McpServer] = field(default_factory=list)
     name: str = "MCP"
     processes: ServerProcesses | None = None
+    renew: Callable[[], None] = lambda: None  # offers the session in use what there is now, where it may
     _tools: tuple[Tool, ...] | None = None
     _inboxes: WeakSet[Inbox] = field(default_factory=WeakSet)
     _environ: Mapping[str, str] = field(default_factory=dict)
@@ -158,13 +159,16 @@ class McpServers:
             if server.enabled and server.failure and not self._closed:
                 server.begin()
 
-    def settle_approvals(self) -> None:
+    async def settle_approvals(self) -> None:
         """Switch on what was approved meanwhile, and off what no longer is."""
         for server in self.servers:
             approved = self.is_approved(server.entry)
             if approved and server.failure == NOT_APPROVED:
                 server.enabled, server.failure = True, "it was not started yet"
                 server.begin()
+            elif not approved and server.failure != NOT_APPROVED:
+                server.enabled = False
+                await server.stop(NOT_APPROVED)
 
     def tools(self) -> Sequence[Tool]:
         """See ports.ToolSource: `mcp`, and the tools of servers that are always loaded and were in time."""
@@ -173,6 +177,10 @@ class McpServers:
             found = [direct_tool(server, name) for server in direct for name in server.offer.tools]
             self._tools = (mcp_tool(self.servers), *found)
         return self._tools or ()
+
+    def forget_tools(self) -> None:
+        """Decide anew what is offered directly when `tools` is called next."""
+        self._tools = None
 
     def attach(self, inbox: Inbox) -> None:
         """Have a session told what it can use, now and from now on."""

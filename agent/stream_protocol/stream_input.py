@@ -138,7 +138,7 @@ class StreamInput:
     def _know_servers(self, names: Any) -> None:
         """Know the MCP servers of the client; the others are started with the session."""
         folder = self.setup.folder
-        given = given_servers(McpPlaces(folder, folder, folder, self.setup.options.mcp_config))
+        given = given_servers(McpPlaces(folder, folder, self.setup.options.mcp_config))
         within = [name for name, server in given.items() if server.get("type") == "sdk"]
         self.servers = client_servers([*within, *map(str, names)], self.channel)
 

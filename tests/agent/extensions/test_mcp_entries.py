@@ -88,7 +88,7 @@ def test_names_of_servers_and_tools_come_to_no_name_of_another() -> None:
 def test_the_nearest_scope_counts_and_strict_leaves_only_the_flag(tmp_path: Path) -> None:
     user, folder = tmp_path / "user", tmp_path / "project"
     given = json.dumps({"mcpServers": {"a": {"command": "flag"}}})
-    places = McpPlaces(folder, user, tmp_path, (given,))
+    places = McpPlaces(folder, user, (given,))
     for scope, names in (("local", "ab"), ("project", "abc"), ("user", "abcd")):
         for name in names:
             store_entry(places.path(scope), name, {"command": scope})
@@ -99,22 +99,22 @@ def test_the_nearest_scope_counts_and_strict_leaves_only_the_flag(tmp_path: Path
         ("c", "project", "project"),
         ("d", "user", "user"),
     ]
-    strict = McpPlaces(folder, user, tmp_path, (given,), strict=True)
+    strict = McpPlaces(folder, user, (given,), strict=True)
     assert [each.name for each in configured_entries(strict, {}).entries] == ["a"]
-    assert configured_entries(McpPlaces(folder, user, tmp_path, reads=()), {}).entries == ()
+    assert configured_entries(McpPlaces(folder, user, reads=()), {}).entries == ()
 
 
 def test_a_file_that_cannot_be_read_costs_its_own_servers_only(tmp_path: Path) -> None:
-    places = McpPlaces(tmp_path, tmp_path / "user", tmp_path)
+    places = McpPlaces(tmp_path, tmp_path / "user")
     store_entry(places.path("user"), "a", {"command": "x"})
     places.path("project").write_text('{"mcpServers": [}')
     found = configured_entries(places, {})
     assert [each.name for each in found.entries] == ["a"]
     assert len(found.warnings) == 1 and ".mcp.json" in found.warnings[0]
     with pytest.raises(UsageError, match="mcpServers"):
-        configured_entries(McpPlaces(tmp_path, tmp_path, tmp_path, ('{"mcpServers": 5}',)), {})
+        configured_entries(McpPlaces(tmp_path, tmp_path, ('{"mcpServers": 5}',)), {})
     with pytest.raises(UsageError, match="nothere"):
-        configured_entries(McpPlaces(tmp_path, tmp_path, tmp_path, ("nothere.json",)), {})
+        configured_entries(McpPlaces(tmp_path, tmp_path, ("nothere.json",)), {})
 
 
 def test_adding_and_removing_keeps_everything_else_in_the_file(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ pytest.importorskip("mcp")
 
 
 def source_in(folder: Path) -> McpServers:
-    return McpServers(McpSetup(McpPlaces(folder, folder, folder, strict=True), folder / "state"))
+    return McpServers(McpSetup(McpPlaces(folder, folder, strict=True), folder / "state"))
 
 
 def remote(source: McpServers, **raw: Any) -> McpServer:

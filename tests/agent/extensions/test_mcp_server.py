@@ -38,7 +38,7 @@ def script(*modes: str, **more: object) -> Mapping[str, object]:
 @asynccontextmanager
 async def servers_of(folder: Path, **entries: Mapping[str, object]) -> AsyncIterator[dict[str, McpServer]]:
     """Servers that are being connected; all are ended afterwards."""
-    source = McpServers(McpSetup(McpPlaces(folder, folder, folder), folder / "state"))
+    source = McpServers(McpSetup(McpPlaces(folder, folder), folder / "state"))
     await source.open(folder, ENVIRON)
     for name, raw in entries.items():
         entry = read_entry(name, raw, "user", ENVIRON)
