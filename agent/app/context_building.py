@@ -11,8 +11,9 @@ from pathlib import Path
 
 from agent.errors import UsageError
 from agent.events import Notice
-from agent.extensions.hook_asking import JoinedHooks, NotifyingApprover
+from agent.extensions.hook_asking import JoinedHooks
 from agent.extensions.hook_inputs import about_session
+from agent.extensions.hook_notices import IdleNotices, NotifyingApprover
 from agent.extensions.output_styles import StylePlaces, style_text
 from agent.loop.compaction import LAYERS_TOLD
 from agent.loop.context import CompactionState, TurnContext
@@ -20,7 +21,7 @@ from agent.loop.session_wall import SessionWall
 from agent.model.retry import MAX_TRIES
 from agent.model_port import ModelFacts, RequestSettings, output_room
 from agent.permissions.rules import PermissionRules, may_search
-from agent.ports import Hooks
+from agent.ports import HookEvent, Hooks
 from agent.session.environment_context import post_planning
 from agent.session.mentions import ATTACHED_TOPIC, attached_files, note_attached
 from agent.session.session import Session
@@ -78,8 +79,8 @@ def build_context(services: Services, session: Session) -> TurnContext:
         checkpoints=services.repository.checkpoints(session),
         wall=wall,
     )
-    if context.hooks is not None and (setup.options.asks_client or not setup.options.headless):
-        context.approver = NotifyingApprover(context.approver, context.hooks)
+    if setup.options.asks_client or not setup.options.headless:
+        context.approver = NotifyingApprover(services.approver, lambda: context.hooks)
     if services.mcp is not None:
         services.mcp.attach(tools.inbox)
         services.mcp.renew = partial(renew_tools, services, session, context)
@@ -122,7 +123,9 @@ def session_hooks(services: Services, session: Session, wall: SessionWall) -> Ho
     if not entries:
         return setup.hooks
     about = partial(about_session, session, wall.tools, wall.permissions)
-    own = command_hooks(entries, commands_within(wall), about, services.warn)
+    own: Hooks = command_hooks(entries, commands_within(wall), about, services.warn)
+    if not setup.options.headless and any(entry.event is HookEvent.NOTIFICATION for entry in entries):
+        own = IdleNotices(own)
     return own if setup.hooks is None else JoinedHooks((setup.hooks, own))
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
-from agent.formatting import client_name
-from agent.ports import Allow, Approver, Deny, HookAnswer, HookEvent, Hooks, PermissionQuestion
+from agent.ports import HookAnswer, HookEvent, Hooks
 
 from .hook_answers import HookFailed
 from .hook_inputs import hook_input, with_short_form
@@ -86,21 +85,3 @@ class JoinedHooks:
     async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer:
         """See ports.Hooks."""
         return reduce(HookAnswer.then, await asyncio.gather(*(part.run(event, about) for part in self.parts)))
-
-
-@dataclass(frozen=True, slots=True)
-class NotifyingApprover:
-    """Asks another approver, and tells hooks that somebody is waited for. Implements ports.Approver."""
-
-    approver: Approver
-    hooks: Hooks
-    _telling: set[asyncio.Future[HookAnswer]] = field(default_factory=set)
-
-    async def ask(self, question: PermissionQuestion) -> Allow | Deny:
-        """See ports.Approver; nobody waits for the hooks."""
-        message = f"makeroom needs your permission to use {client_name(question.tool)}"
-        about = {"message": message, "type": "permission_prompt"}
-        telling = asyncio.ensure_future(self.hooks.run(HookEvent.NOTIFICATION, about))
-        self._telling.add(telling)
-        telling.add_done_callback(self._telling.discard)
-        return await self.approver.ask(question)

@@ -1,12 +1,11 @@
-"""What hooks are told around a session: its beginning, its end, and that somebody is waited for."""
+"""What hooks are told around a session: its beginning and its end."""
 
 import asyncio
 from pathlib import Path
 from typing import Any
 
 from agent.app.session_beginning import SessionBeginning
-from agent.extensions.hook_asking import NotifyingApprover
-from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionQuestion
+from agent.ports import HookAnswer, HookEvent
 from tests.agent.commands.controller_run import ControllerRun, run_controller
 
 
@@ -63,20 +62,3 @@ def test_leaving_waits_for_no_hook_of_the_beginning(tmp_path: Path) -> None:
 
     run_controller(tmp_path, work, hooks=hooks)
     assert hooks.told == [(HookEvent.SESSION_END, "prompt_input_exit")]
-
-
-def test_a_question_to_the_person_is_told_to_hooks_and_does_not_wait_for_them() -> None:
-    class Person:
-        async def ask(self, question: PermissionQuestion) -> Allow | Deny:
-            return Allow()
-
-    async def ask() -> Allow | Deny:
-        question = PermissionQuestion("bash", "make", (), "", None, {})
-        answer = await NotifyingApprover(Person(), hooks).ask(question)
-        assert hooks.told == []
-        await asyncio.sleep(0)
-        return answer
-
-    hooks = Speaking()
-    assert asyncio.run(ask()) == Allow()
-    assert hooks.told == [(HookEvent.NOTIFICATION, "makeroom needs your permission to use Bash")]
