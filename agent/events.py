@@ -203,6 +203,8 @@ class AgentStatus:
     label   what people know it by; `task` is what it is to do, `doing` what it does now
     call    the id of the call that started it, `place` the reply's seq and the block of that call
     tokens  of its conversation; `requests` and `dollars` count from its beginning
+    session  the id of its own session, "" until that has begun
+    error    why it ended early; `stopped`: because somebody ended it
     """
 
     label: str
@@ -215,6 +217,9 @@ class AgentStatus:
     dollars: float
     background: bool
     ended: bool
+    session: str = ""
+    error: str = ""
+    stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,4 +85,5 @@ project answers. They can always answer in other words, so offer no "other"; put
     access=no_access,
     preview=_preview,
     run=ask_user,
+    for_agents=False,
 )

@@ -59,4 +59,5 @@ plan is whole: what changes where, in which order, and how it is checked.""",
     access=no_access,
     preview=_preview,
     run=show_plan,
+    for_agents=False,
 )

@@ -10,9 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from agent.demo.demo_model import ENCODING, WINDOW_TOKENS, DemoModel, encode_for_demo
-from agent.errors import ConfigError
+from agent.errors import ConfigError, UsageError
 from agent.events import Emit, Event, Notice, ToolCallStarted
 from agent.extensions.agent_definitions import BUILTIN_AGENTS, AgentDefinition
+from agent.extensions.agent_files import AgentPlaces, known_agents
 from agent.extensions.approvals import Approvals
 from agent.extensions.claude_settings import ApprovedSettings, approved_settings
 from agent.extensions.mcp_presence import SOURCE_MODULE, may_have_servers
@@ -122,10 +123,17 @@ class Services:
         self.emit(Notice(text, "warning"))
 
     async def read_approved(self) -> None:
-        """Know what of Claude Code's settings files may act, in sessions that are made from now on."""
+        """Know what of the project's files may act, in sessions that are made from now on."""
         folder, environ, sources = self.setup.folder, self.setup.environ, self.setup.options.setting_sources
         self.approved = await asyncio.to_thread(approved_settings, self.approvals, folder, environ, sources)
-        for problem in self.approved.problems:
+        places = AgentPlaces(folder, environ, self.setup.config.user_dir, sources, self.setup.options.agents)
+        decided = self.approvals.decided
+        try:
+            found = await asyncio.to_thread(known_agents, places, lambda item: decided(item) is True)
+        except ValueError as error:
+            raise UsageError(f"--agents: {error}") from error
+        self.agents, problems = found
+        for problem in (*self.approved.problems, *problems):
             self.warn(problem)
 
     async def warm(self) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from agent.errors import UsageError
 from agent.events import Notice
+from agent.extensions.agent_definitions import agents_section
 from agent.extensions.hook_asking import JoinedHooks
 from agent.extensions.hook_inputs import about_session
 from agent.extensions.hook_notices import IdleNotices, NotifyingApprover
@@ -186,6 +187,8 @@ def _new_system_prompt(services: Services) -> tuple[str, ...]:
         window = window_size(setup, services.selection.facts)
         section = skills_section(services.skills.for_model(), window, services.counter.text)
         texts = (*texts, section) if section else texts
+    if "task" in services.tools and (agents := agents_section(services.agents)):
+        texts = (*texts, agents)
     style = _style(services)
     return tuple(map(setup.masks.text, (*texts, style) if style else texts))
 

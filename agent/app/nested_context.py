@@ -6,16 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from agent.extensions.agent_definitions import REPORT_RULES, AgentDefinition
+from agent.extensions.agent_definitions import AGENTS_HEAD, REPORT_RULES, AgentDefinition
 from agent.loop.agent_pool import MAX_AGENT_REQUESTS, Agent
 from agent.loop.context import TurnContext
 from agent.loop.unknown_tools import same_tool
 from agent.session.session import Session
+from agent.session.skill_texts import SKILL_TOOL, SKILLS_HEAD
 from agent.session.system_prompt import MEMORY_HEAD, SAFETY_RULES, TOOL_CONTRACTS
-from tools.base import SpawnRequest, Tool, ToolError
+from tools.base import SpawnRequest, Tool, ToolCall, ToolError
 from tools.inbox import Inbox
 from tools.registry import definitions
+from transcripts.messages import Block
 
+from .agent_model import model_of_agent
 from .agent_rights import AgentApprover, AgentHooks, NarrowedPermissions, refused_to_agents
 from .composition import Services
 from .context_building import overheads, shows
@@ -37,16 +40,16 @@ class NestedCall:
     definition: AgentDefinition | None = None
 
 
-def nested_context(call: NestedCall, session: Session, changed: Callable[[], None]) -> TurnContext:
+async def nested_context(call: NestedCall, session: Session, changed: Callable[[], None]) -> TurnContext:
     """The context of the nested `session`; `changed` is called when the agent begins or ends a wait.
 
-    Raises ToolError where a tool is asked for that there is not.
+    Raises ToolError where a tool or a model is asked for that there is not.
     """
     context, agent, definition = call.context, call.agent, call.definition
     tools = _tools(call)
-    settings = replace(context.settings, system=_system(call), tools=definitions(tools.values()))
-    overhead = sum(overheads(settings, call.services.counter).values())
-    state = replace(context.compaction, overhead=overhead, requested_focus=None, told="")
+    settings, state = await model_of_agent(call.services, context, definition)
+    settings = replace(settings, system=_system(call, tools), tools=definitions(tools.values()))
+    state.overhead = sum(overheads(settings, call.services.counter).values())
     own = replace(
         context.tool_context,
         session=session.sid,
@@ -80,18 +83,36 @@ def nested_context(call: NestedCall, session: Session, changed: Callable[[], Non
     return nested
 
 
+async def preloaded_skills(call: NestedCall, context: TurnContext) -> list[Block]:
+    """The instructions of the skills that the definition names."""
+    blocks, tools = list[Block](), context.tool_context
+    names = call.definition.skills if call.definition is not None else ()
+    skills = tools.skills() if names and tools.skills is not None else None
+    for name in names:
+        try:
+            if skills is None:
+                raise ToolError("there are no skills here")
+            blocks += (await skills.load(name, "", ToolCall(tools))).content
+        except ToolError as error:
+            call.services.warn(f"[{call.agent.label}] {str(error).partition(chr(10))[0]}")
+    return blocks
+
+
 def _most_requests(call: NestedCall) -> int:
     of_definition = call.definition.max_turns if call.definition is not None else None
     return min(filter(None, (MAX_AGENT_REQUESTS, call.request.max_turns, of_definition)))
 
 
-def _system(call: NestedCall) -> tuple[str, ...]:
+def _system(call: NestedCall, tools: Mapping[str, Tool]) -> tuple[str, ...]:
     """The system prompt: that of the definition, with what the session's says of commands and the project."""
     system, definition = call.context.settings.system, call.definition
     if definition is None:
         return (*system, *filter(None, [call.request.system]))
     first = "\n\n".join((definition.prompt, REPORT_RULES, TOOL_CONTRACTS, SAFETY_RULES))
-    rest = (text for text in system[1:] if definition.memory or not text.startswith(MEMORY_HEAD))
+    dropped = [AGENTS_HEAD]
+    dropped += [] if definition.memory else [MEMORY_HEAD]
+    dropped += [] if SKILL_TOOL in tools else [SKILLS_HEAD]
+    rest = (text for text in system[1:] if not text.startswith(tuple(dropped)))
     return (first, *rest, *filter(None, [call.request.system]))
 
 

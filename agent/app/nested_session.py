@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.errors import BudgetExceeded
@@ -20,6 +21,7 @@ from agent.events import (
     ToolCallStarted,
     TurnFinished,
 )
+from agent.extensions.agent_definitions import find_agent
 from agent.loop.agent_pool import AGENT_TOPIC, Agent
 from agent.loop.context import TurnContext
 from agent.loop.turn import run_turn
@@ -31,11 +33,11 @@ from compact.tokens import TokenCounter
 from tools.base import SpawnRequest, SpawnResult, ToolError
 from tools.text_encoding import pluralize
 from transcripts.facts import Reply
-from transcripts.messages import TextBlock, Usage
+from transcripts.messages import Block, TextBlock, Usage
 
 from .composition import Services
 from .follow_ups import stop_veto
-from .nested_context import NestedCall, nested_context
+from .nested_context import NestedCall, nested_context, preloaded_skills
 
 MAX_REPORT_TOKENS = 2_000  # of an agent's report that the calling session is given
 MIN_REQUESTS_WITH_LAST_WORD = 3  # from which on the last one is kept for the report
@@ -50,7 +52,7 @@ async def run_agent(
 
     Raises ToolError where there is no such agent, or a tool is named that the parent does not have.
     """
-    definition = services.agents.get(request.agent) if request.agent else None
+    definition = find_agent(services.agents, request.agent)
     if request.agent and definition is None:
         raise ToolError(
             f"There is no agent {request.agent!r}.\nThe agents are: {', '.join(services.agents)}."
@@ -59,7 +61,8 @@ async def run_agent(
     session = services.repository.new()
     session.use_prices(parent.prices)
     run = NestedRun(call, session)
-    run.begin()
+    run.context = await nested_context(call, session, run.tell_status)
+    run.begin(await preloaded_skills(call, run.context))
     try:
         return await run.work()
     finally:
@@ -75,11 +78,8 @@ class NestedRun:
     context: TurnContext = field(init=False)
     charged: dict[str, Spending] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.context = nested_context(self.call, self.session, self.tell_status)
-
-    def begin(self) -> None:
-        """Open the record, linked with the parent's, and put the prompt into it."""
+    def begin(self, skills: Sequence[Block]) -> None:
+        """Open the record, linked with the parent's, and put the prompt into it, behind texts of skills."""
         call, agent, tools = self.call, self.call.agent, self.context.tool_context
         agent.sid, settings = self.session.sid, self.context.settings
         self.session.open(
@@ -94,7 +94,7 @@ class NestedRun:
         begun = {"number": agent.number, "agent": agent.name, "task": agent.task, "session": agent.sid}
         call.parent.add_metadata(AGENT_TOPIC, begun)
         environment = environment_context(tools.folder, self.context.clock.now())
-        self.session.user((TextBlock(environment), TextBlock(call.request.prompt)))
+        self.session.user((TextBlock(environment), *skills, TextBlock(call.request.prompt)))
         agent.doing = "begins"
         self.tell_status()
 

@@ -24,8 +24,8 @@ class Options(NamedTuple):
     `resume` is None (no), "" (choose one), or an id, a name, a file. `max_budget_usd` is in US dollars.
     `at` is the number of the last fact that a copy takes over.
     From `input_format` on they are for programs that run makeroom: `asks_client` has permission questions
-    answered by the client, `may_bypass` allows a later switch to bypassPermissions, `remarks` are lines about
-    flags that have no effect.
+    answered by the client, `may_bypass` allows a later switch to bypassPermissions, `agents` defines some in
+    JSON, `remarks` are lines about flags that have no effect.
     """
 
     prompt: str = ""
@@ -71,4 +71,5 @@ class Options(NamedTuple):
     json_schema: str | None = None
     thinking: bool | None = None
     betas: tuple[str, ...] = ()
+    agents: str = ""
     remarks: tuple[str, ...] = ()

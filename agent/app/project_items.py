@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 from agent.events import CommandOutput, Emit, Notice
+from agent.extensions.agent_files import agent_items
 from agent.extensions.approvals import Approvals, ItemSource, ProjectItem
 from agent.extensions.claude_settings import settings_items
 from agent.extensions.mcp_presence import mcp_items
@@ -22,7 +23,7 @@ from tools.text_encoding import pluralize
 
 from .setup import RunSetup
 
-ITEM_SOURCES: tuple[ItemSource, ...] = (mcp_items, settings_items, skill_items)
+ITEM_SOURCES: tuple[ItemSource, ...] = (mcp_items, settings_items, skill_items, agent_items)
 MAX_LISTED_ITEMS = 30  # in the question; /trust lists all
 MAX_SHOWS_CHARS = 90  # of what an item runs
 STATE_WORDS = {True: "on", False: "off", None: "off, undecided"}

@@ -38,6 +38,7 @@ class StructuredOutput:
             title=lambda arguments: "the answer",
             access=no_access,
             run=self._run,
+            for_agents=False,
         )
 
     async def open(self, folder: Path, environ: Mapping[str, str]) -> None:

@@ -23,7 +23,6 @@ IGNORED_FLAGS: dict[str, int | str] = {
     "--bare": 0,
     "--name": 1,
     "--channels": 1,
-    "--agents": 1,
 }
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 
@@ -65,6 +64,7 @@ def add_client_flags(made: argparse.ArgumentParser) -> None:
     add("--json-schema", metavar="JSON", help="the answer is an object of this JSON Schema")
     add("--thinking", choices=("adaptive", "enabled", "disabled"), help="whether the model thinks first")
     add("--max-thinking-tokens", type=_tokens, metavar="N", help="0: no thinking")
+    add("--agents", default="", metavar="JSON", help='define agents: {"NAME": {"description", "prompt"}}')
     add("--betas", metavar="LIST", help="names of beta features for the API")
     for flag, count in IGNORED_FLAGS.items():
         more: Any = {"nargs": count} if count != 1 else {}

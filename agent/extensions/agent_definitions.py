@@ -6,6 +6,7 @@ over, as are values that make no sense: what is left out is told in one line.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from typing import Any
 from agent.permissions.rules import MODES, Mode, mode_named
 
 MAX_AGENT_DESCRIPTION_CHARS = 250  # shown to the model of each
+MAX_LISTED_AGENTS = 40  # in the system prompt
+AGENTS_HEAD = "# Agents\nBesides explore and general, the task tool has these:"
 _AGENT_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _TOOL_NAMES = re.compile(r"\*|[\w-]+(?:\*)?(?=\(|[\s,]|$)|\([^)]*\)")
 # From the narrowest to the widest: what a mode allows, the later ones allow too, or ask about.
@@ -76,7 +79,23 @@ EXPLORE = AgentDefinition(
     memory=False,
 )
 GENERAL = AgentDefinition("general", "does any piece of work", GENERAL_PROMPT)
+_NAMES_OF_CLIENTS = {"general-purpose": "general"}
 BUILTIN_AGENTS: Mapping[str, AgentDefinition] = {each.name: each for each in (EXPLORE, GENERAL)}
+
+
+def find_agent(agents: Mapping[str, AgentDefinition], name: str) -> AgentDefinition | None:
+    """The agent of that name, in any letter case and as Claude Code calls it."""
+    name = name.lower()
+    return agents.get(name) or agents.get(_NAMES_OF_CLIENTS.get(name, ""))
+
+
+def agents_section(agents: Mapping[str, AgentDefinition]) -> str:
+    """What the system prompt of a session says of agents; "" where there are only those of the task tool."""
+    others = [each for name, each in agents.items() if each is not BUILTIN_AGENTS.get(name)]
+    lines = [f"- {each.name}: {each.description[:MAX_AGENT_DESCRIPTION_CHARS]}" for each in others]
+    if (more := len(lines) - MAX_LISTED_AGENTS) > 0:
+        lines = [*lines[:MAX_LISTED_AGENTS], f"- and {more} more, which the person can name"]
+    return "\n".join([AGENTS_HEAD, *lines]) if lines else ""
 
 
 def narrower_mode(mode: Mode, other: Mode | None) -> Mode:
@@ -121,6 +140,17 @@ def agent_definition(
         origin=origin,
     )
     return made, remarks
+
+
+def given_agents(text: str) -> dict[str, Mapping[str, object]]:
+    """The definitions in JSON, fields by name. Raises ValueError for anything else."""
+    try:
+        raw = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is no JSON: {error}") from error
+    if not isinstance(raw, dict) or not all(isinstance(fields, dict) for fields in raw.values()):
+        raise ValueError('it is no object of the form {"NAME": {"description": ..., "prompt": ...}}')
+    return raw
 
 
 def tool_names(written: Any) -> tuple[str, ...] | None:

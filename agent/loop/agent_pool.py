@@ -29,6 +29,7 @@ class Agent:
     budget  dollars that it may spend
     doing   what it does now, in a few words; `asks`: it waits for an answer of the person
     stops   the person answered that the turn is to end
+    error   why it ended early; `stopped`: because somebody ended it
     """
 
     number: int
@@ -46,6 +47,8 @@ class Agent:
     tokens: int = 0
     dollars: float = 0.0
     ended: bool = False
+    error: str = ""
+    stopped: bool = False
 
     @property
     def label(self) -> str:
@@ -66,6 +69,9 @@ class Agent:
             self.dollars,
             self.background,
             self.ended,
+            self.sid,
+            self.error,
+            self.stopped,
         )
 
 
@@ -129,7 +135,15 @@ class AgentPool:
         try:
             async with self._slots:
                 agent.budget = self._share()
-                return await self.run(agent, request)
+                result = await self.run(agent, request)
+            agent.error = result.error
+            return result
+        except ToolError as error:
+            agent.error = str(error).partition("\n")[0]
+            raise
+        except asyncio.CancelledError:
+            agent.error, agent.stopped = "interrupted", True
+            raise
         finally:
             agent.ended = True
             self.tell(agent)

@@ -72,6 +72,10 @@ class ModelSelection:
         self._now = now
         self._cache = cache
 
+    def beside(self, name: str) -> ModelSelection:
+        """Another choice of the same service, still to be made; this one stays as it is."""
+        return ModelSelection(self.model, name, self._now, self._cache)
+
     async def choose(self, name: str) -> None:
         """Use a model by its id or alias.
 

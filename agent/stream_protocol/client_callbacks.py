@@ -42,6 +42,8 @@ class ClientApprover:
             "title": question.title,
             "description": question.title,
         }
+        if question.asker:
+            request["agent_id"] = question.asker
         paths = [each.target for each in question.access if each.kind in ("read", "write") and each.outside]
         if paths:
             request["blocked_path"] = paths[0]

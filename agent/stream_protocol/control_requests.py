@@ -225,7 +225,10 @@ async def get_context_usage(run: ControlRequests, body: Body) -> Answer:
             {"path": path, "type": "Project", "tokens": count(text)} for path, text in memory.items()
         ],
         "mcpTools": [tool for server in run.servers for tool in tool_sizes(server, count)],
-        "agents": [],
+        "agents": [
+            {"agentType": each.name, "source": each.origin, "tokens": count(each.description)}
+            for each in controller.services.agents.values()
+        ],
         "gridRows": [],
     }
 

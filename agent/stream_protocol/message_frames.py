@@ -31,6 +31,7 @@ from transcripts.messages import (
 
 TESTED_CLIENT_VERSION = "2.1.330"  # of Claude Code, whose clients these lines were tested with
 MAX_FRAME_CHARS = 1_000_000  # of 1,048,576 that the SDK takes; masking may lengthen a line
+AGENT_TASK_TYPE = "local_agent"  # as Claude Code calls it
 _CUT_SIZES = (200_000, 20_000, 2_000, 200)  # characters kept of a bulky text, the largest that fits
 
 
@@ -167,12 +168,57 @@ def denial_frame(use: ToolUseBlock, result: Result) -> dict[str, Any]:
     return {"type": "system", "subtype": "permission_denied", **told}
 
 
+class NestedFrames:
+    """The lines about agents, which name the calls that started these. `run` says whether all is told."""
+
+    def __init__(self, run: RunOutput) -> None:
+        self._run = run
+        self._replies: dict[str, Reply] = {}  # the newest of each agent
+        self._begun: set[str] = set()
+
+    def frames(self, progress: events.AgentProgress) -> Iterator[dict[str, Any]]:
+        """The lines about one event."""
+        agent = progress.agent
+        if agent.session and agent.label not in self._begun:
+            self._begun.add(agent.label)
+            yield {**_task_frame("task_started", agent), "task_type": AGENT_TASK_TYPE}
+        for frame in self._told(agent, progress.event):
+            yield {**frame, "parent_tool_use_id": agent.call or None}
+        if agent.ended and agent.label in self._begun:
+            self._begun.discard(agent.label)
+            self._replies.pop(agent.label, None)
+            status = "completed" if not agent.error else "stopped" if agent.stopped else "failed"
+            ended = {"status": status, "summary": agent.error or agent.task, "output_file": ""}
+            yield {**_task_frame("task_notification", agent), **ended}
+
+    def _told(self, agent: events.AgentStatus, event: events.Event | None) -> Iterator[dict[str, Any]]:
+        match event:
+            case events.ReplyFinished(reply):
+                self._replies[agent.label] = reply
+                model = reply.model or self._run.started.model
+                for block in filter(self._is_told, reply.blocks):
+                    yield assistant_frame(block, f"msg_r{reply.seq}", model, reply.usage)
+            case events.ToolCallFinished(of, block, _, _, result):
+                known = self._replies.get(agent.label)
+                use = known.blocks[block] if known is not None and known.seq == of else None
+                yield result_frame(use if isinstance(use, ToolUseBlock) else None, result)
+
+    def _is_told(self, block: Block) -> bool:
+        return self._run.tells_agents_whole or isinstance(block, ToolUseBlock)
+
+
+def _task_frame(subtype: str, agent: events.AgentStatus) -> dict[str, Any]:
+    about = {"task_id": agent.session, "tool_use_id": agent.call or None, "description": agent.task}
+    return {"type": "system", "subtype": subtype, **about}
+
+
 class StreamJsonFormat(OutputFormat):
     """One object a line, as things happen; the first of a turn describes it, the last is the result."""
 
     def __init__(self, run: RunOutput) -> None:
         super().__init__(run)
         self._told_blocks = 0  # of the reply under way
+        self._agents = NestedFrames(run)
 
     def begin_turn(self) -> None:
         self.write(init_frame(self.run.started, self.run.tools, self.run.details))
@@ -202,6 +248,9 @@ class StreamJsonFormat(OutputFormat):
                 self.write(compaction_frame(event))
             case events.Retrying():
                 self.write(retry_frame(event))
+            case events.AgentProgress():
+                for frame in self._agents.frames(event):
+                    self.write(frame)
 
     def _tell_reply(self, reply: Reply) -> None:
         """The blocks of a reply that were not told as they came."""

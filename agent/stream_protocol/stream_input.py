@@ -18,6 +18,7 @@ from agent.app.options import Options
 from agent.app.setup import RunSetup
 from agent.errors import UsageError
 from agent.events import Emit, Notice
+from agent.extensions.agent_definitions import BUILTIN_AGENTS, given_agents
 from agent.extensions.hook_asking import AskedHooks
 from agent.extensions.hook_inputs import about_session
 from agent.extensions.hook_table import HookEntry, read_hooks
@@ -100,7 +101,7 @@ class StreamInput:
                 self.prompts.append(given)
                 self._begin()
             case ControlRequest(ident, "initialize") if self._initializing or self.begun.is_set():
-                self.channel.write(success(ident, greeting()))
+                self.channel.write(success(ident, greeting(self.setup.options.agents)))
             case ControlRequest(_, "initialize"):
                 self._initializing = asyncio.ensure_future(self._initialize(frame))
             case ControlRequest():
@@ -126,13 +127,14 @@ class StreamInput:
         try:
             self.setup = replace(self.setup, options=_with_wishes(self.setup.options, request.body))
             self._know_hooks(request.body.get("hooks"))
+            self.output.tells_agents_whole = request.body.get("forwardSubagentText") is True
             self._know_servers(request.body.get("sdkMcpServers") or ())
         except (UsageError, ValueError) as error:
             self.channel.write(refusal(request.ident, str(error)))
             self.begun.set()
             return
         await asyncio.gather(*(server.begin() for server in self.servers))
-        self.channel.write(success(request.ident, greeting()))
+        self.channel.write(success(request.ident, greeting(self.setup.options.agents)))
         self.begun.set()
 
     def _know_servers(self, names: Any) -> None:
@@ -163,13 +165,16 @@ class StreamInput:
         self.output.show(Notice(text, "warning"))
 
 
-def greeting() -> dict[str, Any]:
-    """The answer to initialize."""
+def greeting(given: str) -> dict[str, Any]:
+    """The answer to initialize; of agents those that are built in, and the `given` ones."""
+    agents = [{"name": each.name, "description": each.description} for each in BUILTIN_AGENTS.values()]
+    told = given_agents(given).items() if given else ()
+    agents += [{"name": name, "description": str(fields.get("description", ""))} for name, fields in told]
     return {
         "commands": [
             {"name": name, "description": told, "argumentHint": ""} for name, told in LOCAL_COMMANDS.items()
         ],
-        "agents": [],
+        "agents": agents,
         "output_style": "default",
         "available_output_styles": ["default"],
         "models": [
@@ -191,6 +196,8 @@ def _with_wishes(options: Options, body: Mapping[str, Any]) -> Options:
         options = options._replace(system_prompt=system)
     if isinstance(added := body.get("appendSystemPrompt"), str):
         options = options._replace(append_system_prompt=added)
+    if isinstance(agents := body.get("agents"), dict):
+        options = options._replace(agents=json.dumps(agents))
     if isinstance(schema := body.get("jsonSchema"), dict):
         options = options._replace(json_schema=json.dumps(schema))
     return options

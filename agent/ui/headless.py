@@ -127,6 +127,7 @@ def session_details(controller: Controller) -> dict[str, Any]:
         "slash_commands": [one.name for one in library.for_people()],
         "output_style": style_in_use(controller.in_use[1].settings.system),
         "skills": [one.name for one in library.skills.values() if one.kind == "skill"],
+        "agents": list(controller.services.agents),
     }
 
 

@@ -114,14 +114,15 @@ class RunOutput:
     The format named `form` writes to `out`; what is told beside it goes to `err`. What the result says is
     summed up here: usage, times, denials and `answer` of the turn, costs of the run; of the replies only the
     last is kept. `started` is the status at the beginning of the turn, `tools` are the names of the tools,
-    `details` what else a format may say of the session, `partial` whether replies are told as they come. With
-    `answers_command` what is told to people is the answer, because a slash command was run; `told_error` is
-    the last error among it.
+    `details` what else a format may say of the session, `partial` whether replies are told as they come,
+    `tells_agents_whole` whether agents' words are told too. With `answers_command` what is told to people is
+    the answer, because a slash command was run; `told_error` is the last error among it.
     """
 
     started: Status
     tools: Sequence[str] = ()
     details: Mapping[str, Any] = MappingProxyType({})
+    tells_agents_whole = False
     _status: Callable[[], Status]
 
     def __init__(self, form: str, mask: Callable[[str], str] = str, partial: bool = False) -> None:

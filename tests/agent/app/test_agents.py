@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -199,3 +200,30 @@ def test_the_model_is_told_of_the_tool_the_same_bytes_with_and_without_agents(pr
     run = run_agents(project, parts(go=[Reply([task("look")]), "done"], look=["nothing"]))
     tools = [visible_definition(each) for each in run.context.settings.tools]
     assert tools == run.server.requests[0]["tools"] == run.server.requests[-1]["tools"]
+
+
+def test_an_agent_works_as_its_definition_says(project: Path) -> None:
+    given = {
+        "reviewer": {
+            "description": "reviews changes",
+            "prompt": "You review. Be brief.",
+            "tools": ["Read", "LS", "WebFetch"],
+            "model": "haiku",
+            "effort": "low",
+        }
+    }
+    model = parts(go=[Reply([task("review", "Reviewer")]), "done"], review=["fine"])
+    run = run_agents(project, model, agents=json.dumps(given))
+    first, body, last = run.server.requests
+    assert "- reviewer: reviews changes" in first["system"][-1]["text"] and first["system"] == last["system"]
+    assert body["system"][0]["text"].startswith("You review. Be brief.\n\n# Your report")
+    assert "# Agents" not in str(body["system"])
+    assert [tool["name"] for tool in body["tools"]] == ["read"]
+    assert "haiku" in body["model"] and "haiku" not in last["model"]
+    assert {"claude-haiku-5-5", "claude-sonnet-5-5"} == set(run.session.spending)
+
+
+def test_an_agent_that_there_is_not_is_refused_with_the_names_of_those_that_there_are(project: Path) -> None:
+    run = run_agents(project, parts(go=[Reply([task("review", "Plan")]), "done"]))
+    assert run.texts() == ["There is no agent 'Plan'.\nThe agents are: explore, general."]
+    assert run.nested() == []

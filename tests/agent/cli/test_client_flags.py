@@ -19,7 +19,7 @@ def test_a_value_may_stand_beside_its_flag_or_in_it_be_empty_or_begin_with_a_das
 @pytest.mark.parametrize("text", ["Read,Bash(git:*)", "read Bash(git)", " Read , Bash(git:*),"])
 def test_rules_are_told_from_the_tools_of_other_agents(text: str) -> None:
     text = f"{text},NotebookEdit,mcp__calc__*"
-    options = parse([*STREAMS, "--allowedTools", text, "--disallowedTools", "Task"])
+    options = parse([*STREAMS, "--allowedTools", text, "--disallowedTools", "KillShell"])
     assert options.allowed_tools == ("read", "bash(git)", "mcp__calc__*")
     assert options.disallowed_tools == () and len(options.remarks) == 2
     assert "'NotebookEdit' names no tool" in options.remarks[0]
@@ -58,7 +58,6 @@ def test_each_flag_has_its_value(argv: list[str], wanted: dict[str, object]) -> 
     [
         ["--task-budget", "5"],
         ["--debug"],
-        ["--agents", "{}"],
         ["--bare"],
         ["--permission-mode", "auto"],
     ],

@@ -242,3 +242,26 @@ def test_a_compaction_asks_the_hook_and_is_told(sdk: Sdk) -> None:
     ) as server:
         found = asyncio.run(conduct(server))
     assert [given["trigger"] for given in told] == ["manual"] and found[-1].subtype == "success"
+
+
+def test_an_agent_of_the_client_works_and_its_calls_name_the_call_that_started_it(sdk: Sdk) -> None:
+    (sdk.folder / "a.txt").write_text("content")
+    reviewer = sdk.sdk.AgentDefinition(description="reviews", prompt="You review.", tools=["Read"])
+    task = calls("task", description="review a", prompt="look at a.txt", agent="reviewer")
+    steps = [Reply([task]), Reply([calls("read", file_path="a.txt")]), "It is fine.", "done"]
+    found, requests = run(sdk, steps, agents={"reviewer": reviewer})
+    assert init_of(found)["agents"] == ["explore", "general", "reviewer"]
+    assert requests[1]["system"][0]["text"].startswith("You review.")
+    (started,) = [block for each in found for block in _blocks(each) if getattr(block, "name", "") == "Agent"]
+    nested = [each for each in found if getattr(each, "parent_tool_use_id", None) == started.id]
+    assert [type(each).__name__ for each in nested] == ["AssistantMessage", "UserMessage"]
+    assert nested[0].content[0].name == "Read" and found[-1].result == "done"
+    kinds = [type(each).__name__ for each in found]
+    assert "TaskStartedMessage" in kinds and "TaskNotificationMessage" in kinds
+
+
+def test_the_words_of_agents_are_told_to_clients_that_want_them(sdk: Sdk) -> None:
+    task = calls("task", description="look", prompt="look")
+    found, _ = run(sdk, [Reply([task]), "It is fine.", "done"], forward_subagent_text=True)
+    texts = [block.text for each in found for block in _blocks(each) if hasattr(block, "text")]
+    assert texts == ["It is fine.", "done"] and found[-1].result == "done"
