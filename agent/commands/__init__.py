@@ -102,7 +102,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("context", context.show_context, ("tokens",), "always"),
     Command("cost", context.show_cost, ("usage", "stats"), "always"),
     Command("status", settings.show_status, (), "always"),
-    Command("model", settings.set_model, (), "bare", at_screen=True),
+    Command("model", settings.set_model, (), at_screen=True),
     Command("effort", settings.set_effort, ("thinking",), "bare", at_screen=True),
     Command("memory", project.show_memory, (), "always"),
     Command("diff", project.show_diff, (), "always"),

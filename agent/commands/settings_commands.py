@@ -20,6 +20,8 @@ from tools.base import ToolError
 from tools.bash import command_access
 from transcripts.masking import mask
 
+from .setting_menus import CHANGE_HINT, MODE_WORDS, effort_menu, model_menu, permission_menu, settings_menu
+
 FLAG_SETTINGS = (
     "model",
     "effort",
@@ -54,14 +56,20 @@ async def show_status(controller: Controller, argument: str) -> Event | None:
 
 
 async def set_model(controller: Controller, argument: str) -> Event | None:
-    """Show or change the model for this session. Takes a model id, or opus, sonnet, haiku."""
+    """Show or change the model for this session. Takes a model id, or opus, sonnet, haiku; without one, \
+choose from a list."""
     session, context = controller.in_use
     selection = controller.services.selection
     if controller.setup.options.offline:
         return Notice("--offline has only the demo; start without it to choose a model")
+    facts, catalog = selection.facts, selection.model.catalog
+    if not argument and controller.chooser is not None:
+        row = await controller.chooser.choose(model_menu(catalog, facts))
+        argument = row.value if row is not None else facts.id
+        if argument == facts.id:
+            return None if row is None else Notice(f"the model is {facts.id} already")
     if not argument:
-        facts, aliases = selection.facts, selection.model.catalog.aliases.items()
-        lines = "\n".join(f"/model {alias:<8} {id}" for alias, id in aliases)
+        lines = "\n".join(f"/model {alias:<8} {id}" for alias, id in catalog.aliases.items())
         size = f"window {facts.window:,} tokens, output up to {facts.max_output:,}"
         return CommandOutput(f"{facts.id}: {size}\n{lines}\n/model ID       any other")
     await controller.factory.change_model(session, context, argument)
@@ -76,13 +84,18 @@ async def set_model(controller: Controller, argument: str) -> Event | None:
 
 
 async def set_effort(controller: Controller, argument: str) -> Event | None:
-    """Show or change how hard the model thinks. Takes low, medium, high, xhigh or max; it holds from the \
-next request on."""
+    """Show or change how hard the model thinks. Takes low, medium, high, xhigh or max; without one, choose \
+from a list. It holds from the next request on."""
     session, context = controller.in_use
     if argument and argument not in EFFORTS:
         return Notice(f"the efforts are {', '.join(EFFORTS)}", "warning")
     if not controller.services.selection.facts.effort or "effort" in context.settings.rejected:
         return Notice(f"{context.settings.model} takes no effort here", "warning")
+    if not argument and controller.chooser is not None:
+        row = await controller.chooser.choose(effort_menu(context.settings.effort))
+        if row is None:
+            return None
+        argument = row.value
     if not argument:
         now = context.settings.effort or "the default of the model"
         return Notice(f"the effort is {now}; /effort {'|'.join(EFFORTS)} changes it")
@@ -94,10 +107,16 @@ next request on."""
 async def set_permissions(controller: Controller, argument: str) -> Event | None:
     """Show the permission mode and rules, and where each was set.
 
-    `mode NAME` changes the mode, `allow RULE` and `deny RULE` add a rule for this session,
-    `remove RULE` removes one, `explain LINE` tells what becomes of a command line, and why.
+    Without arguments, choose a mode from a list, or a rule to remove. `mode NAME` changes the mode,
+    `allow RULE` and `deny RULE` add a rule for this session, `remove RULE` removes one, `explain LINE` tells
+    what becomes of a command line, and why.
     """
     store = controller.in_use[1].permissions
+    if not argument and controller.chooser is not None:
+        row = await controller.chooser.choose(permission_menu(store.rules.mode, _rule_rows(store)))
+        if row is None or not row.value:
+            return None if row is None else Notice(CHANGE_HINT)
+        argument = row.value
     verb, _, rest = argument.partition(" ")
     try:
         if verb == "explain" and rest.strip():
@@ -152,11 +171,17 @@ def _origin(store: PermissionStore, rule: Rule) -> str:
 def _permission_lines(store: PermissionStore) -> list[str]:
     rules, denied = store.rules, store.denied[-MAX_DENIED_CALLS:]
     return [
-        f"mode   {rules.mode}",
-        *(f"allow  {rule}  ({_origin(store, rule)})" for rule in rules.allow),
-        *(f"deny   {rule}  ({_origin(store, rule)})" for rule in rules.deny),
+        f"mode   {rules.mode}: {MODE_WORDS[rules.mode]}",
+        *(f"{kind:<5}  {rule}  ({origin})" for kind, rule, origin in _rule_rows(store)),
         *(f"denied {call['tool_name']}: {_first_argument(call['tool_input'])}" for call in denied),
+        f"change {CHANGE_HINT}",
     ]
+
+
+def _rule_rows(store: PermissionStore) -> list[tuple[str, str, str]]:
+    """The rules as (kind, rule, where it was set)."""
+    kinds = (("allow", store.rules.allow), ("deny", store.rules.deny))
+    return [(kind, str(rule), _origin(store, rule)) for kind, rules in kinds for rule in rules]
 
 
 def _first_argument(arguments: object) -> str:
@@ -168,13 +193,30 @@ def _first_argument(arguments: object) -> str:
 
 async def show_settings(controller: Controller, argument: str) -> Event | None:
     """Show the settings in force and where each was set. That is a file, the environment, a flag, or a \
-command."""
+command. Choose one from the list to change it."""
     rows = [*_settings(controller), *_compaction_settings(controller)]
+    if controller.chooser is not None:
+        shown = [(name, _shown_value(name, value), origin) for name, value, origin in rows]
+        row = await controller.chooser.choose(settings_menu(shown))
+        return await _change_setting(controller, row.value) if row is not None else None
     width = max(len(name) for name, _, _ in rows)
     lines = [f"{name:<{width}}  {_shown_value(name, value)}  ({origin})" for name, value, origin in rows]
     path = controller.setup.config.user_dir / "settings.toml"
     controller.emit(CommandOutput("\n".join(lines)))
     return Notice(f"to change them permanently: {path}; the README lists the names")
+
+
+async def _change_setting(controller: Controller, name: str) -> Event | None:
+    """Change a setting in this session where that can be, else say where it is changed."""
+    if name == "effort":
+        return await set_effort(controller, "")
+    if name == "permission_mode":
+        return await set_permissions(controller, "")
+    commands = {"model": "/model", "sandbox": "/sandbox auto, require or off", "policy": "--policy"}
+    path = controller.setup.config.user_dir / "settings.toml"
+    here = f"{commands[name]} changes it in this session; " if name in commands else ""
+    entry = f"`{name.removeprefix('compact.')} = ...` {'in [compact] ' if '.' in name else ''}in {path}"
+    return Notice(f"{here}{entry} changes it from the next start on")
 
 
 def _settings(controller: Controller) -> Iterator[SettingRow]:

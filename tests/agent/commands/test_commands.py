@@ -33,7 +33,7 @@ def test_an_unknown_command_is_told_with_the_nearest(tmp_path: Path) -> None:
         ("/context", True),
         ("/context now", True),
         ("/tasks kill b1", True),
-        ("/model", True),
+        ("/model", False),
         ("/model opus", False),
         ("/permissions mode manual", False),
         ("/thinking", True),

@@ -19,7 +19,7 @@ from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.server import Server
 from transcripts.facts import Opened, Reply
 
-from .controller_run import READ_ALL, ControllerRun, files, run_controller
+from .controller_run import READ_ALL, ControllerRun, ScriptedChooser, files, run_controller
 
 
 def test_permissions_can_be_seen_and_changed(tmp_path: Path) -> None:
@@ -237,5 +237,25 @@ def test_another_model_is_billed_before_anything_is_sent(tmp_path: Path) -> None
         paid = prices.dollars(prices.plain(first.usage))
         assert abs(int(tokens.replace(",", "")) - first.usage.prompt) < 0.05 * first.usage.prompt
         assert abs(float(dollars) - paid) < max(0.006, 0.05 * paid)
+
+    run_controller(tmp_path, work)
+
+
+def test_a_model_an_effort_a_mode_and_a_rule_can_be_chosen_from_lists(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        chooser = run.controller.chooser = ScriptedChooser(
+            "claude-opus-5-5", "high", "mode plan", "remove bash(make)", "", "permission_mode", "mode manual"
+        )
+        assert "the model is now claude-opus-5-5" in await run.do("/model")
+        assert "the effort is now high" in await run.do("/effort")
+        assert "mode   plan" in await run.do("/permissions")
+        assert "removed: allow bash(make)" in await run.do("/permissions allow bash(make)", "/permissions")
+        assert await run.do("/model") == ""
+        assert "mode   manual" in await run.do("/config")
+        models, efforts, modes, rules, *_ = chooser.menus
+        assert models.rows[models.at].value == "claude-sonnet-5-5"
+        assert {row.title for row in efforts.rows} == {"low", "medium", "high", "xhigh", "max"}
+        assert "mode acceptEdits" in {row.title for row in modes.rows}
+        assert "allow bash(make)" in {row.title for row in rules.rows}
 
     run_controller(tmp_path, work)

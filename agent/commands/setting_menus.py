@@ -1,0 +1,79 @@
+"""Menus for settings: which model, how much effort, which permission mode and rules, which setting. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import get_args
+
+from agent.app.options import EFFORTS
+from agent.formatting import format_count
+from agent.menus import Menu, MenuRow
+from agent.model_port import ModelCatalog, ModelFacts
+from agent.permissions.rules import Mode
+
+EFFORT_WORDS = {
+    "low": "quick answers, the fewest tokens",
+    "medium": "less thinking than the default of most models",
+    "high": "thinks where it helps",
+    "xhigh": "thinks long; for hard work",
+    "max": "without a limit; the most tokens",
+}
+MODE_WORDS: dict[str, str] = {
+    "manual": "asks before edits, and before a command leaves the wall",
+    "acceptEdits": "edits files of the project without a question",
+    "plan": "looks and plans; changes nothing",
+    "dontAsk": "denies what no rule allows, without a question",
+    "bypassPermissions": "asks about nothing; commands run outside the wall",
+}
+CHANGE_HINT = "/permissions allow RULE, deny RULE, remove RULE, mode NAME; explain LINE tells about a command"
+
+
+def model_menu(catalog: ModelCatalog, now: ModelFacts) -> Menu:
+    """The models by their short names, with their windows, and the present one."""
+    known = {facts.id: facts for facts in catalog.models}
+    names = {id: alias for alias, id in catalog.aliases.items()}
+    ids = dict.fromkeys((now.id, *names, *(known if len(known) <= len(names) else ())))
+    rows = []
+    for id in sorted(ids, key=lambda each: each not in names):
+        facts = now if id == now.id else known.get(id)
+        known_by = (id,) if id in names else ()
+        rows.append(MenuRow(id, names.get(id, id), (*_mark(id == now.id), *known_by, *_sizes(facts))))
+    return Menu("Which model? (/model ID takes any other)", tuple(rows), at=_place(rows, now.id))
+
+
+def effort_menu(now: str | None) -> Menu:
+    """The efforts; the present one is marked."""
+    rows = [MenuRow(name, name, (*_mark(name == now), EFFORT_WORDS[name])) for name in EFFORTS]
+    return Menu("How hard is the model to think?", tuple(rows), at=_place(rows, now or ""))
+
+
+def permission_menu(mode: str, rules: Iterable[tuple[str, str, str]]) -> Menu:
+    """The modes, then the rules as (kind, rule, where it was set)."""
+    modes = [
+        MenuRow(f"mode {name}", f"mode {name}", (*_mark(name == mode), MODE_WORDS[name]))
+        for name in get_args(Mode)
+    ]
+    shown = [MenuRow(f"remove {rule}", f"{kind} {rule}", (origin,)) for kind, rule, origin in rules]
+    more = MenuRow("", "add a rule…", (CHANGE_HINT,))
+    title = "Permissions: choose a mode, or a rule to remove"
+    return Menu(title, (*modes, *shown, more), at=_place(modes, f"mode {mode}"))
+
+
+def settings_menu(rows: Sequence[tuple[str, str, str]]) -> Menu:
+    """The settings as (name, value, where it was set)."""
+    shown = (MenuRow(name, f"{name}  {value}", (origin,)) for name, value, origin in rows)
+    return Menu("Which setting?", tuple(shown))
+
+
+def _mark(is_now: bool) -> tuple[str, ...]:
+    return ("in use",) if is_now else ()
+
+
+def _sizes(facts: ModelFacts | None) -> tuple[str, ...]:
+    if facts is None:
+        return ()
+    return f"window {format_count(facts.window)}", f"up to {format_count(facts.max_output)} out"
+
+
+def _place(rows: Sequence[MenuRow], value: str) -> int:
+    return next((at for at, row in enumerate(rows) if row.value == value), 0)
