@@ -11,7 +11,7 @@ from agent.errors import AgentError
 from agent.events import Emit, Notice
 from agent.permissions.permission_store import PermissionStore
 from agent.permissions.rule_syntax import Rule, parse_rules
-from agent.permissions.rules import MODES, Verdict, judge_call
+from agent.permissions.rules import MODES, Mode, Verdict, judge_call
 from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionQuestion, PermissionUpdate
 from tools.base import Access, Tool, ToolError, parse_arguments
 from transcripts.messages import ToolUseBlock
@@ -75,7 +75,7 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
         await _settle(context.wall, emit)
     verdict = judge_call(call.tool.name, call.access, context.permissions.rules)
     if hooked.decision is not None:
-        verdict = _with_decision(verdict, hooked.decision)
+        verdict = _with_decision(verdict, hooked.decision, context.permissions.rules.mode)
     if verdict.answer == "deny":
         return Permission(f"Permission denied: {verdict.why}.", notes=notes)
     if verdict.answer == "ask":
@@ -89,10 +89,12 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
     return Permission(notes=notes, walled=verdict.walled, call=call)
 
 
-def _with_decision(verdict: Verdict, decision: Literal["allow", "ask"]) -> Verdict:
+def _with_decision(verdict: Verdict, decision: Literal["allow", "ask"], mode: Mode) -> Verdict:
     """The verdict with what the hook decided: it can save a question, but none that is always asked."""
     if verdict.answer == "deny" or (verdict.binding and decision == "allow"):
         return verdict
+    if decision == "ask" and mode == "dontAsk":
+        return replace(verdict, answer="deny", why="a hook asks, and the mode is dontAsk")
     return replace(verdict, answer=decision, why=verdict.why or "a hook asks")
 
 

@@ -55,6 +55,16 @@ def test_a_hook_saves_the_question_or_has_it_asked(
         assert (len(w.approver.questions), w.ran["act"]) == (asked, ran)
 
 
+def test_where_nobody_is_asked_a_hook_that_asks_denies(tmp_path: Path) -> None:
+    with world([ACT, "done"], tmp_path) as w:
+        w.context.permissions.set_mode("dontAsk")
+        for rule in parse_rules("bash(make)"):
+            w.context.permissions.allow(rule)
+        w.context.hooks = HookWords(pre_tool=HookAnswer(decision="ask"))
+        w.run()
+        assert w.ran["act"] == [] and "a hook asks, and the mode is dontAsk" in str(w.texts())
+
+
 def test_a_deny_rule_counts_whatever_a_hook_allows(tmp_path: Path) -> None:
     with world([ACT, "done"], tmp_path) as w:
         w.context.hooks = HookWords(pre_tool=HookAnswer(decision="allow"))
