@@ -27,7 +27,8 @@ _MAIN_ARGUMENTS = (*PATH_ARGUMENTS, "command", "pattern", "query", "url", "descr
 PLACEHOLDER_TOKENS = 30  # of a placeholder, about; counted exactly when the edit is made
 MIN_CLEARED_TOKENS = 60  # that clearing one block has to free: twice the placeholder
 MIN_FIELD_CHARS = 160  # of a tool input's field; the placeholder of a shorter one is hardly shorter
-KEPT_FIELDS = frozenset({*PATH_ARGUMENTS, "pattern", "description", "url", "glob"})  # what a call is about
+# What a call is about; a plan that was shown to the person holds until the next one.
+KEPT_FIELDS = frozenset({*PATH_ARGUMENTS, "pattern", "description", "url", "glob", "plan"})
 
 
 @dataclass(frozen=True, slots=True)

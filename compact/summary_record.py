@@ -34,6 +34,8 @@ RECORD_HEADER = (
     "Nothing is lost: recall r<number>, or words, shows any of it.]"
 )
 SUMMARY_HEADING = "## Summary\n"
+STATE_HEADING = "## State now"
+_FROM_FACT = re.compile(r"[a-z -]+ \(r(\d+)\):")  # a line of the live state
 LEDGER_HEADING = "## Ledger (newest and most used first)"
 WORDS_HEADING = "## All user messages, verbatim (the newest is last)"
 OPEN_REQUEST = (
@@ -161,7 +163,17 @@ def _constraints_and_state(
     if pins or held:
         yield "## Constraints\n" + "\n".join([*pins, *held[-MAX_CONSTRAINTS:]])
     if situation.live:
-        yield "## State now\n" + "\n".join(f"- {line}" for line in situation.live)
+        yield f"{STATE_HEADING}\n" + "\n".join(f"- {line}" for line in situation.live)
+
+
+def live_within(situation: Situation, first: int, last: int) -> str:
+    """What holds now by the facts first..last, which are about to be folded; "" where nothing does.
+
+    Lines of the live state name the fact that they come from: `plan (r57): ...`.
+    """
+    named = ((_FROM_FACT.match(line), line) for line in situation.live)
+    lines = [f"- {line}" for found, line in named if found and first <= int(found[1]) <= last]
+    return "\n".join([STATE_HEADING, *lines]) if lines else ""
 
 
 def _surroundings(entries: Sequence[Entry]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from compact.ledger import build_ledger, ledger_text
 from compact.plan import Layer, Proposal, Situation
 from compact.report import propose
 from compact.settings import CompactSettings, ContextWindow, trigger_of
-from compact.summary_record import user_messages
+from compact.summary_record import live_within, user_messages
 from compact.uncompact import exemptions
 from transcripts.entries import Entry, Exchange
 from transcripts.facts import Fold
@@ -88,6 +88,7 @@ def _digest(situation: Situation, segment: list[Entry]) -> Fold:
     texts = (block.text for reply in replies for block in reply.blocks if isinstance(block, TextBlock))
     if said := next(filter(str.strip, texts), "")[:DIGEST_LAST_TEXT_CHARS]:
         pieces.append(f"## Said last\n{said}")
+    pieces += filter(None, [live_within(situation, first, last)])
     text = "\n\n".join(pieces)
     return Fold(first, last, (TextBlock(text),), situation.counter.text(text))
 

@@ -1,5 +1,7 @@
 """budget, snip, micro and collapse: their limits, what they leave alone, and when no summary is made."""
 
+from dataclasses import replace
+
 import pytest
 
 from compact.layers import BUDGET_LAYER, COLLAPSE_LAYER, SNIP_LAYER, SUMMARY_LAYER
@@ -158,6 +160,16 @@ def test_a_digest_has_the_last_words_of_the_model():
     (fold,) = [proposal.edits[0] for proposal in COLLAPSE_LAYER.plan(world.situation)][:1]
     said = fold.blocks[0].text.partition("## Said last\n")[2]
     assert said.startswith("thought 8: word") and len(said) == 600
+
+
+def test_plan_and_list_that_are_folded_away_stand_in_what_is_shown_instead():
+    live = ("permission mode: manual", "plan (r4): # Do it\n1. now", "to-do list (r9999):\n  [pending] x")
+    world, (first, *_) = folded()
+    (digest, *others) = COLLAPSE_LAYER.plan(replace(world.situation, live=live))
+    assert digest.edits[0].blocks[0].text.endswith("\n\n## State now\n- plan (r4): # Do it\n1. now")
+    assert "## State now" not in str((first, others))
+    (made,) = SNIP_LAYER.plan(replace(talk(40).situation, live=("plan (r12): go",)))
+    assert made.edits[0].blocks[-1].text == "## State now\n- plan (r12): go"
 
 
 def test_while_collapse_is_on_no_summary_is_made_unasked():
