@@ -185,9 +185,8 @@ class Controller:
         """See ports.Driver."""
         if self.context is None:
             return self.setup.mode
-        mode = self.context.permissions.rules.mode
-        at = CYCLED_MODES.index(mode) if mode in CYCLED_MODES else -1
-        self.context.permissions.set_mode(mode := CYCLED_MODES[(at + 1) % len(CYCLED_MODES)])
+        mode = next_mode(self.context.permissions.rules.mode, self.setup)
+        self.context.permissions.set_mode(mode)
         return mode
 
     def status(self) -> Status:
@@ -220,6 +219,13 @@ def greet(setup: RunSetup, session: Session, context: TurnContext, emit: Emit) -
         return
     named = "the built-in rule-based demo" if setup.options.offline else context.settings.model
     emit(Notice(f"makeroom {__version__} with {named} in {setup.folder}. /help lists commands and keys."))
+
+
+def next_mode(mode: Mode, setup: RunSetup) -> Mode:
+    """The permission mode after this one; bypassing is among them where the program was started for it."""
+    bypasses = setup.mode == "bypassPermissions" or setup.options.may_bypass
+    modes: tuple[Mode, ...] = (*CYCLED_MODES, "bypassPermissions") if bypasses else CYCLED_MODES
+    return modes[(modes.index(mode) + 1) % len(modes)] if mode in modes else modes[0]
 
 
 def prompt_blocks(

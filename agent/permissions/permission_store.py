@@ -56,7 +56,7 @@ class PermissionStore:
             self.on_planning(mode == "plan")
 
     def leave_plan(self) -> None:
-        """Leave plan mode: to manual, or to the mode before it where nobody was asked in that either."""
+        """Leave plan mode: to manual, or to the mode before it where nobody is asked in that."""
         if self.planning:
             never_asks = self._before_plan in ("bypassPermissions", "dontAsk")
             self.set_mode(self._before_plan if never_asks else "manual")

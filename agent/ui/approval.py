@@ -95,7 +95,7 @@ class ApprovalDialog:
         """Show the question and wait; cancelling takes it off the screen."""
         async with self._one_at_a_time:
             if questions := question.preview.get("questions"):
-                answers = await self.form.ask(questions)
+                answers = await self.form.ask(questions, question.asker)
                 return (
                     Deny() if answers is None else Allow(updated_input={**question.input, ANSWERS: answers})
                 )

@@ -122,8 +122,9 @@ class PlainView:
     ) -> Allow | Deny:
         """Ask the questions of the model one by one; an empty line or the end of input declines."""
         answers = {}
+        asker = f"[{one_line(question.asker)}] " if question.asker else ""
         for asked in questions:
-            self._out.line(escape_prose(str(asked["question"])))
+            self._out.line(asker + escape_prose(str(asked["question"])))
             labels = [one_line(str(option["label"])) for option in asked["options"]]
             for place, option in enumerate(asked["options"]):
                 about = one_line(str(option.get("description") or ""))

@@ -34,6 +34,7 @@ class FormState:
     questions: Sequence[Mapping[str, Any]]
     chosen: list[set[int]]
     words: list[str]
+    asker: str = ""
     at: int = 0
     marked: int = 0
 
@@ -74,10 +75,13 @@ class QuestionForm:
         self._answer: asyncio.Future[dict[str, str] | None] | None = None
         self._shown_at = 0.0
 
-    async def ask(self, questions: Sequence[Mapping[str, Any]]) -> dict[str, str] | None:
-        """The answers by question, None where the person declines; cancelling takes it off the screen."""
+    async def ask(self, questions: Sequence[Mapping[str, Any]], asker: str = "") -> dict[str, str] | None:
+        """The answers by question, None where the person declines; cancelling takes it off the screen.
+
+        `asker` names who asks, "" for the session itself.
+        """
         self._answer = asyncio.get_running_loop().create_future()
-        self.state = FormState(questions, [set() for _ in questions], ["" for _ in questions])
+        self.state = FormState(questions, [set() for _ in questions], ["" for _ in questions], asker)
         self._shown_at = self._monotonic()
         self.on_change()
         try:
@@ -190,7 +194,8 @@ def _head(state: FormState, ctx: RenderContext) -> list[str]:
     asked = state.questions[state.at]
     header = one_line(str(asked.get("header") or ""))[:MAX_SHOWN_HEADER_CHARS]
     place = f"{state.at + 1} of {len(state.questions)}" if len(state.questions) > 1 else ""
-    label = " · ".join(filter(None, (header, place)))
+    asker = f"[{one_line(state.asker)}]" if state.asker else ""
+    label = " · ".join(filter(None, (asker, header, place)))
     above = [ctx.clipped("dim", label)] if label else []
     return ["", *above, *ctx.wrapped("bold", one_line(str(asked["question"]))), ""]
 

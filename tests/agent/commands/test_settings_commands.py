@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from agent.app.config import load_config
+from agent.app.config import Config, load_config
+from agent.app.controller import next_mode
+from agent.app.setup import RunSetup
+from agent.cli.arguments import Options
 from agent.errors import UsageError
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.selection import ModelSelection
 from agent.permissions.permission_store import permissions_path, store_rule
 from agent.permissions.rule_syntax import Rule
+from agent.session.environment_context import PLAN_TEXT
 from compact.prices import PRICES_BY_MODEL
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.server import Server
@@ -28,9 +32,23 @@ def test_permissions_can_be_seen_and_changed(tmp_path: Path) -> None:
         assert "mode   acceptEdits" in await run.do("/permissions mode acceptEdits")
         assert "the modes are" in await run.do("/permissions mode whatever")
         assert run.controller.cycle_mode() == "plan"
+        inbox = run.controller.in_use[1].tool_context.inbox
+        assert PLAN_TEXT in str(inbox.waiting).replace("\\n", "\n")
+        await run.do("hello")
+        assert b"".join(run.bodies()).count(b"Plan mode is on") == 1 and not inbox.waiting
         assert run.controller.cycle_mode() == "manual"
+        await run.do("go on", "and on")
+        assert b"".join(run.bodies()).count(b"Plan mode is over") == 1
 
     run_controller(tmp_path, work)
+
+
+def test_bypassing_is_a_step_of_shift_tab_only_where_the_program_was_started_for_it(tmp_path: Path) -> None:
+    around = ("manual", "acceptEdits", "plan", "bypassPermissions")
+    plain, bypassing = (RunSetup(Options(may_bypass=may), Config(), tmp_path, {}) for may in (False, True))
+    assert [next_mode(mode, bypassing) for mode in around] == [*around[1:], "manual"]
+    assert [next_mode(mode, plain) for mode in around] == ["acceptEdits", "plan", "manual", "manual"]
+    assert next_mode("dontAsk", plain) == "manual"
 
 
 def test_rules_are_listed_with_their_origin_and_session_and_permanent_ones_can_be_removed(
