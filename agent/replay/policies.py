@@ -23,7 +23,7 @@ from transcripts.messages import TextBlock
 REPLAY_POLICIES = ("thrifty", "classic", "off", "summary")
 REPLAY_WINDOW_TOKENS = 200_000
 OVERHEAD_TOKENS = 12_000  # of system prompt and tools, as agents have them that load many tools
-OWN_OVERHEAD_TOKENS = 2_400  # of ours, without a project's instructions
+OWN_OVERHEAD_TOKENS = 3_200  # of ours, without a project's instructions
 MAX_REPLY_TOKENS = 32_000  # as the agent asks for by default
 
 CANNED_SUMMARY_TOKENS = 1_800  # a usual summary has 1,500 to 2,000

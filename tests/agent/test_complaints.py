@@ -123,7 +123,7 @@ def test_complaint_19_a_stored_output_is_read_in_pages_and_never_stored_again(tm
         return Reply([calls("read", file_path=path, offset=9000, limit=1000)])
 
     def third(body: dict[str, Any]) -> Reply:
-        assert "  9500\t9500" in str(body["messages"][-1]).replace("\\t", "\t")
+        assert "9500\t9500" in str(body["messages"][-1]).replace("\\t", "\t")
         return Reply([says("seen")])
 
     async def work(run: ControllerRun) -> None:

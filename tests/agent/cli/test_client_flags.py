@@ -78,7 +78,6 @@ def test_what_has_no_effect_is_told_in_one_line(argv: list[str]) -> None:
         [*STREAMS, "--resume-session-at=1"],
         [*STREAMS, "--setting-sources=global"],
         [*STREAMS, "--session-id=1", "--resume=2"],
-        ["doctor"],
     ],
 )
 def test_what_cannot_be_kept_is_refused(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:

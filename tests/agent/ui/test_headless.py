@@ -154,14 +154,14 @@ def test_settings_and_folders_can_be_given(here: Run, tmp_path: Path) -> None:
     other.mkdir()
     (tmp_path / ".makeroom").mkdir()
     (tmp_path / ".makeroom" / "settings.toml").write_text("[compact\n", "utf-8")  # is not read
-    given = json.dumps({"permissions": {"allow": ["Write", "WebFetch"]}, "env": {"MAKEROOM_EFFORT": "low"}})
+    given = json.dumps({"permissions": {"allow": ["Write", "LSP"]}, "env": {"MAKEROOM_EFFORT": "low"}})
     steps = [Reply([calls("write", file_path=str(other / "made.txt"), content="x")]), "done"]
     with Server(ScriptedModel(steps)) as server:
         flags = ("--settings", given, "--setting-sources=", "--add-dir", str(other))
         done = here(server, "x", *flags)
         assert server.requests[0]["output_config"] == {"effort": "low"}
     assert (done.returncode, (other / "made.txt").read_text()) == (0, "x")
-    assert "'WebFetch' names no tool" in done.stderr
+    assert "'LSP' names no tool" in done.stderr
 
 
 def test_broken_settings_are_exit_code_6_with_file_and_line(here: Run, tmp_path: Path) -> None:
