@@ -48,8 +48,10 @@ class Cell(IntEnum):
     OUTPUT_BEFORE_EDITS = 5
     OUTPUT = 6  # of commands, searches and all other tools
     OWN = 7  # the model's own new text
+    PUT_BACK = 8  # output with text that was put back; references as 7 sessions had them
 
 
+_SUPERSEDED_CELLS = frozenset({Cell.READ, Cell.READ_NAMED, Cell.READ_EDITED, Cell.PUT_BACK})
 REFERENCE_RATES: Mapping[Cell, tuple[float, ...]] = {
     Cell.READ_BEFORE_EDITS: (147, 42, 14, 14, 14, 0),
     Cell.READ: (281, 44, 12, 8.8, 6.2, 0.8),
@@ -59,6 +61,7 @@ REFERENCE_RATES: Mapping[Cell, tuple[float, ...]] = {
     Cell.OUTPUT_BEFORE_EDITS: (198, 74, 53, 12, 2.7, 3.6),
     Cell.OUTPUT: (101, 19, 9, 5, 2, 0.6),
     Cell.OWN: (0, 0, 0, 0, 0, 0),
+    Cell.PUT_BACK: (11, 1.5, 1.5, 0.5, 0.2, 0),
 }
 EDIT_RATES: Mapping[Cell, tuple[float, ...]] = {
     Cell.READ_BEFORE_EDITS: (7, 3, 1, 1.5, 0, 0),
@@ -69,6 +72,7 @@ EDIT_RATES: Mapping[Cell, tuple[float, ...]] = {
     Cell.OUTPUT_BEFORE_EDITS: (0, 0, 0, 0, 0, 0),
     Cell.OUTPUT: (9, 2, 0.8, 0.2, 0, 0),
     Cell.OWN: (21, 9, 6, 2.5, 0.6, 0.1),
+    Cell.PUT_BACK: (9, 2, 0.8, 0.2, 0, 0),  # that of output: none was seen
 }
 
 
@@ -227,8 +231,7 @@ class BlockTracker:
             for name, gain in clearable_fields(use, _tokens_at(exchange.fact.tokens, index)):
                 self._track(TrackedBlock(exchange.seq, index, name, gain, Cell.OWN, self.calls, file))
             if result is not None and kind != "instructs":
-                cell = Cell.READ if kind == "reads" else Cell.OUTPUT
-                self._add_result(result, cell, file)
+                self._add_result(result, _cell_of(kind, result), file)
 
     def _add_result(self, result: Result, cell: Cell, file: str) -> None:
         gain, text = sum(result.tokens) - PLACEHOLDER_TOKENS, joined_text(result.content)
@@ -256,7 +259,7 @@ class BlockTracker:
             block.touched = self.calls
             if block.seq in still_needed:  # as good as read again
                 block.cell, block.named, block.hold = Cell.READ, 0, 0.0
-            elif block.cell in (Cell.READ, Cell.READ_NAMED, Cell.READ_EDITED) and result is not None:
+            elif block.cell in _SUPERSEDED_CELLS and result is not None:
                 if kind == "reads":
                     block.cell = Cell.READ_AGAIN
                 elif kind == "writes" and not result.error:
@@ -282,6 +285,12 @@ def loss_base(prompt: int, prices: Prices) -> float:
 
 def _tokens_at(tokens: Sequence[int], index: int) -> int:
     return tokens[index] if index < len(tokens) else 0
+
+
+def _cell_of(kind: ToolKind, result: Result) -> Cell:
+    """The cell that a new result begins in."""
+    output = Cell.PUT_BACK if _files_put_back(result) else Cell.OUTPUT
+    return Cell.READ if kind == "reads" else output
 
 
 def _files_put_back(result: Result) -> set[str]:

@@ -1,15 +1,17 @@
-"""Put back what was cleared, when a call touches its file: the lines that an edit is likely to need next.
+"""Put back what was cleared or folded, when its file is touched: lines that an edit is likely to need next.
 
-They stand in the result of that call, with the id of where they come from, so nothing before them changes and
-the prompt cache holds. Only what the hazards say pays is put back: that an edit soon will miss it, times what
-a failed call and a read cost, is more than writing the lines and carrying them. What the view still shows, or
-what the file does not hold any more, stays away.
+They stand in the result of the call that touches it, or before the prompt that names it, with the id of where
+they come from, so nothing before them changes and the prompt cache holds. Only what the hazards say pays is
+put back: that an edit soon will miss it, times what a failed call and a read cost, is more than writing the
+lines and carrying them. What the view still shows, or what the file does not hold any more, stays away.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from transcripts.edits import ActiveEdits
+from transcripts.entries import Prompt
 from transcripts.facts import Fact, Reply, Result
 from transcripts.fold import Folded
 from transcripts.messages import Block, TextBlock, ToolUseBlock
@@ -48,9 +50,11 @@ _LINE_NAMED = re.compile(r"(?:\bline |:)(\d{1,6})\b")
 
 @dataclass(frozen=True, slots=True)
 class FileTouch:
-    """A call and what came of it; `prompt` is the size of the request that it goes into, in our tokens."""
+    """A call and what came of it, or a prompt; `prompt` is the size of the request that it goes into, in our
+    tokens.
+    """
 
-    use: ToolUseBlock
+    use: ToolUseBlock | None
     content: tuple[Block, ...]
     error: bool
     prompt: int
@@ -81,15 +85,15 @@ class PutBackRules:
 def cleared_texts(folded: Folded, touch: FileTouch, rules: PutBackRules) -> list[ClearedText]:
     """The cleared texts of the files that a call touches and that pay, newest first; mostly none."""
     edits = folded.edits
-    if rules.settings.policy != "thrifty" or not rules.settings.put_back_max_tokens or not edits.clears:
+    if rules.settings.policy != "thrifty" or not rules.settings.put_back_max_tokens:
+        return []
+    if not edits.clears and not edits.folds:
         return []
     tracker, found = tracker_of(folded), []
-    kind = folded.kind_of(touch.use.name)
-    is_failed_edit = touch.error and kind == "writes"
+    is_failed_edit = touch.use is not None and touch.error and folded.kind_of(touch.use.name) == "writes"
     for file in _files_touched(touch, tracker):
         for block in reversed(tracker.of_file(file)):
-            fields = edits.clears.get((block.seq, block.index), {})
-            if block.field not in fields or block.field in OLD_TEXT_ARGUMENTS:
+            if block.field in OLD_TEXT_ARGUMENTS or _is_whole(edits, block):
                 continue
             if is_failed_edit or _pays(block, tracker, touch.prompt, rules):
                 text = _text_of(folded, block)
@@ -137,12 +141,20 @@ def is_put_back(block: Block) -> bool:
     return isinstance(block, TextBlock) and block.text.startswith(PUT_BACK_START)
 
 
+def _is_whole(edits: ActiveEdits, block: TrackedBlock) -> bool:
+    """Whether the view shows a block as it was."""
+    return (
+        block.field not in edits.clears.get((block.seq, block.index), ())
+        and edits.covering(block.seq) is None
+    )
+
+
 def _files_touched(touch: FileTouch, tracker: BlockTracker) -> list[str]:
-    """The names of the files that the call is about, or its error names, of which a text is known."""
-    said = "\n".join(strings(touch.use.input)) if not _is_edit(touch.use) else file_path_of(touch.use)
-    if touch.error:
-        said += "\n" + joined_text(touch.content)
-    found = [file_path_of(touch.use), *sorted(names(said))]
+    """The names of the files that a call or prompt is about, or an error names, of which a text is known."""
+    use, said = touch.use, joined_text(touch.content) if touch.error or touch.use is None else ""
+    if use is not None:
+        said += "\n" + (file_path_of(use) if _is_edit(use) else "\n".join(strings(use.input)))
+    found = [file_path_of(use) if use is not None else "", *sorted(names(said))]
     files = dict.fromkeys(name.rpartition("/")[2] for name in found)
     return [file for file in files if file and tracker.of_file(file)]
 
@@ -196,16 +208,16 @@ def _result_of(folded: Folded, block: TrackedBlock) -> Result | None:
 def _lines_in_view(folded: Folded, touch: FileTouch) -> set[str]:
     """The lines, stripped, that the view shows of the files of a call, and of its own result."""
     tracker, edits = tracker_of(folded), folded.edits
-    texts = list(block_texts((touch.use, *touch.content)))
+    texts = list(block_texts(touch.content if touch.use is None else (touch.use, *touch.content)))
     if last := folded.conversation.last_exchange:
         for result in last.results.values():
-            if (result.seq, 0) not in edits.clears:
+            if (result.seq, 0) not in edits.clears and edits.covering(result.seq) is None:
                 texts += block_texts(result.content)
+    for entry in folded.entries[-2:]:
+        texts += block_texts(entry.fact.blocks) if isinstance(entry, Prompt) else ()
     for file in _files_touched(touch, tracker):
         for block in tracker.of_file(file):
-            if block.field not in edits.clears.get((block.seq, block.index), {}) and not edits.covering(
-                block.seq
-            ):
+            if _is_whole(edits, block):
                 texts += _shown_texts(fact_at(folded, block.seq), block)
     return {_plain(line).strip() for text in texts for line in text.split("\n")}
 
@@ -237,8 +249,8 @@ class _Clues:
 
     @classmethod
     def of(cls, touch: FileTouch) -> "_Clues":
-        inputs = list(strings(touch.use.input))
         outcome = joined_text(touch.content)
+        inputs = [outcome] if touch.use is None else list(strings(touch.use.input))
         lines = (_plain(line).strip() for text in (*inputs, outcome) for line in text.split("\n"))
         numbers = {int(hit) for hit in _LINE_NAMED.findall(outcome)}
         numbers |= {int(hit[1]) for line in outcome.split("\n") if (hit := _NUMBERED.match(line))}

@@ -15,6 +15,7 @@ from typing import Literal, Protocol
 from agent.events import Emit, Notice, TurnFinished, TurnStarted
 from agent.loop.context import TurnContext
 from agent.loop.model_call import prompt_tokens
+from agent.loop.touched_files import text_named
 from agent.loop.turn import run_turn
 from agent.permissions.rules import Mode
 from agent.ports import Approver, Chooser, Status
@@ -146,7 +147,7 @@ class Controller:
             found = await additions_to(context, (text, words), self.setup.options.headless, self.emit)
             if found.ended is not None:
                 return found.ended
-        blocks = prompt_blocks(session, context, earlier, (*found.blocks, *given, *found.behind))
+        blocks = await prompt_blocks(session, context, earlier, (*found.blocks, *given, *found.behind))
         if found.blocks or len(text) >= LARGE_PROMPT_CHARS:
             tell_prompt_cost(session, context, blocks, self.emit)
         window, folder = context.compaction.window.size, str(self.setup.folder)
@@ -228,11 +229,11 @@ def next_mode(mode: Mode, setup: RunSetup) -> Mode:
     return modes[(modes.index(mode) + 1) % len(modes)] if mode in modes else modes[0]
 
 
-def prompt_blocks(
+async def prompt_blocks(
     session: Session, context: TurnContext, earlier: Sequence[str], content: Sequence[Block]
 ) -> tuple[Block, ...]:
-    """A prompt's blocks; before its content stand the environment, if that is new, finished commands, and
-    what came before the prompt.
+    """A prompt's blocks; before its content stand the environment, if that is new, finished commands,
+    cleared text that it names, and what came before the prompt.
     """
     opened, tools = session.folded.opened, context.tool_context
     before: list[str] = []
@@ -245,6 +246,8 @@ def prompt_blocks(
     # What has a tag of its own (the words of hooks) keeps that; other news is not the person's words either.
     news = (text if text.startswith("<") else injected(text) for text in tools.inbox.take())
     before += [text for text in news if text not in before]
+    if session.folded.compactions:
+        before += await text_named(session, context.compaction, content)
     return (*map(TextBlock, (*before, *earlier)), *content)
 
 

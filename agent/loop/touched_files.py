@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from compact.trim import trim_page
 from tools.base import ToolError, ToolResult
 from tools.safe_open import in_thread, load_file
 from tools.text_encoding import decode_text, unify_newlines
-from transcripts.messages import Block, TextBlock, ToolUseBlock
+from transcripts.messages import Block, TextBlock, ToolUseBlock, injected
 
 from .context import CompactionState
 
@@ -23,7 +23,7 @@ LOOK_TIMEOUT_S = 2.0  # for all of them
 
 @dataclass(frozen=True, slots=True)
 class NeededText:
-    """What a call needs again; `present` has the files' texts by path."""
+    """What a call or a prompt needs again; `present` has the files' texts by path."""
 
     texts: tuple[ClearedText, ...]
     touch: FileTouch
@@ -49,13 +49,28 @@ def content_of(
     return trim_page(session.folded, use, result.content, str(result.about.get("path") or ""))
 
 
+def is_reduced(session: Session) -> bool:
+    """Whether anything is cleared or folded at all."""
+    return bool(session.folded.edits.clears or session.folded.edits.folds)
+
+
 async def needed_text(
     session: Session, state: CompactionState, use: ToolUseBlock, result: ToolResult
 ) -> NeededText | None:
     """What a call with this result needs again; None where that is nothing, or no file could be read."""
-    rules = PutBackRules(state.settings, state.prices, state.counter.text)
     prompt = state.overhead + session.folded.view.tokens
-    touch = FileTouch(use, result.content, result.error, prompt)
+    return await _needed(session, state, FileTouch(use, result.content, result.error, prompt))
+
+
+async def text_named(session: Session, state: CompactionState, content: Sequence[Block]) -> list[str]:
+    """What stands before a prompt because it names files or what is in them: their cleared or folded text."""
+    prompt = state.overhead + session.folded.view.tokens
+    needed = await _needed(session, state, FileTouch(None, tuple(content), False, prompt))
+    return [injected(block.text) for block in needed.blocks(session)] if needed else []
+
+
+async def _needed(session: Session, state: CompactionState, touch: FileTouch) -> NeededText | None:
+    rules = PutBackRules(state.settings, state.prices, state.counter.text)
     texts = tuple(cleared_texts(session.folded, touch, rules)) if state.settings.automatic else ()
     if not texts:
         return None

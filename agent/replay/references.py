@@ -226,7 +226,9 @@ def is_in_view(
         return True
     seqs = {numbers[source[0]] for need in edit.needs for source in need} & set(trimmed)
     lines = {line for seq in seqs for line in _lines_shown(seq, folded)}
-    return bool(lines) and all(line in lines for line in edit.old.split("\n") if len(line) >= MIN_LINE_CHARS)
+    told = [line for line in edit.old.split("\n") if len(line) >= MIN_LINE_CHARS]
+    whole = "\n".join(lines)  # an edit may begin and end within a line
+    return bool(lines) and all(line in lines or line in whole for line in told)
 
 
 def _lines_shown(seq: int, folded: Folded) -> set[str]:

@@ -164,7 +164,12 @@ class _Replay:
                 self.trimmed.add(seq)
             if result.content != shown.content:
                 self.put_back.append((seq, joined_text(result.content[len(shown.content) :])))
-        elif isinstance(fact, User | Reply | Metadata):
+        elif isinstance(fact, User):
+            prompt = _with_needed_text(replace(fact, seq=seq), self.folded, self.setup)
+            self.folded.apply(prompt)
+            if prompt.blocks != fact.blocks:
+                self.put_back.append((seq, joined_text(prompt.blocks[: -len(fact.blocks)])))
+        elif isinstance(fact, Reply | Metadata):
             self.folded.apply(replace(fact, seq=seq))
 
     def call(self, reply: Reply) -> None:
@@ -309,11 +314,23 @@ def _with_put_back(result: Result, folded: Folded, setup: ReplaySetup) -> Result
     """The result as a live session would record it: with the cleared text that its call needs soon."""
     if (use := _call_of(result, folded)) is None:
         return result
-    rules = PutBackRules(setup.settings, setup.prices, setup.counter.text)
-    touch = FileTouch(use, result.content, result.error, setup.overhead + folded.view.tokens)
-    blocks = put_back(folded, cleared_texts(folded, touch, rules), touch, rules)
+    prompt = setup.overhead + folded.view.tokens
+    blocks = _needed_text(folded, FileTouch(use, result.content, result.error, prompt), setup)
     counts = setup.counter.blocks(blocks)
     return replace(result, content=(*result.content, *blocks), tokens=(*result.tokens, *counts))
+
+
+def _with_needed_text(prompt: User, folded: Folded, setup: ReplaySetup) -> User:
+    """The prompt with the cleared text before it that its names are about."""
+    size = setup.overhead + folded.view.tokens
+    blocks = _needed_text(folded, FileTouch(None, prompt.blocks, False, size), setup)
+    counts = setup.counter.blocks(blocks)
+    return replace(prompt, blocks=(*blocks, *prompt.blocks), tokens=(*counts, *prompt.tokens))
+
+
+def _needed_text(folded: Folded, touch: FileTouch, setup: ReplaySetup) -> tuple[TextBlock, ...]:
+    rules = PutBackRules(setup.settings, setup.prices, setup.counter.text)
+    return put_back(folded, cleared_texts(folded, touch, rules), touch, rules)
 
 
 def _still_shown(texts: Sequence[tuple[int, str]], folded: Folded) -> str:

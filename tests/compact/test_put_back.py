@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from compact.hazards import Cell, tracker_of
 from compact.put_back import FileTouch, PutBackRules, cleared_texts, is_put_back, put_back
-from transcripts.facts import Clear, Compacted, Result
+from transcripts.facts import Clear, Compacted, Fold, Result
 from transcripts.messages import TextBlock, ToolUseBlock
 
 from .worlds import COUNT, World
@@ -145,3 +146,38 @@ def test_own_text_comes_back_where_it_was_written_and_what_it_replaced_does_not(
     assert f"(r{edited}.0)" in said
     (within,) = back(world, touch(outcome="7", path="a.py"), present={"a.py": f"one\n    {SMALL}, 2\n"})
     assert "a.py, lines 2-21," in within
+
+
+def test_folded_text_comes_back_as_cleared_text_does():
+    world = World(judged=False)
+    world.user("begin")
+    first = world.call("read", numbered(SMALL), file_path="src/a.py").of
+    world.add(Compacted, "summary", "auto", (Fold(first, first + 1, (TextBlock("what was"),), 3),))
+    (said,) = back(world)
+    assert said.partition("\n")[2] == SMALL
+
+
+def prompt(words):
+    return FileTouch(None, (TextBlock(words),), False, FAR)
+
+
+def test_a_prompt_that_names_the_file_brings_its_text_and_the_next_call_not_again():
+    world = session()
+    assert back(world, prompt("now on with b.py")) == []
+    (said,) = back(world, prompt("add a case to src/a.py"))
+    assert said.partition("\n")[2] == SMALL
+    world.user(said, "add a case to src/a.py")
+    assert back(world) == []
+
+
+def test_of_a_large_text_a_prompt_brings_the_lines_that_it_names():
+    (said,) = back(session(LARGE), prompt("change function_199 in src/a.py"))
+    assert "def function_199(" in said and "def function_10(" not in said
+
+
+def test_output_with_text_that_was_put_back_has_a_cell_of_its_own_until_its_file_is_read_or_edited():
+    world = session()
+    world.call("grep", (TextBlock("7"), *map(TextBlock, back(world))), pattern="small_6", path="x")
+    assert tracker_of(world.folded).blocks[-1].cell is Cell.PUT_BACK
+    world.call("edit", "done", file_path="src/a.py", old_string="a", new_string="b")
+    assert tracker_of(world.folded).blocks[-1].cell is Cell.READ_EDITED

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from agent.app.context_building import shows
+from agent.app.controller import prompt_blocks
 from agent.loop.loop_detection import TIMES
 from compact.hazards import PUT_BACK_START
 from compact.identifiers import joined_text
@@ -20,6 +21,7 @@ from tools.edit import TOOL as EDIT
 from tools.read import TOOL as READ
 from transcripts.facts import Clear, Result
 from transcripts.fold import fold
+from transcripts.messages import TextBlock, is_injected
 
 from .world import World, world
 
@@ -121,3 +123,21 @@ def test_a_page_read_again_shows_what_changed_and_is_whole_again_when_the_first_
         assert shown.count("are not repeated: as in r") == 2 and shown.count("def small_9(): return 10") == 1
         assert joined_text(third.content).count("def small_") == 60
         made.check()
+
+
+def test_a_prompt_that_names_a_file_has_its_cleared_text_before_it(tmp_path: Path) -> None:
+    with cleared(tmp_path, "done") as made:
+
+        async def whole() -> None:
+            await made.turn("read it")
+            seq = next(fact.seq for fact in made.record.facts if isinstance(fact, Result))
+            made.session.compacted("micro", "auto", (Clear(seq, 0, "content", "[cleared: it]"),), {})
+            words = (TextBlock("add a case to a.py"),)
+            *before, given = await prompt_blocks(made.session, made.context, [], words)
+            assert given is words[0]
+            assert any(is_injected(block) and TEXT.rstrip() in joined_text([block]) for block in before)
+            *before, _ = await prompt_blocks(made.session, made.context, [], (TextBlock("thanks"),))
+            assert not any(PUT_BACK_START in joined_text([block]) for block in before)
+            await made.context.model.close()  # type: ignore[attr-defined]
+
+        asyncio.run(whole())
