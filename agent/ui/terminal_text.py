@@ -33,7 +33,8 @@ _TAG_FLAGS = re.compile(
     "(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074|\U000e0077\U000e006c\U000e0073)\U000e007f)"
 )
 _EMOJI_SELECTOR = "\ufe0f"  # may make the character before it one cell wider
-_SGR_CODES = re.compile(r"(\x1b\[[0-9;]*m|\x1b\]8;[^\x07\x1b]*\x1b\\)")  # and those of links
+_SGR_CODES = re.compile(r"(\x1b\[[0-9;]*m)")
+_PAINT_CODES = re.compile(rf"({_SGR_CODES.pattern[1:-1]}|\x1b\]8;[^\x07\x1b]*\x1b\\)")  # and those of links
 _LINK_END = "\x1b]8;;\x1b\\"
 # What else a line may hold for a terminal: links and titles, movements, other short sequences.
 _OTHER_CODES = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[ -/]*[0-~]")
@@ -132,7 +133,7 @@ def clip_painted(line: str, room: int) -> str:
     if painted_width(line) <= room:
         return line
     kept, left = "", room - 1
-    for piece in _SGR_CODES.split(line):
+    for piece in _PAINT_CODES.split(line):
         if piece.startswith("\x1b"):
             kept += piece
         elif cell_width(piece) > left:
@@ -173,7 +174,7 @@ def wrap_painted(line: str, room: int) -> list[str]:
         [],
         -len(blank),
     )  # the codes that hold in each stretch of the text behind the blank
-    for piece in _SGR_CODES.split(line):
+    for piece in _PAINT_CODES.split(line):
         if piece.startswith("\x1b"):
             codes = "" if piece in ("\x1b[0m", "\x1b[m", _LINK_END) else codes + piece
         elif piece:
