@@ -208,7 +208,8 @@ class Status:
 
     `priced`: what was spent has known prices, so that `cost` is all of it. `window_source` says in words who
     told the size of the window, "" where nobody did. `todos` are (status, what to do). `own_line` is
-    what the person's own command wrote, with any control characters; "" where there is none.
+    what the person's own command wrote, with any control characters; "" where there is none. `agents`
+    are those in the background, `asks` is the name of one that waits for an answer.
     """
 
     model: str
@@ -227,6 +228,8 @@ class Status:
     branch: str = ""
     todos: tuple[tuple[str, str], ...] = ()
     own_line: str = ""
+    agents: int = 0
+    asks: str = ""
 
 
 class Driver(Protocol):

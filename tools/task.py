@@ -54,7 +54,7 @@ def task_result(ended: SpawnResult) -> ToolResult:
     return text_result(
         report_text(ended),
         error=bool(ended.error) and not ended.text,
-        human={"text": ended.whole or ended.text, "note": _figures(ended)},
+        human={"text": ended.whole or ended.text if ended.session else "", "note": _figures(ended)},
         about={"session": ended.session},
         ends_turn=ended.stops,
     )

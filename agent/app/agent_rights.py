@@ -63,13 +63,20 @@ class AgentApprover:
         """See ports.Approver."""
         if self.refused() & _places(question):
             return Deny(REFUSED_BEFORE, unattended=True)
-        self.agent.asks = True
+        agent, pool = self.agent, self.pool
+        agent.asks = True
+        agent.answered.clear()
         self.changed()
         try:
+            if agent.background and pool.attending:
+                agent.may_ask.clear()
+                pool.notify(f"{agent.label} asks whether it may use {question.tool}: /agents answers")
+                await agent.may_ask.wait()
             async with self.pool.asking:
                 answer = await self.approver.ask(replace(question, asker=self.agent.label))
         finally:
-            self.agent.asks = False
+            agent.asks = False
+            agent.answered.set()
             self.changed()
         if isinstance(answer, Deny) and not answer.unattended:
             self.pool.refused |= _places(question)

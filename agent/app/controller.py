@@ -164,7 +164,7 @@ class Controller:
             await tell_after_turn(context, self.emit, ports=not self.setup.options.headless)
             return finished
         except asyncio.CancelledError:
-            return end_interrupted(session, user.seq, self.setup.options.headless)
+            return end_interrupted(session, context, user.seq, self.setup.options.headless)
         finally:
             self.services.after_turn()
 
@@ -251,10 +251,12 @@ async def prompt_blocks(
     return (*map(TextBlock, (*before, *earlier)), *content)
 
 
-def end_interrupted(session: Session, prompt: int, headless: bool) -> TurnFinished:
-    """End a turn whose task was cancelled. The face gives an unanswered prompt back for editing, so it leaves
-    the conversation.
+def end_interrupted(session: Session, context: TurnContext, prompt: int, headless: bool) -> TurnFinished:
+    """End a turn whose task was cancelled, and all agents with it. The face gives an unanswered prompt back
+    for editing, so it leaves the conversation.
     """
+    if context.agents is not None:
+        context.agents.interrupt()
     if session.folded.entries[-1].seq == prompt and not headless:
         session.rewound(prompt, {"why": "interrupted before any answer"})
     if (task := asyncio.current_task()) is not None:

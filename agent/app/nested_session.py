@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 from agent.errors import BudgetExceeded
 from agent.events import (
@@ -22,7 +24,7 @@ from agent.events import (
     TurnFinished,
 )
 from agent.extensions.agent_definitions import find_agent
-from agent.loop.agent_pool import AGENT_TOPIC, Agent
+from agent.loop.agent_pool import AGENT_TOPIC, LATE_HEAD, Agent, AgentPool, late_report
 from agent.loop.context import TurnContext
 from agent.loop.turn import run_turn
 from agent.ports import HookEvent
@@ -32,8 +34,11 @@ from compact.prices import Spending
 from compact.tokens import TokenCounter
 from tools.base import SpawnRequest, SpawnResult, ToolError
 from tools.text_encoding import pluralize
-from transcripts.facts import Reply
+from transcripts.facts import Fact, Reply, Result, User
+from transcripts.load import read_record
 from transcripts.messages import Block, TextBlock, Usage
+from transcripts.record_errors import StoreError
+from transcripts.session_lock import path_of
 
 from .composition import Services
 from .follow_ups import stop_veto
@@ -45,18 +50,26 @@ LAST_WORD = "You may send no more requests than one. Call no tool: write your re
 _UNTOLD = (TextDelta, ThinkingDelta, ToolCallDelta, RawStreamEvent, TurnFinished)
 
 
+async def spawn(services: Services, pool: AgentPool, request: SpawnRequest) -> SpawnResult:
+    """Start an agent; see tools.base.ToolContext. None is in the background where nobody comes back to it."""
+    definition, options = find_agent(services.agents, request.agent), services.setup.options
+    if request.agent and definition is None:
+        known = ", ".join(services.agents)
+        raise ToolError(f"There is no agent {request.agent!r}.\nThe agents are: {known}.")
+    beside = request.background or (definition is not None and definition.background)
+    returns = not options.headless or options.input_format != "text"
+    name = definition.name if definition is not None else ""
+    return await pool.spawn(replace(request, agent=name, background=beside and returns))
+
+
 async def run_agent(
     services: Services, parent: Session, context: TurnContext, agent: Agent, request: SpawnRequest
 ) -> SpawnResult:
     """Run an agent to its end; `parent` is charged for each of its requests.
 
-    Raises ToolError where there is no such agent, or a tool is named that the parent does not have.
+    Raises ToolError where a tool is named that the parent does not have.
     """
     definition = find_agent(services.agents, request.agent)
-    if request.agent and definition is None:
-        raise ToolError(
-            f"There is no agent {request.agent!r}.\nThe agents are: {', '.join(services.agents)}."
-        )
     call = NestedCall(services, parent, context, agent, request, definition)
     session = services.repository.new()
     session.use_prices(parent.prices)
@@ -91,7 +104,8 @@ class NestedRun:
             parent=call.parent.sid,
             about={"agent": agent.name, "number": agent.number, "call": call.request.call},
         )
-        begun = {"number": agent.number, "agent": agent.name, "task": agent.task, "session": agent.sid}
+        begun: dict[str, Any] = {"number": agent.number, "agent": agent.name, "task": agent.task}
+        begun |= {"session": agent.sid, **({"background": True} if agent.background else {})}
         call.parent.add_metadata(AGENT_TOPIC, begun)
         environment = environment_context(tools.folder, self.context.clock.now())
         self.session.user((TextBlock(environment), *skills, TextBlock(call.request.prompt)))
@@ -178,7 +192,7 @@ class NestedRun:
         return ended.error
 
     def _result(self, turns: int, error: str) -> SpawnResult:
-        agent, (seq, whole) = self.call.agent, _last_text(self.session)
+        agent, (seq, whole) = self.call.agent, _last_text(self.session.folded.facts)
         shown = shortened_report(whole, self.call.services.counter)
         return SpawnResult(
             shown,
@@ -194,9 +208,37 @@ class NestedRun:
         )
 
 
-def _last_text(session: Session) -> tuple[int, str]:
+def undelivered_reports(session: Session, home: Path, counter: TokenCounter) -> list[str]:
+    """The reports of agents in the background that ended, with the program or before, without being told."""
+    notes = [note.about for note in session.folded.metadata if note.topic == AGENT_TOPIC]
+    told = "" if not any(about.get("background") for about in notes) else _told_text(session)
+    reports = []
+    for about in notes:
+        label = f"{about.get('agent')} #{about.get('number')}"
+        if not about.get("background") or LATE_HEAD.format(label) in told:
+            continue
+        try:
+            facts = read_record(path_of(home, str(about.get("session")))).facts
+        except StoreError as error:
+            reports.append(late_report(label, str(about.get("task")), f"(none: {error})"))
+            continue
+        _, whole = _last_text(facts)
+        text, sid = shortened_report(whole, counter), about.get("session")
+        report = f"{text}\n[it ended with an earlier run of the program; its session is {sid}]"
+        reports.append(late_report(label, str(about.get("task")), report))
+    return reports
+
+
+def _told_text(session: Session) -> str:
+    """What the model was told beside its own words."""
+    facts = (fact for fact in session.folded.facts if isinstance(fact, User | Result))
+    contents = (fact.blocks if isinstance(fact, User) else fact.content for fact in facts)
+    return "\n".join(block.text for each in contents for block in each if isinstance(block, TextBlock))
+
+
+def _last_text(facts: Sequence[Fact]) -> tuple[int, str]:
     """(seq, text) of the newest reply that says something; (0, "") without one."""
-    replies = (fact for fact in reversed(session.folded.facts) if isinstance(fact, Reply))
+    replies = (fact for fact in reversed(facts) if isinstance(fact, Reply))
     found = ((fact.seq, text) for fact in replies if (text := text_of_reply(fact).strip()))
     return next(found, (0, ""))
 

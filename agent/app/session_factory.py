@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from agent.errors import RequestRejected, UsageError
-from agent.events import AgentProgress
+from agent.events import AgentProgress, Notice
 from agent.loop.agent_pool import Agent, AgentPool
 from agent.loop.context import ActiveSession, TurnContext
 from agent.ports import HookEvent
@@ -24,7 +24,7 @@ from .context_building import (
     request_settings,
     require_price,
 )
-from .nested_session import run_agent
+from .nested_session import run_agent, spawn, undelivered_reports
 from .skill_access import give_skills
 
 
@@ -67,12 +67,19 @@ class SessionFactory:
     def _start(self, session: Session) -> ActiveSession:
         context = build_context(self.services, session)
         run = partial(run_agent, self.services, session, context)
-        context.agents = AgentPool(session, context.max_cost, run, self._tell)
-        context.tool_context.spawn = context.agents.spawn
+        context.agents = AgentPool(session, context.max_cost, run, self._tell, self._notify)
+        context.agents.inbox = context.tool_context.inbox
+        context.agents.attending = not self.services.setup.options.headless
+        context.tool_context.spawn = partial(spawn, self.services, context.agents)
+        for report in undelivered_reports(session, self._repository.home, self.services.counter):
+            context.tool_context.inbox.post(report)
         give_skills(self.services, session, context, partial(self.change_model, session, context))
         if name := self.services.setup.options.fallback_model:
             context.fall_back = partial(self._fall_back, session, context, name)
         return session, context
+
+    def _notify(self, text: str) -> None:
+        self.services.emit(Notice(text))
 
     def _tell(self, agent: Agent) -> None:
         self.services.emit(AgentProgress(agent.status))
@@ -142,6 +149,8 @@ async def end_session(session: Session, context: TurnContext, reason: str = "oth
     """Tell hooks that a session ends, end what it runs, and close its record."""
     if context.hooks is not None:
         await context.hooks.run(HookEvent.SESSION_END, {"reason": reason})
+    if context.agents is not None:
+        await context.agents.close()
     await command_runner(context.tool_context).close()
     if context.wall is not None:
         await context.wall.close()

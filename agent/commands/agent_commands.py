@@ -15,12 +15,17 @@ from tools.text_encoding import pluralize
 
 
 async def show_agents(controller: Controller, argument: str) -> Event | None:
-    """Show the agents of this session, what they do and what they cost. With a number, show what that one \
-did so far."""
+    """Show the agents of this session, what they do and what they cost, and answer their questions. With a \
+number, show what that one did so far; `stop N` ends one in the background, `stop` all of them."""
     session, context = controller.in_use
     if context.agents is None:
         return Notice("this session starts no agents")
-    known = {agent.number: agent for agent in context.agents.agents}
+    pool, (verb, _, rest) = context.agents, argument.partition(" ")
+    known = {agent.number: agent for agent in pool.agents}
+    if verb == "stop":
+        one = known.get(int(rest)) if rest.isdecimal() else None
+        ended = pool.interrupt(one) if one is not None or not rest else 0
+        return Notice(f"{pluralize(ended, 'agent')} in the background ended")
     notes = [note.about for note in session.folded.metadata if note.topic == AGENT_TOPIC]
     sids = {about.get("number"): str(about.get("session")) for about in notes}
     if number := argument.removeprefix("#"):
@@ -31,7 +36,11 @@ did so far."""
         return CommandOutput(await asyncio.to_thread(conversation_text, sid, home, masks))
     earlier = [_earlier_line(about) for about in notes if about.get("number") not in known]
     lines = [*earlier, *map(agent_line, known.values())]
-    return CommandOutput("\n".join(lines)) if lines else Notice("no agent was started so far")
+    if not lines:
+        return Notice("no agent was started so far")
+    controller.emit(CommandOutput("\n".join(lines)))
+    await pool.let_ask()
+    return None
 
 
 def agent_line(agent: Agent) -> str:

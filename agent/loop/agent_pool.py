@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from agent.events import AgentStatus
 from agent.session.session import Session
 from tools.base import SpawnRequest, SpawnResult, ToolError
+from tools.inbox import Inbox
+from tools.task import report_text
 
 MAX_AGENTS_AT_ONCE = 4
 MAX_AGENTS_OF_SESSION = 20
@@ -17,6 +19,12 @@ AGENT_BUDGET_SHARE = 0.2  # of what is left of the budget, for each
 AGENT_BUDGET_USD = 1.0  # for each, where the session has no budget
 AGENT_TOPIC = "agent"  # of metadata: {"number", "agent", "task", "session"} of one that begins
 WAITING = "waits for its turn"
+ASKING = "asks you"
+STARTED = (
+    "{} works in the background. Its report comes by itself, with a later result or prompt: go on with other"
+    " work or end your turn; do not wait for it, and do not start it again."
+)
+LATE_HEAD = "The agent {} that you started in the background"
 
 
 @dataclass(slots=True, eq=False)
@@ -29,6 +37,7 @@ class Agent:
     budget  dollars that it may spend
     doing   what it does now, in a few words; `asks`: it waits for an answer of the person
     stops   the person answered that the turn is to end
+    may_ask  is set when it may ask the person from the background; `answered`: when it has no question
     error   why it ended early; `stopped`: because somebody ended it
     """
 
@@ -49,6 +58,8 @@ class Agent:
     ended: bool = False
     error: str = ""
     stopped: bool = False
+    may_ask: asyncio.Event = field(default_factory=asyncio.Event)
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def label(self) -> str:
@@ -63,7 +74,7 @@ class Agent:
             self.task,
             self.call,
             self.place,
-            "asks you" if self.asks else self.doing,
+            ASKING if self.asks else self.doing,
             self.requests,
             self.tokens,
             self.dollars,
@@ -82,20 +93,25 @@ RunAgent = Callable[[Agent, SpawnRequest], Awaitable[SpawnResult]]
 @dataclass(slots=True, eq=False)
 class AgentPool:
     """Starts the agents of `session`; `run` runs one to its end, `max_cost` is what the session may cost,
-    `tell` has the faces show what an agent is at.
+    `tell` has the faces show what an agent is at, `notify` tells the person a line.
 
     `agents` are those of this run of the program, the oldest first. `asking` is held while one of them asks
-    the person, `refused` is what they refused to agents since the prompt `refused_since`.
+    the person, `refused` is what they refused to agents since the prompt `refused_since`. Where the person
+    is `attending`, agents in the background ask when `/agents` lets them. Their reports go to `inbox`.
     """
 
     session: Session
     max_cost: float | None
     run: RunAgent
     tell: Callable[[Agent], None] = lambda agent: None
+    notify: Callable[[str], None] = lambda text: None
+    inbox: Inbox = field(default_factory=Inbox)
+    attending: bool = False
     agents: list[Agent] = field(default_factory=list)
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     refused: set[Place] = field(default_factory=set)
     refused_since: int = 0
+    _tasks: dict[asyncio.Task[None], Agent] = field(default_factory=dict)  # of those in the background
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_AGENTS_AT_ONCE))
 
     @property
@@ -107,7 +123,47 @@ class AgentPool:
         agent = self._new(request)
         self.agents.append(agent)
         self.tell(agent)
-        return await self._run(agent, request)
+        if not request.background:
+            return await self._run(agent, request)
+        task = asyncio.ensure_future(self._run_beside(agent, request))
+        self._tasks[task] = agent
+        task.add_done_callback(self._ended)
+        return SpawnResult(STARTED.format(agent.label), "", 0, label=agent.label)
+
+    def interrupt(self, agent: Agent | None = None) -> int:
+        """End an agent in the background, or all of them; how many. They are gone a moment later."""
+        tasks = [task for task, each in self._tasks.items() if agent in (None, each)]
+        for task in tasks:
+            task.cancel()
+        return len(tasks)
+
+    async def close(self) -> None:
+        """End all agents; returns when they have ended."""
+        self.interrupt()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def let_ask(self) -> None:
+        """Let agents in the background ask what they wait to ask; returns when that is answered."""
+        asking = [agent for agent in self.running if agent.asks]
+        for agent in asking:
+            agent.may_ask.set()
+        await asyncio.gather(*(agent.answered.wait() for agent in asking))
+
+    async def _run_beside(self, agent: Agent, request: SpawnRequest) -> None:
+        """Run an agent in the background; what comes of it is told late."""
+        try:
+            report = report_text(await self._run(agent, request))
+        except ToolError as error:
+            report = str(error)
+        self.inbox.post(late_report(agent.label, agent.task, report), agent.label)
+        self.notify(f"{agent.label} has ended; its report goes with the next request")
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        agent = self._tasks.pop(task)
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled() or error is not None:
+            why = "the person interrupted it" if error is None else f"a fault within: {error!r}"
+            self.inbox.post(late_report(agent.label, agent.task, f"(none: {why})"), agent.label)
 
     def _new(self, request: SpawnRequest) -> Agent:
         number = 1 + self._started()
@@ -157,3 +213,8 @@ class AgentPool:
         if left <= 0:
             raise ToolError("The budget of this run is spent: no agent can be started.\nEnd with a report.")
         return max(0.0, left - promised) * AGENT_BUDGET_SHARE
+
+
+def late_report(label: str, task: str, report: str) -> str:
+    """What the model is told when an agent in the background has ended."""
+    return f"{LATE_HEAD.format(label)} ({task}) has ended. Its report:\n{report}"

@@ -189,6 +189,11 @@ async def stop_task(run: ControlRequests, body: Body) -> Answer:
     controller = await run.ready()
     jobs = command_runner(controller.in_use[1].tool_context)
     wanted = str(body.get("task_id"))
+    pool = controller.in_use[1].agents
+    agent = next((each for each in (pool.running if pool else ()) if each.sid == wanted), None)
+    if pool is not None and agent is not None:
+        pool.interrupt(agent)
+        return {}
     job = next((job for job in jobs.running if job.id == wanted), None)
     if job is None:
         raise ControlRefused(f"there is no task {wanted!r}")

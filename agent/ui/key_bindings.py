@@ -194,12 +194,14 @@ def _interrupt(state: ReplState) -> bool:
 
 def _delete_or_leave(state: ReplState) -> None:
     """Ctrl-D: delete forward; on an empty line leave, with background jobs only the second time."""
-    jobs = state.driver.status().jobs if state.driver else 0
+    status = state.driver.status() if state.driver else None
+    jobs, agents = (status.jobs, status.agents) if status else (0, 0)
     if state.editor.buffer.text:
         state.editor.buffer.delete()
-    elif jobs and not state.status_hint.shows("jobs"):
-        commands = pluralize(jobs, "background command")
-        state.status_hint.show("jobs", f"{commands} would end; Ctrl-D again leaves", REPEAT_S)
+    elif (jobs or agents) and not state.status_hint.shows("jobs"):
+        commands = [pluralize(jobs, "background command")] if jobs else []
+        running = " and ".join([*commands, *([pluralize(agents, "agent")] if agents else [])])
+        state.status_hint.show("jobs", f"{running} would end; Ctrl-D again leaves", REPEAT_S)
     else:
         state.leave(0)
 

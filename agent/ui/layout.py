@@ -124,6 +124,8 @@ def _status_parts(status: Status, queued: int) -> list[tuple[int, str, str]]:
         (1, mode_role, mode),
         (2, "accent", f"{queued} queued" if queued else ""),
         (2, "accent", f"{status.jobs} job{'s' * (status.jobs > 1)}" if status.jobs else ""),
+        (2, "accent", f"{status.agents} agent{'s' * (status.agents > 1)}" if status.agents else ""),
+        (1, "warning", f"{one_line(status.asks)} asks: /agents" if status.asks else ""),
         (6, "dim", one_line(status.note)),
         (7, "dim", one_line(PurePath(status.folder).name)),
         (5, "dim", one_line(status.branch)),

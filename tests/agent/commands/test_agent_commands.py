@@ -1,8 +1,12 @@
 """/agents, and what other commands know of agents."""
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
+from agent.loop.agent_pool import AgentPool
 from tests.agent.app.agent_session import parts, task
+from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls
 
 from .controller_run import ControllerRun, run_controller
@@ -27,3 +31,86 @@ def test_agents_are_listed_looked_into_charged_and_their_changes_taken_back(tmp_
         assert not (tmp_path / "new.txt").exists()
 
     run_controller(tmp_path, work, respond=respond)
+
+
+async def until(run: ControllerRun, holds: Callable[[AgentPool], bool]) -> AgentPool:
+    """The agents of the session, once that holds."""
+    pool = run.controller.in_use[1].agents
+    assert pool is not None
+    while not holds(pool):
+        await asyncio.sleep(0.001)
+    return pool
+
+
+def test_the_report_of_an_agent_in_the_background_comes_with_the_next_prompt(tmp_path: Path) -> None:
+    beside = Reply([task("look", "explore", run_in_background=True)])
+    respond = parts(go=[beside, "it looks"], look=["It is Title."], thanks=["well"], again=["well"])
+
+    async def work(run: ControllerRun) -> None:
+        assert "its report goes with the next request" not in await run.do("go")
+        await until(run, lambda pool: not pool.running)
+        assert run.controller.status().agents == 0
+        await run.do("thanks")
+        (sent,) = [body["messages"][-1]["content"] for body in run.server.requests if "thanks" in str(body)]
+        assert "explore #1 that you started in the background (do look) has ended" in str(sent[:-1])
+        assert "It is Title." in str(sent[:-1])
+        sid = run.controller.in_use[0].sid
+        await run.do("/clear", f"/resume {sid}")
+        assert run.controller.in_use[1].tool_context.inbox.take() == []  # it was told
+
+    run_controller(tmp_path, work, respond=respond)
+
+
+def test_a_report_that_was_not_told_is_told_after_a_resume(tmp_path: Path) -> None:
+    beside = Reply([task("look", "explore", run_in_background=True)])
+    respond = parts(go=[beside, "it looks"], look=["It is Title."], again=["well"])
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("go")
+        await until(run, lambda pool: not pool.running)
+        sid = run.controller.in_use[0].sid
+        await run.do("/clear", f"/resume {sid}", "again")
+        sent = str(run.server.requests[-1]["messages"][-1])
+        assert (
+            "explore #1 that you started" in sent and "It is Title.\\n[it ended with an earlier run" in sent
+        )
+
+    run_controller(tmp_path, work, respond=respond)
+
+
+def test_the_question_of_an_agent_in_the_background_waits_for_the_person(tmp_path: Path) -> None:
+    write = Reply([calls("write", file_path="new.txt", content="x")])
+    beside = Reply([task("work", run_in_background=True)])
+    respond = parts(go=[beside, "it works"], work=[write, "written"])
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("go")
+        await until(run, lambda pool: any(agent.asks for agent in pool.agents))
+        assert run.controller.status().asks == "general #1" and not (tmp_path / "new.txt").exists()
+        assert "general #1 asks whether it may use write: /agents answers" in run.text()
+        assert "asks you" in await run.do("/agents")
+        assert run.controller.status().asks == ""
+        await until(run, lambda pool: not pool.running)
+        assert (tmp_path / "new.txt").exists()
+
+    run_controller(tmp_path, work, respond=respond)
+
+
+def test_agents_in_the_background_end_when_they_are_stopped_a_turn_is_or_the_session(tmp_path: Path) -> None:
+    beside = Reply([task("work one", run_in_background=True), task("work two", run_in_background=True)])
+    respond = parts(go=[beside, "they work"], work=["never"], more=["never"])
+    held = Fault("stall", times=None, when=lambda body: "work" in str(body["messages"][0]))
+    held_turn = Fault("stall", when=lambda body: "more" in str(body["messages"][-1]))
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("go")
+        assert await run.do("/agents stop 1") == "1 agent in the background ended"
+        await until(run, lambda pool: len(pool.running) == 1)
+        turn = asyncio.ensure_future(run.controller.prompt("more"))
+        assert await asyncio.to_thread(run.server.arrived, 5)
+        turn.cancel()
+        assert (await turn).reason == "interrupted"
+        await until(run, lambda pool: not pool.running)
+        assert len(run.controller.in_use[1].tool_context.inbox.waiting) == 1
+
+    run_controller(tmp_path, work, respond=respond, faults=(held, held_turn), verified=False)
