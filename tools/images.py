@@ -43,11 +43,25 @@ def media_type(head: bytes) -> str | None:
 
 def load_image(data: bytes, kind: str) -> tuple[ImageBlock, str]:
     """The image, scaled where needed, and a note of its size. `kind` is its media type. Raises BadImage."""
+    if kind == "image/png":
+        data = _without_broken_extras(data)
     try:
         import PIL.Image as pillow  # 30 ms, and rarely needed
     except ImportError:
         return _without_pillow(data, kind)
     return _with_pillow(data, kind, pillow)
+
+
+def _without_broken_extras(data: bytes) -> bytes:
+    """A PNG without those chunks beside the picture whose checksum is wrong: no decoder takes such a file."""
+    kept, at = [data[:8]], 8
+    while at + 12 <= len(data):
+        end = at + 12 + int.from_bytes(data[at : at + 4], "big")
+        is_extra = data[at + 4] & 0x20  # a lower-case name
+        if not is_extra or zlib.crc32(data[at + 4 : end - 4]) == int.from_bytes(data[end - 4 : end], "big"):
+            kept.append(data[at:end])
+        at = end
+    return b"".join((*kept, data[at:]))
 
 
 def _with_pillow(data: bytes, kind: str, pillow: Any) -> tuple[ImageBlock, str]:

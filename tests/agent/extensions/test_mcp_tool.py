@@ -269,3 +269,11 @@ def test_a_session_takes_junk_and_fails_what_waits_when_it_is_lost() -> None:
         assert any(each.get("error", {}).get("code") == -32601 for each in sent)
 
     asyncio.run(run())
+
+
+def test_an_image_is_shown_without_the_extras_whose_checksum_is_wrong(tmp_path: Path) -> None:
+    png = base64.b64decode(PIXEL)
+    extra = b"\x00\x00\x00\x04iCCPabcd\x00\x00\x00\x00"
+    sent = base64.b64encode(png[:33] + extra + png[33:]).decode()
+    (image,) = result_of(tmp_path, {"content": [{"type": "image", "data": sent}]}).content
+    assert isinstance(image, ImageBlock) and base64.b64decode(image.data) == png
