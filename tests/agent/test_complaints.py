@@ -10,6 +10,7 @@ from agent.events import ContextCompacted, Notice
 from agent.loop.model_call import prompt_tokens
 from compact.settings import CompactSettings, ContextWindow
 from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
+from tests.sampling import sampled
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls, says
 from tests.strict_api.scripted_model import ScriptedModel
@@ -30,7 +31,9 @@ SUMMARY_FAULTS = [
 ]
 
 
-@pytest.mark.parametrize("fault", SUMMARY_FAULTS, ids=lambda fault: f"{fault.kind}{fault.status or ''}")
+@pytest.mark.parametrize(
+    "fault", sampled(SUMMARY_FAULTS, 3), ids=lambda fault: f"{fault.kind}{fault.status or ''}"
+)
 def test_complaint_04_a_failed_summary_costs_no_word_and_compact_still_ends(
     tmp_path: Path, fault: Fault
 ) -> None:

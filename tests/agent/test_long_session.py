@@ -16,6 +16,7 @@ from agent.model.anthropic.request import encode_request
 from agent.model_port import ModelRequest, RequestSettings
 from compact.cache_breakpoints import cache_breakpoints
 from tests.agent.ui.headless_run import run_here
+from tests.sampling import sampled
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.models import MODELS
 from tests.strict_api.request_checks import violations
@@ -105,7 +106,7 @@ def run_and_check(
     return path, too_long
 
 
-@pytest.mark.parametrize("policy", ["thrifty", "classic"])
+@pytest.mark.parametrize("policy", sampled(["thrifty", "classic"], 2))
 def test_sixty_files_in_a_window_that_holds_ten(tmp_path: Path, long_run: LongRun, policy: str) -> None:
     path, too_long = long_run(policy, files=60, window=60_000, believed=60_000)
     assert too_long == 0

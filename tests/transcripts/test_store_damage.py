@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sampling import sampled
 from transcripts.codec import encode_fact, seal
 from transcripts.disk import Disk
 from transcripts.facts import Compacted, Fact, Fold, Result, UnknownFact, User
@@ -164,7 +165,7 @@ def resume_after_a_failed_sync(folder: Path, disk: Disk) -> Store:
 
 
 @pytest.mark.parametrize("resume_on", [resume_behind_a_torn_record, resume_after_a_failed_sync])
-@pytest.mark.parametrize("error", ERRORS, ids=errno.errorcode.get)
+@pytest.mark.parametrize("error", sampled(ERRORS, 3), ids=errno.errorcode.get)
 def test_a_call_that_fails_once_during_repair_loses_nothing(
     tmp_path: Path, error: int, resume_on: Callable[[Path, Disk], Store]
 ) -> None:
@@ -203,7 +204,7 @@ def crash(folder: Path, resume_on: Callable[[Path, Disk], Store], at: int, keep:
 
 
 @pytest.mark.parametrize("resume_on", [resume_behind_a_torn_record, resume_after_a_failed_sync])
-@pytest.mark.parametrize("keep", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("keep", sampled([0.5, 0.0, 1.0], 3))
 def test_a_crash_at_any_call_during_repair_loses_nothing(
     tmp_path: Path, resume_on: Callable[[Path, Disk], Store], keep: float
 ) -> None:

@@ -33,6 +33,7 @@ from agent.model.error_mapping import map_error
 from agent.model_port import IncomingReply, ModelFacts, ModelRequest, RequestSettings
 from tests.agent.commands.controller_run import started
 from tests.agent.loop.world import World, world
+from tests.sampling import sampled
 from transcripts.facts import Reply, User
 from transcripts.fold import fold
 from transcripts.messages import (
@@ -274,7 +275,7 @@ def test_a_field_that_a_server_does_not_take_is_left_out_or_named_anew(
 
 
 @pytest.mark.parametrize(
-    "name", ["vllm", "openai in a stream", "openrouter, quoting", "llama.cpp", "gemini", "kimi"]
+    "name", sampled(["vllm", "openai in a stream", "openrouter, quoting", "llama.cpp", "gemini", "kimi"], 3)
 )
 def test_a_turn_compacts_and_goes_on_with_each_wording(tmp_path: Path, name: str) -> None:
     status, body, (_, limit) = TOO_LONG[name]

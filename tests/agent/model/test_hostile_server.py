@@ -27,6 +27,7 @@ from agent.ui.plain_repl import plain_text
 from agent.ui.render import render_event
 from agent.ui.terminal_text import RenderContext, Theme
 from tests.agent.loop.world import World, world
+from tests.sampling import sampled
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import says
 from transcripts.codec import decode_line, encode_fact
@@ -153,7 +154,7 @@ def run(case: Hostile, folder: Path, adapter: Adapter = AnthropicModel) -> Outco
     return outcome
 
 
-@pytest.mark.parametrize("name", [name for name, case in HOSTILE.items() if not case.slow])
+@pytest.mark.parametrize("name", sampled((name for name, case in HOSTILE.items() if not case.slow), 3))
 def test_a_hostile_answer_costs_little_and_the_session_goes_on(name: str, tmp_path: Path) -> None:
     run(HOSTILE[name], tmp_path)
 
