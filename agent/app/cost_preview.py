@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from agent.events import Emit, Notice
-from agent.loop.context import TurnContext
+from agent.loop.context import MIN_TOLD_DOLLARS, TurnContext
 from agent.loop.model_call import prompt_tokens
 from agent.session.session import Session
 from agent.session.session_replay import show_replayed
-
-MIN_TOLD_DOLLARS = 0.05
 
 
 def show_resumed(session: Session, context: TurnContext, emit: Emit) -> None:
     """The end of a session that is gone on with, and what going on costs where its cache has expired."""
     show_replayed(session, context.tools, emit)
     asked, ttl = session.folded.last_request, context.compaction.settings.cache_ttl_s
+    context.compaction.billed = asked.seq if asked is not None else 0
     if asked is None or context.clock.now() - asked.ts > ttl:
         tell_cold_cost(session, context, emit, "the cache has expired")
 

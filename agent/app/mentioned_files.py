@@ -8,15 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent.events import Emit, Notice, TurnFinished
-from agent.loop.context import TurnContext
+from agent.loop.context import MIN_TOLD_DOLLARS, TurnContext
 from agent.permissions.rules import PermissionRules, judge_call
 from agent.session.mentions import ATTACHED_TOPIC, AttachLimits, attach, find_mentions, note_attached
 from agent.session.session import Session
 from compact.tokens import calibrate
 from tools.base import Access, ToolError
 from transcripts.messages import Block, TextBlock, is_attached
-
-from .cost_preview import MIN_TOLD_DOLLARS
 
 if TYPE_CHECKING:
     from agent.extensions.mcp_source import McpServers

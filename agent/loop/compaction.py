@@ -32,11 +32,12 @@ from compact.plan import (
 from compact.report import compaction_notice, largest_blocks_sentence
 from compact.settings import CompactSettings
 from compact.tokens import calibrate, context_tokens
+from transcripts.entries import Prompt
 from transcripts.facts import Fold
 from transcripts.messages import TextBlock
 from transcripts.stored_outputs import store_output
 
-from .context import TurnContext
+from .context import MIN_TOLD_DOLLARS, TurnContext
 from .model_call import call_summarizer, prompt_tokens
 
 MIN_SHARE_TOLD = 0.05  # of the context: an automatic compaction that frees less is not announced
@@ -78,6 +79,19 @@ async def compact_if_due(session: Session, context: TurnContext, emit: Emit) -> 
     prompt = max(messages, context_tokens(folded, state.overhead, calibration))
     if prompt >= state.quiet_below[0] or messages >= state.quiet_below[1]:
         await compact_context(session, context, emit, AUTOMATIC)
+    asked = folded.last_request
+    waited = context.clock.now() - asked.ts if asked is not None and asked.seq != state.billed else 0.0
+    if waited > state.settings.cache_ttl_s and isinstance(folded.entries[-1], Prompt):
+        _tell_cold_return(session, context, emit)
+
+
+def _tell_cold_return(session: Session, context: TurnContext, emit: Emit) -> None:
+    """Tell what the request after a long pause costs, before it is sent."""
+    tokens, prices = prompt_tokens(session, context), context.compaction.prices
+    dollars = prices.dollars(tokens * (prices.write if context.settings.cache else 1.0))
+    if dollars >= MIN_TOLD_DOLLARS:
+        bill = f"this request writes {tokens:,} tokens anew, ~${dollars:.2f}"
+        emit(Notice(f"the cache has expired meanwhile: {bill}; Ctrl-C and /compact make that less"))
 
 
 async def compact_context(

@@ -20,6 +20,8 @@ from tools.base import Tool, ToolContext
 from .agent_pool import AgentPool
 from .session_wall import SessionWall
 
+MIN_TOLD_DOLLARS = 0.05  # of a request, from which on it is told of before it is sent
+
 
 @dataclass(slots=True)
 class CompactionState:
@@ -33,6 +35,7 @@ class CompactionState:
     rejected_tokens  the size that the server named when it rejected the last request; 0: it named none
     requested_focus  the focus of a compaction that the model asked for; None: it asked for none
     told             the newest reason given for going without an automatic summary, so that it is given once
+    billed           seq of the newest request after which what the next one costs was told already
     quiet_below      the sizes of the prompt and of its messages below which no layer acts unasked
     """
 
@@ -48,6 +51,7 @@ class CompactionState:
     rejected_tokens: int = 0
     requested_focus: str | None = None
     told: str = ""
+    billed: int = 0
     quiet_below: tuple[int, int] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -1,5 +1,7 @@
 """Making room in a running session: in which order things reach the disk, and what a full disk does."""
 
+import asyncio
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -222,3 +224,27 @@ def test_a_prompt_too_small_for_any_layer_is_passed_by_and_no_other(
 ) -> None:
     made = compactions_of(settings, tmp_path / "a", always_plan=False)
     assert made and made == compactions_of(settings, tmp_path / "b", always_plan=True)
+
+
+def test_a_return_after_the_cache_has_expired_is_billed_once_before_it_is_sent(tmp_path: Path) -> None:
+    with world(["first", "second", "third"], tmp_path) as w:
+
+        async def whole() -> None:
+            await w.turn("a sentence that says something. " * 6_000)
+            w.clock.time += 200
+            await w.turn("and now?")
+            assert not w.told(Notice), "the cache is warm"
+            w.clock.time += 400
+            await w.turn("and now?")
+            await w.context.model.close()  # type: ignore[attr-defined]
+
+        asyncio.run(whole())
+        (told,) = (notice.text for notice in w.told(Notice))
+        tokens, dollars = re.search(
+            r"^the cache has expired .* writes ([\d,]+) tokens anew, ~\$([\d.]+);", told
+        ).groups()
+        usage = w.session.folded.last_reply.usage
+        assert abs(int(tokens.replace(",", "")) - usage.prompt) < 0.05 * usage.prompt
+        prices = w.context.compaction.prices
+        paid = prices.dollars(usage.prompt * prices.write)  # the server's cache lives by another clock
+        assert abs(float(dollars) - paid) < max(0.006, 0.05 * paid)
