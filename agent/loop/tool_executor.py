@@ -28,7 +28,7 @@ from .changed_files import checkpointed, with_changed_files
 from .context import TurnContext
 from .leaving import Leaving
 from .loop_detection import with_repeat_note
-from .touched_files import NeededText, content_of, is_reduced, needed_text
+from .touched_files import NeededText, content_of, needed_text
 from .unknown_tools import answer_unknown, find_tool
 
 log = logging.getLogger(__name__)
@@ -196,7 +196,7 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
         result = await _call_tool(batch, call, call.parsed, leaving)
         took = batch.context.clock.monotonic() - began - leaving.waited
         result, stop = await _with_words_of_hooks(batch.context, call, result, took)
-        if is_reduced(batch.session):
+        if batch.session.folded.compactions:
             needed = await needed_text(batch.session, batch.context.compaction, call.use, result)
     except ToolInterrupted as error:
         result = replace(error.result, content=(*error.result.content, *result.content))
@@ -281,7 +281,7 @@ async def _answer_with_text(batch: CallBatch, call: PreparedCall) -> None:
     """As `_answer`; an edit that failed before it could run gets the lines that it needed."""
     needed = None
     try:
-        if call.result is not None and not call.denied and is_reduced(batch.session):
+        if call.result is not None and not call.denied and batch.session.folded.compactions:
             needed = await needed_text(batch.session, batch.context.compaction, call.use, call.result)
     finally:
         _answer(batch, call, needed)

@@ -49,11 +49,6 @@ def content_of(
     return trim_page(session.folded, use, result.content, str(result.about.get("path") or ""))
 
 
-def is_reduced(session: Session) -> bool:
-    """Whether anything is cleared or folded at all."""
-    return bool(session.folded.edits.clears or session.folded.edits.folds)
-
-
 async def needed_text(
     session: Session, state: CompactionState, use: ToolUseBlock, result: ToolResult
 ) -> NeededText | None:
