@@ -53,9 +53,10 @@ class Access:
     """One thing that a call would do, as the permission rules judge it.
 
     kind "read", "write": `target` is the canonical real path. "run": `target` is the command line.
-    "network": `target` is the host name. "server": `target` is the name of an MCP server, which may do
-    anything. "none": the call needs no permission. `outside` marks a path outside the project, `protected`
-    one that is always asked about (see resolve_path.py). `cwd` is the folder that a command would run in.
+    "network": `target` is the host name. "server": `target` is the name of a tool of an MCP server, which
+    may do anything. "none": the call needs no permission. `outside` marks a path outside the project,
+    `protected` one that is always asked about (see resolve_path.py). `cwd` is the folder that a command would
+    run in.
     """
 
     kind: Literal["read", "write", "run", "network", "server", "none"]

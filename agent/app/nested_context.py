@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from agent.extensions.agent_definitions import AGENTS_HEAD, REPORT_RULES, AgentDefinition
+from agent.extensions.mcp_presence import are_tools_of_servers, for_some_tools
 from agent.loop.agent_pool import MAX_AGENT_REQUESTS, Agent
 from agent.loop.context import TurnContext
 from agent.loop.unknown_tools import same_tool
@@ -125,8 +126,12 @@ def _tools(call: NestedCall) -> dict[str, Tool]:
         raise ToolError(f"There is no tool named {unknown[0]!r} to offer. The tools are: {known}.")
     if definition is None or wanted is not None:
         return {name: tool for name, tool in tools.items() if wanted is None or name in wanted}
-    without = _named(tools, definition.without)
+    denied = tuple(name for name in definition.without if are_tools_of_servers(name))
+    without = _named(tools, tuple(name for name in definition.without if name not in denied))
     offered = tools if definition.tools is None else _named(tools, definition.tools)
+    if "mcp" in tools:
+        named = tuple(name for name in definition.tools or () if are_tools_of_servers(name))
+        tools["mcp"] = for_some_tools(tools["mcp"], named or None, denied)
     return {name: tool for name, tool in tools.items() if name in offered and name not in without}
 
 

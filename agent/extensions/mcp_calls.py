@@ -46,7 +46,7 @@ def server_tool(server: McpServer, name: str) -> Tool:
         arguments=schema if isinstance(schema, dict) else OPEN_SCHEMA,
         kind="other",
         title=_title,
-        access=partial(_access, server.entry.name),
+        access=partial(_access, server.offer.names[name]),
         run=partial(_call, server, name),
     )
 
@@ -72,7 +72,7 @@ def resource_tool(server: McpServer) -> Tool:
         arguments=URI_SCHEMA,
         kind="other",
         title=lambda arguments: str(arguments.get("uri", ""))[:MAX_MCP_TITLE_CHARS],
-        access=partial(_access, server.entry.name),
+        access=partial(_access, f"mcp__{server.word}__{RESOURCES}"),
         run=partial(_read, server),
     )
 

@@ -16,9 +16,11 @@ from typing import Any, Literal
 from pydantic import Field
 
 from tools.base import (
+    Access,
     Arguments,
     Tool,
     ToolCall,
+    ToolContext,
     ToolError,
     ToolResult,
     no_access,
@@ -26,6 +28,7 @@ from tools.base import (
 )
 
 from .mcp_calls import checked_call, description_of, resource_tool, server_tool
+from .mcp_entries import meant_call
 from .mcp_server import McpServer
 from .mcp_session import ServerFailed
 
@@ -61,7 +64,7 @@ def mcp_tool(servers: Sequence[McpServer]) -> Tool:
         arguments=McpArguments,
         kind="other",
         title=_title,
-        access=no_access,
+        access=_access,
         run=partial(_run, servers),
         resolve=partial(_resolve, servers),
     )
@@ -70,6 +73,12 @@ def mcp_tool(servers: Sequence[McpServer]) -> Tool:
 def _title(arguments: McpArguments) -> str:
     words = (arguments.action, arguments.server, arguments.tool or arguments.query or arguments.uri)
     return " ".join(filter(None, words))
+
+
+def _access(arguments: McpArguments, context: ToolContext) -> tuple[Access, ...]:
+    """What a call would use that is not resolved: one that was refused is known by it."""
+    name, _ = meant_call(MCP_TOOL, arguments.model_dump())
+    return no_access(arguments, context) if name == MCP_TOOL else (Access("server", name),)
 
 
 async def _resolve(

@@ -10,6 +10,7 @@ from typing import Any
 from agent.events import ToolCallFinished
 from agent.extensions.mcp_calls import direct_tool, is_declarable
 from agent.extensions.mcp_entries import read_entry
+from agent.extensions.mcp_presence import for_some_tools
 from agent.extensions.mcp_results import ResultPlace, mcp_result, resource_result
 from agent.extensions.mcp_server import McpServer
 from agent.extensions.mcp_session import McpSession, Message, ServerFailed
@@ -164,6 +165,25 @@ def test_mistakes_in_a_call_are_answered_with_what_would_be_right(tmp_path: Path
         assert texts[3] == '{"a": 1}', "the server judges what its own schema cannot"
         assert texts[4].startswith("mcp could not be called:")
         made.check()
+
+
+def test_an_agent_uses_no_other_tools_of_servers_than_those_it_is_given(tmp_path: Path) -> None:
+    call = mcp(action="call", server="calc", tool="add", arguments={"a": 1})
+    for allowed, denied, fine in (
+        (None, (), True),
+        (("mcp__calc__add",), (), True),
+        (("mcp__calc",), ("mcp__calc__add",), False),
+        (("mcp__other__*",), (), False),
+        (None, ("mcp__calc__odd",), True),
+    ):
+        with world([call, mcp(action="search"), "done"], tmp_path) as made:
+            world_with(made, server_with(ADD), "mcp__calc")
+            made.context.tools = {"mcp": for_some_tools(made.context.tools["mcp"], allowed, denied)}
+            made.run()
+            assert made.texts() == [
+                '{"a": 1}' if fine else "You may not use mcp__calc__add.",
+                "calc add: Adds numbers",
+            ]
 
 
 def result_of(folder: Path, answer: Message) -> Any:
