@@ -28,7 +28,9 @@ class TaskArguments(Arguments):
         description="All that the agent needs to know: what to find out or do, where to look, what to report."
     )
     agent: str = Field(
-        DEFAULT_AGENT, description="explore: looks things up and changes nothing. general: does anything."
+        DEFAULT_AGENT,
+        description="explore: looks things up and changes nothing. general: does anything. fork: does "
+        "anything and knows this conversation, which costs more where that is long.",
     )
     run_in_background: bool = Field(
         False, description="Return at once; the report comes by itself when it is done."
@@ -86,8 +88,8 @@ not fill this conversation.
 - Worth it for work that takes many calls and has a short answer: finding how something works across many \
 files, running and judging a long test, an independent review. For one file or one search call the tool \
 yourself.
-- The agent knows nothing of this conversation: put into the prompt what it needs. Its last reply is its \
-report; nobody else sees it, so tell the person what matters.
+- Put into the prompt all that the agent needs: it may know nothing of this conversation. Its last reply \
+is its report; nobody else sees it, so tell the person what matters.
 - Several in one reply run at once; let no two of them change the same files.
 - An agent has no more rights than you have. What was refused to you is refused to it: do not try it through \
 an agent.""",

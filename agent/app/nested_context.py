@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from agent.extensions.agent_definitions import AGENTS_HEAD, REPORT_RULES, AgentDefinition
 from agent.extensions.mcp_presence import are_tools_of_servers, for_some_tools
@@ -31,6 +32,7 @@ class NestedCall:
     """A call that starts an agent: the session that it comes from, and how the agent is to work.
 
     definition  None where it works as the session does, with what the request adds
+    forked      it works in a copy of the conversation
     """
 
     services: Services
@@ -39,6 +41,12 @@ class NestedCall:
     agent: Agent
     request: SpawnRequest
     definition: AgentDefinition | None = None
+    forked: bool = False
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What the opening of its record says of it."""
+        return {"agent": self.agent.name, "number": self.agent.number, "call": self.request.call}
 
 
 async def nested_context(call: NestedCall, session: Session, changed: Callable[[], None]) -> TurnContext:
@@ -49,8 +57,9 @@ async def nested_context(call: NestedCall, session: Session, changed: Callable[[
     context, agent, definition = call.context, call.agent, call.definition
     tools = _tools(call)
     settings, state = await model_of_agent(call.services, context, definition)
-    settings = replace(settings, system=_system(call, tools), tools=definitions(tools.values()))
-    state.overhead = sum(overheads(settings, call.services.counter).values())
+    if not call.forked:  # else the prefix stays as it is, whatever the agent may use of it
+        settings = replace(settings, system=_system(call, tools), tools=definitions(tools.values()))
+        state.overhead = sum(overheads(settings, call.services.counter).values())
     own = replace(
         context.tool_context,
         session=session.sid,

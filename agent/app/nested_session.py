@@ -29,6 +29,7 @@ from agent.loop.context import TurnContext
 from agent.loop.turn import run_turn
 from agent.ports import HookEvent
 from agent.session.environment_context import environment_context
+from agent.session.repository import copy_for_agent
 from agent.session.session import Session, text_of_reply
 from compact.prices import Spending
 from compact.tokens import TokenCounter
@@ -40,6 +41,7 @@ from transcripts.messages import Block, TextBlock, Usage
 from transcripts.record_errors import StoreError
 from transcripts.session_lock import path_of
 
+from .agent_fork import begin_fork, works_as_fork
 from .composition import Services
 from .follow_ups import stop_veto
 from .nested_context import NestedCall, nested_context, preloaded_skills
@@ -71,7 +73,9 @@ async def run_agent(
     """
     definition = find_agent(services.agents, request.agent)
     call = NestedCall(services, parent, context, agent, request, definition)
-    session = services.repository.new()
+    call = replace(call, forked=works_as_fork(call))
+    records = services.repository
+    session = copy_for_agent(records, parent, call.about) if call.forked else records.new()
     session.use_prices(parent.prices)
     run = NestedRun(call, session)
     run.context = await nested_context(call, session, run.tell_status)
@@ -84,33 +88,47 @@ async def run_agent(
 
 @dataclass(slots=True)
 class NestedRun:
-    """One agent at work; `charged` is what its session had spent when the parent was charged last."""
+    """One agent at work; `charged` is what its session had spent when the parent was charged last.
+
+    `since` is where its own work begins in the record.
+    """
 
     call: NestedCall
     session: Session
     context: TurnContext = field(init=False)
     charged: dict[str, Spending] = field(default_factory=dict)
+    since: int = 0
 
     def begin(self, skills: Sequence[Block]) -> None:
-        """Open the record, linked with the parent's, and put the prompt into it, behind texts of skills."""
-        call, agent, tools = self.call, self.call.agent, self.context.tool_context
-        agent.sid, settings = self.session.sid, self.context.settings
+        """Put the prompt into the record, which is linked with the parent's, and note that it has begun."""
+        call, agent, session = self.call, self.call.agent, self.session
+        agent.sid, self.since = session.sid, session.folded.last_seq
+        self.charged = dict(session.spending)
+        if call.forked:
+            begin_fork(call, session, list(self.context.tools))
+        else:
+            self._open(skills)
+        begun: dict[str, Any] = {"number": agent.number, "agent": agent.name, "task": agent.task}
+        begun |= {"session": agent.sid, **({"background": True} if agent.background else {})}
+        begun |= {"since": self.since} if call.forked else {}
+        call.parent.add_metadata(AGENT_TOPIC, begun)
+        agent.doing = "begins"
+        self.tell_status()
+
+    def _open(self, skills: Sequence[Block]) -> None:
+        """Open a new record with the prompt, behind the texts of skills."""
+        call, settings, folder = self.call, self.context.settings, self.context.tool_context.folder
         self.session.open(
             settings.system,
             settings.tools,
             model=settings.model,
             window=self.context.compaction.window.size,
-            folder=str(tools.folder),
+            folder=str(folder),
             parent=call.parent.sid,
-            about={"agent": agent.name, "number": agent.number, "call": call.request.call},
+            about=call.about,
         )
-        begun: dict[str, Any] = {"number": agent.number, "agent": agent.name, "task": agent.task}
-        begun |= {"session": agent.sid, **({"background": True} if agent.background else {})}
-        call.parent.add_metadata(AGENT_TOPIC, begun)
-        environment = environment_context(tools.folder, self.context.clock.now())
+        environment = environment_context(folder, self.context.clock.now())
         self.session.user((TextBlock(environment), *skills, TextBlock(call.request.prompt)))
-        agent.doing = "begins"
-        self.tell_status()
 
     async def work(self) -> SpawnResult:
         """Run it until it has reported, or until a limit ends it."""
@@ -192,7 +210,7 @@ class NestedRun:
         return ended.error
 
     def _result(self, turns: int, error: str) -> SpawnResult:
-        agent, (seq, whole) = self.call.agent, _last_text(self.session.folded.facts)
+        agent, (seq, whole) = self.call.agent, _last_text(self.session.folded.facts, self.since)
         shown = shortened_report(whole, self.call.services.counter)
         return SpawnResult(
             shown,
@@ -222,7 +240,7 @@ def undelivered_reports(session: Session, home: Path, counter: TokenCounter) -> 
         except StoreError as error:
             reports.append(late_report(label, str(about.get("task")), f"(none: {error})"))
             continue
-        _, whole = _last_text(facts)
+        _, whole = _last_text(facts, int(about.get("since") or 0))
         text, sid = shortened_report(whole, counter), about.get("session")
         report = f"{text}\n[it ended with an earlier run of the program; its session is {sid}]"
         reports.append(late_report(label, str(about.get("task")), report))
@@ -236,9 +254,9 @@ def _told_text(session: Session) -> str:
     return "\n".join(block.text for each in contents for block in each if isinstance(block, TextBlock))
 
 
-def _last_text(facts: Sequence[Fact]) -> tuple[int, str]:
-    """(seq, text) of the newest reply that says something; (0, "") without one."""
-    replies = (fact for fact in reversed(facts) if isinstance(fact, Reply))
+def _last_text(facts: Sequence[Fact], since: int) -> tuple[int, str]:
+    """(seq, text) of the newest reply after the fact `since` that says something; (0, "") without one."""
+    replies = (fact for fact in reversed(facts) if isinstance(fact, Reply) and fact.seq > since)
     found = ((fact.seq, text) for fact in replies if (text := text_of_reply(fact).strip()))
     return next(found, (0, ""))
 

@@ -16,7 +16,7 @@ from agent.permissions.rules import MODES, Mode, mode_named
 
 MAX_AGENT_DESCRIPTION_CHARS = 250  # shown to the model of each
 MAX_LISTED_AGENTS = 40  # in the system prompt
-AGENTS_HEAD = "# Agents\nBesides explore and general, the task tool has these:"
+AGENTS_HEAD = "# Agents\nBesides explore, general and fork, the task tool has these:"
 _AGENT_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _TOOL_NAMES = re.compile(r"\*|[\w-]+(?:\*)?(?=\(|[\s,]|$)|\([^)]*\)")
 # From the narrowest to the widest: what a mode allows, the later ones allow too, or ask about.
@@ -79,8 +79,9 @@ EXPLORE = AgentDefinition(
     memory=False,
 )
 GENERAL = AgentDefinition("general", "does any piece of work", GENERAL_PROMPT)
+FORK = AgentDefinition("fork", "does any piece of work and knows the conversation", "")
 _NAMES_OF_CLIENTS = {"general-purpose": "general"}
-BUILTIN_AGENTS: Mapping[str, AgentDefinition] = {each.name: each for each in (EXPLORE, GENERAL)}
+BUILTIN_AGENTS: Mapping[str, AgentDefinition] = {each.name: each for each in (EXPLORE, GENERAL, FORK)}
 
 
 def find_agent(agents: Mapping[str, AgentDefinition], name: str) -> AgentDefinition | None:

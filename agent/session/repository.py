@@ -9,10 +9,11 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from agent.checkpoints.change_log import copy_log
 from agent.checkpoints.recorder import Checkpoints
@@ -20,7 +21,7 @@ from agent.errors import UsageError
 from compact.tokens import TokenCounter, load_counter
 from transcripts.codec import FORMAT_VERSION, BadLine
 from transcripts.disk import read_regular
-from transcripts.facts import Fact
+from transcripts.facts import Fact, Opened
 from transcripts.fold import fold
 from transcripts.importers import MAX_RECORDING_BYTES, import_session
 from transcripts.listing import SessionSummary, find_session, newest_session, recorded_sessions
@@ -189,6 +190,15 @@ class SessionRepository:
         self.indexing.end(wait=not self.keep)
         if not self.keep:
             shutil.rmtree(self.home, ignore_errors=True)
+
+
+def copy_for_agent(repository: SessionRepository, session: Session, about: Mapping[str, Any]) -> Session:
+    """A copy of a session in use for an agent to go on in, with `about` in its opening. Raises StoreError."""
+    load_deferred(session)
+    facts = list(session.folded.facts)
+    at, opened = next((at, fact) for at, fact in enumerate(facts) if isinstance(fact, Opened))
+    facts[at] = replace(opened, parent=session.sid, about={**opened.about, **about})
+    return repository._with_facts(facts)
 
 
 def unused_sid(repository: SessionRepository) -> str:

@@ -91,15 +91,24 @@ class AgentRun:
 
 @asynccontextmanager
 async def agent_run(
-    folder: Path, server: Server, *answers: Any, tool: Tool | None = None, **options: Any
+    folder: Path,
+    server: Server,
+    *answers: Any,
+    tool: Tool | None = None,
+    forks: bool = False,
+    **options: Any,
 ) -> AsyncIterator[AgentRun]:
-    """A session at home in `folder`, with `answers` ready for its questions; `tool` for the task tool."""
+    """A session at home in `folder`, with `answers` ready for its questions; `tool` for the task tool.
+
+    Without `forks` nothing is cached, so that no agent works in a copy of the conversation.
+    """
     config = Config(
         user_dir=folder / "home",
         cache_dir=folder / "cache",
         state_dir=folder / "state",
         base_url=server.base_url,
         key="test-key-123456",
+        caches=forks,
     )
     options = {"sandbox": "off", **options}
     setup = RunSetup(Options(**options), config, folder, {"PATH": "/usr/bin:/bin", "HOME": str(folder)})

@@ -225,5 +225,5 @@ def test_an_agent_works_as_its_definition_says(project: Path) -> None:
 
 def test_an_agent_that_there_is_not_is_refused_with_the_names_of_those_that_there_are(project: Path) -> None:
     run = run_agents(project, parts(go=[Reply([task("review", "Plan")]), "done"]))
-    assert run.texts() == ["There is no agent 'Plan'.\nThe agents are: explore, general."]
+    assert run.texts() == ["There is no agent 'Plan'.\nThe agents are: explore, general, fork."]
     assert run.nested() == []
