@@ -210,6 +210,7 @@ class Status:
     told the size of the window, "" where nobody did. `todos` are (status, what to do). `own_line` is
     what the person's own command wrote, with any control characters; "" where there is none. `agents`
     are those in the background, `asks` is the name of one that waits for an answer.
+    `unsaved` says why the record does not take the session, "" while it does.
     """
 
     model: str
@@ -230,6 +231,7 @@ class Status:
     own_line: str = ""
     agents: int = 0
     asks: str = ""
+    unsaved: str = ""
 
 
 class Driver(Protocol):

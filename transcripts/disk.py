@@ -157,11 +157,17 @@ def make_private_folders(folder: Path, disk: Disk = DISK) -> None:
 
 
 def write_ignore_files(folder: Path, disk: Disk = DISK) -> None:
-    """Have git, and the searches of rg, fd and ag, leave out everything in a folder. Raises OSError."""
+    """Have git, and the searches of rg, fd and ag, leave out everything in a folder. Raises OSError.
+
+    An empty file counts as missing: a full disk may have left one.
+    """
     for path in (folder / ".gitignore", folder / ".ignore"):
-        if path.exists():
-            continue
-        with suppress(FileExistsError), opened_fd(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, disk) as fd:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with suppress(FileNotFoundError):
+            if path.lstat().st_size:
+                continue
+            flags = os.O_WRONLY
+        with suppress(FileExistsError), opened_fd(path, flags, disk) as fd:
             disk.write(fd, b"*\n")
 
 

@@ -84,7 +84,7 @@ class Store:
         self.pending: list[bytes] = []
         self.is_begun = False
         self._warn = warn
-        self._is_failing = False
+        self.failure = ""  # why what was appended is in memory only, as long as that lasts
 
     @property
     def path(self) -> Path:
@@ -141,15 +141,15 @@ class Store:
             self._save(durable=True)
         left = (journal.unsynced if journal.sync_failed else []) + self.pending
         if self.is_begun and left:
-            self._warn(_save_elsewhere(left, self.path))
+            self._warn(_save_elsewhere(left, self.path, is_all=not journal.whole_size))
         journal.release()
 
     def warn_of_failure(self, error: Exception) -> None:
         """Tell the user that the disk fails, once until it works again."""
-        if self._is_failing:
+        if self.failure:
             return
-        self._is_failing = True
         folder, why = self.path.parent, getattr(error, "strerror", None) or str(error)
+        self.failure = why
         advice = f"Make room, or see what is wrong with {folder}"
         if getattr(error, "errno", None) in (errno.EACCES, errno.EPERM, errno.EROFS):
             advice = f"{folder} cannot be written to: change that, or /export the session to another folder"
@@ -167,12 +167,12 @@ class Store:
                 self.journal.write(self.pending, durable)
             except (OSError, StoreError):
                 return
-        if self._is_failing:
-            self._is_failing = False
+        if self.failure:
+            self.failure = ""
             self._warn(f"the session is saved again, nothing is missing in {self.path}")
 
 
-def _save_elsewhere(lines: list[bytes], path: Path) -> str:
+def _save_elsewhere(lines: list[bytes], path: Path, is_all: bool) -> str:
     """Save lines where there may still be room. Returns what to tell the user."""
     import tempfile  # slow to import, and needed only here
 
@@ -184,4 +184,6 @@ def _save_elsewhere(lines: list[bytes], path: Path) -> str:
             os.fsync(fd)
     except OSError as error:
         return f"the last {len(lines)} records of this session could not be saved anywhere: {error}"
+    if is_all:
+        return f"the session could not be saved in {path.parent}: go on with makeroom --resume {name}"
     return f"the last {len(lines)} records did not reach {path}: they are in {name}, append them there"

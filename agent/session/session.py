@@ -46,6 +46,10 @@ CHARGE_TOPIC = "request"  # of metadata: {"model", "usage"} of a request that is
 class RecordWriter(Protocol):
     """Where facts go. A full or broken disk raises nothing: the writer keeps the facts and reports it."""
 
+    @property
+    def failure(self) -> str:
+        """Why what was appended is not on the disk, "" while all is well."""
+
     def append(self, fact: Fact, durable: bool = False) -> None: ...
 
     def digest(self, body: bytes) -> str: ...
@@ -92,6 +96,11 @@ class Session:
                 total[each.model] += self.prices.spending(each.model, each.usage)
         self._charges_counted = len(charges)
         return total
+
+    @property
+    def unsaved(self) -> str:
+        """Why the newest facts are in memory only; "" while the record takes them."""
+        return self._record.failure
 
     @property
     def spent(self) -> Usage:

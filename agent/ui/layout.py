@@ -118,6 +118,7 @@ def _status_parts(status: Status, queued: int) -> list[tuple[int, str, str]]:
     if not status.priced:
         cost = f"{cost} and more" if cost else "price unknown"
     parts = (
+        (0, "error", f"NOT SAVED: {one_line(status.unsaved)}" if status.unsaved else ""),
         (4, "dim", " ".join(filter(None, (one_line(status.model), status.effort)))),
         (CONTEXT_RANK, context_role, context),
         (3, "dim", cost),

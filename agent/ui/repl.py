@@ -121,7 +121,7 @@ async def _close(state: ReplState, code: int) -> None:
             state.view.notice(trouble, "warning")
         if code <= 128:
             state.unsent_input.save("")
-        if session and state.prompted:
+        if session and state.prompted and driver and not driver.status().unsaved:
             hint = f"Go on with: makeroom --resume {session}"
             terminal.print_above("\n" + terminal.theme.paint("dim", hint))
         terminal.print_rest()

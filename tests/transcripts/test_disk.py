@@ -145,6 +145,16 @@ def test_a_gitignore_that_is_made_meanwhile_is_kept(tmp_path: Path) -> None:
     assert (tmp_path / ".gitignore").read_text() == "mine"
 
 
+def test_an_ignore_file_that_a_full_disk_left_empty_is_written(tmp_path: Path) -> None:
+    def no_room(fd: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        write_ignore_files(tmp_path, replace(DISK, write=no_room))
+    write_ignore_files(tmp_path)
+    assert [(tmp_path / name).read_text() for name in (".gitignore", ".ignore")] == ["*\n", "*\n"]
+
+
 def test_a_file_is_replaced_whole_over_what_a_crash_left(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old and long")

@@ -379,6 +379,29 @@ def test_only_records_that_are_not_in_the_file_are_saved_elsewhere(
     assert read_record(store.path).facts == TURN[:3]
 
 
+def test_a_store_knows_that_the_disk_fails_as_long_as_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    told = ToldLines()
+    plan = FailurePlan(10**9, errno.ENOSPC, ("write",))
+    store = create_store(tmp_path, SID, told, failing_disk(plan))
+    plan.at, plan.forever = plan.count + 1, True
+    append_all(store, [(fact, False) for fact in TURN[:2]])
+    assert store.failure == os.strerror(errno.ENOSPC)
+    plan.forever, plan.at = False, 10**9
+    store.append(TURN[2])
+    assert store.failure == ""
+    plan.at, plan.forever = plan.count + 1, True
+    store.append(TURN[3])
+    store.close()
+    other = create_store(tmp_path, "20261122-000000-none", told, failing_disk(plan))
+    append_all(other, [(fact, False) for fact in TURN])
+    other.close()
+    (name,) = {path.name for path in tmp_path.glob("makeroom-*none*.jsonl")}
+    assert str(told).count("go on with makeroom --resume") == 1 and name in str(told)
+
+
 def test_a_record_that_need_not_be_durable_is_not_synced(tmp_path: Path) -> None:
     plan = FailurePlan(10**9, 0, ("sync",))
     store = create_store(tmp_path, SID, ToldLines(), failing_disk(plan))

@@ -34,6 +34,8 @@ from transcripts.messages import TextBlock
 class Memory:
     """A record in memory; knows what was durable when."""
 
+    failure = ""
+
     def __init__(self) -> None:
         self.facts: list[Fact] = []
         self.durable = 0

@@ -17,6 +17,8 @@ TOOLS = {"bash": BASH}
 class Nowhere:
     """A record that keeps nothing."""
 
+    failure = ""
+
     def append(self, fact: object, durable: bool = False) -> None: ...
 
     def digest(self, body: bytes) -> str:
