@@ -190,6 +190,14 @@ class EarlierMessages:
 
 
 @dataclass(frozen=True, slots=True)
+class ScreenSetting:
+    """A command changes how the screen works; faces without a screen have nothing to do."""
+
+    name: Literal["theme", "editing"]
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
 class PromptRestored:
     """The conversation went back to before this prompt: its words belong into the input, to be edited."""
 
@@ -262,6 +270,7 @@ Event = (
     | PromptReplayed
     | EarlierMessages
     | PromptRestored
+    | ScreenSetting
     | AgentProgress
     | TurnFinished
 )

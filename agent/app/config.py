@@ -26,6 +26,7 @@ from transcripts.disk import is_foreign
 from transcripts.secret_forms import secret_texts
 
 from .given_settings import GivenSettings
+from .options import EditingMode, ThemeName
 
 GIVEN_NONE = GivenSettings()
 OFFICIAL_SERVER = "https://api.anthropic.com"
@@ -54,6 +55,8 @@ class Config:
     deny: tuple[Rule, ...] = ()
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     notify: bool = True  # announce the end of a long turn and questions where the terminal is not looked at
+    theme: ThemeName = "auto"
+    editing: EditingMode = "emacs"  # the keys of the input
     pass_env: tuple[str, ...] = ()
     hooks: tuple[HookEntry, ...] = ()
     status_line: str = ""  # the command that writes it

@@ -10,6 +10,10 @@ from tools.wall import SandboxSetting
 
 Effort = Literal["low", "medium", "high", "xhigh", "max"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
+ThemeName = Literal["auto", "dark", "light", "ansi", "colour-blind", "colour-blind-light"]
+THEMES: tuple[ThemeName, ...] = get_args(ThemeName)
+EditingMode = Literal["emacs", "vim"]
+EDITING_MODES: tuple[EditingMode, ...] = get_args(EditingMode)
 # What --output-format may name -> where its class is, which only a run that uses it imports.
 OUTPUT_FORMATS: Mapping[str, str] = {
     "text": "agent.ui.output_formats:TextFormat",

@@ -21,7 +21,7 @@ from agent.permissions.sandbox_settings import SANDBOX_MODES, sandbox_entries
 from compact.prices import Prices
 from compact.settings import settings_from
 
-from .options import EFFORTS, Effort
+from .options import EDITING_MODES, EFFORTS, THEMES, EditingMode, Effort, ThemeName
 
 # What [prices] may name besides input and output -> the multiple of the input price that it sets.
 PRICE_MULTIPLES = {"cache_read": "read", "cache_write": "write", "cache_write_hour": "write_hour"}
@@ -104,6 +104,8 @@ class FileSettings(BaseModel):
         None, description=f"one of {', '.join(SANDBOX_MODES)}, or a table"
     )
     notify: bool | None = Field(None, description="true or false")
+    theme: ThemeName | None = Field(None, description=f"one of {', '.join(THEMES)}")
+    editing: EditingMode | None = Field(None, description=f"one of {', '.join(EDITING_MODES)}")
     pass_env: tuple[_Text, ...] | None = Field(None, description="a list of texts")
     hooks: Annotated[Any, AfterValidator(_hooks)] = Field(
         None, description='a table, such as [hooks] and PreToolUse = "check.sh"'

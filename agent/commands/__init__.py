@@ -27,6 +27,7 @@ from . import context_commands as context
 from . import extension_commands as extension
 from . import mcp_commands as mcp
 from . import project_commands as project
+from . import screen_commands as screen
 from . import session_commands as session
 from . import settings_commands as settings
 from . import system_commands as system
@@ -117,6 +118,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("trust", extension.show_trust, (), "bare"),
     Command("mcp", mcp.show_mcp, (), "bare"),
     Command("config", settings.show_settings, ("settings",), "always"),
+    Command("theme", screen.set_theme, (), "always", at_screen=True),
+    Command("vim", screen.set_editing, (), "always", at_screen=True),
     Command("hooks", settings.show_hooks, (), "always"),
     Command("doctor", system.examine, (), "always"),
     Command("sessions", session.list_sessions, (), "always"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import get_args
 
-from agent.app.options import EFFORTS
+from agent.app.options import EFFORTS, THEMES
 from agent.formatting import format_count
 from agent.menus import Menu, MenuRow
 from agent.model_port import ModelCatalog, ModelFacts
@@ -17,6 +17,14 @@ EFFORT_WORDS = {
     "high": "thinks where it helps",
     "xhigh": "thinks long; for hard work",
     "max": "without a limit; the most tokens",
+}
+THEME_WORDS = {
+    "auto": "dark or light, as the terminal's background is",
+    "dark": "for a dark background",
+    "light": "for a light background",
+    "ansi": "only the terminal's sixteen colours, no backgrounds",
+    "colour-blind": "blue and yellow instead of green and red, for a dark background",
+    "colour-blind-light": "the same for a light background",
 }
 MODE_WORDS: dict[str, str] = {
     "manual": "asks before edits, and before a command leaves the wall",
@@ -45,6 +53,12 @@ def effort_menu(now: str | None) -> Menu:
     """The efforts; the present one is marked."""
     rows = [MenuRow(name, name, (*_mark(name == now), EFFORT_WORDS[name])) for name in EFFORTS]
     return Menu("How hard is the model to think?", tuple(rows), at=_place(rows, now or ""))
+
+
+def theme_menu(now: str) -> Menu:
+    """The themes; `now` is the one that is set."""
+    rows = [MenuRow(name, name, (THEME_WORDS[name],)) for name in THEMES]
+    return Menu("Which colours?", tuple(rows), at=_place(rows, now))
 
 
 def permission_menu(mode: str, rules: Iterable[tuple[str, str, str]]) -> Menu:

@@ -29,7 +29,17 @@ FLAG_SETTINGS = (
     "permission_mode",
     "sandbox",
 )  # that a flag may set as well
-PLAIN_SETTINGS = ("max_tokens", "cache", "base_url", "timeout", "allow", "deny", "pass_env")
+PLAIN_SETTINGS = (
+    "theme",
+    "editing",
+    "max_tokens",
+    "cache",
+    "base_url",
+    "timeout",
+    "allow",
+    "deny",
+    "pass_env",
+)
 SECRET_SETTINGS = ("key", "token", "custom_headers")  # shown as set or not
 MAX_DENIED_CALLS = 5  # shown by /permissions, the newest
 MAX_ARGUMENT_CHARS = 80  # shown of a denied call

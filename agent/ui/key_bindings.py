@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prompt_toolkit.application.current import get_app
-from prompt_toolkit.filters import Condition, is_searching
+from prompt_toolkit.filters import Condition, is_searching, vi_insert_mode, vi_navigation_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
@@ -55,7 +55,9 @@ def _add_editing_keys(bindings: KeyBindings, state: ReplState) -> None:
     bindings.add("up", filter=writing & ~is_searching)(lambda event: _up(state))
     bindings.add("c-j", filter=writing)(lambda event: editor.buffer.insert_text("\n"))
     bindings.add("escape", "enter", filter=writing)(lambda event: editor.buffer.insert_text("\n"))
-    bindings.add("backspace", filter=writing & ~is_searching)(lambda event: editor.delete_grapheme())
+    bindings.add("backspace", filter=writing & ~is_searching & ~vi_navigation_mode)(
+        lambda event: editor.delete_grapheme()
+    )
     bindings.add("tab", filter=writing)(lambda event: editor.complete(state.command_names()))
     bindings.add("c-s", filter=writing & ~is_searching)(lambda event: _stash(state))
 
@@ -72,7 +74,7 @@ def _add_session_keys(bindings: KeyBindings, state: ReplState) -> None:
             state.driver.cycle_mode()
 
     bindings.add("c-d", filter=idle)(lambda event: _delete_or_leave(state))
-    bindings.add("escape", filter=idle)(lambda event: _escape(state))
+    bindings.add("escape", filter=idle & ~vi_insert_mode)(lambda event: _escape(state))
     bindings.add("c-c", filter=~is_searching)(lambda event: _interrupt_or_clear(state))
     bindings.add("<sigint>")(lambda event: _interrupt_or_clear(state))
     in_foreground = Condition(lambda: state.has_view and state.view.live_view.runs_command)
@@ -137,6 +139,7 @@ def _enter(state: ReplState) -> None:
     chips, written = editor.paste_chips, editor.buffer.text
     shown, typed = chips.labelled(written), chips.typed(written)
     text = editor.take()
+    state.terminal.begin_writing()
     if not state.queue.running and not state.queue.queued:
         editor.paste_chips.forget_all_but(text + editor.stashed)  # nothing else can hold a chip any more
     if expanded.strip() in EXIT_WORDS:

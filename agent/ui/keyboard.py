@@ -7,6 +7,7 @@ Being one character, it is moved over and deleted as a whole; it expands to the 
 from __future__ import annotations
 
 import asyncio
+import re
 from bisect import bisect_right
 from collections.abc import Callable
 from itertools import accumulate
@@ -23,6 +24,11 @@ from prompt_toolkit.layout.processors import Processor, Transformation, Transfor
 from .terminal_text import escape_strict
 
 PASTE_TIMEOUT_S = 1.0  # without a byte: the paste counts as over
+_ANSWER_START = "\x1b]"
+_HEX = "([0-9a-fA-F]+)"
+_GROUND = re.compile(f"11;rgba?:{_HEX}/{_HEX}/{_HEX}(?:/{_HEX})?(?:\x07|\x1b\\\\)")
+_BEGUN_GROUND = re.compile("1?|11;?[rgba:0-9a-fA-F/\x1b]*")
+MAX_GROUND_CHARS = 40  # of what tells a background
 PASTE_END = "\x1b[201~"
 # What the terminal says of its focus comes as keys that no keyboard has.
 FOCUS_IN, FOCUS_OUT = Keys.ControlF23, Keys.ControlF24
@@ -55,6 +61,11 @@ class PasteParser:
         self._pieces: list[str] = []
         self._pasting = False
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def pasting(self) -> bool:
+        """Whether a paste is under way."""
+        return self._pasting
 
     def feed(self, data: str) -> None:
         if self._pasting:
@@ -96,11 +107,50 @@ class PasteParser:
         return KeyPress(Keys.BracketedPaste, text)
 
 
-def keyboard_input(stdin: TextIO, deliver: Callable[[KeyPress], None]) -> Vt100Input:
-    """The terminal's input, taught the keys above. `deliver` feeds a key when no read is going on."""
+class GroundParser:
+    """Takes what the terminal says of its background (OSC 11) out of what is typed."""
+
+    def __init__(self, inner: PasteParser, note_ground: Callable[[bool], None]) -> None:
+        self._inner = inner
+        self._note_ground = note_ground
+        self._held = ""  # the start of what may be an answer
+
+    def feed(self, data: str) -> None:
+        text, self._held = self._held + data, ""
+        if _ANSWER_START not in text or self._inner.pasting:
+            self._inner.feed(text)
+            return
+        before, _, rest = text.partition(_ANSWER_START)
+        if before:
+            self._inner.feed(before)
+        if found := _GROUND.match(rest):
+            red, green, blue = (int(part[:2].ljust(2, part[0]), 16) for part in found.groups()[:3])
+            self._note_ground(299 * red + 587 * green + 114 * blue > 128_000)
+            if left := rest[found.end() :]:
+                self.feed(left)
+        elif len(rest) < MAX_GROUND_CHARS and _BEGUN_GROUND.fullmatch(rest):
+            self._held = _ANSWER_START + rest
+        else:
+            self._inner.feed(_ANSWER_START + rest)
+
+    def flush(self) -> None:
+        held, self._held = self._held, ""
+        if held:
+            self._inner.feed(held)
+        self._inner.flush()
+
+
+def keyboard_input(
+    stdin: TextIO, deliver: Callable[[KeyPress], None], note_ground: Callable[[bool], None]
+) -> Vt100Input:
+    """The terminal's input, taught the keys above. `deliver` feeds a key when no read is going on.
+
+    `note_ground` is told whether the background is light, when the terminal says it.
+    """
     ANSI_SEQUENCES.update(_MORE_KEYS)
     source = Vt100Input(stdin)
-    source.vt100_parser = PasteParser(source.vt100_parser, deliver)  # type: ignore[assignment]
+    parser = PasteParser(source.vt100_parser, deliver)
+    source.vt100_parser = GroundParser(parser, note_ground)  # type: ignore[assignment]
     return source
 
 

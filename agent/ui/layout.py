@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import PurePath
 
 from prompt_toolkit.buffer import Buffer
@@ -232,4 +233,8 @@ class ScreenLayout:
         if state.status_hint.text:
             return ctx.clipped("dim", state.status_hint.text)
         status = state.driver.status() if state.driver else None
-        return status_line(status, len(state.queue.queued), ctx)
+        if not (mode := state.terminal.vim_mode):
+            return status_line(status, len(state.queue.queued), ctx)
+        room = replace(ctx, columns=max(ctx.columns - len(mode) - len(STATUS_SEPARATOR), 1))
+        mode = ctx.paint("accent", mode + STATUS_SEPARATOR)
+        return mode + status_line(status, len(state.queue.queued), room)

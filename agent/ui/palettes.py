@@ -64,7 +64,6 @@ _FILLS: Mapping[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
     ),
 }
 ANSI = Palette()
-THEME_NAMES = ("auto", "dark", "light", "ansi", "colour-blind", "colour-blind-light")
 
 
 def choose_palette(name: str, environ: Mapping[str, str], is_light: bool | None = None) -> Palette:

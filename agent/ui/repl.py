@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from agent.app.setup import RunSetup
+from agent.events import Event, ScreenSetting
 from agent.formatting import shorten
 from agent.ports import Factory
 
@@ -71,13 +72,14 @@ def _question_changed(state: ReplState, screen: ScreenLayout) -> None:
 async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
     """Runs from the first paint on: load what is slow, make the driver, work off what is typed."""
     state.notifications.start()
+    state.terminal.ask_ground()
     if prompt:
         state.queue.add(QueuedInput(prompt, prompt, prompt))
     await asyncio.sleep(LOAD_DELAY_S)
     if state.goes_on:  # then there is something to draw at once
         await _load_drawing()
     await asyncio.to_thread(import_module, f"{__package__}.transcript_view")
-    driver = state.driver = make_driver(state.view.emit, state.approval, state.picker)
+    driver = state.driver = make_driver(partial(_emit, state), state.approval, state.picker)
     driver.watch_status(state.terminal.invalidate)
     state.terminal.invalidate()
     await driver.ready()
@@ -105,6 +107,18 @@ def _offer_draft(state: ReplState) -> None:
         state.editor.buffer.reset(state.editor.buffer.document)  # which has it look at the history anew
         words = shorten(one_line(left), MAX_QUOTED_DRAFT_CHARS)
         state.view.notice(f"not sent last time: {words!r}; ↑ brings it back")
+
+
+def _emit(state: ReplState, event: Event) -> None:
+    """Take what happens; what is about the screen itself is done here."""
+    if not isinstance(event, ScreenSetting):
+        state.view.emit(event)
+    elif event.name == "theme":
+        state.terminal.set_theme(event.value)
+        state.view.notice(f"the theme is {event.value} now")
+    else:
+        state.terminal.set_editing(event.value)
+        state.view.notice(f"the keys are those of {'vim' if state.terminal.vim_mode else 'Emacs'}")
 
 
 async def _close(state: ReplState, code: int) -> None:

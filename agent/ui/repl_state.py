@@ -136,7 +136,9 @@ class ReplState:
         self.goes_on = setup.options.resume is not None  # with a session that there was
         self.driver: Driver | None = None
         self.prompted = False
-        self.terminal = Terminal(setup.options.color)
+        self.terminal = Terminal(setup.options.color, setup.config.theme)
+        if setup.config.editing == "vim":
+            self.terminal.set_editing("vim")
         self.terminal.mask = mask
         self.history = PromptHistory(state_dir / "history", mask)
         self.unsent_input = UnsentInput(state_dir, setup.folder, mask)

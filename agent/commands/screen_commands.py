@@ -1,0 +1,33 @@
+"""Commands about the screen, /theme and /vim: they tell the face, and one without a screen does nothing."""
+
+from __future__ import annotations
+
+from agent.app.controller import Controller
+from agent.app.options import EDITING_MODES, THEMES
+from agent.events import Event, Notice, ScreenSetting
+
+from .setting_menus import theme_menu
+
+
+async def set_theme(controller: Controller, argument: str) -> Event | None:
+    """Change the colours of this session. Takes auto, dark, light, ansi, colour-blind or \
+colour-blind-light; without one, choose from a list. The setting `theme` keeps it."""
+    if not argument and controller.chooser is not None:
+        row = await controller.chooser.choose(theme_menu(controller.setup.config.theme))
+        if row is None:
+            return None
+        argument = row.value
+    if argument not in THEMES:
+        return Notice(f"the themes are {', '.join(THEMES)}", "warning")
+    controller.emit(ScreenSetting("theme", argument))
+    path = controller.setup.config.user_dir / "settings.toml"
+    return Notice(f'theme = "{argument}" in {path} keeps it')
+
+
+async def set_editing(controller: Controller, argument: str) -> Event | None:
+    """Edit with the keys of vim, or again with those of Emacs. Takes on or off; the setting `editing` \
+keeps it."""
+    wanted = {"": "toggle", "on": "vim", "off": "emacs"}.get(argument, argument)
+    if wanted not in ("toggle", *EDITING_MODES):
+        return Notice("/vim takes on or off", "warning")
+    return ScreenSetting("editing", wanted)

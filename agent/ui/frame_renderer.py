@@ -1,0 +1,166 @@
+"""Write frames to the terminal: each in one synchronised update, in the charset of the locale.
+
+prompt_toolkit calls it where it would draw its windows.
+"""
+
+from __future__ import annotations
+
+import os
+import termios
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.cursor_shapes import CursorShape
+from prompt_toolkit.layout import Layout
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.renderer import Renderer
+from prompt_toolkit.styles import DummyStyle
+
+from .frame_update import Frame, frame_update
+from .terminal_charset import encode_for_terminal
+from .terminal_text import painted_width, wrap_painted, write_fully
+
+BEGIN_UPDATE, END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
+
+
+class FrameOutput(Vt100_Output):
+    """Writes each flush as one synchronised update, in the charset of the locale.
+
+    A terminal that is gone (EIO after a hang-up) swallows what is written.
+    """
+
+    _in_frame = _gone = False
+
+    def flush(self) -> None:
+        if self._in_frame or not self._buffer:
+            return
+        text = "".join((BEGIN_UPDATE, *self._buffer, END_UPDATE))
+        self._buffer.clear()
+        if not self._gone:
+            try:
+                text = text.replace("\r\n", "\n") if adds_returns(self.fileno()) else text
+                write_fully(self.fileno(), encode_for_terminal(text, os.environ))
+            except OSError:
+                self._gone = True
+
+    @contextmanager
+    def one_update(self) -> Iterator[None]:
+        """Everything written inside goes out as one update."""
+        self._in_frame = True
+        try:
+            yield
+        finally:
+            self._in_frame = False
+            self.flush()
+
+
+def adds_returns(descriptor: int) -> bool:
+    """Whether the terminal's driver sends a carriage return before each line feed by itself."""
+    try:
+        output_modes = int(termios.tcgetattr(descriptor)[1])
+    except termios.error:
+        return False
+    return bool(output_modes & termios.OPOST and output_modes & termios.ONLCR)
+
+
+class FrameRenderer(Renderer):
+    """Stands in for prompt_toolkit's renderer: draws frames that are composed as rows, not its windows.
+
+    `compose` makes the next frame. Finished rows are printed above it, once, and are no part of it any more.
+    """
+
+    def __init__(self, output: FrameOutput) -> None:
+        self.compose: Callable[[], Frame] = Frame
+        self.frame = Frame()
+        self._size = output.get_size()
+        self._printed: list[str] = []
+        self._shape = CursorShape._NEVER_CHANGE
+        super().__init__(DummyStyle(), output)
+
+    def print_above(self, text: str) -> None:
+        """Have finished lines printed with the next frame."""
+        self._printed += text.split("\n")
+
+    @property
+    def prints(self) -> bool:
+        """Whether the next frame prints anything."""
+        return bool(self._printed)
+
+    def take_printed(self) -> str:
+        """What was to be printed, for a terminal without frames."""
+        text = "".join(line + "\r\n" for line in self._printed)
+        self._printed.clear()
+        return text
+
+    def render(self, app: Application[Any], layout: Layout, is_done: bool = False) -> None:
+        """Write what turns the last frame into the next, in one update."""
+        if not self._bracketed_paste_enabled:
+            self.output.enable_bracketed_paste()
+            self.output.disable_autowrap()
+            self._bracketed_paste_enabled = True
+        size = self.output.get_size()
+        if size != self._size:
+            self.forget_size()
+        self._size = size
+        frame = self.compose()
+        # a line may have been drawn for a wider screen
+        printed = [row for line in self._printed for row in _rows_of(line, size.columns)]
+        self._printed.clear()
+        if update := frame_update(self.frame, frame, printed, size.rows):
+            self.output.write_raw(update)
+        self.frame = frame
+        if (shape := app.cursor.get_cursor_shape(app)) != self._shape:
+            self.output.set_cursor_shape(shape)
+            self._shape = shape
+        self.output.flush()
+        app.layout.visible_windows = [*layout.find_all_windows()]
+
+    def erase(self, leave_alternate_screen: bool = True) -> None:
+        """Take the frame off the screen; the cursor is then where it began."""
+        self.blank()
+        self.output.enable_autowrap()
+        self.output.flush()
+        self.reset()
+
+    def reset(self, _scroll: bool = False, leave_alternate_screen: bool = True) -> None:
+        self.frame = Frame()
+        super().reset(_scroll, leave_alternate_screen)
+
+    def blank(self, up: int | None = None) -> None:
+        """Make the rows of the frame blank one by one, and forget it; the cursor is `up` rows down in it.
+
+        tmux moves what is on the screen into its history when all of it is erased at once.
+        """
+        up = self.frame.cursor[0] if up is None else up
+        height = max(len(self.frame.rows), up + 1)
+        self.output.write_raw("\r")
+        self.output.cursor_up(up)
+        for _ in range(height - 1):
+            self.output.erase_end_of_line()
+            self.output.cursor_down(1)
+        self.output.erase_end_of_line()
+        self.output.cursor_up(height - 1)
+        self.output.erase_down()
+        self.frame = Frame()
+
+    def forget_size(self) -> None:
+        """The terminal has another size: blank the frame, so that the next one is drawn from nothing.
+
+        A terminal that reflows has by now broken the rows we drew into more rows than we moved over.
+        """
+        columns = max(self.output.get_size().columns, 1)
+        row, column = self.frame.cursor
+        broken = (-(-painted_width(line) // columns) for line in self.frame.rows[:row])
+        reflows = reflows_rows(os.environ.get("TERM", ""), os.environ.get("XTERM_VERSION", ""))
+        self.blank(column // columns + sum(max(rows, 1) for rows in broken) if reflows else None)
+
+
+def _rows_of(line: str, columns: int) -> list[str]:
+    return [line] if len(line) <= columns else wrap_painted(line, columns)
+
+
+def reflows_rows(term: str, xterm_version: str) -> bool:
+    """Whether the terminal breaks long rows anew when it gets narrower: all but the console and xterm do."""
+    return not (term == "linux" or xterm_version)

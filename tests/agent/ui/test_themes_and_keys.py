@@ -1,0 +1,53 @@
+"""Themes, what the terminal says of its background, and the keys of vim, on a real terminal."""
+
+from pathlib import Path
+
+from agent.ui.keyboard import GroundParser
+from tests.agent.ui.pty_terminal import PtyTerminal, forked_makeroom
+
+
+class Typed:
+    """Stands where keys go on to: keeps what is typed."""
+
+    pasting = False
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def feed(self, data: str) -> None:
+        self.text += data
+
+    def flush(self) -> None:
+        self.text += "|"
+
+
+def test_what_the_terminal_says_of_its_background_is_no_typing() -> None:
+    typed, grounds = Typed(), []
+    parser = GroundParser(typed, grounds.append)  # type: ignore[arg-type]
+    answers = "a\x1b]11;rgb:ffff/ffff/f0f0\x07b", "\x1b]11;rg", "b:1e1e/1e/1e1e\x1b\\c"
+    for piece in (*answers, "\x1b]", "\x1b[A"):
+        parser.feed(piece)
+    parser.feed("\x1b]")
+    parser.flush()
+    assert typed.text == "abc\x1b]\x1b[A\x1b]|"
+    assert grounds == [True, False]
+
+
+def grounds_of(terminal: PtyTerminal) -> set[str]:
+    return {cell.bg for row in terminal.screen.buffer.values() for cell in row.values()}
+
+
+def test_a_diff_follows_the_background_and_the_theme_and_vim_has_its_keys(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    prompt = "read a.txt, then replace 'two' by 'three' in a.txt\r"
+    words = "--offline --permission-mode acceptEdits"
+    with PtyTerminal(tmp_path, (90, 30), forked_makeroom(words), COLORTERM="truecolor") as terminal:
+        terminal.sees("❯", "% of").type("\x1b]11;rgb:ffff/ffff/ffff\x07").type(prompt).sees("2 + three")
+        assert "dcf5e2" in grounds_of(terminal)
+        terminal.type("/theme light-blue\r").sees("the themes are")
+        terminal.type("/theme dark\r").sees("the theme is dark now").type("/diff\r").sees("1 file")
+        assert "12301c" in grounds_of(terminal)
+        terminal.type("/vim\r").sees("the keys are those of vim", "INSERT")
+        terminal.type("alpha beta\x1b").sees("NORMAL").type("bdw").sees("❯ alpha").misses("beta")
+        terminal.type("0iX").sees("❯ Xalpha", "INSERT").type("\x1b").sees("NORMAL").type("ddi/vim off\r")
+        terminal.sees("the keys are those of Emacs").misses("NORMAL")
