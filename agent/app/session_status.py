@@ -192,6 +192,6 @@ def status_of(session: Session, context: TurnContext, branch: str) -> Status:
         priced=not session.unpriced,
         window_source=context.compaction.window_source,
         effort=context.settings.effort or "",
-        unsaved=session.unsaved,
+        unsaved=session.why_unsaved(),
         todos=tuple((item.status, item.shown) for item in todos),
     )

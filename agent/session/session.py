@@ -81,6 +81,7 @@ class Session:
         self._spending = defaultdict[str, Spending](Spending)
         self._charges_counted = 0
         self._record = record
+        self.why_unsaved = lambda: record.failure  # "" while the record takes the facts
         self._count = count
         self._now = now
         self._unsynced = False
@@ -96,11 +97,6 @@ class Session:
                 total[each.model] += self.prices.spending(each.model, each.usage)
         self._charges_counted = len(charges)
         return total
-
-    @property
-    def unsaved(self) -> str:
-        """Why the newest facts are in memory only; "" while the record takes them."""
-        return self._record.failure
 
     @property
     def spent(self) -> Usage:
