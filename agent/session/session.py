@@ -81,7 +81,7 @@ class Session:
         self._spending = defaultdict[str, Spending](Spending)
         self._charges_counted = 0
         self._record = record
-        self.why_unsaved = lambda: record.failure  # "" while the record takes the facts
+        self.why_unsaved: Callable[[], str] = lambda: record.failure  # "" while the record takes the facts
         self._count = count
         self._now = now
         self._unsynced = False
