@@ -75,7 +75,10 @@ async def run_agent(
     call = NestedCall(services, parent, context, agent, request, definition)
     call = replace(call, forked=works_as_fork(call))
     records = services.repository
-    session = copy_for_agent(records, parent, call.about) if call.forked else records.new()
+    try:
+        session = copy_for_agent(records, parent, call.about) if call.forked else records.new()
+    except StoreError:  # the record was changed since it was read
+        call, session = replace(call, forked=False), records.new()
     session.use_prices(parent.prices)
     run = NestedRun(call, session)
     run.context = await nested_context(call, session, run.tell_status)
