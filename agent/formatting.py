@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from tools import BUILTIN
+from tools import BUILTIN, CONDITIONAL
 from transcripts.render_text import NO_DATE
 
 # Tools that Claude Code calls by another name than ours in capitals.
@@ -15,6 +15,7 @@ CLIENT_NAMES: Mapping[str, str] = {
     "todo": "TodoWrite",
     "ask_user": "AskUserQuestion",
     "exit_plan": "ExitPlanMode",
+    "skill": "Skill",
 }
 _OWN_NAMES = {name.lower(): own for own, name in CLIENT_NAMES.items()}
 
@@ -30,7 +31,7 @@ def own_name(tool: str) -> str:
     """The name here of a built-in tool that is written as clients do, in any letter case; others stay."""
     name = tool.lower()
     name = _OWN_NAMES.get(name, name)
-    return name if name in BUILTIN else tool
+    return name if name in (*BUILTIN, *CONDITIONAL) else tool
 
 
 def client_output(tool: str, text: str) -> dict[str, Any] | None:

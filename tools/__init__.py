@@ -18,3 +18,5 @@ BUILTIN = (
     "exit_plan",
     "monitor",
 )
+# Those that a source offers only where there is something for them.
+CONDITIONAL = ("skill",)

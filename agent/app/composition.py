@@ -30,9 +30,8 @@ from agent.model_port import Model, ModelRequest
 from agent.ports import Approver, Chooser, ToolSource
 from agent.session.records_guard import RecordsGuard
 from agent.session.repository import SessionRepository
-from agent.session.skill_texts import SKILL_TOOL
 from compact.tokens import TokenCounter, load_counter
-from tools import BUILTIN
+from tools import BUILTIN, CONDITIONAL
 from tools.base import Tool
 from tools.registry import BuiltinTools, join_tools
 
@@ -232,7 +231,7 @@ def _emit_and_begin(mcp: McpServers, emit: Emit, event: Event) -> None:
 
 def offered_tools(tools: Mapping[str, Tool], wanted: Sequence[str] | None) -> dict[str, Tool]:
     """The tools without those built-in ones that --tools leaves out."""
-    left_out = () if wanted is None else [name for name in (*BUILTIN, SKILL_TOOL) if name not in wanted]
+    left_out = () if wanted is None else [name for name in (*BUILTIN, *CONDITIONAL) if name not in wanted]
     return {name: tool for name, tool in tools.items() if name not in left_out}
 
 

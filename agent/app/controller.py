@@ -180,7 +180,7 @@ class Controller:
 
     def commands(self) -> Sequence[tuple[str, str]]:
         """See ports.Driver."""
-        return (*self.command_table.command_summaries(), *self.services.summaries())
+        return joined_summaries(self.command_table.command_summaries(), self.services.summaries())
 
     def cycle_mode(self) -> str:
         """See ports.Driver."""
@@ -211,6 +211,14 @@ class Controller:
             await self._beginning.cancel()
         if self.session is not None and self.context is not None:
             await end_session(self.session, self.context, reason)
+
+
+def joined_summaries(
+    own: Sequence[tuple[str, str]], others: Sequence[tuple[str, str]]
+) -> Sequence[tuple[str, str]]:
+    """(name, summary) of all commands; one of ours hides others of its name."""
+    names = {name for name, _ in own}
+    return (*own, *(each for each in others if each[0] not in names))
 
 
 def greet(setup: RunSetup, session: Session, context: TurnContext, emit: Emit) -> None:

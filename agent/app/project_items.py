@@ -25,7 +25,7 @@ from .setup import RunSetup
 
 ITEM_SOURCES: tuple[ItemSource, ...] = (mcp_items, settings_items, skill_items, agent_items)
 MAX_LISTED_ITEMS = 30  # in the question; /trust lists all
-MAX_SHOWS_CHARS = 90  # of what an item runs
+MAX_SHOWS_CHARS = 400  # of what an item runs
 STATE_WORDS = {True: "on", False: "off", None: "off, undecided"}
 
 

@@ -170,11 +170,11 @@ class _Use:
         """Allow what the file names until the turn ends; never the wall, nor what is protected or outside."""
         store, skill = self.skills.context.permissions, self.skill
         origin = f"the {skill.kind} {skill.name}"
-        rules = (
-            [Rule("read", f"{escape(str(skill.folder.resolve()))}/*", origin)]
-            if skill.kind == "skill"
-            else []
-        )
+        if skill.kind == "skill":  # whose further files are read when they are needed, in any turn
+            files = Rule("read", f"{escape(str(skill.folder.resolve()))}/*")
+            if files not in store.rules.allow:
+                store.allow(files)
+        rules: list[Rule] = []
         for text in skill.allowed_tools:
             with suppress(ValueError):
                 named = (rule for rule in known_rules(text)[0] if rule.tool not in (OPENING, REACHING))

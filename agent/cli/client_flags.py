@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.formatting import own_name
-from tools import BUILTIN
+from tools import BUILTIN, CONDITIONAL
 
 SETTING_SOURCES = ("user", "project", "local")
 # Flags that change nothing here; the number of values that each takes.
@@ -131,9 +131,10 @@ def _settle_lists(made: argparse.ArgumentParser, values: dict[str, Any]) -> None
     values["betas"] = _items(values["betas"] or "")
     if (tools := values["tools"]) is not None:
         names = _items(tools)
-        known = tuple(name for name in map(own_name, names) if name in BUILTIN)
+        offered = (*BUILTIN, *CONDITIONAL)
+        known = tuple(name for name in map(own_name, names) if name in offered)
         values["tools"] = None if names == ("default",) else known
-        unknown_names = [name for name in names if own_name(name) not in (*BUILTIN, "default")]
+        unknown_names = [name for name in names if own_name(name) not in (*offered, "default")]
         if unknown_names:
             values["remarks"] += (f"--tools: there is no tool {', '.join(unknown_names)} here",)
 

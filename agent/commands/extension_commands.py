@@ -11,7 +11,7 @@ from agent.events import CommandOutput, Event, Notice
 from agent.extensions.skill_presence import Skill, SkillCatalog
 from agent.formatting import shorten
 
-MAX_SUMMARY_CHARS = 100  # shown of a command or skill in a list
+MAX_SUMMARY_CHARS = 75  # shown of a command or skill in a list
 NO_SKILLS = (
     "no commands and skills: a command is a file .claude/commands/NAME.md, a skill a file"
     " .claude/skills/NAME/SKILL.md, in the project or in your home"
@@ -61,11 +61,13 @@ looked for anew. With a name, show all about that one."""
         return Notice(NO_SKILLS)
     lines = [f"{len(library.skills)} commands and skills", *_skill_lines(library)]
     lines += [f"  hidden: {hidden.path} by {known.path}" for hidden, known in library.shadowed]
+    ours = {name for name, _ in controller.command_table.command_summaries()} & library.skills.keys()
+    lines += [f"  hidden: {library.skills[name].path} by /{name} of makeroom" for name in sorted(ours)]
     controller.emit(CommandOutput("\n".join(lines)))
     for warning in warnings:
         controller.emit(Notice(warning, "warning"))
     if open_items := services.approvals.undecided(await project_items(controller.setup)):
-        controller.emit(Notice("of the project, until /trust allows it, nothing runs or is granted of:"))
+        controller.emit(Notice("until /trust allows them, these run no line and are granted nothing:"))
         controller.emit(CommandOutput("\n".join(item_lines(open_items))))
     return None
 
@@ -81,8 +83,8 @@ def _skill_lines(library: SkillCatalog) -> Iterator[str]:
     width = max((len(one.name) for one in library.skills.values()), default=0)
     for name in sorted(library.skills):
         one = library.skills[name]
-        slash = "/" if one.for_user else " "
-        yield f"  {slash}{name:<{width}}  {one.kind:<7}  {shorten(one.summary, MAX_SUMMARY_CHARS)}"
+        slash, about = "/" if one.for_user else " ", " · ".join(filter(None, (one.hint, one.description)))
+        yield f"  {slash}{name:<{width}}  {one.origin:<7}  {one.kind:<7}  {shorten(about, MAX_SUMMARY_CHARS)}"
 
 
 def skill_help(skill: Skill) -> str:

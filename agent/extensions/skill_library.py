@@ -14,7 +14,7 @@ from .approvals import ProjectItem
 from .frontmatter import MAX_MARKDOWN_BYTES, parse_markdown
 from .skill_files import read_skills
 from .skill_presence import Skill, SkillPlace, skill_places
-from .substitution import CommandLine, GivenValues, fill_in
+from .substitution import written_lines
 
 MAX_WARNINGS = 20  # about files, told one by one
 MAX_SHOWN_LINES = 3  # of the command lines of a file, where a person is asked about it
@@ -117,17 +117,10 @@ def items_in(places: Iterable[SkillPlace]) -> Iterator[ProjectItem]:
 
 def skill_item(skill: Skill, content: bytes) -> ProjectItem | None:
     """What has to be approved before a file with this content runs or takes anything; None for nothing."""
-    lines = list(command_lines(parse_markdown(content).body))
-    shown = [f"runs {'; '.join(lines[:MAX_SHOWN_LINES])}"] if lines else []
-    if (more := len(lines) - MAX_SHOWN_LINES) > 0:
-        shown.append(f"{more} more")
-    if skill.allowed_tools:
-        shown.append(f"allows {', '.join(skill.allowed_tools)}")
+    lines = written_lines(parse_markdown(content).body)
+    shown = [f"allows {', '.join(skill.allowed_tools)}"] if skill.allowed_tools else []
+    more = [f"{len(lines) - MAX_SHOWN_LINES} more"] if len(lines) > MAX_SHOWN_LINES else []
+    if lines:
+        shown.append(f"runs {'; '.join((*lines[:MAX_SHOWN_LINES], *more))}")
     name = f"/{skill.name}" if skill.for_user else skill.name
     return ProjectItem(skill.kind, name, ", ".join(shown), content) if shown else None
-
-
-def command_lines(body: str) -> Iterable[str]:
-    """The command lines of a text, each on one line."""
-    pieces = fill_in(body, GivenValues())
-    return (" ".join(piece.line.split()) for piece in pieces if isinstance(piece, CommandLine))

@@ -48,6 +48,12 @@ def counts_from_one(text: str) -> bool:
     return _COUNTED_FROM_ONE.search(text) is not None and _ZERO_BASED.search(text) is None
 
 
+def written_lines(text: str) -> list[str]:
+    """The command lines of a text as they are written, each on one line."""
+    lines = (match["line"] or match["block"] for match in _IN_TEXT.finditer(text))
+    return [" ".join(line.split()) for line in lines if line is not None]
+
+
 def fill_in(text: str, given: GivenValues) -> list[Piece]:
     """The text with its places filled in, in pieces: what stands between command lines, and those."""
     filling = _Filling(given, _split(given.arguments), int(_ZERO_BASED.search(text) is None))

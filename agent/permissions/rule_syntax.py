@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from agent.formatting import own_name
-from tools import BUILTIN
+from tools import BUILTIN, CONDITIONAL
 from tools.network_hosts import host_name
 from tools.text_encoding import word_set
 
@@ -37,7 +37,7 @@ _BLANK = re.compile(r"[ ,\t]*")
 _ESCAPED = re.compile(r"\\([\\()])")
 _TO_ESCAPE = re.compile(r"\\(?=[\\()]|\Z)")
 _BRACKET = re.compile(r"\\.|[()]", re.DOTALL)
-_NAMES = (*BUILTIN, OPENING, REACHING, *WEB_TOOLS)
+_NAMES = (*BUILTIN, *CONDITIONAL, OPENING, REACHING, *WEB_TOOLS)
 _CLAUDE_CODE_NAMES = {name.replace("_", ""): name for name in WEB_TOOLS}  # as Claude Code writes them
 _MORE_THAN_WORDS = re.compile(r"[;&|<>()'\"\\$`\n]|\A\s*\w+\+?=")
 _PATTERN_WILDCARD = re.compile(r"[*?]")

@@ -24,6 +24,7 @@ from agent.extensions.hook_inputs import about_session
 from agent.extensions.hook_table import HookEntry, read_hooks
 from agent.extensions.mcp_scopes import McpPlaces, given_servers
 from agent.extensions.mcp_server import McpServer
+from agent.extensions.skill_presence import NoSkills, SkillCatalog, find_library
 from agent.model.anthropic.catalog import CATALOG
 from agent.ports import Approver
 from agent.ui.output_formats import RunOutput
@@ -80,6 +81,7 @@ class StreamInput:
         self.fulfil: Callable[[ControlRequest], None] = self.requests.append
         self.withdraw: Callable[[CancelRequest], None] = self.channel.withdraw
         self.session_now: Callable[[], Any] = lambda: None  # the session in use and its context
+        self.skills: SkillCatalog = NoSkills()  # as the client was told of them
         self._initializing: asyncio.Task[None] | None = None
 
     def take(self, line: bytes | None) -> None:
@@ -101,7 +103,7 @@ class StreamInput:
                 self.prompts.append(given)
                 self._begin()
             case ControlRequest(ident, "initialize") if self._initializing or self.begun.is_set():
-                self.channel.write(success(ident, greeting(self.setup.options.agents)))
+                self.channel.write(success(ident, greeting(self.setup.options.agents, self.skills)))
             case ControlRequest(_, "initialize"):
                 self._initializing = asyncio.ensure_future(self._initialize(frame))
             case ControlRequest():
@@ -134,7 +136,10 @@ class StreamInput:
             self.begun.set()
             return
         await asyncio.gather(*(server.begin() for server in self.servers))
-        self.channel.write(success(request.ident, greeting(self.setup.options.agents)))
+        setup = self.setup
+        places = (setup.folder, setup.environ, setup.config.user_dir, setup.options.setting_sources)
+        self.skills = await asyncio.to_thread(find_library, *places)
+        self.channel.write(success(request.ident, greeting(setup.options.agents, self.skills)))
         self.begun.set()
 
     def _know_servers(self, names: Any) -> None:
@@ -165,14 +170,16 @@ class StreamInput:
         self.output.show(Notice(text, "warning"))
 
 
-def greeting(given: str) -> dict[str, Any]:
+def greeting(given: str, skills: SkillCatalog) -> dict[str, Any]:
     """The answer to initialize; of agents those that are built in, and the `given` ones."""
+    commands = [(name, what, "") for name, what in LOCAL_COMMANDS.items()]
+    commands += [(one.name, f"{one.description} ({one.origin})", one.hint) for one in skills.for_people()]
     agents = [{"name": each.name, "description": each.description} for each in BUILTIN_AGENTS.values()]
     told = given_agents(given).items() if given else ()
     agents += [{"name": name, "description": str(fields.get("description", ""))} for name, fields in told]
     return {
         "commands": [
-            {"name": name, "description": told, "argumentHint": ""} for name, told in LOCAL_COMMANDS.items()
+            {"name": name, "description": what, "argumentHint": hint} for name, what, hint in commands
         ],
         "agents": agents,
         "output_style": "default",

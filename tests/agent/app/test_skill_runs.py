@@ -72,7 +72,10 @@ def test_a_typed_command_stands_in_the_prompt_and_in_lists(tmp_path: Path) -> No
         assert ("review", "[what] · Review the changes · (project)") in run.controller.commands()
         assert "/review  [what] · Review the changes" in await run.do("/help")
         assert "allows  Write, Bash(git push:*)" in await run.do("/help review")
-        assert "/pdf     skill    About PDF · (project)" in await run.do("/skills")
+        assert "/pdf     project  skill    About PDF" in await run.do("/skills")
+        put(tmp_path / ".claude/commands/init.md", "Ours is another.")
+        assert f"hidden: {tmp_path}/.claude/commands/init.md by /init of makeroom" in await run.do("/skills")
+        assert [name for name, _ in run.controller.commands()].count("init") == 1
         put(tmp_path / "home/.claude/commands/greet.md", "Something new: $ARGUMENTS")
         await run.do("/greet words")
         assert "Something new: words" in last_prompt(run)[-1]
@@ -93,7 +96,7 @@ def test_without_approval_nothing_of_a_project_runs_or_is_granted_also_after_a_c
         await run.do("/review a")
         assert "[not run: touch Made-a" in last_prompt(run)[-1]
         assert not list(tmp_path.glob("[Mm]ade-*"))
-        assert "command  /review  runs touch Made-$0" in await run.do("/trust")
+        assert 'runs touch Made-$0 && echo "$ARGUMENTS"' in await run.do("/trust")
         await run.do("/trust all", "/review a")
         assert (tmp_path / "Made-a").is_file()
 
@@ -120,6 +123,8 @@ def test_a_grant_ends_with_the_turn_and_reaches_no_protected_place(tmp_path: Pat
         assert may(run, "write", inside) == "deny"
         await run.do("/review a")
         assert run.controller.in_use[1].permissions.rules.allow == ()
+        await run.do("/pdf")
+        assert may(run, "read", f"{tmp_path}/.claude/skills/pdf/more.md", outside=True) == "allow"
 
     run_controller(tmp_path, work, **project(tmp_path))
 
@@ -206,12 +211,22 @@ def test_without_skills_no_tool_and_no_section_is_there(tmp_path: Path) -> None:
 
 def test_a_skill_that_forks_works_in_a_session_of_its_own(tmp_path: Path) -> None:
     options = project(tmp_path)
-    put(tmp_path / "home/.claude/skills/apart/SKILL.md", "---\ncontext: fork\n---\nHello $ARGUMENTS")
+    body = "Hello $ARGUMENTS, see @notes.md: !`seq 1 4000` and !`cat names`"
+    put(tmp_path / "home/.claude/skills/apart/SKILL.md", f"---\ncontext: fork\n---\n{body}")
+    put(tmp_path / "notes.md", "These are notes.")
+    put(tmp_path / "names", "@secret.md")
+    put(tmp_path / "secret.md", "Nobody named this.")
 
     async def work(run: ControllerRun) -> None:
         await run.do("/apart you")
         assert "The skill apart ran in a session of its own. Its report:" in last_prompt(run)[-1]
         assert "Hello you" not in last_prompt(run)[-1]
-        assert "Hello you" in str(run.server.requests[0]["messages"])
+        first = str(run.server.requests[0]["messages"])
+        assert "Hello you" in first
+        assert "characters more are left out]" in first
+        assert len(first) < 14_000
+        later = str(run.server.requests[-1]["messages"])
+        assert "These are notes." in later
+        assert "Nobody named this." not in later
 
     run_controller(tmp_path, work, **options)

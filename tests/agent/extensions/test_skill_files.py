@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from agent.extensions.frontmatter import parse_markdown
-from agent.extensions.skill_library import SkillLibrary, command_lines, load_library
+from agent.extensions.skill_library import SkillLibrary, load_library
 from agent.extensions.skill_presence import skill_items
+from agent.extensions.substitution import written_lines
 from agent.session.skill_texts import skills_section
 
 from .published_samples import COMMANDS, SKILLS
@@ -159,7 +160,7 @@ def test_what_runs_or_takes_something_is_an_item_of_the_project(project: Path, h
     put(project / ".claude/commands/runs.md", "See !`git  log` and !`ls` and\n```!\na\nb\n```\n!`d`")
     skill(project / ".claude/skills/takes", "x", "allowed-tools: Read, Bash(ls:*)\nuser-invocable: false\n")
     items = {item.name: item for item in skill_items(project, {"HOME": str(home)})}
-    assert items["/runs"].shows == "runs git log; ls; a b, 1 more"
+    assert items["/runs"].shows == "runs git log; ls; a b; 1 more"
     assert items["takes"].shows == "allows Read, Bash(ls:*)"
     assert items["takes"].kind == "skill"
     assert items["takes"].content == (project / ".claude/skills/takes/SKILL.md").read_bytes()
@@ -191,6 +192,6 @@ def test_commands_and_skills_are_read_as_they_are_published(project: Path, home:
     for path, text, expected in (*COMMANDS, *SKILLS):
         [one] = [each for each in found.skills.values() if str(each.path).endswith(path)]
         shown = {name: value for name, value in one._asdict().items() if name in expected}
-        lines = list(command_lines(parse_markdown(text.encode()).body))
+        lines = written_lines(parse_markdown(text.encode()).body)
         assert {**shown, **({"runs": lines} if "runs" in expected else {})} == expected
         assert len(one.description) <= 1_024
