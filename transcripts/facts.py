@@ -113,6 +113,8 @@ class RequestSent(Fact):
     of the same view; `attempt` counts from 1. By the rest the request can be made again from the record:
     `sha256` of the body as it was sent, credentials masked as in the record; `encoding` names how it was
     encoded ("": it was not), `settings` are those that are not in `Opened`, `marks` where the cache may end.
+    A request for a summary has the `instructions` that stood behind the view, how many of the oldest
+    exchanges were left out, and `edits` that were in force for it alone.
     """
 
     trigger: str
@@ -123,6 +125,9 @@ class RequestSent(Fact):
     encoding: str = ""
     settings: Mapping[str, Any] = field(default_factory=empty_mapping)
     marks: tuple[int, ...] = ()
+    instructions: str = ""
+    leave_out: int = 0
+    edits: tuple[Edit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ class Folded:
     facts         the facts that count, in order; a rewound stretch is no longer among them
     edits         the edits in force
     opened        system, tools and model as last opened
-    last_request  the newest request
+    last_request  the newest request of the conversation, not one for a summary
     last_reply    the newest complete reply
     compactions   every compaction in order, undone ones included
     conversation  the entries, before any edit
@@ -233,7 +233,7 @@ class Folded:
             case Started():
                 changed = self.conversation.add_started(fact)
             case RequestSent():
-                self.last_request = fact
+                self.last_request = self.last_request if fact.instructions else fact
             case Opened():
                 before = self.opened if not (fact.system or fact.tools) else None
                 self.opened = replace(fact, system=before.system, tools=before.tools) if before else fact

@@ -24,6 +24,8 @@ from typing import Any
 from agent.app.composition import ENCODERS
 from agent.model_port import ModelRequest, RequestSettings
 from compact.invariants import problems
+from compact.plan import SummaryRequest
+from compact.summary_prompt import summary_messages
 from tools.text_encoding import pluralize
 from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, RequestSent, Result, User
 from transcripts.fold import Folded, fold
@@ -146,10 +148,14 @@ def _request_of(folded: Folded, sent: RequestSent) -> ModelRequest:
     opened = folded.opened
     if opened is None:
         raise Difference(f"r{sent.seq}: nothing says what the request was made with")
-    about: dict[str, Any] = {"cache": None, "max_tokens": 0, **sent.settings}
+    about: dict[str, Any] = {"cache": None, "max_tokens": 0, "model": opened.model, **sent.settings}
     about["rejected"] = frozenset(about.get("rejected", ()))
     known = {name: value for name, value in about.items() if name in _SETTINGS}
-    settings = RequestSettings(model=opened.model, system=opened.system, tools=opened.tools, **known)
+    settings = RequestSettings(system=opened.system, tools=opened.tools, **known)
+    if sent.instructions:
+        asked = SummaryRequest(sent.instructions, sent.leave_out, 0, sent.edits)
+        view, compacts = summary_messages(folded, asked)[0], bool(sent.settings.get("compacts"))
+        return ModelRequest(settings, view, tuple(sent.marks), sent.instructions, compacts)
     paused = folded.last_reply is not None and folded.last_reply.stop == "pause_turn"
     return ModelRequest(settings, folded.view if paused else sendable(folded.view), tuple(sent.marks))
 

@@ -24,7 +24,7 @@ from agent.errors import (
 )
 from agent.events import Emit, Notice, ReplyFinished, RequestStarted, Retrying, StreamAborted
 from agent.model.retry import UNREADABLE_TRIES, wait_before
-from agent.model_port import RECORDED_SETTINGS, IncomingReply, ModelRequest
+from agent.model_port import IncomingReply, ModelRequest, recorded_settings
 from agent.session.session import Session
 from compact.cache_breakpoints import MAX_APPENDED_BLOCKS, cache_breakpoints
 from compact.plan import SummaryReply, SummaryRequest
@@ -131,7 +131,7 @@ def _plan_for_cut(context: TurnContext, seen: int, sent: int, emit: Emit) -> Non
 def _record_request(
     session: Session, context: TurnContext, emit: Emit, attempt: int, request: ModelRequest
 ) -> RequestSent:
-    tokens, settings = prompt_tokens(session, context), request.settings
+    tokens = prompt_tokens(session, context)
     sent = session.request_sent(
         "turn",
         context.model.encode(request),
@@ -139,7 +139,7 @@ def _record_request(
         raw=context.compaction.overhead + session.folded.view.tokens,
         attempt=attempt,
         encoding=context.model.encoding,
-        settings={name: value for name in RECORDED_SETTINGS if (value := getattr(settings, name))},
+        settings=recorded_settings(request.settings),
         marks=request.cache_marks,
     )
     session.sync()  # results are durable before the next request
@@ -276,13 +276,13 @@ async def call_summarizer(
     session: Session, context: TurnContext, wanted: SummaryRequest, emit: Emit
 ) -> SummaryReply:
     """The answer to a summary request, asked on the view as it stands; failures come back as data."""
-    session.sync()  # results are durable before any request that has them
     repairs = Repairs()
     for attempt in range(1, MAX_SUMMARY_TRIES + 1):
         reply = IncomingReply()
         emit(RequestStarted("summary", prompt_tokens(session, context), attempt))
         try:
             request = _summary_request(session, context, wanted, repairs)
+            _record_summary_request(session, context, wanted, request, attempt)
             await context.model.stream(request, reply, lambda event: None)
             if reply.complete:
                 return _summary_reply(reply)
@@ -318,6 +318,27 @@ def _summary_request(
         settings = replace(settings, model=context.summary_model, thinking=False, effort=None, cache=None)
     compacts = _asks_service(context, wanted, repairs)
     return ModelRequest(settings, view, breakpoints, wanted.instructions, compacts)
+
+
+def _record_summary_request(
+    session: Session, context: TurnContext, wanted: SummaryRequest, request: ModelRequest, attempt: int
+) -> None:
+    """Record what it takes to make the request again: nothing of it stands in the conversation."""
+    settings = recorded_settings(request.settings)
+    if context.summary_model:
+        settings["model"] = context.summary_model
+    session.request_sent(
+        "summary",
+        context.model.encode(request),
+        attempt=attempt,
+        encoding=context.model.encoding,
+        settings=settings | ({"compacts": True} if request.compacts else {}),
+        marks=request.cache_marks,
+        instructions=wanted.instructions,
+        leave_out=wanted.leave_out,
+        edits=wanted.edits,
+    )
+    session.sync()  # results are durable before any request that has them
 
 
 def _asks_service(context: TurnContext, wanted: SummaryRequest, repairs: Repairs) -> bool:

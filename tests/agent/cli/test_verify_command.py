@@ -42,7 +42,8 @@ def test_every_request_is_made_again_and_every_removed_text_fetched(recorded: tu
     (sid,) = recorded_sids(project)
     verified = verify_record(project, sid)
     asked = [fact for fact in facts_of(project, sid) if isinstance(fact, RequestSent)]
-    assert verified.requests == len(asked) >= 8 and verified.unhashed == 0
+    assert verified.requests == len(asked) == len(sent) >= 8 and verified.unhashed == 0
+    assert [fact.trigger for fact in asked].count("summary") >= 1
     assert verified.removed >= 3 and verified.prefixes > 20
     hashes = [fact.sha256 for fact in asked]
     without_secret = [sha256 for sha256 in hashes if sha256 in sent]
