@@ -24,6 +24,7 @@ from transcripts.record_errors import StoreError
 
 from . import agent_commands as agents
 from . import context_commands as context
+from . import doctor_command as doctor
 from . import extension_commands as extension
 from . import mcp_commands as mcp
 from . import project_commands as project
@@ -113,6 +114,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("agents", agents.show_agents, ("subagents",), "always"),
     Command("permissions", settings.set_permissions, ("allowed-tools",), "bare", at_screen=True),
     Command("sandbox", system.show_sandbox, (), "bare", at_screen=True),
+    Command("add-dir", system.add_folder, (), "always", at_screen=True),
     Command("publish", system.publish_port, ("ports",), "always", at_screen=True),
     Command("skills", extension.show_skills, (), "always"),
     Command("trust", extension.show_trust, (), "bare"),
@@ -121,7 +123,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("theme", screen.set_theme, (), "always", at_screen=True),
     Command("vim", screen.set_editing, (), "always", at_screen=True),
     Command("hooks", settings.show_hooks, (), "always"),
-    Command("doctor", system.examine, (), "always"),
+    Command("doctor", doctor.examine, (), "always"),
     Command("sessions", session.list_sessions, (), "always"),
     Command("resume", session.resume_session, ("continue",), at_screen=True),
     Command("rewind", rewind, ("undo",), at_screen=True),

@@ -1,27 +1,25 @@
-"""Commands about what commands run in: /sandbox, /publish, /doctor."""
+"""Commands about what commands run in: /sandbox, /add-dir, /publish."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import shutil
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 
 from agent.app.controller import Controller
-from agent.errors import ConfigError
+from agent.app.given_settings import added_folders
+from agent.errors import ConfigError, UsageError
 from agent.events import CommandOutput, Event, Notice
 from agent.formatting import shorten
 from agent.loop.session_wall import SessionWall
 from agent.permissions.rule_syntax import REACHING, parse_rules
 from agent.permissions.sandbox_settings import sandbox_entries, with_entries
-from agent.version import __version__
 from tools.job_ports import listeners
 from tools.jobs import CommandRunner, command_runner
 from tools.wall import WallLevel, WallProfile, short_path
 
-PROGRAMS = ("bash", "git", "rg")  # that /doctor looks for: the first is needed, the others are of use
 MAX_SHOWN_PLACES = 6
 MAX_LINE_CHARS = 60  # shown of a command that listens on a port
 PUBLISH_USAGE = "/publish takes a port such as 8000, 8000 as 8080, or stop 8000"
@@ -57,6 +55,24 @@ through in this project from now on, `forget` takes it back."""
     if told:
         controller.emit(Notice(told))
     return CommandOutput("\n".join(_sandbox_lines(wall)))
+
+
+async def add_folder(controller: Controller, argument: str) -> Event | None:
+    """Work in another folder as well, until the session ends. Takes its path; without one, lists them."""
+    _, context = controller.in_use
+    tools = context.tool_context
+    if not argument:
+        return CommandOutput("\n".join(map(str, (tools.folder, *tools.added))))
+    try:
+        (path,) = added_folders([argument], tools.folder) or (tools.folder,)
+    except UsageError:
+        return Notice(f"{argument}: there is no such folder", "warning")
+    if path == tools.folder or path in tools.added:
+        return Notice(f"{path} is worked in already")
+    tools.added = (*tools.added, path)
+    context.permissions.sandbox = with_entries(context.permissions.sandbox, {"write": (str(path),)})
+    tools.inbox.post(f"The user added the folder {path}: you may read, edit and run things there too.")
+    return Notice(f"{path} is worked in too, until this session ends")
 
 
 def _change(wall: SessionWall, verb: str, rest: str = "") -> str:
@@ -189,25 +205,3 @@ async def _port_lines(runner: CommandRunner) -> list[str]:
         what = f"{job.id}  {shorten(line, MAX_LINE_CHARS)}" if job is not None else "nothing listens"
         lines.append(f"{port:>5}  {where}  {what}")
     return lines or ["no background command listens on a port within the wall"]
-
-
-async def examine(controller: Controller, argument: str) -> Event | None:
-    """Look for what is missing or wrong here. Nothing is sent anywhere."""
-    rows = await asyncio.to_thread(lambda: list(_findings(controller)))
-    return CommandOutput("\n".join(f"{'ok' if good else '!!'}  {text}" for good, text in rows))
-
-
-def _findings(controller: Controller) -> Iterator[tuple[bool, str]]:
-    """(whether it is well, a line about it)"""
-    setup, (_, context) = controller.setup, controller.in_use
-    yield True, f"makeroom {__version__} in {short_path(str(setup.folder))}"
-    if context.wall is not None:
-        yield context.wall.level != "none", f"commands are walled in by: {context.wall.line}"
-    path = setup.environ.get("PATH", "")
-    for name in PROGRAMS:
-        found = shutil.which(name, path=path)
-        yield found is not None, f"{name}: {found or 'not on PATH'}"
-    yield not setup.config.warnings, f"settings: {'; '.join(setup.config.warnings) or 'as they should be'}"
-    for gap in context.checkpoints.uncovered() if context.checkpoints else ["there is no record"]:
-        yield False, f"/rewind does not cover all: {gap}"
-    yield True, f"server: {controller.services.selection.model.server}"

@@ -73,9 +73,11 @@ def test_the_model_is_told_of_a_wall_that_is_switched_off_and_of_plan_mode(tmp_p
 
 def test_status_config_and_doctor_tell_of_the_wall_and_mistakes_are_explained(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
+        told = await run.do("/doctor")
         line = wall_of(run).line
+        assert f"commands are walled in by: {line}" in told
         assert f"wall        {line}" in await run.do("/status")
-        assert f"commands are walled in by: {line}" in await run.do("/doctor")
+        await run.do("/doctor")
         assert "ok  bash: /" in run.text()
         await run.do("/sandbox project read-only", "/config")
         assert "auto, project read-only  (/sandbox)" in run.text()

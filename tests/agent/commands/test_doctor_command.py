@@ -1,0 +1,47 @@
+"""/doctor and /add-dir: what is wrong has a remedy, and another folder is worked in at once."""
+
+import socket
+from pathlib import Path
+
+from agent.commands.doctor_command import probe_server
+from agent.events import CommandOutput
+
+from .controller_run import ControllerRun, run_controller
+
+
+def test_the_doctor_tells_what_is_wrong_with_its_remedy(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        told = await run.do("/doctor")
+        assert "ok  makeroom: " in told and "ok  key: set" in told
+        assert f"ok  server: {run.server.base_url}" in told
+        assert "GB free" in told
+        assert "!!  rg: not on PATH\n      searches are quicker with it: install ripgrep" in told
+        assert "!!  terminal: dumb" in told and "set TERM to" in told
+
+    run_controller(tmp_path, work, environ={"PATH": "/nowhere", "TERM": "dumb"})
+
+
+def test_a_server_that_cannot_be_reached_is_found() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        assert probe_server(address, {}) == ("", "server", address)
+    remedy, _, found = probe_server(address, {})
+    assert "base_url in /config" in remedy and "cannot be reached" in found
+    assert "a proxy is set" in probe_server(address, {"HTTP_PROXY": "http://proxy:3128"})[2]
+
+
+def test_another_folder_can_be_worked_in(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "other").mkdir()
+    other = tmp_path / "other"
+
+    async def work(run: ControllerRun) -> None:
+        assert "no such folder" in await run.do("/add-dir ../nothing")
+        assert f"{other} is worked in too" in await run.do("/add-dir ../other")
+        assert "already" in await run.do("/add-dir ../other")
+        (listed,) = run.emitted(CommandOutput) if await run.do("/add-dir") else []
+        assert listed.text.split("\n") == [str(tmp_path / "project"), str(other)]
+        told = await run.do(f"!echo hi > {other}/made && cat {other}/made")
+        assert "hi" in told and (other / "made").read_text() == "hi\n"
+
+    run_controller(tmp_path / "project", work)
