@@ -131,6 +131,7 @@ class SpawnResult:
     tokens: int = 0  # of its conversation at the end
     stops: bool = False  # the person wants the calling turn to end too
     whole: str = ""  # the whole text, for people
+    left: str = ""  # one line about the commands that it left running
 
 
 class RecordsGuard(Protocol):

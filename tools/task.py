@@ -65,6 +65,8 @@ def task_result(ended: SpawnResult) -> ToolResult:
 def report_text(ended: SpawnResult) -> str:
     """The report of an agent as the model gets it: cut short, with the id of the whole."""
     notes = [f"[{ended.label} ended early: {ended.error}]"] if ended.error else []
+    if ended.left:
+        notes.append(f"[{ended.left}]")
     if ended.recall:
         notes.append(f"[{_figures(ended)}; cut here: recall {ended.recall} shows the whole report]")
     elif ended.session:

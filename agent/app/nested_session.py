@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,6 +35,7 @@ from agent.session.session import Session, text_of_reply
 from compact.prices import Spending
 from compact.tokens import TokenCounter
 from tools.base import SpawnRequest, SpawnResult, ToolError
+from tools.jobs import BackgroundJob, command_runner
 from tools.text_encoding import pluralize
 from transcripts.facts import Fact, Reply, Result, User
 from transcripts.load import read_record
@@ -49,6 +51,7 @@ from .nested_context import NestedCall, nested_context, preloaded_skills
 MAX_REPORT_TOKENS = 2_000  # of an agent's report that the calling session is given
 MIN_REQUESTS_WITH_LAST_WORD = 3  # from which on the last one is kept for the report
 LAST_WORD = "You may send no more requests than one. Call no tool: write your report now, from what you have."
+MAX_LEFT_LINE_CHARS = 80  # shown of a command line that goes on
 _UNTOLD = (TextDelta, ThinkingDelta, ToolCallDelta, RawStreamEvent, TurnFinished)
 
 
@@ -85,6 +88,9 @@ async def run_agent(
     run.begin(await preloaded_skills(call, run.context))
     try:
         return await run.work()
+    except asyncio.CancelledError:
+        run.end_commands()
+        raise
     finally:
         run.end()
 
@@ -164,6 +170,18 @@ class NestedRun:
             context.max_turns = max(0, most - turns)
             self.session.user((TextBlock(words),), "harness")
 
+    @property
+    def commands(self) -> list[BackgroundJob]:
+        """The commands that it has started in the background and that run."""
+        tools = self.context.tool_context
+        return [job for job in command_runner(tools).running if job.inbox is tools.inbox]
+
+    def end_commands(self) -> None:
+        """End what it has running: it was interrupted, and nobody else asked for that."""
+        for job in self.commands:
+            job.stopped = job.stopped or "session"
+            job.command.drop()
+
     def end(self) -> None:
         """Charge what is not charged yet, and close the record."""
         self.context.tool_context.inbox.hand_over(self.call.context.tool_context.inbox)
@@ -215,6 +233,9 @@ class NestedRun:
     def _result(self, turns: int, error: str) -> SpawnResult:
         agent, (seq, whole) = self.call.agent, _last_text(self.session.folded.facts, self.since)
         shown = shortened_report(whole, self.call.services.counter)
+        left = ", ".join(
+            f"{job.id} ({' '.join(job.line.split())[:MAX_LEFT_LINE_CHARS]})" for job in self.commands
+        )
         return SpawnResult(
             shown,
             self.session.sid,
@@ -226,6 +247,7 @@ class NestedRun:
             tokens=agent.tokens,
             stops=agent.stops,
             whole=whole,
+            left=f"in the background goes on, started by it: {left}" if left else "",
         )
 
 

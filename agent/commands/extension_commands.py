@@ -8,6 +8,7 @@ from agent.app.context_building import session_hooks
 from agent.app.controller import Controller
 from agent.app.project_items import choose_items, item_lines, project_items, record_decision
 from agent.events import CommandOutput, Event, Notice
+from agent.extensions.agent_definitions import agents_section
 from agent.extensions.skill_presence import Skill, SkillCatalog
 from agent.formatting import shorten
 
@@ -37,7 +38,11 @@ async def show_trust(controller: Controller, argument: str) -> Event | None:
         if before == [approvals.decided(item) for item in items]:
             return None
     session, context = controller.in_use
+    known = controller.services.agents
     await controller.services.read_approved()
+    new = {name: each for name, each in controller.services.agents.items() if each != known.get(name)}
+    if told := agents_section(new):  # the system prompt stays as it is until the next session
+        context.tool_context.inbox.post(told, "agents")
     if context.wall is not None:
         context.hooks = session_hooks(controller.services, session, context.wall)
     if controller.services.mcp is not None:

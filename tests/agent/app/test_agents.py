@@ -227,3 +227,35 @@ def test_an_agent_that_there_is_not_is_refused_with_the_names_of_those_that_ther
     run = run_agents(project, parts(go=[Reply([task("review", "Plan")]), "done"]))
     assert run.texts() == ["There is no agent 'Plan'.\nThe agents are: explore, general, fork."]
     assert run.nested() == []
+
+
+def test_what_an_agent_runs_in_the_background_ends_when_it_is_interrupted_and_else_is_told(
+    project: Path,
+) -> None:
+    start = Reply([calls("bash", command="sleep 300", run_in_background=True)])
+    model = parts(
+        go=[Reply([task("work")]), "done"],
+        work=[start, "started"],
+        again=[Reply([task("held")])],
+        held=[start],
+    )
+
+    async def whole(server: Server) -> None:
+        async with agent_run(project, server, permission_mode="bypassPermissions") as run:
+            await run.turn()
+            assert "[in the background goes on, started by it: b1 (sleep 300)]" in run.texts()[0]
+            server.faults.add(
+                Fault("stall", when=lambda body: "Started in the background" in str(body["messages"]))
+            )
+            turn = asyncio.ensure_future(run.turn("again"))
+            runner = run.context.tool_context.jobs
+            while len(runner.running) < 2:
+                await asyncio.sleep(0.001)
+            turn.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await turn
+            await runner.jobs["b2"].has_ended.wait()
+            assert [job.id for job in runner.running] == ["b1"]
+
+    with Server(model) as server:
+        asyncio.run(whole(server))
