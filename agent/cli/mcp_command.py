@@ -4,6 +4,7 @@
     mcp get NAME                 what is configured about one
     mcp add NAME URL             a server that is reached by http
     mcp add NAME -- COMMAND ...  a server that is a program
+    mcp add-json NAME JSON       a server by its entry, as it would stand in .mcp.json
     mcp remove NAME              remove one
     mcp import                   take over the servers that Claude Code has in ~/.claude.json
     mcp login NAME               log in to a server that is reached by http (OAuth, in your browser)
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -78,6 +80,8 @@ def _parsed(action: str, words: list[str]) -> argparse.Namespace:
     if action not in ("list", "import"):
         made.add_argument("name")
         made.add_argument("-s", "--scope", choices=WRITTEN_SCOPES)
+    if action == "add-json":
+        made.add_argument("json")
     if action == "add":
         made.add_argument("-t", "--transport", choices=("stdio", "http", "sse"))
         made.add_argument("-e", "--env", action="append", default=[])
@@ -164,9 +168,23 @@ def _known(found: ConfiguredServers, name: str) -> ServerEntry:
     return entry
 
 
+def add_written(setup: RunSetup, given: argparse.Namespace) -> int:
+    """Add a server by its entry."""
+    try:
+        raw = json.loads(given.json)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{given.name}: the entry is no JSON: {error}") from error
+    if not isinstance(raw, dict):
+        raise UsageError(f'{given.name}: an entry has the form {{"command": ..., "args": [...]}}')
+    return _add(setup, given, raw)
+
+
 def add_server(setup: RunSetup, given: argparse.Namespace) -> int:
     """Add a server; what a person adds is approved."""
-    raw = _entry(given)
+    return _add(setup, given, _entry(given))
+
+
+def _add(setup: RunSetup, given: argparse.Namespace, raw: Mapping[str, Any]) -> int:
     scope: Scope = given.scope or "local"
     made = read_entry(given.name, raw, scope, setup.environ)
     if made.problem and "needs the variable" not in made.problem:
@@ -302,6 +320,7 @@ MCP_ACTIONS: Mapping[str, Callable[[RunSetup, argparse.Namespace], int]] = {
     "list": list_servers,
     "get": show_server,
     "add": add_server,
+    "add-json": add_written,
     "remove": remove_server,
     "import": import_servers,
     "login": log_in_to,

@@ -128,6 +128,12 @@ def _expand(text: str, environ: Mapping[str, str], missing: set[str]) -> str:
     return _VARIABLE.sub(value, text)
 
 
+def variables_in(raw: Mapping[str, Any]) -> list[str]:
+    """The names of the variables that an entry has put in, anywhere."""
+    text = json.dumps(raw, ensure_ascii=False)
+    return sorted({match[1] for match in _VARIABLE.finditer(text)})
+
+
 def _texts(raw: Mapping[str, Any], key: str) -> list[str]:
     found = raw.get(key) or []
     if not isinstance(found, list) or not all(isinstance(each, str | int | float) for each in found):

@@ -25,8 +25,10 @@ class Offer:
     prompts: tuple[Message, ...] = ()
 
 
-async def ask_offer(session: McpSession, features: Message, word: str) -> Offer:
+async def ask_offer(session: McpSession, greeting: Message, word: str) -> Offer:
     """What the server of a session offers; `word` stands for it in names. Raises ServerFailed."""
+    features = greeting.get("capabilities")
+    features = features if isinstance(features, dict) else {}
     tools = await _listed(session, features, "tools")
     prompts = await _listed(session, features, "prompts")
     resources = await _listed(session, features, "resources")

@@ -16,6 +16,7 @@ SERVER_CALL_TIMEOUT_S = 300.0  # MCP_TOOL_TIMEOUT, in milliseconds, and `timeout
 MAX_RECONNECTS = 2  # by itself; then at the next call
 RECONNECT_WAITS_S = (0.2, 2.0)
 CHANGES_WAIT_S = 0.1  # that further notes of changed lists are waited for: servers send bursts
+NOT_STARTED = "it was not started yet"
 ServerState = Literal["pending", "connected", "failed", "disabled", "needs-auth"]
 
 
@@ -101,10 +102,9 @@ class McpServer:
     limits: ServerLimits = field(default_factory=ServerLimits)
     changed: Callable[[McpServer, str], None] = lambda server, what: None
     enabled: bool = True
-    failure: str = "it was not started yet"
+    failure: str = NOT_STARTED
     needs_login: bool = False
-    info: Message = field(default_factory=dict)
-    features: Message = field(default_factory=dict)
+    greeting: Message = field(default_factory=dict)  # its answer to initialize
     offer: Offer = field(default_factory=Offer)
     _link: Link = field(default_factory=Link)
     _connecting: asyncio.Task[None] | None = None
@@ -118,7 +118,7 @@ class McpServer:
             return "disabled"
         if not self.failure:
             return "connected"
-        if self._connecting is not None and not self._connecting.done():
+        if self.failure == NOT_STARTED or (self._connecting is not None and not self._connecting.done()):
             return "pending"
         return "needs-auth" if self.needs_login else "failed"
 
@@ -147,9 +147,8 @@ class McpServer:
             async with asyncio.timeout(self.limits.connect_s):
                 link.connection = await self.open(session.receive, lambda why: self._lost(link, why))
                 self.needs_login = False
-                greeting = await session.begin()
-                self.info, self.features = _object(greeting, "serverInfo"), _object(greeting, "capabilities")
-                self.offer = await ask_offer(session, self.features, self.word)
+                self.greeting = await session.begin()
+                self.offer = await ask_offer(session, self.greeting, self.word)
         except TimeoutError:
             hint = link.connection.hint if link.connection is not None else ""
             failure = f"no answer within {self.limits.connect_s:g} s{hint}"
@@ -208,7 +207,7 @@ class McpServer:
             self._stale = False
             try:
                 async with asyncio.timeout(self.limits.connect_s):
-                    self.offer = await ask_offer(session, self.features, self.word)
+                    self.offer = await ask_offer(session, self.greeting, self.word)
             except (TimeoutError, ServerFailed):
                 return  # it keeps what it had; a connection that was lost is told elsewhere
         if self.offer != before:
@@ -237,8 +236,3 @@ class McpServer:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._connecting, self._listing = None, None
         self._link.drop(why)
-
-
-def _object(message: Message, key: str) -> Message:
-    found = message.get(key)
-    return found if isinstance(found, dict) else {}

@@ -15,6 +15,7 @@ from agent.version import __version__
 MCP_PROTOCOL = "2025-11-25"  # servers answer with the newest that they know
 MAX_LIST_PAGES = 100
 MAX_LIST_ITEMS = 5_000
+MAX_WAITING_ANSWERS = 100  # to requests of a server that does not take them
 METHOD_NOT_FOUND = -32601
 MAX_TOLD_ERROR_CHARS = 2_000
 Message = Mapping[str, Any]
@@ -114,7 +115,8 @@ class McpSession:
             params = message.get("params")
             params = params if isinstance(params, dict) else {}
             if "id" in message:
-                self._later(self._answer(message["id"], method))
+                if len(self._answers) < MAX_WAITING_ANSWERS:
+                    self._later(self._answer(message["id"], method))
             elif method == "notifications/progress":
                 self._tell_progress(params)
             else:

@@ -15,7 +15,7 @@ from tools.inbox import Inbox
 
 from .approvals import ProjectItem
 from .mcp_calls import direct_tool
-from .mcp_entries import ServerEntry, canonical_bytes, read_entry, server_words, servers_in
+from .mcp_entries import ServerEntry, canonical_bytes, read_entry, server_words, servers_in, variables_in
 from .mcp_oauth import stored_auth, token_file
 from .mcp_prompts import (
     AttachedResource,
@@ -28,7 +28,7 @@ from .mcp_prompts import (
 )
 from .mcp_remote import open_remote
 from .mcp_scopes import ConfiguredServers, McpPlaces, configured_entries, read_json
-from .mcp_server import Connection, McpServer, Opener, ServerLimits
+from .mcp_server import NOT_STARTED, Connection, McpServer, Opener, ServerLimits
 from .mcp_session import ServerFailed
 from .mcp_stdio import ServerLog, ServerProcesses, open_stdio
 from .mcp_tool import mcp_tool, news_of, wait_for
@@ -61,9 +61,9 @@ def item_of(entry_name: str, raw: Mapping[str, Any]) -> ProjectItem:
     """A server of the project as something that the person has to approve."""
     entry = read_entry(entry_name, raw, "project", {})
     named = ", ".join([*dict(raw.get("env") or {}), *dict(raw.get("headers") or {})])
-    return ProjectItem(
-        ITEM_KIND, entry_name, entry.shows + (f" (sets {named})" if named else ""), canonical_bytes(raw)
-    )
+    taken = ", ".join(variables_in(raw))
+    more = f"{f' (sets {named})' if named else ''}{f' (takes your {taken})' if taken else ''}"
+    return ProjectItem(ITEM_KIND, entry_name, entry.shows + more, canonical_bytes(raw))
 
 
 def project_servers(folder: Path, environ: Mapping[str, str]) -> Iterable[ProjectItem]:
@@ -164,7 +164,7 @@ class McpServers:
         for server in self.servers:
             approved = self.is_approved(server.entry)
             if approved and server.failure == NOT_APPROVED:
-                server.enabled, server.failure = True, "it was not started yet"
+                server.enabled, server.failure = True, NOT_STARTED
                 server.begin()
             elif not approved and server.failure != NOT_APPROVED:
                 server.enabled = False
@@ -198,11 +198,16 @@ class McpServers:
             else:
                 inbox.post(news_of(server), key)
         if what == "failed" and not self._closed:
-            self.setup.tell(f"MCP server {server.entry.name}: {server.failure}; /mcp shows and reconnects it")
+            remedy = "/mcp shows and reconnects it" if self.setup.attended else "makeroom mcp list tries it"
+            self.setup.tell(f"MCP server {server.entry.name}: {server.failure}; {remedy}")
         if what == "connected" and (more := len(server.offer.left_out)):
             self.setup.tell(
                 f"MCP server {server.entry.name}: {more} tools are left out, their names are too long"
             )
+
+    def live_lines(self) -> list[str]:
+        """What the model is told again after its history was replaced."""
+        return [news_of(server) for server in self.servers if server.enabled and not server.failure]
 
     def called(self, line: str) -> CalledPrompt | None:
         """The prompt of a server that a line calls."""

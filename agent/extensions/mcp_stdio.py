@@ -29,6 +29,7 @@ INHERITED_VARIABLES = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # of one line of a server
 MAX_SERVER_LOG_BYTES = 1024 * 1024
 MAX_TOLD_LINE_CHARS = 300
+MAX_LOGGED_JUNK_LINES = 100  # of its output that is no message
 _SERVER_READ_BYTES = 1 << 16
 _EXIT_WAIT_S = 0.5  # for the exit status, once a server has closed its output
 _OFF = ("off", "0", "no", "false")  # as values of MAKEROOM_NAMESPACE
@@ -161,6 +162,8 @@ class StdioConnection:
             deliver(message)
         else:
             self._skipped += 1
+            if self._skipped > MAX_LOGGED_JUNK_LINES:
+                return
             self._log.take(b"[no message] " + line[:MAX_TOLD_LINE_CHARS] + b"\n")
 
     async def _how_it_ended(self) -> str:

@@ -37,6 +37,7 @@ SEARCH_WAIT_S = 10.0  # for servers that are being connected
 MAX_FOUND_TOOLS = 40
 MAX_FOUND_DESCRIPTION_CHARS = 160
 MAX_LISTED_RESOURCES = 100
+MAX_INSTRUCTIONS_CHARS = 2_000  # of a server, which a search of it alone shows
 _PREFIX = "mcp__"
 
 
@@ -156,6 +157,9 @@ async def _run(servers: Sequence[McpServer], given: McpArguments, call: ToolCall
     if given.action == "read":
         return text_result("\n".join(_resource_lines(chosen)) or "There are no resources.")
     lines = list(_found_lines(chosen, given.query))
+    said = chosen[0].greeting.get("instructions") if given.server and not chosen[0].failure else None
+    if isinstance(said, str) and said.strip():
+        lines.append(f"[the server says: {said[:MAX_INSTRUCTIONS_CHARS]}]")
     return text_result("\n".join((*lines, *_unconnected(chosen))) or "No tool fits; search without words.")
 
 

@@ -186,6 +186,8 @@ def live_state(session: Session, context: TurnContext) -> Iterator[str]:
         yield f"plan (r{plan_found[0]}): {plan_found[1]}"
     if (todos := newest_todos(session.folded)) is not None and todos[1]:
         yield "\n  ".join((f"to-do list (r{todos[0]}):", *todo_lines(todos[1])))
+    if (servers := context.tool_context.servers) is not None:
+        yield from servers.live_lines()
     yield from kept_instructions(session.folded, context.compaction.window.size)
 
 

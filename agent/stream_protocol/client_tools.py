@@ -59,7 +59,7 @@ def server_status(server: McpServer) -> dict[str, Any]:
     if server.failure:
         return {**told, "error": server.failure}
     tools = [{key: raw[key] for key in _TOLD_OF_TOOLS if key in raw} for raw in offer.tools.values()]
-    return {**told, "serverInfo": dict(server.info), "tools": tools}
+    return {**told, "serverInfo": server.greeting.get("serverInfo") or {}, "tools": tools}
 
 
 def tool_sizes(server: McpServer, count: Callable[[str], int]) -> list[dict[str, Any]]:

@@ -143,10 +143,10 @@ def test_adding_and_removing_keeps_everything_else_in_the_file(tmp_path: Path) -
 
 
 def test_what_a_project_brings_is_shown_without_values_and_changes_with_every_byte(tmp_path: Path) -> None:
-    raw = {"command": "run", "args": ["-x"], "env": {"KEY": "secret-value"}}
+    raw = {"command": "run", "args": ["-x"], "env": {"KEY": "secret-value${TOKEN:-}"}}
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"a": raw, "bad": {"env": 5}}}))
     first, odd = project_servers(tmp_path, {})
-    assert (first.name, first.shows) == ("a", "run -x (sets KEY)") and odd.name == "bad"
+    assert (first.name, first.shows) == ("a", "run -x (sets KEY) (takes your TOKEN)") and odd.name == "bad"
     assert "secret-value" not in first.shows and b"secret-value" in first.content
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"a": {**raw, "args": ["-y"]}}}))
     assert next(iter(project_servers(tmp_path, {}))).content != first.content

@@ -126,7 +126,7 @@ def test_a_burst_of_changes_is_one_note_and_a_question_of_the_server_is_declined
             changed = asyncio.Event()
             a.changed = lambda server, what: (told.append(what), what == "changed" and changed.set())  # type: ignore[assignment]
             await a.reconnect()
-            assert "asks" in a.features
+            assert "asks" in a.greeting["capabilities"]
             assert await call(a, "ask") == '{"action": "decline"}'
             assert await call(a, "burst") == "changed"
             await asyncio.wait_for(changed.wait(), 10)

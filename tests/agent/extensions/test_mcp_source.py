@@ -157,6 +157,8 @@ def test_servers_are_added_listed_and_removed(
     configure(tmp_path / ".mcp.json", web={"url": "http://127.0.0.1:9/other"})
     assert "off: this project brings it" in said("list")[1]
     (tmp_path / ".claude.json").write_text(json.dumps({"mcpServers": {"mine": {"command": "x"}}, "other": 1}))
+    assert said("add-json", "-s", "user", "same", '{"command": "x"}')[0] == 0
+    assert said("add-json", "same", "[]")[0] == said("add-json", "same", "{")[0] == 2
     assert "added mine" in said("import")[1] and "already" in said("import")[1]
     assert said("remove", "own")[0] == said("remove", "mine")[0] == 0
     assert said("remove", "own")[0] == said("get", "own")[0] == said("add", "x")[0] == said("bake")[0] == 2

@@ -18,7 +18,7 @@ from agent.extensions.mcp_tool import mcp_tool, news_of
 from agent.permissions.permission_store import PermissionStore
 from agent.permissions.rule_syntax import parse_rules
 from agent.permissions.rules import PermissionRules
-from agent.ports import Allow
+from agent.ports import Allow, HookAnswer, HookEvent
 from compact.tokens import load_counter
 from tests.agent.loop.world import World, world
 from tests.strict_api.reply import Reply, calls
@@ -133,6 +133,19 @@ def test_a_call_is_judged_under_the_name_of_the_servers_tool(tmp_path: Path) -> 
             {"a": 1},
         )
         assert made.texts() == ['{"a": 1}', '{"a": 1}']
+    with world([call, "done"], tmp_path) as made:
+        world_with(made, server_with(ADD), "mcp__calc")
+        told: list[tuple[str, object, object]] = []
+
+        class Recorder:
+            async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer:
+                told.append((event, about.get("tool"), about.get("input")))
+                return HookAnswer()
+
+        made.context.hooks = Recorder()
+        made.run()
+        wanted = [(event, "mcp__calc__add", {"a": 1}) for event in (HookEvent.PRE_TOOL, HookEvent.POST_TOOL)]
+        assert [each for each in told if each[1]] == wanted
     for rules in ({"deny": "mcp__calc__add"}, {"deny": "mcp__*"}, {"deny": "mcp__calc"}, {"mode": "plan"}):
         with world([call, "done"], tmp_path) as made:
             world_with(made, server_with(ADD), **rules)
