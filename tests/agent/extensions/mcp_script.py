@@ -83,6 +83,24 @@ def answer(message: dict) -> object:
     return {}
 
 
+def misbehave() -> None:
+    """What it does beside its answers."""
+    if "pings" in MODES:
+        for number in range(20_000):
+            send({"jsonrpc": "2.0", "id": f"p{number}", "method": "ping"})
+    if "flood" in MODES:
+        sys.stdout.write("junk that is no message\n" * 300_000)
+        sys.stderr.write("a line of a log\n" * 300_000)
+    if "notes" in MODES:
+        for method in ("notifications/message", "notifications/progress", "notifications/tools/list_changed"):
+            sys.stdout.write((json.dumps({"jsonrpc": "2.0", "method": method}) + "\n") * 20_000)
+    if "deep" in MODES:
+        sys.stdout.write("[" * 200_000 + "]" * 200_000 + "\n")
+    if "bytes" in MODES:
+        sys.stdout.buffer.write(bytes(range(256)) * 40 + b"\n")
+    sys.stdout.flush()
+
+
 def main() -> None:
     if "exits" in MODES:
         sys.exit("cannot start: no such database")
@@ -93,6 +111,8 @@ def main() -> None:
     for line in sys.stdin:
         message = json.loads(line)
         if "method" not in message:
+            if message["id"] not in asked:
+                continue
             send(
                 {
                     "jsonrpc": "2.0",
@@ -104,6 +124,22 @@ def main() -> None:
         if "deaf" in MODES:
             time.sleep(3600)
         result = answer(message)
+        if message["method"] == "tools/list":
+            misbehave()
+        if message["method"] == "tools/call":
+            if "huge" in MODES:
+                sys.stdout.write('{"jsonrpc": "2.0", "result": "' + "x" * 80_000_000)
+            if "crash" in MODES:
+                os._exit(9)
+            if "half" in MODES:
+                sys.stdout.write('{"jsonrpc": "2.0", "id": ')
+                sys.stdout.flush()
+                time.sleep(3600)
+            if "wrong" in MODES:
+                result = {
+                    "content": [5, None, {"type": "image"}, {"type": "text", "text": 7}],
+                    "isError": "yes",
+                }
         if "id" in message and result is not None:
             if "ids" in MODES:
                 send({"jsonrpc": "2.0", "id": 99_999, "result": {"tools": 5}})

@@ -23,6 +23,12 @@ from agent.extensions.mcp_server import McpServer, ServerLimits
 from agent.extensions.mcp_session import ServerFailed
 from agent.extensions.mcp_source import McpServers, McpSetup
 from agent.extensions.mcp_stdio import MAX_SERVER_LOG_BYTES
+from agent.extensions.mcp_tool import mcp_tool
+from agent.permissions.permission_store import PermissionStore
+from agent.permissions.rule_syntax import parse_rules
+from agent.permissions.rules import PermissionRules
+from tests.agent.loop.world import world
+from tests.strict_api.reply import Reply, calls
 from tools.base import ToolContext, ToolError
 from transcripts.messages import is_attached
 
@@ -177,5 +183,38 @@ def test_prompts_and_resources_of_servers_are_there_for_the_person(tmp_path: Pat
             assert "content of note://one" in getattr(made.blocks[0], "text", "")
             lost = await attached_resource(servers["other"], "x", context, "prompt.2")
             assert lost.trouble and lost.blocks == () and "no such database" in lost.told
+
+    asyncio.run(run())
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(
+    "mode", ["pings", "flood", "notes", "deep", "bytes", "huge", "crash", "half", "wrong"]
+)
+def test_no_server_keeps_a_turn_from_its_end(tmp_path: Path, mode: str) -> None:
+    async def run() -> None:
+        async with servers_of(tmp_path, bad=script(mode, timeout=2000), good=script()) as servers:
+            await asyncio.gather(*(server.begin() for server in servers.values()))
+            steps = [
+                *(
+                    Reply([calls("mcp", action="call", server="bad", tool="echo", arguments={"text": word})])
+                    for word in "abc"
+                ),
+                Reply([calls("mcp", action="call", server="good", tool="echo", arguments={"text": "d"})]),
+                "done",
+            ]
+            with world(steps, tmp_path) as made:
+                allowed = parse_rules("mcp__*")
+                made.context.permissions = PermissionStore(PermissionRules(allow=allowed))
+                made.context.tools = {"mcp": mcp_tool(list(servers.values()))}
+                assert (await asyncio.wait_for(made.turn("go"), 60)).reason == "done"
+                await made.context.model.close()  # type: ignore[attr-defined]
+                made.check()
+                *bad, good = made.texts()
+            assert good == "echo: d" and len(bad) == 3
+            fine = mode in ("pings", "flood", "notes", "deep", "bytes")
+            assert (bad == ["echo: a", "echo: b", "echo: c"]) is fine, bad
+            log = next((tmp_path / "state" / "mcp").glob("bad-*.log"), None)
+            assert log is None or log.stat().st_size <= MAX_SERVER_LOG_BYTES
 
     asyncio.run(run())

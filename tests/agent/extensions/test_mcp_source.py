@@ -16,6 +16,7 @@ from agent.cli.arguments import Options
 from agent.cli.mcp_command import main
 from agent.events import Event, Notice, ToolCallStarted
 from agent.extensions.mcp_source import NOT_APPROVED, McpServers, safe_item
+from agent.loop.compaction import live_state
 from agent.loop.context import TurnContext
 from agent.session.session import Session, record_opening
 from tests.agent.loop.world import Answers
@@ -80,6 +81,7 @@ def test_a_late_server_is_a_note_and_its_tools_are_direct_once_history_was_repla
         await late.reconnect()
         (note,) = inbox.take()
         assert note.startswith("MCP server late is connected. Its tools: echo, env, ")
+        assert [line for line in live_state(session, context) if line.startswith("MCP server late")]
         services.after_turn()
         assert tools_of(context) == before and [*context.tools][-1] == before[-1]
         session.user((TextBlock("hello"),))
