@@ -88,6 +88,15 @@ def newest_session(project: Path) -> Path | None:
     return next(found, None)
 
 
+def newest_summary(project: Path) -> SessionSummary | None:
+    """The session whose file was written to last, by the ends of that file: cheap, whatever else there is."""
+    for path, found in sorted(_files(project / RECORDS_FOLDER), key=lambda each: -each[1].st_mtime):
+        one = _summary(path, found, is_whole=False)
+        if one is not None and one.prompts and one.parent is None:
+            return one
+    return None
+
+
 def find_session(project: Path, wanted: str) -> Path:
     """The file of the session with this id, this name, or the one id that begins so.
 

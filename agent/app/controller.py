@@ -22,7 +22,6 @@ from agent.ports import Approver, Chooser, Status
 from agent.session.environment_context import environment_context, news_of_surroundings
 from agent.session.session import Session, record_opening
 from agent.session.system_prompt import unread_memory
-from agent.version import __version__
 from compact.settings import WindowState
 from tools.base import ToolError
 from tools.job_ports import new_listeners
@@ -30,13 +29,13 @@ from tools.jobs import command_runner
 from transcripts.messages import Block, TextBlock, injected
 
 from .composition import make_services
-from .cost_preview import show_resumed
 from .follow_ups import hook_refuses, run_with_follow_ups
 from .mentioned_files import NO_ADDITIONS, additions_to, note_files, tell_prompt_cost
 from .session_beginning import SessionBeginning, first_beginning
 from .session_factory import SessionFactory, end_session
 from .session_status import SessionStatus, window_state
 from .setup import RunSetup
+from .start_screen import greet
 
 BLOCKED = "the context is full and automatic compaction is off: /compact makes room, /clear starts anew"
 LARGE_PROMPT_CHARS = 8_000  # from which on a prompt may cost so much that it is told
@@ -219,15 +218,6 @@ def joined_summaries(
     """(name, summary) of all commands; one of ours hides others of its name."""
     names = {name for name, _ in own}
     return (*own, *(each for each in others if each[0] not in names))
-
-
-def greet(setup: RunSetup, session: Session, context: TurnContext, emit: Emit) -> None:
-    """Say what the session is: how it went so far, or that it is new."""
-    if session.folded.entries:
-        show_resumed(session, context, emit)
-        return
-    named = "the built-in rule-based demo" if setup.options.offline else context.settings.model
-    emit(Notice(f"makeroom {__version__} with {named} in {setup.folder}. /help lists commands and keys."))
 
 
 def next_mode(mode: Mode, setup: RunSetup) -> Mode:
