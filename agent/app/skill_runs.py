@@ -35,7 +35,10 @@ from .mentioned_files import NO_ADDITIONS, PromptAdditions, mentioned_files
 
 UNAPPROVED = "[not run: {line}: {path} came with the project and is not approved; /trust approves it]"
 FORKED = "The skill {name} ran in a session of its own. Its report:\n\n{text}"
-FOREIGN_AGENTS = {"general-purpose": "general", "plan": "explore"}  # as Claude Code calls them
+ISOLATED_AGENTS = {
+    "plan": "explore",
+    "fork": DEFAULT_AGENT,
+}  # what stands in for agents that are not for this
 
 
 @dataclass(slots=True)
@@ -77,7 +80,7 @@ class SessionSkills:
     async def _additions(self, used: _Use) -> PromptAdditions:
         text = await used.text()
         if used.skill.forks:
-            text = await used.forked(text, self.next_ident())
+            text = await used.forked(text)
         else:
             await used.change_model()
             used.change_effort()
@@ -94,7 +97,7 @@ class SessionSkills:
             used = _Use(self, skill, arguments)
             text = await used.text()
             if used.skill.forks:
-                text = await used.forked(text, call.ident)
+                text = await used.forked(text)
             else:
                 used.change_effort()
             files = await used.mentioned()
@@ -217,19 +220,18 @@ class _Use:
         else:
             self._at_turn_end(restore)
 
-    async def forked(self, text: str, call: str) -> str:
-        """Run the instructions in a session of its own; its report. `call` names what it is for.
+    async def forked(self, text: str) -> str:
+        """Run the instructions in a session of its own, that knows nothing of this one; its report.
 
         Raises ToolError where that cannot be, StoppedByPerson where the person stopped it.
         """
-        skill, spawn = self.skill, self.skills.context.tool_context.spawn
+        skill, skills = self.skill, self.skills
+        spawn = skills.context.tool_context.spawn
         if spawn is None:
             raise ToolError("A skill that runs in a session of its own cannot be used by an agent.")
-        wanted = skill.agent.lower()
-        agent = FOREIGN_AGENTS.get(wanted, wanted) or DEFAULT_AGENT
-        ended = await spawn(
-            SpawnRequest(text, agent=agent, task=f"/{skill.name} {self.arguments}", call=call)
-        )
+        agent = ISOLATED_AGENTS.get(skill.agent.lower(), skill.agent or DEFAULT_AGENT)
+        task, ident = f"/{skill.name} {self.arguments}".strip(), skills.next_ident()
+        ended = await spawn(SpawnRequest(text, agent=agent, task=task, call=ident))
         if ended.stops:
             raise StoppedByPerson
         return FORKED.format(name=skill.name, text=report_text(ended))

@@ -17,7 +17,8 @@ from agent.ports import HookAnswer, HookEvent, Hooks
 from agent.session.environment_context import in_hook_tags
 from agent.session.plan_and_todo import newest_plan, newest_todos, todo_lines
 from agent.session.session import Session
-from agent.session.skill_texts import kept_instructions
+from agent.session.skill_texts import kept_instructions, skills_in_use
+from compact.identifiers import block_texts
 from compact.pipeline import REACTIVE_RUNGS, plan
 from compact.plan import (
     CompactionPlan,
@@ -34,7 +35,7 @@ from compact.settings import CompactSettings
 from compact.tokens import calibrate, context_tokens
 from transcripts.entries import Prompt
 from transcripts.facts import Fold
-from transcripts.messages import TextBlock
+from transcripts.messages import SKILL_START, TextBlock
 from transcripts.stored_outputs import store_output
 
 from .context import MIN_TOLD_DOLLARS, TurnContext
@@ -230,6 +231,7 @@ async def _apply(
     line, final = compaction_notice(applied), applied[-1].report
     if trigger != "auto" or _worth_telling(applied, context.compaction.settings):
         emit(ContextCompacted(line, trigger, tuple(ids), final))
+    _tell_hidden_skills(session, context)
     before, after = applied[0].report["before"], final["after"]
     figures = {"before": before, "after": after, "reclaimed": before - after}
     told = {**final, "trigger": trigger, **figures, "summary": _summary(applied)}
@@ -252,6 +254,16 @@ async def _tell_hooks(context: TurnContext, hooks: Hooks, told: Mapping[str, Any
     about = {"source": "compact", "model": context.settings.model}
     if words := (await hooks.run(HookEvent.SESSION_START, about)).words:
         context.tool_context.inbox.post(in_hook_tags(words))
+
+
+def _tell_hidden_skills(session: Session, context: TurnContext) -> None:
+    """Have the model told again of instructions in use that the view no longer holds in any form."""
+    if used := skills_in_use(session.folded):
+        blocks = [part.block for message in session.folded.view for part in message.parts]
+        shown = "\n".join(block_texts(blocks))
+        for name, (_, text) in used.items():
+            if f"{SKILL_START}{name} (" not in shown:
+                context.tool_context.inbox.post(text, f"skill {name}")
 
 
 def _store_files(proposal: Proposal, context: TurnContext) -> str:

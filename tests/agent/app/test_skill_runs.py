@@ -1,6 +1,7 @@
 """Commands and skills in a session: what is approved runs and is granted, the latter for one turn."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.agent.ui.headless_run import run_here
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
 from tools.base import Access, ToolCall, ToolError
-from transcripts.facts import User
+from transcripts.facts import Compacted, User
 from transcripts.messages import TextBlock
 
 REVIEW = """\
@@ -118,9 +119,11 @@ def test_a_grant_ends_with_the_turn_and_reaches_no_protected_place(tmp_path: Pat
         assert [str(rule) for rule in rules.allow] == ["write", "bash(git push)", "read(*)"]
         run.controller.services.end_turn()
         assert may(run, "write", inside) == "ask"
-        await run.do("/permissions deny write")
-        await skills.typed("/review a")
+        await run.do("/permissions deny write", "/permissions deny bash(touch)")
+        denied = await skills.typed("/review b")
+        assert "the rule bash(touch) denies this" in denied.behind[0].text
         assert may(run, "write", inside) == "deny"
+        assert not (tmp_path / "made-b").exists()
         await run.do("/review a")
         assert run.controller.in_use[1].permissions.rules.allow == ()
         await run.do("/pdf")
@@ -154,6 +157,25 @@ def test_the_model_loads_a_skill_which_a_compaction_keeps(tmp_path: Path) -> Non
         assert "ARGUMENTS: typed" not in str(others)
 
     run_controller(tmp_path, work, **options)
+
+
+def test_instructions_that_a_fold_hides_come_again_once(tmp_path: Path) -> None:
+    options = project(tmp_path)
+    policy = {"policy": "classic", "environ": options["environ"] | {"MAKEROOM_POLICY": "classic"}}
+
+    async def work(run: ControllerRun) -> None:
+        session, context = run.controller.in_use
+        context.compaction.settings = replace(
+            context.compaction.settings, snip_max_messages=6, snip_head_messages=1, snip_tail_messages=3
+        )
+        context.compaction.use_window(context.compaction.window)
+        await run.do("hello", "/pdf typed", *["hello"] * 4)
+        assert any(fact.layer == "snip" for fact in session.folded.facts if isinstance(fact, Compacted))
+        later = [body.decode() for body in run.bodies()]
+        assert sum("ARGUMENTS: typed" in body for body in later) == 1
+        assert "skill-instructions" not in str(later)
+
+    run_controller(tmp_path, work, **policy)
 
 
 def test_model_and_effort_of_a_command_hold_for_its_turn(tmp_path: Path) -> None:
