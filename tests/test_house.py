@@ -127,7 +127,7 @@ MAX_BROAD_EXCEPTS = 6
 MAX_SHARED_CLASS_NAMES = 3
 MAX_HIDDEN_IMPORTS = 10
 MAX_MODULES = 380  # 180 for the loop, the record and the pipeline; the rest for walls, clients and extensions
-MAX_UI_MODULES = 28  # the screen is drawn by our own frames, and in themes
+MAX_UI_MODULES = 31  # the screen is drawn by our own frames, and in themes
 VAGUE_ENDINGS = ("Manager", "Handler", "Helper", "Util", "Mixin", "Data", "Info")
 
 

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from prompt_toolkit.application.current import get_app
-from prompt_toolkit.filters import Condition, is_searching, vi_insert_mode, vi_navigation_mode
+from prompt_toolkit.filters import (
+    Always,
+    Condition,
+    FilterOrBool,
+    is_searching,
+    vi_insert_mode,
+    vi_navigation_mode,
+)
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
@@ -45,46 +55,60 @@ def _add_editing_keys(bindings: KeyBindings, state: ReplState) -> None:
         else:
             event.current_buffer.insert_text(" ".join(event.data.split()))
 
-    @bindings.add("c-g", filter=writing & ~is_searching)
-    @bindings.add("c-x", "c-e", filter=writing)
-    def _(event: KeyPressEvent) -> None:
-        editor.expand_chips()
-        editor.buffer.open_in_editor(validate_and_handle=False)
-
-    bindings.add("enter", filter=writing & ~is_searching)(lambda event: _enter(state))
+    bind = partial(_bind, bindings, state)
+    bind("editor", writing & ~is_searching, lambda: _open_editor(state))
+    bind("submit", writing & ~is_searching, lambda: _enter(state))
     bindings.add("up", filter=writing & ~is_searching)(lambda event: _up(state))
-    bindings.add("c-j", filter=writing)(lambda event: editor.buffer.insert_text("\n"))
-    bindings.add("escape", "enter", filter=writing)(lambda event: editor.buffer.insert_text("\n"))
+    bind("newline", writing, lambda: editor.buffer.insert_text("\n"))
     bindings.add("backspace", filter=writing & ~is_searching & ~vi_navigation_mode)(
         lambda event: editor.delete_grapheme()
     )
-    bindings.add("tab", filter=writing)(lambda event: editor.complete(state.command_names()))
-    bindings.add("c-s", filter=writing & ~is_searching)(lambda event: _stash(state))
+    bind("complete", writing, lambda: editor.complete(state.command_names()))
+    bind("stash", writing & ~is_searching, lambda: _stash(state))
 
 
 def _add_session_keys(bindings: KeyBindings, state: ReplState) -> None:
     buffer = state.editor.buffer
     idle = Condition(lambda: get_app().current_buffer is buffer) & ~is_searching
 
-    @bindings.add("s-tab")
-    def _(event: KeyPressEvent) -> None:
-        if buffer.complete_state is not None:
-            buffer.complete_previous()
-        elif state.driver is not None:
-            state.driver.cycle_mode()
-
-    bindings.add("c-d", filter=idle)(lambda event: _delete_or_leave(state))
+    bind = partial(_bind, bindings, state)
+    bind("mode", ~is_searching, lambda: _cycle_mode(state))
+    bind("leave", idle, lambda: _delete_or_leave(state))
     bindings.add("escape", filter=idle & ~vi_insert_mode)(lambda event: _escape(state))
-    bindings.add("c-c", filter=~is_searching)(lambda event: _interrupt_or_clear(state))
+    bind("interrupt", ~is_searching, lambda: _interrupt_or_clear(state))
     bindings.add("<sigint>")(lambda event: _interrupt_or_clear(state))
     in_foreground = Condition(lambda: state.has_view and state.view.live_view.runs_command)
-    bindings.add("c-b", filter=idle & in_foreground)(lambda event: state.queue.add_command("/background"))
-    bindings.add("c-t", filter=idle)(lambda event: state.queue.add_command("/tasks"))
+    bind("background", idle & in_foreground, lambda: state.queue.add_command("/background"))
+    lines = {f"/{name}": state.keymap.keys[name] for name in ("tasks", "model", "effort")}
+    for line, sequences in {**lines, **state.keymap.commands}.items():
+        for keys in sequences:
+            bindings.add(*keys, filter=idle)(lambda event, line=line: state.queue.add_command(line))
     bindings.add(FOCUS_IN)(lambda event: _note_focus(state, True))
     bindings.add(FOCUS_OUT)(lambda event: _note_focus(state, False))
-    bindings.add("c-l")(lambda event: state.terminal.redraw())
-    bindings.add("c-o")(lambda event: _toggle_full(state))
-    bindings.add("c-z")(lambda event: event.app.suspend_to_background())
+    bind("redraw", Always(), state.terminal.redraw)
+    bind("outputs", Always(), lambda: _toggle_full(state))
+    bind("suspend", Always(), lambda: get_app().suspend_to_background())
+
+
+def _bind(
+    bindings: KeyBindings, state: ReplState, action: str, active: FilterOrBool, act: Callable[[], object]
+) -> None:
+    """Have the keys of an action do it."""
+    for keys in state.keymap.keys[action]:
+        bindings.add(*keys, filter=active)(lambda event: act())  # type: ignore[arg-type,return-value]
+
+
+def _open_editor(state: ReplState) -> None:
+    state.editor.expand_chips()
+    state.editor.buffer.open_in_editor(validate_and_handle=False)
+
+
+def _cycle_mode(state: ReplState) -> None:
+    """Shift-Tab: the completion before, or the next permission mode."""
+    if state.editor.buffer.complete_state is not None:
+        state.editor.buffer.complete_previous()
+    elif state.driver is not None:
+        state.driver.cycle_mode()
 
 
 def _add_question_keys(bindings: KeyBindings, state: ReplState) -> None:

@@ -83,6 +83,8 @@ async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
     driver.watch_status(state.terminal.invalidate)
     state.terminal.invalidate()
     await driver.ready()
+    for trouble in state.keymap.troubles:
+        state.view.notice(trouble, "warning")
     if state.goes_on:
         _offer_draft(state)
     state.terminal.invalidate()

@@ -17,6 +17,7 @@ from agent.ports import Driver
 from .approval import ApprovalDialog
 from .completion import CompletionSource, FileIndex, is_command
 from .input_editor import InputEditor, PromptHistory, UnsentInput
+from .keymap import read_keymap
 from .notifications import Notifications, wants_notifications
 from .picker import Picker
 from .terminal import Terminal
@@ -140,6 +141,7 @@ class ReplState:
         if setup.config.editing == "vim":
             self.terminal.set_editing("vim")
         self.terminal.mask = mask
+        self.keymap = read_keymap(setup.config.user_dir / "keybindings.toml")
         self.history = PromptHistory(state_dir / "history", mask)
         self.unsent_input = UnsentInput(state_dir, setup.folder, mask)
         completer = CompletionSource(self.commands, FileIndex(setup.folder))

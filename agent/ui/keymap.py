@@ -1,0 +1,103 @@
+"""Which keys do what: the usual ones, and those of `keybindings.toml` in the user's folder.
+
+Each entry names an action, or a slash command in quotes, and takes a key or a list of them:
+`"/compact" = "f6"`, `editor = ["ctrl+e", "ctrl+x ctrl+e"]`, `redraw = []`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prompt_toolkit.key_binding import KeyBindings
+
+MAX_KEYMAP_BYTES = 64 * 1024
+KeySequence = tuple[str, ...]  # as prompt_toolkit names keys
+DEFAULT_KEYS: Mapping[str, tuple[str, ...]] = {
+    "submit": ("enter",),
+    "newline": ("ctrl+j", "alt+enter"),
+    "complete": ("tab",),
+    "editor": ("ctrl+g", "ctrl+x ctrl+e"),
+    "stash": ("ctrl+s",),
+    "interrupt": ("ctrl+c",),
+    "leave": ("ctrl+d",),
+    "mode": ("shift+tab",),
+    "background": ("ctrl+b",),
+    "tasks": ("ctrl+t",),
+    "redraw": ("ctrl+l",),
+    "outputs": ("ctrl+o",),
+    "suspend": ("ctrl+z",),
+    "model": ("alt+p",),
+    "effort": ("alt+t",),
+}
+_MODIFIERS = {"ctrl": "c-", "control": "c-", "shift": "s-"}
+_ALT = ("alt", "meta", "option")
+_KEY_NAMES = {
+    "esc": "escape", "return": "enter", "del": "delete", "pgup": "pageup", "pgdown": "pagedown", "space": " ",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Keymap:
+    """The keys of each action, those of slash commands by their lines, and what was wrong with the file."""
+
+    keys: Mapping[str, tuple[KeySequence, ...]]
+    commands: Mapping[str, tuple[KeySequence, ...]]
+    troubles: tuple[str, ...] = ()
+
+
+def read_keymap(path: Path) -> Keymap:
+    """The keys in force. A mistake leaves the usual keys of its action, and is told."""
+    keys = {action: tuple(map(key_sequence, texts)) for action, texts in DEFAULT_KEYS.items()}
+    commands: dict[str, tuple[KeySequence, ...]] = {}
+    troubles: list[str] = []
+    for name, value in _entries(path, troubles):
+        texts = [value] if isinstance(value, str) else value
+        if not name.startswith("/") and name not in keys:
+            near = difflib.get_close_matches(name, keys, 1)
+            troubles.append(f"{path}: {name} is no action{f'; did you mean {near[0]}?' if near else ''}")
+        elif not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            troubles.append(f'{path}: {name} takes a key such as "ctrl+e", or a list of them')
+        else:
+            try:
+                (commands if name.startswith("/") else keys)[name] = tuple(map(key_sequence, texts))
+            except ValueError as error:
+                troubles.append(f"{path}: {name}: {error}")
+    return Keymap(keys, commands, tuple(troubles))
+
+
+def _entries(path: Path, troubles: list[str]) -> Iterator[tuple[str, Any]]:
+    if not path.is_file():
+        return
+    import tomllib
+
+    try:
+        text = path.read_bytes()[:MAX_KEYMAP_BYTES].decode("utf-8-sig")
+        yield from tomllib.loads(text).items()
+    except (OSError, ValueError) as error:
+        troubles.append(f"{path}: {error}; the usual keys are in force")
+
+
+def key_sequence(text: str) -> KeySequence:
+    """The keys of a text such as `ctrl+x ctrl+e`. Raises ValueError that names the one that is none."""
+    keys = [key for word in text.split() for key in _keys_of(word)]
+    try:
+        KeyBindings().add(*keys)(lambda event: None)
+    except (ValueError, AssertionError) as error:
+        raise ValueError(f"{text!r} is no key") from error
+    return tuple(keys)
+
+
+def _keys_of(word: str) -> Iterator[str]:
+    *modifiers, name = word.split("+") if len(word) > 1 else [word]
+    name = _KEY_NAMES.get(name.lower(), name.lower() if len(name) > 1 or modifiers else name)
+    wanted = [modifier.lower() for modifier in modifiers]
+    if any(modifier not in _MODIFIERS and modifier not in _ALT for modifier in wanted):
+        raise ValueError(f"{word!r} is no key")
+    if any(modifier in _ALT for modifier in wanted):
+        yield "escape"
+    prefix = "".join(_MODIFIERS[modifier] for modifier in wanted if modifier in _MODIFIERS)
+    yield prefix + name

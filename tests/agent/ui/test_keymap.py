@@ -1,0 +1,44 @@
+"""Keys of people: in place of the usual ones, and for slash commands; mistakes are told."""
+
+from pathlib import Path
+
+from agent.ui.keymap import DEFAULT_KEYS, key_sequence, read_keymap
+from tests.agent.ui.pty_terminal import PtyTerminal, forked_makeroom
+
+
+def test_keys_are_written_as_people_name_them() -> None:
+    assert key_sequence("ctrl+x ctrl+e") == ("c-x", "c-e")
+    assert key_sequence("alt+enter") == ("escape", "enter")
+    assert key_sequence("Shift+Tab") == ("s-tab",)
+    assert key_sequence("ctrl+shift+left") == ("c-s-left",)
+    assert key_sequence("F6") == ("f6",)
+
+
+def test_without_a_file_the_usual_keys_are_in_force(tmp_path: Path) -> None:
+    keymap = read_keymap(tmp_path / "keybindings.toml")
+    assert keymap.keys.keys() == DEFAULT_KEYS.keys()
+    assert keymap.keys["editor"] == (("c-g",), ("c-x", "c-e")) and not keymap.troubles
+
+
+def test_a_mistake_leaves_the_usual_keys_of_its_action_and_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "keybindings.toml"
+    path.write_text('editr = "f2"\nstash = "hyper+x"\nmode = 3\nredraw = []\n"/compact" = ["f6", "alt+k"]\n')
+    keymap = read_keymap(path)
+    assert [trouble.removeprefix(f"{path}: ") for trouble in keymap.troubles] == [
+        "editr is no action; did you mean editor?",
+        "stash: 'hyper+x' is no key",
+        'mode takes a key such as "ctrl+e", or a list of them',
+    ]
+    assert keymap.keys["stash"] == (("c-s",),) and keymap.keys["redraw"] == ()
+    assert keymap.commands == {"/compact": (("f6",), ("escape", "k"))}
+    path.write_text("[keys")
+    assert "the usual keys are in force" in read_keymap(path).troubles[0]
+
+
+def test_keys_of_ones_own_work_and_the_replaced_ones_do_not(tmp_path: Path) -> None:
+    config = tmp_path / ".config" / "makeroom"
+    config.mkdir(parents=True)
+    (config / "keybindings.toml").write_text('stash = "f5"\n"/cost" = "f6"\nnothing = "x"\n')
+    with PtyTerminal(tmp_path, (80, 24), forked_makeroom("--offline")) as terminal:
+        terminal.sees("❯", "% of", "nothing is no action").type("a draft\x1b[15~").sees("Put away")
+        terminal.type("\x1b[17~").sees("❯ /cost", "output")
