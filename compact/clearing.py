@@ -14,6 +14,7 @@ from transcripts.fold import Folded
 from transcripts.messages import Block, ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from transcripts.view import Part, PartKind, View
 
+from .directives import REQUEST, Sentence, weighed_sentences
 from .identifiers import PATH_ARGUMENTS, joined_text
 from .invariants import fact_at
 from .plan import File, Situation
@@ -133,7 +134,7 @@ def preview_edit(situation: Situation, part: Part, characters: int) -> tuple[Cle
 
 
 def user_block_edit(folded: Folded, part: Part, characters: int, counter: TokenCounter) -> Clear | None:
-    """A long text of the user shown by its head and tail, an image by a line: a last resort."""
+    """A long text of the user shown by its ends and directives, an image by a line: a last resort."""
     fact = fact_at(folded, part.seq)
     if not isinstance(fact, User) or part.index >= len(fact.blocks):
         return None
@@ -142,7 +143,7 @@ def user_block_edit(folded: Folded, part: Part, characters: int, counter: TokenC
     if isinstance(original, ImageBlock):
         return _shorter(part, "source", placeholder(part, "image of the user", tokens), tokens, counter)
     if isinstance(original, TextBlock):
-        text = head_and_tail(original.text, characters, f"r{part.seq}.{part.index}")
+        text = ends_and_directives(original.text, characters, f"r{part.seq}.{part.index}")
         return _shorter(part, "text", text, tokens, counter)
     return None
 
@@ -198,6 +199,24 @@ def head_and_tail(text: str, characters: int, ident: str) -> str:
         return text
     gap = f"[... {omitted:,} characters are left out here; recall {ident} shows it all ...]"
     return f"{text[:half]}\n{gap}\n{text[-half:]}"
+
+
+def ends_and_directives(text: str, characters: int, ident: str) -> str:
+    """As `head_and_tail`, up to half of it for the sentences between that direct later work."""
+    half = max(1, characters // 2)
+    inside = [each for each in weighed_sentences(text) if each.end > half and each.start < len(text) - half]
+    kept, room = list[Sentence](), half
+    for each in sorted(inside, key=lambda one: -one.weight):
+        if each.weight >= REQUEST and each.end - each.start < room:
+            kept.append(each)
+            room -= each.end - each.start + 1
+    if not kept or len(text) <= characters:
+        return head_and_tail(text, characters, ident)
+    between = "\n".join(text[each.start : each.end] for each in sorted(kept, key=lambda one: one.start))
+    quarter = max(1, (characters - len(between)) // 2)
+    omitted = len(text) - 2 * quarter - len(between)
+    gap = f"[... {omitted:,} characters are left out here; recall {ident} shows it all; of them:]"
+    return f"{text[:quarter]}\n{gap}\n{between}\n[...]\n{text[-quarter:]}"
 
 
 def call_label(use: ToolUseBlock) -> str:

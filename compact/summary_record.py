@@ -319,6 +319,30 @@ def _user_blocks(situation: Situation, entry: Entry) -> Iterator[UserBlock]:
         yield known[entry.seq, index]
 
 
+def directives_within(situation: Situation, first: int, last: int, room: int) -> str:
+    """The user's sentences of the facts first..last that direct later work, in so many tokens; mostly all.
+
+    Where room is short those that always hold come first, then the newest. The newest prompt is left out:
+    while its turn goes on it is shown whole.
+    """
+    newest = open_turn(situation.folded)
+    entries = [
+        entry for entry in situation.folded.entries if first <= entry.seq <= last and entry.seq != newest
+    ]
+    found = [
+        (each.weight, at, f"- {block.text[each.start : each.end]} ({block.ident})")
+        for at, block in enumerate(block for entry in entries for block in _user_blocks(situation, entry))
+        for each in weighed_sentences(block.text)
+        if each.weight >= REQUEST
+    ]
+    kept = set[str]()
+    for _, _, line in sorted(found, key=lambda one: one[:2], reverse=True):
+        room -= situation.counter.text(line)
+        if room >= 0:
+            kept.add(line)
+    return "\n".join(dict.fromkeys(line for _, _, line in found if line in kept))
+
+
 def request_within(situation: Situation, first: int, last: int) -> str | None:
     """The user's newest prompt, with its id, if it is among the facts first..last; else None."""
     newest, conversation = open_turn(situation.folded), situation.folded.conversation

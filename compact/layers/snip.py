@@ -12,11 +12,14 @@ from compact.folding import message_count
 from compact.plan import Layer, Proposal, Situation
 from compact.report import propose
 from compact.settings import CompactSettings, ContextWindow
-from compact.summary_record import live_within, request_within
+from compact.summary_record import directives_within, live_within, request_within
 from compact.uncompact import exemptions
 from transcripts.facts import Fold
 from transcripts.fold import Folded
 from transcripts.messages import Block, TextBlock
+
+MAX_DIRECTIVES_TOKENS = 1_000  # of the user's sentences that stay of what is snipped
+DIRECTIVES_HEADING = "What the user said there that directs the work:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ def _fold(situation: Situation, first: int, last: int, messages: int) -> Fold:
     if (request := request_within(situation, first, last)) is not None:
         heading = "[folded: the request being worked on is among the snipped messages]"
         blocks.append(TextBlock(f"{heading}\n\n{request}"))
+    if said := directives_within(situation, first, last, MAX_DIRECTIVES_TOKENS):
+        blocks.append(TextBlock(f"{DIRECTIVES_HEADING}\n{said}"))
     if state := live_within(situation, first, last):
         blocks.append(TextBlock(state))
     return Fold(first, last, tuple(blocks), sum(situation.counter.blocks(tuple(blocks))))

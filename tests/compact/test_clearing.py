@@ -5,6 +5,7 @@ import pytest
 from compact.clearing import (
     call_label,
     clear_candidates,
+    ends_and_directives,
     head_and_tail,
     is_one_line,
     is_placeholder,
@@ -134,6 +135,19 @@ def test_an_output_that_is_stored_already_is_named_where_it_is():
     made.result(reply, 0, "line " * 2_000, stored=StoredOutput("out/log.txt", "sha", 99_999))
     edit, files = preview_edit(made.situation, part(made, PartKind.RESULT), 50)
     assert '<persisted-output path="out/log.txt"' in edit.text and files == ()
+
+
+def test_of_a_long_text_of_the_user_the_sentences_that_direct_the_work_stay():
+    rule = "Before you run a migration, wait for my go-ahead."
+    text = f"{'The log says nothing of it. ' * 100}{rule} {'It went on for hours. ' * 100}"
+    shown = ends_and_directives(text, 400, "r1.0")
+    assert rule in shown.split("\n") and "recall r1.0 shows it all" in shown and len(shown) < 600
+    assert shown.startswith(text[:100]) and shown.endswith(text[-100:])
+    plain = "The log says nothing of it. " * 100
+    assert ends_and_directives(plain, 400, "r1.0") == head_and_tail(plain, 400, "r1.0")
+    assert ends_and_directives(rule, 400, "r1.0") == rule
+    many = " ".join(f"Never touch the table number {number}." for number in range(200))
+    assert len(ends_and_directives(many, 400, "r1.0")) < 600
 
 
 def test_a_block_of_the_user_is_shown_by_head_and_tail_and_an_image_by_a_line():

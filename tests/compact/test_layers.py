@@ -113,6 +113,18 @@ def test_the_request_that_is_worked_on_is_kept_beside_the_note():
     assert len(snipped(talk(40)).blocks) == 1
 
 
+def test_what_the_user_said_that_directs_the_work_is_kept_beside_the_note():
+    world = talk(3)
+    world.user("Thanks. Before you run a migration, wait for my go-ahead. It was a long day.")
+    world.reply("ok")
+    world.user("go on")
+    for at in range(40):
+        world.call("bash", f"result {at}", command="ls")
+    texts = "\n".join(block.text for block in snipped(world).blocks)
+    assert "- Before you run a migration, wait for my go-ahead. (r11.0)" in texts
+    assert "It was a long day" not in texts and texts.count("go on") == 1
+
+
 def test_a_stretch_that_was_undone_is_not_snipped_again():
     world = talk(40)
     world.compact()
