@@ -95,7 +95,7 @@ def _bind(
 ) -> None:
     """Have the keys of an action do it."""
     for keys in state.keymap.keys[action]:
-        bindings.add(*keys, filter=active)(lambda event: act())  # type: ignore[arg-type,return-value]
+        bindings.add(*keys, filter=active)(lambda event: act())
 
 
 def _open_editor(state: ReplState) -> None:
