@@ -24,7 +24,7 @@ PROGRESS_LINES = 4  # shown of a running call's output
 THOUGHT_LINES = 3
 QUEUE_LINES = 4
 # Ctrl-B is the prefix key of tmux, which passes the second one on.
-MOVING_HINT = f" · {'Ctrl-B Ctrl-B' if 'TMUX' in os.environ else 'Ctrl-B'} moves it to the background"
+MOVING_HINT = f" · {'Ctrl-B Ctrl-B' if 'TMUX' in os.environ else 'Ctrl-B'}: background"
 MAX_TODO_ROWS = 6
 TODO_MARKS = {"completed": ("☒", "dim"), "in_progress": ("▸", "accent"), "pending": ("☐", "")}
 MAX_PROGRESS_CHARS = 20_000  # kept of a running call's output

@@ -24,6 +24,7 @@ OTHER_HINT = "type your own answer"
 MAX_SHOWN_HEADER_CHARS = 20
 ONE_ANSWER_KEYS = "Enter or a digit chooses · type your own answer · Esc declines"
 SEVERAL_ANSWERS_KEYS = "Space or a digit marks · Enter goes on · type your own answer · Esc declines"
+SHORT_KEYS = "digit or Enter · Esc declines"
 SEVERAL_QUESTIONS_KEYS = " · ← → other questions"
 
 
@@ -178,7 +179,7 @@ def draw_form(state: FormState, ctx: RenderContext, rows: int) -> tuple[list[str
     head = _head(state, ctx)
     keys = SEVERAL_ANSWERS_KEYS if state.several else ONE_ANSWER_KEYS
     keys += SEVERAL_QUESTIONS_KEYS if len(state.questions) > 1 else ""
-    foot = ["", ctx.clipped("dim", keys)]
+    foot = ["", ctx.clipped("dim", keys if cell_width(keys) <= ctx.columns else SHORT_KEYS)]
     for described in (range(len(state.options)), (state.marked,), ()):  # as much as fits
         body = [row for at in range(len(state.options)) for row in _option(state, at, at in described, ctx)]
         if len(head) + len(body) + 1 + len(foot) <= rows:
