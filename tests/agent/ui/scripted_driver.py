@@ -24,7 +24,7 @@ from agent.app.setup import RunSetup  # noqa: E402
 from agent.events import Emit, TurnFinished  # noqa: E402
 from agent.menus import Menu, MenuRow, question_menu  # noqa: E402
 from agent.ports import Approver, Chooser, Deny, PermissionQuestion, Status  # noqa: E402
-from agent.ui import approval  # noqa: E402
+from agent.ui import approval, question_form  # noqa: E402
 from agent.ui.repl import run_repl  # noqa: E402
 from tools.base import Access  # noqa: E402
 from transcripts.facts import Reply, Result  # noqa: E402
@@ -128,7 +128,7 @@ class ScriptedDriver:
         return True
 
     def may_run_during_turn(self, line: str) -> bool:
-        return line.split()[0] in ("/help", "/context", "/cost", "/exit")
+        return line.split()[0] in ("/help", "/context", "/cost", "/exit", "/background")
 
     def commands(self) -> Sequence[tuple[str, str]]:
         return [
@@ -245,6 +245,14 @@ class ScriptedDriver:
         if isinstance(answer, Deny) and answer.stop:
             raise asyncio.CancelledError
 
+    async def do_form(self, rest: str) -> None:
+        """Questions of the model, then its plan."""
+        options = [{"label": "arrow", "description": "small"}, {"label": "pendulum"}]
+        asked = {"question": "Which one?", "header": "Library", "options": options}
+        for preview in ({"questions": [asked]}, {"plan": "# Plan\n\n1. **Do** it"}):
+            question = PermissionQuestion("x", "x", (), "", None, preview)
+            self.note("answer", repr(await self.approver.ask(question)))
+
     async def do_pick(self, rest: str) -> None:
         """Have a row of a menu chosen and note its value."""
         assert self.chooser is not None
@@ -302,6 +310,7 @@ class ScriptedDriver:
 
 def main(argv: Sequence[str]) -> int:
     """Run the REPL on a scripted driver. Questions listen sooner than people need, and tests wait less."""
+    question_form.ANSWER_DELAY_S = 0.0
     approval.LISTEN_DELAY_S = float(os.environ.get("SCRIPTED_LISTEN_S", "0.15"))
     folder = Path(argv[1])
     options = Options(plain="--plain" in argv, resume="s41" if "-c" in argv else None)

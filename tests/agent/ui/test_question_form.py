@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from agent.ui.plain_repl import chosen_labels
 from agent.ui.question_form import QuestionForm, draw_form
 from agent.ui.terminal_text import RenderContext, Theme, painted_width
+
+from .pty_terminal import PtyTerminal
 
 OPTIONS = [{"label": "arrow", "description": "small and known"}, {"label": "pendulum", "description": ""}]
 ONE = {"question": "Which library?", "header": "Library", "options": OPTIONS}
@@ -115,3 +118,19 @@ def test_without_a_screen_numbers_are_labels_and_anything_else_is_taken_as_it_is
     assert chosen_labels("2", labels) == "pendulum"
     assert chosen_labels(" 2, 1", labels) == "pendulum, arrow"
     assert chosen_labels("3", labels) == "3" and chosen_labels("1 of them ", labels) == "1 of them"
+
+
+def test_at_the_screen_questions_and_plans_leave_the_draft_alone_and_ctrl_b_moves_a_command(
+    tmp_path: Path,
+) -> None:
+    with PtyTerminal(tmp_path) as terminal:
+        terminal.ready().type("wait;form;run later\r").sees("Ctrl-C to interrupt").type("draft").sees(
+            "❯ draft"
+        )
+        terminal.open_gate().sees("Which one?", "type your own answer").misses("❯ draft")
+        terminal.again("\x1b[A", lambda: "❯ 3 Other" in terminal.text)
+        terminal.type("mine").sees("Other: mine").type("\r")
+        terminal.logged("'answers': {'Which one?': 'mine'}").sees("Carry out this plan?", "1. Do it")
+        terminal.again("\x1b[B", lambda: "❯ 2 Yes, and accept edits" in terminal.text).type("\r")
+        terminal.logged("mode='acceptEdits'").sees("● bash  make", "❯ draft").type("\x02")
+        terminal.logged("command '/background'")
