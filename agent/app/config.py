@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from agent.errors import ConfigError
-from agent.extensions.hook_table import HookEntry
 from agent.permissions.permission_store import permissions_path, read_settings
 from agent.permissions.rule_syntax import Rule
 from agent.permissions.rules import Mode
@@ -27,6 +26,9 @@ from transcripts.secret_forms import secret_texts
 
 from .given_settings import GivenSettings
 from .options import EditingMode, ThemeName
+
+if TYPE_CHECKING:
+    from agent.extensions.hook_table import HookEntry
 
 GIVEN_NONE = GivenSettings()
 OFFICIAL_SERVER = "https://api.anthropic.com"
@@ -208,6 +210,9 @@ def _with_value(config: Config, origin: str, name: str, value: Any) -> Config:
         )
     if name == "sandbox":
         value = with_entries(config.sandbox, value)
+    if name == "hooks":
+        told = (f"{origin}: hooks: {remark}" for remark in value.remarks)
+        config, value = replace(config, warnings=(*config.warnings, *told)), value.entries
     if name in MERGED_SETTINGS:
         if name != "pass_env":
             value = tuple(replace(each, origin=origin) for each in value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from agent.events import Emit, Event, Notice, TurnFinished
 from agent.formatting import shorten
@@ -85,3 +86,19 @@ async def stop_veto(
     about = {"answer": text_of_reply(last) if last is not None else "", "again": vetoes > 0}
     answer = await context.hooks.run(event, about)
     return "" if answer.stop is not None else answer.veto or ""
+
+
+async def run_agent_turns(session: Session, context: TurnContext, emit: Emit) -> TurnFinished:
+    """Run an agent until it is done and no hook has it go on, or until it may send no more requests."""
+    turns, vetoes, most = 0, 0, context.max_turns or 0
+    while True:
+        ended = await run_turn(session, context, emit)
+        turns += ended.turns
+        words = ""
+        if ended.reason == "done":
+            words = await stop_veto(session, context, vetoes, HookEvent.SUBAGENT_STOP)
+        if not words:
+            return replace(ended, turns=turns)
+        vetoes += 1
+        context.max_turns = max(0, most - turns)
+        session.user((TextBlock(words),), "harness")

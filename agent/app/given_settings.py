@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import ConfigError, UsageError
-from agent.extensions.hook_table import read_hooks, status_command
 from agent.permissions.permission_store import read_settings
 from agent.permissions.rule_syntax import known_rules
 from agent.permissions.rules import mode_named
@@ -129,11 +128,7 @@ def _own_entries(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         elif name == "outputStyle" and isinstance(value, str) and value:
             entries["output_style"] = value
         elif name == "statusLine":
-            entries |= {"status_line": command} if (command := status_command(value)) else {}
-        elif name == "hooks" and isinstance(value, dict) and list in map(type, value.values()):
-            table = read_hooks(value)
-            entries[name] = table.entries
-            remarks += [f"--settings: hooks: {problem}" for problem in table.problems]
+            entries["status_line"] = value
         elif name == "disableAllHooks" or name in _HARMLESS:
             remarks.append(f"--settings: {name} has no effect here")
         else:

@@ -28,7 +28,6 @@ from agent.extensions.agent_definitions import find_agent
 from agent.loop.agent_pool import AGENT_TOPIC, LATE_HEAD, Agent, AgentPool, late_report
 from agent.loop.context import TurnContext
 from agent.loop.turn import run_turn
-from agent.ports import HookEvent
 from agent.session.environment_context import environment_context
 from agent.session.repository import copy_for_agent
 from agent.session.session import Session, text_of_reply
@@ -45,7 +44,7 @@ from transcripts.session_lock import path_of
 
 from .agent_fork import begin_fork, works_as_fork
 from .composition import Services
-from .follow_ups import stop_veto
+from .follow_ups import run_agent_turns
 from .nested_context import NestedCall, nested_context, preloaded_skills
 
 MAX_REPORT_TOKENS = 2_000  # of an agent's report that the calling session is given
@@ -144,7 +143,7 @@ class NestedRun:
         context, most = self.context, self.context.max_turns or 0
         keeps_last = most >= MIN_REQUESTS_WITH_LAST_WORD
         context.max_turns = most - keeps_last
-        ended = await self._run_turns()
+        ended = await run_agent_turns(self.session, self.context, self.emit)
         turns = ended.turns
         if ended.reason == "max_turns" and keeps_last:
             self.session.user((TextBlock(LAST_WORD),), "harness")
@@ -153,22 +152,6 @@ class NestedRun:
             turns += last.turns
             ended = ended if last.reason == "done" else last
         return self._result(turns, self._why(ended, turns))
-
-    async def _run_turns(self) -> TurnFinished:
-        """Run it until it is done and no hook has it go on, or until it may send no more requests."""
-        context, turns, vetoes = self.context, 0, 0
-        most = context.max_turns or 0
-        while True:
-            ended = await run_turn(self.session, context, self.emit)
-            turns += ended.turns
-            words = ""
-            if ended.reason == "done":
-                words = await stop_veto(self.session, context, vetoes, HookEvent.SUBAGENT_STOP)
-            if not words:
-                return replace(ended, turns=turns)
-            vetoes += 1
-            context.max_turns = max(0, most - turns)
-            self.session.user((TextBlock(words),), "harness")
 
     @property
     def commands(self) -> list[BackgroundJob]:

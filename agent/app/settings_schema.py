@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from agent.extensions.hook_table import HookEntry, read_hooks
+from agent.extensions.hook_table import HookTable, read_hooks, status_command
 from agent.permissions.rule_syntax import Rule, parse_rules
 from agent.permissions.rules import MODES, Mode
 from agent.permissions.sandbox_settings import SANDBOX_MODES, sandbox_entries
@@ -46,13 +46,18 @@ def _rules(texts: list[Any]) -> tuple[Rule, ...]:
     return tuple(rule for text in texts for rule in parse_rules(str(text)))
 
 
-def _hooks(given: Any) -> tuple[HookEntry, ...]:
-    if isinstance(given, tuple):  # was read where it was found
-        return given
-    found = read_hooks(given)
+def _hooks(table: Any) -> HookTable:
+    found = read_hooks(table)
     if found.problems:
         raise ValueError(found.problems[0])
-    return found.entries
+    return found
+
+
+def _status_line(given: Any) -> str:
+    """A command, also as Claude Code writes it."""
+    if not (command := given.strip() if isinstance(given, str) else status_command(given)):
+        raise ValueError("takes a command")
+    return command
 
 
 def _compact(table: dict[str, Any]) -> dict[str, Any]:
@@ -110,7 +115,7 @@ class FileSettings(BaseModel):
     hooks: Annotated[Any, AfterValidator(_hooks)] = Field(
         None, description='a table, such as [hooks] and PreToolUse = "check.sh"'
     )
-    status_line: _Text | None = Field(None, description="a command")
+    status_line: Annotated[Any, AfterValidator(_status_line)] = Field(None, description="a command")
     output_style: _Text | None = Field(None, description="the name of a style")
     prices: Annotated[dict[str, Any], AfterValidator(_prices)] | None = Field(
         None, description='a table, such as [prices."my-model"] with input = 0.5 and output = 2'

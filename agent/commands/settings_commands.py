@@ -9,7 +9,9 @@ from typing import Any
 from agent.app.controller import Controller
 from agent.app.cost_preview import tell_cold_cost
 from agent.app.options import EFFORTS
+from agent.app.project_items import project_items
 from agent.events import CommandOutput, Event, Notice
+from agent.extensions.claude_settings import HOOK_KINDS
 from agent.formatting import shorten
 from agent.permissions.explanation import explanation
 from agent.permissions.permission_store import SESSION_ORIGIN, PermissionStore
@@ -18,6 +20,7 @@ from agent.permissions.rules import MODES
 from agent.ports import HookEvent
 from tools.base import ToolError
 from tools.bash import command_access
+from tools.text_encoding import pluralize
 from transcripts.masking import mask
 
 from .setting_menus import CHANGE_HINT, MODE_WORDS, effort_menu, model_menu, permission_menu, settings_menu
@@ -278,6 +281,10 @@ async def show_hooks(controller: Controller, argument: str) -> Event | None:
         f"{event:<{widths[0]}}  {matcher:<{widths[1]}}  {entry.run}  ({entry.origin})"
         for event, matcher, entry in rows
     ]
+    waiting = [item for item in await project_items(controller.setup) if item.kind in HOOK_KINDS]
+    waiting = [item for item in waiting if not controller.services.approvals.decided(item)]
+    if waiting:
+        lines.append(f"{pluralize(len(waiting), 'hook')} more may not run: /trust")
     controller.emit(CommandOutput("\n".join(lines) or "There are no hooks."))
     return Notice(
         f"[hooks] in {config.user_dir / 'settings.toml'} sets them, and Claude Code's settings files do, as"

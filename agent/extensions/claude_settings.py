@@ -22,6 +22,7 @@ from .approvals import Approvals, ProjectItem
 from .hook_table import HookEntry, read_hooks, status_command
 
 MAX_CLAUDE_SETTINGS_BYTES = 1024 * 1024
+HOOK_KINDS = ("hook", "hook file")  # of the items that are asked about
 _SHORT_HOME = "~/.claude/settings.json"
 _FOLDER_VARIABLES = ("${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR")
 
@@ -113,7 +114,7 @@ def _read(path: Path, source: str) -> ClaudeSettings:
             table = read_hooks(read_settings(path).get("hooks"), str(path))
         except ConfigError:  # which the loading of settings tells
             return ClaudeSettings(path, source)
-        return ClaudeSettings(path, source, table.entries, problems=_labelled(path, table.problems))
+        return ClaudeSettings(path, source, table.entries, problems=_labelled(path, table.all_lines))
     try:
         raw = json.loads(read_regular(path, MAX_CLAUDE_SETTINGS_BYTES).removeprefix(b"\xef\xbb\xbf") or b"{}")
     except (OSError, ValueError, RecursionError) as error:
@@ -129,7 +130,7 @@ def _read(path: Path, source: str) -> ClaudeSettings:
         status_command(raw.get("statusLine")),
         style if isinstance(style, str) else "",
         raw.get("disableAllHooks") is True,
-        _labelled(path, table.problems),
+        _labelled(path, table.all_lines),
     )
 
 
@@ -146,7 +147,7 @@ def _items(found: ClaudeSettings, folder: Path, environ: Mapping[str, str]) -> l
         if not found.acts:
             return []
         shows = f"{pluralize(len(found.hooks), 'hook')}, and what it has later, in every project"
-        item = ProjectItem("hook file", _SHORT_HOME, shows, b"hooks and status line", everywhere=True)
+        item = ProjectItem(HOOK_KINDS[1], _SHORT_HOME, shows, b"hooks and status line", everywhere=True)
         return [(item, found.hooks), (item, found.status_line)]
     programs = ProjectPrograms(str(folder), environ)
     made: list[tuple[ProjectItem, Runs]] = []
@@ -154,7 +155,7 @@ def _items(found: ClaudeSettings, folder: Path, environ: Mapping[str, str]) -> l
         about = [entry.short_name or entry.event, entry.matcher, entry.run, entry.timeout, entry.blocks]
         name = f"{about[0]} {entry.matcher}"
         content = json.dumps([*about, _programs(entry.run, folder, programs)]).encode()
-        made.append((ProjectItem("hook", name, entry.run, content), (entry,)))
+        made.append((ProjectItem(HOOK_KINDS[0], name, entry.run, content), (entry,)))
     if found.status_line:
         content = json.dumps([found.status_line, _programs(found.status_line, folder, programs)]).encode()
         made.append(

@@ -38,6 +38,12 @@ _SUBJECTS: Mapping[HookEvent, str] = {
     HookEvent.PRE_COMPACT: "trigger",
     HookEvent.POST_COMPACT: "trigger",
 }
+# Of Claude Code, at which nothing is fired here.
+EVENTS_ELSEWHERE = (
+    "ConfigChange", "CwdChanged", "Elicitation", "ElicitationResult", "FileChanged", "InstructionsLoaded",
+    "PermissionDenied", "PermissionRequest", "PostToolBatch", "Setup", "StopFailure", "SubagentStart",
+    "TaskCompleted", "TaskCreated", "TeammateIdle", "UserPromptExpansion", "WorktreeCreate", "WorktreeRemove",
+)  # fmt: skip
 TOOL_EVENTS = (HookEvent.PRE_TOOL, HookEvent.POST_TOOL, HookEvent.POST_TOOL_FAILURE)
 
 
@@ -112,10 +118,20 @@ def compaction_trigger(about: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HookTable:
-    """The hooks of one place, and a line about each thing there that is none."""
+    """The hooks of one place, a line about each mistake there, and about each thing without effect."""
 
     entries: tuple[HookEntry, ...] = ()
     problems: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def all_lines(self) -> tuple[str, ...]:
+        """What there is to say about a table that others wrote."""
+        return (*self.problems, *self.remarks)
+
+
+class HookMistake(str):
+    """A line about something that nobody can have meant."""
 
 
 def read_hooks(raw: Any, origin: str = "") -> HookTable:
@@ -124,7 +140,9 @@ def read_hooks(raw: Any, origin: str = "") -> HookTable:
         return HookTable() if raw is None else HookTable(problems=("takes a table of events",))
     found = [each for name, groups in raw.items() for each in _entries(str(name), groups)]
     entries = tuple(replace(each, origin=origin) for each in found if isinstance(each, HookEntry))
-    return HookTable(entries, tuple(each for each in found if isinstance(each, str)))
+    mistakes = tuple(each for each in found if isinstance(each, HookMistake))
+    remarks = tuple(each for each in found if isinstance(each, str) and each not in mistakes)
+    return HookTable(entries, mistakes, remarks)
 
 
 def _entries(name: str, groups: Any) -> Iterator[HookEntry | str]:
@@ -132,16 +150,19 @@ def _entries(name: str, groups: Any) -> Iterator[HookEntry | str]:
     short = name if events else ""
     if not events and name in tuple(HookEvent):
         events = (HookEvent(name),)
+    if not events and name in EVENTS_ELSEWHERE:
+        yield f"the hooks for {name} are left out: there is no such event here"
+        return
     if not events:
         near = difflib.get_close_matches(name, [*SHORT_NAMES, *map(str, HookEvent)], 1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        yield f"{name!r} is no hook; {hint}There are {', '.join(HookEvent)}"
+        yield HookMistake(f"{name!r} is no hook; {hint}There are {', '.join(HookEvent)}")
     if isinstance(groups, str) and groups.strip():
         for event in events:
             guards = event is HookEvent.PRE_TOOL
             yield HookEntry(event, groups.strip(), blocks=guards, short_name=short)
     elif not isinstance(groups, list) and groups is not None:
-        yield f'{name} takes a command, such as "check.sh", not {groups!r}'
+        yield HookMistake(f'{name} takes a command, such as "check.sh", not {groups!r}')
     else:
         for event in events:
             for group in groups or ():
@@ -151,7 +172,7 @@ def _entries(name: str, groups: Any) -> Iterator[HookEntry | str]:
 def _of_group(event: HookEvent, group: Any) -> Iterator[HookEntry | str]:
     """The hooks of one matcher."""
     if not isinstance(group, Mapping):
-        yield f"{event} takes a list of objects with a matcher and hooks, not {group!r}"
+        yield HookMistake(f"{event} takes a list of objects with a matcher and hooks, not {group!r}")
         return
     text = group.get("matcher")
     names, pattern = frozenset[str](), None
@@ -174,7 +195,7 @@ def _of_group(event: HookEvent, group: Any) -> Iterator[HookEntry | str]:
             kind = hook.get("type") if isinstance(hook, Mapping) else hook
             yield f"a hook of the type {kind!r} for {event} is left out: only commands are run here"
         elif not isinstance(command, str) or not command.strip():
-            yield f"a hook for {event} takes a command, not {command!r}"
+            yield HookMistake(f"a hook for {event} takes a command, not {command!r}")
         else:
             usual = "block" if event is HookEvent.PRE_TOOL else "continue"
             background = hook.get("async") is True

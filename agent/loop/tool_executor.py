@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from agent.events import Emit, Reason, ToolCallFinished, ToolCallProgress, ToolCallStarted
+from agent.events import Emit, Notice, Reason, ToolCallFinished, ToolCallProgress, ToolCallStarted
+from agent.formatting import shorten
 from agent.permissions.rules import only_reads
 from agent.ports import HookEvent
 from agent.session.session import Session, calls_of
@@ -33,6 +34,7 @@ from .unknown_tools import answer_unknown, find_tool
 
 log = logging.getLogger(__name__)
 MAX_TITLE_OF_UNREAD_CALL_CHARS = 200
+MAX_OBJECTION_CHARS = 200  # of a hook, that the person is shown
 MAX_INVALID_INPUT_CHARS = 200  # that an error quotes of an input that is no JSON object
 INTERRUPTED = "[interrupted by the user; it may have run in part: check before you do it again]"
 NOT_BEGUN = "[not run: the user interrupted the turn before this call]"
@@ -195,7 +197,7 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
     try:
         result = await _call_tool(batch, call, call.parsed, leaving)
         took = batch.context.clock.monotonic() - began - leaving.waited
-        result, stop = await _with_words_of_hooks(batch.context, call, result, took)
+        result, stop = await _with_words_of_hooks(batch, call, result, took)
         if batch.session.folded.compactions:
             needed = await needed_text(batch.session, batch.context.compaction, call.use, result)
     except ToolInterrupted as error:
@@ -246,16 +248,19 @@ async def _call_tool(
 
 
 async def _with_words_of_hooks(
-    context: TurnContext, call: PreparedCall, result: ToolResult, seconds: float
+    batch: CallBatch, call: PreparedCall, result: ToolResult, seconds: float
 ) -> tuple[ToolResult, str | None]:
     """The result with what is to be told to the model beside it, and why the turn is to end, if it is."""
-    words, stop = list(call.notes), None
-    if context.hooks is not None:
+    words, stop, hooks = list(call.notes), None, batch.context.hooks
+    if hooks is not None:
         about = {"tool": call.name, "input": dict(_ran(call).input), "id": call.use.id, "seconds": seconds}
         about |= {"output": text_of(result.content), "error": result.error}
         event = HookEvent.POST_TOOL_FAILURE if result.error else HookEvent.POST_TOOL
-        hooked = await context.hooks.run(event, about)
+        hooked = await hooks.run(event, about)
         stop = hooked.stop
+        if hooked.veto is not None:
+            objection = shorten(hooked.veto, MAX_OBJECTION_CHARS)
+            batch.emit(Notice(f"a hook objects to this {call.name}: {objection}"))
         if hooked.updated_output is not None:
             result = _replaced(result, hooked.updated_output)
         if said := "\n".join(filter(None, (hooked.veto, hooked.words))):

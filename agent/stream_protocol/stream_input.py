@@ -152,7 +152,7 @@ class StreamInput:
     def _know_hooks(self, registered: Any) -> None:
         table = read_hooks(registered, "the client")
         self.hook_entries = table.entries
-        for problem in table.problems:
+        for problem in table.all_lines:
             self.warn(f"hooks: {problem}")
 
     def hooks(self) -> AskedHooks | None:

@@ -8,6 +8,7 @@ import pytest
 
 from agent.app.config import load_config
 from agent.app.given_settings import given_settings
+from agent.errors import ConfigError
 from agent.extensions.approvals import Approvals
 from agent.extensions.claude_settings import ApprovedSettings, approved_settings, settings_items
 from tests.agent.commands.controller_run import ControllerRun, run_controller
@@ -125,13 +126,25 @@ def test_what_is_allowed_in_a_session_acts_from_then_on_and_what_is_forbidden_no
     (tmp_path / ".claude/settings.json").write_text(json.dumps({"hooks": hooks}))
 
     async def work(run: ControllerRun) -> None:
-        await run.do("hello", "/trust all")
+        assert "1 hook more may not run: /trust" in await run.do("hello", "/hooks")
+        await run.do("/trust all")
         assert (await run.controller.prompt("hello")).error == "a hook refused the prompt: no"
         assert "echo no" in await run.do("/hooks")
         await run.do("/trust none", "hello")
 
     server = run_controller(tmp_path, work)
     assert len(server.requests) == 2
+
+
+def test_what_a_flag_has_for_others_is_told_and_a_mistake_is_an_error(tmp_path: Path) -> None:
+    def load(hooks: Any) -> tuple[str, ...]:
+        given = given_settings(json.dumps({"hooks": hooks}), None, tmp_path)
+        return load_config({}, tmp_path, tmp_path, given).warnings
+
+    (warning,) = load({"Stop": [{"hooks": [{"type": "prompt", "prompt": "p"}]}]})
+    assert warning.startswith("--settings: hooks: a hook of the type 'prompt'")
+    with pytest.raises(ConfigError, match="did you mean 'PreToolUse'"):
+        load({"PreTolUse": [{"hooks": [{"command": "guard.sh"}]}]})
 
 
 @pytest.mark.parametrize("given", ["hooks", "status line", "style"])

@@ -79,11 +79,12 @@ def test_an_entry_has_its_time_and_a_guard_blocks_unless_it_says_otherwise() -> 
         ({"PreToolUse": [{"matcher": "(", "hooks": []}]}, "is no pattern"),
         ({"PreToolUse": [{"matcher": 5}]}, "is no text"),
         ([], "takes a table"),
+        ({"SubagentStart": [{"hooks": [{"command": "c"}]}]}, "no such event here"),
         ({"Stop": [{"hooks": [{"command": "c", "if": "Bash(git *)"}]}]}, "it is always asked"),
     ],
 )
 def test_what_is_no_hook_is_told(raw: Any, problem: str) -> None:
-    (told,) = read_hooks(raw).problems
+    (told,) = read_hooks(raw).all_lines
     assert problem in told
 
 

@@ -478,6 +478,7 @@ def test_the_hook_after_a_call_is_told_what_came_of_it_and_can_object(tmp_path: 
         assert about["tool"] == "echo" and about["input"] == {"words": "refuse"}
         assert about["output"].startswith("it cannot be done") and about["error"] is True
         assert "[a hook after this call says: the tests fail now]" in w.texts()
+        assert [note.text for note in w.told(Notice)] == ["a hook objects to this echo: the tests fail now"]
 
 
 def test_no_hook_runs_after_a_call_that_did_not_run(tmp_path: Path) -> None:
