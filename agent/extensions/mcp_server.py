@@ -9,10 +9,11 @@ from typing import Any, Literal, Protocol
 
 from .mcp_entries import ServerEntry
 from .mcp_offer import Offer, ask_offer
-from .mcp_session import ConnectionLost, McpSession, Message, ServerFailed
+from .mcp_session import ELICITATION, ConnectionLost, McpSession, Message, ServerFailed
 
 MCP_CONNECT_TIMEOUT_S = 30.0  # MCP_TIMEOUT, in milliseconds, replaces it
 SERVER_CALL_TIMEOUT_S = 300.0  # MCP_TOOL_TIMEOUT, in milliseconds, and `timeout` of an entry
+MAX_QUESTION_CHARS = 200  # of a server's question that the person is told
 MAX_RECONNECTS = 2  # by itself; then at the next call
 RECONNECT_WAITS_S = (0.2, 2.0)
 CHANGES_WAIT_S = 0.1  # that further notes of changed lists are waited for: servers send bursts
@@ -92,7 +93,7 @@ class Link:
 class McpServer:
     """A server. `word` stands for it in the names of its tools.
 
-    changed  is told when it is connected, lost, or has changed its lists: "connected", "failed", "changed"
+    changed  is told what happens: "connected", "failed", "changed" (its lists), "asked QUESTION"
     failure  why it is not connected, "" while it is
     """
 
@@ -194,6 +195,8 @@ class McpServer:
         self.changed(self, "failed")
 
     def _notified(self, method: str, params: Message) -> None:
+        if method == ELICITATION:
+            self.changed(self, f"asked {str(params.get('message', ''))[:MAX_QUESTION_CHARS]}")
         if method.endswith("/list_changed") and not self.failure:
             self._stale = True
             if self._listing is None or self._listing.done():

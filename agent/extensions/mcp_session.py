@@ -17,6 +17,7 @@ MAX_LIST_PAGES = 100
 MAX_LIST_ITEMS = 5_000
 MAX_WAITING_ANSWERS = 100  # to requests of a server that does not take them
 METHOD_NOT_FOUND = -32601
+ELICITATION = "elicitation/create"  # the server asks the person something
 MAX_TOLD_ERROR_CHARS = 2_000
 Message = Mapping[str, Any]
 
@@ -33,7 +34,7 @@ class McpSession:
     """The requests under way over one connection.
 
     send      passes a message on; returns when it is on its way, or answered. Raises ServerFailed
-    notified  is told of each notification: method and parameters
+    notified  is told of each notification, and of questions that were declined: method and parameters
     elicits   the server may ask the person something; it is declined
     """
 
@@ -117,6 +118,8 @@ class McpSession:
             if "id" in message:
                 if len(self._answers) < MAX_WAITING_ANSWERS:
                     self._later(self._answer(message["id"], method))
+                if method == ELICITATION and self._elicits:
+                    self._notified(method, params)
             elif method == "notifications/progress":
                 self._tell_progress(params)
             else:
@@ -146,7 +149,7 @@ class McpSession:
         """The answer to a request of the server."""
         if method == "ping":
             return {"jsonrpc": "2.0", "id": ident, "result": {}}
-        if method == "elicitation/create" and self._elicits:
+        if method == ELICITATION and self._elicits:
             return {"jsonrpc": "2.0", "id": ident, "result": {"action": "decline"}}
         error = {"code": METHOD_NOT_FOUND, "message": f"{method} is not supported"}
         return {"jsonrpc": "2.0", "id": ident, "error": error}

@@ -192,6 +192,9 @@ class McpServers:
     def _changed(self, server: McpServer, what: str) -> None:
         """Tell the model what it can use now, and the person what went wrong."""
         key = f"mcp {server.entry.name}"
+        if what.startswith("asked"):
+            self.setup.tell(f"MCP server {server.entry.name} {what!r}: such questions are declined")
+            return
         for inbox in self._inboxes:
             if what == "failed":
                 inbox.withdraw(key)
