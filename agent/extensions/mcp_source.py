@@ -87,6 +87,16 @@ def safe_item(name: str, raw: Mapping[str, Any]) -> ProjectItem:
         return ProjectItem(ITEM_KIND, name, "(not readable)", canonical_bytes(raw))
 
 
+def told_of(server: McpServer, what: str, attended: bool) -> str:
+    """What the person is told of what happened to a server, "" for nothing."""
+    if what == "failed":
+        remedy = "/mcp shows and reconnects it" if attended else "makeroom mcp list tries it"
+        return f": {server.failure}; {remedy}"
+    if what == "connected" and (more := len(server.offer.left_out)):
+        return f": {more} tools are left out, their names are too long"
+    return f" {what!r}: such questions are declined" if what.startswith("asked") else ""
+
+
 @dataclass(slots=True, eq=False)
 class McpServers:
     """All servers of a run; implements ports.ToolSource."""
@@ -192,21 +202,13 @@ class McpServers:
     def _changed(self, server: McpServer, what: str) -> None:
         """Tell the model what it can use now, and the person what went wrong."""
         key = f"mcp {server.entry.name}"
-        if what.startswith("asked"):
-            self.setup.tell(f"MCP server {server.entry.name} {what!r}: such questions are declined")
-            return
         for inbox in self._inboxes:
             if what == "failed":
                 inbox.withdraw(key)
-            else:
+            elif what in ("connected", "changed"):
                 inbox.post(news_of(server), key)
-        if what == "failed" and not self._closed:
-            remedy = "/mcp shows and reconnects it" if self.setup.attended else "makeroom mcp list tries it"
-            self.setup.tell(f"MCP server {server.entry.name}: {server.failure}; {remedy}")
-        if what == "connected" and (more := len(server.offer.left_out)):
-            self.setup.tell(
-                f"MCP server {server.entry.name}: {more} tools are left out, their names are too long"
-            )
+        if not self._closed and (told := told_of(server, what, self.setup.attended)):
+            self.setup.tell(f"MCP server {server.entry.name}{told}")
 
     def live_lines(self) -> list[str]:
         """What the model is told again after its history was replaced."""
