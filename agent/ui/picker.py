@@ -245,14 +245,24 @@ def add_picker_keys(bindings: KeyBindings, picker: Picker, active: FilterOrBool)
         "enter": picker.enter,
         **{key: partial(picker.erase, kept) for key, kept in ERASING_KEYS.items()},
     }
+    bind_dialog_keys(bindings, actions, picker.type, active)
+
+
+def bind_dialog_keys(
+    bindings: KeyBindings,
+    actions: Mapping[str, Callable[[], None]],
+    take: Callable[[str], None],
+    active: FilterOrBool,
+) -> None:
+    """Bind the keys of what has the place of the input; it takes what is typed and pasted, too."""
     for key, act in actions.items():
         bindings.add(key, filter=active)(lambda event, act=act: act())
-    bindings.add(Keys.BracketedPaste, filter=active)(lambda event: picker.type(event.data))
+    bindings.add(Keys.BracketedPaste, filter=active)(lambda event: take(event.data))
 
     @bindings.add(Keys.Any, filter=active)
     def _(event: KeyPressEvent) -> None:
         if not isinstance(event.key_sequence[0].key, Keys):
-            picker.type(event.data)
+            take(event.data)
 
 
 def picker_window() -> Window:

@@ -13,10 +13,9 @@ from functools import partial
 from typing import Any
 
 from prompt_toolkit.filters import FilterOrBool
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.keys import Keys
+from prompt_toolkit.key_binding import KeyBindings
 
-from .picker import ANSWER_DELAY_S, ERASING_KEYS, MARKER
+from .picker import ANSWER_DELAY_S, ERASING_KEYS, MARKER, bind_dialog_keys
 from .terminal_text import RenderContext, cell_width, clip, clip_painted, hang, longest_end, one_line, wrap
 
 OTHER_LABEL = "Other: "
@@ -234,11 +233,4 @@ def add_form_keys(bindings: KeyBindings, form: QuestionForm, active: FilterOrBoo
         "enter": form.enter,
         **{key: partial(form.erase, kept) for key, kept in ERASING_KEYS.items()},
     }
-    for key, act in actions.items():
-        bindings.add(key, filter=active)(lambda event, act=act: act())
-    bindings.add(Keys.BracketedPaste, filter=active)(lambda event: form.type(event.data))
-
-    @bindings.add(Keys.Any, filter=active)
-    def _(event: KeyPressEvent) -> None:
-        if not isinstance(event.key_sequence[0].key, Keys):
-            form.type(event.data)
+    bind_dialog_keys(bindings, actions, form.type, active)
