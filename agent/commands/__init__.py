@@ -185,21 +185,23 @@ async def _run(controller: Controller, line: str) -> Event | None:
     name, _, argument = line.strip().removeprefix("/").partition(" ")
     command = find_command(name.lower())
     if command is None:
-        return await _run_own(controller, line) or _unknown(controller, name)
+        return None if await _run_brought(controller, line) else _unknown(controller, name)
     try:
         return await command.run(controller, argument.strip())
     except (AgentError, StoreError, OSError) as error:
         return Notice(f"/{command.name}: {error}", "error")
 
 
-async def _run_own(controller: Controller, line: str) -> Event | None:
-    """Run a command or skill of the person's or the project's; its last event, None where there is none."""
+async def _run_brought(controller: Controller, line: str) -> bool:
+    """Run a command, a skill or a prompt that people bring; whether there is such. The turn tells its end."""
     services = controller.services
-    if services.mcp is not None and services.mcp.called(line) is not None:
-        return await controller.prompt(line)
-    if services.skills.typed(line) is None:
+    is_prompt = services.mcp is not None and services.mcp.called(line) is not None
+    if not is_prompt and services.skills.typed(line) is None:
         await services.find_skills()  # it may be new
-    return await controller.prompt(line) if services.skills.typed(line) is not None else None
+    if not is_prompt and services.skills.typed(line) is None:
+        return False
+    await controller.prompt(line)
+    return True
 
 
 def _unknown(controller: Controller, name: str) -> Notice:

@@ -8,9 +8,10 @@ from agent.permissions.rules import only_reads
 from tools.base import ToolCall, ToolError, ToolResult, text_result
 from transcripts.messages import ToolUseBlock
 
-from .call_permission import ParsedCall, Permission, ask_permission, parse_call
+from .call_permission import ParsedCall, ask_permission, parse_call
 from .changed_files import checkpointed
 from .context import TurnContext
+from .leaving import Leaving
 from .tool_executor import text_of
 
 EMBEDDED_TIMEOUT_S = 10.0
@@ -38,7 +39,12 @@ async def embedded_output(context: TurnContext, emit: Emit, line: str, ident: st
             raise StoppedByPerson
         if permission.refusal or permission.call is None:
             return f"[not run: {line}: {permission.refusal or 'it was refused'}]"
-        result = await _run(context, permission.call, permission, ident)
+        leaving = Leaving(context, emit, permission.call)
+        ask = leaving.ask if permission.walled else None
+        running = ToolCall(context.tool_context, ident, walled=permission.walled, ask_to_leave=ask)
+        result = await _run(context, permission.call, running)
+        if leaving.stop:
+            raise StoppedByPerson
     except (ToolError, OSError) as error:
         result = text_result(str(error), error=True)
     text = text_of((*result.content,)).strip("\n")
@@ -47,10 +53,9 @@ async def embedded_output(context: TurnContext, emit: Emit, line: str, ident: st
     return text
 
 
-async def _run(context: TurnContext, call: ParsedCall, permission: Permission, ident: str) -> ToolResult:
+async def _run(context: TurnContext, call: ParsedCall, running: ToolCall) -> ToolResult:
     """Run it where the session's commands run; the folder that the next one begins in stays what it is."""
     tools, here = context.tool_context, context.tool_context.cwd
-    running = ToolCall(tools, ident, walled=permission.walled)
     try:
         if context.checkpoints is None or only_reads(call.access[0], context.permissions.rules):
             return await call.tool.run(call.arguments, running)

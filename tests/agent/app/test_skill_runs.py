@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agent.app.skill_access import give_skills
+from agent.events import TurnFinished
 from agent.extensions.skill_presence import skill_items
 from agent.permissions.rules import judge_call
 from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
@@ -81,6 +82,11 @@ def test_a_typed_command_stands_in_the_prompt_and_in_lists(tmp_path: Path) -> No
         await run.do("/greet words")
         assert "Something new: words" in last_prompt(run)[-1]
         assert "output_config" not in run.server.requests[-1]
+        assert len(run.emitted(TurnFinished)) == 1
+        put(tmp_path / "home/.claude/commands/greet.md", "---\nfoo: x\n- bar\n---\n")
+        await run.do("/greet words")
+        [ended] = run.emitted(TurnFinished)
+        assert (ended.reason, ended.error.partition(":")[0]) == ("failed", "/greet")
         assert "did you mean /review" in await run.do("/revew")
 
     run_controller(tmp_path, work, **project(tmp_path))
