@@ -124,7 +124,7 @@ def session_hooks(services: Services, session: Session, wall: SessionWall) -> Ho
     if not entries:
         return setup.hooks
     about = partial(about_session, session, wall.tools, wall.permissions)
-    own: Hooks = command_hooks(entries, commands_within(wall), about, services.warn)
+    own: Hooks = command_hooks(entries, commands_within(wall, services.approved.files), about, services.warn)
     if not setup.options.headless and any(entry.event is HookEvent.NOTIFICATION for entry in entries):
         own = IdleNotices(own)
     return own if setup.hooks is None else JoinedHooks((setup.hooks, own))

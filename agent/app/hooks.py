@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
+from agent.extensions.claude_settings import named_files
 from agent.extensions.hook_answers import VETO_EXIT_CODE, HookFailed, answer_of_end
 from agent.extensions.hook_asking import AskedHooks
 from agent.extensions.hook_table import HookEntry
@@ -25,10 +27,20 @@ from tools.own_command import OwnCommand, OwnCommandEnd, run_own_command
 RunCommand = Callable[[str, str], Awaitable[OwnCommandEnd]]  # a command line and its input; raises OSError
 
 
-def commands_within(wall: SessionWall) -> RunCommand:
-    """Runs commands of the user within the wall as it is at that moment."""
+CHANGED = "a file of the project that it runs has changed since it was approved; /trust approves it anew"
+
+
+def commands_within(wall: SessionWall, approved: Mapping[str, str] = MappingProxyType({})) -> RunCommand:
+    """Runs commands of the user within the wall as it is at that moment.
+
+    `approved` has by command line the digest of the project's files that it names: where they have changed
+    since, it is not run.
+    """
 
     async def run(line: str, given: str) -> OwnCommandEnd:
+        files = approved.get(line)
+        if files is not None and named_files(line, wall.tools.folder, wall.tools.environ) != files:
+            raise OSError(CHANGED)
         if wall.level == "none" and not wall.why:  # nobody has looked yet
             await wall.settle()
         access = command_access(line, wall.tools.folder)

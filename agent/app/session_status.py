@@ -65,10 +65,12 @@ class SessionStatus:
         if not line or context.wall is None or self.on_change is None:
             return None
 
+        run = commands_within(context.wall, self._services.approved.files)
+
         def told(status: Status) -> dict[str, Any]:
             return status_input(status, session, context)
 
-        return StatusCommand(line, commands_within(context.wall), told, self.on_change)
+        return StatusCommand(line, run, told, self.on_change)
 
 
 class StatusCommand:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.errors import ConfigError
@@ -51,17 +51,22 @@ class ClaudeSettings:
 
 @dataclass(frozen=True, slots=True)
 class ApprovedSettings:
-    """What may act of all the files. `problems` are of files that may, and not of the others."""
+    """What may act of all the files.
+
+    problems  of files that may act, and not of the others
+    files     by command line: the digest of the project's files that it names, as they were approved
+    """
 
     hooks: tuple[HookEntry, ...] = ()
     status_line: str = ""
     output_style: str = ""
     problems: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 def settings_items(folder: Path, environ: Mapping[str, str]) -> list[ProjectItem]:
     """What has to be approved; see approvals.ItemSource."""
-    found = (item for each in read_files(folder, environ) for item, _ in _items(each, folder, environ))
+    found = (part.item for each in read_files(folder, environ) for part in _parts(each, folder, environ))
     return list(dict.fromkeys(found))
 
 
@@ -69,20 +74,21 @@ def approved_settings(
     approvals: Approvals, folder: Path, environ: Mapping[str, str], sources: Sequence[str] | None = None
 ) -> ApprovedSettings:
     """What may act of the files of these sources (None: of all). Blocks on the disk."""
-    hooks, problems = list[HookEntry](), list[str]()
+    hooks, problems, named = list[HookEntry](), list[str](), dict[str, str]()
     status_line = output_style = ""
     files = [each for each in read_files(folder, environ) if sources is None or each.source in sources]
     for found in files:
-        allowed = [runs for item, runs in _items(found, folder, environ) if approvals.decided(item)]
-        own = found.source == "user"
-        entries = [entry for each in allowed if isinstance(each, tuple) for entry in each]
-        hooks += () if found.hooks_off else entries
-        status_line = next((each for each in allowed if isinstance(each, str) and each), status_line)
+        allowed = [part for part in _parts(found, folder, environ) if approvals.decided(part.item)]
+        for part in allowed:
+            hooks += () if found.hooks_off else part.hooks
+            status_line = part.status_line or status_line
+            for line in (*(entry.run for entry in part.hooks), part.status_line):
+                named |= {line: part.files} if part.files else {}
         output_style = found.output_style or output_style
-        problems += found.problems if allowed or (own and not found.acts) else ()
+        problems += found.problems if allowed or (found.source == "user" and not found.acts) else ()
     if any(each.hooks_off and each.source == "user" for each in files):
         hooks = []
-    return ApprovedSettings(tuple(hooks), status_line, output_style, tuple(problems))
+    return ApprovedSettings(tuple(hooks), status_line, output_style, tuple(problems), named)
 
 
 def read_files(folder: Path, environ: Mapping[str, str]) -> list[ClaudeSettings]:
@@ -138,33 +144,37 @@ def _labelled(path: Path, problems: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{path}: hooks: {problem}" for problem in problems)
 
 
-Runs = tuple[HookEntry, ...] | str  # hooks, or the command of a status line
+@dataclass(frozen=True, slots=True)
+class ApprovedPart:
+    """What one decision is about; `files` is the digest of the project's files that its command names."""
+
+    item: ProjectItem
+    hooks: tuple[HookEntry, ...] = ()
+    status_line: str = ""
+    files: str = ""
 
 
-def _items(found: ClaudeSettings, folder: Path, environ: Mapping[str, str]) -> list[tuple[ProjectItem, Runs]]:
-    """What is to be approved of a file, and what runs then."""
+def _parts(found: ClaudeSettings, folder: Path, environ: Mapping[str, str]) -> list[ApprovedPart]:
+    """What is to be approved of a file."""
     if found.source == "user":
-        if not found.acts:
-            return []
         shows = f"{pluralize(len(found.hooks), 'hook')}, and what it has later, in every project"
         item = ProjectItem(HOOK_KINDS[1], _SHORT_HOME, shows, b"hooks and status line", everywhere=True)
-        return [(item, found.hooks), (item, found.status_line)]
-    programs = ProjectPrograms(str(folder), environ)
-    made: list[tuple[ProjectItem, Runs]] = []
+        return [ApprovedPart(item, found.hooks, found.status_line)] if found.acts else []
+    made = []
     for entry in found.hooks:
         about = [entry.short_name or entry.event, entry.matcher, entry.run, entry.timeout, entry.blocks]
-        name = f"{about[0]} {entry.matcher}"
-        content = json.dumps([*about, _programs(entry.run, folder, programs)]).encode()
-        made.append((ProjectItem(HOOK_KINDS[0], name, entry.run, content), (entry,)))
-    if found.status_line:
-        content = json.dumps([found.status_line, _programs(found.status_line, folder, programs)]).encode()
-        made.append(
-            (ProjectItem("status line", found.path.name, found.status_line, content), found.status_line)
-        )
+        files = named_files(entry.run, folder, environ)
+        content = json.dumps([*about, files]).encode()
+        item = ProjectItem(HOOK_KINDS[0], f"{about[0]} {entry.matcher}", entry.run, content)
+        made.append(ApprovedPart(item, (entry,), files=files))
+    if line := found.status_line:
+        files = named_files(line, folder, environ)
+        item = ProjectItem("status line", found.path.name, line, json.dumps([line, files]).encode())
+        made.append(ApprovedPart(item, (), line, files))
     return made
 
 
-def _programs(line: str, folder: Path, programs: ProjectPrograms) -> str:
+def named_files(line: str, folder: Path, environ: Mapping[str, str]) -> str:
     """A digest of the project's files that a command line names; "" for none."""
     for variable in _FOLDER_VARIABLES:
         line = line.replace(variable, str(folder))
@@ -172,4 +182,4 @@ def _programs(line: str, folder: Path, programs: ProjectPrograms) -> str:
         words = shlex.split(line)
     except ValueError:
         words = line.split()
-    return programs.own_programs(words, str(folder))
+    return ProjectPrograms(str(folder), environ).own_programs(words, str(folder))

@@ -147,6 +147,24 @@ def test_what_a_flag_has_for_others_is_told_and_a_mistake_is_an_error(tmp_path: 
         load({"PreTolUse": [{"hooks": [{"command": "guard.sh"}]}]})
 
 
+def test_a_script_that_changes_after_its_hook_was_approved_is_run_no_more(tmp_path: Path) -> None:
+    script = tmp_path / "guard.sh"
+    script.write_text("exit 0")
+    (tmp_path / ".claude").mkdir()
+    hooks = {"UserPromptSubmit": [{"hooks": [{"command": "bash ./guard.sh"}]}]}
+    (tmp_path / ".claude/settings.json").write_text(json.dumps({"hooks": hooks}))
+
+    async def work(run: ControllerRun) -> None:
+        assert "has changed" not in await run.do("/trust all", "hello")
+        script.write_text("touch pwned")
+        assert "has changed since it was approved; /trust approves it anew" in await run.do("hello")
+        assert not (tmp_path / "pwned").exists()
+        await run.do("/trust all", "hello")
+        assert (tmp_path / "pwned").exists()
+
+    run_controller(tmp_path, work)
+
+
 @pytest.mark.parametrize("given", ["hooks", "status line", "style"])
 def test_settings_of_a_flag_are_whose_who_started_the_program(tmp_path: Path, given: str) -> None:
     line = {"type": "command", "command": "line.sh"}
