@@ -108,6 +108,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("effort", settings.set_effort, ("thinking",), "bare", at_screen=True),
     Command("memory", project.show_memory, (), "always"),
     Command("diff", project.show_diff, (), "always"),
+    Command("plan", project.plan, at_screen=True),
     Command("todo", project.show_todos, ("todos",), "always"),
     Command("background", project.background, ("bg",), "always", at_screen=True),
     Command("tasks", project.show_tasks, ("bashes", "ps"), "always", at_screen=True),

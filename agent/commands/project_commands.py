@@ -11,7 +11,7 @@ from agent.checkpoints.differences import differences
 from agent.events import CommandOutput, Event, Notice, ToolCallProgress, ToolCallStarted
 from agent.formatting import format_duration, shorten
 from agent.loop.tool_executor import text_of
-from agent.session.plan_and_todo import newest_todos, todo_lines
+from agent.session.plan_and_todo import newest_plan, newest_todos, todo_lines
 from agent.session.system_prompt import memory_of, memory_paths, read_memory, system_prompt
 from tools.base import ToolCall, ToolError, ToolInterrupted, ToolResult, parse_arguments
 from tools.bash_run import move_to_background
@@ -129,6 +129,19 @@ async def show_todos(controller: Controller, argument: str) -> Event | None:
     if not todos:
         return Notice("nothing is on the to-do list: the model keeps one when it works in several steps")
     return CommandOutput("\n".join(todo_lines(todos)))
+
+
+async def plan(controller: Controller, argument: str) -> Event | None:
+    """Go to plan mode. Words after it are the prompt; in plan mode, without words, show the newest plan."""
+    session, context = controller.in_use
+    if context.permissions.planning and not argument:
+        _, newest = newest_plan(session.folded) or (0, "")
+        return CommandOutput(newest, "markdown") if newest else Notice("there is no plan yet")
+    context.permissions.set_mode("plan")
+    if argument:
+        await controller.prompt(argument)
+        return None
+    return Notice("plan mode: nothing is changed until you approve a plan; Shift+Tab leaves it")
 
 
 async def background(controller: Controller, argument: str) -> Event | None:

@@ -172,23 +172,20 @@ class ScreenLayout:
         if state.has_view:
             state.view.live_view.pause_clocks(panel is not None or picking, time.monotonic())
         self._focus()
+        status = state.driver.status() if state.driver else None
         body, cursor = self._body(ctx, rows)
         gap = [""] if rows >= MIN_ROWS_WITH_GAPS else []
         room = max(rows - len(body) - 3 - 2 * len(gap), 0)
         hides = picking and panel is None
-        todos = [] if picking or panel is not None else self._todo_lines(ctx, room // 2)
+        working = state.has_view and state.view.live_view.started_at is not None
+        shown = () if status is None or picking or panel is not None else status.todos
+        todos = draw_todos(shown, ctx, room // 2, working)
         lines = state.view.live_lines(room - len(todos)) if state.has_view and not hides else []
         lines = [*lines, *todos]
         above = [*gap, *lines, *gap] if lines else gap
         rule = ctx.paint("dim", "─" * ctx.columns)
-        below = (*above, rule, *body, clip_painted(self._status_line(ctx), ctx.columns))
+        below = (*above, rule, *body, clip_painted(self._status_line(status, ctx), ctx.columns))
         return Frame(below, (cursor[0] + len(above) + 1, min(cursor[1], ctx.columns - 1)))
-
-    def _todo_lines(self, ctx: RenderContext, rows: int) -> list[str]:
-        driver, view = self._state.driver, self._state.view if self._state.has_view else None
-        if driver is None or view is None:
-            return []
-        return draw_todos(driver.status().todos, ctx, rows, view.live_view.started_at is not None)
 
     def dialog_changed(self) -> None:
         """A question or a menu came, went, or wants a reason: focus its window, draw soon."""
@@ -228,11 +225,10 @@ class ScreenLayout:
             return
         layout.focus(wanted)
 
-    def _status_line(self, ctx: RenderContext) -> str:
+    def _status_line(self, status: Status | None, ctx: RenderContext) -> str:
         state = self._state
         if state.status_hint.text:
             return ctx.clipped("dim", state.status_hint.text)
-        status = state.driver.status() if state.driver else None
         if not (mode := state.terminal.vim_mode):
             return status_line(status, len(state.queue.queued), ctx)
         room = replace(ctx, columns=max(ctx.columns - len(mode) - len(STATUS_SEPARATOR), 1))

@@ -75,6 +75,22 @@ def test_diff_without_a_record_says_that_there_are_no_checkpoints(tmp_path: Path
     run_controller(tmp_path, work, no_session=True)
 
 
+def test_plan_goes_to_plan_mode_and_shows_the_newest_plan_there(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        mode = run.controller.in_use[1].permissions
+        assert "plan mode: nothing is changed" in await run.do("/plan") and mode.planning
+        assert "there is no plan yet" in await run.do("/plan")
+        mode.set_mode("manual")
+        await run.do("/plan hello")
+        assert mode.planning and b"".join(run.bodies()).count(b"Plan mode is on") == 1
+        await run.do("/plan")
+        (shown,) = run.emitted(CommandOutput)
+        assert shown.form == "markdown" and shown.text
+        assert "nothing is on the to-do list" in await run.do("/todo")
+
+    run_controller(tmp_path, work)
+
+
 def test_tasks_shows_background_commands_and_ends_them(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         assert "no command has run in the background" in await run.do("/tasks")
