@@ -116,6 +116,7 @@ BORDERS = {
 }
 # Where processes are started. None of them is git, which would run what a project's configuration names.
 STARTS_PROCESSES = (
+    "agent/app/pasted_images.py",
     "agent/commands/session_commands.py",
     "tools/process_supervisor/",
     "tools/supervisor_client.py",

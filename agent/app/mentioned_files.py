@@ -14,7 +14,10 @@ from agent.session.mentions import ATTACHED_TOPIC, AttachLimits, attach, find_me
 from agent.session.session import Session
 from compact.tokens import calibrate
 from tools.base import Access, ToolError
+from tools.resolve_path import is_inside
 from transcripts.messages import Block, TextBlock, is_attached
+
+from .pasted_images import IMAGES_FOLDER
 
 if TYPE_CHECKING:
     from agent.extensions.mcp_source import McpServers
@@ -85,7 +88,8 @@ async def mentioned_files(context: TurnContext, text: str, headless: bool, emit:
     if not mentions:
         return NO_ADDITIONS
     state = context.compaction
-    refusal = partial(_refusal, context.permissions.rules, headless)
+    clipboard = context.tool_context.journals.parent / IMAGES_FOLDER
+    refusal = partial(_refusal, context.permissions.rules, headless, str(clipboard))
     limits = AttachLimits(refusal, state.counter.text, state.window.size // WINDOW_SHARE)
     made = await attach(mentions, context.tool_context, limits)
     for one in made:
@@ -95,8 +99,13 @@ async def mentioned_files(context: TurnContext, text: str, headless: bool, emit:
     )
 
 
-def _refusal(rules: PermissionRules, headless: bool, access: Access) -> str:
-    """Why a file may not be attached: what the person names needs no question unless it may be secret."""
+def _refusal(rules: PermissionRules, headless: bool, clipboard: str, access: Access) -> str:
+    """Why a file may not be attached: what the person names needs no question unless it may be secret.
+
+    Images of the clipboard are kept in a folder among our own files.
+    """
+    if not headless and is_inside(access.target, clipboard):
+        return ""
     verdict = judge_call("read", (access,), rules)
     if verdict.answer == "allow":
         return ""

@@ -85,6 +85,7 @@ KEY_HELP = (
     "Ctrl-C or Esc interrupts a turn; Ctrl-C twice or Ctrl-D on an empty line leaves",
     "Esc Esc on an empty line goes back (/rewind); Shift+Tab changes the permission mode",
     "Up and Ctrl-R find earlier prompts; Tab completes; @ names a file",
+    "Ctrl-V takes the image on the clipboard; the path of an image, dropped or pasted, takes that",
     "Ctrl-S puts a draft away or takes it back",
     "Ctrl-B has the running command go on in the background; Ctrl-T shows those that do",
     "!command runs a command of yours and shows it to the model; !!command only to you",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 
@@ -24,8 +25,11 @@ from .input_editor import EXIT_WORDS
 from .keyboard import FOCUS_IN, FOCUS_OUT
 from .picker import add_picker_keys
 from .question_form import add_form_keys
-from .repl_state import QueuedInput, ReplState
+from .repl_state import QueuedInput, ReplState, find_images
 
+MAX_PATHS_CHARS = 8_192  # a longer paste is no list of paths
+IMAGE_HINT_S = 4.0
+_ENDS_AS_IMAGE = re.compile(r"(?i)\.(?:png|jpe?g|gif|webp)['\"]?\s*\Z")
 PAGE_LINES = 5  # that PgUp and PgDn scroll a question
 REPEAT_S = 2.0  # within which a second Ctrl-C or Ctrl-D leaves
 ESCAPE_REPEAT_S = 1.0  # within which a second Esc counts
@@ -50,7 +54,9 @@ def _add_editing_keys(bindings: KeyBindings, state: ReplState) -> None:
 
     @bindings.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
-        if event.current_buffer is editor.buffer:
+        if event.current_buffer is editor.buffer and _ENDS_AS_IMAGE.search(event.data[-MAX_PATHS_CHARS:]):
+            event.app.create_background_task(_take_images(state, event.data))
+        elif event.current_buffer is editor.buffer:
             editor.paste(event.data)
         else:
             event.current_buffer.insert_text(" ".join(event.data.split()))
@@ -58,6 +64,7 @@ def _add_editing_keys(bindings: KeyBindings, state: ReplState) -> None:
     bind = partial(_bind, bindings, state)
     bind("editor", writing & ~is_searching, lambda: _open_editor(state))
     bind("submit", writing & ~is_searching, lambda: _enter(state))
+    bind("image", writing & ~is_searching & ~vi_navigation_mode, lambda: _take_clipboard(state))
     bindings.add("up", filter=writing & ~is_searching)(lambda event: _up(state))
     bind("newline", writing, lambda: editor.buffer.insert_text("\n"))
     bindings.add("backspace", filter=writing & ~is_searching & ~vi_navigation_mode)(
@@ -138,6 +145,28 @@ def _add_question_keys(bindings: KeyBindings, state: ReplState) -> None:
     bindings.add("escape", filter=listening)(lambda event: approval.refuse(stop=True))
     bindings.add("c-o", filter=listening)(lambda event: _print_question(state))
     bindings.add("escape", filter=reasoning)(lambda event: approval.ask_again())
+
+
+def _take_clipboard(state: ReplState) -> None:
+    """Ctrl-V: take the image on the clipboard."""
+    state.terminal.app.create_background_task(_take_images(state, None))
+
+
+async def _take_images(state: ReplState, pasted: str | None) -> None:
+    """Put chips for the images that a paste names into the input; None: for that on the clipboard.
+
+    A paste that names anything else is one like any other.
+    """
+    editor, images = state.editor, []
+    try:
+        images = await find_images(state.setup, pasted)
+    except ValueError as error:
+        state.status_hint.show("image", str(error), IMAGE_HINT_S)
+    for path, about in images:
+        editor.buffer.insert_text(editor.paste_chips.image(path, about) + " ")
+    if pasted is not None and not images:
+        editor.paste(pasted)
+    state.terminal.invalidate()
 
 
 def _note_focus(state: ReplState, focused: bool) -> None:

@@ -159,21 +159,34 @@ class PasteChips:
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
+        self._images: dict[str, str] = {}  # chip -> what is told of its image
 
     def paste(self, text: str) -> str:
         """What to insert for a paste: itself when it is small, else a chip."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         if len(text) <= MAX_INLINE_CHARS and text.count("\n") < MAX_INLINE_LINES:
             return "".join(char for char in text if char not in self._texts)
+        return self._new_chip(text)
+
+    def image(self, path: str, about: str) -> str:
+        """A chip that stands for the mention of an image."""
+        chip = self._new_chip(f'@"{path}"')
+        self._images[chip] = about
+        return chip
+
+    def _new_chip(self, text: str) -> str:
         chip = chr(min(max(map(ord, self._texts), default=_FIRST_CHIP - 1) + 1, _LAST_CHIP))
         self._texts[chip] = text
+        self._images.pop(chip, None)
         return chip
 
     def label(self, chip: str) -> str:
-        """`[paste 1: 52 lines]`, or "" for what is no chip."""
+        """`[paste 1: 52 lines]`, `[image 2: shot.png, 120x80]`, or "" for what is no chip."""
         text = self._texts.get(chip)
         if text is None:
             return ""
+        if chip in self._images:
+            return f"[image {ord(chip) - _FIRST_CHIP + 1}: {self._images[chip]}]"
         lines = text.count("\n") + 1
         size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
         return f"[paste {ord(chip) - _FIRST_CHIP + 1}: {size}]"
@@ -187,8 +200,8 @@ class PasteChips:
         return self._replaced(text, self.label)
 
     def typed(self, text: str) -> str:
-        """The text without its chips: what nobody pasted."""
-        return self._replaced(text, lambda chip: " ")
+        """The text without what was pasted into it; images that it mentions stay."""
+        return self._replaced(text, lambda chip: self._texts[chip] if chip in self._images else " ")
 
     def forget_all_but(self, text: str) -> None:
         """Keep only the chips that this text holds."""

@@ -21,6 +21,7 @@ DEFAULT_KEYS: Mapping[str, tuple[str, ...]] = {
     "newline": ("ctrl+j", "alt+enter"),
     "complete": ("tab",),
     "editor": ("ctrl+g", "ctrl+x ctrl+e"),
+    "image": ("ctrl+v",),
     "stash": ("ctrl+s",),
     "interrupt": ("ctrl+c",),
     "leave": ("ctrl+d",),

@@ -34,7 +34,7 @@ SHORTCUTS = (
     "newline: Shift+Enter, Alt+Enter, Ctrl-J or \\ Enter",
     "Esc interrupts   Esc Esc rewinds   Shift+Tab changes the mode",
     "Ctrl-O outputs whole, or short   Ctrl-G editor   Ctrl-L redraw   Ctrl-Z suspend",
-    "Ctrl-S puts the draft away   Ctrl-B, Ctrl-T background commands   Tab completes",
+    "Ctrl-V image   Ctrl-S puts the draft away   Ctrl-B, Ctrl-T background commands   Tab completes",
     "Ctrl-C clears, twice leaves   Ctrl-D leaves",
 )
 # Permission mode -> (its name on the status line, role)

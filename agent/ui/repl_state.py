@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from agent.app.setup import RunSetup
@@ -21,6 +22,7 @@ from .keymap import read_keymap
 from .notifications import Notifications, wants_notifications
 from .picker import Picker
 from .terminal import Terminal
+from .terminal_text import one_line
 
 if TYPE_CHECKING:
     from .transcript_view import TranscriptView
@@ -134,6 +136,7 @@ class ReplState:
 
     def __init__(self, setup: RunSetup) -> None:
         state_dir, mask = setup.config.state_dir, setup.masks.text
+        self.setup = setup
         self.goes_on = setup.options.resume is not None  # with a session that there was
         self.driver: Driver | None = None
         self.prompted = False
@@ -207,6 +210,23 @@ class ReplState:
         stashed = self.editor.paste_chips.expand(self.editor.stashed)
         texts = (*(item.expanded for item in self.queue.queued), stashed, self.editor.text)
         return "\n".join(text for text in texts if text)
+
+
+async def find_images(setup: RunSetup, pasted: str | None) -> list[tuple[str, str]]:
+    """(path, name and size) of the images that a paste names, or for None of that on the clipboard.
+
+    Raises ValueError that says why there is none.
+    """
+    module = await asyncio.to_thread(import_module, "agent.app.pasted_images")
+    try:
+        if pasted is not None:
+            found = await asyncio.to_thread(module.named_images, pasted)
+        else:
+            state_dir = setup.config.state_dir
+            found = [await asyncio.to_thread(module.clipboard_image, setup.environ, state_dir)]
+    except module.NoImage as error:
+        raise ValueError(str(error)) from error
+    return [(str(image.path), f"{one_line(image.path.name)}, {image.size}") for image in found]
 
 
 async def run_input(state: ReplState, driver: Driver, item: QueuedInput) -> None:

@@ -95,3 +95,11 @@ def test_chips_in_memory_expand_byte_for_byte():
 def test_line_ends_of_every_kind_become_newlines_once():
     chips = PasteChips()
     assert chips.paste("a\r\nb\rc\nd") == "a\nb\nc\nd"
+
+
+def test_an_image_is_a_chip_that_stands_for_its_mention():
+    chips = PasteChips()
+    text = f"see {chips.image('/a b.png', 'a b.png, 3x4')} {chips.paste('x' * 2000)}"
+    assert chips.labelled(text) == "see [image 1: a b.png, 3x4] [paste 2: 2,000 characters]"
+    assert chips.expand(text) == f'see @"/a b.png" {"x" * 2000}'
+    assert chips.typed(text) == 'see @"/a b.png"  '

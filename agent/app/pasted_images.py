@@ -1,0 +1,146 @@
+"""Images that come into the input: files whose paths are pasted or dropped, and the one on the clipboard.
+
+Each is checked whole before it can be sent. What the clipboard holds is kept as a private file, so that the
+prompt can name it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from tools.base import ToolError
+from tools.env_filter import filter_environment
+from tools.images import MAX_IMAGE_FILE_BYTES, BadImage, load_image, media_type
+from tools.safe_open import load_file
+from transcripts.disk import make_private_folders, replace_file
+
+MAX_PASTED_PATHS = 10  # of images that are dropped at once
+IMAGE_TIMEOUT_S = 3.0  # for a program to give what the clipboard holds
+IMAGES_FOLDER = "images"  # in the state folder: those of the clipboard
+KEPT_DAYS = 30  # for which images of the clipboard can be named again
+_MAC_SCRIPT = "get the clipboard as «class PNGf»"  # answers «data PNGf89504E47...», in hexadecimal digits
+
+
+class NoImage(Exception):
+    """There is no image to take; the text says why, in a few words."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastedImage:
+    """An image file, and its size in pixels in words."""
+
+    path: Path
+    size: str
+
+
+def named_images(text: str) -> list[PastedImage]:
+    """The images that a text names, if it names nothing else; [] for any other text. Blocking.
+
+    Terminals give dropped files as paths, quoted or with backslashes, or as file: addresses. Raises NoImage
+    for a file that is no image that can be sent.
+    """
+    paths = list(_paths(text.strip()))
+    if not 0 < len(paths) <= MAX_PASTED_PATHS or not all(path.is_absolute() for path in paths):
+        return []
+    if not all(path.is_file() for path in paths) or any('"' in str(path) for path in paths):
+        return []
+    return [PastedImage(path, checked_size(path)) for path in paths]
+
+
+def _paths(text: str) -> Iterator[Path]:
+    words = [text]
+    if not Path(text).is_absolute() or not Path(text).exists():
+        with suppress(ValueError):  # a quote without its end
+            words = shlex.split(text)
+    for word in words:
+        if word.startswith("file://"):
+            yield Path(unquote(urlsplit(word).path))
+        else:
+            yield Path(word).expanduser()
+
+
+def checked_size(path: Path) -> str:
+    """The size of an image in words. Raises NoImage where it cannot be sent."""
+    try:
+        data = load_file(str(path.resolve()), MAX_IMAGE_FILE_BYTES).data
+        kind = media_type(data[:16])
+        if kind is None:
+            raise NoImage(f"{path.name} is no image that can be sent (PNG, JPEG, GIF, WebP)")
+        return load_image(data, kind)[1]
+    except (BadImage, ToolError, OSError) as error:
+        raise NoImage(f"{path.name} cannot be sent: {str(error).partition(chr(10))[0]}") from error
+
+
+def clipboard_image(environ: Mapping[str, str], state_dir: Path) -> PastedImage:
+    """The image on the desktop's clipboard, kept as a file. Blocking. Raises NoImage."""
+    if environ.get("SSH_TTY") or environ.get("SSH_CONNECTION"):
+        raise NoImage("over SSH the clipboard is out of reach: give the path of an image")
+    commands = list(_clipboard_commands(environ))
+    if not commands:
+        tool = "pngpaste" if sys.platform == "darwin" else "wl-paste or xclip"
+        raise NoImage(f"images of the clipboard need {tool}")
+    for command in commands:
+        data = _output_of(command, environ)
+        if data and media_type(data[:16]) is not None:
+            path = _kept(data, state_dir.resolve() / IMAGES_FOLDER)
+            return PastedImage(path, checked_size(path))
+    raise NoImage("there is no image on the clipboard")
+
+
+def _clipboard_commands(environ: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    known = (
+        (environ.get("WAYLAND_DISPLAY"), "wl-paste", "--no-newline", "--type", "image/png"),
+        (environ.get("DISPLAY"), "xclip", "-selection", "clipboard", "-t", "image/png", "-o"),
+        (sys.platform == "darwin", "pngpaste", "-"),
+        (sys.platform == "darwin", "osascript", "-e", _MAC_SCRIPT),
+    )
+    for usable, name, *options in known:
+        path = shutil.which(name, path=environ.get("PATH", "")) if usable else None
+        if path is not None and path.startswith("/"):  # not a program of the folder that we stand in
+            yield (path, *options)
+
+
+def _output_of(command: tuple[str, ...], environ: Mapping[str, str]) -> bytes:
+    """What the program says that the clipboard holds as an image; b"" for none."""
+    harmless = filter_environment(environ)
+    try:
+        done = subprocess.run(
+            command,
+            env=harmless,
+            timeout=IMAGE_TIMEOUT_S,
+            capture_output=True,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return b""
+    _, mac, digits = done.stdout.partition("«data PNGf".encode())
+    if not mac:
+        return done.stdout
+    with suppress(ValueError):
+        return bytes.fromhex(digits.partition("»".encode())[0].decode("ascii", "replace"))
+    return b""
+
+
+def _kept(data: bytes, folder: Path) -> Path:
+    """The file with these bytes; old ones are removed. Raises NoImage."""
+    path = folder / f"clipboard-{hashlib.sha256(data).hexdigest()[:12]}.png"
+    try:
+        make_private_folders(folder)
+        replace_file(path, data)
+        for old in folder.glob("clipboard-*.png"):
+            if old.stat().st_mtime < time.time() - KEPT_DAYS * 86_400:
+                old.unlink()
+    except OSError as error:
+        raise NoImage(f"{folder} cannot be written to: {error.strerror}") from error
+    return path
