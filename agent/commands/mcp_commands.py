@@ -64,7 +64,8 @@ async def _log_in(controller: Controller, server: McpServer, state_dir: Path) ->
 def server_lines(server: McpServer) -> list[str]:
     """How a server is, and the names of its tools."""
     entry, offer = server.entry, server.offer
-    how = server.state if not server.failure else f"{server.state}: {server.failure}"
+    state = "connecting" if server.state == "pending" else server.state
+    how = state if server.state in ("connected", "pending") else f"{state}: {server.failure}"
     lines = [f"{entry.name} ({entry.kind}, {entry.scope}): {how}"]
     if server.failure:
         return lines

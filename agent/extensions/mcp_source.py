@@ -94,7 +94,7 @@ def told_of(server: McpServer, what: str, attended: bool) -> str:
         return f": {server.failure}; {remedy}"
     if what == "connected" and (more := len(server.offer.left_out)):
         return f": {more} tools are left out, their names are too long"
-    return f" {what!r}: such questions are declined" if what.startswith("asked") else ""
+    return f" {what}; such questions are declined" if what.startswith("asked") else ""
 
 
 @dataclass(slots=True, eq=False)
