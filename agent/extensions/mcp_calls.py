@@ -18,6 +18,7 @@ from tools.base import (
     is_usable_schema,
     parse_arguments,
 )
+from tools.truncate import printable
 
 from .mcp_offer import RESOURCES
 from .mcp_results import ResultPlace, mcp_result, resource_result
@@ -78,9 +79,9 @@ def resource_tool(server: McpServer) -> Tool:
 
 
 def description_of(raw: Message) -> str:
-    """What a tool is for, as the server says it."""
+    """What a tool is for, as the server says it; nothing that a person could not see."""
     text = str(raw.get("description") or raw.get("title") or raw.get("name") or "")
-    return text[:MAX_DESCRIPTION_CHARS] or "(no description)"
+    return printable(text)[:MAX_DESCRIPTION_CHARS] or "(no description)"
 
 
 def is_declarable(schema: Mapping[str, Any]) -> bool:

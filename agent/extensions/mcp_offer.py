@@ -32,7 +32,8 @@ async def ask_offer(session: McpSession, greeting: Message, word: str) -> Offer:
     tools = await _listed(session, features, "tools")
     prompts = await _listed(session, features, "prompts")
     resources = await _listed(session, features, "resources")
-    by_name = {tool["name"]: tool for tool in tools if isinstance(tool.get("name"), str)}
+    named = ((tool.get("name"), tool) for tool in tools)
+    by_name = {name: tool for name, tool in named if isinstance(name, str) and name.isprintable()}
     names = tool_names(word, by_name, (f"mcp__{word}__{RESOURCES}",))
     return Offer(
         {name: by_name[name] for name in by_name if name in names},

@@ -102,6 +102,9 @@ class RemoteConnection:
         if not self._version and isinstance(result, dict) and "protocolVersion" in result:
             self._version = str(result["protocolVersion"])
         self._deliver(message)
+        if result is None and self.status == 404 and self._version:  # the server has forgotten the session
+            self._why = "the server has ended the session"
+            self._owner.cancel()
 
     async def send(self, message: Message) -> None:
         """Send a message. Raises ServerFailed."""
@@ -129,6 +132,7 @@ class RemoteConnection:
         if error is not None:
             self._why = told_error(error)
         if not self._closing:
+            self.status = 0 if self.status == 404 else self.status
             failure = self.failure(self._why or "the connection ended")
             self._lost(str(failure))
 

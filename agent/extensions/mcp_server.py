@@ -79,6 +79,12 @@ class Link:
             raise ConnectionLost("it is not connected")
         await self.connection.send(message)
 
+    async def request(self, method: str, params: Message, progress: Callable[[str], None] | None) -> Message:
+        """The result of a request. Raises ServerFailed."""
+        if self.session is None:
+            raise ConnectionLost("it is not connected")
+        return await self.session.request(method, params, progress)
+
     def drop(self, reason: str) -> None:
         """End it; what waits for an answer fails for this reason."""
         session, connection = self.session, self.connection
@@ -169,14 +175,14 @@ class McpServer:
     ) -> Message:
         """The result of a request, within the limit of a call. Raises ServerFailed."""
         await self.ready()
-        session, limit = self._link.session, self.entry.timeout_s or self.limits.call_s
-        if session is None:
-            raise ServerFailed("it is not connected")
+        link, limit = self._link, self.entry.timeout_s or self.limits.call_s
         try:
             async with asyncio.timeout(limit):
-                result = await session.request(method, params, progress)
+                result = await link.request(method, params, progress)
         except TimeoutError:
             raise ServerFailed(f"no answer within {limit:g} s; the call was given up") from None
+        except ServerFailed as error:
+            raise error if link.connection is None else link.connection.failure(str(error)) from error
         self._reconnects = 0
         return result
 

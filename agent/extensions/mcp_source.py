@@ -111,6 +111,7 @@ class McpServers:
     _environ: Mapping[str, str] = field(default_factory=dict)
     _closed: bool = False
     _attached: int = 0
+    _told: dict[str, str] = field(default_factory=dict)  # the newest news of each server
 
     async def open(self, folder: Path, environ: Mapping[str, str]) -> None:
         """Read what is configured. Servers are started beside; raises UsageError for --mcp-config."""
@@ -197,16 +198,21 @@ class McpServers:
         self._inboxes.add(inbox)
         for server in self.servers:
             if server.enabled and not server.failure:
-                inbox.post(news_of(server), f"mcp {server.entry.name}")
+                key = f"mcp {server.entry.name}"
+                self._told[key] = news_of(server)
+                inbox.post(self._told[key], key)
 
     def _changed(self, server: McpServer, what: str) -> None:
         """Tell the model what it can use now, and the person what went wrong."""
         key = f"mcp {server.entry.name}"
+        text, before = news_of(server), self._told.get(key)
         for inbox in self._inboxes:
-            if what == "failed":
+            if what == "failed" and key in inbox.waiting:
                 inbox.withdraw(key)
-            elif what in ("connected", "changed"):
-                inbox.post(news_of(server), key)
+                self._told.pop(key, None)
+            elif what in ("connected", "changed") and text != before:  # not for every reconnection
+                inbox.post(text, key)
+                self._told[key] = text
         if not self._closed and (told := told_of(server, what, self.setup.attended)):
             self.setup.tell(f"MCP server {server.entry.name}{told}")
 
