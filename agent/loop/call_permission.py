@@ -84,6 +84,10 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
         if isinstance(answer, Deny):
             return replace(_refused(answer), notes=notes)
         _grant(context, emit, question, verdict, answer)
+        if context.permissions.planning:  # which may have begun while the person was asked
+            verdict = judge_call(call.tool.name, call.access, context.permissions.rules)
+            if verdict.answer == "deny":
+                return Permission(f"Permission denied: {verdict.why}.", notes=notes)
         if answer.updated_input not in (None, call.use.input):
             return _with_input_of(context, call, answer, notes)
     return Permission(notes=notes, walled=verdict.walled, call=call)

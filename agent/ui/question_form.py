@@ -227,7 +227,7 @@ def add_form_keys(bindings: KeyBindings, form: QuestionForm, active: FilterOrBoo
     actions: dict[str, Callable[[], None]] = {
         **dict.fromkeys(("up", "c-p", "s-tab"), partial(form.move, -1)),
         **dict.fromkeys(("down", "c-n", "tab"), partial(form.move, 1)),
-        **dict.fromkeys(("escape", "c-c", "c-d", "<sigint>"), form.decline),
+        **dict.fromkeys(("escape", "c-d"), form.decline),
         "left": partial(form.go, -1),
         "right": partial(form.go, 1),
         "enter": form.enter,

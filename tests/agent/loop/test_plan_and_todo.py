@@ -11,7 +11,7 @@ from agent.events import ToolCallFinished, TurnFinished
 from agent.loop.compaction import live_state
 from agent.permissions.permission_store import PermissionStore
 from agent.permissions.rules import Mode, PermissionRules
-from agent.ports import Allow, Deny, PermissionUpdate
+from agent.ports import Allow, Deny, PermissionQuestion, PermissionUpdate
 from agent.session.environment_context import (
     END_OF_PLAN_TEXT,
     PLAN_TEXT,
@@ -149,6 +149,19 @@ def test_the_mode_after_a_plan_asks_no_less_than_the_one_before(before: Mode, af
     assert store.rules.mode == after
     store.leave_plan()
     assert store.rules.mode == after
+
+
+def test_a_yes_from_before_plan_mode_counts_no_more_in_it(tmp_path: Path) -> None:
+    with world([Answer([calls("act", words="make")]), "fine"], tmp_path) as w:
+
+        class Switching:
+            async def ask(self, question: PermissionQuestion) -> Allow:
+                w.context.permissions.set_mode("plan")
+                return Allow()
+
+        w.context.approver = Switching()
+        run_turns(w, "go")
+        assert w.ran["act"] == [] and "the mode is plan" in w.texts()[0]
 
 
 def test_esc_at_a_plan_ends_the_turn_and_nobody_there_makes_it_the_result(tmp_path: Path) -> None:
