@@ -109,11 +109,11 @@ async def show_cost(controller: Controller, argument: str) -> Event | None:
     used = session.spent
     cached = 100 * used.cache_read / used.prompt if used.prompt else 0
     lines = [
-        f"input   {used.prompt:>12,} tokens",
+        f"input             {used.prompt:>12,} tokens",
         f"  from the cache  {used.cache_read:>12,}  ({cached:.0f} %)",
         f"  written to it   {used.cache_written:>12,}",
         f"  neither         {used.input:>12,}",
-        f"output  {used.output:>12,} tokens",
+        f"output            {used.output:>12,} tokens",
         f"cost    {_cost_line(session)}",
         *_agents_line(session),
     ]

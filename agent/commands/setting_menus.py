@@ -52,7 +52,7 @@ def model_menu(catalog: ModelCatalog, now: ModelFacts) -> Menu:
 def effort_menu(now: str | None) -> Menu:
     """The efforts; the present one is marked."""
     rows = [MenuRow(name, name, (*_mark(name == now), EFFORT_WORDS[name])) for name in EFFORTS]
-    return Menu("How hard is the model to think?", tuple(rows), at=_place(rows, now or ""))
+    return Menu("How hard is the model to think?", tuple(rows), at=_place(rows, now or "high"))
 
 
 def theme_menu(now: str) -> Menu:
@@ -75,7 +75,11 @@ def permission_menu(mode: str, rules: Iterable[tuple[str, str, str]]) -> Menu:
 
 def settings_menu(rows: Sequence[tuple[str, str, str]]) -> Menu:
     """The settings as (name, value, where it was set)."""
-    shown = (MenuRow(name, f"{name}  {value}", (origin,)) for name, value, origin in rows)
+    width = max((len(name) for name, _, _ in rows), default=0)
+    shown = []
+    for name, value, origin in rows:
+        where = f"  ({origin})" if origin != "default" else ""
+        shown.append(MenuRow(name, f"{name:<{width}}  {value}{where}"))
     return Menu("Which setting?", tuple(shown))
 
 

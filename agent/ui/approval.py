@@ -268,8 +268,8 @@ def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[s
     if len(panel.body) > room:
         shown = panel.body[panel.scroll : panel.scroll + room - 1]
         last = panel.scroll + len(shown)
-        more = f"  lines {panel.scroll + 1}-{last} of {len(panel.body)} · PgUp PgDn · Ctrl-O prints all"
-        shown = [*shown, ctx.clipped("dim", more)]
+        more = f"  lines {panel.scroll + 1}-{last} of {len(panel.body)} · PgUp PgDn"
+        shown = [*shown, _hint(ctx, f"{more} · Ctrl-O prints all", more)]
     gap = [""] if airy else []
     below = gap if not panel.reasoning else []
     lines = [*gap, head, *gap, *shown, *gap, *foot, *below]
@@ -280,7 +280,11 @@ def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> list[str]:
     """The answers in at most `max_rows`: wrapped where there is room, else cut, and that is said."""
     why = [ctx.clipped("dim", f"  {one_line(panel.question.why)}")] if panel.question.why else []
     if panel.reasoning:
-        return [*why, clip("Why not? Enter sends it (may be empty), Esc goes back", ctx.columns)]
+        long, short = (
+            "Why not? Enter sends it (may be empty), Esc goes back",
+            "Why not? Enter sends, Esc: back",
+        )
+        return [*why, long if len(long) <= ctx.columns else clip(short, ctx.columns)]
     room = max(ctx.columns - 7, 4)
     texts = [wrap(f"{choice.digit} {choice.text}", room) for choice in panel.choices]
     cut = len(why) + sum(map(len, texts)) + 1 > max_rows
@@ -289,9 +293,15 @@ def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> list[str]:
     rows = [row for at, text in enumerate(texts) for row in _choice_rows(panel, at, text, ctx)]
     marking = " or ".join(choice.letter for choice in panel.choices if choice.lasting)
     last = "  Esc: no, and stop" + (f" · {marking} only marks, Enter takes it" if marking else "")
+    short = "  Esc: no" + (f" · {marking} marks, Enter takes" if marking else "")
     if cut and any(len(wrap(choice.text, room - 2)) > 1 for choice in panel.choices):
-        last = "  Ctrl-O: rules whole; Esc: no"
-    return [*why, *rows, ctx.clipped("dim", last)]
+        last = short = "  Ctrl-O: rules whole; Esc: no"
+    return [*why, *rows, _hint(ctx, last, short)]
+
+
+def _hint(ctx: RenderContext, long: str, short: str) -> str:
+    """What keys do, in as many words as fit."""
+    return ctx.clipped("dim", long if len(long) <= ctx.columns else short)
 
 
 def _choice_rows(panel: ApprovalPanel, at: int, text: list[str], ctx: RenderContext) -> list[str]:

@@ -63,7 +63,7 @@ def draw_completions(buffer: Buffer, ctx: RenderContext) -> list[str]:
     """The completions around the current one with their summaries, or the shortcuts after a `?`."""
     state = buffer.complete_state
     if state is None or not state.completions:
-        return [ctx.clipped("dim", line) for line in SHORTCUTS] if buffer.text == "?" else []
+        return [row for line in SHORTCUTS for row in ctx.wrapped("dim", line)] if buffer.text == "?" else []
     at, count = state.complete_index, len(state.completions)
     first = max(0, min((at or 0) - MAX_COMPLETION_ROWS + 2, count - MAX_COMPLETION_ROWS))
     shown = state.completions[first : first + MAX_COMPLETION_ROWS]

@@ -79,6 +79,22 @@ def test_lines_that_have_little_in_common_are_not_marked() -> None:
     assert [row.marks for row in rows] == [((4, 5),), (), ((4, 5),), ((5, 9),)]
 
 
+def test_a_line_is_compared_with_the_one_that_it_became() -> None:
+    lines = [
+        "@@ -1,2 +1,3 @@",
+        "-def f(x):",
+        "-    return x + 2",
+        "+def f(x, y):",
+        "+    # why",
+        "+    return x * y + 2",
+    ]
+    marked = {
+        row.text: [row.text[low:high] for low, high in row.marks] for row in with_marks(diff_rows(lines))
+    }
+    assert marked["def f(x, y):"] == [", y"]
+    assert marked["    # why"] == [] and marked["    return x * y + 2"] == ["* y "]
+
+
 def test_a_theme_is_as_rich_as_the_terminal() -> None:
     assert choose_palette("auto", {"TERM": "vt100"}) is ANSI
     assert choose_palette("ansi", {"COLORTERM": "truecolor"}) is ANSI

@@ -181,14 +181,14 @@ SCENES = (
         (),
         faults=(Fault("status", status=400, text="Your credit is too low"),),
     ),
-    Scene("retry", asks("hello", "try 2"), DONE, faults=(Fault("status", status=529, times=None),)),
+    Scene("retry", asks("hello", "overloaded"), DONE, faults=(Fault("status", status=529, times=None),)),
     Scene("queue", both(asks("run it", "running,"), asks("then the docs", "queued")), ([bash("sleep 30")],)),
     Scene(
         "interrupted", both(asks("run it", "running,"), types("\x1b", "Interrupted")), ([bash("sleep 30")],)
     ),
     Scene("completions", types("/", "/compact")),
     Scene("completions_files", types("look at @ca", "calc.py")),
-    Scene("shortcuts", types("?", "Ctrl-R")),
+    Scene("shortcuts", types("?", "/ commands")),
     Scene("paste", types("see \x1b[200~" + "line\n" * 40 + "\x1b[201~ here", "41 lines")),
     Scene("own_command", asks("!ls -la", "README.md")),
     Scene("search_history", both(asks("first thing", "Done."), types("\x12fir", "search")), DONE),
