@@ -63,7 +63,12 @@ class SkillLibrary:
 
     def summaries(self) -> list[tuple[str, str]]:
         """(name, summary) of each that can be typed."""
-        return [(one.name, one.summary) for one in self.for_people()]
+        main = [(one.name, one.summary) for one in self.for_people()]
+        others = ((name, one) for name, one in sorted(self.others.items()) if one.for_user)
+        return main + [
+            (name, f"same as /{one.name}" if self.skills[one.name] is one else one.summary)
+            for name, one in others
+        ]
 
     def for_model(self) -> list[Skill]:
         """Those that the model may load, in their order: a command needs a description."""
