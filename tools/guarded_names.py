@@ -14,7 +14,7 @@ from .text_encoding import word_set
 GUARDED_FOLDERS = word_set(
     ".git .makeroom .transcripts .task_outputs .claude .vscode .idea .fleet .zed .devcontainer .github"
     " .gitlab .circleci .husky .buildkite .ssh .aws .gnupg .kube .docker .cargo .direnv"
-    " .cursor .windsurf .codex .gemini"
+    " .cursor .windsurf .codex .gemini .agents"
 )
 GUARDED_CONFIG_FOLDERS = word_set("makeroom fish git systemd autostart gh nvim pip")  # folders in .config
 GUARDED_FILES = word_set(

@@ -14,7 +14,7 @@ from glob import escape
 from agent.errors import AgentError
 from agent.events import Notice, TurnFinished
 from agent.extensions.frontmatter import MAX_MARKDOWN_BYTES, parse_markdown
-from agent.extensions.skill_files import skill_of
+from agent.extensions.skill_files import check_origin, skill_of
 from agent.extensions.skill_library import skill_item
 from agent.extensions.skill_presence import Skill, SkillCatalog, SkillPlace
 from agent.extensions.skill_tool import search_result
@@ -119,12 +119,12 @@ class _Use:
 
     def __init__(self, skills: SessionSkills, skill: Skill, arguments: str) -> None:
         self.skills, self.arguments = skills, arguments
+        if skill.top is not None:
+            check_origin(skill.path, skill.top)  # commands can change it between two looks
         content = read_regular(skill.path, MAX_MARKDOWN_BYTES)
         self._markdown = parse_markdown(content)
         self._said = ""
-        place = SkillPlace(
-            skill.folder, skill.kind, skill.scope, skill.folder if skill.from_project else None
-        )
+        place = SkillPlace(skill.folder, skill.kind, skill.scope, skill.top)
         self.skill = skill = skill_of(self._markdown, skill.path, place)._replace(name=skill.name)
         item = skill_item(skill, content) if skill.from_project else None
         self.approved = item is None or skills.services.approvals.decided(item) is True
@@ -203,11 +203,12 @@ class _Use:
     async def change_model(self) -> None:
         """Use the model that the file names for this turn; one that cannot be used is told."""
         skills, context, wanted = self.skills, self.skills.context, self.skill.model
-        if not wanted or skills.use_model is None or skills.services.setup.options.offline:
+        if not wanted or not self.approved or skills.use_model is None:
             return
         selection = skills.services.selection
         before = (selection.facts, context.settings, context.compaction)
-        if selection.model.catalog.resolve(wanted) == context.settings.model:
+        offline = skills.services.setup.options.offline
+        if offline or selection.model.catalog.resolve(wanted) == context.settings.model:
             return
 
         def restore() -> None:

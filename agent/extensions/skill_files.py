@@ -61,7 +61,7 @@ def skill_of(markdown: Markdown, path: Path, place: SkillPlace) -> Skill:
         path=path,
         description=(said or first)[:MAX_SAID_CHARS],
         described=bool(said),
-        from_project=place.top is not None,
+        top=place.top,
         hint=_hint(fields.get("argument-hint")),
         arguments=tuple(_words(fields.get("arguments"))),
         allowed_tools=tuple(_words(fields.get("allowed-tools"))),

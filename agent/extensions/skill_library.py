@@ -125,6 +125,8 @@ def skill_item(skill: Skill, content: bytes) -> ProjectItem | None:
     lines = written_lines(parse_markdown(content).body)
     shown = [f"allows {', '.join(skill.allowed_tools)}"] if skill.allowed_tools else []
     more = [f"{len(lines) - MAX_SHOWN_LINES} more"] if len(lines) > MAX_SHOWN_LINES else []
+    if skill.model:
+        shown.append(f"uses the model {skill.model}")
     if lines:
         shown.append(f"runs {'; '.join((*lines[:MAX_SHOWN_LINES], *more))}")
     name = f"/{skill.name}" if skill.for_user else skill.name

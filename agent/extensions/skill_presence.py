@@ -29,7 +29,8 @@ class Skill(NamedTuple):
     """A command or skill as its file describes it.
 
     described      the file has a description, and not only a first line
-    from_project   it came with the checkout: what it runs and takes needs approval
+    top            the top of the checkout that it came with, out of which no link may lead; None: the
+                   person's own. What one of a checkout runs and takes needs approval
     hint           which arguments it takes, for people; `arguments` names them
     allowed_tools  the rules that hold for a turn with it, as written
     for_model      the model may load it; for_user: it can be typed as /name
@@ -42,7 +43,7 @@ class Skill(NamedTuple):
     path: Path
     description: str = ""
     described: bool = False
-    from_project: bool = False
+    top: Path | None = None
     hint: str = ""
     arguments: tuple[str, ...] = ()
     allowed_tools: tuple[str, ...] = ()
@@ -57,6 +58,11 @@ class Skill(NamedTuple):
     def folder(self) -> Path:
         """What ${CLAUDE_SKILL_DIR} stands for."""
         return self.path.parent
+
+    @property
+    def from_project(self) -> bool:
+        """Whether it came with the checkout."""
+        return self.top is not None
 
     @property
     def origin(self) -> str:

@@ -382,7 +382,7 @@ GUARDED_FOLDERS = (
     ".git .makeroom .transcripts .task_outputs .claude .vscode .idea .fleet .zed .devcontainer .github"
     " .gitlab .circleci .husky .buildkite .ssh .aws .gnupg .kube .docker .cargo .direnv .config/makeroom"
     " .config/fish .config/git .config/systemd .config/autostart .config/gh .config/nvim .config/pip"
-    " .cursor .windsurf .codex .gemini"
+    " .cursor .windsurf .codex .gemini .agents"
 )
 GUARDED_FILES = (
     ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin"

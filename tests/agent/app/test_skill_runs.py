@@ -110,6 +110,24 @@ def test_without_approval_nothing_of_a_project_runs_or_is_granted_also_after_a_c
     run_controller(tmp_path, work, **project(tmp_path))
 
 
+def test_a_file_that_became_a_link_meanwhile_is_not_followed(tmp_path: Path) -> None:
+    options = project(tmp_path)
+    put(tmp_path / "home" / ".netrc", "a password")
+    path = tmp_path / ".claude/skills/pdf/SKILL.md"
+
+    async def work(run: ControllerRun) -> None:
+        path.unlink()
+        path.symlink_to("/etc/hostname")
+        skills = run.controller.in_use[1].tool_context.skills()
+        with pytest.raises(ToolError, match="leads out of the project"):
+            await skills.load("pdf", "", ToolCall(run.controller.in_use[1].tool_context))
+        path.unlink()
+        path.symlink_to(tmp_path / "home" / ".netrc")
+        assert "leads to a secret" in (await skills.typed("/pdf")).ended.error
+
+    run_controller(tmp_path, work, **options)
+
+
 def test_a_grant_ends_with_the_turn_and_reaches_no_protected_place(tmp_path: Path) -> None:
     inside = str(tmp_path / "x")
 
