@@ -25,7 +25,7 @@ from agent.events import (
     TurnFinished,
 )
 from agent.extensions.agent_definitions import find_agent
-from agent.loop.agent_pool import AGENT_TOPIC, LATE_HEAD, Agent, AgentPool, late_report
+from agent.loop.agent_pool import AGENT_TOPIC, LATE_HEAD, Agent, late_report
 from agent.loop.context import TurnContext
 from agent.loop.turn import run_turn
 from agent.session.environment_context import environment_context
@@ -33,7 +33,7 @@ from agent.session.repository import copy_for_agent
 from agent.session.session import Session, text_of_reply
 from compact.prices import Spending
 from compact.tokens import TokenCounter
-from tools.base import SpawnRequest, SpawnResult, ToolError
+from tools.base import SpawnRequest, SpawnResult
 from tools.jobs import BackgroundJob, command_runner
 from tools.text_encoding import pluralize
 from transcripts.facts import Fact, Reply, Result, User
@@ -52,18 +52,6 @@ MIN_REQUESTS_WITH_LAST_WORD = 3  # from which on the last one is kept for the re
 LAST_WORD = "You may send no more requests than one. Call no tool: write your report now, from what you have."
 MAX_LEFT_LINE_CHARS = 80  # shown of a command line that goes on
 _UNTOLD = (TextDelta, ThinkingDelta, ToolCallDelta, RawStreamEvent, TurnFinished)
-
-
-async def spawn(services: Services, pool: AgentPool, request: SpawnRequest) -> SpawnResult:
-    """Start an agent; see tools.base.ToolContext. None is in the background where nobody comes back to it."""
-    definition, options = find_agent(services.agents, request.agent), services.setup.options
-    if request.agent and definition is None:
-        known = ", ".join(services.agents)
-        raise ToolError(f"There is no agent {request.agent!r}.\nThe agents are: {known}.")
-    beside = request.background or (definition is not None and definition.background)
-    returns = not options.headless or options.input_format != "text"
-    name = definition.name if definition is not None else ""
-    return await pool.spawn(replace(request, agent=name, background=beside and returns))
 
 
 async def run_agent(

@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 
 from agent.errors import RequestRejected, UsageError
-from agent.events import AgentProgress, Notice
-from agent.loop.agent_pool import Agent, AgentPool
 from agent.loop.context import ActiveSession, TurnContext
 from agent.ports import HookEvent
 from agent.session.environment_context import OPEN_MODE
@@ -16,6 +14,7 @@ from agent.session.session import Session, record_opening
 from agent.session.system_prompt import TEXTS_WITHOUT_WALL, with_command_text
 from tools.jobs import command_runner
 
+from .agent_start import give_agents
 from .composition import Services
 from .context_building import (
     build_context,
@@ -24,7 +23,6 @@ from .context_building import (
     request_settings,
     require_price,
 )
-from .nested_session import run_agent, spawn, undelivered_reports
 from .skill_access import give_skills
 
 
@@ -66,23 +64,11 @@ class SessionFactory:
 
     def _start(self, session: Session) -> ActiveSession:
         context = build_context(self.services, session)
-        run = partial(run_agent, self.services, session, context)
-        context.agents = AgentPool(session, context.max_cost, run, self._tell, self._notify)
-        context.agents.inbox = context.tool_context.inbox
-        context.agents.attending = not self.services.setup.options.headless
-        context.tool_context.spawn = partial(spawn, self.services, context.agents)
-        for report in undelivered_reports(session, self._repository.home, self.services.counter):
-            context.tool_context.inbox.post(report)
+        give_agents(self.services, session, context)
         give_skills(self.services, session, context, partial(self.change_model, session, context))
         if name := self.services.setup.options.fallback_model:
             context.fall_back = partial(self._fall_back, session, context, name)
         return session, context
-
-    def _notify(self, text: str) -> None:
-        self.services.emit(Notice(text))
-
-    def _tell(self, agent: Agent) -> None:
-        self.services.emit(AgentProgress(agent.status))
 
     async def _fall_back(self, session: Session, context: TurnContext, name: str) -> str:
         """Change to the model of --fallback-model. Raises RequestRejected where there is none such."""
