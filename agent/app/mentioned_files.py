@@ -72,7 +72,7 @@ async def _with_servers(
     for made in await servers.mentioned(words, context.tool_context):
         emit(Notice(made.told, "warning" if made.trouble else "info"))
         found = replace(found, blocks=(*found.blocks, *made.blocks))
-    if (called := servers.called(words)) is None:
+    if (called := await servers.called(words)) is None:
         return found
     try:
         return replace(found, behind=(TextBlock(await servers.prompt_text(called)),))

@@ -197,7 +197,7 @@ async def _run(controller: Controller, line: str) -> Event | None:
 async def _run_brought(controller: Controller, line: str) -> bool:
     """Run a command, a skill or a prompt that people bring; whether there is such. The turn tells its end."""
     services = controller.services
-    is_prompt = services.mcp is not None and services.mcp.called(line) is not None
+    is_prompt = services.mcp is not None and await services.mcp.called(line) is not None
     if not is_prompt and services.skills.typed(line) is None:
         await services.find_skills()  # it may be new
     if not is_prompt and services.skills.typed(line) is None:

@@ -12,6 +12,7 @@ from agent.events import CommandOutput, Event, Notice
 from agent.extensions.mcp_oauth import log_in, open_browser, token_file
 from agent.extensions.mcp_server import McpServer
 from agent.extensions.mcp_session import ServerFailed
+from agent.extensions.mcp_tool import SEARCH_WAIT_S, wait_for
 from agent.formatting import shorten
 
 MAX_SHOWN_TOOLS_CHARS = 200
@@ -26,6 +27,8 @@ switch it for this session, `login NAME` logs in to one by the browser."""
     if source is None:
         return Notice(NO_SERVERS)
     await source.settle_approvals()
+    if not source.setup.attended:  # nothing has started them yet
+        await wait_for(source.servers, SEARCH_WAIT_S)
     action, _, name = argument.partition(" ")
     if not action:
         return CommandOutput("\n".join(line for server in source.servers for line in server_lines(server)))

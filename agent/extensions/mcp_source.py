@@ -31,7 +31,7 @@ from .mcp_scopes import ConfiguredServers, McpPlaces, configured_entries, read_j
 from .mcp_server import NOT_STARTED, Connection, McpServer, Opener, ServerLimits
 from .mcp_session import ServerFailed
 from .mcp_stdio import ServerLog, ServerProcesses, open_stdio
-from .mcp_tool import mcp_tool, news_of, wait_for
+from .mcp_tool import SEARCH_WAIT_S, mcp_tool, news_of, wait_for
 
 ITEM_KIND = "MCP server"
 ALWAYS_LOAD_WAIT_S = 5.0  # for servers whose tools are offered directly, before the tools are fixed
@@ -220,8 +220,11 @@ class McpServers:
         """What the model is told again after its history was replaced."""
         return [news_of(server) for server in self.servers if server.enabled and not server.failure]
 
-    def called(self, line: str) -> CalledPrompt | None:
-        """The prompt of a server that a line calls."""
+    async def called(self, line: str) -> CalledPrompt | None:
+        """The prompt of a server that a line calls; a server that is not connected yet is waited for."""
+        if line.startswith("/mcp__"):
+            word = line.removeprefix("/mcp__").partition("__")[0].lower()
+            await wait_for([each for each in self.servers if each.word.lower() == word], SEARCH_WAIT_S)
         return find_prompt(self.servers, line)
 
     prompt_text = staticmethod(prompt_text)

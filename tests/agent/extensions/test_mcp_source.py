@@ -132,6 +132,9 @@ def test_nobody_waits_for_servers_and_a_plain_answer_starts_none(tmp_path: Path)
         fine, silent = mcp.servers
         await fine.ready()
         assert silent.state == "pending" and len(context.tool_context.inbox.take()) == 1
+        await fine.stop()
+        assert await mcp.called("/mcp__fine__weather Paris") is not None
+        assert await mcp.called("/mcp__other__weather Paris") is None
         await end_session(session, context)
 
     run_in(tmp_path, act, [], headless=True)
