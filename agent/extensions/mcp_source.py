@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -87,6 +88,25 @@ def safe_item(name: str, raw: Mapping[str, Any]) -> ProjectItem:
         return ProjectItem(ITEM_KIND, name, "(not readable)", canonical_bytes(raw))
 
 
+async def _open_connection(
+    source: McpServers,
+    entry: ServerEntry,
+    word: str,
+    deliver: Callable[[Any], None],
+    lost: Callable[[str], None],
+) -> Connection:
+    """Start the process of a server, or reach it. Raises ServerFailed."""
+    setup, processes = source.setup, source.processes
+    if processes is None:
+        raise ServerFailed("the program ends")
+    if entry.kind != "stdio":
+        auth = await asyncio.to_thread(stored_auth, token_file(setup.state_dir, entry), entry)
+        return await open_remote(entry, auth, deliver, lost)
+    digest = hashlib.sha256(str(setup.places.folder).encode("utf-8", "surrogateescape")).hexdigest()
+    log = ServerLog(setup.state_dir / "mcp" / f"{word}-{digest[:8]}.log", setup.mask)
+    return await open_stdio(processes, entry, log, deliver, lost)
+
+
 def told_of(server: McpServer, what: str, attended: bool) -> str:
     """What the person is told of what happened to a server, "" for nothing."""
     if what == "failed":
@@ -150,19 +170,7 @@ class McpServers:
 
     def opener(self, entry: ServerEntry, word: str) -> Opener:
         """How a connection to this server is opened."""
-        digest = hashlib.sha256(str(self.setup.places.folder).encode("utf-8", "surrogateescape")).hexdigest()
-        log = ServerLog(self.setup.state_dir / "mcp" / f"{word}-{digest[:8]}.log", self.setup.mask)
-
-        async def open_connection(deliver: Callable[[Any], None], lost: Callable[[str], None]) -> Connection:
-            if self.processes is None:
-                raise ServerFailed("the program ends")
-            if entry.kind != "stdio":
-                store = token_file(self.setup.state_dir, entry)
-                auth = await asyncio.to_thread(stored_auth, store, entry)
-                return await open_remote(entry, auth, deliver, lost)
-            return await open_stdio(self.processes, entry, log, deliver, lost)
-
-        return open_connection
+        return partial(_open_connection, self, entry, word)
 
     def begin(self) -> None:
         """Connect every server, beside what else goes on; those that are connected stay so."""
