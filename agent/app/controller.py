@@ -242,7 +242,8 @@ async def prompt_blocks(
         commands = context.wall.text if context.wall is not None else None
         before += news_of_surroundings(session.folded, commands, mode)
     # What has a tag of its own (the words of hooks) keeps that; other news is not the person's words either.
-    news = (text if text.startswith("<") else injected(text) for text in tools.inbox.take())
+    waiting = tools.inbox.take() if tools.inbox.waiting else ()
+    news = (text if text.startswith("<") else injected(text) for text in waiting)
     before += [text for text in news if text not in before]
     if session.folded.compactions:
         before += await text_named(session, context.compaction, content)

@@ -17,7 +17,7 @@ from agent.ports import HookAnswer, HookEvent, Hooks
 from agent.session.environment_context import in_hook_tags
 from agent.session.plan_and_todo import newest_plan, newest_todos, todo_lines
 from agent.session.session import Session
-from agent.session.skill_texts import kept_instructions, skills_in_use
+from agent.session.skill_texts import injected_instructions, kept_instructions, skills_in_use
 from compact.identifiers import block_texts
 from compact.pipeline import REACTIVE_RUNGS, plan
 from compact.plan import (
@@ -263,7 +263,7 @@ def _tell_hidden_skills(session: Session, context: TurnContext) -> None:
         shown = "\n".join(block_texts(blocks))
         for name, (_, text) in used.items():
             if f"{SKILL_START}{name} (" not in shown:
-                context.tool_context.inbox.post(text, f"skill {name}")
+                context.tool_context.inbox.post(injected_instructions(text), f"skill {name}")
 
 
 def _store_files(proposal: Proposal, context: TurnContext) -> str:

@@ -9,8 +9,10 @@ import pytest
 
 from agent.app.skill_access import give_skills
 from agent.events import TurnFinished
-from agent.extensions.skill_presence import skill_items
+from agent.extensions.skill_presence import find_library, skill_items
 from agent.permissions.rules import judge_call
+from agent.session.skill_texts import skills_in_use
+from agent.stream_protocol.stream_input import greeting
 from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
 from tests.agent.ui.headless_run import run_here
 from tests.strict_api.scripted_model import ScriptedModel
@@ -197,7 +199,8 @@ def test_instructions_that_a_fold_hides_come_again_once(tmp_path: Path) -> None:
         assert any(fact.layer == "snip" for fact in session.folded.facts if isinstance(fact, Compacted))
         later = [body.decode() for body in run.bodies()]
         assert sum("ARGUMENTS: typed" in body for body in later) == 1
-        assert "skill-instructions" not in str(later)
+        assert "/pdf typed" not in str(later)
+        assert skills_in_use(session.folded)["pdf"][0] > 8  # the newer text counts from now on
 
     run_controller(tmp_path, work, **policy)
 
@@ -276,3 +279,14 @@ def test_a_skill_that_forks_works_in_a_session_of_its_own(tmp_path: Path) -> Non
         assert "Nobody named this." not in later
 
     run_controller(tmp_path, work, **options)
+
+
+def test_a_client_is_told_of_commands_before_anything_is_loaded(tmp_path: Path) -> None:
+    project(tmp_path)
+    library = find_library(tmp_path, {"HOME": str(tmp_path / "home")}, None)
+    told = {each["name"]: each for each in greeting("", library)["commands"]}
+    assert told["review"] == {
+        "name": "review", "description": "Review the changes (project)", "argumentHint": "[what]",
+    }  # fmt: skip
+    assert {"clear", "compact", "pdf"} <= told.keys()
+    assert find_library(tmp_path / "home", {"HOME": str(tmp_path / "home")}, None).summaries() == ()
