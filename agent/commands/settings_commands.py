@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from agent.app.controller import Controller
 from agent.app.cost_preview import tell_cold_cost
 from agent.app.options import EFFORTS
 from agent.app.project_items import project_items
+from agent.errors import ConfigError
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions.claude_settings import HOOK_KINDS
 from agent.formatting import shorten
@@ -52,6 +54,9 @@ SettingRow = tuple[str, Any, str]  # name, value, where it was set
 async def show_status(controller: Controller, argument: str) -> Event | None:
     """Show the model and its window, the server, the session, the folder and what holds commands."""
     session, context = controller.in_use
+    if context.wall is not None:
+        with suppress(ConfigError):  # its line says why there is none
+            await context.wall.warm()
     window, source = context.compaction.window, context.compaction.window_source
     source = f"from {source}" if source else "a guess: nobody told; --context-window sets it"
     lines = [

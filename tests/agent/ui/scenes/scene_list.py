@@ -133,6 +133,30 @@ LONG = "\n\n".join(
     f"Paragraph {at} of an answer that goes on for a while, with *words* in it." for at in range(40)
 )
 CHANGE: Steps = ([calls("read", file_path="calc.py")], [EDIT], [says("Done.")])
+TODOS = calls(
+    "todo",
+    todos=[
+        {"content": "Read the rules", "status": "completed", "activeForm": "Reading the rules"},
+        {"content": "Change rule 2", "status": "in_progress", "activeForm": "Changing rule 2"},
+        {"content": "Run the tests", "status": "pending", "activeForm": "Running the tests"},
+    ],
+)
+PLAN = calls("exit_plan", plan="## Plan\n\n1. Give `rule_2` a factor\n2. Run the tests\n")
+ASK = calls(
+    "ask_user",
+    questions=[
+        {
+            "question": "Which rule is to be changed?",
+            "header": "Rule",
+            "options": [
+                {"label": "rule_2", "description": "the one that callers use"},
+                {"label": "rule_3", "description": "the new one"},
+            ],
+        }
+    ],
+)
+AGENTS = [calls("task", description=f"Look at part {at}", prompt="look", agent="explore") for at in (1, 2)]
+SERVE: Steps = ([calls("bash", command="sleep 300", run_in_background=True)], [says("Served.")])
 DONE: Steps = ([says("Done.")],)
 TALK = ([*READS], [says("It has six rules.")])
 SCENES = (
@@ -181,6 +205,11 @@ SCENES = (
         (),
         faults=(Fault("status", status=400, text="Your credit is too low"),),
     ),
+    Scene("todo", asks("plan it", "running,"), ([TODOS], [bash("echo compiling; sleep 30")])),
+    Scene("plan", asks("plan it", "factor"), ([PLAN], *DONE), "--permission-mode plan"),
+    Scene("ask_form", asks("ask me", "Which rule"), ([ASK], *DONE)),
+    Scene("agents", asks("look at it", "Look at part 2"), (AGENTS, [bash("sleep 30")], [bash("sleep 30")])),
+    Scene("background", both(asks("serve it", "Served"), asks("/tasks", "sleep")), SERVE),
     Scene("retry", asks("hello", "overloaded"), DONE, faults=(Fault("status", status=529, times=None),)),
     Scene("queue", both(asks("run it", "running,"), asks("then the docs", "queued")), ([bash("sleep 30")],)),
     Scene(
