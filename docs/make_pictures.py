@@ -1,12 +1,14 @@
 """Make the pictures of the README from the real program: `python docs/make_pictures.py`.
 
-Runs `python -m agent --offline` in a pseudo-terminal on a small project, types a few prompts, and draws what
-the terminal shows as SVG. Needs the dev extra (pexpect, pyte).
+Runs `python -m agent --offline --sample` in a pseudo-terminal, types what a newcomer would, and draws what
+the terminal shows as SVG; a recording for asciinema holds all of it. Needs the dev extra (pexpect, pyte).
 """
 
 from __future__ import annotations
 
+import codecs
 import io
+import json
 import os
 import shutil
 import sys
@@ -23,23 +25,21 @@ from rich.text import Text
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS, ROWS = 92, 34
 TIMEOUT_S = 25.0
-LANGUAGES = ("english", "french", "german", "italian", "polish", "spanish", "swedish", "turkish")
-HELLO = """\
-GREETING = "hello"
-
-
-def greet(name):
-    return f"{GREETING}, {name}"
-
-
-print(greet("you"))
-"""
+MAX_IDLE_S = 1.5  # between two frames of the recording
+TOUR = (
+    "what does this project do?",
+    "fix the failing test",
+    "Read every txt file in the logs directory one by one",
+)
 
 
 class Terminal:
     """The program in a pseudo-terminal, and the screen that it has drawn."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
+        self.frames: list[tuple[float, str]] = []  # when what was drawn, in seconds from the start
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._began = time.monotonic()
         self.screen = pyte.HistoryScreen(COLUMNS, ROWS, history=2_000)
         self._stream = pyte.ByteStream(self.screen)
         environ = {
@@ -75,7 +75,9 @@ class Terminal:
 
     def _read(self) -> bool:
         try:
-            self._stream.feed(self._child.read_nonblocking(1 << 16, timeout=0.5))
+            drawn = self._child.read_nonblocking(1 << 16, timeout=0.5)
+            self.frames.append((time.monotonic() - self._began, self._decode(drawn)))
+            self._stream.feed(drawn)
         except pexpect.TIMEOUT:
             return False
         except pexpect.EOF:
@@ -113,49 +115,44 @@ def draw(lines: list[Text], path: Path, title: str) -> None:
     path.write_text(console.export_svg(title=title), "utf-8")
 
 
-def project(parent: Path) -> Path:
-    """A small project for the demo to work in."""
-    folder = parent / "greeter"
-    (folder / "src").mkdir(parents=True)
-    (folder / "README.md").write_text("# greeter\n\nSays hello, politely, in any language it knows.\n")
-    (folder / "hello.py").write_text(HELLO)
-    for language in LANGUAGES:
-        lines = [
-            f'GREETING_{number} = "{language} greeting number {number}, dear {{name}}"'
-            for number in range(160)
-        ]
-        (folder / "src" / f"{language}.py").write_text("\n".join(lines) + "\n")
-    return folder
+def write_cast(frames: list[tuple[float, str]], path: Path) -> None:
+    """Write what was drawn as a recording in asciinema's format 2, without long pauses."""
+    lines: list[object] = [{"version": 2, "width": COLUMNS, "height": ROWS, "title": "makeroom"}]
+    now, before = 0.0, 0.0
+    for at, text in frames:
+        now, before = now + min(at - before, MAX_IDLE_S), at
+        lines.append([round(now, 3), "o", text])
+    path.write_text("".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines), "utf-8")
 
 
-def picture_of_a_session(folder: Path) -> None:
-    """More is read than the window holds: room is made on the way."""
-    terminal = Terminal(folder, "--offline", "--context-window", "32000", "--allowedTools", "bash")
+def tour(parent: Path) -> None:
+    """A newcomer's first minutes: a question, an edit with its diff, room that is made."""
+    terminal = Terminal(parent, "--offline", "--sample")
     terminal.until(lambda screen: "❯" in screen and "/help lists" in screen)
-    terminal.send("read every Python file in the src directory one by one\r")
-    terminal.until(lambda screen: "one by one." in screen and "8 could be read" in " ".join(screen.split()))
+    about, mend, read = TOUR
+    terminal.send(f"{about}\r")
+    terminal.until(lambda screen: "It begins" in screen)
     terminal.settle()
-    draw(terminal.lines(), ROOT / "docs" / "screen.svg", "makeroom")
-    terminal.send("\x03\x03")
-
-
-def picture_of_a_question(folder: Path) -> None:
-    """An edit is asked about, with its diff."""
-    terminal = Terminal(folder, "--offline")
-    terminal.until(lambda screen: "❯" in screen and "/help lists" in screen)
-    terminal.send("read README.md, then replace 'hello' by 'good morning' in hello.py\r")
-    terminal.until(lambda screen: "Allow" in screen)
+    terminal.send(f"{mend}\r")
+    terminal.until(lambda screen: "Allow edit" in screen)
     terminal.settle()
     draw(terminal.lines(), ROOT / "docs" / "question.svg", "makeroom")
-    terminal.send("\x1b\x03\x03")
+    terminal.send("y")
+    terminal.until(lambda screen: "Both tests pass" in screen)
+    terminal.settle()
+    terminal.send(f"{read}\r")
+    terminal.until(lambda screen: "8 could be read" in " ".join(screen.split()))
+    terminal.settle()
+    draw(terminal.lines(), ROOT / "docs" / "screen.svg", "makeroom")
+    write_cast(terminal.frames, ROOT / "docs" / "tour.cast")
+    terminal.send("\x03\x03")
 
 
 def main() -> None:
     parent = Path(tempfile.mkdtemp())
     try:
-        folder = project(parent)
-        picture_of_a_question(folder)
-        picture_of_a_session(folder)
+        (parent / "work").mkdir()
+        tour(parent / "work")
     finally:
         shutil.rmtree(parent, ignore_errors=True)
 

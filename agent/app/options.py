@@ -52,6 +52,7 @@ class Options(NamedTuple):
     fork_session: bool = False
     at: int | None = None
     offline: bool = False
+    sample: bool = False
     plain: bool = False
     color: str = "auto"
     append_system_prompt: str = ""

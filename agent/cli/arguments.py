@@ -61,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
     add("--append-system-prompt", default="", metavar="TEXT", help="more for the system prompt")
     add("-C", "--cd", dest="folder", metavar="DIR", help="work in DIR")
     add("--offline", action="store_true", help="use the built-in rule-based demo model")
+    add("--sample", action="store_true", help="work in a small project made to try it on: ./makeroom-sample")
     add("--plain", "--screen-reader", action="store_true", help="plain lines, no live screen")
     add("--color", choices=("auto", "always", "never"), default="auto", help="colours")
     add("--debug-file", metavar="FILE", help="write a debug log to FILE")

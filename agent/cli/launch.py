@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,6 +79,8 @@ def _begin(options: Options) -> int:
 
 def run_setup(options: Options) -> RunSetup:
     """What the options ask for, in the folder that they name. Raises UsageError and ConfigError."""
+    if options.sample:
+        options = import_module("agent.cli.sample_project").with_sample(options)
     try:
         folder = Path(options.folder or "").resolve()
         os.chdir(folder)

@@ -10,6 +10,7 @@ from .answers import describe_failure, describe_success, name_calls, small_talk,
 from .conversation import Answer, Step, calls_in, is_continuation, own_text, read_view, tool_call
 from .reading_run import find_run, read_next
 from .request_rules import plan_steps
+from .sample_fix import next_fix
 
 
 def answer(messages: Sequence[Message], instruction: str, tools: set[str]) -> Answer:
@@ -53,6 +54,8 @@ def _answer(text: str, past: Sequence[Step], resumed: bool) -> Answer:
         if found.calls or not rest or past[0].kind == "record":
             return found
         return Answer(f"{found.text}\n\nI have not done this, ask for it on its own: {rest}")
+    if (mending := next_fix(text, past)) is not None:
+        return mending
     if plan_steps(text)[0]:
         return _next_step(text, past, resumed)
     return Answer(describe_success(latest) if latest.kind == "call" else small_talk(text))

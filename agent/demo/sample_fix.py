@@ -1,0 +1,47 @@
+"""Mend the bug of the sample project, step by step, as a model would: test, read, edit, test again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from .conversation import Answer, Step, calls_in, tool_call
+
+FIX_REQUEST = re.compile(r"(?is).*\b(fix|repair|mend)\b.*\btests?\b.*")
+SAMPLE_TESTS = "python3 -m unittest -q"  # needs nothing but Python
+SAMPLE_MODULE = "temperature.py"
+SAMPLE_BUG = "    return sum(values) / (len(values) - 1)\n"
+SAMPLE_REMEDY = "    return sum(values) / len(values)\n"
+
+
+def next_fix(text: str, past: Sequence[Step]) -> Answer | None:
+    """The next step after the tests failed in the sample project; None anywhere else."""
+    calls = calls_in(past)
+    if not calls or not FIX_REQUEST.fullmatch(text):
+        return None
+    latest = calls[-1]
+    if latest.denied or latest.interrupted:
+        return None
+    if latest.tool == "bash" and latest.failed:
+        if "No module named pytest" in latest.text and latest.command != SAMPLE_TESTS:
+            said = "There is no pytest here, so I run the tests with unittest."
+            return Answer(said, (tool_call("bash", command=SAMPLE_TESTS),))
+        if SAMPLE_MODULE not in latest.text or "ZeroDivisionError" not in latest.text:
+            return None
+        said = f"Two tests fail, and both go through `mean` in `{SAMPLE_MODULE}`. I read it."
+        return Answer(said, (tool_call("read", file_path=SAMPLE_MODULE),))
+    if latest.tool == "read" and latest.path.endswith(SAMPLE_MODULE) and SAMPLE_BUG.strip() in latest.text:
+        said = "The sum is divided by one less than the number of values. That is the bug."
+        edit = tool_call("edit", file_path=SAMPLE_MODULE, old_string=SAMPLE_BUG, new_string=SAMPLE_REMEDY)
+        return Answer(said, (edit,))
+    if latest.tool == "edit" and not latest.failed and latest.path == SAMPLE_MODULE:
+        command = next((call.command for call in reversed(calls) if call.tool == "bash"), SAMPLE_TESTS)
+        return Answer("Now the tests again.", (tool_call("bash", command=command),))
+    edited = any(call.tool == "edit" and call.path == SAMPLE_MODULE and not call.failed for call in calls)
+    if latest.tool == "bash" and edited:
+        return Answer(
+            "Both tests pass. `mean` divided by `len(values) - 1`; it divides by `len(values)` now.\n\n"
+            "`/diff` shows the change, `/rewind` takes it back. To see how room is made, ask: "
+            "*Read every txt file in the logs directory one by one*."
+        )
+    return None

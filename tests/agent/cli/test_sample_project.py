@@ -1,0 +1,45 @@
+"""The project that `--sample` makes, and the demo that mends it."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from agent.app.options import Options
+from agent.cli.sample_project import LOG_FILES, SAMPLE_WINDOW_TOKENS, with_sample
+from agent.demo.sample_fix import SAMPLE_BUG, SAMPLE_REMEDY
+from agent.errors import UsageError
+from tests.agent.ui.headless_run import run_here
+
+
+def test_the_demo_mends_the_sample_project(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    flags = ("--offline", "--sample", "--permission-mode", "acceptEdits")
+    done = run_here(tmp_path, capfd, None, "fix the failing test", *flags)
+    module = tmp_path / "makeroom-sample" / "temperature.py"
+    assert done.returncode == 0 and "Both tests pass" in done.stdout, done.stderr
+    assert SAMPLE_REMEDY in module.read_text() and SAMPLE_BUG not in module.read_text()
+
+
+def test_the_sample_project_is_made_once_and_its_program_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = with_sample(Options(folder=str(tmp_path), offline=True))
+    folder = Path(options.folder or "")
+    assert (
+        options.context_window == SAMPLE_WINDOW_TOKENS and len(list((folder / "logs").iterdir())) == LOG_FILES
+    )
+    (folder / "README.md").write_text("mine")
+    assert with_sample(Options(folder=str(tmp_path), context_window=9)).context_window == 9
+    assert (folder / "README.md").read_text() == "mine"
+    monkeypatch.setattr("sys.argv", ["report.py", str(folder / "logs" / "station-1.txt")])
+    monkeypatch.syspath_prepend(folder)
+    runpy.run_path(str(folder / "report.py"), run_name="__main__")
+    assert "was the warmest" in capsys.readouterr().out
+
+
+def test_a_place_where_it_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "makeroom-sample").write_text("a file")
+    with pytest.raises(UsageError, match="cannot make the sample project"):
+        with_sample(Options(folder=str(tmp_path)))
