@@ -138,6 +138,9 @@ def _tools(call: NestedCall) -> dict[str, Tool]:
     denied = tuple(name for name in definition.without if are_tools_of_servers(name))
     without = _named(tools, tuple(name for name in definition.without if name not in denied))
     offered = tools if definition.tools is None else _named(tools, definition.tools)
+    if definition.tools and not offered:
+        names = ", ".join(definition.tools)
+        raise ToolError(f"The agent {definition.name} cannot work: none of its tools is here ({names}).")
     if "mcp" in tools:
         named = tuple(name for name in definition.tools or () if are_tools_of_servers(name))
         tools["mcp"] = for_some_tools(tools["mcp"], named or None, denied)

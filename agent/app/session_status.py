@@ -10,7 +10,6 @@ from typing import Any
 
 from agent.extensions.hook_inputs import about_session
 from agent.extensions.output_styles import style_in_use
-from agent.loop.agent_pool import Agent
 from agent.loop.context import TurnContext
 from agent.loop.model_call import prompt_tokens
 from agent.ports import Status
@@ -169,11 +168,6 @@ def window_state(context: TurnContext, tokens: int) -> WindowState:
     return state_of(tokens, context.compaction.window, context.compaction.settings)
 
 
-def _agents_beside(context: TurnContext) -> list[Agent]:
-    """The agents that run in the background."""
-    return [agent for agent in context.agents.running if agent.background] if context.agents else []
-
-
 def status_of(session: Session, context: TurnContext, branch: str) -> Status:
     """What the status line says of a session."""
     tokens = prompt_tokens(session, context) if session.folded.entries else None
@@ -189,7 +183,7 @@ def status_of(session: Session, context: TurnContext, branch: str) -> Status:
         folder=str(context.tool_context.folder),
         branch=branch,
         jobs=len(command_runner(context.tool_context).running),
-        agents=len(agents := _agents_beside(context)),
+        agents=len(agents := context.agents.beside if context.agents is not None else []),
         asks=next((agent.label for agent in agents if agent.asks), ""),
         priced=not session.unpriced,
         window_source=context.compaction.window_source,

@@ -118,6 +118,11 @@ class AgentPool:
     def running(self) -> list[Agent]:
         return [agent for agent in self.agents if not agent.ended]
 
+    @property
+    def beside(self) -> list[Agent]:
+        """Those that work in the background."""
+        return [agent for agent in self.running if agent.background]
+
     async def spawn(self, request: SpawnRequest) -> SpawnResult:
         """See tools.base.ToolContext."""
         agent = self._new(request)

@@ -178,11 +178,13 @@ def situation_of(session: Session, context: TurnContext, worked_out: WorkedOut |
 
 
 def live_state(session: Session, context: TurnContext) -> Iterator[str]:
-    """What holds now beside the conversation, a line each: mode, commands, plan, to-do list."""
+    """What holds now beside the conversation, a line each: mode, commands, agents, plan, to-do list."""
     yield f"permission mode: {context.permissions.rules.mode}"
     jobs = context.tool_context.jobs
     for job in jobs.running if jobs is not None else ():
         yield f"background command {job.id} is running: {' '.join(job.line.split())[:MAX_LIVE_CHARS]}"
+    for agent in context.agents.beside if context.agents is not None else ():
+        yield f"agent {agent.label} works in the background: {agent.task}; its report comes by itself"
     if (plan_found := newest_plan(session.folded)) is not None:
         yield f"plan (r{plan_found[0]}): {plan_found[1]}"
     if (todos := newest_todos(session.folded)) is not None and todos[1]:

@@ -223,6 +223,12 @@ def test_an_agent_works_as_its_definition_says(project: Path) -> None:
     assert {"claude-haiku-5-5", "claude-sonnet-5-5"} == set(run.session.spending)
 
 
+def test_an_agent_of_whose_tools_none_is_here_is_not_started(project: Path) -> None:
+    given = '{"browser": {"description": "d", "prompt": "p", "tools": ["WebFetch", "BashOutput"]}}'
+    run = run_agents(project, parts(go=[Reply([task("browse", "browser")]), "done"]), agents=given)
+    assert run.texts() == ["The agent browser cannot work: none of its tools is here (WebFetch, BashOutput)."]
+
+
 def test_an_agent_that_there_is_not_is_refused_with_the_names_of_those_that_there_are(project: Path) -> None:
     run = run_agents(project, parts(go=[Reply([task("review", "Plan")]), "done"]))
     assert run.texts() == ["There is no agent 'Plan'.\nThe agents are: explore, general, fork."]

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent.loop.agent_pool import AgentPool
+from agent.loop.compaction import live_state
 from tests.agent.app.agent_session import parts, task
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls
@@ -88,6 +89,8 @@ def test_the_question_of_an_agent_in_the_background_waits_for_the_person(tmp_pat
         await until(run, lambda pool: any(agent.asks for agent in pool.agents))
         assert run.controller.status().asks == "general #1" and not (tmp_path / "new.txt").exists()
         assert "general #1 asks whether it may use write: /agents answers" in run.text()
+        live = list(live_state(*run.controller.in_use))
+        assert "agent general #1 works in the background: do work; its report comes by itself" in live
         assert "asks you" in await run.do("/agents")
         assert run.controller.status().asks == ""
         await until(run, lambda pool: not pool.running)

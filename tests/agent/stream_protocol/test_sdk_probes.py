@@ -250,7 +250,7 @@ def test_an_agent_of_the_client_works_and_its_calls_name_the_call_that_started_i
     task = calls("task", description="review a", prompt="look at a.txt", agent="reviewer")
     steps = [Reply([task]), Reply([calls("read", file_path="a.txt")]), "It is fine.", "done"]
     found, requests = run(sdk, steps, agents={"reviewer": reviewer})
-    assert init_of(found)["agents"] == ["explore", "general", "reviewer"]
+    assert init_of(found)["agents"] == ["explore", "general", "fork", "reviewer"]
     assert requests[1]["system"][0]["text"].startswith("You review.")
     (started,) = [block for each in found for block in _blocks(each) if getattr(block, "name", "") == "Agent"]
     nested = [each for each in found if getattr(each, "parent_tool_use_id", None) == started.id]
