@@ -78,11 +78,6 @@ RECORDED_SETTINGS = ("max_tokens", "thinking", "effort", "cache", "eager", "reje
 """The settings of a request that stand in its own fact; the others stand in the `Opened` before it."""
 
 
-def recorded_settings(settings: RequestSettings) -> dict[str, Any]:
-    """The settings that stand in the fact of a request, but for those that are off."""
-    return {name: value for name in RECORDED_SETTINGS if (value := getattr(settings, name))}
-
-
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One request: the view, and where the provider's cache should be able to stop.

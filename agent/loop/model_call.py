@@ -24,7 +24,7 @@ from agent.errors import (
 )
 from agent.events import Emit, Notice, ReplyFinished, RequestStarted, Retrying, StreamAborted
 from agent.model.retry import UNREADABLE_TRIES, wait_before
-from agent.model_port import IncomingReply, ModelRequest, recorded_settings
+from agent.model_port import RECORDED_SETTINGS, IncomingReply, ModelRequest
 from agent.session.session import Session
 from compact.cache_breakpoints import MAX_APPENDED_BLOCKS, cache_breakpoints
 from compact.plan import SummaryReply, SummaryRequest
@@ -139,7 +139,7 @@ def _record_request(
         raw=context.compaction.overhead + session.folded.view.tokens,
         attempt=attempt,
         encoding=context.model.encoding,
-        settings=recorded_settings(request.settings),
+        settings={name: on for name in RECORDED_SETTINGS if (on := getattr(request.settings, name))},
         marks=request.cache_marks,
     )
     session.sync()  # results are durable before the next request
@@ -324,7 +324,7 @@ def _record_summary_request(
     session: Session, context: TurnContext, wanted: SummaryRequest, request: ModelRequest, attempt: int
 ) -> None:
     """Record what it takes to make the request again: nothing of it stands in the conversation."""
-    settings = recorded_settings(request.settings)
+    settings = {name: on for name in RECORDED_SETTINGS if (on := getattr(request.settings, name))}
     if context.summary_model:
         settings["model"] = context.summary_model
     session.request_sent(
