@@ -60,6 +60,8 @@ class CompactSettings:
     min_gain_share: float = 0.10  # of the prompt, that a compaction has to free
     ledger_first_max_share: float = 0.60  # of the trigger: if the ledger leaves no more, no summary is made
 
+    ledger_only_max_window: int = 40_000  # up to which thrifty asks for no summary: it fills again too soon
+
     ledger_max_tokens: int = 2_000  # up to half as many more where there is no summary
     user_block_max_tokens: int = 2_000
     tail_max_tokens: int = 10_000

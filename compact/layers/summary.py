@@ -72,6 +72,10 @@ def _plan(situation: Situation) -> Flow:
     # The reference pipeline that classic follows asks the model; its ledger is only part of the summary.
     if settings.policy == "thrifty" and (proposal := ledger_first(uncleared, situation)) is not None:
         return CompactionPlan((proposal,))
+    if settings.policy == "thrifty" and situation.window.size <= settings.ledger_only_max_window:
+        proposal = fallback_summary(uncleared, "auto", "a summary costs more than it saves in a small window")
+        if proposal is not None:
+            return CompactionPlan((proposal,))
     return (yield from summarize(uncleared, "auto", uncleared.focus))
 
 

@@ -24,7 +24,9 @@ pytestmark = [
     ),
 ]
 LARGE = 100_000
-COST = {"standard": 0.65, "cheap": 0.75, "cheapest": 0.90, "hour": 0.82}
+COST = {"standard": 0.52, "cheap": 0.62, "cheapest": 0.75, "hour": 0.63}
+WITH_REREADS = {"standard": 0.56, "cheap": 0.67, "cheapest": 0.80, "hour": 0.66}  # mean
+MAX_EDITS_OUT = 0.05  # share of edits whose old text is not shown any more
 
 
 @cache
@@ -71,15 +73,15 @@ def test_thrifty_costs_no_more_than_its_limit_on_large_sessions(tier):
     print(f"\n{tier}: {figures.cost_ratio:.3f} -> {figures.cost_with_rereads:.3f}")
     assert figures.cost_ratio <= COST[tier]
     assert figures.mean_cost_ratio <= COST[tier]
-    if tier == "standard":
-        assert figures.cost_with_rereads <= 0.72
-        assert figures.mean_with_rereads <= 0.72
+    assert figures.mean_with_rereads <= WITH_REREADS[tier]
+    assert max(run.figures.cost_with_rereads for run in done) <= 1.0
+    assert sum(run.totals.edits_out for run in done) <= MAX_EDITS_OUT * sum(run.totals.edits for run in done)
 
 
 @pytest.mark.parametrize("tier", PRICE_TIERS)
-def test_no_session_costs_more_than_two_hundredths_above_appending(tier):
+def test_no_session_costs_more_than_four_hundredths_above_appending(tier):
     dear = {
-        run.file: run.figures.cost_ratio for run in runs("thrifty", tier) if run.figures.cost_ratio > 1.02
+        run.file: run.figures.cost_ratio for run in runs("thrifty", tier) if run.figures.cost_ratio > 1.04
     }
     assert dear == {}
 
@@ -89,7 +91,7 @@ def test_half_of_the_sessions_alone_meet_the_limit_too(tier):
     """The limits are not met by tuning to a few files: either half of the sessions stays near them."""
     for half in halves():
         done = [run for run in of_large("thrifty", tier) if run.file in half]
-        assert not done or figures_by_policy(done)["thrifty"].mean_cost_ratio <= COST[tier] + 0.05
+        assert not done or figures_by_policy(done)["thrifty"].mean_with_rereads <= WITH_REREADS[tier] + 0.05
 
 
 @pytest.mark.parametrize("tier", PRICE_TIERS)
@@ -107,7 +109,7 @@ def test_every_view_is_valid(policy):
 
 def test_a_small_session_is_left_alone_where_clearing_does_not_pay():
     small = [run for run in runs("thrifty", "standard") if run.totals.peak < 40_000]
-    assert all(run.figures.cost_ratio == 1.0 for run in small)
+    assert all(run.figures.cost_ratio <= 1.0 for run in small)
 
 
 def test_the_table_of_the_readme():

@@ -256,6 +256,18 @@ def test_three_summaries_within_ten_calls_are_followed_by_the_ledger(calls, laye
     assert due(thrash(calls, thrash_window_calls=11)) == ["ledger"]
 
 
+@pytest.mark.parametrize(("window", "layer"), [(32_000, "ledger"), (48_000, "summary")])
+def test_in_a_small_window_no_model_is_asked_because_that_costs_more_than_it_saves(window, layer):
+    world = World(window=window, judged=False)
+    world.with_settings(ledger_only_max_window=CompactSettings().ledger_only_max_window)
+    world.user("begin")
+    for at in range(12):
+        world.reply(f"{at} " * (window // 10))
+        world.user("go on")
+    assert [proposal.layer for proposal in world.plan().proposals] == [layer]
+    assert bool(world.questions) is (layer == "summary")
+
+
 def test_the_next_message_of_the_user_ends_that():
     world = thrash(5)
     world.user("go on", source="harness")
