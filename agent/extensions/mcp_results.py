@@ -17,7 +17,7 @@ from tools.spool import Spool
 from tools.truncate import cut_at_lines, printable
 from transcripts.disk import replace_file
 from transcripts.facts import StoredOutput
-from transcripts.messages import Block, ImageBlock, TextBlock
+from transcripts.messages import Block, TextBlock
 from transcripts.stored_outputs import make_outputs_folder
 
 MAX_MCP_HEAD_CHARS = 16_000  # of a result that is cut: shown of its beginning
@@ -173,8 +173,3 @@ def _limited(text: str, place: ResultPlace) -> tuple[str, StoredOutput | None]:
     left = len(shown) - len(head) - len(tail)
     cut = f"{head}\n[{left:,} of {len(shown):,} characters left out here; {where}]\n{tail}"
     return place.context.masks.text(cut), stored
-
-
-def image_blocks(result: ToolResult) -> int:
-    """How many images a result has."""
-    return sum(isinstance(block, ImageBlock) for block in result.content)
