@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from agent.events import AgentStatus
 from agent.session.session import Session
-from tools.base import SpawnRequest, SpawnResult, ToolError
+from tools.base import SpawnRequest, SpawnResult, ToolError, ToolInterrupted, text_result
 from tools.inbox import Inbox
 from tools.task import report_text
+from tools.text_encoding import pluralize
 
 MAX_AGENTS_AT_ONCE = 4
 MAX_AGENTS_OF_SESSION = 20
@@ -202,9 +203,13 @@ class AgentPool:
         except ToolError as error:
             agent.error = str(error).partition("\n")[0]
             raise
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             agent.error, agent.stopped = "interrupted", True
-            raise
+            if not agent.sid:
+                raise
+            told = f"[{agent.label} was interrupted after {pluralize(agent.requests, 'request')}"
+            told = f"{told}; its session is {agent.sid}]"
+            raise ToolInterrupted(text_result(told, error=True)) from error
         finally:
             agent.ended = True
             self.tell(agent)

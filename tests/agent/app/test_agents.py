@@ -172,6 +172,7 @@ def test_an_interruption_ends_all_agents_and_leaves_whole_records(project: Path)
             assert len(run.nested()) == 4
             assert all(isinstance(facts[-1], Closed) for facts in run.nested())
             assert len(run.results()) == 4 and all(result.error for result in run.results())
+            assert all("was interrupted after 0 requests; its session is" in text for text in run.texts())
 
     model = parts(go=[Reply([task(f"look {at}") for at in "abcd"])], look=["never said"])
     with Server(model) as server:
