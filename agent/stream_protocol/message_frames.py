@@ -219,8 +219,10 @@ class StreamJsonFormat(OutputFormat):
         super().__init__(run)
         self._told_blocks = 0  # of the reply under way
         self._agents = NestedFrames(run)
+        self._told_mode = ""
 
     def begin_turn(self) -> None:
+        self._told_mode = self.run.started.mode
         self.write(init_frame(self.run.started, self.run.tools, self.run.details))
 
     def show(self, event: events.Event) -> None:
@@ -244,6 +246,7 @@ class StreamJsonFormat(OutputFormat):
                 if denied and use is not None:
                     self.write(denial_frame(use, result))
                 self.write(result_frame(use, result))
+                self._tell_mode()
             case events.ContextCompacted():
                 self.write(compaction_frame(event))
             case events.Retrying():
@@ -251,6 +254,13 @@ class StreamJsonFormat(OutputFormat):
             case events.AgentProgress():
                 for frame in self._agents.frames(event):
                     self.write(frame)
+
+    def _tell_mode(self) -> None:
+        """Tell the permission mode where it has changed, as an approved plan changes it."""
+        mode = self.run.status().mode
+        if mode != self._told_mode:
+            self._told_mode, told = mode, {"status": None, "permissionMode": client_mode(mode)}
+            self.write({"type": "system", "subtype": "status", **told})
 
     def _tell_reply(self, reply: Reply) -> None:
         """The blocks of a reply that were not told as they came."""

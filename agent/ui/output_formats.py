@@ -113,17 +113,17 @@ class RunOutput:
 
     The format named `form` writes to `out`; what is told beside it goes to `err`. What the result says is
     summed up here: usage, times, denials and `answer` of the turn, costs of the run; of the replies only the
-    last is kept. `started` is the status at the beginning of the turn, `tools` are the names of the tools,
-    `details` what else a format may say of the session, `partial` whether replies are told as they come,
-    `tells_agents_whole` whether agents' words are told too. With `answers_command` what is told to people is
-    the answer, because a slash command was run; `told_error` is the last error among it.
+    last is kept. `status` gives the status now, `started` is that at the beginning of the turn, `tools` are
+    the names of the tools, `details` what else a format may say of the session, `partial` whether replies are
+    told as they come, `tells_agents_whole` whether agents' words are told too. With `answers_command` what is
+    told to people is the answer, because a slash command was run; `told_error` is the last error among it.
     """
 
     started: Status
     tools: Sequence[str] = ()
     details: Mapping[str, Any] = MappingProxyType({})
     tells_agents_whole = False
-    _status: Callable[[], Status]
+    status: Callable[[], Status]
 
     def __init__(self, form: str, mask: Callable[[str], str] = str, partial: bool = False) -> None:
         self.partial = partial
@@ -150,7 +150,7 @@ class RunOutput:
     def begin(self, status: Callable[[], Status], tools: Sequence[str] = (), **details: Any) -> None:
         """The session is known, which the first line names; only the first call counts."""
         if self._format is None:
-            self._status, self._charged = status, status().cost
+            self.status, self._charged = status, status().cost
             self._format = pkgutil.resolve_name(OUTPUT_FORMATS[self.form])(self)
             self.begin_turn(tools, **details)
             for event in self._early:
@@ -160,7 +160,7 @@ class RunOutput:
         """Another turn begins in the run; there is a result for each."""
         assert self._format is not None
         self._reset()
-        self.started, self.tools, self.details = self._status(), tools, details
+        self.started, self.tools, self.details = self.status(), tools, details
         self._format.begin_turn()
 
     def show(self, event: events.Event) -> None:
@@ -198,7 +198,7 @@ class RunOutput:
         subtype = _SUBTYPES.get(end.reason, "error_during_execution")
         if end.reason == "failed" and end.code == BudgetExceeded.code:
             subtype = "error_max_budget_usd"
-        status = self._status()
+        status = self.status()
         self._charge(status)
         return {
             "type": "result",

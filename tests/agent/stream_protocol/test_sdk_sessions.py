@@ -115,7 +115,10 @@ def test_a_client_with_callbacks_tools_and_changes_between_turns(sdk: Sdk) -> No
             await client.set_permission_mode("plan")
             with pytest.raises(Exception, match="allow-dangerously-skip-permissions"):
                 await client.set_permission_mode("bypassPermissions")
-            planned = init_of(await sdk.turn(client, "plan"))
+            messages = await sdk.turn(client, "plan")
+            planned = init_of(messages)
+            told = [one.data for one in messages if getattr(one, "subtype", "") == "status"]
+            assert [each["permissionMode"] for each in told] == ["acceptEdits"]
             assert (planned["permissionMode"], planned["model"]) == ("plan", "claude-opus-5-5")
             assert {"AskUserQuestion", "ExitPlanMode", "TodoWrite"} <= set(planned["tools"])
 
