@@ -20,6 +20,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import History
 from wcwidth import iter_graphemes_reverse
 
+from tools.text_encoding import pluralize
 from transcripts.disk import append_line, make_private_folders, opened_regular
 
 from .completion import is_command, rank
@@ -173,7 +174,11 @@ class PromptHistory(History):
             pass  # there is none yet, and whether there can be one is seen when it is written
         except OSError as error:
             self.trouble = self.trouble or f"the history cannot be read: {error}"
-        texts = [text for line in lines if (text := _entry_text(line))]
+        read = [_entry_text(line) for line in lines if line.strip()]
+        if damaged := read.count(None):
+            told = f"damaged and passed over: {pluralize(damaged, 'line')} of the history ({self._path})"
+            self.trouble = self.trouble or told
+        texts = [text for text in read if text]
         found = [text for at, text in enumerate(texts) if at == 0 or text != texts[at - 1]]
         return found[::-1][:MAX_HISTORY_ENTRIES]
 
@@ -250,11 +255,12 @@ def _last_lines(path: Path) -> list[bytes]:
     return lines[1:] if size > MAX_HISTORY_BYTES else lines
 
 
-def _entry_text(line: bytes) -> str:
+def _entry_text(line: bytes) -> str | None:
+    """The text of an entry; None of a line that is none."""
     try:
         return str(json.loads(line)["text"])
     except (ValueError, KeyError, TypeError, RecursionError):
-        return ""
+        return None
 
 
 def _alive(draft: Path) -> bool:

@@ -83,8 +83,9 @@ async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
     driver.watch_status(state.terminal.invalidate)
     state.terminal.invalidate()
     await driver.ready()
-    for trouble in state.keymap.troubles:
+    for trouble in filter(None, (*state.keymap.troubles, state.history.trouble)):
         state.view.notice(trouble, "warning")
+    state.history.trouble = ""  # it was told
     if state.goes_on:
         _offer_draft(state)
     state.terminal.invalidate()

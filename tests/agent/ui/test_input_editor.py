@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from agent.ui.input_editor import MAX_ENTRY_CHARS, PromptHistory, UnsentInput
+from tests.agent.ui.pty_terminal import PtyTerminal
 
 ROOT = Path(__file__).parents[3]
 WRITER = """
@@ -46,7 +47,18 @@ def test_several_processes_lose_and_mix_nothing(tmp_path):
 def test_damaged_lines_are_passed_over(tmp_path):
     path = tmp_path / "history"
     path.write_bytes(b'{"t": 1, "text": "good"}\n\xff\xfe\n{"t": 2, "te\n[]\n{"text": "also"}\n')
-    assert list(PromptHistory(path).load_history_strings()) == ["also", "good"]
+    history = PromptHistory(path)
+    assert list(history.load_history_strings()) == ["also", "good"]
+    assert history.trouble == f"damaged and passed over: 3 lines of the history ({path})"
+
+
+def test_a_damaged_history_is_told_once_and_the_rest_of_it_is_there(tmp_path):
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "history").write_bytes(b'{"t": 1, "text": "good"}\n\xff\xfe\n')
+    with PtyTerminal(tmp_path) as terminal:
+        terminal.ready().sees("damaged and passed over: 1 line").type("\x1b[A").sees("❯ good")
+        terminal.type("\x03\x04").ends()
+        assert terminal.everything.count("damaged and passed over") == 1
 
 
 def test_an_entry_behind_a_torn_one_is_kept(tmp_path):
