@@ -11,6 +11,7 @@ from agent.loop.agent_pool import Agent, AgentPool, Place
 from agent.loop.context import TurnContext
 from agent.permissions.permission_store import PermissionStore
 from agent.permissions.rules import Mode, PermissionRules
+from agent.permissions.sandbox_settings import SandboxSettings
 from agent.ports import Allow, Approver, Deny, HookAnswer, HookEvent, Hooks, PermissionQuestion
 from agent.session.session import Session
 from tools.base import ToolError, parse_arguments
@@ -27,7 +28,7 @@ class NarrowedPermissions(PermissionStore):
 
     def __init__(self, origin: PermissionStore, mode: Mode | None) -> None:
         self._origin, self._mode = origin, mode
-        self.path, self.denied, self.sandbox = origin.path, origin.denied, origin.sandbox
+        self.path, self.denied = origin.path, origin.denied
 
     @property
     def rules(self) -> PermissionRules:
@@ -42,8 +43,17 @@ class NarrowedPermissions(PermissionStore):
         before = self._origin.rules
         self._origin.rules = replace(rules, mode=before.mode, asks_walled=before.asks_walled)
 
+    @property
+    def sandbox(self) -> SandboxSettings:
+        return self._origin.sandbox
+
+    @sandbox.setter
+    def sandbox(self, sandbox: SandboxSettings) -> None:
+        self._origin.sandbox = sandbox
+
     def set_mode(self, mode: Mode) -> None:
-        """An agent does not change the mode of its session."""
+        """The person changes the session's mode; that of the agent stays as narrow as it has to be."""
+        self._origin.set_mode(mode)
 
 
 @dataclass(frozen=True, slots=True)

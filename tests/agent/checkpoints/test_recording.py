@@ -336,3 +336,26 @@ def test_contents_that_were_pruned_since_the_last_scan_are_stored_again(root: Pa
 
 def test_a_path_that_cannot_be_looked_at_is_of_another_kind(root: Path) -> None:
     assert scanner(root).state("x" * 300) == PathState("other")
+
+
+def test_what_agents_change_at_the_same_time_is_recorded_and_taken_back(
+    root: Path, checkpoints: Checkpoints
+) -> None:
+    (root / "a").write_text("old")
+    before = tree(root)
+    one, two, three = (checkpoints.for_agent() for _ in range(3))
+    one.begin()
+    (root / "a").write_text("one")
+    two.begin()
+    (root / "b").write_text("two")
+    three.announce(root / "c")
+    one.finish()
+    (root / "a").write_text("two")
+    (root / "c").write_text("three")
+    three.finish()
+    two.finish()
+    assert {change.path for change in checkpoints.log.changes} == {"a", "b", "c"}
+    steps = plan_restore(checkpoints, 1)
+    assert not any(step.changed_since for step in steps)
+    restore(checkpoints, steps, False)
+    assert tree(root) == before

@@ -1,0 +1,42 @@
+"""The permissions of an agent are the session's, in a mode that allows no more."""
+
+from __future__ import annotations
+
+from agent.app.agent_rights import NarrowedPermissions
+from agent.permissions.permission_store import PermissionStore
+from agent.permissions.rule_syntax import Rule
+from agent.permissions.rules import PermissionRules
+
+
+def test_a_narrower_mode_holds_for_the_agent_alone_and_a_wider_one_for_nobody() -> None:
+    session = PermissionStore(PermissionRules("acceptEdits"))
+    planning, bypassing = (
+        NarrowedPermissions(session, "plan"),
+        NarrowedPermissions(session, "bypassPermissions"),
+    )
+    assert (planning.rules.mode, bypassing.rules.mode, session.rules.mode) == (
+        "plan",
+        "acceptEdits",
+        "acceptEdits",
+    )
+    session.set_mode("plan")
+    assert bypassing.rules.mode == "plan" and bypassing.planning
+
+
+def test_what_the_person_grants_to_an_agent_is_granted_to_the_session() -> None:
+    session = PermissionStore(PermissionRules("manual"))
+    agent = NarrowedPermissions(session, "plan")
+    agent.allow(Rule("bash", "make"))
+    agent.deny(Rule("write"))
+    agent.let_through("write", "/elsewhere")
+    assert [str(rule) for rule in (*session.rules.allow, *session.rules.deny)] == ["bash(make)", "write"]
+    assert session.sandbox.write == ("/elsewhere",) == agent.sandbox.write
+    assert session.rules.mode == "manual" and not session.rules.asks_walled
+    agent.set_mode("acceptEdits")
+    assert (session.rules.mode, agent.rules.mode) == ("acceptEdits", "plan")
+
+
+def test_a_denial_to_an_agent_counts_for_the_run() -> None:
+    session = PermissionStore(PermissionRules())
+    NarrowedPermissions(session, None).denied.append({"tool_name": "bash"})
+    assert session.denied == [{"tool_name": "bash"}]
