@@ -125,13 +125,13 @@ def _access(name: str, arguments: Any, context: ToolContext) -> tuple[Access, ..
 async def _call(server: McpServer, name: str, arguments: Mapping[str, Any], call: ToolCall) -> ToolResult:
     given = {"name": name, "arguments": dict(arguments)}
     answer = await asked(server, "tools/call", given, call)
-    place = ResultPlace(server.entry.name, call.context, call.ident)
+    place = ResultPlace(server.entry, call.context, call.ident)
     return await mcp_result(answer, place, {"tool": server.offer.names.get(name, name)})
 
 
 async def _read(server: McpServer, arguments: Mapping[str, Any], call: ToolCall) -> ToolResult:
     answer = await asked(server, "resources/read", {"uri": arguments["uri"]}, call)
-    place = ResultPlace(server.entry.name, call.context, call.ident)
+    place = ResultPlace(server.entry, call.context, call.ident)
     return await resource_result(answer, place, {"tool": f"mcp__{server.word}__{RESOURCES}"})
 
 

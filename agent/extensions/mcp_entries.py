@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from agent.permissions.rule_syntax import FOREIGN_PREFIX
+from transcripts.masking import SecretMasks, mask
+from transcripts.secret_forms import secret_values
 
 Scope = Literal["flag", "local", "project", "user"]
 ServerKind = Literal["stdio", "http", "sse", "sdk"]
@@ -17,6 +19,8 @@ MAX_SERVER_TOOL_NAME_CHARS = 128  # that the API takes
 MIN_CALL_TIMEOUT_MS = 1_000  # a smaller `timeout` is taken for a mistake, as elsewhere
 MAX_SERVER_NAME_CHARS = 64
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}", re.ASCII)
+_LOGIN_IN_URL = re.compile(r"//[^/@\s]*@")
+_VALUE_IN_URL = re.compile(r"([?&][^=&#]*)=(?!\$\{)[^&#]+")
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_-]")
 _SERVER_KINDS: Mapping[str, ServerKind] = {
     **{kind: kind for kind in get_args(ServerKind)},
@@ -49,11 +53,20 @@ class ServerEntry:
     remarks: tuple[str, ...] = ()
 
     @property
+    def masks(self) -> SecretMasks:
+        """The secrets among what it is given, which nothing that it says may repeat."""
+        given = {**self.env, **self.headers}
+        signed = (value.split() for name, value in given.items() if name.lower() == "authorization")
+        tokens = {f"AUTH_TOKEN_{number}": words[-1] for number, words in enumerate(signed) if words}
+        return SecretMasks(tuple(secret_values({**given, **tokens})))
+
+    @property
     def shows(self) -> str:
-        """What it starts or reaches, as it is written: variables stand there by their names."""
+        """What it starts or reaches, as it is written, without secrets: variables stand there by name."""
         if self.kind == "stdio":
-            return " ".join((str(self.raw.get("command", "")), *map(str, self.raw.get("args") or ())))
-        return "within the client" if self.kind == "sdk" else str(self.raw.get("url", ""))
+            return mask(" ".join((str(self.raw.get("command", "")), *map(str, self.raw.get("args") or ()))))
+        url = _LOGIN_IN_URL.sub("//…@", str(self.raw.get("url", "")))
+        return "within the client" if self.kind == "sdk" else mask(_VALUE_IN_URL.sub(r"\1=…", url))
 
 
 def canonical_bytes(raw: Mapping[str, Any]) -> bytes:

@@ -148,7 +148,7 @@ async def attached_resource(
         answer = await server.request("resources/read", {"uri": uri})
     except ServerFailed as error:
         return AttachedResource(f"{shown} is not attached: {error}", trouble=True)
-    result = await resource_result(answer, ResultPlace(server.entry.name, context, ident), {})
+    result = await resource_result(answer, ResultPlace(server.entry, context, ident), {})
     texts = [block.text for block in result.content if isinstance(block, TextBlock)]
     images = [block for block in result.content if isinstance(block, ImageBlock)]
     text = TextBlock(injected(f"{ATTACHED_LINE}\nResource: {shown}\n{chr(10).join(texts)}"))

@@ -17,8 +17,11 @@ from tools.spool import Spool
 from tools.truncate import cut_at_lines, printable
 from transcripts.disk import replace_file
 from transcripts.facts import StoredOutput
+from transcripts.masking import SecretMasks
 from transcripts.messages import Block, TextBlock
 from transcripts.stored_outputs import make_outputs_folder
+
+from .mcp_entries import ServerEntry
 
 MAX_MCP_HEAD_CHARS = 16_000  # of a result that is cut: shown of its beginning
 MAX_MCP_TAIL_CHARS = 8_000
@@ -30,11 +33,20 @@ MAX_MIME_CHARS = 80
 
 @dataclass(frozen=True, slots=True)
 class ResultPlace:
-    """Whose result it is: the server's name, where files go, and how they are named."""
+    """Whose result it is, where files go, and how they are named."""
 
-    server: str
+    entry: ServerEntry
     context: ToolContext
     ident: str
+
+    @property
+    def server(self) -> str:
+        return self.entry.name
+
+    @property
+    def masks(self) -> SecretMasks:
+        """The secrets that the result may not repeat: ours, and those that the server was given."""
+        return SecretMasks((*self.context.masks.values, *self.entry.masks.values))
 
     def path(self, extension: str, number: int = 0) -> Path:
         """A new file's path; the folder is there once something is kept."""
@@ -162,8 +174,8 @@ def _limited(text: str, place: ResultPlace) -> tuple[str, StoredOutput | None]:
     """The text as it is shown, and all of it in a file where that is more."""
     shown = printable(text)
     if len(shown) <= MAX_MCP_RESULT_CHARS:
-        return place.context.masks.text(shown), None
-    spool = Spool(place.path(".txt"), masks=place.context.masks)
+        return place.masks.text(shown), None
+    spool = Spool(place.path(".txt"), masks=place.masks)
     spool.feed(text.encode("utf-8", "replace"))
     spool.keep()
     spool.close()
@@ -172,4 +184,4 @@ def _limited(text: str, place: ResultPlace) -> tuple[str, StoredOutput | None]:
     head, tail = cut_at_lines(shown[:MAX_MCP_HEAD_CHARS], shown[-MAX_MCP_TAIL_CHARS:])
     left = len(shown) - len(head) - len(tail)
     cut = f"{head}\n[{left:,} of {len(shown):,} characters left out here; {where}]\n{tail}"
-    return place.context.masks.text(cut), stored
+    return place.masks.text(cut), stored

@@ -103,7 +103,8 @@ async def _open_connection(
         auth = await asyncio.to_thread(stored_auth, token_file(setup.state_dir, entry), entry)
         return await open_remote(entry, auth, deliver, lost)
     digest = hashlib.sha256(str(setup.places.folder).encode("utf-8", "surrogateescape")).hexdigest()
-    log = ServerLog(setup.state_dir / "mcp" / f"{word}-{digest[:8]}.log", setup.mask)
+    path, masks = setup.state_dir / "mcp" / f"{word}-{digest[:8]}.log", entry.masks
+    log = ServerLog(path, lambda text: setup.mask(masks.text(text)))
     return await open_stdio(processes, entry, log, deliver, lost)
 
 

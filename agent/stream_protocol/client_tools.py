@@ -49,7 +49,7 @@ def server_status(server: McpServer) -> dict[str, Any]:
             "args": [*map(str, entry.raw.get("args") or ())],
         }
     elif entry.kind != "sdk":
-        config["url"] = str(entry.raw.get("url", ""))
+        config["url"] = entry.shows
     told: dict[str, Any] = {
         "name": entry.name,
         "status": server.state,

@@ -52,6 +52,20 @@ def test_an_entry_that_cannot_be_used_says_why(raw: dict[str, object], word: str
     assert word in read_entry("a", raw, "user", {}).problem
 
 
+def test_what_is_shown_of_a_server_holds_no_secret() -> None:
+    def shows(**raw: object) -> str:
+        return read_entry("a", raw, "user", {"KEY": "k"}).shows
+
+    assert shows(url="https://me:pass@x.example/mcp?key=abc&team=${KEY}#f") == (
+        "https://…@x.example/mcp?key=…&team=${KEY}#f"
+    )
+    line = shows(command="npx", args=["-y", "server", "--key", "ghp_abcdefghijklmnopqrstuvwxyz0123456789"])
+    assert line == "npx -y server --key [GitHub token masked]"
+    headers = {"Authorization": "Bearer abcdef123456789", "X-Team": "blue"}
+    masks = read_entry("a", {"url": "https://x.example", "headers": headers}, "user", {}).masks
+    assert masks.values == ("abcdef123456789",)
+
+
 def test_kinds_limits_and_remarks_are_read() -> None:
     def kind(**raw: object) -> str:
         return read_entry("a", {"url": "http://x", **raw}, "user", {}).kind

@@ -40,6 +40,9 @@ PIXEL = base64.b64encode(
         "0d0a2db40000000049454e44ae426082"
     )
 ).decode()
+ENTRY = read_entry(
+    "calc", {"command": "x", "env": {"GITHUB_TOKEN": "ab12cd34ef56gh78", "PORT": "8080"}}, "user", {}
+)
 
 
 class Loopback:
@@ -200,7 +203,7 @@ def test_an_agent_uses_no_other_tools_of_servers_than_those_it_is_given(tmp_path
 
 
 def result_of(folder: Path, answer: Message) -> Any:
-    place = ResultPlace("calc", ToolContext(folder, folder, folder / "outputs", folder / "journals"), "7.1")
+    place = ResultPlace(ENTRY, ToolContext(folder, folder, folder / "outputs", folder / "journals"), "7.1")
     return asyncio.run(mcp_result(answer, place, {}))
 
 
@@ -226,6 +229,8 @@ def test_results_are_texts_checked_images_and_files(tmp_path: Path) -> None:
     assert lines[3] == "[audio/wav: what the server sent is no base64]"
     assert lines[4:7] == ["@calc:note://1 one", "@calc:note://2", "two"]
     assert lines[7:] == ["@calc:note://3", '{"type": "hologram"}']
+    said = result_of(tmp_path, {"content": [{"type": "text", "text": "ab12cd34ef56gh78 at 8080"}]}).content[0]
+    assert "ab12cd34ef56gh78" not in said.text and said.text.endswith(" at 8080")
     assert result_of(tmp_path, {"structuredContent": {"x": 1}}).content == (TextBlock('{"x": 1}'),)
     assert result_of(tmp_path, {"content": 5}).content == (TextBlock("(no output)"),)
 
@@ -243,7 +248,7 @@ def test_a_broken_image_or_an_empty_resource_spoils_nothing(tmp_path: Path) -> N
     broken = base64.b64encode(b"\x89PNG\r\n\x1a\nnot really a picture").decode()
     result = result_of(tmp_path, {"content": [{"type": "image", "data": broken}]})
     assert "an image was left out here" in result.content[0].text
-    place = ResultPlace("calc", ToolContext(tmp_path, tmp_path, tmp_path, tmp_path), "1.1")
+    place = ResultPlace(ENTRY, ToolContext(tmp_path, tmp_path, tmp_path, tmp_path), "1.1")
     assert asyncio.run(resource_result({"contents": None}, place, {})).content == (TextBlock("(no output)"),)
 
 
