@@ -15,7 +15,7 @@ from typing import Any
 from agent.permissions.rules import MODES, Mode, mode_named
 
 MAX_AGENT_DESCRIPTION_CHARS = 250  # shown to the model of each
-MAX_LISTED_AGENTS = 40  # in the system prompt
+MAX_AGENTS_SECTION_CHARS = 4_000  # of the list in the system prompt: 2 % of a window of 50,000 tokens
 AGENTS_HEAD = "# Agents\nBesides explore, general and fork, the task tool has these:"
 _AGENT_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _TOOL_NAMES = re.compile(r"\*|[\w-]+(?:\*)?(?=\(|[\s,]|$)|\([^)]*\)")
@@ -93,9 +93,13 @@ def find_agent(agents: Mapping[str, AgentDefinition], name: str) -> AgentDefinit
 def agents_section(agents: Mapping[str, AgentDefinition]) -> str:
     """What the system prompt of a session says of agents; "" where there are only those of the task tool."""
     others = [each for name, each in agents.items() if each is not BUILTIN_AGENTS.get(name)]
-    lines = [f"- {each.name}: {each.description[:MAX_AGENT_DESCRIPTION_CHARS]}" for each in others]
-    if (more := len(lines) - MAX_LISTED_AGENTS) > 0:
-        lines = [*lines[:MAX_LISTED_AGENTS], f"- and {more} more, which the person can name"]
+    lines, left = list[str](), MAX_AGENTS_SECTION_CHARS
+    for each in others:
+        line = f"- {each.name}: {each.description[:MAX_AGENT_DESCRIPTION_CHARS]}"
+        if (left := left - len(line)) < 0:
+            lines.append(f"- and {len(others) - len(lines)} more, which the person can name")
+            break
+        lines.append(line)
     return "\n".join([AGENTS_HEAD, *lines]) if lines else ""
 
 

@@ -42,7 +42,7 @@ class AgentPlaces:
 
 def agent_items(folder: Path, environ: Mapping[str, str]) -> list[ProjectItem]:
     """The definitions of a project that need approval; see approvals.ItemSource."""
-    return [found.item for found in _project_files(folder, []) if found.item is not None]
+    return [found.item for found in _project_files(folder, environ, []) if found.item is not None]
 
 
 def known_agents(
@@ -85,18 +85,26 @@ def _files(places: AgentPlaces, problems: list[str]) -> Iterator[AgentFile]:
     """The files of all sources, those last that win."""
     sources = places.sources
     if sources is None or "user" in sources:
-        home = Path(places.environ.get("HOME") or Path.home())
-        claude = Path(places.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
+        claude = Path(places.environ.get("CLAUDE_CONFIG_DIR") or _home(places.environ) / ".claude")
         for folder in (claude, places.user_dir):
             yield from (AgentFile(path, content) for path, content in _read(folder / AGENTS_FOLDER, problems))
     if sources is None or "project" in sources:
-        yield from _project_files(places.folder, problems)
+        yield from _project_files(places.folder, places.environ, problems)
 
 
-def _project_files(folder: Path, problems: list[str]) -> Iterator[AgentFile]:
-    for name in (".claude", ".makeroom"):
-        for path, content in _read(folder / name / AGENTS_FOLDER, problems):
-            if not is_foreign(path, folder) and path.resolve().is_relative_to(folder):
+def _home(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("HOME") or Path.home())
+
+
+def _project_files(folder: Path, environ: Mapping[str, str], problems: list[str]) -> Iterator[AgentFile]:
+    """The files of the repository, from its top down to the folder; in the home they are the person's own."""
+    above = [folder, *folder.parents]
+    top = next((place for place in above if (place / ".git").exists()), folder)
+    home = _home(environ).resolve()
+    within = [place for place in above[: above.index(top) + 1][::-1] if place != home]
+    for place, name in ((place, name) for name in (".claude", ".makeroom") for place in within):
+        for path, content in _read(place / name / AGENTS_FOLDER, problems):
+            if not is_foreign(path, place) and path.resolve().is_relative_to(top):
                 item = ProjectItem("agent", path.stem, _shown(content), content)
                 yield AgentFile(path, content, item)
 

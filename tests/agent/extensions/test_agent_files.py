@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,16 @@ def test_a_project_s_agent_counts_once_its_bytes_are_approved(tmp_path: Path) ->
     assert "reviewer" not in known(tmp_path, path.read_bytes(), sources=("user",))[0]
 
 
+def test_the_agents_of_a_repository_are_there_in_its_folders_and_the_nearer_counts(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    top = put(tmp_path / ".claude/agents", "reviewer", "of the top")
+    put(tmp_path / ".claude/agents", "tester")
+    near = put(tmp_path / "p/.claude/agents", "reviewer", "of the folder")
+    assert [item.name for item in agent_items(tmp_path / "p", {})] == ["reviewer", "tester", "reviewer"]
+    found, _ = known(tmp_path, top.read_bytes(), near.read_bytes())
+    assert found["reviewer"].description == "of the folder" and "tester" not in found
+
+
 def test_a_link_out_of_the_project_is_no_definition_of_it(tmp_path: Path) -> None:
     outside = put(tmp_path / "elsewhere", "spy")
     (tmp_path / "p/.claude/agents").mkdir(parents=True)
@@ -118,6 +129,8 @@ def test_the_model_is_told_of_agents_that_are_not_built_in() -> None:
     made, _ = agent_definition("docs", {"description": "d" * 400}, "p", "")
     text = agents_section({**BUILTIN_AGENTS, "docs": made})
     assert text.endswith(f"- docs: {'d' * 250}") and "explore" not in text.partition("\n- ")[2]
+    many = agents_section({f"docs{at}": replace(made, name=f"docs{at}") for at in range(90)})
+    assert len(many) < 4_200 and many.endswith(" more, which the person can name")
 
 
 def test_names_of_agents_and_tools_are_read_as_others_write_them() -> None:
