@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from tools.base import Arguments, Tool, ToolCall, ToolError, ToolResult, no_access, text_result
+from tools.base import Access, Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 
 from .skill_presence import SkillCatalog
 
@@ -20,13 +20,23 @@ class SkillArguments(Arguments):
     query: str = Field("", description="Without `name`: words to look for among all skills.")
 
 
+def named_skill(arguments: SkillArguments, context: ToolContext) -> tuple[Access, ...]:
+    """Loading one needs no permission; rules such as `skill(deploy)` deny it."""
+    skills = context.skills() if context.skills is not None else None
+    found = skills.library.find(_plain_name(arguments)) if skills is not None else None
+    return (Access("none", found.name if found is not None else ""),)
+
+
+def _plain_name(arguments: SkillArguments) -> str:
+    return arguments.name.strip().removeprefix("/")
+
+
 async def use_skill(arguments: SkillArguments, call: ToolCall) -> ToolResult:
     skills = call.context.skills() if call.context.skills is not None else None
     if skills is None:
         raise ToolError("There are no skills here.\nGo on without one.")
     if arguments.name.strip():
-        name, given = arguments.name.strip().removeprefix("/"), arguments.args.strip()
-        loaded: ToolResult = await skills.load(name, given, call)
+        loaded: ToolResult = await skills.load(_plain_name(arguments), arguments.args.strip(), call)
         return loaded
     return search_result(skills.library, arguments.query.strip())
 
@@ -52,6 +62,6 @@ for one that is not in the list.""",
     title=lambda arguments: " ".join(
         filter(None, (arguments.name or arguments.query, arguments.args))
     ).strip(),
-    access=no_access,
+    access=named_skill,
     run=use_skill,
 )

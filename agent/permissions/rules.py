@@ -148,7 +148,7 @@ def _denial(tool: str, access: Access, rules: PermissionRules) -> tuple[Denial, 
     if access.kind == "run":
         return denial_of(about, access.target, standpoint(access, rules))
     for rule in about:
-        named = access.kind != "none" and _path_matches(rule.pattern or "", access.target, rules)
+        named = bool(access.target) and _path_matches(rule.pattern or "", access.target, rules)
         if rule.pattern is None or named:
             return Denial.YES, rule
     return Denial.NO, None

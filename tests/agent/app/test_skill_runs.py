@@ -17,7 +17,7 @@ from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, 
 from tests.agent.ui.headless_run import run_here
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
-from tools.base import Access, ToolCall, ToolError
+from tools.base import Access, ToolCall, ToolError, parse_arguments
 from transcripts.facts import Compacted, User
 from transcripts.messages import TextBlock
 
@@ -174,6 +174,11 @@ def test_the_model_loads_a_skill_which_a_compaction_keeps(tmp_path: Path) -> Non
         loaded = (await skills.load("pdf", "some words", call)).content[0].text
         assert f"Use {tmp_path}/.claude/skills/pdf/x." in loaded
         assert loaded.endswith("ARGUMENTS: some words")
+        offered = run.controller.services.tools["skill"]
+        access = offered.access(parse_arguments(offered, {"name": "/PDF"}), context.tool_context)
+        assert judge_call("skill", access, context.permissions.rules).answer == "allow"
+        await run.do("/permissions deny Skill(pdf)")
+        assert judge_call("skill", access, context.permissions.rules).answer == "deny"
         with pytest.raises(ToolError, match=r"no skill named 'pfd'.\n(?s:.*)pdf"):
             await skills.load("pfd", "", call)
         await run.do("/pdf typed", READ_ALL, "/compact")
